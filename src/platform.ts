@@ -39,6 +39,7 @@ import { core } from './modules/core/index.ts';
 import { database as databaseModule } from './modules/database/index.ts';
 import { embeddings } from './modules/embeddings/index.ts';
 import { forms } from './modules/forms/index.ts';
+import { functions } from './modules/functions/index.ts';
 import { router } from './modules/router/index.ts';
 import { storage } from './modules/storage/index.ts';
 import { webhooks } from './modules/webhooks/index.ts';
@@ -57,6 +58,7 @@ export const modules: readonly AnyModule[] = [
   forms,
   chat,
   webhooks,
+  functions,
 ];
 
 const kernelMigrations: readonly MigrationSet[] = [

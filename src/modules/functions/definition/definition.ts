@@ -1,0 +1,200 @@
+/** What a function is beside its text: kind, inputs, returns (specification functions.md sections 1 to 5). */
+import Type, { type Static } from 'typebox';
+import type { Problem } from '../../../kernel/errors.ts';
+import type { CheckedFacts } from '../engine/protocol.ts';
+
+export const functionKinds = [
+  'request',
+  'webhook',
+  'middleware',
+  'socket',
+  'event',
+  'cron',
+  'hook',
+  'workflow',
+] as const;
+export type FunctionKind = (typeof functionKinds)[number];
+
+export const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+
+const paramTypes = ['String', 'Number', 'Boolean', 'Date', 'ObjectId', 'Relation', 'JSON'] as const;
+const TypeName = Type.Enum([...paramTypes]);
+const ParamObject = Type.Object({
+  type: Type.Union([TypeName, Type.Array(TypeName, { minItems: 1, maxItems: 1 })]),
+  required: Type.Optional(Type.Boolean()),
+  description: Type.Optional(Type.String({ maxLength: 500 })),
+  enum: Type.Optional(
+    Type.Array(Type.Union([Type.String({ maxLength: 200 }), Type.Number()]), {
+      minItems: 1,
+      maxItems: 100,
+    }),
+  ),
+});
+/** `"String"`, `["String"]`, or `{type, required, description, enum}`. */
+export const ParamShape = Type.Union([
+  TypeName,
+  Type.Array(TypeName, { minItems: 1, maxItems: 1 }),
+  ParamObject,
+]);
+export type Param = Static<typeof ParamShape>;
+
+const Params = Type.Record(Type.String(), ParamShape, {
+  maxProperties: 100,
+  description: 'Name -> type, [type] or {type, required, description, enum}',
+});
+
+const Signature = Type.Object({
+  scheme: Type.Enum(['standard-webhooks', 'hmac-sha256'], {
+    description:
+      '`standard-webhooks`: headers webhook-id, webhook-timestamp, webhook-signature. `hmac-sha256`: a digest of the body in `header`',
+  }),
+  secret: Type.String({
+    minLength: 1,
+    maxLength: 100,
+    description: 'Name of the secret of this function that signs',
+  }),
+  header: Type.Optional(Type.String({ maxLength: 100, pattern: '^[A-Za-z0-9-]+$' })),
+  format: Type.Optional(
+    Type.Enum(['hex', 'base64'], { description: 'How the digest is written; hex unless set' }),
+  ),
+  prefix: Type.Optional(
+    Type.String({ maxLength: 40, description: 'What stands before the digest, such as `sha256=`' }),
+  ),
+  timestampHeader: Type.Optional(
+    Type.String({
+      maxLength: 100,
+      pattern: '^[A-Za-z0-9-]+$',
+      description:
+        'Header with the seconds since 1970; the digest is then of `<timestamp>.<body>`, and too old ones are refused',
+    }),
+  ),
+  toleranceSec: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400, default: 300 })),
+});
+export type SignatureOptions = Static<typeof Signature>;
+
+/** Names of capabilities: `database:read:Order`, `secrets`, `fetch`. */
+const capability = '^[a-z]+(:[A-Za-z0-9_*.-]+){0,2}$';
+
+export const InputsShape = Type.Object({
+  method: Type.Optional(Type.Enum([...methods])),
+  event: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 200, description: 'Event, socket event or schedule' }),
+  ),
+  auth: Type.Optional(Type.Boolean({ description: 'Needs a signed-in user' })),
+  bodyParams: Type.Optional(Params),
+  queryParams: Type.Optional(Params),
+  urlParams: Type.Optional(Params),
+  rights: Type.Optional(
+    Type.Enum(['caller', 'system'], {
+      description: '`system`: the code may use `ctx.system`, which nothing is forbidden to',
+    }),
+  ),
+  capabilities: Type.Optional(
+    Type.Array(Type.String({ maxLength: 100, pattern: capability }), {
+      maxItems: 100,
+      description: 'What of `ctx` the code may use; all of it unless given',
+    }),
+  ),
+  signature: Type.Optional(Signature),
+  async: Type.Optional(
+    Type.Boolean({ description: 'Webhooks: answers 202 at once and runs the function afterwards' }),
+  ),
+  memoryMb: Type.Optional(Type.Integer({ minimum: 8, maximum: 2_048 })),
+  cpuMs: Type.Optional(Type.Integer({ minimum: 10, maximum: 600_000 })),
+  cronPattern: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+  timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  overlap: Type.Optional(Type.Enum(['skip', 'queue', 'parallel'])),
+  missed: Type.Optional(Type.Enum(['once', 'none'])),
+  orderBy: Type.Optional(
+    Type.String({ maxLength: 200, description: 'Path in the payload; what has the same value there runs in order' }),
+  ),
+  attempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+  backoffMs: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
+  trigger: Type.Optional(
+    Type.Object({
+      schema: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+      op: Type.String({ minLength: 1, maxLength: 64 }),
+      when: Type.Enum(['before', 'after']),
+    }),
+  ),
+});
+export type FunctionInputs = Static<typeof InputsShape>;
+
+export const ReturnsShape = Type.Union([
+  Type.Literal('String'),
+  Type.Record(Type.String(), Type.Unknown(), {
+    maxProperties: 200,
+    description: 'Key -> type, [type] or nested keys: exactly these keys are answered',
+  }),
+]);
+export type FunctionReturns = string | Readonly<Record<string, unknown>>;
+
+export const NameShape = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  pattern: '^[A-Za-z_][A-Za-z0-9_-]*$',
+  description: 'Letters, digits, - and _: it is a part of paths',
+});
+export const TimeoutShape = Type.Integer({
+  minimum: 10,
+  maximum: 3_600_000,
+  description: 'Milliseconds that one run may take',
+});
+
+export interface FunctionDefinition {
+  readonly name: string;
+  readonly functionType: FunctionKind;
+  readonly inputs: FunctionInputs;
+  readonly returns: FunctionReturns | null;
+  /** Milliseconds. */
+  readonly timeout: number;
+}
+
+/** A function as every node knows it: without its text. */
+export interface StoredFunction extends FunctionDefinition {
+  readonly _id: string;
+  readonly enabled: boolean;
+  /** Counts up with each change of the text or the definition. */
+  readonly version: number;
+  readonly checksum: string;
+  readonly facts: Pick<CheckedFacts, 'form' | 'language'>;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+const paramName = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
+const problem = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
+
+/** What is wrong with a definition beyond its shape. */
+export function definitionProblems({ functionType, inputs, name }: FunctionDefinition): readonly Problem[] {
+  const problems: Problem[] = [];
+  if (name in Object.prototype || name === 'list' || name === 'executions')
+    problems.push(problem('name', 'name', 'this name is taken by the platform'));
+  const { method, bodyParams, signature } = inputs;
+  const needsMethod = functionType === 'request' || functionType === 'webhook';
+  if (needsMethod && method === undefined)
+    problems.push(problem('inputs.method', 'required', `is needed: one of ${methods.join(', ')}`));
+  if (functionType === 'socket' && inputs.event === undefined)
+    problems.push(problem('inputs.event', 'required', 'is needed: the name of the socket event'));
+  if (bodyParams && (method === 'GET' || method === 'DELETE') && Object.keys(bodyParams).length > 0)
+    problems.push(problem('inputs.bodyParams', 'location', `${method} has no body`));
+  if (signature && functionType !== 'webhook')
+    problems.push(problem('inputs.signature', 'kind', 'only webhooks have a signature'));
+  if (signature?.scheme === 'hmac-sha256' && signature.header === undefined)
+    problems.push(problem('inputs.signature.header', 'required', 'is needed for hmac-sha256'));
+  return [...problems, ...paramProblems(inputs)];
+}
+
+function paramProblems(inputs: FunctionInputs): readonly Problem[] {
+  return (['bodyParams', 'queryParams', 'urlParams'] as const).flatMap((place) =>
+    Object.entries(inputs[place] ?? {}).flatMap(([name, param]) => {
+      const path = `inputs.${place}.${name}`;
+      if (!paramName.test(name) || name in Object.prototype)
+        return problem(path, 'name', 'starts with a letter or _, then letters, digits and _');
+      const isList = Array.isArray(typeof param === 'object' && 'type' in param ? param.type : param);
+      return place === 'urlParams' && isList
+        ? problem(path, 'location', 'what stands in the path cannot be a list')
+        : [];
+    }),
+  );
+}

@@ -1,0 +1,297 @@
+/**
+ * The pool of sandbox processes. It begins with the first run and goes when there was none for a while. A run that breaks
+ * its bounds loses its isolate; a process that does not answer is killed, and what ran beside is run again where nothing
+ * of it can have had an effect.
+ */
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import type {
+  CheckedFacts,
+  FromSandbox,
+  LoadedSource,
+  RunEnd,
+  RunLimits,
+  SourceForm,
+} from './protocol.ts';
+import { SandboxProcess } from './sandbox-process.ts';
+
+export interface PoolSettings {
+  readonly processes: number;
+  /** Megabytes of one process. */
+  readonly processMegabytes: number;
+}
+
+/** What a run needs. */
+export interface PoolRun {
+  /** Names the function and its version. */
+  readonly key: string;
+  readonly file: string;
+  readonly form: SourceForm;
+  readonly limits: RunLimits;
+  /** On the clock of `performance.now()`. */
+  readonly deadlineAt: number;
+  /** The input as JSON. */
+  readonly input: string;
+  /** Asked for when a process does not know the function yet. */
+  source(): Promise<LoadedSource>;
+  /** A call of the platform by the code. Answers JSON, or throws. */
+  call(name: string, args: string): Promise<string>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export type PoolEnd = Omit<RunEnd, 't' | 'id' | 'outcome'> & {
+  readonly outcome: RunEnd['outcome'] | 'crashed';
+  /** JSON; empty: undefined. */
+  readonly text: string;
+};
+
+interface Active {
+  readonly id: number;
+  readonly run: PoolRun;
+  readonly resolve: (end: PoolEnd) => void;
+  process: SandboxProcess | undefined;
+  /** Calls of the platform: a run that has made one is not run again. */
+  calls: number;
+  again: boolean;
+  overdue: NodeJS.Timeout | undefined;
+}
+
+export interface Pool {
+  run(run: PoolRun): Promise<PoolEnd>;
+  /** What a text is, and the text that runs: without types. */
+  check(code: string, file: string): Promise<CheckedFacts & { readonly text: string }>;
+  /** Forgets a version everywhere. */
+  drop(key: string): void;
+  figures(): { readonly processes: number; readonly running: number };
+  close(): void;
+}
+
+/** How long after its time a run may take to end before its process counts as stuck. */
+const GRACE_MS = 1_000;
+/** Processes go when nothing ran in them for so long. */
+const IDLE_MS = 60_000;
+/** Slow processes at once; the oldest gives way. */
+const MOST_SLOW = 2;
+/** How long a function counts as one that costs much. */
+const HOG_FOR_MS = 60_000;
+
+const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
+
+export function createPool(settings: () => PoolSettings, log: Logger): Pool {
+  return new ProcessPool(settings, log);
+}
+
+class ProcessPool implements Pool {
+  readonly #settings: () => PoolSettings;
+  readonly #log: Logger;
+  readonly #processes = new Set<SandboxProcess>();
+  readonly #active = new Map<number, Active>();
+  readonly #checks = new Map<number, (facts: CheckedFacts & { readonly text: string }) => void>();
+  readonly #hogs = new Map<string, number>();
+  #lastId = 0;
+  #idle: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(settings: () => PoolSettings, log: Logger) {
+    this.#settings = settings;
+    this.#log = log;
+  }
+
+  run(run: PoolRun): Promise<PoolEnd> {
+    return new Promise((resolve) => {
+      this.#lastId += 1;
+      const active: Active = {
+        id: this.#lastId,
+        run,
+        resolve,
+        process: undefined,
+        calls: 0,
+        again: false,
+        overdue: undefined,
+      };
+      this.#active.set(active.id, active);
+      run.signal?.addEventListener('abort', () => this.#cancel(active), { once: true });
+      if (run.signal?.aborted) this.#finish(active, { ...lost, outcome: 'cancelled' });
+      else this.#start(active);
+    });
+  }
+
+  check(code: string, file: string): ReturnType<Pool['check']> {
+    return new Promise((resolve) => {
+      this.#lastId += 1;
+      const id = this.#lastId;
+      this.#checks.set(id, resolve);
+      this.#processFor('').send({ t: 'check', id, file }, code);
+    });
+  }
+
+  drop(key: string): void {
+    for (const process of this.#processes)
+      if (process.loaded.delete(key)) process.send({ t: 'drop', key });
+  }
+
+  figures(): ReturnType<Pool['figures']> {
+    return { processes: this.#processes.size, running: this.#active.size };
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#idle);
+    for (const process of this.#processes) process.kill();
+  }
+
+  #start(active: Active): void {
+    const { run } = active;
+    const process = this.#processFor(run.key);
+    active.process = process;
+    process.running += 1;
+    const leftMs = run.deadlineAt - performance.now();
+    active.overdue ??= setTimeout(() => this.#stuck(active), leftMs + GRACE_MS);
+    if (process.loaded.has(run.key)) this.#send(active, process);
+    else void this.#load(active, process);
+  }
+
+  #send({ id, run }: Active, process: SandboxProcess): void {
+    const leftMs = Math.max(1, run.deadlineAt - performance.now());
+    process.send({ t: 'run', id, key: run.key, leftMs, limits: run.limits }, run.input);
+  }
+
+  async #load(active: Active, process: SandboxProcess): Promise<void> {
+    const { key, form, file, source } = active.run;
+    try {
+      const text = JSON.stringify(await source());
+      process.loaded.add(key);
+      process.send({ t: 'load', key, form, file }, text);
+      if (active.process === process && this.#active.has(active.id)) this.#send(active, process);
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      this.#finish(active, { ...lost, outcome: 'error', error: { name: 'Error', message } });
+    }
+  }
+
+  /** Functions that cost much are together, so that the others are not behind them. */
+  #processFor(key: string): SandboxProcess {
+    clearTimeout(this.#idle);
+    const hogUntil = this.#hogs.get(key);
+    const isHog = hogUntil !== undefined && hogUntil > performance.now();
+    if (hogUntil !== undefined && !isHog) this.#hogs.delete(key);
+    const fitting = [...this.#processes].filter(({ slow, ended }) => slow === isHog && !ended);
+    const [first, ...others] = fitting.sort((a, b) => a.running - b.running);
+    const most = isHog ? 1 : this.#settings().processes;
+    if (first && (first.running === 0 || 1 + others.length >= most)) return first;
+    const made = this.#spawn();
+    if (isHog) made.slowDown();
+    return made;
+  }
+
+  #spawn(): SandboxProcess {
+    const made = new SandboxProcess({
+      megabytes: this.#settings().processMegabytes,
+      log: this.#log,
+      onMessage: (from, message, text) => this.#receive(from, message, text),
+      onExit: (from) => this.#gone(from),
+    });
+    if (!this.#closed) made.unref();
+    this.#processes.add(made);
+    return made;
+  }
+
+  #receive(from: SandboxProcess, message: FromSandbox, text: string): void {
+    if (message.t === 'ready') return;
+    if (message.t === 'checked') {
+      this.#checks.get(message.id)?.({ ...message.facts, text });
+      this.#checks.delete(message.id);
+      return;
+    }
+    const active = this.#active.get(message.id);
+    // A process speaks for the runs that it was given, and for no others.
+    if (!active || active.process !== from) return;
+    if (message.t === 'call') this.#call(active, from, message, text);
+    else if (message.t === 'hog') this.#slowDown(active, from);
+    else if (message.t === 'missing') {
+      from.loaded.delete(active.run.key);
+      void this.#load(active, from);
+    } else if (message.t === 'end') {
+      const { t: _t, id: _id, ...end } = message;
+      this.#finish(active, { ...end, text });
+    }
+  }
+
+  #call(
+    active: Active,
+    from: SandboxProcess,
+    { id, call, name }: Extract<FromSandbox, { t: 'call' }>,
+    args: string,
+  ): void {
+    active.calls += 1;
+    active.run.call(String(name), args).then(
+      (text) => from.send({ t: 'answer', id, call, ok: true }, text),
+      (error: unknown) => from.send({ t: 'answer', id, call, ok: false }, errorText(error)),
+    );
+  }
+
+  #slowDown(active: Active, from: SandboxProcess): void {
+    this.#hogs.set(active.run.key, performance.now() + HOG_FOR_MS);
+    if (this.#hogs.size > 1_000) this.#hogs.delete(this.#hogs.keys().next().value ?? '');
+    if (from.slow) return;
+    from.slowDown();
+    const slow = [...this.#processes].filter(({ slow, ended }) => slow && !ended);
+    if (slow.length > MOST_SLOW) slow.sort((a, b) => a.startedAt - b.startedAt)[0]?.kill();
+  }
+
+  #cancel(active: Active): void {
+    if (!this.#active.has(active.id)) return;
+    active.process?.send({ t: 'cancel', id: active.id });
+    if (!active.process) this.#finish(active, { ...lost, outcome: 'cancelled' });
+  }
+
+  #stuck(active: Active): void {
+    this.#log.warn({ function: active.run.file }, 'A sandbox process does not answer and is killed');
+    active.process?.kill();
+    this.#finish(active, { ...lost, outcome: 'timeout' });
+  }
+
+  #gone(process: SandboxProcess): void {
+    this.#processes.delete(process);
+    for (const [id, resolve] of this.#checks) {
+      this.#checks.delete(id);
+      const error = { name: 'Error', message: 'The code could not be examined' };
+      resolve({ form: 'body', language: 'javascript', packages: [], error, text: '' });
+    }
+    for (const active of [...this.#active.values()]) {
+      if (active.process !== process) continue;
+      if (active.calls === 0 && !active.again && !this.#closed && !process.slow) {
+        active.again = true;
+        this.#start(active);
+      } else this.#finish(active, lost);
+    }
+  }
+
+  #finish(active: Active, end: PoolEnd): void {
+    if (!this.#active.delete(active.id)) return;
+    clearTimeout(active.overdue);
+    if (active.process) active.process.running -= 1;
+    active.resolve(end);
+    if (this.#active.size > 0) return;
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => this.#endIdle(), IDLE_MS);
+    this.#idle.unref();
+  }
+
+  #endIdle(): void {
+    for (const process of this.#processes) if (process.running === 0) process.kill();
+  }
+}
+
+/** What the code sees of an error of the platform: as much as a client would. */
+function errorText(error: unknown): string {
+  const { name, message, code, status } = (
+    error instanceof Error ? error : new Error('The call failed')
+  ) as Error & { code?: unknown; status?: unknown };
+  const isPublic = typeof status === 'number' && status < 500;
+  return JSON.stringify({
+    name: isPublic ? name : 'Error',
+    message: isPublic ? message : 'The platform could not do this',
+    ...(typeof code === 'string' && isPublic && { code }),
+    ...(typeof status === 'number' && { status }),
+  });
+}

@@ -1,0 +1,173 @@
+/**
+ * What user code finds in its context beside the language. The files of this folder are joined to one script that is
+ * evaluated in each isolate before user code (`sandbox/prelude-text.ts`): top-level names are unique over all of them,
+ * and what user code must not change is kept in closures.
+ */
+
+/** Ways out of the isolate; plain functions that take and give texts. */
+export interface Bridge {
+  /** Posts a call of the platform. */
+  readonly post: (call: number, name: string, text: string) => void;
+  readonly log: (level: string, text: string) => void;
+  /** Asks for `fireTimer(timer)` in so many milliseconds. */
+  readonly timer: (timer: number, ms: number) => void;
+  /** Answers at once. */
+  readonly ask: (name: string, text: string) => string;
+}
+
+/** Given by the script that the files are joined to. */
+declare const bridge: Bridge;
+
+const { parse: parseJson, stringify: toJson } = JSON;
+
+interface Timer {
+  readonly run: () => void;
+  readonly every: number | undefined;
+}
+
+interface RunState {
+  /** Calls of the platform that are not answered. */
+  pending: number;
+  /** Characters that may still be logged. */
+  logLeft: number;
+  asked: number;
+  posted: number;
+  started: number;
+  /** Told when nothing is left that could call `res`. */
+  idle: (() => void) | undefined;
+}
+
+export const runState: RunState = {
+  pending: 0,
+  logLeft: 0,
+  asked: 0,
+  posted: 0,
+  started: 0,
+  idle: undefined,
+};
+
+const mostAtOnce = 100;
+const mostCalls = 10_000;
+const mostAsked = 20_000;
+
+const waitingCalls = new Map<
+  number,
+  { readonly ok: (value: unknown) => void; readonly no: (error: unknown) => void }
+>();
+const timers = new Map<number, Timer>();
+let lastNumber = 0;
+
+function failureOf(text: string): Error {
+  const { message, ...facts } = parseJson(text) as { readonly message: string };
+  return Object.assign(new Error(message), facts);
+}
+
+const plainNumbers = (_key: string, value: unknown): unknown =>
+  typeof value === 'bigint' ? Number(value) : value;
+
+/** A call of the platform. */
+export function callPlatform(name: string, args: unknown): Promise<unknown> {
+  if (runState.pending >= mostAtOnce)
+    return Promise.reject(new Error('More than 100 calls at once: await some of them first'));
+  if (runState.posted >= mostCalls)
+    return Promise.reject(new Error('More than 10,000 calls of the platform in one run'));
+  runState.posted += 1;
+  let text: string;
+  try {
+    text = toJson(args ?? null, plainNumbers);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+  return new Promise((ok, no) => {
+    lastNumber += 1;
+    runState.pending += 1;
+    waitingCalls.set(lastNumber, { ok, no });
+    bridge.post(lastNumber, name, text);
+  });
+}
+
+/** Something that the sandbox process answers at once. */
+export function askProcess(name: string, value: unknown): unknown {
+  runState.asked += 1;
+  if (runState.asked > mostAsked) throw new Error('More than 20,000 such calls in one run');
+  const text = bridge.ask(name, toJson(value));
+  if (text.startsWith('!')) throw new TypeError(text.slice(1));
+  return text === '' ? undefined : parseJson(text);
+}
+
+const nothingLeft = (): boolean => runState.pending === 0 && timers.size === 0;
+
+/** Asked again once everything that follows from the last answer has run. */
+export function checkIdle(): void {
+  if (runState.idle && nothingLeft()) bridge.timer(0, 0);
+}
+
+export function answerCall(call: number, ok: boolean, text: string): void {
+  const waiting = waitingCalls.get(call);
+  if (!waiting) return;
+  waitingCalls.delete(call);
+  runState.pending -= 1;
+  if (ok) waiting.ok(text === '' ? undefined : parseJson(text));
+  else waiting.no(failureOf(text));
+  checkIdle();
+}
+
+export function fireTimer(number: number): void {
+  if (number === 0) {
+    if (nothingLeft()) runState.idle?.();
+    return;
+  }
+  const timer = timers.get(number);
+  if (!timer) return;
+  if (timer.every === undefined) timers.delete(number);
+  else bridge.timer(number, timer.every);
+  try {
+    timer.run();
+  } finally {
+    checkIdle();
+  }
+}
+
+export function startTimer(run: () => void, ms: unknown, every: boolean): number {
+  if (timers.size >= mostAtOnce || runState.started >= mostCalls)
+    throw new Error('Too many timers: at most 100 at once and 10,000 in one run');
+  runState.started += 1;
+  lastNumber += 1;
+  const delay = Math.max(1, Math.min(Number(ms) || 0, 3_600_000));
+  timers.set(lastNumber, { run, every: every ? delay : undefined });
+  bridge.timer(lastNumber, delay);
+  return lastNumber;
+}
+
+export function stopTimer(number: unknown): void {
+  timers.delete(number as number);
+  checkIdle();
+}
+
+/** Nothing of a run is left for the next one. */
+export function resetRun(logLeft: number): void {
+  waitingCalls.clear();
+  timers.clear();
+  Object.assign(runState, {
+    pending: 0,
+    logLeft,
+    asked: 0,
+    posted: 0,
+    started: 0,
+    idle: undefined,
+  });
+}
+
+/** Gives user code a global of this name. */
+export function defineGlobal(name: string, value: unknown): void {
+  Object.defineProperty(globalThis, name, {
+    value,
+    writable: true,
+    configurable: true,
+    enumerable: false,
+  });
+}
+
+// What could stop a thread without using the processor, and what nobody here needs.
+for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics'])
+  delete (globalThis as unknown as Record<string, unknown>)[name];

@@ -1,0 +1,105 @@
+/** The console and the timers of user code. */
+import { defineGlobal, runState, startTimer, stopTimer } from './core.ts';
+
+declare const bridge: import('./core.ts').Bridge;
+
+const startOf =
+  (every: boolean) =>
+  (run: unknown, ms?: unknown, ...given: unknown[]): number => {
+    if (typeof run !== 'function') throw new TypeError('A timer needs a function');
+    return startTimer(() => void run(...given), ms, every);
+  };
+
+const settledPromise = Promise.resolve();
+defineGlobal('setTimeout', startOf(false));
+defineGlobal('setInterval', startOf(true));
+defineGlobal('clearTimeout', stopTimer);
+defineGlobal('clearInterval', stopTimer);
+defineGlobal('queueMicrotask', (run: () => void) => void settledPromise.then(run));
+
+/** As it stands in a log. */
+function writtenValue(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (value instanceof Error) return value.stack ?? String(value);
+  if (typeof value !== 'object' || value === null) return String(value);
+  try {
+    return JSON.stringify(value, writtenOnce()) ?? String(value);
+  } catch (error) {
+    return `[cannot be written: ${String(error)}]`;
+  }
+}
+
+function writtenOnce(): (key: string, value: unknown) => unknown {
+  const seen = new Set<unknown>();
+  return (_key, value) => {
+    if (typeof value === 'bigint') return `${value}n`;
+    if (typeof value !== 'object' || value === null) return value;
+    if (seen.has(value)) return '[seen above]';
+    seen.add(value);
+    return value instanceof Map || value instanceof Set ? [...value] : value;
+  };
+}
+
+/** A method of the console; silent once the log of the run is full. */
+const logLine =
+  (level: string) =>
+  (...values: unknown[]): void => {
+    if (runState.logLeft <= 0) return;
+    const text = values.map(writtenValue).join(' ').slice(0, runState.logLeft);
+    runState.logLeft -= text.length + 1;
+    bridge.log(level, text);
+  };
+
+export const logMethods = {
+  debug: logLine('debug'),
+  log: logLine('log'),
+  info: logLine('info'),
+  warn: logLine('warn'),
+  error: logLine('error'),
+} as const;
+
+defineGlobal('console', {
+  ...logMethods,
+  trace: logMethods.debug,
+  dir: logMethods.log,
+  table: logMethods.log,
+});
+
+/** A signal that says when the run is over; the platform has no other events for user code. */
+export class StopSignal {
+  aborted = false;
+  reason: unknown;
+  onabort: (() => void) | undefined;
+  readonly #listeners = new Set<() => void>();
+
+  addEventListener(_type: string, listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  removeEventListener(_type: string, listener: () => void): void {
+    this.#listeners.delete(listener);
+  }
+
+  throwIfAborted(): void {
+    if (this.aborted) throw this.reason;
+  }
+
+  abort(reason: unknown): void {
+    if (this.aborted) return;
+    this.aborted = true;
+    this.reason = reason ?? new Error('This was aborted');
+    this.onabort?.();
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+defineGlobal(
+  'AbortController',
+  class AbortController {
+    readonly signal = new StopSignal();
+    abort(reason?: unknown): void {
+      this.signal.abort(reason);
+    }
+  },
+);
+defineGlobal('AbortSignal', StopSignal);

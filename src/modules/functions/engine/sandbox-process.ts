@@ -1,0 +1,151 @@
+/** One sandbox process, as the platform sees it. What it says is checked: it runs the code of others. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import type { Socket } from 'node:net';
+import { setPriority } from 'node:os';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { encodeFrame, FrameReader, type FromSandbox, type ToSandbox } from './protocol.ts';
+
+export interface SandboxProcessOptions {
+  /** Megabytes that the process may have. */
+  readonly megabytes: number;
+  readonly log: Logger;
+  onMessage(from: SandboxProcess, message: FromSandbox, text: string): void;
+  /** Told once, however it ended. */
+  onExit(from: SandboxProcess): void;
+}
+
+/** Behind the platform itself when both want the processor, and far behind once a run costs much. */
+const USUAL_NICENESS = 5;
+const SLOW_NICENESS = 19;
+/** Characters of what it says before it dies. */
+const LAST_WORDS = 2_000;
+
+const entry = new URL('./sandbox/main.ts', import.meta.url);
+
+/** What it may read: its own code, and the library. Nothing else of the file system, no processes, no workers. */
+function permissions(): readonly string[] {
+  const require = createRequire(import.meta.url);
+  const folders = ['isolated-vm', 'node-gyp-build'].map((name) =>
+    dirname(require.resolve(`${name}/package.json`)),
+  );
+  const readable = [fileURLToPath(new URL('.', import.meta.url)), ...folders];
+  return [
+    '--permission',
+    '--allow-addons',
+    ...readable.map((folder) => `--allow-fs-read=${folder}`),
+    '--allow-fs-read=/etc/alpine-release',
+  ];
+}
+
+export class SandboxProcess {
+  /** Runs on it. */
+  running = 0;
+  /** Takes no new runs of functions that behave. */
+  slow = false;
+  readonly startedAt = performance.now();
+  readonly loaded = new Set<string>();
+  readonly #child: ChildProcess;
+  readonly #socket: Socket;
+  readonly #options: SandboxProcessOptions;
+  #corked = false;
+  #lastWords = '';
+  #ended = false;
+
+  constructor(options: SandboxProcessOptions) {
+    this.#options = options;
+    this.#child = spawn(
+      process.execPath,
+      [
+        ...permissions(),
+        '--no-warnings',
+        '--max-old-space-size=256',
+        '--max-semi-space-size=8',
+        fileURLToPath(entry),
+        String(options.megabytes),
+      ],
+      { env: {}, cwd: '/', stdio: ['ignore', 'ignore', 'pipe', 'pipe'] },
+    );
+    this.#socket = this.#child.stdio[3] as Socket;
+    const reader = new FrameReader<FromSandbox>((message, text) =>
+      options.onMessage(this, message, text),
+    );
+    this.#socket
+      .on('data', (chunk: Buffer) => this.#read(reader, chunk))
+      .on('error', () => this.kill());
+    this.#child.stderr?.on('data', (chunk: Buffer) => {
+      this.#lastWords = (this.#lastWords + chunk.toString('utf8')).slice(-LAST_WORDS);
+    });
+    this.#child.once('error', (error) => this.#exit(error.message));
+    this.#child.once('exit', (code, signal) => this.#exit(signal ?? `code ${code}`));
+    this.#nice(USUAL_NICENESS);
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  send(message: ToSandbox, text = ''): void {
+    if (this.#ended) return;
+    if (!this.#corked) {
+      this.#corked = true;
+      this.#socket.cork();
+      process.nextTick(() => {
+        this.#corked = false;
+        this.#socket.uncork();
+      });
+    }
+    this.#socket.write(encodeFrame(message, text));
+  }
+
+  /** From now on it has the processor when nobody else needs it. */
+  slowDown(): void {
+    this.slow = true;
+    this.#nice(SLOW_NICENESS);
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL');
+  }
+
+  /** Lets the process of the platform end while it is there. */
+  unref(): void {
+    this.#child.unref();
+    this.#socket.unref();
+  }
+
+  #nice(priority: number): void {
+    try {
+      if (this.#child.pid !== undefined) setPriority(this.#child.pid, priority);
+    } catch {
+      // It has ended, or the system does not let us: it then has its equal part.
+    }
+  }
+
+  #read(reader: FrameReader<FromSandbox>, chunk: Buffer): void {
+    try {
+      reader.push(chunk);
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'A sandbox process says what makes no sense');
+      this.kill();
+    }
+  }
+
+  #exit(how: string): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#socket.destroy();
+    if (this.running > 0)
+      this.#options.log.warn(
+        { how, said: this.#lastWords || undefined },
+        'A sandbox process ended while functions ran in it',
+      );
+    this.#options.onExit(this);
+  }
+}

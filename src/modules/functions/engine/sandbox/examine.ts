@@ -1,0 +1,56 @@
+/** What a text is before it is stored: body or module, with types or without, and which packages it asks for. */
+import { stripTypeScriptTypes } from 'node:module';
+import type { CheckedFacts, SourceForm, UserError } from '../protocol.ts';
+import { errorOfUser } from './run.ts';
+import { BODY_HEAD, BODY_TAIL, checkSource } from './sandbox.ts';
+
+interface Examined {
+  readonly facts: CheckedFacts;
+  /** The text that runs. */
+  readonly text: string;
+}
+
+const moduleLine = /^(?:export|import)[\s{*]/m;
+const requireCall = /\brequire\(\s*(['"])([@\w./-]{1,200})\1\s*\)/g;
+const importLine = /^import\b[^'"\n]{0,2000}(['"])([@\w./-]{1,200})\1/gm;
+
+export async function examine(code: string, file: string): Promise<Examined> {
+  const form: SourceForm = moduleLine.test(code) ? 'module' : 'body';
+  const plain = await problemOf(code, form, file);
+  if (!plain) return { facts: factsOf(code, form, 'javascript'), text: code };
+  try {
+    const text = withoutTypes(code, form);
+    const error = await problemOf(text, form, file);
+    const facts = factsOf(text, form, 'typescript');
+    return { facts: error ? { ...facts, error } : facts, text };
+  } catch {
+    // Neither is it TypeScript: what is wrong is what the parser of JavaScript says.
+    return { facts: { ...factsOf(code, form, 'javascript'), error: plain }, text: code };
+  }
+}
+
+/** Types become spaces, so that every line and column stays. */
+function withoutTypes(code: string, form: SourceForm): string {
+  if (form === 'module') return stripTypeScriptTypes(code);
+  const stripped = stripTypeScriptTypes(BODY_HEAD + code + BODY_TAIL);
+  return stripped.slice(BODY_HEAD.length, stripped.length - BODY_TAIL.length);
+}
+
+async function problemOf(
+  code: string,
+  form: SourceForm,
+  file: string,
+): Promise<UserError | undefined> {
+  try {
+    await checkSource({ code, form, file, packages: {} });
+    return undefined;
+  } catch (error) {
+    return errorOfUser(error as Error, file);
+  }
+}
+
+function factsOf(code: string, form: SourceForm, language: CheckedFacts['language']): CheckedFacts {
+  const found = [...code.matchAll(form === 'module' ? importLine : requireCall)];
+  const names = found.flatMap(([, , name]) => name ?? []);
+  return { form, language, packages: [...new Set(names)] };
+}

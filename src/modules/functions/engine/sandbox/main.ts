@@ -1,0 +1,145 @@
+/**
+ * A sandbox process: the only place where user code runs. It begins with what it needs, gives up its rights, and from then
+ * on talks to the platform through one socket. It ends when that socket ends.
+ */
+import { Socket } from 'node:net';
+import {
+  encodeFrame,
+  FrameReader,
+  type FromSandbox,
+  type LoadedSource,
+  type ToSandbox,
+} from '../protocol.ts';
+import { Programs } from './programs.ts';
+import { examine } from './examine.ts';
+import { SandboxRun } from './run.ts';
+import type { Source } from './sandbox.ts';
+
+/** Of the socket to the platform. */
+const CHANNEL = 3;
+/** How often what runs is looked at. */
+const WATCH_MS = 10;
+/** `nobody` of every base image. */
+const NOBODY = 65_534;
+
+/** Megabytes that the process may have before what uses most is ended. */
+const mostMegabytes = Number(process.argv[2] ?? 1_024);
+
+function giveUpRights(): void {
+  if (process.getuid?.() === 0) {
+    process.setgroups?.([]);
+    process.setgid?.(NOBODY);
+    process.setuid?.(NOBODY);
+  }
+}
+
+const socket = new Socket({ fd: CHANNEL, readable: true, writable: true });
+socket.on('close', () => process.exit(0)).on('error', () => process.exit(0));
+
+let corked = false;
+function send(header: FromSandbox, text = ''): void {
+  if (!corked) {
+    corked = true;
+    socket.cork();
+    setImmediate(() => {
+      corked = false;
+      socket.uncork();
+    });
+  }
+  socket.write(encodeFrame(header, text));
+}
+
+const programs = new Programs();
+const sources = new Map<string, string>();
+const runs = new Map<number, SandboxRun>();
+let watching: NodeJS.Timeout | undefined;
+
+function watch(): void {
+  const now = performance.now();
+  for (const run of runs.values()) run.watch(now);
+  if (process.memoryUsage.rss() > mostMegabytes * 1_048_576) endLargest();
+}
+
+/** Which isolate has the memory cannot be asked while it runs: what uses the processor most is what fills it. */
+function endLargest(): void {
+  let most: SandboxRun | undefined;
+  for (const run of runs.values()) if (!most || run.cpuMs > most.cpuMs) most = run;
+  most?.end('memory');
+}
+
+function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
+  const { id, key, leftMs, limits } = message;
+  const file = sources.get(key);
+  if (file === undefined || !programs.has(key)) {
+    send({ t: 'missing', id });
+    return;
+  }
+  const deadlineAt = performance.now() + leftMs;
+  const run = new SandboxRun({ id, key, file, limits, input, deadlineAt, send, done: finish });
+  runs.set(id, run);
+  watching ??= setInterval(watch, WATCH_MS);
+  programs.start(key, run);
+}
+
+function finish(run: SandboxRun, fit: boolean): void {
+  runs.delete(run.id);
+  if (runs.size === 0) {
+    clearInterval(watching);
+    watching = undefined;
+  }
+  const { sandbox, parts } = run;
+  if (!sandbox) {
+    programs.withdraw(parts.key, run.id);
+    return;
+  }
+  if (!fit) {
+    programs.release(parts.key, sandbox, false);
+    return;
+  }
+  sandbox
+    .measure(performance.now())
+    .catch(() => undefined)
+    .finally(() => programs.release(parts.key, sandbox, true));
+}
+
+async function check({ id, file }: Extract<ToSandbox, { t: 'check' }>, code: string): Promise<void> {
+  const { facts, text } = await examine(code, file);
+  send({ t: 'checked', id, facts }, text);
+}
+
+function receive(message: ToSandbox, text: string): void {
+  switch (message.t) {
+    case 'load': {
+      const source: Source = {
+        ...(JSON.parse(text) as LoadedSource),
+        form: message.form,
+        file: message.file,
+      };
+      sources.set(message.key, message.file);
+      programs.load(message.key, source);
+      break;
+    }
+    case 'drop':
+      sources.delete(message.key);
+      programs.drop(message.key);
+      break;
+    case 'check':
+      void check(message, text);
+      break;
+    case 'run':
+      begin(message, text);
+      break;
+    case 'answer':
+      runs.get(message.id)?.answer(message.call, message.ok, text);
+      break;
+    case 'cancel':
+      runs.get(message.id)?.end('cancelled');
+  }
+}
+
+const reader = new FrameReader<ToSandbox>(receive);
+giveUpRights();
+// What user code leaves behind must not end the process for others.
+process.on('unhandledRejection', () => undefined);
+socket.on('data', (chunk) => reader.push(chunk));
+send({ t: 'ready' });

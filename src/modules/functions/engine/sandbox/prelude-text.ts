@@ -1,0 +1,27 @@
+/** The prelude as one script: the files of `prelude/`, without their types and imports, in one closure. */
+import { readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+
+/** Each after those that it builds on. */
+const files = ['core', 'globals', 'bytes', 'web', 'context', 'run'] as const;
+
+const importLines = /^import [^;]*;$/gm;
+const exportWords = /^export (?=(?:async )?(?:const|let|function|class))/gm;
+
+const textOf = (file: string): string =>
+  stripTypeScriptTypes(
+    readFileSync(new URL(`../prelude/${file}.ts`, import.meta.url), 'utf8'),
+  )
+    .replaceAll(importLines, '')
+    .replaceAll(exportWords, '');
+
+/** Evaluates to a function that takes the ways out of the isolate and answers the entries. */
+export const preludeText = (): string =>
+  `(function (post, log, timer, ask) { 'use strict';
+const bridge = { post, log, timer, ask };
+${files.map(textOf).join('\n')}
+return [entries.invoke, entries.answer, entries.fire, entries.stop, entries.addPackage, entries.use, entries.require];
+})`;
+
+/** Frames of a stack that begin with this are ours. */
+export const PRELUDE_FILE = 'penstock:prelude';

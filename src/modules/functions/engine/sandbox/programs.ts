@@ -1,0 +1,167 @@
+/** The functions that a sandbox process knows, their sandboxes, and which run gets which. */
+import { type CompileCache, Sandbox, type Source } from './sandbox.ts';
+
+export interface WaitingRun {
+  readonly id: number;
+  readonly memoryMb: number;
+  /** The sandbox is this run's own until `release`. What loading the code costs is the run's too. */
+  begin(sandbox: Sandbox, loaded: Promise<void> | undefined): void;
+}
+
+interface Program {
+  readonly key: string;
+  readonly source: Source;
+  readonly cache: CompileCache;
+  readonly free: Sandbox[];
+  readonly queue: WaitingRun[];
+  busy: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** Sandboxes of one process, and texts that it keeps. */
+const MOST_SANDBOXES = 80;
+const MOST_PROGRAMS = 500;
+/** Another sandbox is made when a run has waited for so long; most runs are over by then. */
+const PATIENCE_MS = 3;
+/** A sandbox without work is given up after so long. */
+const IDLE_MS = 30_000;
+/** Of processor time that a sandbox may use while it has no work; V8 itself collects garbage. */
+const RESTLESS_MS = 40;
+
+export class Programs {
+  readonly #programs = new Map<string, Program>();
+  #sandboxes = 0;
+
+  constructor() {
+    setInterval(() => this.#giveUpIdle(), 5_000).unref();
+    setInterval(() => this.#endRestless(), 200).unref();
+  }
+
+  load(key: string, source: Source): void {
+    if (this.#programs.has(key)) return;
+    this.#programs.set(key, {
+      key,
+      source,
+      cache: {},
+      free: [],
+      queue: [],
+      busy: 0,
+      timer: undefined,
+    });
+    if (this.#programs.size > MOST_PROGRAMS) this.#forgetOne();
+  }
+
+  /** Runs that have it keep it. */
+  drop(key: string): void {
+    const program = this.#programs.get(key);
+    if (!program) return;
+    this.#programs.delete(key);
+    for (const sandbox of program.free.splice(0)) this.#end(sandbox);
+  }
+
+  has(key: string): boolean {
+    return this.#programs.has(key);
+  }
+
+  start(key: string, run: WaitingRun): void {
+    const program = this.#programs.get(key);
+    if (!program) throw new Error('This function is not loaded');
+    program.queue.push(run);
+    this.#serve(program, false);
+  }
+
+  /** Takes a run out of the line; false when it has begun. */
+  withdraw(key: string, id: number): boolean {
+    const queue = this.#programs.get(key)?.queue ?? [];
+    const at = queue.findIndex((run) => run.id === id);
+    if (at >= 0) queue.splice(at, 1);
+    return at >= 0;
+  }
+
+  /** Gives a sandbox back; `fit`: nothing has happened to it that the next run must not find. */
+  release(key: string, sandbox: Sandbox, fit: boolean): void {
+    const program = this.#programs.get(key);
+    if (program) program.busy -= 1;
+    if (!fit || !program || sandbox.isolate.isDisposed) this.#end(sandbox);
+    else {
+      sandbox.events = undefined;
+      sandbox.freeSince = performance.now();
+      sandbox.cpuWhenFree = sandbox.cpuMs;
+      program.free.push(sandbox);
+    }
+    if (program) this.#serve(program, false);
+    for (const other of this.#programs.values())
+      if (other !== program && other.queue.length > 0) this.#serve(other, false);
+  }
+
+  #serve(program: Program, impatient: boolean): void {
+    while (program.queue.length > 0) {
+      const sandbox = program.free.pop();
+      if (!sandbox) break;
+      const run = program.queue.shift() as WaitingRun;
+      program.busy += 1;
+      run.begin(sandbox, undefined);
+    }
+    if (program.queue.length === 0) return;
+    if (program.busy === 0 || impatient) this.#make(program);
+    if (program.queue.length === 0 || program.timer) return;
+    program.timer = setTimeout(() => {
+      program.timer = undefined;
+      this.#serve(program, true);
+    }, PATIENCE_MS);
+  }
+
+  #make(program: Program): void {
+    if (this.#sandboxes >= MOST_SANDBOXES && !this.#evict()) return;
+    const run = program.queue.shift();
+    if (!run) return;
+    this.#sandboxes += 1;
+    program.busy += 1;
+    const sandbox = new Sandbox(run.memoryMb);
+    run.begin(sandbox, sandbox.load(program.source, program.cache));
+  }
+
+  #end(sandbox: Sandbox): void {
+    this.#sandboxes -= 1;
+    sandbox.dispose();
+  }
+
+  /** Makes room; the sandbox that was free longest goes. */
+  #evict(): boolean {
+    let oldest: { program: Program; sandbox: Sandbox } | undefined;
+    for (const program of this.#programs.values()) {
+      const [sandbox] = program.free;
+      if (sandbox && (!oldest || sandbox.freeSince < oldest.sandbox.freeSince))
+        oldest = { program, sandbox };
+    }
+    if (!oldest) return false;
+    oldest.program.free.shift();
+    this.#end(oldest.sandbox);
+    return true;
+  }
+
+  #giveUpIdle(): void {
+    const before = performance.now() - IDLE_MS;
+    for (const program of this.#programs.values())
+      while (program.free[0] && program.free[0].freeSince < before)
+        this.#end(program.free.shift() as Sandbox);
+  }
+
+  /** Code that goes on although nobody has called it. */
+  #endRestless(): void {
+    for (const { free } of this.#programs.values())
+      for (const sandbox of [...free])
+        if (sandbox.cpuMs - sandbox.cpuWhenFree > RESTLESS_MS) {
+          free.splice(free.indexOf(sandbox), 1);
+          this.#end(sandbox);
+        }
+  }
+
+  #forgetOne(): void {
+    for (const program of this.#programs.values())
+      if (program.busy === 0 && program.queue.length === 0) {
+        this.drop(program.key);
+        return;
+      }
+  }
+}

@@ -1,0 +1,208 @@
+/** One run in a sandbox: its bounds, its log, its end. Exactly one end is told of each. */
+import type {
+  FromSandbox,
+  LogLine,
+  Outcome,
+  ReplyOptions,
+  RunEnd,
+  RunLimits,
+  UserError,
+} from '../protocol.ts';
+import { PRELUDE_FILE } from './prelude-text.ts';
+import type { Sandbox, SandboxEvents } from './sandbox.ts';
+
+export interface RunParts {
+  readonly id: number;
+  readonly key: string;
+  readonly file: string;
+  readonly limits: RunLimits;
+  readonly input: string;
+  /** On the clock of `performance.now()`. */
+  readonly deadlineAt: number;
+  send(header: FromSandbox, text?: string): void;
+  /** Told once, after the end was sent. */
+  done(run: SandboxRun, fit: boolean): void;
+}
+
+/** Milliseconds of processor time after which a run counts as one that costs more than most. */
+const HOG_MS = 150;
+
+interface Head {
+  readonly ok: boolean;
+  readonly rejected?: boolean;
+  readonly error?: UserError;
+  readonly reply?: ReplyOptions;
+}
+
+export class SandboxRun implements SandboxEvents {
+  readonly parts: RunParts;
+  sandbox: Sandbox | undefined;
+  readonly #startedAt = performance.now();
+  readonly #logs: LogLine[] = [];
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #logBytes = 0;
+  #cpuBefore = 0;
+  #cpuMs = 0;
+  #ended = false;
+  #hog = false;
+
+  constructor(parts: RunParts) {
+    this.parts = parts;
+  }
+
+  get memoryMb(): number {
+    return this.parts.limits.memoryMb;
+  }
+
+  get id(): number {
+    return this.parts.id;
+  }
+
+  begin(sandbox: Sandbox, loaded: Promise<void> | undefined): void {
+    this.sandbox = sandbox;
+    this.#cpuBefore = loaded ? 0 : sandbox.cpuMs;
+    sandbox.events = this;
+    const work = loaded
+      ? loaded.then(() => sandbox.invoke(this.parts.input))
+      : sandbox.invoke(this.parts.input);
+    work.then(
+      (text) => this.#finished(sandbox, text),
+      (error: unknown) => this.#broke(sandbox, error),
+    );
+  }
+
+  /** Looks at what the run has used; asked again and again. */
+  watch(now: number): void {
+    if (this.#ended) return;
+    const cpu = this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
+    if (now >= this.parts.deadlineAt) this.end('timeout');
+    else if (cpu > this.parts.limits.cpuMs) this.end('cpu');
+    else if (cpu > HOG_MS && !this.#hog) {
+      this.#hog = true;
+      this.parts.send({ t: 'hog', id: this.id });
+    }
+  }
+
+  /** Milliseconds of processor time so far. */
+  get cpuMs(): number {
+    return this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
+  }
+
+  answer(call: number, ok: boolean, text: string): void {
+    if (!this.#ended) this.sandbox?.answer(call, ok, text);
+  }
+
+  post(call: number, name: string, text: string): void {
+    if (!this.#ended) this.parts.send({ t: 'call', id: this.id, call, name }, text);
+  }
+
+  log(level: string, text: string): void {
+    if (this.#ended || this.#logBytes >= this.parts.limits.maxLogBytes) return;
+    this.#logBytes += Buffer.byteLength(text) + 1;
+    const at = Math.round(performance.now() - this.#startedAt);
+    this.#logs.push({ level: level as LogLine['level'], text, at });
+  }
+
+  timer(timer: number, ms: number): void {
+    if (this.#ended) return;
+    if (ms === 0) {
+      setImmediate(() => this.#fire(timer));
+      return;
+    }
+    const handle = setTimeout(() => {
+      this.#timers.delete(handle);
+      this.#fire(timer);
+    }, ms);
+    this.#timers.add(handle);
+  }
+
+  #fire(timer: number): void {
+    if (!this.#ended) this.sandbox?.fire(timer);
+  }
+
+  #finished(sandbox: Sandbox, text: string): void {
+    if (this.#ended) return;
+    const at = text.indexOf('\n');
+    const head = JSON.parse(text.slice(0, at)) as Head;
+    const data = text.slice(at + 1);
+    const { maxResultBytes } = this.parts.limits;
+    if (!head.ok) {
+      const error = head.error && errorOfUser(head.error, this.parts.file);
+      this.end(head.rejected ? 'rejected' : 'error', error, true);
+    } else if (data.length > maxResultBytes || Buffer.byteLength(data) > maxResultBytes) {
+      this.end('error', {
+        name: 'RangeError',
+        code: 'RESULT_TOO_LARGE',
+        message: `The result is larger than ${maxResultBytes} bytes`,
+      });
+    } else {
+      this.#cpuMs = sandbox.cpuMs - this.#cpuBefore;
+      this.#tell({ outcome: 'ok', ...(head.reply && { reply: head.reply }) }, data, true);
+    }
+  }
+
+  #broke(sandbox: Sandbox, error: unknown): void {
+    if (this.#ended) return;
+    const message = error instanceof Error ? error.message : String(error);
+    if (sandbox.isolate.isDisposed || /memory limit/.test(message)) this.end('memory');
+    else if (error instanceof Error) this.end('error', errorOfUser(error, this.parts.file));
+    else this.end('error', { name: 'Error', message });
+  }
+
+  /** Ends the run and, unless it ended by itself, its sandbox. */
+  end(outcome: Outcome, error?: UserError, fit = false): void {
+    if (this.#ended) return;
+    this.#cpuMs = this.cpuMs;
+    this.#tell({ outcome, ...(error && { error }) }, '', fit);
+  }
+
+  #tell(end: Pick<RunEnd, 'outcome' | 'error' | 'reply'>, data: string, fit: boolean): void {
+    this.#ended = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    const { sandbox, parts } = this;
+    parts.send(
+      {
+        ...end,
+        t: 'end',
+        id: this.id,
+        logs: this.#logs,
+        cpuMs: Math.round(this.#cpuMs * 1_000) / 1_000,
+        memoryBytes: sandbox?.memoryBytes ?? 0,
+      },
+      data,
+    );
+    parts.done(this, fit);
+  }
+}
+
+/** Line and column of a frame, and of what the parser says. */
+const framePlace = /^(.*):(\d+):(\d+)\)?$/;
+const parserPlace = / \[(.*):(\d+):(\d+)\]$/;
+
+/** An error with the place where it stands in the source as it was written, and without frames that are not of the function. */
+export function errorOfUser(given: Partial<UserError>, file: string): UserError {
+  const { name = 'Error', code, status } = given;
+  const full = (given.message ?? '').slice(0, 4_000);
+  const [said, , saidLine, saidColumn] = parserPlace.exec(full) ?? [];
+  const message = said === undefined ? full : full.slice(0, -said.length);
+  const frames = (given.stack ?? '')
+    .slice(0, 16_000)
+    .split('\n')
+    .filter((line) => /^\s+at /.test(line) && !line.includes(PRELUDE_FILE))
+    .map((line) => line.trim())
+    .filter((line) => line.includes(file) || line.includes('package:'));
+  const top = frames.find((line) => line.includes(file));
+  const [, , frameLine, frameColumn] = framePlace.exec(top ?? '') ?? [];
+  const [line, column] = [saidLine ?? frameLine, saidColumn ?? frameColumn].map(Number);
+  return {
+    name,
+    message,
+    ...(frames.length > 0 && {
+      stack: [`${name}: ${message}`, ...frames.slice(0, 10)].join('\n    '),
+    }),
+    ...(code !== undefined && { code }),
+    ...(status !== undefined && { status }),
+    ...(line !== undefined && !Number.isNaN(line) && { line }),
+    ...(column !== undefined && !Number.isNaN(column) && { column }),
+  };
+}

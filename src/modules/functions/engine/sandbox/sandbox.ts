@@ -1,0 +1,276 @@
+/**
+ * One isolate with one context and one function in it. It has one run at a time and is kept for the next one of the same
+ * function. No reference of the process is ever given to the isolate: functions that take and give texts are all it gets.
+ */
+import { createHash, createHmac, randomBytes, randomUUID } from 'node:crypto';
+import ivm from 'isolated-vm';
+import type { LoadedSource, SourceForm } from '../protocol.ts';
+import { PRELUDE_FILE, preludeText } from './prelude-text.ts';
+
+export interface Source extends LoadedSource {
+  readonly form: SourceForm;
+  /** Name in stacks. */
+  readonly file: string;
+}
+
+/** What of a compilation the next sandbox of the same function can use. */
+export interface CompileCache {
+  data?: ivm.ExternalCopy<ArrayBuffer> | undefined;
+}
+
+/** What the owner of a sandbox hears from the code in it. */
+export interface SandboxEvents {
+  post(call: number, name: string, text: string): void;
+  log(level: string, text: string): void;
+  timer(timer: number, ms: number): void;
+}
+
+interface BodyEntries {
+  readonly cache: CompileCache;
+  readonly use: EntryReference;
+  readonly addPackage: EntryReference;
+}
+
+type EntryReference = ivm.Reference<(...args: unknown[]) => unknown>;
+
+const preludeCache: CompileCache = {};
+let prelude: string | undefined;
+
+/** The parameters of the function that a text of the form `body` is the body of. */
+export const BODY_HEAD = '(async function (grpcSdk, req, res, ctx, require, module, exports) {\n';
+export const BODY_TAIL = '\n})';
+
+interface CodePlace {
+  readonly filename: string;
+  readonly lineOffset?: number;
+}
+
+/** Compiles with what an earlier compilation left, and leaves the same for later ones. */
+async function compile(
+  isolate: ivm.Isolate,
+  code: string,
+  where: CodePlace,
+  cache: CompileCache,
+): Promise<ivm.Script> {
+  if (cache.data) return isolate.compileScript(code, { ...where, cachedData: cache.data });
+  const script = await isolate.compileScript(code, { ...where, produceCachedData: true });
+  cache.data = (script as { readonly cachedData?: ivm.ExternalCopy<ArrayBuffer> }).cachedData;
+  return script;
+}
+
+/** Only parses. Throws what the parser says, with the place. */
+export async function checkSource(source: Source): Promise<void> {
+  const isolate = new ivm.Isolate({ memoryLimit: 64 });
+  try {
+    if (source.form === 'module')
+      await isolate.compileModule(source.code, { filename: source.file });
+    else await compileBody(isolate, source, {});
+  } finally {
+    isolate.dispose();
+  }
+}
+
+const compileBody = (
+  isolate: ivm.Isolate,
+  { code, file }: Pick<Source, 'code' | 'file'>,
+  cache: CompileCache,
+): Promise<ivm.Script> =>
+  compile(isolate, BODY_HEAD + code + BODY_TAIL, { filename: file, lineOffset: -1 }, cache);
+
+export class Sandbox {
+  readonly isolate: ivm.Isolate;
+  events: SandboxEvents | undefined;
+  /** When it became free, on the clock of `performance.now()`. */
+  freeSince = 0;
+  cpuWhenFree = 0;
+  /** Of the heap, when it was last looked at. */
+  memoryBytes = 0;
+  #measuredAt = 0;
+  #invoke: EntryReference | undefined;
+  #answer: EntryReference | undefined;
+  #fire: EntryReference | undefined;
+  #stop: EntryReference | undefined;
+
+  constructor(memoryMb: number) {
+    this.isolate = new ivm.Isolate({
+      memoryLimit: Math.max(8, memoryMb),
+      // V8 cannot go on: the process ends, and its owner begins another one.
+      onCatastrophicError: () => process.exit(70),
+    });
+  }
+
+  /** Rejects with what the code throws while it is loaded. User code never runs on the thread of the process. */
+  async load(source: Source, cache: CompileCache): Promise<void> {
+    const context = await this.isolate.createContext();
+    prelude ??= preludeText();
+    const script = await compile(this.isolate, prelude, { filename: PRELUDE_FILE }, preludeCache);
+    const install = script.runSync(context, { reference: true }) as unknown as EntryReference;
+    const list = install.applySync(undefined, this.#waysOut(), {
+      result: { reference: true },
+    }) as unknown as ivm.Reference<readonly unknown[]>;
+    const entry = (at: number): EntryReference =>
+      list.getSync(at, { reference: true }) as unknown as EntryReference;
+    this.#invoke = entry(0);
+    this.#answer = entry(1);
+    this.#fire = entry(2);
+    this.#stop = entry(3);
+    if (source.form === 'module') await this.#loadModule(context, source, entry(5));
+    else await this.#loadBody(context, source, { cache, use: entry(5), addPackage: entry(4) });
+  }
+
+  #waysOut(): readonly ivm.Callback[] {
+    const ignored = { ignored: true } as const;
+    return [
+      new ivm.Callback(
+        (call: number, name: string, text: string) => this.events?.post(call, name, text),
+        ignored,
+      ),
+      new ivm.Callback((level: string, text: string) => this.events?.log(level, text), ignored),
+      new ivm.Callback((timer: number, ms: number) => this.events?.timer(timer, ms), ignored),
+      new ivm.Callback((name: string, text: string) => answerAtOnce(name, text), { sync: true }),
+    ];
+  }
+
+  async #loadBody(
+    context: ivm.Context,
+    source: Source,
+    { cache, use, addPackage }: BodyEntries,
+  ): Promise<void> {
+    for (const [name, code] of Object.entries(source.packages)) {
+      const text = `(function (module) { var exports = module.exports;\n${code}\n})`;
+      const where = { filename: `package:${name}`, lineOffset: -1 };
+      const script = await this.isolate.compileScript(text, where);
+      const made = await this.#value(script, context);
+      await addPackage.apply(undefined, [name, made.derefInto()] as never);
+    }
+    const made = await this.#value(await compileBody(this.isolate, source, cache), context);
+    await use.apply(undefined, [made.derefInto(), false] as never);
+  }
+
+  async #value(script: ivm.Script, context: ivm.Context): Promise<EntryReference> {
+    return (await script.run(context, { reference: true })) as unknown as EntryReference;
+  }
+
+  async #loadModule(context: ivm.Context, source: Source, use: EntryReference): Promise<void> {
+    const { isolate } = this;
+    const module = await isolate.compileModule(source.code, { filename: source.file });
+    const known = new Map<string, ivm.Module>();
+    await module.instantiate(context, async (specifier) => {
+      const there = known.get(specifier);
+      if (there) return there;
+      if (!Object.hasOwn(source.packages, specifier))
+        throw new Error(`The package "${specifier}" was not bundled with this function`);
+      const made = await isolate.compileModule(source.packages[specifier] ?? '', {
+        filename: `package:${specifier}`,
+      });
+      known.set(specifier, made);
+      return made;
+    });
+    await module.evaluate();
+    const given = (await module.namespace.get('default', {
+      reference: true,
+    })) as unknown as EntryReference;
+    await use.apply(undefined, [given.derefInto(), true] as never);
+  }
+
+  /** The head and the data of the result. Rejects when the isolate was ended meanwhile. */
+  invoke(input: string): Promise<string> {
+    return (this.#invoke as EntryReference).apply(undefined, [input], {
+      result: { promise: true, copy: true },
+    }) as Promise<string>;
+  }
+
+  answer(call: number, ok: boolean, text: string): void {
+    this.#answer?.applyIgnored(undefined, [call, ok, text]);
+  }
+
+  fire(timer: number): void {
+    this.#fire?.applyIgnored(undefined, [timer]);
+  }
+
+  /** Tells the code that its time is over. */
+  stop(reason: string): void {
+    this.#stop?.applyIgnored(undefined, [reason]);
+  }
+
+  /** Milliseconds of processor time since it was made. */
+  get cpuMs(): number {
+    return this.isolate.isDisposed ? 0 : Number(this.isolate.cpuTime) / 1e6;
+  }
+
+  /** Looks at the heap, not more often than once in a while. */
+  async measure(now: number): Promise<void> {
+    if (this.isolate.isDisposed || now - this.#measuredAt < 500) return;
+    this.#measuredAt = now;
+    const heap = await this.isolate.getHeapStatistics();
+    this.memoryBytes = heap.used_heap_size + heap.externally_allocated_size;
+  }
+
+  dispose(): void {
+    this.events = undefined;
+    if (!this.isolate.isDisposed) this.isolate.dispose();
+  }
+}
+
+interface Asked {
+  readonly href?: string;
+  readonly base?: string;
+  readonly set?: readonly [name: 'href' | 'search', value: string];
+  readonly hash?: string;
+  readonly data?: string;
+  readonly key?: string;
+  readonly bytes?: number;
+}
+
+const hashNames: ReadonlyMap<string, string> = new Map([
+  ['SHA-1', 'sha1'],
+  ['SHA-256', 'sha256'],
+  ['SHA-384', 'sha384'],
+  ['SHA-512', 'sha512'],
+]);
+
+/** What needs no platform: addresses, digests, random values. A text that begins with `!` is an error. */
+function answerAtOnce(name: string, text: string): string {
+  try {
+    return JSON.stringify(answerOf(name, (JSON.parse(text) ?? {}) as Asked));
+  } catch (error) {
+    return `!${error instanceof Error ? error.message : 'failed'}`;
+  }
+}
+
+function answerOf(name: string, asked: Asked): unknown {
+  if (name === 'url') return urlOf(asked);
+  if (name === 'uuid') return randomUUID();
+  if (name === 'random') {
+    const bytes = Number(asked.bytes);
+    if (!(bytes >= 0 && bytes <= 65_536)) throw new Error('At most 65,536 random bytes at once');
+    return randomBytes(bytes).toString('base64');
+  }
+  const hash = hashNames.get(String(asked.hash).toUpperCase());
+  if (hash === undefined)
+    throw new Error('The digest must be SHA-1, SHA-256, SHA-384 or SHA-512');
+  const data = Buffer.from(String(asked.data), 'base64');
+  if (name === 'digest') return createHash(hash).update(data).digest('base64');
+  if (name !== 'hmac') throw new Error('There is no such call');
+  const key = Buffer.from(String(asked.key), 'base64');
+  return createHmac(hash, key).update(data).digest('base64');
+}
+
+function urlOf({ href = '', base, set }: Asked): unknown {
+  const url = base === undefined ? new URL(href) : new URL(href, base);
+  if (set && set[0] in url) (url as unknown as Record<string, string>)[set[0]] = set[1];
+  const { origin, protocol, username, password, host, hostname, port, pathname, search, hash } = url;
+  return {
+    href: url.href,
+    origin,
+    protocol,
+    username,
+    password,
+    host,
+    hostname,
+    port,
+    pathname,
+    search,
+    hash,
+  };
+}

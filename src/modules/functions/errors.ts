@@ -1,0 +1,51 @@
+/** What can go wrong with functions. */
+import { defineErrors, PenstockError, type Problem } from '../../kernel/errors.ts';
+import type { LogLine, UserError } from './engine/protocol.ts';
+
+export const functionErrors = defineErrors({
+  FUNCTION_INVALID: [400, 'This is not a function that can be served'],
+  FUNCTION_CODE_INVALID: [400, 'Invalid function code'],
+  SIGNATURE_INVALID: [401, 'The signature of this request is not valid, or too old'],
+  FUNCTION_NOT_FOUND: [404, 'There is no such function'],
+  EXECUTION_NOT_FOUND: [404, 'There is no such execution'],
+  FUNCTION_VERSION_NOT_FOUND: [404, 'There is no such version of this function'],
+  FUNCTION_SECRET_NOT_FOUND: [404, 'The function has no secret of this name'],
+  FUNCTION_EXISTS: [409, 'A function with this name exists already'],
+  FUNCTION_REPLAYED: [409, 'This message was received before'],
+  FUNCTION_REJECTED: [400, 'The function refused this'],
+  FUNCTION_FAILED: [500, 'Execution failed'],
+  FUNCTION_OVERLOADED: [503, 'Too many functions run now: try again shortly'],
+  FUNCTION_TIMEOUT: [504, 'The function took too long and was ended'],
+});
+
+/** Why a run failed, for operators: the cause of what its caller is told. */
+export class UserCodeError extends Error {
+  readonly user: UserError;
+  readonly logs: readonly LogLine[];
+  /** Of the record of the run. */
+  readonly executionId: string;
+
+  constructor(user: UserError, logs: readonly LogLine[], executionId: string) {
+    const place = user.line === undefined ? '' : ` (line ${user.line}, column ${user.column})`;
+    super(`${user.name}: ${user.message}${place}`);
+    this.name = 'UserCodeError';
+    this.stack = user.stack ?? this.message;
+    this.user = user;
+    this.logs = logs;
+    this.executionId = executionId;
+  }
+}
+
+/** The error of user code behind what a run threw; nothing for anything else. */
+export const userErrorOf = (error: unknown): UserCodeError | undefined =>
+  error instanceof PenstockError && error.cause instanceof UserCodeError ? error.cause : undefined;
+
+/** Throws what is wrong with a definition. */
+export function refuseFunction(problems: readonly Problem[]): void {
+  const [first] = problems;
+  if (!first) return;
+  throw functionErrors.FUNCTION_INVALID({
+    message: `${first.path}: ${first.message}`,
+    errors: problems,
+  });
+}

@@ -1,0 +1,104 @@
+/** Functions: code of operators beside the data, in processes of its own. */
+import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
+import type { Kernel } from '../../host/kernel.ts';
+import { router } from '../router/index.ts';
+import { type FunctionsConfig, functionsConfig } from './config.ts';
+import { createPool, type Pool } from './engine/pool.ts';
+import { migrations } from './migrations.ts';
+import { functionOperations } from './operations/functions.ts';
+import { noPackages } from './services/bundler.ts';
+import { databaseCalls } from './services/calls/database.ts';
+import { outsideCalls } from './services/calls/outside.ts';
+import { createExecutionWriter } from './services/executions.ts';
+import { createFunctions, type Functions } from './services/functions.ts';
+import { createHostCalls } from './services/host-calls.ts';
+import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
+import { createRunner, type FunctionRunner } from './services/runner.ts';
+import { createFunctionStore } from './services/store.ts';
+import { availableParallelism } from 'node:os';
+
+export type { StoredFunction } from './definition/definition.ts';
+export { functionErrors, userErrorOf } from './errors.ts';
+export type { HostCall } from './services/host-calls.ts';
+export { RunSuspended } from './services/host-calls.ts';
+export type { FunctionRunner, RunRequest, RunResult } from './services/runner.ts';
+
+export interface FunctionsService {
+  readonly runner: FunctionRunner;
+  readonly functions: Functions;
+}
+
+type Requirements = { readonly router: typeof router };
+type Context = ModuleContext<FunctionsConfig, Requirements>;
+
+export const functions = defineModule<
+  typeof functionsConfig.schema,
+  FunctionsService,
+  Requirements
+>({
+  name: 'functions',
+  description: 'Code of operators: routes, webhooks, events, schedules',
+  requires: { router },
+  config: functionsConfig,
+  migrations,
+  start,
+});
+
+async function start(context: Context): Promise<RunningModule<FunctionsService>> {
+  const { kernel, config, log } = context;
+  const { database } = kernel;
+  const current = () => config.current();
+  const store = await createFunctionStore(kernel);
+  const pool = poolOf(context);
+  const all = createFunctions({
+    ...kernel,
+    store,
+    pool,
+    bundler: noPackages,
+    config: current,
+    check: () => [],
+  });
+  const executions = createExecutionWriter(database, log);
+  const runner = createRunner({
+    store,
+    database,
+    pool,
+    executions,
+    config: current,
+    metrics: lastingMetrics(kernel),
+    calls: createHostCalls(
+      new Map([
+        ...databaseCalls(kernel),
+        ...outsideCalls({ config: current, secrets: all.secrets }),
+      ]),
+    ),
+  });
+  return {
+    service: { runner, functions: all },
+    operations: [
+      ...functionOperations({ functions: all, database, problemOf: () => undefined }),
+    ],
+    async stop() {
+      store.close();
+      pool.close();
+      await executions.close();
+    },
+  };
+}
+
+function poolOf({ config, log }: Context): Pool {
+  return createPool(() => {
+    const { processes, processMb } = config.current().limits;
+    const usual = Math.max(1, Math.floor(availableParallelism() / 2));
+    return { processes: processes || usual, processMegabytes: processMb };
+  }, log);
+}
+
+/** What belongs to the process, also while the module is switched off and on. */
+const lasting = new WeakMap<Kernel, FunctionMetrics>();
+
+function lastingMetrics(kernel: Kernel): FunctionMetrics {
+  const known = lasting.get(kernel) ?? measureFunctions(kernel);
+  lasting.set(kernel, known);
+  return known;
+}

@@ -1,0 +1,208 @@
+/** `ctx.db`: records, with the rights of the caller. */
+import { parseFilter } from '../../../../data/conditions/parse.ts';
+import type { ListOptions, RecordInput, RecordStore } from '../../../../data/records/store.ts';
+import type { Caller } from '../../../../kernel/caller.ts';
+import type { Database } from '../../../../kernel/database/database.ts';
+import { errors, invalid } from '../../../../kernel/errors.ts';
+import { newId } from '../../../../kernel/ids.ts';
+import {
+  type GivenCall,
+  type HostCall,
+  JsonText,
+  objectArgument,
+  optionsArgument,
+  type RunScope,
+  textArgument,
+} from '../host-calls.ts';
+import { openTransaction } from '../transactions.ts';
+
+interface Parts {
+  readonly records: RecordStore;
+  readonly database: Database;
+}
+
+/** One call on the records of one schema. */
+interface RecordCall {
+  readonly records: RecordStore;
+  readonly caller: Caller;
+  readonly schema: string;
+  readonly given: GivenCall;
+}
+
+type Work = (call: RecordCall) => Promise<unknown>;
+
+const texts = (value: unknown): readonly string[] | undefined =>
+  value === undefined
+    ? undefined
+    : (Array.isArray(value) ? value : [value]).map((one) => String(one)).slice(0, 20);
+const whole = (value: unknown, name: string): number | undefined => {
+  if (value === undefined) return undefined;
+  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+  throw invalid(`options.${name}`, 'type', 'must be a whole number');
+};
+
+function listOptions(given: GivenCall, at: number): ListOptions {
+  const { skip, limit, sort, populate, scope, cursor } = optionsArgument(given, at);
+  const range = { skip: whole(skip, 'skip'), limit: whole(limit, 'limit') };
+  const names = { sort: texts(sort), populate: texts(populate) };
+  const words = {
+    scope: scope === undefined ? undefined : String(scope),
+    cursor: cursor === undefined ? undefined : String(cursor),
+  };
+  return Object.fromEntries(
+    Object.entries({ ...range, ...names, ...words }).filter(([, value]) => value !== undefined),
+  );
+}
+
+const writeOptions = (given: GivenCall, at: number) => {
+  const { populate, scope } = listOptions(given, at);
+  const version = whole(optionsArgument(given, at).version, 'version');
+  return {
+    ...(populate && { populate }),
+    ...(scope !== undefined && { scope }),
+    ...(version !== undefined && { expectedVersion: version }),
+  };
+};
+
+/** Missing: every record that the caller may read. */
+const filterOf = ({ args = [] }: GivenCall, at: number) => parseFilter(args[at] ?? {});
+
+/** The documents of a list, without what is said beside them. */
+async function documents(call: RecordCall, options: ListOptions): Promise<unknown[]> {
+  const { records, caller, schema, given } = call;
+  const filter = filterOf(given, 1);
+  const text = await records.select(caller, schema, {
+    limit: 100,
+    ...options,
+    count: 'none',
+    filter,
+    granted: true,
+  });
+  return (JSON.parse(text) as { readonly documents: unknown[] }).documents;
+}
+
+const inputs = ({ args = [] }: GivenCall): readonly RecordInput[] => {
+  const [, list] = args;
+  if (Array.isArray(list)) return list as RecordInput[];
+  throw invalid('documents', 'type', 'must be a list');
+};
+
+const listText = (rows: readonly { readonly json: string }[]): JsonText =>
+  new JsonText(`[${rows.map(({ json }) => json).join(',')}]`);
+
+const reads: Readonly<Record<string, Work>> = {
+  find: async (call) => documents(call, listOptions(call.given, 2)),
+  findOne: async (call) =>
+    (await documents(call, { ...listOptions(call.given, 2), limit: 1 }))[0] ?? null,
+  get: async ({ records, caller, schema, given }) => {
+    const { populate, scope } = listOptions(given, 2);
+    const id = textArgument(given, 1, 'id');
+    const options = { ...(populate && { populate }), ...(scope !== undefined && { scope }) };
+    return new JsonText((await records.get(caller, schema, id, options)).json);
+  },
+  count: async ({ records, caller, schema, given }) => {
+    const filter = filterOf(given, 1);
+    const text = await records.select(caller, schema, { filter, limit: 1, granted: true });
+    return (JSON.parse(text) as { readonly count: number }).count;
+  },
+  aggregate: async ({ records, caller, schema, given }) => {
+    const { groupBy, values, sort } = optionsArgument(given, 2);
+    return new JsonText(
+      await records.aggregate(caller, schema, {
+        filter: filterOf(given, 1),
+        granted: true,
+        groupBy: texts(groupBy) ?? [],
+        values: (Array.isArray(values) ? values : []) as never,
+        ...(sort !== undefined && { sort: texts(sort) ?? [] }),
+      }),
+    );
+  },
+};
+
+const writes: Readonly<Record<string, Work>> = {
+  create: async ({ records, caller, schema, given }) => {
+    const input = objectArgument(given, 1, 'document');
+    const options = { ...writeOptions(given, 2), granted: true };
+    return new JsonText((await records.create(caller, schema, input, options)).json);
+  },
+  createMany: async ({ records, caller, schema, given }) =>
+    listText(
+      await records.createMany(caller, schema, inputs(given), {
+        ...writeOptions(given, 2),
+        granted: true,
+      }),
+    ),
+  update: async ({ records, caller, schema, given }) => {
+    const id = textArgument(given, 1, 'id');
+    const input = objectArgument(given, 2, 'document');
+    const options = { ...writeOptions(given, 3), granted: true };
+    return new JsonText((await records.update(caller, schema, id, input, options)).json);
+  },
+  updateMany: async ({ records, caller, schema, given }) =>
+    listText(
+      await records.updateMany(caller, schema, inputs(given), {
+        ...writeOptions(given, 2),
+        granted: true,
+      }),
+    ),
+  replace: async ({ records, caller, schema, given }) => {
+    const id = textArgument(given, 1, 'id');
+    const input = objectArgument(given, 2, 'document');
+    const options = { ...writeOptions(given, 3), granted: true };
+    return new JsonText((await records.replace(caller, schema, id, input, options)).json);
+  },
+  delete: async ({ records, caller, schema, given }) => {
+    const id = textArgument(given, 1, 'id');
+    await records.remove(caller, schema, id, { ...writeOptions(given, 2), granted: true });
+  },
+};
+
+export function databaseCalls({ records, database }: Parts): ReadonlyMap<string, HostCall> {
+  const recordCall =
+    (effect: 'read' | 'write', work: Work): HostCall =>
+    (scope, given) => {
+      const schema = textArgument(given, 0, 'schema');
+      scope.require(`database:${effect}:${schema}`);
+      const run = () => work({ records, caller: scope.callerOf(given), schema, given });
+      const { transaction } = given;
+      return transaction === undefined ? run() : openOf(scope, given).within(run);
+    };
+  const named = (effect: 'read' | 'write', works: Readonly<Record<string, Work>>) =>
+    Object.entries(works).map(
+      ([name, work]) => [`db.${name}`, recordCall(effect, work)] as const,
+    );
+  return new Map<string, HostCall>([
+    ...named('read', reads),
+    ...named('write', writes),
+    ['db.begin', (scope) => begin(database, scope)],
+    ['db.commit', (scope, given) => end(scope, given, (one) => one.commit())],
+    ['db.rollback', (scope, given) => end(scope, given, (one) => one.rollback())],
+  ]);
+}
+
+/** Open ones of one run: each has a connection for itself. */
+const MOST_TRANSACTIONS = 2;
+
+async function begin(database: Database, scope: RunScope): Promise<string> {
+  if (scope.transactions.size >= MOST_TRANSACTIONS)
+    throw errors.CONFLICT({ message: 'A run has at most 2 open transactions' });
+  const id = newId();
+  scope.transactions.set(id, await openTransaction(database));
+  return id;
+}
+
+function openOf({ transactions }: RunScope, { transaction }: GivenCall) {
+  const open = transactions.get(String(transaction));
+  if (!open) throw errors.CONFLICT({ message: 'This transaction has ended' });
+  return open;
+}
+
+async function end(
+  scope: RunScope,
+  given: GivenCall,
+  how: (open: ReturnType<typeof openOf>) => Promise<void>,
+): Promise<void> {
+  const open = openOf(scope, given);
+  scope.transactions.delete(String(given.transaction));
+  await how(open);
+}

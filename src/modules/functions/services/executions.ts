@@ -1,0 +1,93 @@
+/** Records of runs: written a moment later and many at a time, exactly one for each run. */
+import type { Database } from '../../../kernel/database/database.ts';
+import { sql } from '../../../kernel/database/sql.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import type { LogLine, UserError } from '../engine/protocol.ts';
+
+export interface ExecutionRecord {
+  readonly id: string;
+  readonly functionId: string;
+  readonly functionName: string;
+  readonly version: number;
+  readonly trigger: string;
+  readonly success: boolean;
+  readonly outcome: string;
+  readonly statusCode: number;
+  readonly durationMs: number;
+  readonly cpuMs: number;
+  readonly memoryPeak: number;
+  readonly attempt: number;
+  readonly requestId: string;
+  readonly userId: string | null;
+  readonly error: UserError | null;
+  readonly logs: readonly LogLine[];
+  /** What a failed run can be run again with. */
+  readonly input: unknown;
+  readonly createdAt: string;
+}
+
+export interface ExecutionWriter {
+  add(record: ExecutionRecord): void;
+  /** Resolves when everything that was added is stored. */
+  flush(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const EVERY_MS = 200;
+/** Records of one statement, and records that wait at most while the database does not take them. */
+const BATCH = 500;
+const MOST_WAITING = 20_000;
+
+export function createExecutionWriter(database: Database, log: Logger): ExecutionWriter {
+  let waiting: ExecutionRecord[] = [];
+  let writing: Promise<void> = Promise.resolve();
+  let timer: NodeJS.Timeout | undefined;
+
+  async function writeAll(): Promise<void> {
+    while (waiting.length > 0) {
+      const batch = waiting.slice(0, BATCH);
+      await insertExecutions(database, batch);
+      waiting = waiting.slice(batch.length);
+    }
+  }
+
+  function flush(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    writing = writing.then(writeAll).catch((error: unknown) => {
+      log.warn({ err: error, waiting: waiting.length }, 'Records of runs could not be written yet');
+      if (waiting.length > 0) later();
+    });
+    return writing;
+  }
+
+  function later(): void {
+    timer ??= setTimeout(() => void database.outside(flush), EVERY_MS);
+    timer.unref();
+  }
+
+  return {
+    add(record) {
+      if (waiting.length >= MOST_WAITING) waiting.shift();
+      waiting.push(record);
+      later();
+    },
+    flush: () => database.outside(flush),
+    close: flush,
+  };
+}
+
+const insertExecutions = (
+  database: Database,
+  records: readonly ExecutionRecord[],
+): Promise<unknown> =>
+  database.query(sql`
+    insert into penstock.function_executions (id, function_id, function_name, version, trigger, success, outcome, status_code,
+      duration_ms, cpu_ms, memory_peak, attempt, request_id, user_id, error, logs, input, created_at)
+    select id, "functionId", "functionName", version, trigger, success, outcome, "statusCode", "durationMs", "cpuMs",
+      "memoryPeak", attempt, "requestId", "userId", nullif(error, 'null'::jsonb), logs, nullif(input, 'null'::jsonb), "createdAt"
+    from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as r(id uuid, "functionId" uuid, "functionName" text,
+      version integer, trigger text, success boolean, outcome text, "statusCode" integer, "durationMs" real, "cpuMs" real,
+      "memoryPeak" bigint, attempt integer, "requestId" text, "userId" uuid, error jsonb, logs jsonb, input jsonb,
+      "createdAt" timestamptz)
+    on conflict (id) do nothing`);

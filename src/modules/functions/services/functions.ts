@@ -1,0 +1,215 @@
+/** What operators do with functions: write, change, take back, switch off, keep secrets. */
+import { createHash } from 'node:crypto';
+import { requireAuthority } from '../../../kernel/authority.ts';
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import { isId, newId } from '../../../kernel/ids.ts';
+import type { SecretBox } from '../../../kernel/security/secret-box.ts';
+import type { FunctionsConfig } from '../config.ts';
+import {
+  definitionProblems,
+  type FunctionDefinition,
+  type StoredFunction,
+} from '../definition/definition.ts';
+import type { Pool } from '../engine/pool.ts';
+import type { CheckedFacts } from '../engine/protocol.ts';
+import { functionErrors, refuseFunction } from '../errors.ts';
+import {
+  deleteSecret,
+  insertFunction,
+  lastVersion,
+  listVersions,
+  lockFunction,
+  putSecret,
+  secretKeys,
+  secretOf,
+  updateFunction,
+  versionOf,
+} from '../queries/functions.ts';
+import type { Bundler } from './bundler.ts';
+import { type FunctionStore, writtenBy } from './store.ts';
+
+export interface GivenFunction extends FunctionDefinition {
+  readonly functionCode: string;
+}
+
+export type FunctionChange = Partial<Omit<GivenFunction, 'functionType'>>;
+
+export interface Functions {
+  readonly store: FunctionStore;
+  /** Throws FUNCTION_NOT_FOUND. */
+  get(id: string): StoredFunction;
+  create(caller: Caller, given: GivenFunction): Promise<StoredFunction>;
+  update(caller: Caller, id: string, change: FunctionChange): Promise<StoredFunction>;
+  rollback(caller: Caller, id: string, version: number): Promise<StoredFunction>;
+  enable(caller: Caller, id: string, enabled: boolean): Promise<StoredFunction>;
+  remove(caller: Caller, ids: readonly string[]): Promise<void>;
+  versions(id: string): ReturnType<typeof listVersions>;
+  readonly secrets: FunctionSecrets;
+}
+
+export interface FunctionSecrets {
+  keys(id: string): ReturnType<typeof secretKeys>;
+  put(caller: Caller, id: string, key: string, value: string): Promise<void>;
+  remove(caller: Caller, id: string, key: string): Promise<void>;
+  /** In clear, for the platform itself; nothing when there is none. */
+  read(id: string, key: string): Promise<string | undefined>;
+}
+
+export interface FunctionsParts {
+  readonly store: FunctionStore;
+  readonly database: Database;
+  readonly secrets: SecretBox;
+  readonly pool: Pool;
+  readonly bundler: Bundler;
+  readonly config: () => FunctionsConfig;
+  /** What the owners of further kinds find wrong with a definition (schedules, hooks). */
+  readonly check: (definition: FunctionDefinition) => readonly Parameters<typeof refuseFunction>[0][number][];
+}
+
+/** Name of the file in stacks. */
+export const fileOf = (name: string, language: CheckedFacts['language']): string =>
+  `${name}.${language === 'typescript' ? 'ts' : 'js'}`;
+
+const mine = { kind: 'module', module: 'functions' } as const;
+
+export function createFunctions(parts: FunctionsParts): Functions {
+  const { store, database } = parts;
+  const get = (id: string): StoredFunction => {
+    const found = store.byId(id);
+    if (!found) throw functionErrors.FUNCTION_NOT_FOUND();
+    return found;
+  };
+  const write = createWriter(parts, get);
+  return {
+    store,
+    get,
+    async create(caller, given) {
+      requireAuthority(caller, mine);
+      const id = newId();
+      await write(caller, { id, given });
+      return get(id);
+    },
+    async update(caller, id, change) {
+      requireAuthority(caller, mine);
+      const { functionType, ...before } = get(id);
+      const code = change.functionCode ?? (await codeOf(parts, id, before.version)).code;
+      const { name, inputs, returns, timeout } = before;
+      const given = { name, inputs, returns, timeout, ...change, functionType, functionCode: code };
+      await write(caller, { id, given, exists: true });
+      return get(id);
+    },
+    async rollback(caller, id, version) {
+      requireAuthority(caller, mine);
+      const { name, functionType } = get(id);
+      const { code, definition } = await codeOf(parts, id, version);
+      const { inputs, returns, timeout } = definition;
+      const given = { name, functionType, inputs, returns, timeout, functionCode: code };
+      await write(caller, { id, given, exists: true });
+      return get(id);
+    },
+    async enable(caller, id, enabled) {
+      requireAuthority(caller, mine);
+      get(id);
+      await store.enable(caller, id, enabled);
+      return get(id);
+    },
+    async remove(caller, ids) {
+      requireAuthority(caller, mine);
+      for (const id of ids) get(id);
+      await store.remove(caller, ids);
+    },
+    async versions(id) {
+      get(id);
+      return listVersions(database, id);
+    },
+    secrets: createSecrets(parts, get),
+  };
+}
+
+async function codeOf({ database }: FunctionsParts, id: string, version: number) {
+  const found = await versionOf(database, id, version);
+  if (!found) throw functionErrors.FUNCTION_VERSION_NOT_FOUND();
+  return found;
+}
+
+interface Writing {
+  readonly id: string;
+  readonly given: GivenFunction;
+  readonly exists?: boolean;
+}
+
+/** Examines a function and stores it as a new version. */
+function createWriter(parts: FunctionsParts, get: Functions['get']) {
+  return async (caller: Caller, { id, given, exists = false }: Writing): Promise<void> => {
+    const { functionCode, ...definition } = given;
+    const prepared = await prepare(parts, given);
+    const checksum = createHash('sha256')
+      .update(JSON.stringify([definition, functionCode, prepared.packages]))
+      .digest('hex');
+    if (exists && get(id).checksum === checksum) return;
+    await parts.store.change(caller, async (transaction) => {
+      if (exists && (await lockFunction(transaction, id)) === undefined)
+        throw functionErrors.FUNCTION_NOT_FOUND();
+      const version = exists ? (await lastVersion(transaction, id)) + 1 : 1;
+      const store = exists ? updateFunction : insertFunction;
+      const by = writtenBy(caller);
+      const code = functionCode;
+      await store(transaction, { ...prepared, id, version, definition, code, checksum, by });
+    });
+  };
+}
+
+/** Throws FUNCTION_INVALID and FUNCTION_CODE_INVALID, with the place. */
+async function prepare(
+  { pool, bundler, config, check }: FunctionsParts,
+  { functionCode, ...definition }: GivenFunction,
+) {
+  refuseFunction([...definitionProblems(definition), ...check(definition)]);
+  const { maxCodeBytes } = config().limits;
+  if (Buffer.byteLength(functionCode) > maxCodeBytes)
+    throw invalid('functionCode', 'maxLength', `is longer than ${maxCodeBytes} bytes`);
+  const { text, ...facts } = await pool.check(functionCode, fileOf(definition.name, 'javascript'));
+  if (facts.error) throw codeProblem(facts.error);
+  const packages = await bundler.bundle(facts.packages, facts.form);
+  const { form, language } = facts;
+  return { facts: { form, language }, running: text, packages };
+}
+
+function codeProblem({ message, line, column }: NonNullable<CheckedFacts['error']>): Error {
+  const place = line === undefined ? '' : `line ${line}, column ${column}: `;
+  return functionErrors.FUNCTION_CODE_INVALID({
+    errors: [{ path: 'functionCode', rule: 'syntax', message: `${place}${message}` }],
+  });
+}
+
+/** What a sealed secret is bound to. */
+const contextOf = (id: string, key: string): string => `functions/${id}/${key}`;
+
+function createSecrets(
+  { database, secrets }: FunctionsParts,
+  get: Functions['get'],
+): FunctionSecrets {
+  return {
+    async keys(id) {
+      get(id);
+      return secretKeys(database, id);
+    },
+    async put(caller, id, key, value) {
+      requireAuthority(caller, mine);
+      get(id);
+      await putSecret(database, { id, key, sealed: secrets.seal(value, contextOf(id, key)) });
+    },
+    async remove(caller, id, key) {
+      requireAuthority(caller, mine);
+      get(id);
+      if (!(await deleteSecret(database, id, key)))
+        throw functionErrors.FUNCTION_SECRET_NOT_FOUND();
+    },
+    async read(id, key) {
+      const sealed = isId(id) ? await secretOf(database, id, key) : undefined;
+      return sealed === undefined ? undefined : secrets.open(sealed, contextOf(id, key));
+    },
+  };
+}

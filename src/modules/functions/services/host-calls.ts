@@ -1,0 +1,181 @@
+/** What code may ask of the platform (`ctx`), in whose name, and what it leaves open when it ends. */
+import type { Caller } from '../../../kernel/caller.ts';
+import { system } from '../../../kernel/caller.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
+import type { StoredFunction } from '../definition/definition.ts';
+import type { PoolEnd } from '../engine/pool.ts';
+import type { OpenTransaction } from './transactions.ts';
+
+/** JSON that is passed on as it is. */
+export class JsonText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** A call as the code wrote it. Nothing of it is checked. */
+export interface GivenCall {
+  readonly args?: readonly unknown[];
+  readonly as?: unknown;
+  readonly transaction?: unknown;
+  readonly [name: string]: unknown;
+}
+
+/** Answers a value that is written as JSON, or JSON. Throws what the code sees as an error. */
+export type HostCall = (scope: RunScope, given: GivenCall) => Promise<unknown>;
+
+export interface HostCalls {
+  call(scope: RunScope, name: string, args: string): Promise<string>;
+}
+
+/** Thrown by a host call: the run ends here for now, and goes on later from its steps. */
+export class RunSuspended extends Error {
+  readonly reason: unknown;
+  constructor(reason: unknown) {
+    super('The run is suspended');
+    this.name = 'RunSuspended';
+    this.reason = reason;
+  }
+}
+
+interface ScopeFacts {
+  readonly executionId: string;
+  readonly function: StoredFunction;
+  readonly version: number;
+  readonly caller: Caller;
+  readonly extra: ReadonlyMap<string, HostCall> | undefined;
+}
+
+/** Secrets that are shorter than this are not looked for in logs: they would blot out words. */
+const SHORTEST_MASKED = 4;
+
+export class RunScope {
+  readonly facts: ScopeFacts;
+  readonly transactions = new Map<string, OpenTransaction>();
+  suspended: RunSuspended | undefined;
+  readonly #secrets = new Set<string>();
+  #controller: AbortController | undefined;
+
+  constructor(facts: ScopeFacts) {
+    this.facts = facts;
+  }
+
+  /** In whose name a call acts. Throws 403 where the definition does not give the rights of the system. */
+  callerOf({ as }: GivenCall): Caller {
+    const { caller, function: definition } = this.facts;
+    if (as !== 'system') return caller;
+    if (definition.inputs.rights !== 'system')
+      throw errors.FORBIDDEN({ message: 'The function does not have the rights of the system' });
+    return system(`functions/${definition.name}`);
+  }
+
+  /** Throws 403 for what the definition does not list. `capability`: `database:read:Post`. */
+  require(capability: string): void {
+    const { capabilities } = this.facts.function.inputs;
+    if (!capabilities) return;
+    const parts = capability.split(':');
+    const covers = (given: string): boolean =>
+      given.split(':').every((part, at) => part === '*' || part === parts[at]);
+    if (capabilities.some(covers)) return;
+    throw errors.FORBIDDEN({ message: `The function does not list the capability ${capability}` });
+  }
+
+  /** From now on it is masked in whatever the run leaves behind. */
+  noteSecret(value: string): void {
+    if (value.length >= SHORTEST_MASKED) this.#secrets.add(value);
+  }
+
+  /** Ends the run: nothing of it is waited for. */
+  suspend(reason: RunSuspended): void {
+    this.suspended ??= reason;
+    this.#controller?.abort();
+  }
+
+  signalWith(given: AbortSignal | undefined): AbortSignal | undefined {
+    if (!this.facts.extra) return given;
+    this.#controller = new AbortController();
+    const { signal } = this.#controller;
+    return given ? AbortSignal.any([given, signal]) : signal;
+  }
+
+  /** Ends what the run left open: a transaction that was not committed is undone. */
+  async close(ok: boolean): Promise<void> {
+    if (this.transactions.size === 0) return;
+    const open = [...this.transactions.values()];
+    this.transactions.clear();
+    await Promise.all(open.map((one) => one.abandon(ok)));
+  }
+
+  /** Without secrets, and only of characters that the database takes. */
+  masked(end: PoolEnd): PoolEnd {
+    const { error, logs } = end;
+    const clean = (text: string): string => {
+      let masked = text.toWellFormed().replaceAll('\0', '\ufffd');
+      for (const secret of this.#secrets) masked = masked.replaceAll(secret, '********');
+      return masked;
+    };
+    return {
+      ...end,
+      logs: logs.map((line) => ({ ...line, text: clean(line.text) })),
+      ...(error && {
+        error: {
+          ...error,
+          name: clean(error.name),
+          message: clean(error.message),
+          ...(error.stack !== undefined && { stack: clean(error.stack) }),
+          ...(error.code !== undefined && { code: clean(error.code) }),
+        },
+      }),
+    };
+  }
+}
+
+/** The calls of all parts of `ctx`, by name. */
+export function createHostCalls(
+  calls: ReadonlyMap<string, HostCall>,
+): HostCalls {
+  return {
+    async call(scope, name, args) {
+      const call = scope.facts.extra?.get(name) ?? calls.get(name);
+      if (!call)
+        throw errors.NOT_FOUND({ message: `There is no call ${cutText(name, 64)} here` });
+      const given: unknown = JSON.parse(args);
+      try {
+        const value = await call(scope, (given ?? {}) as GivenCall);
+        return value instanceof JsonText ? value.text : (JSON.stringify(value) ?? '');
+      } catch (error) {
+        if (error instanceof RunSuspended) scope.suspend(error);
+        throw error;
+      }
+    },
+  };
+}
+
+/* Reading the arguments of calls. */
+
+export const textArgument = ({ args = [] }: GivenCall, at: number, name: string): string => {
+  const value = args[at];
+  if (typeof value === 'string' && value !== '' && value.length <= 4_000) return value;
+  throw invalid(name, 'type', 'must be a text');
+};
+
+export const objectArgument = (
+  { args = [] }: GivenCall,
+  at: number,
+  name: string,
+): Readonly<Record<string, unknown>> => {
+  const value = args[at];
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return value as Readonly<Record<string, unknown>>;
+  throw invalid(name, 'type', 'must be an object');
+};
+
+export const optionsArgument = (
+  given: GivenCall,
+  at: number,
+): Readonly<Record<string, unknown>> =>
+  given.args?.[at] === undefined || given.args[at] === null
+    ? {}
+    : objectArgument(given, at, 'options');

@@ -1,0 +1,340 @@
+/**
+ * Runs functions: bounds, the way into a sandbox, calls of the platform on behalf of the caller, one record for each run.
+ * Everything that starts a function (routes, events, schedules, hooks, operators) goes through `FunctionRunner`.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { defaultRequestSettings } from '../../../kernel/pipeline/request-limits.ts';
+import {
+  currentAccount,
+  onAccount,
+  RequestAccount,
+} from '../../../kernel/request-account/request-account.ts';
+import type { FunctionsConfig } from '../config.ts';
+import type { StoredFunction } from '../definition/definition.ts';
+import type { Pool, PoolEnd } from '../engine/pool.ts';
+import type { LoadedSource, LogLine, ReplyOptions, SourceForm, UserError } from '../engine/protocol.ts';
+import { functionErrors, UserCodeError } from '../errors.ts';
+import { versionOf } from '../queries/functions.ts';
+import type { ExecutionWriter } from './executions.ts';
+import { fileOf } from './functions.ts';
+import { type HostCall, type HostCalls, RunScope, RunSuspended } from './host-calls.ts';
+import type { FunctionMetrics } from './measure.ts';
+import type { FunctionStore } from './store.ts';
+
+export interface RunRequest {
+  /** Of a stored function; or `name`. */
+  readonly functionId?: string;
+  readonly name?: string;
+  /** Another version than the one in force. */
+  readonly version?: number;
+  /** What the code gets as `req`. */
+  readonly req?: Readonly<Record<string, unknown>>;
+  /** In whose name `ctx` acts. */
+  readonly caller: Caller;
+  /** What started the run, as records and `ctx.trigger` name it: `request`, `event`, `cron`, `invoke`, ... */
+  readonly trigger: string;
+  readonly attempt?: number;
+  readonly idempotencyKey?: string;
+  /** Milliseconds that the run may take, where that is less than the function's own time. */
+  readonly deadlineMs?: number;
+  readonly signal?: AbortSignal;
+  readonly requestId?: string;
+  /** Calls of the code (`step.begin`, `step.sleep`, ...) that the starter answers, by name. */
+  readonly calls?: ReadonlyMap<string, HostCall>;
+  /** Runs although it is switched off. */
+  readonly evenIfDisabled?: boolean;
+  /** Keeps the input with the record of a failed run, so that it can be run again. */
+  readonly keepInput?: boolean;
+}
+
+export interface RunResult {
+  /** Of the record of this run. */
+  readonly executionId: string;
+  /** JSON; empty: undefined. */
+  readonly text: string;
+  /** Parsed from `text` at each use. */
+  readonly result: unknown;
+  readonly reply: ReplyOptions | undefined;
+  readonly logs: readonly LogLine[];
+  readonly durationMs: number;
+  readonly cpuMs: number;
+  /** Bytes. */
+  readonly memoryPeak: number;
+}
+
+export interface FunctionRunner {
+  /**
+   * Throws FUNCTION_NOT_FOUND, FUNCTION_OVERLOADED, FUNCTION_TIMEOUT, FUNCTION_FAILED (its cause is a `UserCodeError`), the
+   * status and code of `ctx.reject`, and `RunSuspended` where a call of the code said so.
+   */
+  run(request: RunRequest): Promise<RunResult>;
+  /** Runs of a function on this node. */
+  active(functionId: string): number;
+}
+
+export interface RunnerParts {
+  readonly store: FunctionStore;
+  readonly database: Database;
+  readonly pool: Pool;
+  readonly calls: HostCalls;
+  readonly executions: ExecutionWriter;
+  readonly metrics: FunctionMetrics;
+  readonly config: () => FunctionsConfig;
+}
+
+/** A function at one version, ready to run. */
+interface Target {
+  readonly definition: StoredFunction;
+  readonly version: number;
+  readonly key: string;
+  readonly form: SourceForm;
+  readonly file: string;
+}
+
+const RETRY_AFTER_SECONDS = 1;
+
+export function createRunner(parts: RunnerParts): FunctionRunner {
+  const active = new Map<string, number>();
+  let total = 0;
+
+  function enter({ _id, name }: StoredFunction): void {
+    const { maxConcurrency, maxConcurrencyPerFunction } = parts.config().limits;
+    const mine = active.get(_id) ?? 0;
+    if (total >= maxConcurrency || mine >= maxConcurrencyPerFunction)
+      throw functionErrors.FUNCTION_OVERLOADED({
+        message: `Too many runs of ${mine >= maxConcurrencyPerFunction ? name : 'functions'} now: try again shortly`,
+        retryAfter: RETRY_AFTER_SECONDS,
+      });
+    active.set(_id, mine + 1);
+    total += 1;
+  }
+  function leave(id: string): void {
+    total -= 1;
+    const mine = (active.get(id) ?? 1) - 1;
+    if (mine === 0) active.delete(id);
+    else active.set(id, mine);
+  }
+
+  return {
+    active: (id) => active.get(id) ?? 0,
+    async run(request) {
+      const target = await findTarget(parts, request);
+      enter(target.definition);
+      try {
+        return await onOwnAccount(parts, target, request);
+      } finally {
+        leave(target.definition._id);
+      }
+    },
+  };
+}
+
+async function findTarget(
+  { store, database }: RunnerParts,
+  { functionId, name, version, evenIfDisabled = false }: RunRequest,
+): Promise<Target> {
+  const found =
+    functionId === undefined ? store.byName(name ?? '') : store.byId(functionId);
+  if (!found || !(found.enabled || evenIfDisabled)) throw functionErrors.FUNCTION_NOT_FOUND();
+  const target = (definition: StoredFunction, at: number): Target => ({
+    definition,
+    version: at,
+    key: `${found._id}:${at}`,
+    form: definition.facts.form,
+    file: fileOf(found.name, definition.facts.language),
+  });
+  if (version === undefined || version === found.version) return target(found, found.version);
+  const older = await versionOf(database, found._id, version);
+  if (!older) throw functionErrors.FUNCTION_VERSION_NOT_FOUND();
+  return target({ ...found, ...older.definition }, version);
+}
+
+/** On the account of the request where there is one; what starts by itself gets one of its own. */
+function onOwnAccount(parts: RunnerParts, target: Target, request: RunRequest): Promise<RunResult> {
+  if (currentAccount()) return runTarget(parts, target, request);
+  const milliseconds = timeOf(parts, target, request);
+  const account = new RequestAccount({ ...defaultRequestSettings, milliseconds });
+  return onAccount(account, () =>
+    runTarget(parts, target, request).finally(() => account.close()),
+  );
+}
+
+function timeOf({ config }: RunnerParts, { definition }: Target, { deadlineMs }: RunRequest): number {
+  const own = Math.min(definition.timeout, config().limits.maxTimeoutMs);
+  return deadlineMs === undefined ? own : Math.min(own, deadlineMs);
+}
+
+async function runTarget(
+  parts: RunnerParts,
+  target: Target,
+  request: RunRequest,
+): Promise<RunResult> {
+  const { pool, calls, config, metrics } = parts;
+  const { limits } = config();
+  const { inputs, name } = target.definition;
+  const startedAt = performance.now();
+  const leftMs = Math.min(timeOf(parts, target, request), currentAccount()?.remainingMs ?? Infinity);
+  const executionId = newId();
+  const scope = new RunScope({
+    executionId,
+    function: target.definition,
+    version: target.version,
+    caller: request.caller,
+    extra: request.calls,
+  });
+  const within = AsyncLocalStorage.snapshot();
+  const done = metrics.begin(name);
+  const end = await pool.run({
+    key: target.key,
+    file: target.file,
+    form: target.form,
+    limits: {
+      cpuMs: Math.min(inputs.cpuMs ?? limits.cpuMs, limits.cpuMs),
+      memoryMb: Math.min(inputs.memoryMb ?? limits.memoryMb, limits.memoryMb),
+      maxResultBytes: limits.maxResultBytes,
+      maxLogBytes: limits.maxLogBytes,
+    },
+    deadlineAt: startedAt + leftMs,
+    input: inputText(target, request, { leftMs, logCharacters: limits.maxLogBytes, executionId }),
+    source: () => sourceOf(parts, target),
+    call: (callName, args) => within(() => calls.call(scope, callName, args)),
+    signal: scope.signalWith(request.signal),
+  });
+  await scope.close(end.outcome === 'ok');
+  const durationMs = performance.now() - startedAt;
+  const one = { executionId, target, request, scope, end: scope.masked(end), durationMs };
+  done(target.definition.functionType, outcomeOf(one), durationMs, end.memoryBytes);
+  return conclude(parts, one);
+}
+
+async function sourceOf({ database }: RunnerParts, { definition, version }: Target): Promise<LoadedSource> {
+  const found = await database.outside(() => versionOf(database, definition._id, version));
+  if (!found) throw functionErrors.FUNCTION_VERSION_NOT_FOUND();
+  return { code: found.running, packages: found.packages };
+}
+
+function inputText(
+  { definition, version }: Target,
+  { req = {}, caller, trigger, attempt = 1, idempotencyKey, requestId }: RunRequest,
+  run: { readonly leftMs: number; readonly logCharacters: number; readonly executionId: string },
+): string {
+  const facts = {
+    requestId: requestId ?? run.executionId,
+    function: definition.name,
+    version,
+    trigger,
+    attempt,
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+    deadline: Date.now() + Math.floor(run.leftMs),
+    caller: callerFacts(caller),
+    system: definition.inputs.rights === 'system',
+    logCharacters: run.logCharacters,
+  };
+  return JSON.stringify({ facts, req });
+}
+
+/** What the code may know of who asks. */
+function callerFacts(caller: Caller): Readonly<Record<string, unknown>> {
+  if (caller.kind === 'user') return { kind: 'user', userId: caller.userId };
+  if (caller.kind === 'admin') return { kind: 'admin', username: caller.username };
+  return { kind: caller.kind };
+}
+
+/* The end of a run: its record, and what its caller is told. */
+
+interface EndedRun {
+  readonly executionId: string;
+  readonly target: Target;
+  readonly request: RunRequest;
+  readonly scope: RunScope;
+  readonly end: PoolEnd;
+  readonly durationMs: number;
+}
+
+const outcomeOf = ({ end, scope }: EndedRun): string =>
+  scope.suspended ? 'suspended' : end.outcome;
+
+function conclude(parts: RunnerParts, one: EndedRun): RunResult {
+  const { executionId, end, scope, durationMs } = one;
+  const failure = scope.suspended ?? failureOf(one);
+  record(parts, one, failure);
+  if (failure) throw failure;
+  return {
+    executionId,
+    text: end.text,
+    get result() {
+      return end.text === '' ? undefined : (JSON.parse(end.text) as unknown);
+    },
+    reply: end.reply,
+    logs: end.logs,
+    durationMs,
+    cpuMs: end.cpuMs,
+    memoryPeak: end.memoryBytes,
+  };
+}
+
+const reasons: Readonly<Partial<Record<PoolEnd['outcome'], string>>> = {
+  cpu: 'used more processor time than it may',
+  memory: 'used more memory than it may',
+  crashed: 'ended its process',
+  timeout: 'took longer than it may',
+  cancelled: 'was given up by its caller',
+};
+
+const userErrorOfEnd = ({ error, outcome }: PoolEnd): UserError =>
+  error ?? {
+    name: 'RunError',
+    code: outcome.toUpperCase(),
+    message: `The function ${reasons[outcome] ?? 'failed'}`,
+  };
+
+function failureOf({ end, executionId }: EndedRun): PenstockError | undefined {
+  if (end.outcome === 'ok') return undefined;
+  const user = userErrorOfEnd(end);
+  const cause = new UserCodeError(user, end.logs, executionId);
+  if (end.outcome === 'timeout') return functionErrors.FUNCTION_TIMEOUT({ cause });
+  if (end.outcome === 'rejected') {
+    const code = codeShape.test(user.code ?? '') ? user.code : undefined;
+    return new PenstockError(
+      code ?? functionErrors.FUNCTION_REJECTED.code,
+      user.status ?? 400,
+      user.message,
+      { cause },
+    );
+  }
+  return functionErrors.FUNCTION_FAILED({ cause });
+}
+
+const codeShape = /^[A-Z][A-Z0-9_]{2,63}$/;
+
+function record(parts: RunnerParts, one: EndedRun, failure: Error | undefined): void {
+  const { end, target, request, executionId, durationMs } = one;
+  const success = failure === undefined || failure instanceof RunSuspended;
+  const { successSample } = parts.config().retention;
+  if (success && successSample < 1 && Math.random() >= successSample) return;
+  const { caller, req, keepInput = false } = request;
+  parts.executions.add({
+    id: executionId,
+    functionId: target.definition._id,
+    functionName: target.definition.name,
+    version: target.version,
+    trigger: request.trigger,
+    success,
+    outcome: outcomeOf(one),
+    statusCode: failure instanceof PenstockError ? failure.status : (end.reply?.status ?? 200),
+    durationMs,
+    cpuMs: end.cpuMs,
+    memoryPeak: end.memoryBytes,
+    attempt: request.attempt ?? 1,
+    requestId: request.requestId ?? executionId,
+    userId: caller.kind === 'user' ? caller.userId : null,
+    error: success ? null : userErrorOfEnd(end),
+    logs: end.logs,
+    input: success || !keepInput ? null : { req: req ?? {}, caller: callerKey(caller) },
+    createdAt: new Date(Date.now() - durationMs).toISOString(),
+  });
+}

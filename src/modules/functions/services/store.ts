@@ -1,0 +1,122 @@
+/** The stored functions, in memory on every node without their texts, and the changes of them. */
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import type { Database, Transaction } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
+import type { Bus } from '../../../kernel/events/bus.ts';
+import type { Events } from '../../../kernel/events/events.ts';
+import type { StoredFunction } from '../definition/definition.ts';
+import { functionErrors } from '../errors.ts';
+import { deleteFunctions, enableFunction, loadFunctions } from '../queries/functions.ts';
+
+export interface FunctionStore {
+  /** By name. Functions that did not change stay the same objects. */
+  all(): readonly StoredFunction[];
+  byId(id: string): StoredFunction | undefined;
+  byName(name: string): StoredFunction | undefined;
+  /** Runs on every node after it has taken in a change, before the changing call returns. Answers how to stop listening. */
+  onChange(listener: (before: readonly StoredFunction[]) => void): () => void;
+  /** Makes a change that holds on every node when this returns. */
+  change(caller: Caller, work: (transaction: Transaction) => Promise<void>): Promise<void>;
+  remove(caller: Caller, ids: readonly string[]): Promise<void>;
+  enable(caller: Caller, id: string, enabled: boolean): Promise<void>;
+  close(): void;
+}
+
+interface StoreOptions {
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly events: Events;
+}
+
+/** The channel of the interface (specification section 6). */
+const TOPIC = 'functions';
+const EVENT = 'functions:change:Functions';
+
+export async function createFunctionStore(options: StoreOptions): Promise<FunctionStore> {
+  const { database, bus, events } = options;
+  let open = true;
+  let functions: readonly StoredFunction[] = [];
+  let byId: ReadonlyMap<string, StoredFunction> = new Map();
+  let byName: ReadonlyMap<string, StoredFunction> = new Map();
+  let queue: Promise<void> = Promise.resolve();
+  const listeners = new Set<(before: readonly StoredFunction[]) => void>();
+
+  async function refreshNow(): Promise<void> {
+    const before = functions;
+    functions = sameWhereUnchanged(before, await loadFunctions(database));
+    byId = new Map(functions.map((one) => [one._id, one]));
+    byName = new Map(functions.map((one) => [one.name, one]));
+    for (const listener of listeners) listener(before);
+  }
+
+  /** Calls never overtake each other. */
+  function refresh(): Promise<void> {
+    const next = queue.then(refreshNow, refreshNow);
+    queue = next.catch(() => undefined);
+    return next;
+  }
+
+  /** A transaction of its own, also where a request has one open: it must be committed before the nodes take it in. */
+  const change: FunctionStore['change'] = (caller, work) =>
+    database
+      .outside(async () => {
+        await database.transaction(async (transaction) => {
+          await work(transaction);
+          await events.emit(transaction, caller, { topic: EVENT, payload: {} });
+        });
+        await refresh();
+        await bus.announce(TOPIC, {});
+      })
+      .catch(namedError);
+
+  const refreshOpen = async (): Promise<void> => (open ? refresh() : undefined);
+  bus.subscribe(TOPIC, refreshOpen);
+  bus.freshness.watch('functions', refreshOpen);
+  await refresh();
+
+  return {
+    all: () => functions,
+    byId: (id) => byId.get(id),
+    byName: (name) => byName.get(name),
+    onChange(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    change,
+    remove: (caller, ids) =>
+      change(caller, async (transaction) => {
+        if ((await deleteFunctions(transaction, ids)) < new Set(ids).size)
+          throw functionErrors.FUNCTION_NOT_FOUND();
+      }),
+    enable: (caller, id, enabled) =>
+      change(caller, async (transaction) => {
+        if (!(await enableFunction(transaction, id, enabled)))
+          throw functionErrors.FUNCTION_NOT_FOUND();
+      }),
+    close() {
+      open = false;
+      listeners.clear();
+    },
+  };
+}
+
+/** The loaded functions, with the objects of before for those that have not changed. */
+function sameWhereUnchanged(
+  before: readonly StoredFunction[],
+  loaded: readonly StoredFunction[],
+): readonly StoredFunction[] {
+  const keyOf = (one: StoredFunction): string =>
+    [one._id, one.version, one.checksum, one.enabled].join();
+  const known = new Map(before.map((one) => [keyOf(one), one]));
+  return loaded.map((one) => known.get(keyOf(one)) ?? one);
+}
+
+function namedError(error: unknown): never {
+  if (codeOf(error) !== '23505') throw error;
+  throw functionErrors.FUNCTION_EXISTS({
+    errors: [{ path: 'name', rule: 'unique', message: 'another function has this name' }],
+    cause: error,
+  });
+}
+
+export const writtenBy = (caller: Caller): string => callerKey(caller);
