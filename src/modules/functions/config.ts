@@ -23,7 +23,11 @@ const limits = Type.Object({
   maxConcurrency: whole(200, [1, 10_000], 'Runs of all functions at once on one node.'),
   maxResultBytes: whole(6 * MEGABYTE, [KILOBYTE, 32 * MEGABYTE], 'Bytes of one result.'),
   maxLogBytes: tuned(64 * KILOBYTE, [0, MEGABYTE], 'Bytes of the log of one run. More is cut off.'),
-  maxCodeBytes: tuned(512 * KILOBYTE, [KILOBYTE, 4 * MEGABYTE], 'Bytes of the text of one function.'),
+  maxCodeBytes: tuned(
+    512 * KILOBYTE,
+    [KILOBYTE, 4 * MEGABYTE],
+    'Bytes of the text of one function.',
+  ),
   processes: whole(
     0,
     [0, 32],
@@ -41,7 +45,8 @@ const retention = Type.Object({
     default: 1,
     minimum: 0,
     maximum: 1,
-    description: 'Part of the successful runs that are recorded: 1 is all, 0.1 every tenth. Failed ones always are.',
+    description:
+      'Part of the successful runs that are recorded: 1 is all, 0.1 every tenth. Failed ones always are.',
   }),
 });
 

@@ -18,21 +18,38 @@ export const functionErrors = defineErrors({
   FUNCTION_TIMEOUT: [504, 'The function took too long and was ended'],
 });
 
-/** Why a run failed, for operators: the cause of what its caller is told. */
-export class UserCodeError extends Error {
-  readonly user: UserError;
+/** A run that failed, for operators. */
+export interface FailedRun {
   readonly logs: readonly LogLine[];
   /** Of the record of the run. */
   readonly executionId: string;
+  /** Milliseconds. */
+  readonly duration: number;
+  readonly cpuMs: number;
+  /** Bytes. */
+  readonly memoryPeak: number;
+}
 
-  constructor(user: UserError, logs: readonly LogLine[], executionId: string) {
+/** Why a run failed: the cause of what its caller is told. */
+export class UserCodeError extends Error implements FailedRun {
+  readonly user: UserError;
+  readonly logs: readonly LogLine[];
+  readonly executionId: string;
+  readonly duration: number;
+  readonly cpuMs: number;
+  readonly memoryPeak: number;
+
+  constructor(user: UserError, run: FailedRun) {
     const place = user.line === undefined ? '' : ` (line ${user.line}, column ${user.column})`;
     super(`${user.name}: ${user.message}${place}`);
     this.name = 'UserCodeError';
     this.stack = user.stack ?? this.message;
     this.user = user;
-    this.logs = logs;
-    this.executionId = executionId;
+    this.logs = run.logs;
+    this.executionId = run.executionId;
+    this.duration = run.duration;
+    this.cpuMs = run.cpuMs;
+    this.memoryPeak = run.memoryPeak;
   }
 }
 

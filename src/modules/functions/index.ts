@@ -1,11 +1,16 @@
 /** Functions: code of operators beside the data, in processes of its own. */
-import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
+
+import { availableParallelism } from 'node:os';
 import type { Kernel } from '../../host/kernel.ts';
+import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { router } from '../router/index.ts';
 import { type FunctionsConfig, functionsConfig } from './config.ts';
 import { createPool, type Pool } from './engine/pool.ts';
+import { cleanUpJob } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { functionOperations } from './operations/functions.ts';
+import { runOperations } from './operations/runs.ts';
+import { versionOperations } from './operations/versions.ts';
 import { noPackages } from './services/bundler.ts';
 import { databaseCalls } from './services/calls/database.ts';
 import { outsideCalls } from './services/calls/outside.ts';
@@ -15,7 +20,6 @@ import { createHostCalls } from './services/host-calls.ts';
 import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
 import { createFunctionStore } from './services/store.ts';
-import { availableParallelism } from 'node:os';
 
 export type { StoredFunction } from './definition/definition.ts';
 export { functionErrors, userErrorOf } from './errors.ts';
@@ -77,7 +81,10 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     service: { runner, functions: all },
     operations: [
       ...functionOperations({ functions: all, database, problemOf: () => undefined }),
+      ...runOperations({ functions: all, database, runner, executions }),
+      ...versionOperations(all),
     ],
+    jobs: [cleanUpJob({ database, config: current })],
     async stop() {
       store.close();
       pool.close();

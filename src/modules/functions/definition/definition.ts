@@ -106,7 +106,10 @@ export const InputsShape = Type.Object({
   overlap: Type.Optional(Type.Enum(['skip', 'queue', 'parallel'])),
   missed: Type.Optional(Type.Enum(['once', 'none'])),
   orderBy: Type.Optional(
-    Type.String({ maxLength: 200, description: 'Path in the payload; what has the same value there runs in order' }),
+    Type.String({
+      maxLength: 200,
+      description: 'Path in the payload; what has the same value there runs in order',
+    }),
   ),
   attempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
   backoffMs: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
@@ -166,7 +169,11 @@ const paramName = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
 const problem = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
 
 /** What is wrong with a definition beyond its shape. */
-export function definitionProblems({ functionType, inputs, name }: FunctionDefinition): readonly Problem[] {
+export function definitionProblems({
+  functionType,
+  inputs,
+  name,
+}: FunctionDefinition): readonly Problem[] {
   const problems: Problem[] = [];
   if (name in Object.prototype || name === 'list' || name === 'executions')
     problems.push(problem('name', 'name', 'this name is taken by the platform'));
@@ -191,7 +198,9 @@ function paramProblems(inputs: FunctionInputs): readonly Problem[] {
       const path = `inputs.${place}.${name}`;
       if (!paramName.test(name) || name in Object.prototype)
         return problem(path, 'name', 'starts with a letter or _, then letters, digits and _');
-      const isList = Array.isArray(typeof param === 'object' && 'type' in param ? param.type : param);
+      const isList = Array.isArray(
+        typeof param === 'object' && 'type' in param ? param.type : param,
+      );
       return place === 'urlParams' && isList
         ? problem(path, 'location', 'what stands in the path cannot be a list')
         : [];

@@ -245,7 +245,10 @@ class ProcessPool implements Pool {
   }
 
   #stuck(active: Active): void {
-    this.#log.warn({ function: active.run.file }, 'A sandbox process does not answer and is killed');
+    this.#log.warn(
+      { function: active.run.file },
+      'A sandbox process does not answer and is killed',
+    );
     active.process?.kill();
     this.#finish(active, { ...lost, outcome: 'timeout' });
   }

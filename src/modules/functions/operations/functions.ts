@@ -72,7 +72,10 @@ const upload = (parts: FunctionAdminParts): Operation =>
     description: 'It serves on every node when this returns.',
     async handler({ caller }, { body }) {
       const { inputs = {}, returns = null, timeout = DEFAULT_TIMEOUT, ...given } = body;
-      return view(parts, await parts.functions.create(caller, { ...given, inputs, returns, timeout }));
+      return view(
+        parts,
+        await parts.functions.create(caller, { ...given, inputs, returns, timeout }),
+      );
     },
   });
 
@@ -99,7 +102,10 @@ const list = (parts: FunctionAdminParts): Operation =>
       const part = search?.toLowerCase();
       const found = parts.functions.store
         .all()
-        .filter(({ _id, name }) => part === undefined || _id === part || name.toLowerCase().includes(part))
+        .filter(
+          ({ _id, name }) =>
+            part === undefined || _id === part || name.toLowerCase().includes(part),
+        )
         .toSorted(orderOf(sort));
       return {
         functions: await views(parts, found.slice(skip, skip + limit)),

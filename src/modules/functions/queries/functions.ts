@@ -106,7 +106,10 @@ export async function lastVersion(database: Queryable, id: string): Promise<numb
   return rows[0]?.version ?? 0;
 }
 
-export async function deleteFunctions(database: Queryable, ids: readonly string[]): Promise<number> {
+export async function deleteFunctions(
+  database: Queryable,
+  ids: readonly string[],
+): Promise<number> {
   const { count } = await database.query(
     sql`delete from penstock.functions where id = any(${ids}::uuid[])`,
   );

@@ -65,7 +65,9 @@ export interface FunctionsParts {
   readonly bundler: Bundler;
   readonly config: () => FunctionsConfig;
   /** What the owners of further kinds find wrong with a definition (schedules, hooks). */
-  readonly check: (definition: FunctionDefinition) => readonly Parameters<typeof refuseFunction>[0][number][];
+  readonly check: (
+    definition: FunctionDefinition,
+  ) => readonly Parameters<typeof refuseFunction>[0][number][];
 }
 
 /** Name of the file in stacks. */

@@ -133,14 +133,11 @@ export class RunScope {
 }
 
 /** The calls of all parts of `ctx`, by name. */
-export function createHostCalls(
-  calls: ReadonlyMap<string, HostCall>,
-): HostCalls {
+export function createHostCalls(calls: ReadonlyMap<string, HostCall>): HostCalls {
   return {
     async call(scope, name, args) {
       const call = scope.facts.extra?.get(name) ?? calls.get(name);
-      if (!call)
-        throw errors.NOT_FOUND({ message: `There is no call ${cutText(name, 64)} here` });
+      if (!call) throw errors.NOT_FOUND({ message: `There is no call ${cutText(name, 64)} here` });
       const given: unknown = JSON.parse(args);
       try {
         const value = await call(scope, (given ?? {}) as GivenCall);
@@ -172,10 +169,7 @@ export const objectArgument = (
   throw invalid(name, 'type', 'must be an object');
 };
 
-export const optionsArgument = (
-  given: GivenCall,
-  at: number,
-): Readonly<Record<string, unknown>> =>
+export const optionsArgument = (given: GivenCall, at: number): Readonly<Record<string, unknown>> =>
   given.args?.[at] === undefined || given.args[at] === null
     ? {}
     : objectArgument(given, at, 'options');

@@ -16,7 +16,13 @@ import {
 import type { FunctionsConfig } from '../config.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { Pool, PoolEnd } from '../engine/pool.ts';
-import type { LoadedSource, LogLine, ReplyOptions, SourceForm, UserError } from '../engine/protocol.ts';
+import type {
+  LoadedSource,
+  LogLine,
+  ReplyOptions,
+  SourceForm,
+  UserError,
+} from '../engine/protocol.ts';
 import { functionErrors, UserCodeError } from '../errors.ts';
 import { versionOf } from '../queries/functions.ts';
 import type { ExecutionWriter } from './executions.ts';
@@ -137,8 +143,7 @@ async function findTarget(
   { store, database }: RunnerParts,
   { functionId, name, version, evenIfDisabled = false }: RunRequest,
 ): Promise<Target> {
-  const found =
-    functionId === undefined ? store.byName(name ?? '') : store.byId(functionId);
+  const found = functionId === undefined ? store.byName(name ?? '') : store.byId(functionId);
   if (!found || !(found.enabled || evenIfDisabled)) throw functionErrors.FUNCTION_NOT_FOUND();
   const target = (definition: StoredFunction, at: number): Target => ({
     definition,
@@ -158,12 +163,14 @@ function onOwnAccount(parts: RunnerParts, target: Target, request: RunRequest): 
   if (currentAccount()) return runTarget(parts, target, request);
   const milliseconds = timeOf(parts, target, request);
   const account = new RequestAccount({ ...defaultRequestSettings, milliseconds });
-  return onAccount(account, () =>
-    runTarget(parts, target, request).finally(() => account.close()),
-  );
+  return onAccount(account, () => runTarget(parts, target, request).finally(() => account.close()));
 }
 
-function timeOf({ config }: RunnerParts, { definition }: Target, { deadlineMs }: RunRequest): number {
+function timeOf(
+  { config }: RunnerParts,
+  { definition }: Target,
+  { deadlineMs }: RunRequest,
+): number {
   const own = Math.min(definition.timeout, config().limits.maxTimeoutMs);
   return deadlineMs === undefined ? own : Math.min(own, deadlineMs);
 }
@@ -177,7 +184,10 @@ async function runTarget(
   const { limits } = config();
   const { inputs, name } = target.definition;
   const startedAt = performance.now();
-  const leftMs = Math.min(timeOf(parts, target, request), currentAccount()?.remainingMs ?? Infinity);
+  const leftMs = Math.min(
+    timeOf(parts, target, request),
+    currentAccount()?.remainingMs ?? Infinity,
+  );
   const executionId = newId();
   const scope = new RunScope({
     executionId,
@@ -211,7 +221,10 @@ async function runTarget(
   return conclude(parts, one);
 }
 
-async function sourceOf({ database }: RunnerParts, { definition, version }: Target): Promise<LoadedSource> {
+async function sourceOf(
+  { database }: RunnerParts,
+  { definition, version }: Target,
+): Promise<LoadedSource> {
   const found = await database.outside(() => versionOf(database, definition._id, version));
   if (!found) throw functionErrors.FUNCTION_VERSION_NOT_FOUND();
   return { code: found.running, packages: found.packages };
@@ -292,10 +305,12 @@ const userErrorOfEnd = ({ error, outcome }: PoolEnd): UserError =>
     message: `The function ${reasons[outcome] ?? 'failed'}`,
   };
 
-function failureOf({ end, executionId }: EndedRun): PenstockError | undefined {
+function failureOf({ end, executionId, durationMs }: EndedRun): PenstockError | undefined {
   if (end.outcome === 'ok') return undefined;
   const user = userErrorOfEnd(end);
-  const cause = new UserCodeError(user, end.logs, executionId);
+  const { logs, cpuMs, memoryBytes: memoryPeak } = end;
+  const run = { logs, executionId, duration: durationMs, cpuMs, memoryPeak };
+  const cause = new UserCodeError(user, run);
   if (end.outcome === 'timeout') return functionErrors.FUNCTION_TIMEOUT({ cause });
   if (end.outcome === 'rejected') {
     const code = codeShape.test(user.code ?? '') ? user.code : undefined;

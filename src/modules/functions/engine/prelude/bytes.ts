@@ -47,21 +47,30 @@ export function utf8Text(bytes: Uint8Array): string {
   return text + String.fromCharCode(...units);
 }
 
+/** Bytes of the sequence that begins with this one; 0 where none does. */
+function sequenceLength(first: number): number {
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+const isWellFormed = (code: number, length: number): boolean => {
+  if (length === 3) return code >= 0x800 && (code < 0xd800 || code > 0xdfff);
+  return length !== 4 || (code >= 0x10000 && code <= 0x10ffff);
+};
+
 function codePointAt(bytes: Uint8Array, at: number): readonly [code: number, length: number] {
   const first = bytes[at] as number;
-  if (first < 0x80) return [first, 1];
-  const length = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
-  if (length === 0 || first >= 0xf5 || at + length > bytes.length) return [0xfffd, 1];
+  const length = sequenceLength(first);
+  if (length === 1) return [first, 1];
+  if (length === 0 || at + length > bytes.length) return [0xfffd, 1];
   let code = first & (0x7f >> length);
   for (let next = at + 1; next < at + length; next++) {
     const byte = bytes[next] as number;
     if ((byte & 0xc0) !== 0x80) return [0xfffd, next - at];
     code = (code << 6) | (byte & 63);
   }
-  const tooShort = (length === 3 && code < 0x800) || (length === 4 && code < 0x10000);
-  return tooShort || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)
-    ? [0xfffd, length]
-    : [code, length];
+  return isWellFormed(code, length) ? [code, length] : [0xfffd, length];
 }
 
 const base64Signs = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';

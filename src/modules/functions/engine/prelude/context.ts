@@ -64,9 +64,7 @@ async function inTransaction(
 ): Promise<unknown> {
   const transaction = (await callPlatform('db.begin', scope)) as string;
   try {
-    const value = await work(
-      namespaceOf('db', platformMethods.db, { ...scope, transaction }),
-    );
+    const value = await work(namespaceOf('db', platformMethods.db, { ...scope, transaction }));
     await callPlatform('db.commit', { transaction });
     return value;
   } catch (error) {

@@ -10,12 +10,12 @@ const startOf =
     return startTimer(() => void run(...given), ms, every);
   };
 
-const settledPromise = Promise.resolve();
+const resolvedPromise = Promise.resolve();
 defineGlobal('setTimeout', startOf(false));
 defineGlobal('setInterval', startOf(true));
 defineGlobal('clearTimeout', stopTimer);
 defineGlobal('clearInterval', stopTimer);
-defineGlobal('queueMicrotask', (run: () => void) => void settledPromise.then(run));
+defineGlobal('queueMicrotask', (run: () => void) => void resolvedPromise.then(run));
 
 /** As it stands in a log. */
 function writtenValue(value: unknown): string {

@@ -11,7 +11,6 @@ interface RunInput {
 type Res = (data?: unknown, options?: unknown) => void;
 type Program = (...args: unknown[]) => unknown;
 
-
 let program: Program | undefined;
 let isModule = false;
 const packages = new Map<string, (module: { exports: unknown }) => void>();
@@ -51,7 +50,11 @@ function describeError(error: unknown): Record<string, unknown> {
 }
 
 /** Where in a result something stands that cannot be JSON. */
-function placeOfUnwritable(value: unknown, path = 'result', above: readonly unknown[] = []): string {
+function placeOfUnwritable(
+  value: unknown,
+  path = 'result',
+  above: readonly unknown[] = [],
+): string {
   if (typeof value === 'bigint') return `${path} is a BigInt`;
   if (typeof value !== 'object' || value === null) return '';
   if (above.includes(value)) return `${path} refers to itself`;
@@ -147,4 +150,3 @@ export const entries = {
     isModule = module;
   },
 };
-

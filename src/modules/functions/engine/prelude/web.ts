@@ -278,7 +278,8 @@ interface AxiosConfig {
 
 async function axiosRequest(config: AxiosConfig): Promise<unknown> {
   const { url = '', method = 'get', baseURL, headers, params, data } = config;
-  const address = baseURL === undefined ? url : `${baseURL.replace(/\/$/, '')}/${url.replace(/^\//, '')}`;
+  const address =
+    baseURL === undefined ? url : `${baseURL.replace(/\/$/, '')}/${url.replace(/^\//, '')}`;
   const query = new SandboxSearchParams(params).toString();
   const asJson = data !== undefined && typeof data !== 'string';
   const response = await fetchOutside(
@@ -318,7 +319,8 @@ function axiosClient(defaults: AxiosConfig): Readonly<Record<string, unknown>> {
   ]);
   const withData = ['post', 'put', 'patch'].map((method) => [
     method,
-    (url: string, data?: unknown, config?: AxiosConfig) => request({ ...config, url, method, data }),
+    (url: string, data?: unknown, config?: AxiosConfig) =>
+      request({ ...config, url, method, data }),
   ]);
   const create = (config: AxiosConfig): unknown => axiosClient({ ...defaults, ...config });
   return Object.assign(request, Object.fromEntries([...without, ...withData]), { request, create });

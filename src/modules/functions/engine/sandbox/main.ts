@@ -10,8 +10,8 @@ import {
   type LoadedSource,
   type ToSandbox,
 } from '../protocol.ts';
-import { Programs } from './programs.ts';
 import { examine } from './examine.ts';
+import { Programs } from './programs.ts';
 import { SandboxRun } from './run.ts';
 import type { Source } from './sandbox.ts';
 
@@ -102,7 +102,10 @@ function finish(run: SandboxRun, fit: boolean): void {
     .finally(() => programs.release(parts.key, sandbox, true));
 }
 
-async function check({ id, file }: Extract<ToSandbox, { t: 'check' }>, code: string): Promise<void> {
+async function check(
+  { id, file }: Extract<ToSandbox, { t: 'check' }>,
+  code: string,
+): Promise<void> {
   const { facts, text } = await examine(code, file);
   send({ t: 'checked', id, facts }, text);
 }

@@ -9,9 +9,7 @@ const importLines = /^import [^;]*;$/gm;
 const exportWords = /^export (?=(?:async )?(?:const|let|function|class))/gm;
 
 const textOf = (file: string): string =>
-  stripTypeScriptTypes(
-    readFileSync(new URL(`../prelude/${file}.ts`, import.meta.url), 'utf8'),
-  )
+  stripTypeScriptTypes(readFileSync(new URL(`../prelude/${file}.ts`, import.meta.url), 'utf8'))
     .replaceAll(importLines, '')
     .replaceAll(exportWords, '');
 

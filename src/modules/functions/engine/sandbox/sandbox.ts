@@ -118,7 +118,7 @@ export class Sandbox {
     else await this.#loadBody(context, source, { cache, use: entry(5), addPackage: entry(4) });
   }
 
-  #waysOut(): readonly ivm.Callback[] {
+  #waysOut(): ivm.Callback[] {
     const ignored = { ignored: true } as const;
     return [
       new ivm.Callback(
@@ -247,8 +247,7 @@ function answerOf(name: string, asked: Asked): unknown {
     return randomBytes(bytes).toString('base64');
   }
   const hash = hashNames.get(String(asked.hash).toUpperCase());
-  if (hash === undefined)
-    throw new Error('The digest must be SHA-1, SHA-256, SHA-384 or SHA-512');
+  if (hash === undefined) throw new Error('The digest must be SHA-1, SHA-256, SHA-384 or SHA-512');
   const data = Buffer.from(String(asked.data), 'base64');
   if (name === 'digest') return createHash(hash).update(data).digest('base64');
   if (name !== 'hmac') throw new Error('There is no such call');
@@ -259,7 +258,8 @@ function answerOf(name: string, asked: Asked): unknown {
 function urlOf({ href = '', base, set }: Asked): unknown {
   const url = base === undefined ? new URL(href) : new URL(href, base);
   if (set && set[0] in url) (url as unknown as Record<string, string>)[set[0]] = set[1];
-  const { origin, protocol, username, password, host, hostname, port, pathname, search, hash } = url;
+  const { origin, protocol, username, password, host, hostname, port, pathname, search, hash } =
+    url;
   return {
     href: url.href,
     origin,

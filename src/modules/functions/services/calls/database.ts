@@ -168,9 +168,7 @@ export function databaseCalls({ records, database }: Parts): ReadonlyMap<string,
       return transaction === undefined ? run() : openOf(scope, given).within(run);
     };
   const named = (effect: 'read' | 'write', works: Readonly<Record<string, Work>>) =>
-    Object.entries(works).map(
-      ([name, work]) => [`db.${name}`, recordCall(effect, work)] as const,
-    );
+    Object.entries(works).map(([name, work]) => [`db.${name}`, recordCall(effect, work)] as const);
   return new Map<string, HostCall>([
     ...named('read', reads),
     ...named('write', writes),

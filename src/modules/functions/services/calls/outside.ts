@@ -62,7 +62,11 @@ function fetchCall({ config }: Parts): HostCall {
       maxBytes: egress.maxBytes,
     });
     try {
-      const response = await send(url.href, { method, headers, ...(body !== undefined && { body }) });
+      const response = await send(url.href, {
+        method,
+        headers,
+        ...(body !== undefined && { body }),
+      });
       return await answerOf(url, response);
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
@@ -94,7 +98,12 @@ function headersOf(given: unknown): Readonly<Record<string, string>> {
     throw invalid('headers', 'type', 'must be names and values, at most 100');
   const pairs = given.map((pair: unknown) => {
     const [name, value] = Array.isArray(pair) ? (pair as unknown[]) : [];
-    if (typeof name !== 'string' || typeof value !== 'string' || !headerName.test(name) || !headerValue.test(value))
+    if (
+      typeof name !== 'string' ||
+      typeof value !== 'string' ||
+      !headerName.test(name) ||
+      !headerValue.test(value)
+    )
       throw invalid('headers', 'format', 'must be names and values of headers');
     return [name.toLowerCase(), value] as const;
   });
