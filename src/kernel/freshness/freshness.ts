@@ -41,7 +41,13 @@ export interface Freshness {
 }
 
 /** What has a version of its own. */
-export type Topic = 'schemas' | 'config' | 'middlewares' | 'endpoints' | 'signing-keys' | 'functions';
+export type Topic =
+  | 'schemas'
+  | 'config'
+  | 'middlewares'
+  | 'endpoints'
+  | 'signing-keys'
+  | 'functions';
 
 /** For a platform that is one process: nobody else changes anything. */
 export const alwaysFresh: Freshness = { watch: () => undefined, catchUp: () => undefined };
