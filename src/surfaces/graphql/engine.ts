@@ -5,10 +5,11 @@ import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { ProtocolHandler } from '../http/exchange.ts';
 import { createDocuments } from './documents.ts';
-import { createGraphqlHandler, type GraphqlState } from './handle-request.ts';
+import { createGraphqlHandler } from './handle-request.ts';
 import { introspectInSlices } from './introspection.ts';
 import type { GraphqlOptionsSource } from './options.ts';
 import { resolveOperation } from './run-field.ts';
+import type { GraphqlState } from './run-request.ts';
 import { type BuiltSchema, createSchemaSource } from './schema.ts';
 
 export interface GraphqlParts {

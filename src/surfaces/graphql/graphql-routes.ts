@@ -83,7 +83,8 @@ const nullable = <T extends Type.TSchema>(schema: T) =>
   Type.Optional(Type.Union([schema, Type.Null()]));
 const values = Type.Record(Type.String(), Type.Unknown(), { description: 'Values of variables' });
 const extensions = Type.Record(Type.String(), Type.Unknown(), {
-  description: 'Taken and not used',
+  description:
+    'Not used. A persisted query without its document is answered with PERSISTED_QUERY_NOT_SUPPORTED, so that clients send the document',
 });
 
 /** The handler has the whole exchange; a surface that calls the operation itself would have nothing to give it. */
@@ -98,7 +99,7 @@ const execute: Operation = defineOperation({
   idempotency: false,
   input: {
     body: Type.Object({
-      query: Type.String(source),
+      query: Type.Optional(Type.String(source)),
       variables: nullable(values),
       operationName: nullable(Type.String(name)),
       extensions: nullable(extensions),
@@ -108,7 +109,7 @@ const execute: Operation = defineOperation({
   otherStatuses: refusals,
   summary: 'Run a GraphQL operation',
   description:
-    'Every operation of this surface is a field: reads of Query, all others of Mutation. An error of an operation stands in `errors` beside the data. An Idempotency-Key counts for each field.',
+    'Every operation of this surface is a field: reads of Query, all others of Mutation. An error of an operation stands in `errors` beside the data. An Idempotency-Key counts for each field. A list of up to 10 such bodies is answered by a list, in its order, within the limits of one request.',
   handler: handledWhole,
 });
 
@@ -118,7 +119,7 @@ const query: Operation = defineOperation({
   method: 'GET',
   input: {
     query: Type.Object({
-      query: Type.String(source),
+      query: Type.Optional(Type.String(source)),
       variables: Type.Optional(values),
       operationName: Type.Optional(Type.String(name)),
       extensions: Type.Optional(extensions),

@@ -112,6 +112,69 @@ describe('several operations in a document', () => {
   });
 });
 
+describe('a list of operations', () => {
+  const post = async (body: unknown) => {
+    const answer = await fixture.send(body);
+    return { status: answer.status, body: JSON.parse(answer.text) };
+  };
+
+  it('is answered by a list, in its order, with errors in the places of those that fail', async () => {
+    const { status, body } = await post([
+      { query: '{ getAb { result } }' },
+      { query: '{ nothing }' },
+      {
+        query: 'mutation($v: JSONObject) { postEcho(params: { value: $v }) { value } }',
+        variables: { v: 2 },
+      },
+      { query: '{ getMine { result } }' },
+    ]);
+    expect(status).toBe(200);
+    expect(body).toMatchObject([
+      { data: { getAb: { result: '/ab' } } },
+      { errors: [{ extensions: { code: 'GRAPHQL_VALIDATION_FAILED' } }] },
+      { data: { postEcho: { value: 2 } } },
+      { errors: [{ extensions: { code: 401 } }] },
+    ]);
+  });
+
+  it('shares the limits of one request, and holds 1 to 10 operations', async () => {
+    const query = '{ getDatabaseBook(limit: 400) { documents { title } } }';
+    const { body } = await post([{ query }, { query }, { query }]);
+    expect(body[1].data.getDatabaseBook.documents).toBeDefined();
+    expect(body[2].errors[0].extensions.code).toBe('GRAPHQL_LIMIT_EXCEEDED');
+    for (const list of [[], Array.from({ length: 11 }, () => ({ query: '{ __typename }' }))])
+      expect((await post(list)).body.errors[0].extensions.code).toBe(400);
+    expect((await post([null])).status).toBe(400);
+  });
+});
+
+it('tells clients with persisted queries to send the document', async () => {
+  const extensions = { persistedQuery: { version: 1, sha256Hash: 'a'.repeat(64) } };
+  const { errors } = await fixture.send({ extensions });
+  expect(errors).toMatchObject([
+    {
+      message: 'PersistedQueryNotSupported',
+      extensions: { code: 'PERSISTED_QUERY_NOT_SUPPORTED' },
+    },
+  ]);
+  expect((await fixture.send({ query: '{ __typename }', extensions })).data).toEqual({
+    __typename: 'Query',
+  });
+  expect((await fixture.send({})).errors[0].extensions.errors).toMatchObject([{ path: 'query' }]);
+});
+
+it('says where its scalars are specified', async () => {
+  const { data } = await fixture.ask('{ __schema { types { name specifiedByURL } } }');
+  const specified = data.__schema.types.filter(
+    (type: { specifiedByURL: unknown }) => type.specifiedByURL,
+  );
+  expect(specified.map(({ name }: { name: string }) => name).sort()).toEqual([
+    'Date',
+    'JSONObject',
+    'Number',
+  ]);
+});
+
 describe('fields', () => {
   it('call their operation once, with the relations that are selected', async () => {
     const before = fixture.calls.length;

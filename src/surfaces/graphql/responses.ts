@@ -9,6 +9,7 @@ type DocumentCode =
   | 'GRAPHQL_VALIDATION_FAILED'
   | 'GRAPHQL_LIMIT_EXCEEDED'
   | 'OPERATION_RESOLUTION_FAILURE'
+  | 'PERSISTED_QUERY_NOT_SUPPORTED'
   | 'BAD_USER_INPUT';
 
 /** A request that is refused as a whole: nothing of it ran. */

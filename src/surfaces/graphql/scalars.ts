@@ -69,6 +69,7 @@ function wholeNumber(digits: string): WholeNumber | number {
 
 export const NumberScalar = new GraphQLScalarType({
   name: 'Number',
+  specifiedByURL: 'https://www.rfc-editor.org/rfc/rfc8259#section-6',
   description: 'A number, whole or not. Where a JSON number would lose digits, text of digits.',
   serialize: asIs,
   parseValue: readNumber,
@@ -82,6 +83,7 @@ function readDate(value: unknown): unknown {
 
 export const DateScalar = new GraphQLScalarType({
   name: 'Date',
+  specifiedByURL: 'https://www.rfc-editor.org/rfc/rfc3339',
   description: 'An instant in ISO 8601, such as 2026-01-31T12:00:00.000Z.',
   serialize: asIs,
   parseValue: readDate,
@@ -90,6 +92,7 @@ export const DateScalar = new GraphQLScalarType({
 
 export const JsonScalar = new GraphQLScalarType({
   name: 'JSONObject',
+  specifiedByURL: 'https://www.rfc-editor.org/rfc/rfc8259',
   description: 'Any JSON value: an object, a list, text, a number, true, false or null.',
   serialize: asIs,
   parseValue: asIs,

@@ -1,0 +1,247 @@
+/** Runs the operations of a GraphQL request: what they may cost, their fields, and the form of their answers. */
+import { GraphQLError } from 'graphql';
+import { errors, PenstockError } from '../../kernel/errors.ts';
+import type { Identity } from '../../kernel/identity.ts';
+import type { Answer } from '../../kernel/pipeline/answer.ts';
+import type { Call } from '../../kernel/pipeline/context.ts';
+import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
+import type { Logger } from '../../kernel/telemetry/logger.ts';
+import { renderError } from '../http/error-answers.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { disconnectOfRequest } from '../http/nested-call.ts';
+import { chooseOperation, type Documents, type PreparedOperation } from './documents.ts';
+import { totalCost } from './operation-cost.ts';
+import type { GraphqlOptions, GraphqlOptionsSource } from './options.ts';
+import {
+  type AnswerForm,
+  documentErrors,
+  type ErrorContext,
+  fieldError,
+  RefusedDocument,
+  requestError,
+  tooMuch,
+} from './responses.ts';
+import { createFieldRunner } from './run-field.ts';
+import type { BuiltSchema } from './schema.ts';
+
+/** What a request runs against; the whole of it stays as it is until the request ends. */
+export interface GraphqlState {
+  readonly built: BuiltSchema;
+  readonly options: GraphqlOptions;
+  readonly documents: Documents;
+}
+
+export interface HandlerParts {
+  state(): GraphqlState | Promise<GraphqlState>;
+  readonly options: GraphqlOptionsSource;
+  readonly pipeline: Pipeline;
+  readonly identity: Identity;
+  readonly log: Logger;
+}
+
+/** What a client sends, as its operation declares it. */
+export interface GraphqlRequest {
+  readonly query?: string;
+  readonly extensions?: Readonly<Record<string, unknown>> | null;
+  readonly variables?: Readonly<Record<string, unknown>> | null;
+  readonly operationName?: string | null;
+}
+
+/** Whose request it is, and how its answer is written. */
+export interface Running {
+  readonly exchange: Exchange;
+  readonly identity: Identity;
+  readonly form: AnswerForm;
+}
+
+/** Runs what a request holds, one operation or a list of them, within its account. */
+export async function runAll(
+  parts: HandlerParts,
+  running: Running,
+  requests: GraphqlRequest | readonly GraphqlRequest[],
+): Promise<Answer> {
+  const state = await parts.state();
+  const budget = { objects: state.options.maxComplexity };
+  if (!isList(requests)) return run(parts, { ...running, state, budget, request: requests });
+  return runList(parts, { ...running, state, budget }, requests);
+}
+
+const isList = (
+  requests: GraphqlRequest | readonly GraphqlRequest[],
+): requests is readonly GraphqlRequest[] => Array.isArray(requests);
+
+/** One after the other, so that mutations happen in their order. What is refused stands in its place as errors. */
+async function runList(
+  parts: HandlerParts,
+  turn: Turn,
+  requests: readonly GraphqlRequest[],
+): Promise<Answer> {
+  const answers: Answer[] = [];
+  for (const request of requests) {
+    try {
+      answers.push(await run(parts, { ...turn, request }));
+    } catch (error) {
+      answers.push(refusal(error, turn.form, errorContext(parts, turn.exchange)));
+    }
+  }
+  const cookies = answers.flatMap((answer) => answer.cookies ?? []);
+  return {
+    status: 200,
+    headers: Object.assign({}, ...answers.map(({ headers }) => headers)),
+    body: `[${answers.map(({ body }) => body).join(',')}]`,
+    json: false,
+    ...(cookies.length > 0 ? { cookies } : {}),
+  };
+}
+
+interface Turn extends Running {
+  readonly state: GraphqlState;
+  /** What the operations of this request may still ask for. */
+  readonly budget: { objects: number };
+}
+
+/** The document. Clients with persisted queries send its hash first, and the document when they hear that it is needed. */
+function documentOf({ query, extensions }: GraphqlRequest): string {
+  if (query !== undefined) return query;
+  if (extensions?.persistedQuery !== undefined)
+    throw new RefusedDocument('PERSISTED_QUERY_NOT_SUPPORTED', [
+      new GraphQLError('PersistedQueryNotSupported'),
+    ]);
+  const message = 'query: is required';
+  throw errors.INVALID_ARGUMENTS({
+    message,
+    errors: [{ path: 'query', rule: 'required', message: 'is required' }],
+  });
+}
+
+async function run(
+  parts: HandlerParts,
+  { exchange, identity, form, state, budget, request }: Turn & { request: GraphqlRequest },
+): Promise<Answer> {
+  const { built, documents } = state;
+  const variables = request.variables ?? {};
+  const operation = chooseOperation(
+    documents.prepare(documentOf(request)),
+    request.operationName ?? undefined,
+  );
+  requireRunnable(operation, exchange, { variables, budget });
+  const call = new SharedCall(exchange);
+  const runner = createFieldRunner({
+    request: call,
+    pipeline: parts.pipeline,
+    identity,
+    types: built.types,
+    operation,
+  });
+  const result = await operation.run(runner, variables);
+  if (result.data === undefined) throw new RefusedDocument('BAD_USER_INPUT', result.errors ?? []);
+  const failed = result.errors?.length
+    ? fieldErrors(result.errors, errorContext(parts, exchange))
+    : undefined;
+  return {
+    status: 200,
+    headers: { ...runner.headers, ...failed?.headers, 'content-type': form.contentType },
+    body: JSON.stringify(
+      failed ? { errors: failed.errors, data: result.data } : { data: result.data },
+    ),
+    json: false,
+    ...(runner.cookies.length > 0 ? { cookies: runner.cookies } : {}),
+  };
+}
+
+function requireRunnable(
+  { kind, measure }: PreparedOperation,
+  { request }: Exchange,
+  { variables, budget }: { variables: Readonly<Record<string, unknown>>; budget: Turn['budget'] },
+): void {
+  if (kind !== 'query' && request.method !== 'POST') {
+    throw errors.METHOD_NOT_ALLOWED({
+      message: 'GET is for queries: send mutations with POST',
+      headers: { allow: 'POST' },
+    });
+  }
+  const cost = totalCost(measure, variables);
+  if (cost > budget.objects) {
+    throw tooMuch(
+      `The operation may answer ${Math.ceil(cost)} objects: at most ${Math.floor(budget.objects)} are allowed. Ask for shorter lists`,
+    );
+  }
+  budget.objects -= cost;
+}
+
+/** The request as its fields see it. */
+class SharedCall implements Call {
+  readonly onDisconnect: Call['onDisconnect'];
+  readonly #exchange: Exchange;
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange;
+    this.onDisconnect = disconnectOfRequest(exchange);
+  }
+
+  get compiled() {
+    return this.#exchange.compiled;
+  }
+  get credentials() {
+    return this.#exchange.credentials;
+  }
+  get requestId() {
+    return this.#exchange.requestId;
+  }
+  get address() {
+    return this.#exchange.address;
+  }
+  get presentedApp() {
+    return this.#exchange.presentedApp;
+  }
+  get userAgent() {
+    return this.#exchange.userAgent;
+  }
+  get idempotencyKey() {
+    return this.#exchange.idempotencyKey;
+  }
+  get origin() {
+    return this.#exchange.origin;
+  }
+
+  get fetchSite() {
+    return this.#exchange.fetchSite;
+  }
+}
+
+/** Formatted, and how long to wait where some operation said so. */
+function fieldErrors(found: readonly GraphQLError[], context: ErrorContext) {
+  const formatted = found.map((error) => fieldError(error, context));
+  const waits = formatted.flatMap(({ extensions }) =>
+    typeof extensions?.retryAfter === 'number' ? [extensions.retryAfter] : [],
+  );
+  const headers: Record<string, string> =
+    waits.length > 0 ? { 'retry-after': String(Math.max(...waits)) } : {};
+  return { errors: formatted, headers };
+}
+
+export const errorContext = (
+  { log, options }: HandlerParts,
+  { requestId }: Exchange,
+): ErrorContext => ({
+  requestId,
+  suggestions: options.current().introspection,
+  onError: (error) => log.error({ error, requestId }, 'A GraphQL field failed'),
+});
+
+/** Nothing of the request ran. What is not an error of a caller is for the gateway. */
+export function refusal(error: unknown, form: AnswerForm, context: ErrorContext): Answer {
+  const contentType = { 'content-type': form.contentType };
+  if (error instanceof RefusedDocument) {
+    const body = JSON.stringify({ errors: documentErrors(error, context) });
+    return { status: form.refusedStatus, headers: contentType, body, json: false };
+  }
+  if (!(error instanceof PenstockError)) throw error;
+  const { status, headers } = renderError(error, 'client', context.requestId);
+  return {
+    status,
+    headers: { ...headers, ...contentType },
+    body: JSON.stringify({ errors: [requestError(error, context)] }),
+    json: false,
+  };
+}
