@@ -120,8 +120,24 @@ const work = `
   );
 `;
 
+/**
+ * Words as texts write them, with their pieces of three letters: by these a word is found that somebody writes otherwise.
+ * No extension is needed, and all generations share the index. `field_options`: weight and language of fields.
+ */
+const terms = `
+  alter table penstock.embeddings_generations add column field_options jsonb not null default '{}';
+  create table penstock.embeddings_terms (
+    generation_id uuid not null,
+    term text not null,
+    pieces text[] not null,
+    primary key (generation_id, term)
+  );
+  create index embeddings_terms_pieces on penstock.embeddings_terms using gin (pieces) with (fastupdate = off);
+`;
+
 export const migrations: readonly Migration[] = [
   { id: '0001-configs', run: async (database) => void (await database.query({ text: configs })) },
   { id: '0002-vectors', run: async (database) => void (await database.query({ text: vectors })) },
   { id: '0003-work', run: async (database) => void (await database.query({ text: work })) },
+  { id: '0004-terms', run: async (database) => void (await database.query({ text: terms })) },
 ];

@@ -39,6 +39,24 @@ const list = (configs: Configs): Operation =>
     }),
   });
 
+const FieldOptions = Type.Record(
+  Type.String({ minLength: 1, maxLength: 200 }),
+  Type.Object({
+    weight: Type.Optional(
+      Type.Number({
+        minimum: 0.01,
+        maximum: 100,
+        description: 'How much its words count beside those of other fields; 1 unless set',
+      }),
+    ),
+    language: Type.Optional(Type.Enum([...languages])),
+  }),
+  {
+    maxProperties: 32,
+    description: 'Source fields with a weight or language of their own',
+  },
+);
+
 const save = (configs: Configs): Operation =>
   defineOperation({
     ...adminFacts,
@@ -64,6 +82,7 @@ const save = (configs: Configs): Operation =>
             description: 'How words are searched: with the forms of a language; simple unless set',
           }),
         ),
+        fieldOptions: Type.Optional(FieldOptions),
         sourceFieldAllowlist: Type.Optional(
           Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
             maxItems: 32,

@@ -47,6 +47,22 @@ const asked = (most: number) => ({
     Type.Enum(['keyword'], { description: 'What to do when the model cannot be asked' }),
   ),
   minScore: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
+  typos: Type.Optional(
+    Type.Boolean({
+      description:
+        'Whether words that are written nearly so are found too, when there are too few hits; true unless set',
+    }),
+  ),
+  highlight: Type.Optional(
+    Type.Boolean({ description: 'Mark the words in the source fields of the first 50 hits' }),
+  ),
+  facets: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+      maxItems: 5,
+      description:
+        'Fields whose values are counted: in mode keyword of the records with the words, else of all that fit the filter',
+    }),
+  ),
   select: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 })),
   populate: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: 20 })),
 });
@@ -60,10 +76,21 @@ const Hits = Type.Object({
       metric: Type.Optional(Type.Enum(similarities)),
       provider: Type.Optional(Type.String()),
       raw: Type.Optional(Type.Number({ description: 'The dot product itself' })),
+      highlights: Type.Optional(
+        Type.Record(Type.String(), Type.String(), {
+          description: 'By field: escaped HTML with <mark> around the words',
+        }),
+      ),
       matchedChunk: Type.Optional(
         Type.Object({ start: Type.Integer(), end: Type.Integer(), preview: Type.String() }),
       ),
     }),
+  ),
+  facets: Type.Optional(
+    Type.Record(
+      Type.String(),
+      Type.Array(Type.Object({ value: Type.Unknown(), count: Type.Integer() })),
+    ),
   ),
   degraded: Type.Optional(
     Type.Boolean({ description: 'The model could not be asked: these were found by words' }),
@@ -158,7 +185,10 @@ const userCaller = (userId: string): Caller => ({
 const inputOf = (body: object, scope: string | undefined): SearchInput =>
   ({ ...body, ...(scope !== undefined && { scope }) }) as SearchInput;
 
-const answerOf = ({ hits, degraded }: SearchResult) => ({
+const answerOf = ({ hits, degraded, facets }: SearchResult) => ({
   hits: hits.map((hit) => ({ ...hit })),
+  ...(facets && {
+    facets: Object.fromEntries(Object.entries(facets).map(([name, own]) => [name, [...own]])),
+  }),
   ...(degraded && { degraded }),
 });

@@ -58,6 +58,13 @@ const RecipeDocument = Type.Object({
   dimensions: Type.Integer(),
   similarity: Type.String(),
   language: Type.String(),
+  fieldOptions: Type.Record(
+    Type.String(),
+    Type.Object({
+      weight: Type.Optional(Type.Number()),
+      language: Type.Optional(Type.String()),
+    }),
+  ),
 });
 
 export const ConfigDocument = Type.Object({
@@ -81,6 +88,7 @@ const recipeDocument = (generation: GenerationRow): Static<typeof RecipeDocument
   dimensions: generation.dimensions,
   similarity: generation.similarity,
   language: generation.language,
+  fieldOptions: { ...generation.fieldOptions },
 });
 
 export const configDocument = (row: ConfigRow): Static<typeof ConfigDocument> => ({

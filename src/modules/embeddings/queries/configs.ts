@@ -8,6 +8,10 @@ export interface Recipe extends ModelChoice {
   readonly sourceFields: readonly string[];
   /** Name of a text search configuration of PostgreSQL. */
   readonly language: string;
+  /** Weight and language of fields that have their own. */
+  readonly fieldOptions: Readonly<
+    Record<string, { readonly weight?: number; readonly language?: string }>
+  >;
 }
 
 export interface GenerationRow extends Recipe {
@@ -45,10 +49,12 @@ export async function allConfigs(database: Queryable): Promise<readonly ConfigRo
     select c.id, c.schema_name as "schemaName", c.target_field as "targetField", c.enabled,
       c.created_at as "createdAt", c.updated_at as "updatedAt",
       json_build_object('id', g.id, 'configId', g.config_id, 'sourceFields', g.source_fields, 'provider', g.provider,
-        'model', g.model, 'dimensions', g.dimensions, 'similarity', g.similarity, 'language', g.language) as current,
+        'model', g.model, 'dimensions', g.dimensions, 'similarity', g.similarity, 'language', g.language,
+        'fieldOptions', g.field_options) as current,
       case when n.id is not null then
         json_build_object('id', n.id, 'configId', n.config_id, 'sourceFields', n.source_fields, 'provider', n.provider,
-          'model', n.model, 'dimensions', n.dimensions, 'similarity', n.similarity, 'language', n.language) end as next
+          'model', n.model, 'dimensions', n.dimensions, 'similarity', n.similarity, 'language', n.language,
+          'fieldOptions', n.field_options) end as next
     from penstock.embeddings_configs c
     join penstock.embeddings_generations g on g.id = c.generation_id
     left join penstock.embeddings_generations n on n.id = c.next_generation_id
@@ -63,9 +69,9 @@ export async function insertGeneration(
   recipe: Recipe,
 ): Promise<void> {
   await database.query(shortSql`
-    insert into penstock.embeddings_generations (id, config_id, source_fields, provider, model, dimensions, similarity, language)
+    insert into penstock.embeddings_generations (id, config_id, source_fields, provider, model, dimensions, similarity, language, field_options)
     values (${id}::uuid, ${configId}::uuid, ${recipe.sourceFields}::text[], ${recipe.provider}, ${recipe.model},
-      ${recipe.dimensions}, ${recipe.similarity}, ${recipe.language})`);
+      ${recipe.dimensions}, ${recipe.similarity}, ${recipe.language}, ${JSON.stringify(recipe.fieldOptions)}::jsonb)`);
 }
 
 interface NewConfig {
@@ -125,9 +131,11 @@ export async function purgeUnused(database: Queryable, limit: number): Promise<n
       (select generation_id, record_id, ordinal from penstock.embeddings_vectors where generation_id in (select id from unused) limit ${limit}::integer) returning 1),
     w as (delete from penstock.embeddings_words where (generation_id, record_id) in
       (select generation_id, record_id from penstock.embeddings_words where generation_id in (select id from unused) limit ${limit}::integer) returning 1),
+    t as (delete from penstock.embeddings_terms where (generation_id, term) in
+      (select generation_id, term from penstock.embeddings_terms where generation_id in (select id from unused) limit ${limit}::integer) returning 1),
     p as (delete from penstock.embeddings_pending where (generation_id, record_id) in
       (select generation_id, record_id from penstock.embeddings_pending where generation_id in (select id from unused) limit ${limit}::integer) returning 1)
-    select ((select count(*) from v) + (select count(*) from w) + (select count(*) from p))::integer as gone`);
+    select ((select count(*) from v) + (select count(*) from w) + (select count(*) from t) + (select count(*) from p))::integer as gone`);
   return rows[0]?.gone ?? 0;
 }
 
@@ -137,7 +145,8 @@ export async function forgetUnused(database: Queryable): Promise<void> {
     delete from penstock.embeddings_generations g
     where not exists (select 1 from penstock.embeddings_configs c where g.id in (c.generation_id, c.next_generation_id))
       and not exists (select 1 from penstock.embeddings_vectors v where v.generation_id = g.id)
-      and not exists (select 1 from penstock.embeddings_words w where w.generation_id = g.id)`);
+      and not exists (select 1 from penstock.embeddings_words w where w.generation_id = g.id)
+      and not exists (select 1 from penstock.embeddings_terms t where t.generation_id = g.id)`);
 }
 
 /** Lets go of what is left of records that are gone, once every node has heard of it. */

@@ -54,31 +54,6 @@ export async function replacePassages(
   if (await hasColumn(database)) await fillRecords(database, generationId, passages);
 }
 
-export interface WordsRow {
-  readonly recordId: string;
-  readonly text: string;
-}
-
-/** The mark by which one index serves all generations; no word of a text looks like it. */
-export const markOf = (generationId: string): string => `#${generationId}`;
-
-export async function replaceWords(
-  database: Queryable,
-  { generationId, language }: { readonly generationId: string; readonly language: string },
-  { gone, rows }: { readonly gone: readonly string[]; readonly rows: readonly WordsRow[] },
-): Promise<void> {
-  if (gone.length > 0)
-    await database.query(sql`
-      delete from penstock.embeddings_words where generation_id = ${generationId}::uuid and record_id = any(${gone}::text[])`);
-  if (rows.length === 0) return;
-  await database.query(sql`
-    insert into penstock.embeddings_words (generation_id, record_id, words)
-    select ${generationId}::uuid, w.id,
-      array_to_tsvector(array[${markOf(generationId)}::text]) || to_tsvector(${language}::regconfig, w.text)
-    from unnest(${rows.map(({ recordId }) => recordId)}::text[], ${rows.map(({ text }) => text)}::text[]) w(id, text)
-    on conflict (generation_id, record_id) do update set words = excluded.words`);
-}
-
 export async function versionOf(database: Queryable, generationId: string): Promise<number> {
   const { rows } = await database.query<{ version: string; passages: string }>(shortSql`
     select version from penstock.embeddings_generations where id = ${generationId}::uuid`);

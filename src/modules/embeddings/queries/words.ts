@@ -1,19 +1,160 @@
-/** The SQL of searching words. */
+/** The SQL of words: what is kept of texts, and how it is searched. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
-import { markOf } from './vectors.ts';
+import type { GenerationRow } from './configs.ts';
 
 /** Records that have the words which are ranked; of more, some are never looked at. */
 export const MAX_RANKED = 20_000;
 
-interface WordsQuery {
-  readonly generationId: string;
+/** The mark by which one index serves all generations; no word of a text looks like it. */
+const markOf = (generationId: string): string => `#${generationId}`;
+
+/** Classes of weight that PostgreSQL knows, from the heaviest. */
+export const classes = ['A', 'B', 'C', 'D'] as const;
+type WeightClass = (typeof classes)[number];
+
+/** A text of a record, with what its fields have in common. */
+export interface WordsText {
   readonly language: string;
+  readonly weight: WeightClass;
   readonly text: string;
+}
+
+export interface WordsRow {
+  readonly recordId: string;
+  readonly texts: readonly WordsText[];
+  /** Words as they are written, for those who write them otherwise. */
+  readonly terms: readonly string[];
+}
+
+export async function replaceWords(
+  database: Queryable,
+  generationId: string,
+  { gone, rows }: { readonly gone: readonly string[]; readonly rows: readonly WordsRow[] },
+): Promise<void> {
+  const ids = [...gone, ...rows.map(({ recordId }) => recordId)];
+  await database.query(sql`
+    delete from penstock.embeddings_words where generation_id = ${generationId}::uuid and record_id = any(${ids}::text[])`);
+  if (rows.length === 0) return;
+  // Each row has the same kinds of texts: those of its generation.
+  const kinds = rows[0]?.texts ?? [];
+  const parts = kinds.map(
+    ({ language, weight }, at) =>
+      ` || setweight(to_tsvector(${quoted(language)}::regconfig, w.t${at}), ${quoted(weight)})`,
+  );
+  const columns = kinds.map((_, at) => `t${at}`);
+  const arrays = kinds.map((_, at) => `$${at + 4}::text[]`);
+  await database.query({
+    text: `insert into penstock.embeddings_words (generation_id, record_id, words)
+      select $1::uuid, w.id, array_to_tsvector(array[$2::text])${parts.join('')}
+      from unnest(${['$3::text[]', ...arrays].join()}) w(${['id', ...columns].join()})`,
+    values: [
+      generationId,
+      markOf(generationId),
+      rows.map(({ recordId }) => recordId),
+      ...kinds.map((_, at) => rows.map(({ texts }) => texts[at]?.text ?? '')),
+    ],
+  });
+  await addTerms(database, generationId, new Set(rows.flatMap(({ terms }) => terms)));
+}
+
+/** Names of languages and weights: from closed lists, never from a request as it came. */
+const quoted = (name: string): string => {
+  if (!/^[A-Za-z]+$/.test(name)) throw new Error(`${name} is no name of a language`);
+  return `'${name}'`;
+};
+
+/** Pieces of three letters, by which words that are alike are found. */
+export const piecesOf = (term: string): string[] => {
+  const padded = `  ${term} `;
+  return [
+    ...new Set(Array.from({ length: padded.length - 2 }, (_, at) => padded.slice(at, at + 3))),
+  ];
+};
+
+async function addTerms(
+  database: Queryable,
+  generationId: string,
+  terms: ReadonlySet<string>,
+): Promise<void> {
+  const sorted = [...terms].sort();
+  await database.query(sql`
+    insert into penstock.embeddings_terms (generation_id, term, pieces)
+    select ${generationId}::uuid, t.term, array(select jsonb_array_elements_text(t.pieces))
+    from unnest(${sorted}::text[], ${sorted.map((term) => JSON.stringify(piecesOf(term)))}::jsonb[]) t(term, pieces)
+    order by t.term on conflict do nothing`);
+}
+
+/** Candidates for a word that was written otherwise. */
+const MAX_ALIKE = 200;
+
+/** Words of the texts that share pieces with one, those that share most first. */
+export async function alikeTerms(
+  database: Queryable,
+  generationId: string,
+  { term, distance }: { readonly term: string; readonly distance: number },
+): Promise<readonly string[]> {
+  const pieces = piecesOf(term);
+  const { rows } = await database.query<{ term: string }>(sql`
+    select term from penstock.embeddings_terms
+    where generation_id = ${generationId}::uuid and pieces && ${pieces}::text[]
+      and length(term) between ${term.length - distance}::integer and ${term.length + distance}::integer
+    order by (select count(*) from unnest(pieces) p where p = any(${pieces}::text[])) desc, term
+    limit ${MAX_ALIKE}::integer`);
+  return rows.map((row) => row.term);
+}
+
+/** One part of what somebody searches for; `words`: any of these. */
+export interface WordsPart {
+  readonly kind: 'word' | 'prefix' | 'phrase';
+  readonly words: readonly string[];
+  readonly negated: boolean;
+}
+
+/** Any of the lists, of which all parts. */
+export type WordsQuery = readonly (readonly WordsPart[])[];
+
+const functions = {
+  word: 'plainto_tsquery',
+  phrase: 'phraseto_tsquery',
+  prefix: 'to_tsquery',
+} as const;
+
+/** What is searched for as PostgreSQL says it, in each language of the texts; empty when nothing is. */
+export async function textQuery(
+  database: Queryable,
+  languages: readonly string[],
+  query: WordsQuery,
+): Promise<string> {
+  const values: string[] = [];
+  const partText = ({ kind, words, negated }: WordsPart): string => {
+    const each = words.flatMap((word) => {
+      values.push(kind === 'prefix' ? `${word}:*` : word);
+      return languages.map(
+        (name) => `${functions[kind]}(${quoted(name)}::regconfig, $${values.length})`,
+      );
+    });
+    return `${negated ? '!!' : ''}(${each.join(' || ')})`;
+  };
+  const lists = query.filter((list) => list.length > 0);
+  if (lists.length === 0) return '';
+  const text = lists.map((list) => `(${list.map(partText).join(' && ')})`).join(' || ');
+  const { rows } = await database.query<{ query: string }>({
+    text: `select (${text})::text as query`,
+    values,
+  });
+  return rows[0]?.query ?? '';
+}
+
+interface RankedQuery {
+  readonly generation: Pick<GenerationRow, 'id'>;
+  /** From `textQuery`. */
+  readonly query: string;
+  /** How much words count, from the lightest class. */
+  readonly weights: readonly number[];
   readonly k: number;
   /** Only these records. */
   readonly within?: readonly string[];
-  readonly limitMs?: number;
 }
 
 export interface RankedWords {
@@ -25,19 +166,45 @@ export interface RankedWords {
 /** The records in which the words weigh most. Hits are found first, then put in order. */
 export async function rankedWords(
   database: Queryable,
-  { generationId, language, text, k, within }: WordsQuery,
+  { generation, query, weights, k, within }: RankedQuery,
 ): Promise<readonly RankedWords[]> {
-  const statement = sql`
-    with q as materialized (select websearch_to_tsquery(${language}::regconfig, ${text}) as words),
-    hits as materialized (
+  if (query === '') return [];
+  const { rows } = await database.query<RankedWords>(sql`
+    with hits as materialized (
       select w.record_id, w.words from penstock.embeddings_words w
-      where w.words @@ (select (quote_literal(${markOf(generationId)}::text))::tsquery && q.words from q)
-        and w.generation_id = ${generationId}::uuid
+      where w.words @@ ((quote_literal(${markOf(generation.id)}::text))::tsquery && ${query}::tsquery)
+        and w.generation_id = ${generation.id}::uuid
         and (${within ?? null}::text[] is null or w.record_id = any(${within ?? null}::text[]))
       limit ${MAX_RANKED}::integer)
-    select h.record_id as id, ts_rank_cd(h.words, q.words, 33)::double precision as score from hits h, q
-    where numnode(q.words) > 0
-    order by score desc, h.record_id limit ${k}::integer`;
-  const { rows } = await database.query<RankedWords>(statement);
+    select h.record_id as id, ts_rank_cd(${weights}::real[], h.words, ${query}::tsquery, 33)::double precision as score
+    from hits h order by score desc, h.record_id limit ${k}::integer`);
   return rows;
+}
+
+/** Marks around words that were found, which no text has: private characters. */
+export const markStart = '\uE000';
+export const markEnd = '\uE001';
+
+interface Passage {
+  readonly language: string;
+  readonly text: string;
+}
+
+/** Characters of a text that is shown whole. */
+const SHORT_TEXT = 200;
+
+/** The parts of texts with the words, marked; for each text one, empty when it has none of them. */
+export async function markedTexts(
+  database: Queryable,
+  query: string,
+  passages: readonly Passage[],
+): Promise<readonly string[]> {
+  const marks = `StartSel=${markStart}, StopSel=${markEnd}`;
+  const fragments = `${marks}, MaxFragments=2, MaxWords=30, MinWords=10`;
+  const { rows } = await database.query<{ marked: string }>(sql`
+    select ts_headline(p.language::regconfig, p.text, ${query}::tsquery,
+      case when length(p.text) <= ${SHORT_TEXT}::integer then ${`${marks}, HighlightAll=true`} else ${fragments} end) as marked
+    from unnest(${passages.map(({ language }) => language)}::text[], ${passages.map(({ text }) => text)}::text[])
+      with ordinality p(language, text, n) order by p.n`);
+  return rows.map(({ marked }) => (marked.includes(markStart) ? marked : ''));
 }

@@ -23,6 +23,7 @@ const generation: GenerationRow = {
   dimensions: DIMENSIONS,
   similarity: 'cosine',
   language: 'simple',
+  fieldOptions: {},
 };
 
 let pglite: PGlite;

@@ -11,16 +11,18 @@ import {
   postponeClaimed,
   stillClaimed,
 } from '../queries/pending.ts';
-import {
-  knownHashes,
-  nextVersion,
-  type PassageRow,
-  replacePassages,
-  replaceWords,
-  type WordsRow,
-} from '../queries/vectors.ts';
+import { knownHashes, nextVersion, type PassageRow, replacePassages } from '../queries/vectors.ts';
+import { replaceWords, type WordsRow } from '../queries/words.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
-import { digestOf, type Passage, passagesOf, textOf } from './texts.ts';
+import {
+  digestOf,
+  type FieldText,
+  fieldTexts,
+  joinedText,
+  type Passage,
+  passagesOf,
+} from './texts.ts';
+import { wordsOf } from './words.ts';
 
 /** Records of one batch, and seconds after which it counts as lost. */
 const BATCH = 32;
@@ -105,6 +107,7 @@ async function postpone(
 interface RecordTexts {
   readonly id: string;
   readonly text: string;
+  readonly fields: readonly FieldText[];
   readonly hash: Buffer;
 }
 
@@ -125,7 +128,7 @@ async function embedRecords(
     ids,
     gone,
     passages,
-    words: changed.map(({ id, text }) => ({ recordId: id, text })),
+    words: changed.map(({ id, fields }) => wordsOf(generation, id, fields)),
   });
   const generated = changed.filter(({ text }) => text !== '').length;
   parts.measures.generated.inc({}, generated);
@@ -145,8 +148,9 @@ async function readTexts(
     }),
   ) as readonly { readonly _id: string }[];
   return found.map((record) => {
-    const text = textOf(record, sourceFields);
-    return { id: record._id, text, hash: digestOf(text) };
+    const fields = fieldTexts(record, sourceFields);
+    const text = joinedText(fields);
+    return { id: record._id, fields, text, hash: digestOf(text) };
   });
 }
 
@@ -223,11 +227,9 @@ async function write(
       if (version !== undefined) {
         const kept = words.filter(({ recordId }) => ours.has(recordId));
         await replacePassages(transaction, { generationId: generation.id, version }, rows);
-        await replaceWords(transaction, wordsOf(generation), { gone: removed, rows: kept });
+        await replaceWords(transaction, generation.id, { gone: removed, rows: kept });
       }
     }
     await finishClaimed(transaction, part);
   });
 }
-
-const wordsOf = ({ id, language }: GenerationRow) => ({ generationId: id, language });

@@ -21,6 +21,8 @@ export interface Found {
 export interface Hit {
   readonly document: Readonly<Record<string, unknown>>;
   readonly score: number;
+  /** By field, HTML. */
+  readonly highlights?: Readonly<Record<string, string>>;
   readonly distance?: number;
   readonly metric?: Similarity;
   readonly provider?: string;

@@ -5,6 +5,7 @@ import { rankedWords } from '../queries/words.ts';
 import type { Found } from './hits.ts';
 import { bestReadable, type Ranking } from './permitted.ts';
 import type { SearchParts, SearchRequest } from './search-request.ts';
+import { parseWords, sayQuery, weightsOf, withSpellings } from './words.ts';
 
 /** Records whose passages are nearest to the text. Throws `ModelError`. */
 export async function byMeaning(
@@ -30,22 +31,45 @@ export async function byMeaning(
   return bestReadable(ranking, readable, limit);
 }
 
-/** Records in which the words of the text weigh most. */
+/**
+ * Records in which the words of the text weigh most. When there are too few of them, those follow that have words written
+ * nearly so.
+ */
 export async function byWords(
-  { database }: SearchParts,
-  { generation, text, readable, limit }: SearchRequest,
-  size = limit,
+  parts: SearchParts,
+  request: SearchRequest,
+  size = request.limit,
 ): Promise<readonly Found[]> {
-  const { id: generationId, language } = generation;
-  const ranking: Ranking<Found> = {
-    best: async (k, within) => {
-      const query = { generationId, language, text, k, ...(within && { within }) };
-      const rows = await rankedWords(database, query);
-      return rows.map(({ id, score }) => ({ id, words: score }));
-    },
-  };
-  return bestReadable(ranking, readable, size);
+  const { database } = parts;
+  const { generation, readable, input } = request;
+  const parsed = parseWords(request.text);
+  const query = await sayQuery(database, generation, parsed);
+  const exact = await bestReadable(wordRanking(parts, request, query), readable, size);
+  if (exact.length >= size || input.typos === false) return exact;
+  const spelled = await withSpellings(database, generation.id, parsed);
+  if (!spelled) return exact;
+  const wider = await sayQuery(database, generation, spelled);
+  const found = await bestReadable(wordRanking(parts, request, wider), readable, size);
+  const known = new Set(exact.map(({ id }) => id));
+  const least = exact.at(-1)?.words ?? 1;
+  const further = found.filter(({ id }) => !known.has(id));
+  // What is written as it was asked for comes first.
+  const lowered = further.map((one) => ({ ...one, words: ((one.words ?? 0) * least) / 2 }));
+  return [...exact, ...lowered].slice(0, size);
 }
+
+const wordRanking = (
+  { database }: SearchParts,
+  { generation }: SearchRequest,
+  query: string,
+): Ranking<Found> => ({
+  async best(k, within) {
+    const weights = weightsOf(generation);
+    const options = { generation, query, weights, k, ...(within && { within }) };
+    const rows = await rankedWords(database, options);
+    return rows.map(({ id, score }) => ({ id, words: score }));
+  },
+});
 
 /** Of each order, so many are put together. */
 const POOL = 5;

@@ -27,6 +27,7 @@ export interface ConfigInput {
   readonly dimensions?: number;
   readonly similarity?: Similarity;
   readonly language?: string;
+  readonly fieldOptions?: Recipe['fieldOptions'];
   readonly sourceFieldAllowlist?: readonly string[];
   readonly enabled?: boolean;
   readonly backfill?: 'auto' | 'none';
@@ -84,8 +85,25 @@ const elementOf = (field: Field | undefined): Field | undefined =>
 
 /** Throws 400. */
 export function recipeOf(config: EmbeddingsConfig, input: ConfigInput): Recipe {
-  const { sourceFields, similarity = 'cosine', language = 'simple' } = input;
-  return { sourceFields, language, ...choiceOf(config, input, similarity) };
+  const { sourceFields, similarity = 'cosine', language = 'simple', fieldOptions = {} } = input;
+  requireFieldOptions(sourceFields, fieldOptions);
+  return { sourceFields, language, fieldOptions, ...choiceOf(config, input, similarity) };
+}
+
+/** PostgreSQL tells four classes of words apart; fields without a weight have 1. */
+const MAX_WEIGHTS = 4;
+
+function requireFieldOptions(fields: readonly string[], options: Recipe['fieldOptions']): void {
+  for (const field of Object.keys(options))
+    if (!fields.includes(field))
+      throw invalid(
+        `fieldOptions.${shortName(field)}`,
+        'oneOf',
+        `"${shortName(field)}" is not one of sourceFields`,
+      );
+  const weights = new Set(fields.map((field) => options[field]?.weight ?? 1));
+  if (weights.size > MAX_WEIGHTS)
+    throw invalid('fieldOptions', 'count', `at most ${MAX_WEIGHTS} different weights`);
 }
 
 function choiceOf(
@@ -144,4 +162,7 @@ const partsOf = (recipe: Recipe) => [
   recipe.dimensions,
   recipe.similarity,
   recipe.language,
+  Object.entries(recipe.fieldOptions)
+    .map(([field, { weight, language }]) => [field, weight ?? 1, language ?? recipe.language])
+    .sort(),
 ];

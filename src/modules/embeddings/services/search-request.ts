@@ -28,6 +28,12 @@ export interface SearchInput {
   /** Where the model cannot be asked: search for words instead. */
   readonly fallback?: 'keyword' | undefined;
   readonly minScore?: number | undefined;
+  /** False: words are searched as they are written. */
+  readonly typos?: boolean | undefined;
+  /** Marks the words that were found. */
+  readonly highlight?: boolean | undefined;
+  /** Fields whose values are counted. */
+  readonly facets?: readonly string[] | undefined;
   readonly select?: readonly string[] | undefined;
   readonly populate?: readonly string[] | undefined;
   readonly scope?: string | undefined;

@@ -3,6 +3,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { embeddingErrors } from '../errors.ts';
 import { ModelError } from '../model.ts';
+import { facetsOf, highlightsOf } from './beside-hits.ts';
 import { type Found, type Hit, hitsOf } from './hits.ts';
 import { byBoth, byMeaning, byWords } from './rankings.ts';
 import {
@@ -17,6 +18,7 @@ export interface SearchResult {
   readonly hits: readonly Hit[];
   /** The model could not be asked, and words were searched for instead. */
   readonly degraded?: true;
+  readonly facets?: Awaited<ReturnType<typeof facetsOf>>;
 }
 
 export type Search = (caller: Caller, input: SearchInput) => Promise<SearchResult>;
@@ -26,7 +28,8 @@ export function createSearch(parts: SearchParts): Search {
     const started = performance.now();
     const { mode = 'vector' } = input;
     const request = await requestOf(parts, caller, input);
-    const result = await answer(parts, request, mode);
+    const found = await answer(parts, request, mode);
+    const result = await withMore(parts, request, found, mode === 'keyword');
     parts.measures.searches.observe({ mode }, (performance.now() - started) / 1000);
     return result;
   };
@@ -47,6 +50,25 @@ async function answer(
     const hits = await hitsOf(parts, request, await byWords(parts, request));
     return { hits, degraded: true };
   }
+}
+
+/** Marks and counts, when they are asked for. */
+async function withMore(
+  parts: SearchParts,
+  request: SearchRequest,
+  result: SearchResult,
+  byWords: boolean,
+): Promise<SearchResult> {
+  const { highlight = false, facets = [] } = request.input;
+  const counted =
+    facets.length > 0
+      ? { facets: await facetsOf(parts, request, byWords || result.degraded === true) }
+      : {};
+  if (!highlight) return { ...result, ...counted };
+  const documents = result.hits.map(({ document }) => document);
+  const marked = await highlightsOf(parts, request, documents);
+  const hits = result.hits.map((hit, at) => ({ ...hit, highlights: marked[at] ?? {} }));
+  return { ...result, hits, ...counted };
 }
 
 const found = (

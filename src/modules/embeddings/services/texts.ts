@@ -12,12 +12,28 @@ export interface Passage {
   readonly text: string;
 }
 
-/** The values of the fields in order, without markup, a line for each; empty ones are left out. */
-export function textOf(record: unknown, fields: readonly string[]): string {
-  const values = fields.flatMap((path) => [...valuesAt(record, path.split('.'))]);
-  const lines = values.map((value) => plainText(value)).filter((line) => line !== '');
-  return cutText(lines.join('\n'), MAX_TEXT);
+/** The text of one field. */
+export interface FieldText {
+  readonly field: string;
+  readonly text: string;
 }
+
+/** The values of the fields in order, without markup, a line for each; empty ones are left out. */
+export function fieldTexts(record: unknown, fields: readonly string[]): readonly FieldText[] {
+  let left = MAX_TEXT;
+  return fields.flatMap((field) => {
+    const values = [...valuesAt(record, field.split('.'))].map((value) => plainText(value));
+    const text = cutText(values.filter((value) => value !== '').join('\n'), Math.max(0, left));
+    left -= text.length + 1;
+    return text === '' ? [] : [{ field, text }];
+  });
+}
+
+export const joinedText = (fields: readonly FieldText[]): string =>
+  fields.map(({ text }) => text).join('\n');
+
+export const textOf = (record: unknown, fields: readonly string[]): string =>
+  joinedText(fieldTexts(record, fields));
 
 /** The texts at a path; lists on the way, and at its end, stand for their elements. */
 function* valuesAt(value: unknown, [step, ...rest]: readonly string[]): Generator<string> {

@@ -1,0 +1,164 @@
+/** Search by words, without any model: beginnings, typing errors, weights, languages, marks and counts. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import type { TestUser } from '../../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+
+let platform: TestPlatform;
+let ann: TestUser;
+let bob: TestUser;
+
+const annsBooks = [
+  { title: 'The bicycle thief', body: 'A story from Rome', shelf: 'film', nachricht: 'Fahrräder' },
+  { title: 'Cooking at home', body: 'Soup, bread and a bicycle ride', shelf: 'food' },
+  { title: 'Gardens <b>&amp; "weeds"</b>', body: 'How to plant tomatoes', shelf: 'food' },
+  { title: 'Das Haus', body: 'Nothing in English', shelf: 'home', nachricht: 'Häuser am See' },
+];
+const bobsBooks = [{ title: 'Bicycles in secret', body: 'zeppelin', shelf: 'hidden' }];
+
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  [ann, bob] = [await platform.registerUser(), await platform.registerUser()];
+  await platform.createSchema({
+    name: 'Book',
+    fields: {
+      title: 'String',
+      body: 'String',
+      shelf: 'String',
+      nachricht: 'String',
+      price: { type: 'Number', access: { read: 'role:seller' } },
+    },
+    conduitOptions: { cms: { enabled: true }, authorization: { enabled: true } },
+  } as Json);
+  const made = await platform.admin.post('/embeddings/configs', {
+    schemaName: 'Book',
+    sourceFields: ['title', 'body', 'nachricht'],
+    targetField: 'words',
+    provider: 'none',
+    language: 'english',
+    fieldOptions: { title: { weight: 5 }, nachricht: { language: 'german' } },
+  });
+  expect(made.status, made.text).toBe(200);
+  expect(made.body.config.fieldOptions).toEqual({
+    title: { weight: 5 },
+    nachricht: { language: 'german' },
+  });
+  for (const [user, docs] of [
+    [ann, annsBooks],
+    [bob, bobsBooks],
+  ] as const)
+    expect((await user.api.post('/database/Book/many', { docs })).status).toBe(200);
+  await waitFor(
+    async () => {
+      const { body } = await platform.admin.get('/embeddings/status');
+      return body.generationQueue.completed === annsBooks.length + bobsBooks.length;
+    },
+    { timeoutMs: 20_000 },
+  );
+});
+afterAll(() => platform.close());
+
+const search = async (text: string, more: object = {}): Promise<Json> => {
+  const answer = await platform.admin.post('/embeddings/search', {
+    schemaName: 'Book',
+    mode: 'keyword',
+    text,
+    userId: ann.userId,
+    ...more,
+  });
+  expect(answer.status, answer.text).toBe(200);
+  return answer.body;
+};
+const titles = ({ hits }: Json): string[] => hits.map(({ document }: Json) => document.title);
+
+it('finds beginnings, phrases, alternatives and forms of words, weightier fields first', async () => {
+  expect(titles(await search('bicycles'))).toEqual(['The bicycle thief', 'Cooking at home']);
+  expect(titles(await search('bicy*'))).toEqual(['The bicycle thief', 'Cooking at home']);
+  expect(titles(await search('bicycle -thief'))).toEqual(['Cooking at home']);
+  expect(titles(await search('"story from rome" or tomato')).sort()).toEqual([
+    'Gardens <b>&amp; "weeds"</b>',
+    'The bicycle thief',
+  ]);
+  // In the language of their field.
+  expect(titles(await search('Haus see'))).toEqual(['Das Haus']);
+  expect(titles(await search('Fahrrad'))).toEqual(['The bicycle thief']);
+  expect((await search('bicycle')).hits[0].score).toBeGreaterThan(
+    (await search('bicycle')).hits[1].score,
+  );
+});
+
+it('makes up for typing errors, unless it shall not', async () => {
+  expect(titles(await search('tomatos'))).toHaveLength(1);
+  expect(titles(await search('bycicle'))).toEqual(['The bicycle thief', 'Cooking at home']);
+  expect(titles(await search('gardns plant'))).toHaveLength(1);
+  expect(titles(await search('bycicle', { typos: false }))).toEqual([]);
+  expect(titles(await search('xyzzyplugh'))).toEqual([]);
+  // Nearly a word of a record that this user may not read.
+  expect(titles(await search('zepelin'))).toEqual([]);
+  expect(titles(await search('zepelin', { userId: bob.userId }))).toHaveLength(1);
+});
+
+it('marks words as HTML that holds nothing of the text but its letters', async () => {
+  const { hits } = await search('weeds tomatoes', { highlight: true });
+  expect(hits[0].highlights).toEqual({
+    title: 'Gardens  &#38; &#34;<mark>weeds</mark>&#34;',
+    body: 'How to plant <mark>tomatoes</mark>',
+  });
+  const [mistyped] = (await search('bycicle thief', { highlight: true })).hits;
+  expect(mistyped.highlights.title).toBe('The <mark>bicycle</mark> <mark>thief</mark>');
+  const [chosen] = (await search('bicycle rome', { highlight: true, select: ['body'] })).hits;
+  expect(chosen.highlights).toEqual({ body: 'A story from <mark>Rome</mark>' });
+});
+
+it('counts what the caller may see alone, and only by fields that they see', async () => {
+  const { facets } = await search('bicycle', { facets: ['shelf'], limit: 1 });
+  const byValue = (list: Json) => Object.fromEntries(list.map((x: Json) => [x.value, x.count]));
+  expect(byValue(facets.shelf)).toEqual({ film: 1, food: 1 });
+  const all = await search('bicycle', { facets: ['shelf'], userId: undefined });
+  expect(byValue(all.facets.shelf)).toEqual({ film: 1, food: 1, hidden: 1 });
+  const filtered = await search('bicycle', { facets: ['shelf'], filter: { shelf: 'food' } });
+  expect(byValue(filtered.facets.shelf)).toEqual({ food: 1 });
+  const refused = await ann.api.post('/embeddings/search', {
+    schemaName: 'Book',
+    mode: 'keyword',
+    text: 'bicycle',
+    facets: ['price'],
+  });
+  expect([400, 403]).toContain(refused.status);
+  const words = { schemaName: 'Book', mode: 'keyword', text: 'x' };
+  for (const facets of [['nowhere'], ['shelf', 'a', 'b', 'c', 'd', 'e'], ['']])
+    expect((await platform.admin.post('/embeddings/search', { ...words, facets })).status).toBe(
+      400,
+    );
+});
+
+it('answers whatever is typed, and refuses what a configuration cannot mean', async () => {
+  for (const text of [
+    '*',
+    '"',
+    '-',
+    'or',
+    '- -',
+    '"" or *',
+    "a':*",
+    '日本語*',
+    'a:b&c|!d',
+    '😀',
+    '\\',
+  ])
+    expect((await search(text, { highlight: true })).hits).toBeInstanceOf(Array);
+  const refused = async (fieldOptions: object) => {
+    const answer = await platform.admin.post('/embeddings/configs', {
+      schemaName: 'Book',
+      sourceFields: ['title', 'body', 'nachricht', 'shelf'],
+      targetField: 'other',
+      provider: 'none',
+      fieldOptions,
+    });
+    return [answer.status, answer.body.errors?.[0]?.path];
+  };
+  expect(await refused({ missing: { weight: 2 } })).toEqual([400, 'fieldOptions.missing']);
+  expect((await refused({ title: { weight: 0 } }))[0]).toBe(400);
+  expect((await refused({ title: { language: 'klingon' } }))[0]).toBe(400);
+});
