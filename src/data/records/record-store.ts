@@ -1,25 +1,154 @@
 /** Puts the record engine together (contract: store.ts). */
+import type { Caller } from '../../kernel/caller.ts';
 import type { Database } from '../../kernel/database/database.ts';
 import type { Events } from '../../kernel/events/events.ts';
 import type { PermissionPort } from '../../kernel/permissions.ts';
 import type { SecretBox } from '../../kernel/security/secret-box.ts';
+import type { CompiledSchema } from '../schema/compile/compiled.ts';
+import { canonicalId, isRecordId } from '../schema/language/record-key.ts';
 import type { SchemaRegistry } from '../schema/registry/registry.ts';
 import { rightsOf } from './access/field-access.ts';
-import { createRequestScopes, type RequestScope } from './access/request-scope.ts';
+import { isRowAuthorised, requireOffered, rowPredicate } from './access/operation-access.ts';
+import {
+  createRequestScopes,
+  type OpenRequestScope,
+  type RequestScope,
+} from './access/request-scope.ts';
+import { recordErrors } from './errors.ts';
 import { createCursors } from './page/keyset.ts';
 import { createLiveRecords } from './read/live.ts';
-import { createRecordAccess } from './read/readable.ts';
 import { createReads, retryingHistory, retryingReads } from './read/record-reads.ts';
-import { createPlanCache } from './sql/prepared-statements.ts';
-import type { RecordStore } from './store.ts';
+import { type RecordDependencies, runRead } from './read/record-view.ts';
+import { createParameters, createPlanCache, restriction } from './sql/prepared-statements.ts';
+import { idTest, live } from './sql/row-id.ts';
+import type { RecordAccess, RecordHolder, RecordStore } from './store.ts';
 import { createHistory, createTrash } from './write/archive.ts';
 import { createRecords, replaceRecords, updateRecords } from './write/bulk.ts';
 import { createMoves } from './write/move.ts';
-import { createRecordLocks } from './write/record-locks.ts';
 import { removeRecord } from './write/removal.ts';
-import { type OpenWrite, openWrite, type WriteDependencies } from './write/write-context.ts';
+import {
+  type OpenWrite,
+  openWrite,
+  runWrite,
+  type WriteContext,
+  type WriteDependencies,
+} from './write/write-context.ts';
 import { createRecord, replaceRecord, updateRecord, upsertRecord } from './write/write-record.ts';
 import { removeSelected, updateSelected } from './write/write-selected.ts';
+
+/*
+ * Who may read, asked without reading: the same rules as `get`, for whoever tells of records instead of showing them
+ * (realtime). There is no second reading of the options of a schema.
+ */
+
+function createRecordAccess(requestScopeOf: OpenRequestScope<RecordDependencies>): RecordAccess {
+  const offered = async (caller: Caller, name: string) => {
+    const { dependencies, schema: find } = await requestScopeOf(caller, name);
+    const schema = find(name);
+    requireOffered(caller, schema, 'read');
+    return { dependencies, schema, byRow: isRowAuthorised(caller, schema, 'read') };
+  };
+  return {
+    readable: async (caller, name) => ((await offered(caller, name)).byRow ? 'some' : 'all'),
+    async mayRead(caller, name, id) {
+      const { dependencies, schema, byRow } = await offered(caller, name);
+      return (
+        !byRow || (isRecordId(schema.key, id) && isThere(dependencies, { caller, schema, id }))
+      );
+    },
+    async couldRead(caller, name, id, lost) {
+      const { dependencies, schema } = await offered(caller, name);
+      // An owner changes by a change of the record, which is asked about by itself.
+      if (!schema.modelOptions.conduit.authorization.enabled) return true;
+      const { engine } = dependencies.permissions;
+      if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+      return engine.could(caller, 'read', `${name}:${id}`, lost);
+    },
+  };
+}
+
+interface Asked {
+  readonly caller: Caller;
+  readonly schema: CompiledSchema;
+  readonly id: string;
+}
+
+async function isThere(
+  dependencies: RecordDependencies,
+  { caller, schema, id }: Asked,
+): Promise<boolean> {
+  const predicate = await rowPredicate(dependencies.permissions, {
+    caller,
+    schema,
+    action: 'read',
+    scope: undefined,
+  });
+  const request = {
+    schema,
+    shape: `readable|${predicate?.shape ?? ''}`,
+    values: [id],
+    dynamic: true,
+  };
+  const statement = dependencies.plans.statement(
+    request,
+    (parameters) =>
+      `select 1 from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(predicate, 't0', parameters, 'row')} limit 1`,
+  );
+  return (await runRead(dependencies, schema, statement)).length > 0;
+}
+
+/*
+ * Locks records that one transaction is about to change, in one order for everybody: two transactions that share several
+ * and change them in opposite orders would end each other. Rights come first: only those are locked that the caller may
+ * change, so nobody keeps the records of others from them.
+ */
+
+/** Records of one schema that are changed with the same rights. */
+interface Group {
+  readonly context: WriteContext;
+  readonly ids: Set<string>;
+}
+
+function createRecordLocks(write: OpenWrite, caller: Caller): RecordHolder {
+  const groups = new Map<string, Group>();
+  return {
+    async add(schema, operation, id, { scope } = {}) {
+      const key = JSON.stringify([schema, operation, scope]);
+      const known = groups.get(key);
+      const group = known ?? {
+        context: await write(caller, schema, operation, { ...(scope !== undefined && { scope }) }),
+        ids: new Set(),
+      };
+      groups.set(key, group);
+      group.ids.add(id);
+    },
+    async lock() {
+      const bySchema = [...Map.groupBy(groups.values(), ({ context }) => context.schema.name)];
+      bySchema.sort(([one], [other]) => (one < other ? -1 : 1));
+      for (const [, ofSchema] of bySchema) await lockGroups(ofSchema);
+    },
+  };
+}
+
+/** Of one schema. Ids that are none, and rows that are missing or not the caller's to change, are left alone. */
+async function lockGroups(groups: readonly Group[]): Promise<void> {
+  const [first] = groups;
+  // Tables of others may be views, whose rows cannot be locked.
+  if (!first || first.context.schema.mapping) return;
+  const { schema } = first.context;
+  const parameters = createParameters();
+  const tests = groups.map(({ context, ids }) => {
+    const known = [...ids]
+      .filter((id) => isRecordId(schema.key, id))
+      .map((id) => canonicalId(schema.key, id));
+    return `(t0."_id" = any(${parameters.next(known)}::uuid[])${restriction(context.predicate, 't0', parameters)})`;
+  });
+  const strength = groups.some(({ context }) => context.operation === 'delete')
+    ? 'update'
+    : 'no key update';
+  const text = `select 1 from ${schema.table} t0 where (${tests.join(' or ')})${live(schema, 't0')} order by t0."_id" for ${strength} of t0`;
+  await runWrite(first.context, { text, values: parameters.values });
+}
 
 export interface RecordStoreOptions {
   readonly database: Database;

@@ -12,11 +12,10 @@ import {
   prepareSession,
 } from './connection.ts';
 import type { Database, DatabaseInfo } from './database.ts';
-import { endSessions } from './end-sessions.ts';
 import { unavailable } from './failures.ts';
 import { boundsOf } from './fair-turns.ts';
 import { Listener } from './listener.ts';
-import { OwnedConnections } from './owned-connections.ts';
+import { endSessions, OwnedConnections } from './owned-connections.ts';
 import { isRead } from './owned-statements.ts';
 import { createLocks, createSessions } from './sessions.ts';
 import { createStatementNames } from './sql.ts';

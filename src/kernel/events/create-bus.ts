@@ -8,8 +8,14 @@ import { createVersions } from '../freshness/versions.ts';
 import type { Redis } from '../redis.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Announcement, Bus } from './bus.ts';
-import { type ClockReading, clockNow, Link } from './link.ts';
-import { createNodeRegistry, leaseMs, type NodeRegistry } from './nodes.ts';
+import {
+  type ClockReading,
+  clockNow,
+  createNodeRegistry,
+  Link,
+  leaseMs,
+  type NodeRegistry,
+} from './link.ts';
 import { type BusTransport, createPostgresTransport, createRedisTransport } from './transport.ts';
 
 /* Announcements that wait for their acknowledgements. */

@@ -3,7 +3,7 @@
  * a processor, and a flood of logins must leave the processors to those who only want a record.
  */
 import { hashSync, type Options, verifySync } from '@node-rs/argon2';
-import { giveWay } from '../threads/give-way.ts';
+import { giveWay } from '../threads/serve-calls.ts';
 
 giveWay();
 

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createLogger } from './create-logger.ts';
-import { createMetrics } from './create-metrics.ts';
+import { createMetrics, type MetricsServer, startMetricsServer } from './create-metrics.ts';
 import { remembered } from './metrics.ts';
-import { type MetricsServer, startMetricsServer } from './metrics-server.ts';
 import { redact, redactText } from './redact.ts';
 
 const recordingLogger = (logLevel: 'debug' | 'info' = 'info') => {

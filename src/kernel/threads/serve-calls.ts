@@ -1,6 +1,19 @@
 /** The other end of a worker link: runs in the thread. */
+import { constants, setPriority } from 'node:os';
 import { parentPort, type TransferListItem } from 'node:worker_threads';
 import type { Call, CallAnswer } from './worker-link.ts';
+
+/* For threads whose work may wait: they give way to every other thread of the machine. */
+
+/** Only on Linux is a thread addressed by this: elsewhere it would slow down the whole process. */
+export function giveWay(): void {
+  if (process.platform !== 'linux') return;
+  try {
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // A sandbox may forbid it; results are right at any priority.
+  }
+}
 
 interface Served {
   readonly result: unknown;

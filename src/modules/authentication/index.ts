@@ -26,9 +26,8 @@ import {
   helpTemplates,
 } from './services/accounts/account-help.ts';
 import type { ErasureHook, RegistrationHook } from './services/accounts/account-lifecycle.ts';
-import { profileView } from './services/accounts/profiles.ts';
 import { createUserAdmin } from './services/accounts/user-admin.ts';
-import { migrateOpenFields } from './services/accounts/user-data.ts';
+import { migrateOpenFields, profileView } from './services/accounts/user-data.ts';
 import { createAuthenticationParts, type Requirements } from './services/authentication-parts.ts';
 import { mailTemplates } from './services/mail/notices.ts';
 import { createClientIdentity } from './services/sessions/client-identity.ts';

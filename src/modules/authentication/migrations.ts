@@ -8,8 +8,7 @@ import {
   userDataMigrations,
 } from './migrations/accounts.ts';
 import { externalMigrations, factorMigrations } from './migrations/credentials.ts';
-import { shareMigrations } from './migrations/shares.ts';
-import { teamMigrations } from './migrations/teams.ts';
+import { shareMigrations, teamMigrations } from './migrations/teams.ts';
 
 const sessions = `
   create table penstock.sessions (

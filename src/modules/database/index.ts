@@ -37,7 +37,7 @@ import { measureDatabase } from './services/insights/insights.ts';
 import { createIntrospection } from './services/introspection/introspection.ts';
 import { createRowAuthorization } from './services/row-authorization.ts';
 import { createSchemaAdmin } from './services/schema-admin.ts';
-import { databaseState } from './state/database-state.ts';
+import { databaseState } from './state/schemas.ts';
 
 const recordsOwner = 'database/records';
 

@@ -1,4 +1,6 @@
 /** Everything that GraphQL needs at run time. Loaded with the first request: who does not use GraphQL does not pay for it. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { __Schema, type GraphQLSchema } from 'graphql';
 import type { Identity } from '../../kernel/identity.ts';
 import type { OperationRegistry } from '../../kernel/operations/registry.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
@@ -6,11 +8,34 @@ import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { ProtocolHandler } from '../http/exchange.ts';
 import { createDocuments } from './documents.ts';
 import { createGraphqlHandler } from './handle-request.ts';
-import { introspectInSlices } from './introspection.ts';
 import type { GraphqlOptionsSource } from './options.ts';
 import { resolveOperation } from './run-field.ts';
 import type { GraphqlState } from './run-request.ts';
 import { type BuiltSchema, createSchemaSource } from './schema.ts';
+
+/* Asking for the whole schema: some 20 fields for each of what may be thousands of types, in slices of time. */
+
+/** Types that are answered in one turn of the event loop: about 5 ms. */
+const TYPES_PER_TURN = 25;
+
+/**
+ * From now on `__schema { types }` hands its types over a few in each turn. The executor goes on with an item of a list
+ * when its promise resolves, and answers once all have. The field belongs to the library and is the same for all schemas.
+ */
+function introspectInSlices(): void {
+  const { types } = __Schema.getFields();
+  if (types) types.resolve = (schema: GraphQLSchema) => inTurns(Object.values(schema.getTypeMap()));
+}
+
+/** The items, all but the first few as promises that resolve in later turns. */
+function inTurns<T>(items: readonly T[]): readonly (T | Promise<T>)[] {
+  let turn: Promise<void> | undefined;
+  return items.map((item, index) => {
+    if (index > 0 && index % TYPES_PER_TURN === 0)
+      turn = turn ? turn.then(() => nextTurn()) : nextTurn();
+    return turn ? turn.then(() => item) : item;
+  });
+}
 
 export interface GraphqlParts {
   readonly registry: OperationRegistry;

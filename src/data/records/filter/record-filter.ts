@@ -3,8 +3,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
-import { type Condition, leavesOf } from '../../conditions/condition.ts';
-import { conditionSql } from '../../conditions/sql.ts';
+import { type Condition, leavesOf, type Tree } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { columnType } from '../../schema/language/field.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
@@ -31,6 +30,25 @@ import {
   textOf,
   wideNumber,
 } from './value-tests.ts';
+
+/* From a condition to an SQL expression. What a test looks like is up to whoever knows the tables. */
+
+/**
+ * A `not` is carried down to the tests, where `is not true` makes "unknown" false: a condition and its opposite never
+ * both miss a record.
+ */
+function conditionSql<T extends { readonly kind: 'test' }>(
+  tree: Tree<T>,
+  testSql: (test: T) => string,
+  negated = false,
+): string {
+  if (tree.kind === 'not') return conditionSql(tree.of, testSql, !negated);
+  if (tree.kind === 'test') return negated ? `(${testSql(tree)}) is not true` : testSql(tree);
+  const conjunction = (tree.kind === 'all') !== negated;
+  if (tree.of.length === 0) return String(conjunction);
+  const parts = tree.of.map((part) => conditionSql(part, testSql, negated));
+  return `(${parts.join(conjunction ? ' and ' : ' or ')})`;
+}
 
 /* A field as an SQL value of its natural type, so that two fields can be compared wherever they stand. */
 

@@ -3,7 +3,7 @@
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Operation } from '../../../kernel/operations/operation.ts';
 import type { AuthenticationConfig } from '../config.ts';
-import { profileView } from '../services/accounts/profiles.ts';
+import { profileView } from '../services/accounts/user-data.ts';
 import type { Parts } from '../services/authentication-parts.ts';
 import type { Factors } from '../services/sign-in-methods.ts';
 import { withCaptcha } from './captcha.ts';
@@ -13,13 +13,12 @@ import { localOperations, recoveryOperations, usernameOperations } from './local
 import { emailCodeOperations, exchangeOperation, magicLinkOperations } from './mail-sign-in.ts';
 import { passkeyOperations, passkeyStepOperations } from './passkeys.ts';
 import { anonymousOperation, phoneOperations } from './phone.ts';
-import { profileOperations } from './profiles.ts';
 import { recoverOperation, stepOperations, stepUpOperation } from './second-step.ts';
 import { renewOperation } from './sessions.ts';
 import { userShape } from './shapes.ts';
 import { answeringInCookies, csrfOperation } from './token-cookies.ts';
 import { codeOperations, disableOperation, enableOperations } from './two-factor.ts';
-import { userOperations } from './user.ts';
+import { profileOperations, userOperations } from './user.ts';
 import {
   changeEmailOperations,
   resendOperation,

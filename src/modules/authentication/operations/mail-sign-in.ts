@@ -8,8 +8,8 @@ import {
 import { authErrors } from '../errors.ts';
 import type { MailSignIn } from '../services/login/mail-sign-in.ts';
 import type { TokenDelivery } from '../services/sessions/token-cookies.ts';
-import { confirmPage } from './pages.ts';
 import { Email, LinkToken, Login, originOf, RedirectUri } from './shapes.ts';
+import { confirmPage } from './verification.ts';
 
 /** What these operations call. */
 export interface MailSignInServices {

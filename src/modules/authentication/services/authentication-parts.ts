@@ -11,8 +11,8 @@ import { createAccountCreation, createAccountErasure } from './accounts/account-
 import { createAccounts } from './accounts/accounts.ts';
 import { createEmailChange } from './accounts/email-change.ts';
 import { createEmailGate } from './accounts/identifiers.ts';
-import { createProfiles } from './accounts/profiles.ts';
 import { createRegistration } from './accounts/registration.ts';
+import { createProfiles } from './accounts/user-data.ts';
 import { createVerification } from './accounts/verification.ts';
 import { createAccountTakeoverGuard, createSecondFactorReset } from './credentials/credentials.ts';
 import { createLocalLogin, createPasswordRecovery } from './login/local-login.ts';

@@ -3,8 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { PenstockError } from '../../../kernel/errors.ts';
 import { createOutboundFetch } from '../../../kernel/outbound.ts';
-import { isCommonPassword } from '../../../kernel/security/common-passwords.ts';
-import type { PasswordHasher } from '../../../kernel/security/password-hasher.ts';
+import { isCommonPassword, type PasswordHasher } from '../../../kernel/security/password-hasher.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { AuthenticationConfig } from '../config.ts';
 import { authErrors } from '../errors.ts';

@@ -50,13 +50,12 @@ import { createDeviceKeys } from './passkeys/device-keys.ts';
 import { createChallenges, createPasskeySignIn, relyingParty } from './passkeys/passkey-sign-in.ts';
 import { createPasskeys } from './passkeys/passkeys.ts';
 import { createEnrolment } from './second-factor/enrolment.ts';
-import { createFactorQuota } from './second-factor/factor-quota.ts';
 import {
   type Alternative,
   createSecondFactor,
   createSecondStep,
 } from './second-factor/second-factor.ts';
-import { createSmsCodes, createSmsQuota } from './second-factor/sms-codes.ts';
+import { createFactorQuota, createSmsCodes, createSmsQuota } from './second-factor/sms-codes.ts';
 import type { SecurityLog } from './security-log.ts';
 import type { Sessions } from './sessions/sessions.ts';
 import type { SignIn } from './sessions/sign-in.ts';

@@ -1,5 +1,5 @@
 /** Explanations for people: one sentence first, names instead of ids, and what would have to be true. */
-import { recordLabels } from '../../../data/records/read/record-labels.ts';
+import { recordLabels } from '../../../data/records/read/public-records.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { hasAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';

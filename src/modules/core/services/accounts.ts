@@ -3,7 +3,7 @@ import type { Caches } from '../../../kernel/cache.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import { isCommonPassword } from '../../../kernel/security/common-passwords.ts';
+import { isCommonPassword } from '../../../kernel/security/password-hasher.ts';
 import { type AdminRow, findAdmin } from '../queries/admins.ts';
 
 /* User names and passwords of admins: one canonical form, and what is refused. */

@@ -5,7 +5,7 @@ import { createSigner, createVerifier, TokenError } from 'fast-jwt';
 import { LRUCache } from 'lru-cache';
 import { type AdminCaller, addressKey } from '../../../kernel/caller.ts';
 import type { AdminIdentity, PresentedCredentials } from '../../../kernel/identity.ts';
-import { attemptsExhausted } from '../../../kernel/security/attempt-quota.ts';
+import { attemptsExhausted } from '../../../kernel/limits/durable-limits.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { randomToken } from '../../../kernel/security/tokens.ts';
 import { coreErrors } from '../errors.ts';

@@ -1,9 +1,12 @@
 /** Failure quotas of the admin surface (spec/core.md 2.4): who guesses is stopped before the guess is looked at. */
 
 import { addressKey } from '../../../kernel/caller.ts';
-import type { DurableLimits } from '../../../kernel/limits/durable-limits.ts';
+import {
+  createAttemptQuota,
+  type DurableLimits,
+  requireAllowed,
+} from '../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket, LimitState } from '../../../kernel/limits/limits.ts';
-import { createAttemptQuota, requireAllowed } from '../../../kernel/security/attempt-quota.ts';
 import type { AdminConfig } from '../config.ts';
 
 export interface FailureQuotas {

@@ -2,12 +2,15 @@
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import { createAuthenticator } from '../../../kernel/security/second-factor/authenticator.ts';
+import {
+  createAuthenticator,
+  type TotpEnrolment,
+  tidyCode,
+} from '../../../kernel/security/second-factor/authenticator.ts';
 import {
   createRecoveryCodes,
   letterCodes,
 } from '../../../kernel/security/second-factor/recovery-codes.ts';
-import { type TotpEnrolment, tidyCode } from '../../../kernel/security/second-factor/totp.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { coreErrors } from '../errors.ts';
 import { type AdminRow, setHasTwoFactor } from '../queries/admins.ts';

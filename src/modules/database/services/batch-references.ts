@@ -1,8 +1,7 @@
 /** What operations of a batch take from the results of earlier ones: `{"$ref": "author"}`, `{"$ref": "author.name"}`. */
 import { shortName } from '../../../data/schema/language/names.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
-import { jsonSize } from '../../../kernel/request-account/json-size.ts';
-import { currentAccount } from '../../../kernel/request-account/request-account.ts';
+import { currentAccount, jsonSize } from '../../../kernel/request-account/request-account.ts';
 
 /** One of the operations of `POST /database/batch`, as its route has checked it. */
 export interface BatchOperation {

@@ -15,16 +15,20 @@ import {
   type StateType,
 } from '../../../kernel/state.ts';
 import type { EndpointAdmin } from '../services/endpoints/admin.ts';
+import type { Endpoints } from '../services/endpoints/serving.ts';
 import {
   ImportedExtension,
   type ImportedExtensionDocument,
   ImportedSchema,
   newExtensionOf,
 } from '../services/imported-schema.ts';
+import type { IndexAdmin } from '../services/indexes.ts';
 import type { RowAuthorization } from '../services/row-authorization.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 import type { PlanForAdmin } from '../services/schema-views.ts';
-import { type Declarations, databaseModule, isOwnIndex } from './declared.ts';
+import { createDeclarations, type Declarations, databaseModule, isOwnIndex } from './declared.ts';
+import { endpointState } from './endpoints.ts';
+import { indexState } from './indexes.ts';
 
 /* What changes of schemas and extensions mean for the records that are stored, as the plan of an import shows it. */
 
@@ -239,4 +243,24 @@ function requireUnused(
     { path: 'modules.database.schemas', rule: 'in-use', message },
   ];
   throw errors.CONFLICT({ message, errors: problems });
+}
+
+/* What the database module contributes to the state as a document. */
+
+interface Parts {
+  readonly schemas: SchemaRegistry;
+  readonly admin: SchemaAdmin;
+  readonly rows: RowAuthorization;
+  readonly indexes: IndexAdmin;
+  readonly endpoints: Endpoints;
+}
+
+export function databaseState(parts: Parts): readonly StateType[] {
+  const declarations = createDeclarations(parts.admin, parts.schemas);
+  return [
+    schemaState({ ...parts, endpoints: parts.endpoints.admin, declarations }),
+    extensionState({ ...parts, declarations }),
+    indexState({ ...parts, declarations }),
+    endpointState({ ...parts, declarations }),
+  ];
 }

@@ -1,7 +1,6 @@
 /** The thread of the built-in model. It gives way to requests: texts can wait for their vectors. */
 import type { EmbeddingsModel } from '@energetic-ai/embeddings';
-import { giveWay } from '../../../kernel/threads/give-way.ts';
-import { type Serve, serveCalls } from '../../../kernel/threads/serve-calls.ts';
+import { giveWay, type Serve, serveCalls } from '../../../kernel/threads/serve-calls.ts';
 
 giveWay();
 

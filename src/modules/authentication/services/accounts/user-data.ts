@@ -5,17 +5,20 @@
  * says nothing is the server's.
  */
 import type { Static } from 'typebox';
+import { publicRecords } from '../../../../data/records/read/public-records.ts';
 import type { RecordInput } from '../../../../data/records/store.ts';
 import { type AccessRule, readRule } from '../../../../data/schema/language/field.ts';
+import type { PublicView } from '../../../../data/schema/public-view.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Kernel } from '../../../../host/kernel.ts';
-import { system } from '../../../../kernel/caller.ts';
+import { type Caller, system } from '../../../../kernel/caller.ts';
 import { valueAt } from '../../../../kernel/config/tree.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
 import { PenstockError, type Problem } from '../../../../kernel/errors.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { cutText } from '../../../../kernel/text.ts';
 import type { userDataConfig } from '../../config/local.ts';
+import type { ProfilesConfig } from '../../config/profiles.ts';
 import { authErrors } from '../../errors.ts';
 import { builtInFields, userSchema } from '../../schemas.ts';
 
@@ -185,3 +188,40 @@ async function moveTo(
     );
   }
 }
+
+/* Public profiles: what the operator has marked of users, for other users. */
+
+export interface Profiles {
+  /** JSON text. Throws 404. */
+  get(caller: Caller, userId: string): Promise<string>;
+  /** JSON text `{documents, count}`: those of them that there are, each once, in the order of the ids. */
+  list(caller: Caller, userIds: readonly string[]): Promise<string>;
+}
+
+export function createProfiles(
+  kernel: Pick<Kernel, 'database' | 'schemas' | 'permissions'>,
+): Profiles {
+  const read = (caller: Caller, userIds: readonly string[]) =>
+    publicRecords(kernel, caller, userSchema.name, userIds);
+  return {
+    async get(caller, userId) {
+      const [profile] = await read(caller, [userId]);
+      if (!profile) throw authErrors.USER_NOT_FOUND();
+      return profile.json;
+    },
+    async list(caller, userIds) {
+      const documents = await read(caller, [...new Set(userIds)]);
+      return `{"documents":[${documents.map(({ json }) => json).join()}],"count":${documents.length}}`;
+    },
+  };
+}
+
+/** What is public of users under a configuration; `undefined`: nothing. */
+export const profileView = ({
+  fields,
+  visitors,
+  hideBlocked,
+}: ProfilesConfig): PublicView | undefined =>
+  fields.length === 0
+    ? undefined
+    : { fields: new Set(fields), visitors, ...(hideBlocked && { onlyIf: 'active' }) };

@@ -4,8 +4,10 @@ import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { invalid } from '../../../../kernel/errors.ts';
-import type { Authenticator } from '../../../../kernel/security/second-factor/authenticator.ts';
-import { tidyCode } from '../../../../kernel/security/second-factor/totp.ts';
+import {
+  type Authenticator,
+  tidyCode,
+} from '../../../../kernel/security/second-factor/authenticator.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';

@@ -3,9 +3,11 @@
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
-import type { Authenticator } from '../../../../kernel/security/second-factor/authenticator.ts';
+import {
+  type Authenticator,
+  tidyCode,
+} from '../../../../kernel/security/second-factor/authenticator.ts';
 import type { RecoveryCodes } from '../../../../kernel/security/second-factor/recovery-codes.ts';
-import { tidyCode } from '../../../../kernel/security/second-factor/totp.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
@@ -22,8 +24,7 @@ import type { Origin } from '../origin.ts';
 import type { SecurityLog } from '../security-log.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
-import type { FactorQuota } from './factor-quota.ts';
-import { maskedPhoneNumber, type SmsCodes } from './sms-codes.ts';
+import { type FactorQuota, maskedPhoneNumber, type SmsCodes } from './sms-codes.ts';
 
 /*
  * The second step of a sign-in. The partial token of the first step says whose it is; what proves the

@@ -1,7 +1,12 @@
 /** Six digits by text message, for the second step and for proving the number that they will go to. */
-
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
+import {
+  type AttemptQuota,
+  createAttemptQuota,
+  type DurableLimits,
+  secondsOf,
+} from '../../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket } from '../../../../kernel/limits/limits.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Messages } from '../../../communications/index.ts';
@@ -9,7 +14,38 @@ import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
 import { type OneTimeGrant, type OneTimeTokens, sixDigits } from '../tokens/one-time-tokens.ts';
-import type { FactorQuota } from './factor-quota.ts';
+
+/*
+ * The quota of wrong codes. Who tries codes has proven the first factor already, so it belongs to the account alone: no
+ * number of addresses gives more guesses.
+ */
+
+export interface FactorQuota extends AttemptQuota {
+  /** Pays for one text message; throws 429. Each brings a few tries of its own. */
+  sendCode(userId: string): Promise<void>;
+}
+
+const tries: readonly LimitBucket[] = [
+  { name: 'authentication.second-factor.quarter', requests: 10, seconds: 15 * 60 },
+  { name: 'authentication.second-factor.day', requests: 50, seconds: 24 * 60 * 60 },
+];
+const messages: LimitBucket = {
+  name: 'authentication.second-factor.messages',
+  requests: 5,
+  seconds: 60 * 60,
+};
+
+export const createFactorQuota = (limits: DurableLimits): FactorQuota => ({
+  ...createAttemptQuota(limits, () => tries),
+  async sendCode(userId) {
+    const { allowed, resetMs } = await limits.consume(messages, userId);
+    if (!allowed)
+      throw authErrors.MESSAGE_TOO_SOON({
+        message: 'Too many codes were sent: wait before you ask again',
+        retryAfter: secondsOf(resetMs),
+      });
+  },
+});
 
 /*
  * How many text messages go to numbers that nobody has proven yet, to sign in or as a second factor. Somebody earns on

@@ -18,9 +18,12 @@ import { addressKey } from '../../../../kernel/caller.ts';
 import type { Database, Queryable, Transaction } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
 import type { PenstockError } from '../../../../kernel/errors.ts';
-import type { Claim, DurableLimits } from '../../../../kernel/limits/durable-limits.ts';
+import {
+  attemptsExhausted,
+  type Claim,
+  type DurableLimits,
+} from '../../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket, LimitState } from '../../../../kernel/limits/limits.ts';
-import { attemptsExhausted } from '../../../../kernel/security/attempt-quota.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Metrics } from '../../../../kernel/telemetry/metrics.ts';
 import type { Messages } from '../../../communications/index.ts';

@@ -4,7 +4,7 @@ import { openRecordKernel, type RecordKernel } from '../../../../../test/support
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { system } from '../../../../kernel/caller.ts';
 import { createCsvWriter, readCsv } from './csv.ts';
-import { readJsonLines } from './json-lines.ts';
+import { readJsonLines } from './import.ts';
 import type { ReadRow } from './rows.ts';
 
 describe('rows as text', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { bannerText, type StartedPlatform } from './banner.ts';
+import { bannerText, type StartedPlatform } from './start.ts';
 
 const platform = {
   addresses: {
