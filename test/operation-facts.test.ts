@@ -44,6 +44,7 @@ describe('admin operations', () => {
       'authorization.permissions.check',
       'authorization.permissions.evaluateWith',
       'authorization.permissions.resourcesWith',
+      'authorization.permissions.subjectsOfMany',
       'authorization.permissions.subjectsWith',
       'communications.templates.preview',
       'communications.unifiedTemplates.preview',

@@ -247,4 +247,61 @@ describe('rules about records', () => {
     expect(await titlesOf(bob)).toEqual(['published']);
     expect(await titlesOf(ada)).toEqual(['draft of ada', 'published']);
   });
+
+  it('know the roles that callers hold and the teams on which they stand', async () => {
+    const fields = { title: 'String', team: 'String', roles: ['String'] } as const;
+    await platform.createSchema({ name: 'Memo', fields, conduitOptions: authorization });
+    const [editors, others] = [
+      '01900000-0000-7000-8000-0000000000e1',
+      '01900000-0000-7000-8000-0000000000e2',
+    ];
+    const text = 'record.team in caller.teams || record.roles.exists(r, r in caller.roles)';
+    expectStatus(await change('Memo', 'read', ['owner', { rule: text }]), 200, 'define');
+    const create = async (inputDocument: object): Promise<string> =>
+      expectStatus(
+        await platform.admin.post('/database/schemas/Memo/docs', { inputDocument }),
+        200,
+        'memo',
+      ).body._id;
+    const [ofTeam, ofRole, ofUsers, ofNobody] = [
+      await create({ title: 'team', team: editors }),
+      await create({ title: 'role', roles: ['auditor'] }),
+      await create({ title: 'users', roles: ['user'] }),
+      await create({ title: 'nobody', team: others, roles: ['other'] }),
+    ];
+    const seen = async (who: TestUser): Promise<string[]> => {
+      const { body } = expectStatus(await who.api.get('/database/Memo'), 200, 'list');
+      const ids = body.documents.map(({ _id }: Json) => _id).sort();
+      expect(body.count).toBe(ids.length);
+      // A list of records, single checks and a list of resources are one answer.
+      const checked: string[] = [];
+      for (const id of [ofTeam, ofRole, ofUsers, ofNobody]) {
+        if (await permissions.can(`User:${who.userId} read Memo:${id}`)) checked.push(id);
+        expect((await who.api.get(`/database/Memo/${id}`)).status).toBe(
+          ids.includes(id) ? 200 : 404,
+        );
+      }
+      expect(checked.sort()).toEqual(ids);
+      const listed = await permissions.list(`User:${who.userId} read Memo`);
+      expect(listed).toEqual(ids.map((id: string) => `Memo:${id}`));
+      return ids;
+    };
+    expect(await seen(bob)).toEqual([ofUsers]);
+    await permissions.relate(`User:${bob.userId} member Team:${editors}`);
+    expect(await seen(bob)).toEqual([ofTeam, ofUsers].sort());
+    const role = await platform.admin.post('/authorization/roles', { name: 'auditor' });
+    const assign = { role: expectStatus(role, 200, 'role').body.name };
+    const path = `/authorization/users/${bob.userId}/roles`;
+    expectStatus(await platform.admin.post(path, assign), 200, 'assign');
+    expect(await seen(bob)).toEqual([ofTeam, ofRole, ofUsers].sort());
+    expect(await seen(ada)).toEqual([ofUsers]);
+    expectStatus(await platform.admin.delete(`${path}/${role.body._id}`), 200, 'take away');
+    await permissions.unrelate(`User:${bob.userId} member Team:${editors}`);
+    expect(await seen(bob)).toEqual([ofUsers]);
+    const query = { permission: 'read', resource: `Memo:${ofTeam}` };
+    const who = await platform.admin.get('/authorization/permissions/subjects', { query });
+    expect(who.body).toMatchObject({ incomplete: true });
+    // Of a set of people nobody can say which roles they hold.
+    expect(await permissions.can(`Team:${editors}#member read Memo:${ofUsers}`)).toBe(false);
+  });
 });

@@ -139,6 +139,10 @@ export function inputValues(
       values.set(name, readValue(type, random.pick(given[name] ?? []), name));
   if (!random.chance(0.15)) values.set('caller.id', random.pick(authors));
   values.set('caller.type', 'User');
+  const lists = [[], ['a'], ['user', 'a', 'é😀'], [...authors]];
+  for (const name of ['caller.roles', 'caller.teams'])
+    if (!random.chance(0.15))
+      values.set(name, readValue(readType('list<string>') as RuleType, random.pick(lists), name));
   return values;
 }
 
@@ -186,6 +190,9 @@ export function ruleOf(random: Random, type: string, depth: number): string {
         () =>
           `record.lines.${leaf('exists', 'all', 'exists_one')}(l, l.price ${leaf('<', '>', '==')} ${of('double')} || l.name == ${of('string')})`,
         () => `record.tags.exists(x, record.seo.words.all(y, y != x))`,
+        () => `(${of('string')} in ${leaf('caller.roles', 'caller.teams')})`,
+        () => `(${leaf('record.author', 'record.o', 'record.meta.x')} in caller.teams)`,
+        () => `caller.roles.${leaf('exists', 'all')}(x, x in ${leaf('record.tags', 'pl')})`,
         () => `record.meta.l.exists(x, x == ${of(leaf('string', 'int'))})`,
         () => `pl.${leaf('exists', 'all')}(x, ${of('string')}.contains(x))`,
         () => `record.friends.exists(f, f == ${leaf('caller.id', 'record.author', 'ps')})`,

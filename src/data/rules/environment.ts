@@ -16,6 +16,8 @@ const callerType: RuleType = {
   members: new Map<string, Member>([
     ['id', { type: plain('string') }],
     ['type', { type: plain('string') }],
+    ['roles', { type: listOf(plain('string')) }],
+    ['teams', { type: listOf(plain('string')) }],
   ]),
 };
 

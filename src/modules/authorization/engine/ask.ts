@@ -16,13 +16,11 @@ import type { Answer, AskOptions, Question } from './engine.ts';
 import { evaluate, type Verdict } from './evaluate.ts';
 import type { Bounds, Evaluation } from './graph.ts';
 import { engineErrors, limits } from './limits.ts';
-import { askRules, rulesBelow } from './record-rules.ts';
+import { askRules, type RuleScope, rulesBelow } from './record-rules.ts';
 import { footprintOf, loadTuples, mergeFootprints } from './tuple-loading.ts';
 import { sourcedStatement, sourceOf } from './tuple-source.ts';
-/** A model, and the database that is asked. */
-export interface EngineScope {
-  readonly model: Model;
-  readonly database: Queryable;
+/** A model, the database that is asked, and what is known of callers. */
+export interface EngineScope extends RuleScope {
   /** Decides a question below whose object more stands than is loaded. Absent: there is no other way. */
   readonly search?: SubjectSearch;
 }
@@ -156,11 +154,12 @@ async function evaluateLarge(
 
 /** `undefined` when more than `bound` tuples are below the objects. */
 async function evaluateLoaded(
-  { model, database }: EngineScope,
+  engineScope: EngineScope,
   questions: readonly Resolved[],
   { context, contextual }: EvaluationContext,
   bound: number,
 ): Promise<readonly Verdict[] | undefined> {
+  const { model, database } = engineScope;
   const request = {
     footprint: mergeFootprints([...new Set(questions.map(({ name }) => footprintOf(model, name)))]),
     subjects: uniqueBy(questions.map((q) => q.subject)),
@@ -175,7 +174,7 @@ async function evaluateLoaded(
   const tuples = indexTuples([...stored, ...contextual]);
   const now = new Date().toISOString();
   const rules = await askRules(
-    { model, database },
+    engineScope,
     questions.map(({ subject, name }) => ({ subject, goal: name })),
     [...questions.map(({ object }) => object), ...[...stored, ...contextual].map((t) => t.subject)],
     { context, now },

@@ -2,15 +2,17 @@
 import type { Queryable } from '../../../kernel/database/database.ts';
 import type { Model } from '../model/model.ts';
 import { answerAll, checkAll, directRelations, type EngineScope } from './ask.ts';
+import { lookUpCaller } from './caller-facts.ts';
 import type { Engine } from './engine.ts';
 import { explain } from './explain.ts';
 import type { GrantCache } from './grant-cache/grant-cache.ts';
-import { listResources, listSubjects } from './lists.ts';
+import { listResources } from './lists.ts';
 import { probe } from './probe.ts';
 import type { ReachableSet } from './reverse-expansion.ts';
 import { createLargeSets } from './rows/named-sets.ts';
 import { type PredicateCache, rowPredicate } from './rows/row-predicate.ts';
 import { createSizeEstimates } from './rows/size-estimate.ts';
+import { listSubjects } from './subject-lists.ts';
 import { searchFromSubject } from './subject-search.ts';
 
 let engines = 0;
@@ -28,6 +30,7 @@ export function createEngine(model: Model, reach?: GrantCache<ReachableSet>): En
     model,
     database,
     search: searchFromSubject,
+    callers: lookUpCaller,
   });
   return {
     model,

@@ -31,6 +31,8 @@ export interface SubjectQuestion {
   readonly resource: ObjectRef;
   readonly action: string;
   readonly type: string;
+  /** Set for sets of those who stand in this relation to an object of the type. */
+  readonly relation?: string;
 }
 
 export interface AskOptions {

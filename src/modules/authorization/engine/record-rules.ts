@@ -7,7 +7,6 @@ import { recordEnvironment } from '../../../data/rules/environment.ts';
 import { type CompiledRule, compileRule, type Inputs } from '../../../data/rules/rule.ts';
 import { RuleError } from '../../../data/rules/syntax.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
-import { relationOf } from '../../../data/schema/language/field.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { namesOfObject } from '../model/expansion-rules.ts';
 import { childrenOf, type Expression, type RecordRule } from '../model/expression.ts';
@@ -20,9 +19,48 @@ import { type Bounds, no, unknown, yes } from './graph.ts';
 const typed = new WeakMap<CompiledSchema, LRUCache<string, CompiledRule>>();
 
 /** A model, and the database that is asked. */
-interface RuleScope {
+export interface RuleScope {
   readonly model: Model;
   readonly database: Queryable;
+  /** Absent: roles and teams of callers are not known. */
+  readonly callers?: CallerLookup;
+}
+
+/** What rules may ask of a caller beside the id. */
+export interface CallerFacts {
+  /** Names. */
+  readonly roles: readonly string[];
+  /** Ids. */
+  readonly teams: readonly string[];
+}
+
+export type CallerLookup = (
+  scope: Omit<RuleScope, 'callers'>,
+  subject: SubjectRef,
+) => Promise<CallerFacts>;
+
+const factNames: ReadonlyMap<string, keyof CallerFacts> = new Map([
+  ['caller.roles', 'roles'],
+  ['caller.teams', 'teams'],
+]);
+
+/** True for a rule that has to know roles or teams. */
+export const asksFacts = ({ inputs }: CompiledRule): boolean =>
+  [...inputs].some((name) => factNames.has(name));
+
+/** What the rules of a type need to know of the subject; of everybody, and of a set, there is nothing to know. */
+export async function factsFor(
+  { callers, ...scope }: RuleScope,
+  subject: SubjectRef,
+  type: string,
+  rules: Iterable<RecordRule>,
+): Promise<CallerFacts | undefined> {
+  if (!callers || subject.id === '*' || subject.relation !== '') return undefined;
+  for (const rule of rules) {
+    const record = recordRule(scope.model, type, rule);
+    if (record && asksFacts(record.rule)) return callers(scope, subject);
+  }
+  return undefined;
 }
 
 /** Throws `RuleError` for a rule that is none over these fields. */
@@ -59,15 +97,19 @@ interface RuleValues {
   readonly context: Readonly<Record<string, unknown>>;
   /** ISO 8601. */
   readonly now: string;
+  /** Roles and teams of the subject, where a rule asks for them (`factsFor`). */
+  readonly facts?: CallerFacts | undefined;
 }
 
 /** What a rule knows beside the record. Of everybody of a type it is not known who asks; a set is nobody. */
-export function ruleInputs(rule: RecordRule, { subject, context, now }: RuleValues): Inputs {
+export function ruleInputs(rule: RecordRule, { subject, context, now, facts }: RuleValues): Inputs {
   const inputs = inputsOf(rule, { context, attributes: {}, now });
   return (name) => {
     if (name === 'caller.type') return { value: subject.type };
-    if (name !== 'caller.id') return inputs(name);
+    const fact = factNames.get(name);
+    if (name !== 'caller.id' && fact === undefined) return inputs(name);
     if (subject.relation !== '') return 'error';
+    if (fact !== undefined) return facts && { value: facts[fact] };
     return subject.id === '*' ? undefined : { value: subject.id };
   };
 }
@@ -121,7 +163,7 @@ export interface RuleQuestion {
 
 /** Asks all rules below the goals about the objects, for each subject. */
 export async function askRules(
-  { model, database }: RuleScope,
+  scope: RuleScope,
   questions: readonly RuleQuestion[],
   objects: readonly ObjectRef[],
   values: Omit<RuleValues, 'subject'>,
@@ -132,18 +174,12 @@ export async function askRules(
     if (!first) continue;
     const rules = new Map<string, ReadonlySet<RecordRule>>();
     for (const { goal } of [first, ...more])
-      for (const [type, found] of rulesBelow(model, goal))
+      for (const [type, found] of rulesBelow(scope.model, goal))
         rules.set(type, new Set([...(rules.get(type) ?? []), ...found]));
     for (const [type, found] of rules) {
       const ids = [...new Set(objects.filter((o) => o.type === type).map((o) => o.id))];
-      const asked = await askRows(
-        { model, database },
-        { type, ids, rules: [...found] },
-        {
-          ...values,
-          subject: first.subject,
-        },
-      );
+      const question = { type, ids, rules: [...found] };
+      const asked = await askRows(scope, question, { ...values, subject: first.subject });
       for (const [key, answer] of asked) answers.set(`${subjectText} ${key}`, answer);
     }
   }
@@ -165,17 +201,19 @@ interface RowsQuestion {
 const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 async function askRows(
-  { model, database }: RuleScope,
+  scope: RuleScope,
   { type, ids, rules }: RowsQuestion,
-  values: RuleValues,
+  given: RuleValues,
 ): Promise<ReadonlyMap<string, RuleAnswer>> {
   const found = new Map<string, RuleAnswer>();
+  const { model, database } = scope;
   const usable = rules.flatMap((of) => {
     const record = recordRule(model, type, of);
     return record ? [{ of, ...record }] : [];
   });
   const schema = usable[0]?.schema;
   if (!schema || ids.length === 0) return found;
+  const values = { ...given, facts: await factsFor(scope, given.subject, type, rules) };
   const parameters: unknown[] = [];
   const next = (value: unknown): string => `$${parameters.push(value)}`;
   const tests = usable.map(({ of, rule }) =>
@@ -211,9 +249,9 @@ const rulesTowards = (model: Model, goal: Name): readonly RecordRule[] =>
 
 /** Ids of records that a rule may give to the subject, in byte order, after one of them. */
 export async function ruledRows(
-  { model, database }: RuleScope,
+  { model, database, callers }: RuleScope,
   goal: Name,
-  values: RuleValues,
+  given: RuleValues,
   { after, limit }: { readonly after: string; readonly limit: number },
 ): Promise<readonly string[]> {
   const rules = rulesTowards(model, goal).flatMap((of) => {
@@ -222,6 +260,13 @@ export async function ruledRows(
   });
   const schema = rules[0]?.schema;
   if (!schema) return [];
+  const facts = await factsFor(
+    { model, database, ...(callers && { callers }) },
+    given.subject,
+    goal.type,
+    rules.map(({ of }) => of),
+  );
+  const values = { ...given, facts };
   const parameters: unknown[] = [];
   const next = (value: unknown): string => `$${parameters.push(value)}`;
   const tests = rules.map(({ of, rule }) => {
@@ -237,58 +282,4 @@ export async function ruledRows(
     values: parameters,
   });
   return rows.map((row) => row.id);
-}
-
-export interface RuleCallers {
-  readonly ids: readonly string[];
-  /** Rules ask of callers what cannot be turned round. */
-  readonly incomplete: boolean;
-}
-
-/** Who is named in fields of the objects that rules compare with the caller. */
-export async function ruleCallers(
-  { model, database }: RuleScope,
-  goal: Name,
-  objects: readonly ObjectRef[],
-  most: number,
-): Promise<RuleCallers> {
-  const asked = [...rulesBelow(model, goal)].flatMap(([type, rules]) => {
-    const ids = objects.filter((o) => o.type === type && isUuid.test(o.id)).map((o) => o.id);
-    const records = [...rules].flatMap((of) => recordRule(model, type, of) ?? []);
-    return ids.length === 0 ? [] : records.map(({ schema, rule }) => ({ schema, rule, ids }));
-  });
-  const compared = asked.map((one) => ({ ...one, ...one.rule.comparedWith('caller.id') }));
-  const named: string[] = [];
-  for (const { schema, ids, fields } of compared)
-    for (const field of fields)
-      named.push(...(await valuesIn(database, { schema, field, ids, most })));
-  const incomplete = named.length > most || compared.some(({ only }) => !only);
-  return { ids: [...new Set(named)].slice(0, most), incomplete };
-}
-
-interface FieldValues {
-  readonly schema: CompiledSchema;
-  readonly field: string;
-  readonly ids: readonly string[];
-  readonly most: number;
-}
-
-async function valuesIn(
-  database: Queryable,
-  { schema, field, ids, most }: FieldValues,
-): Promise<readonly string[]> {
-  const { rows } = await database.query<{ id: string | null }>({
-    text: `select ${valueText(schema, field)} as id from ${schema.rows} r where r."_id" = any($1::uuid[]) limit $2::bigint`,
-    values: [ids, most + 1],
-  });
-  return rows.flatMap(({ id }) => id ?? []);
-}
-
-function valueText({ tree }: CompiledSchema, name: string): string {
-  const field = tree.fields.get(name);
-  const column = `r."${name}"`;
-  if (field?.kind !== 'array') return `${column}::text`;
-  return relationOf(field)
-    ? `unnest(${column})::text`
-    : `jsonb_array_elements_text(case jsonb_typeof(${column}) when 'array' then ${column} end)`;
 }

@@ -1,5 +1,6 @@
 /** Lists: on which resources somebody may act, and who may act on one; for operators about anybody, for users about themselves. */
 import Type, { type Static, type TObject } from 'typebox';
+import { PenstockError } from '../../../kernel/errors.ts';
 import {
   defineOperation,
   type Operation,
@@ -25,6 +26,7 @@ import {
   nameOf,
   ofQuestion,
   ofResourceList,
+  questionErrors,
   Resource,
   Scope,
   Subject,
@@ -37,6 +39,7 @@ export const listOperations = (services: QuestionServices): readonly Operation[]
   resourcesByBody(services),
   subjectsByQuery(services),
   subjectsByBody(services),
+  subjectsOfMany(services),
   ownResources(services),
 ];
 
@@ -172,10 +175,14 @@ const ownResources = (services: QuestionServices): Operation =>
 
 /* Which subjects. */
 
+const subjectType = {
+  maxLength: 129,
+  description: 'A type, or <Type>#<relation> for sets of those who stand in it',
+} as const;
 const SubjectList = listOf({
   resource: Resource,
   permission: Name,
-  subjectType: Type.String({ default: 'User', maxLength: 128 }),
+  subjectType: Type.String({ default: 'User', ...subjectType }),
 });
 const SubjectsOut = Type.Object({ subjects: Type.Array(Type.String()), ...pageOut });
 
@@ -184,25 +191,35 @@ async function listSubjects(
   list: Static<typeof SubjectList>,
   around: Around,
 ): Promise<Static<typeof SubjectsOut>> {
-  const { resource, permission, subjectType, consistencyToken, limit, cursor } = list;
+  const { resource, permission, consistencyToken, limit, cursor } = list;
   tokens.require(consistencyToken);
   const options = await askOptions({ models }, around);
   const engine = await models.engine();
   const question = {
     resource: parseObject(resource, 'resource'),
     action: nameOf(permission, 'permission'),
-    type: nameOf(subjectType, 'subjectType'),
+    ...sortOf(list.subjectType),
   };
   const page = { limit, ...(cursor !== undefined && { cursor }), ...options };
   const found = await asRequested(ofQuestion, () => engine.listSubjects(database, question, page));
   return { subjects: [...found.items], ...pageOnWire(found) };
 }
 
+/** `Type`, or `Type#relation`. */
+function sortOf(text: string): { readonly type: string; readonly relation?: string } {
+  const [type = '', ...relation] = text.split('#');
+  return {
+    type: nameOf(type, 'subjectType'),
+    ...(relation.length > 0 && { relation: nameOf(relation.join('#'), 'subjectType') }),
+  };
+}
+
 const subjectFacts = {
   path: '/authorization/permissions/subjects',
   output: SubjectsOut,
   errors: listErrors,
-  description: 'Objects of one type; <Type>:* stands for all of them.',
+  description:
+    'Objects of one type, where <Type>:* stands for all of them; or, with a relation, sets of those who stand in it.',
 } as const;
 
 const subjectsByQuery = (services: QuestionServices): Operation =>
@@ -230,7 +247,7 @@ const subjectsByBody = (services: QuestionServices): Operation =>
       body: bodyOf({
         resource: Resource,
         permission: Name,
-        subjectType: Type.Optional(Type.String({ maxLength: 128 })),
+        subjectType: Type.Optional(Type.String(subjectType)),
         ...contextKeys,
       }),
     },
@@ -246,3 +263,71 @@ const subjectsByBody = (services: QuestionServices): Operation =>
         body,
       ),
   });
+
+const MOST_RESOURCES = 50;
+const MOST_EACH = 100;
+
+const SubjectsOfOne = Type.Object({
+  resource: Type.String(),
+  subjects: Type.Array(Type.String()),
+  ...pageOut,
+  undecided: Type.Optional(
+    Type.Object(
+      { code: Type.String(), message: Type.String() },
+      { description: 'Why there is no list of this one' },
+    ),
+  ),
+});
+
+/** What cannot be listed says so in its own place. */
+const subjectsOfMany = (services: QuestionServices): Operation =>
+  defineOperation({
+    ...questionFacts,
+    id: 'authorization.permissions.subjectsOfMany',
+    about: { resources: 'open' },
+    method: 'POST',
+    path: '/authorization/permissions/subjects/many',
+    readOnly: true,
+    bodyLimit,
+    input: {
+      body: Type.Object({
+        resources: Type.Array(Resource, { minItems: 1, maxItems: MOST_RESOURCES }),
+        permission: Name,
+        subjectType: Type.Optional(Type.String(subjectType)),
+        limit: Type.Optional(
+          Type.Integer({ minimum: 1, maximum: MOST_EACH, description: 'Of each resource' }),
+        ),
+        consistencyToken: Token,
+        ...contextKeys,
+      }),
+    },
+    output: Type.Object({ results: Type.Array(SubjectsOfOne) }),
+    errors: questionErrors,
+    summary: 'List who may do something on several resources',
+    description:
+      'The first page of each, in the order of the resources; a cursor goes on with POST /authorization/permissions/subjects.',
+    async handler(_context, { body: { resources, ...body } }) {
+      for (const [i, resource] of resources.entries()) parseObject(resource, `resources.${i}`);
+      const list = { limit: DEFAULT_LIMIT, subjectType: 'User', ...body };
+      const results: Static<typeof SubjectsOfOne>[] = [];
+      for (const [i, resource] of resources.entries())
+        results.push({ resource, ...(await subjectsOrWhy(services, { ...list, resource }, i)) });
+      return { results };
+    },
+  });
+
+async function subjectsOrWhy(
+  services: QuestionServices,
+  list: Static<typeof SubjectList> & Around,
+  index: number,
+): Promise<Omit<Static<typeof SubjectsOfOne>, 'resource'>> {
+  const rename = (path: string): string => (path === 'resource' ? `resources.${index}` : path);
+  try {
+    return await asRequested(rename, () => listSubjects(services, list, list));
+  } catch (error) {
+    if (!(error instanceof PenstockError && noAnswer.has(error.code))) throw error;
+    return { subjects: [], undecided: { code: error.code, message: error.message } };
+  }
+}
+
+const noAnswer: ReadonlySet<string> = new Set(questionErrors.map(({ code }) => code));

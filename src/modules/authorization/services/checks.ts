@@ -5,6 +5,7 @@ import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid, PenstockError } from '../../../kernel/errors.ts';
+import { everybodysRole } from '../engine/caller-facts.ts';
 import type {
   Answer,
   AskOptions,
@@ -25,7 +26,7 @@ import {
 } from '../model/grammar.ts';
 import { roleAnswer } from '../role-queries.ts';
 import type { Models } from './definitions/models.ts';
-import { everybodysRole, type HeldRoles } from './roles.ts';
+import type { HeldRoles } from './roles.ts';
 import {
   conditionsHold,
   needsFacts,

@@ -3,6 +3,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { LostRelation, PermissionEngine } from '../../../kernel/permissions.ts';
+import { everybodysRole } from '../engine/caller-facts.ts';
 import { limits } from '../engine/limits.ts';
 import { authorizationErrors } from '../errors.ts';
 import { admitsVisitors } from '../model/expansion-rules.ts';
@@ -20,7 +21,7 @@ import type { Models } from './definitions/models.ts';
 import type { OwnerAssignments } from './owner-assignment.ts';
 import { changeOwner } from './owner-change.ts';
 import { createRecordCreation } from './record-creation.ts';
-import { everybodysRole, type HeldRoles } from './roles.ts';
+import type { HeldRoles } from './roles.ts';
 import { createRowPredicates } from './row-predicates.ts';
 import type { Tuples } from './tuples.ts';
 

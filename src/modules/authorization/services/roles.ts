@@ -7,6 +7,7 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
+import { everybodysRole, heldRole } from '../engine/caller-facts.ts';
 import type { Engine, Page } from '../engine/engine.ts';
 import { authorizationErrors } from '../errors.ts';
 import type { SubjectRef } from '../model/grammar.ts';
@@ -34,8 +35,7 @@ import type { Tuples } from './tuples.ts';
 /** Ids of the roles; the one that everybody holds is not among them unless it was given. */
 export type HeldRoles = (userId: string) => Promise<readonly string[]>;
 
-const type = 'Role';
-const action = 'hold';
+const { type, action } = heldRole;
 const pageSize = 1000;
 
 interface HeldRoleParts {
@@ -103,8 +103,6 @@ interface Dependencies {
   readonly heldRoles: HeldRoles;
 }
 
-/** The role that every signed-in user holds without having been given it. */
-export const everybodysRole = 'user';
 const builtInRoles: ReadonlyMap<string, NewRole> = new Map([
   ['admin', { name: 'admin', description: 'May do everything', permissions: ['*:*'] }],
   [everybodysRole, { name: everybodysRole, description: 'Every signed-in user', permissions: [] }],

@@ -18,8 +18,8 @@ import {
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
-import { isExact, originsOf } from '../../model/expansion-rules.ts';
-import { everybody, formatSubject, type SubjectRef } from '../../model/grammar.ts';
+import { isExact, mayBeOpen, originsOf } from '../../model/expansion-rules.ts';
+import { everybody, formatSubject, type ObjectRef, type SubjectRef } from '../../model/grammar.ts';
 import { isSelf, resolveName } from '../ask.ts';
 import { createEngine } from '../create-engine.ts';
 import { isReachable } from '../descent.ts';
@@ -502,11 +502,37 @@ async function walk(read: (cursor?: string) => Promise<Page<string>>): Promise<r
   return items;
 }
 
+/** Sets that are listed may act; those that may act are listed, unless everybody may. */
+async function compareSets(comparison: Comparison, resource: ObjectRef): Promise<void> {
+  const { database, engine, dataSet } = comparison;
+  const goal = resolveName(dataSet.model, resource.type, 'a0');
+  for (const relation of ['r0', 'r1']) {
+    const type = `Group${dataSet.number}`;
+    const question = { resource, action: 'a0', type, relation };
+    if (!dataSet.model.member(type, relation)) continue;
+    const listed = await walk((cursor) =>
+      engine.listSubjects(database, question, {
+        limit: 2,
+        context: contexts[0],
+        ...(cursor !== undefined && { cursor }),
+      }),
+    );
+    for (const { id } of objectsOf(dataSet.number, 'Group')) {
+      const [allowed] = truths(comparison, { type, id, relation }, 'a0', resource);
+      const label = `${type}:${id}#${relation} a0 of ${listed.join()}`;
+      if (listed.includes(`${type}:${id}#${relation}`))
+        expect([label, allowed]).toEqual([label, true]);
+      else if (!mayBeOpen(dataSet.model, goal)) expect([label, allowed]).toEqual([label, false]);
+    }
+  }
+}
+
 /** Whoever is listed may act; whoever may act is listed, or is one of everybody. */
 async function compareSubjects(comparison: Comparison): Promise<void> {
   const { database, engine, dataSet } = comparison;
   const [resource] = objectsOf(dataSet.number, 'Doc');
   if (!resource) return;
+  await compareSets(comparison, resource);
   for (const kind of ['User', 'Group']) {
     const question = { resource, action: 'a0', type: `${kind}${dataSet.number}` };
     const listed = await walk((cursor) =>

@@ -14,7 +14,7 @@ import { allows } from '../../model/tuple.ts';
 import { descentText } from '../descent.ts';
 import { type Bounds, meansSet } from '../graph.ts';
 import type { Principal } from '../principals.ts';
-import { recordRule, ruleInputs } from '../record-rules.ts';
+import { type CallerFacts, recordRule, ruleInputs } from '../record-rules.ts';
 import type { ConditionalTuples } from './conditional-tuples.ts';
 import {
   type Arm,
@@ -64,6 +64,8 @@ export interface Builder {
   readonly known: Map<string, Test>;
   /** ISO 8601; what rules mean by it. */
   readonly now: string;
+  /** Roles and teams of the subject, where rules ask for them. */
+  readonly facts: CallerFacts | undefined;
 }
 
 /** For what counts, the lower bound; for what counts against it, the upper one. */
@@ -119,13 +121,13 @@ function expressionTest(builder: Builder, { type, expression }: Part, polarity: 
 
 /** Parameters come with a request, and rows are sought without one: what hangs on them is possible, not sure. */
 function ruleTest(
-  { model, subject, now }: Builder,
+  { model, subject, now, facts }: Builder,
   { type, expression }: Part<RecordRule>,
   polarity: Polarity,
 ): Test {
   const record = recordRule(model, type, expression);
   if (!record) return never;
-  const inputs = ruleInputs(expression, { subject, context: {}, now });
+  const inputs = ruleInputs(expression, { subject, context: {}, now, facts });
   return {
     kind: 'rule',
     render(alias, next) {

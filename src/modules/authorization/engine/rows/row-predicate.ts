@@ -14,7 +14,7 @@ import type { ResourceQuestion } from '../engine.ts';
 import { type DatabaseSnapshot, guardText } from '../grant-cache/change-tracker.ts';
 import type { CachedValue } from '../grant-cache/grant-cache.ts';
 import { type Principal, principalsAmong } from '../principals.ts';
-import { rulesOf } from '../record-rules.ts';
+import { factsFor, rulesOf } from '../record-rules.ts';
 import type { ReachableSet } from '../reverse-expansion.ts';
 import { conditionalTuples, takesConditions } from './conditional-tuples.ts';
 import { emptyContext, namedSetOf, nothing, type ReachMemory, unnamed } from './named-sets.ts';
@@ -146,6 +146,7 @@ async function makePlan(
       ...(reach === unnamed && { descends: true as const }),
       known: new Map(),
       now: new Date().toISOString(),
+      facts: await factsFor(engineScope, subject, goal.type, rulesOf(model, goal)),
     },
     goal,
     'sure',

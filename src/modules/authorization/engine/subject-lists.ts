@@ -1,0 +1,220 @@
+/** "Who may act on this resource?": a walk down to everybody who is named on the way, each evaluated exactly. */
+import { invalid } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
+import {
+  formatObject,
+  formatSubject,
+  type ObjectRef,
+  type SubjectRef,
+  sameObject,
+} from '../model/grammar.ts';
+import { keyOf, type Name } from '../model/model.ts';
+import {
+  type EngineScope,
+  type EvaluationContext,
+  evaluationContextOf,
+  isSelf,
+  keepAllowed,
+  resolveName,
+} from './ask.ts';
+import type { Page, PageOptions, SubjectQuestion } from './engine.ts';
+import { isPlain } from './graph.ts';
+import { engineErrors, limits } from './limits.ts';
+import { type Doubt, noteDoubt, readPage } from './pages.ts';
+import { ruleCallers } from './rule-callers.ts';
+import { type Footprint, footprintOf, footprintSource } from './tuple-loading.ts';
+import { sourcedStatement } from './tuple-source.ts';
+
+/**
+ * One page of subjects as `Type:id`, in byte order. `Type:*` stands for everybody of the type who is not
+ * named on the way to the resource; whoever is named is listed on their own.
+ */
+export async function listSubjects(
+  engineScope: EngineScope,
+  question: SubjectQuestion,
+  options: PageOptions,
+): Promise<Page<string>> {
+  const { resource, action } = question;
+  const sort = { type: question.type, relation: question.relation ?? '' };
+  requireSort(engineScope.model, sort);
+  const goal = resolveName(engineScope.model, resource.type, action);
+  const evaluationContext = evaluationContextOf(engineScope.model, options);
+  const footprint = footprintOf(engineScope.model, goal);
+  const objects = await objectsBelow(engineScope, footprint, resource, evaluationContext);
+  const callers = await ruleCallers(engineScope, goal, objects, limits.tuples);
+  const doubt = { found: callers.incomplete };
+  const page = await readPage(
+    {
+      question: `subjects ${formatObject(resource)} ${keyOf(goal)} ${sort.type}#${sort.relation}`,
+      candidates: subjectCandidates(engineScope, {
+        footprint,
+        objects,
+        sort,
+        known: [
+          ...knownSubjects({ sort, resource, evaluationContext }),
+          // Of a set of anything on the way its own set may be meant.
+          ...(sort.relation === ''
+            ? callers.ids
+            : objects.flatMap(({ type, id }) => (type === sort.type ? [id] : []))),
+        ],
+      }),
+      keep: (ids) =>
+        allowedSubjects(engineScope, { resource, goal, sort, evaluationContext }, ids, doubt),
+    },
+    options,
+  );
+  const items = page.items.map((id) => formatSubject({ ...sort, id }));
+  return { ...page, items, ...(doubt.found && { incomplete: true }) };
+}
+
+/** Objects of a type, or sets of those who stand in a relation to one. */
+type SubjectSort = Omit<SubjectRef, 'id'>;
+
+/** Throws 400. */
+function requireSort(model: EngineScope['model'], { type, relation }: SubjectSort): void {
+  if (!model.get(type))
+    throw invalid('subjectType', 'type', `no type is called "${cutText(type, 64)}"`);
+  if (relation !== '' && !model.member(type, relation)) {
+    const message = `"${cutText(relation, 64)}" is neither a relation nor an action of ${type}`;
+    throw invalid('subjectType', 'relation', message);
+  }
+}
+
+interface SubjectSearch {
+  readonly resource: ObjectRef;
+  readonly goal: Name;
+  readonly sort: SubjectSort;
+  readonly evaluationContext: EvaluationContext;
+}
+
+async function allowedSubjects(
+  engineScope: EngineScope,
+  { resource, goal, sort, evaluationContext }: SubjectSearch,
+  ids: readonly string[],
+  doubt: Doubt,
+): Promise<readonly string[]> {
+  const questions = ids.map((id) => ({
+    subject: { ...sort, id },
+    object: resource,
+    name: goal,
+  }));
+  const bounds = await keepAllowed(engineScope, questions, evaluationContext);
+  noteDoubt(doubt, bounds.slice(ids[0] === '*' ? 1 : 0));
+  return ids.filter((_, i) => bounds[i]?.sure || (questions[i] && isSelf(questions[i])));
+}
+
+/** Subjects that no stored tuple need name: the resource itself, everybody, and those of contextual tuples. */
+function knownSubjects({
+  sort: { type, relation },
+  resource,
+  evaluationContext,
+}: Omit<SubjectSearch, 'goal'>): readonly string[] {
+  const contextual = evaluationContext.contextual
+    .map((t) => t.subject)
+    .filter((s) => s.type === type && s.relation === relation);
+  return [
+    ...(relation === '' ? ['*'] : []),
+    ...(resource.type === type ? [resource.id] : []),
+    ...contextual.map((s) => s.id),
+  ];
+}
+
+const most = limits.reached + 1;
+
+const walkStatement = sourcedStatement(
+  (from) => `with recursive
+  follow as materialized (select * from unnest((select $1::text[]), (select $2::text[]), (select $3::text[])) x(type, relation, subject_type)),
+  sets as materialized (select * from unnest((select $4::text[]), (select $5::text[])) x(type, relation)),
+  below(type, id) as (
+    select x.type collate "C", x.id collate "C" from unnest((select $6::text[]), (select $7::text[])) x(type, id)
+    union
+    select f.subject_type, f.subject_id from below b cross join lateral (
+      select r.subject_type, r.subject_id from follow w cross join lateral (
+        select t.subject_type, t.subject_id from ${from.rows} t
+         where t.resource_type = w.type and t.resource_id = b.id${from.resource('t', 'b.id')} and t.relation = w.relation
+           and t.subject_type = w.subject_type and t.subject_relation = '' and t.subject_id <> '*'
+         limit ${most}) r
+       where w.type = b.type
+      union all
+      select r.subject_type, r.subject_id from sets w cross join lateral (
+        select t.subject_type, t.subject_id from ${from.rows} t
+         where t.resource_type = w.type and t.resource_id = b.id${from.resource('t', 'b.id')} and t.relation = w.relation and t.subject_relation <> ''
+         limit ${most}) r
+       where w.type = b.type) f
+  )
+  select type, id from below limit ${most}`,
+);
+
+/** The resource and every object that an answer about it can hang on. */
+async function objectsBelow(
+  { model, database }: EngineScope,
+  { follows, sets }: Footprint,
+  resource: ObjectRef,
+  { contextual }: EvaluationContext,
+): Promise<readonly ObjectRef[]> {
+  const roots = [
+    resource,
+    ...contextual.map((t) => t.subject).filter((s) => isPlain(s) || s.relation !== ''),
+  ];
+  const unique = roots.filter(
+    (root, i) => roots.findIndex((other) => sameObject(other, root)) === i,
+  );
+  const { rows } = await database.query<ObjectRef>({
+    ...walkStatement(footprintSource(model, { probes: [], follows })),
+    values: [
+      follows.map((f) => f[0]),
+      follows.map((f) => f[1]),
+      follows.map((f) => f[2]),
+      sets.map((s) => s[0]),
+      sets.map((s) => s[1]),
+      unique.map((o) => o.type),
+      unique.map((o) => o.id),
+    ],
+  });
+  if (rows.length > limits.reached) throw engineErrors.BREADTH_EXCEEDED();
+  return rows;
+}
+
+interface Below {
+  readonly footprint: Footprint;
+  readonly objects: readonly ObjectRef[];
+  readonly sort: SubjectSort;
+  readonly known: readonly string[];
+}
+
+const subjectsStatement = sourcedStatement(
+  (from) => `select id from (
+    select r.id from unnest((select $1::text[]), (select $2::text[])) o(type, id)
+      join unnest((select $3::text[]), (select $4::text[])) p(type, relation) on p.type = o.type
+      cross join lateral (
+        select t.subject_id as id from ${from.rows} t
+         where t.resource_type = o.type and t.resource_id = o.id${from.resource('t', 'o.id')} and t.relation = p.relation
+           and t.subject_type = $5::text and t.subject_relation = $9::text and t.subject_id > $6::text
+         order by t.subject_id limit $7::bigint) r
+    union all
+    select r.id from unnest((select $8::text[])) r(id) where r.id > $6::text
+  ) x group by id order by id collate "C" limit $7::bigint`,
+);
+
+function subjectCandidates(
+  { model, database }: EngineScope,
+  { footprint, objects, sort, known }: Below,
+) {
+  const statement = subjectsStatement(
+    footprintSource(model, { probes: footprint.probes, follows: [] }),
+  );
+  const columns = [
+    objects.map((o) => o.type),
+    objects.map((o) => o.id),
+    footprint.probes.map((p) => p[0]),
+    footprint.probes.map((p) => p[1]),
+  ];
+  return async (after: string, limit: number): Promise<readonly string[]> => {
+    const values = [...columns, sort.type, after, limit, known, sort.relation];
+    const { rows } = await database.query<{ id: string }>({
+      ...statement,
+      values,
+    });
+    return rows.map((row) => row.id);
+  };
+}
