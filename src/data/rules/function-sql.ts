@@ -112,7 +112,8 @@ const general: Partial<Record<FunctionId, ToSql>> = {
 };
 
 const extracted: Readonly<Record<MomentPart, string>> = {
-  getFullYear: 'extract(year from a.x)',
+  // The year before 1 is 0, and not -1.
+  getFullYear: 'extract(year from a.x) + (extract(year from a.x) < 0)::int',
   getMonth: 'extract(month from a.x) - 1',
   getDate: 'extract(day from a.x)',
   getDayOfMonth: 'extract(day from a.x) - 1',
