@@ -1,5 +1,6 @@
 /** Puts the kernel together from its parts. */
-import { createRecordStore } from './data/records/record-store.ts';
+import { withRecordHooks } from './data/records/record-hooks.ts';
+import { createRecordStore, type RecordStoreOptions } from './data/records/record-store.ts';
 import { createIndexJob, enqueueIndexJob } from './data/schema/registry/index-builds.ts';
 import { createSchemaRegistry } from './data/schema/registry/schema-registry.ts';
 import type { Kernel } from './host/kernel.ts';
@@ -15,6 +16,7 @@ import { createUserSignals } from './kernel/events/bus.ts';
 import { createBus } from './kernel/events/create-bus.ts';
 import { createEvents } from './kernel/events/create-events.ts';
 import { createHealth, type Health, type HealthResult } from './kernel/health.ts';
+import { createHooks } from './kernel/hooks/hooks.ts';
 import { createIdentity } from './kernel/identity.ts';
 import { createJobs } from './kernel/jobs/create-jobs.ts';
 import { createLimits } from './kernel/limits/create-limits.ts';
@@ -92,7 +94,7 @@ export async function createKernel(
     passwords: createPasswordHasher(),
     config: await createConfigService({ database, bus, secrets, log, health }),
     schemas,
-    records: createRecordStore({ database, schemas, permissions, events, secrets, searchLimitMs }),
+    ...recordsWithHooks({ database, schemas, permissions, events, secrets, searchLimitMs }),
     operations,
     middlewares: await createRouteMiddlewares({ database, bus, registry: operations }),
     identity: createIdentity(),
@@ -105,6 +107,15 @@ export async function createKernel(
       .start()
       .catch((error: unknown) => log.error({ err: error }, 'Background jobs could not be started'));
   return { kernel, startJobs };
+}
+
+/** The record store, and the hooks that it asks. */
+function recordsWithHooks(options: RecordStoreOptions): Pick<Kernel, 'records' | 'hooks'> {
+  const hooks = createHooks();
+  return {
+    hooks,
+    records: withRecordHooks({ ...options, store: createRecordStore(options), hooks }),
+  };
 }
 
 /** Whether it answers; who runs the server may know more than the driver why it does not. */

@@ -10,6 +10,7 @@ import type { StatementTimings } from '../kernel/database/statement-timings.ts';
 import type { Bus, UserSignals } from '../kernel/events/bus.ts';
 import type { Events } from '../kernel/events/events.ts';
 import type { Health } from '../kernel/health.ts';
+import type { Hooks } from '../kernel/hooks/hooks.ts';
 import type { Identity } from '../kernel/identity.ts';
 import type { Jobs } from '../kernel/jobs/jobs.ts';
 import type { DurableLimits } from '../kernel/limits/durable-limits.ts';
@@ -52,6 +53,8 @@ export interface Kernel {
   readonly passwords: PasswordHasher;
   readonly config: ConfigService;
   readonly schemas: SchemaRegistry;
+  /** What is asked before something happens. */
+  readonly hooks: Hooks;
   readonly records: RecordStore;
   readonly operations: OperationRegistry;
   /** What operators put before routes. */

@@ -1,7 +1,7 @@
 /** Makes the event service: outbox in, relay through, subscribers out. */
-import { callerKey } from '../caller.ts';
 import type { Database, Queryable, Transaction } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
+import { actorOf } from '../hooks/hooks.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Bus } from './bus.ts';
@@ -62,7 +62,7 @@ export function createEvents(dependencies: EventsOptions): RunningEvents {
       await queryable.query(sql`
         insert into penstock.outbox (topic, schema, ids, operation, payload, actor)
         values (${event.topic}, ${event.schema ?? null}, ${event.ids ?? null}, ${event.operation ?? null},
-          ${event.payload === undefined ? null : JSON.stringify(event.payload)}::jsonb, ${callerKey(caller)})`);
+          ${event.payload === undefined ? null : JSON.stringify(event.payload)}::jsonb, ${actorOf(caller)})`);
       (isTransaction(queryable) ? queryable : database).afterCommit(relay.wake);
     },
     wake: relay.wake,

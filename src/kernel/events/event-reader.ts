@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database, Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
+import { partsOfActor } from '../hooks/hooks.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { EventHandler, PublishedEvent } from './events.ts';
 import { createWakeup } from './relay.ts';
@@ -73,7 +74,7 @@ export async function readAfter(
 const publishedEvent = (row: StoredEvent): PublishedEvent => ({
   sequence: Number(row.sequence),
   topic: row.topic,
-  actor: row.actor,
+  ...partsOfActor(row.actor),
   occurredAt: new Date(row.occurredAt).toISOString(),
   ...(row.schema !== null && { schema: row.schema }),
   ...(row.ids !== null && { ids: row.ids }),

@@ -24,6 +24,8 @@ export interface PublishedEvent extends NewEvent {
   readonly occurredAt: string;
   /** `callerKey` of who caused it. */
   readonly actor: string;
+  /** Hooks and functions that acted for them, the first cause first. */
+  readonly causes?: readonly string[];
 }
 
 /** A stretch of the sequence. It ends at the limit of the reader, and earlier where events are large. */

@@ -1,8 +1,8 @@
 /** Writing many records: all of them or none, set by set, with every problem named by its place. */
 
-import { callerKey } from '../../../kernel/caller.ts';
 import type { Statement, Transaction } from '../../../kernel/database/database.ts';
 import { invalid, type Problem } from '../../../kernel/errors.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { isId } from '../../../kernel/ids.ts';
 import { inPieces } from '../../../kernel/request-account/fair-gate.ts';
 import { ownValue } from '../../schema/language/values.ts';
@@ -122,7 +122,7 @@ function insertStatement(
   records: readonly Record<string, unknown>[],
 ): Statement {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
-  const values = [callerKey(caller), JSON.stringify(records)];
+  const values = [actorOf(caller), JSON.stringify(records)];
   const told = toldFields(schema, dependencies.permissions.tuples, columns);
   const shape = `createMany|${columns.join()}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
@@ -327,7 +327,7 @@ function groupStatement(
   const shape = `updateMany|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement(
-    { schema, shape, values: [callerKey(caller), JSON.stringify(records)], dynamic },
+    { schema, shape, values: [actorOf(caller), JSON.stringify(records)], dynamic },
     (parameters) =>
       updateManyText(
         schema,

@@ -4,9 +4,10 @@
  * - `cascade`: dependants that have a trash go with them, and come back with them; others stay until they are purged
  * - `setNull`: the link stays until they are purged, so that it is there again when they come back
  */
-import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { deletedColumn, type ForeignKeyLayout } from '../../schema/compile/layout.ts';
 import { recordErrors } from '../errors.ts';
@@ -140,7 +141,7 @@ async function trashDependants(
       returning: 't0."_id"',
     } as const;
     const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'delete')}) select r."_id" as id from r`;
-    const values = [callerKey(context.caller), ids, seenIds(seen, schema)];
+    const values = [actorOf(context.caller), ids, seenIds(seen, schema)];
     const rows = await runWrite<{ id: string }>(context, { text, values }, transaction);
     spend(budget, rows.length, schema.name);
     const gone = addSeen(
@@ -201,7 +202,7 @@ async function bringBack(
       returning: 't0."_id"',
     } as const;
     const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'restore')}) select r."_id" as id from r`;
-    const values = [callerKey(context.caller), ids, deletedAt];
+    const values = [actorOf(context.caller), ids, deletedAt];
     const rows = await runWrite<{ id: string }>(
       { ...context, schema },
       { text, values },

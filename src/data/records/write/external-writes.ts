@@ -1,7 +1,8 @@
 /** Writing records into tables of others: the same checks, events and answers as everywhere, and statements of their own (rows.ts). */
-import { callerKey } from '../../../kernel/caller.ts';
+
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { errors, type Problem } from '../../../kernel/errors.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { canonicalId, isRecordId, keyHint } from '../../schema/language/record-key.ts';
 import type { TableMapping } from '../../schema/mapping/table-mapping.ts';
@@ -148,7 +149,7 @@ async function insertOne(
   const shape = `create|${ownership !== undefined}|${valuesShape(assigned)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
   const statement = dependencies.plans.statement(
-    { schema, shape, values: [callerKey(caller), ...values], dynamic },
+    { schema, shape, values: [actorOf(caller), ...values], dynamic },
     (parameters) =>
       withAnswer(
         schema,
@@ -172,7 +173,7 @@ async function updateOne(
   const versioned = options.expectedVersion !== undefined;
   const columns = namesOf(row);
   const predicate = settableRows(context, columns);
-  const first = [callerKey(caller), id, ...(versioned ? [options.expectedVersion] : [])];
+  const first = [actorOf(caller), id, ...(versioned ? [options.expectedVersion] : [])];
   const { assigned, values } = placed(row, first.length);
   const shape = `update|${versioned}|${valuesShape(assigned)}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);

@@ -2,9 +2,10 @@
  * Gives records another owner. Whoever has the action `move` of a record may do it, for an owner for whom they may
  * create; where the type has an action `create`, it is asked of the record as it is then.
  */
-import { callerKey } from '../../../kernel/caller.ts';
+
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import type { PermissionEngine } from '../../../kernel/permissions.ts';
 import { isTrusted } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
@@ -87,7 +88,7 @@ async function touchRows(
   const { schema, caller, dependencies, predicate, populate, conditions, options } = context;
   const statement = filteredStatement(
     dependencies.plans,
-    { schema, values: [callerKey(caller), ids] },
+    { schema, values: [actorOf(caller), ids] },
     (parameters) => {
       const { expectedVersion } = options;
       const version =

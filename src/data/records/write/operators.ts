@@ -2,8 +2,9 @@
  * `$inc`, `$push`, `$pull` and `$unset` in a PATCH: changes of what is stored at the moment of the change,
  * in one statement, so that changes at the same time all count.
  */
-import { callerKey } from '../../../kernel/caller.ts';
+
 import { invalid } from '../../../kernel/errors.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { shortName } from '../../schema/language/names.ts';
 import { isTrusted } from '../access/operation-access.ts';
@@ -169,7 +170,7 @@ function operatorStatement(
   const told = toldFields(schema, dependencies.permissions.tuples, columns);
   return filteredStatement(
     dependencies.plans,
-    { schema, values: [callerKey(caller), id] },
+    { schema, values: [actorOf(caller), id] },
     (parameters) => {
       const version =
         expectedVersion === undefined

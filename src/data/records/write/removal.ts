@@ -1,7 +1,8 @@
 /** Deleting a record, and with it what its relations say: dependants go too (cascade) or lose the link (setNull), each with its event. */
-import { callerKey } from '../../../kernel/caller.ts';
+
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { columnType } from '../../schema/language/field.ts';
 import { canonicalId } from '../../schema/language/record-key.ts';
@@ -85,7 +86,7 @@ async function removeRow(
 ): Promise<void> {
   const { schema, caller, dependencies, predicate, options } = context;
   const versioned = options.expectedVersion !== undefined;
-  const values = [callerKey(caller), id, ...(versioned ? [options.expectedVersion] : [])];
+  const values = [actorOf(caller), id, ...(versioned ? [options.expectedVersion] : [])];
   const shape = `delete|${versioned}|${predicate?.shape ?? ''}`;
   const kind = predicate ? 'pooled' : 'short';
   const statement = dependencies.plans.statement(
@@ -163,7 +164,7 @@ async function unlink(
     returning: 't0."_id"',
   } as const;
   const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'update')}) select count(*)::integer as touched from r`;
-  const values = [callerKey(context.caller), ids, seenIds(seen, schema)];
+  const values = [actorOf(context.caller), ids, seenIds(seen, schema)];
   const [row] = await runWrite<{ touched: number }>(context, { text, values }, transaction);
   spend(budget, row?.touched ?? 0, schema.name);
 }
@@ -179,7 +180,7 @@ async function announceUnlinked(
   const losing = await lockedReferrers(removal, dependant, ids);
   if (losing.length === 0) return;
   const text = `with r as (select unnest($2::text[]) as "_id") ${eventRows(schema, 'update')}`;
-  await runWrite(context, { text, values: [callerKey(context.caller), losing] }, transaction);
+  await runWrite(context, { text, values: [actorOf(context.caller), losing] }, transaction);
 }
 
 /** Records that refer to some of these, beside those that go already. */
@@ -217,6 +218,6 @@ async function cascade(
   const old = historyRows(schema, 'delete', 'o');
   const idType = schema.mapping ? 'text' : 'uuid';
   const going = `with ${kept}r as (select unnest($2::${idType}[]) as "_id")${old}${forgotten} ${eventRows(schema, 'delete')}`;
-  await runWrite(context, { text: going, values: [callerKey(context.caller), fresh] }, transaction);
+  await runWrite(context, { text: going, values: [actorOf(context.caller), fresh] }, transaction);
   await cascadeToDependants(removal, schema, fresh);
 }

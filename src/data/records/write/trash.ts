@@ -1,9 +1,10 @@
 /** Bringing records back from the trash, and destroying what is in it. */
-import { callerKey } from '../../../kernel/caller.ts';
+
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { errors, PenstockError } from '../../../kernel/errors.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { deletedColumn, inTrash } from '../../schema/compile/layout.ts';
 import { historyTable } from '../../schema/migrations.ts';
 import { recordErrors } from '../errors.ts';
@@ -90,7 +91,7 @@ async function bringBack(
   transaction: Transaction,
 ): Promise<RecordText> {
   const { schema, caller, dependencies, populate, conditions } = context;
-  const values = [callerKey(caller), id];
+  const values = [actorOf(caller), id];
   const request = {
     schema,
     shape: `restore|${answerShape(context)}`,
@@ -124,7 +125,7 @@ export async function purgeRecords(context: WriteContext, ids: readonly string[]
     await cascadeDestroyed(context, going, transaction);
     await runWrite(
       context,
-      { text: purgeText(context), values: [callerKey(caller), going] },
+      { text: purgeText(context), values: [actorOf(caller), going] },
       transaction,
     );
     return going.length;

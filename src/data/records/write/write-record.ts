@@ -1,7 +1,8 @@
 /** Writing one record: checked, then one statement for the record, its event and the answer. */
-import { callerKey } from '../../../kernel/caller.ts';
+
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { errors, type Problem } from '../../../kernel/errors.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { inTrash } from '../../schema/compile/layout.ts';
 import { historyTable } from '../../schema/migrations.ts';
@@ -117,7 +118,7 @@ export async function insertRecord(
   kind: InsertKind = 'create',
 ): Promise<RecordText | undefined> {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
-  const values = [callerKey(caller), id, ...encoded(whole), ...ownerValues(ownership)];
+  const values = [actorOf(caller), id, ...encoded(whole), ...ownerValues(ownership)];
   const shape = `${kind}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownershipShape(ownership) === 'tuple' || isDynamicAnswer(context);
   const runsAs = classOf({ predicate: undefined, populate, conditions });
@@ -273,12 +274,7 @@ async function changeColumns(
   const columns = namesOf(change);
   const told = toldFields(schema, dependencies.permissions.tuples, columns);
   const predicate = settableRows(context, columns);
-  const values = [
-    callerKey(caller),
-    id,
-    ...(versioned ? [expectedVersion] : []),
-    ...encoded(change),
-  ];
+  const values = [actorOf(caller), id, ...(versioned ? [expectedVersion] : []), ...encoded(change)];
   const shape = `${operation}|${versioned}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   const runsAs = classOf({ predicate, populate, conditions });

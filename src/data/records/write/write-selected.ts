@@ -1,7 +1,7 @@
 /** Changing every record that fits a condition, as one statement with an event for each. */
 
-import { callerKey } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import { invalidRecord, recordErrors } from '../errors.ts';
@@ -61,7 +61,7 @@ export async function updateSelected(
   const told = toldFields(schema, dependencies.permissions.tuples, Object.keys(given));
   const statement = filteredStatement(
     dependencies.plans,
-    { schema, values: [callerKey(caller)] },
+    { schema, values: [actorOf(caller)] },
     (parameters) => {
       const texts = [...assignmentTexts(assignments, parameters)];
       const values = texts.map(
@@ -164,7 +164,7 @@ async function removeRows(
   const { schema, caller, dependencies } = context;
   const statement = filteredStatement(
     dependencies.plans,
-    { schema, values: [callerKey(caller)] },
+    { schema, values: [actorOf(caller)] },
     (parameters) => {
       const { rows, forgotten } = removedRows(schema, where(parameters), {
         tuples: dependencies.permissions.tuples,

@@ -1,0 +1,163 @@
+/** Hooks before records are written, by whatever way. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openRecordKernel, type RecordKernel } from '../../../test/support/record-kernel.ts';
+import { system } from '../../kernel/caller.ts';
+import { errors } from '../../kernel/errors.ts';
+import { createHooks, type HookHandler, type Hooks } from '../../kernel/hooks/hooks.ts';
+import { fieldTest, literal } from '../conditions/condition.ts';
+import {
+  type RecordHookOperation,
+  type RecordHookValue,
+  recordHookPoint,
+  withRecordHooks,
+} from './record-hooks.ts';
+import type { RecordStore } from './store.ts';
+
+const caller = system('test');
+const schema = 'Order';
+let kernel: RecordKernel;
+let hooks: Hooks;
+let records: RecordStore;
+beforeAll(async () => {
+  kernel = await openRecordKernel();
+  await kernel.schemas.create(caller, {
+    name: schema,
+    fields: { total: 'Number', note: 'String' },
+  });
+});
+afterAll(() => kernel.close());
+beforeEach(() => {
+  hooks = createHooks();
+  records = withRecordHooks({ ...kernel, store: kernel.records, hooks });
+});
+
+const register = (
+  operation: RecordHookOperation,
+  handle: HookHandler<RecordHookValue>,
+  name = `before-${operation}`,
+) => hooks.register(recordHookPoint(schema, operation), name, handle);
+const parsed = ({ json }: { readonly json: string }) => JSON.parse(json) as Record<string, unknown>;
+const totals = async (): Promise<unknown[]> => {
+  const filter = fieldTest('total', { kind: 'exists' });
+  const json = await kernel.records.find(caller, schema, { filter });
+  return (JSON.parse(json) as { total: number }[]).map(({ total }) => total).sort();
+};
+const create = async (total: number): Promise<string> =>
+  (await kernel.records.create(caller, schema, { total })).id;
+
+const noted: HookHandler<RecordHookValue> = async ({ value }) => ({
+  ...value,
+  input: { ...value.input, note: `${value.operation} ${value.previous?.total ?? '-'}` },
+});
+
+describe('a hook before a write', () => {
+  it('changes what is created, by one call or by many', async () => {
+    register('create', noted);
+    expect(parsed(await records.create(caller, schema, { total: 1 }))).toMatchObject({
+      ...{ total: 1, note: 'create -' },
+    });
+    const many = await records.createMany(caller, schema, [{ total: 2 }, { total: 3 }]);
+    expect(many.map((one) => parsed(one).note)).toEqual(['create -', 'create -']);
+  });
+
+  it('sees the record as it is, whatever changes it', async () => {
+    register('update', noted);
+    const id = await create(10);
+    const notes = [
+      parsed(await records.update(caller, schema, id, { total: 11 })).note,
+      parsed(await records.replace(caller, schema, id, { total: 12 })).note,
+      parsed((await records.updateMany(caller, schema, [{ _id: id, total: 13 }]))[0] as never).note,
+      parsed((await records.replaceMany(caller, schema, [{ _id: id, total: 14 }]))[0] as never)
+        .note,
+    ];
+    expect(notes).toEqual(['update 10', 'update 11', 'update 12', 'update 13']);
+    const filter = fieldTest('total', { kind: 'equal', right: literal(14) });
+    const assignments = [
+      { field: 'total', action: 'increment', value: 5, place: 'total' },
+    ] as const;
+    expect(await records.updateWhere(caller, schema, assignments, { filter })).toBe(1);
+    expect(parsed(await records.get(caller, schema, id))).toMatchObject({
+      ...{ total: 19, note: 'update 14' },
+    });
+  });
+
+  it('refuses with its message, and nothing is written', async () => {
+    const id = await create(100);
+    const stored = await totals();
+    for (const operation of ['create', 'update', 'delete'] as const)
+      register(operation, async ({ value }) => {
+        if (value.input?.total !== 101) throw new Error('too little');
+        return undefined;
+      });
+    const refused = { status: 400, code: 'HOOK_REFUSED', message: 'too little' };
+    const filter = fieldTest('total', { kind: 'equal', right: literal(100) });
+    const set = [{ field: 'total', action: 'set', value: 1, place: 'total' }] as const;
+    for (const write of [
+      () => records.create(caller, schema, { total: 1 }),
+      () => records.update(caller, schema, id, { total: 1 }),
+      () => records.replace(caller, schema, id, { total: 1 }),
+      () => records.remove(caller, schema, id),
+      () => records.updateWhere(caller, schema, set, { filter }),
+      () => records.removeWhere(caller, schema, { filter }),
+    ])
+      await expect(write()).rejects.toMatchObject(refused);
+    const many = records.createMany(caller, schema, [{ total: 101 }, { total: 1 }]);
+    await expect(many).rejects.toMatchObject({
+      errors: [{ path: 'docs.1', message: 'too little' }],
+    });
+    expect(await totals()).toEqual(stored);
+  });
+
+  it('answers with a status of its own, and is bounded in time', async () => {
+    const stop = register('create', async () => {
+      throw errors.FORBIDDEN({ message: 'not today' });
+    });
+    await expect(records.create(caller, schema, {})).rejects.toMatchObject({
+      ...{ status: 403, message: 'not today' },
+    });
+    stop();
+    register('create', () => new Promise(() => undefined));
+    await expect(records.create(caller, schema, {})).rejects.toMatchObject({
+      code: 'HOOK_TIMEOUT',
+    });
+  });
+
+  it('is asked again when the record was changed while it looked at it', async () => {
+    const id = await create(1);
+    const seen: unknown[] = [];
+    register('update', async ({ value }) => {
+      seen.push(value.previous?.total);
+      if (seen.length === 1) await kernel.records.update(caller, schema, id, { total: 50 });
+      return { ...value, input: { total: Number(value.previous?.total) + 1 } };
+    });
+    expect(parsed(await records.update(caller, schema, id, {})).total).toBe(51);
+    expect(seen).toEqual([1, 50]);
+  });
+
+  it('that causes itself is ended, by name', async () => {
+    register('create', async ({ value }) => {
+      await records.create(caller, schema, { total: Number(value.input?.total) + 1 });
+      return undefined;
+    });
+    await expect(records.create(caller, schema, { total: 1_000 })).rejects.toMatchObject({
+      code: 'HOOK_DEPTH_EXCEEDED',
+      message: expect.stringContaining('before-create > before-create'),
+    });
+    expect((await totals()).filter((total) => Number(total) >= 1_000)).toEqual([]);
+  });
+
+  it('leaves its name with the events of what it writes', async () => {
+    register('update', async () => {
+      await kernel.records.create(caller, schema, { total: 7_777 });
+      return undefined;
+    });
+    await records.update(caller, schema, await create(1), { total: 2 });
+    const { rows } = await kernel.database.query<{ actor: string }>({
+      text: `select actor from penstock.outbox order by seq desc limit 2`,
+    });
+    expect(rows.map(({ actor }) => actor)).toEqual([
+      'system:test',
+      'system:test via before-update',
+    ]);
+  });
+});
