@@ -189,20 +189,25 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
 function immediateJobs(database: Database) {
   const definitions = new Map<string, JobDefinition>();
   let pending: Promise<void> = Promise.resolve();
+  const run = (name: string, data: unknown): string => {
+    const handled = Promise.withResolvers<void>();
+    pending = Promise.all([pending, handled.promise]).then(() => undefined);
+    database.afterCommit(() => {
+      void definitions
+        .get(name)
+        ?.handler(data, { signal: new AbortController().signal, log: silentLog })
+        .then(handled.resolve, handled.reject);
+    });
+    return name;
+  };
   const jobs: Jobs = {
     register: async (definition) => void definitions.set(definition.name, definition),
     unregister: async (name) => void definitions.delete(name),
-    async enqueue(name, data) {
-      const definition = definitions.get(name);
-      const handled = Promise.withResolvers<void>();
-      pending = Promise.all([pending, handled.promise]).then(() => undefined);
-      database.afterCommit(() => {
-        void definition
-          ?.handler(data, { signal: new AbortController().signal, log: silentLog })
-          .then(handled.resolve, handled.reject);
-      });
-      return name;
+    enqueue: async (name, data) => run(name, data),
+    enqueueMany: async (name, all) => {
+      for (const data of all) run(name, data);
     },
+    waiting: async () => 0,
     status: async () => undefined,
   };
   return { jobs, jobsDone: () => pending };

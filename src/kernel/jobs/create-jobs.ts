@@ -1,6 +1,6 @@
 /** Makes the job service: pg-boss over the platform's own database. */
 import { randomUUID } from 'node:crypto';
-import type { JobResult, JobWithMetadata, PgBoss, QueueOptions } from 'pg-boss';
+import type { PgBoss, QueueOptions } from 'pg-boss';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Database } from '../database/database.ts';
@@ -9,61 +9,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { callerDatabase, createBossDatabase } from './boss-database.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs } from './jobs.ts';
-
-/* Runs one job: checks its data, measures, logs, and turns a failure into a retry instead of a crash. */
-
-type Runner = (job: JobWithMetadata<unknown>) => Promise<JobResult>;
-
-interface RunnerOptions {
-  readonly definition: JobDefinition;
-  readonly valid: (data: unknown) => boolean;
-  readonly log: Logger;
-  readonly metrics: Metrics;
-}
-
-function createRunner({ definition, valid, log, metrics }: RunnerOptions): Runner {
-  const name = definition.name;
-  const outcomes = metrics.counter('jobs_total', 'Attempts to run a job, by outcome', [
-    'job',
-    'outcome',
-  ]);
-  const durations = metrics.histogram('job_duration_seconds', 'Time that an attempt took', ['job']);
-
-  return async (job) => {
-    const jobLog = log.child({ job: name, jobId: job.id, attempt: job.retryCount + 1 });
-    const started = performance.now();
-    try {
-      if (!valid(job.data)) {
-        jobLog.error(
-          {},
-          'The stored data of this job does not fit its schema; it goes to the dead letters',
-        );
-        outcomes.inc({ job: name, outcome: 'invalid' });
-        return {
-          id: job.id,
-          status: 'deadletter',
-          output: { message: 'data does not fit the schema' },
-        };
-      }
-      await definition.handler(job.data, { signal: job.signal, log: jobLog });
-      outcomes.inc({ job: name, outcome: 'completed' });
-      return { id: job.id, status: 'completed' };
-    } catch (error) {
-      const last = job.retryCount >= job.retryLimit;
-      outcomes.inc({ job: name, outcome: last ? 'failed' : 'retried' });
-      if (last)
-        jobLog.error({ err: error }, 'The job failed for good; it is kept with the dead letters');
-      else jobLog.warn({ err: error }, 'The job failed and will be tried again');
-      return {
-        id: job.id,
-        status: 'failed',
-        output: { message: error instanceof Error ? error.message : String(error) },
-      };
-    } finally {
-      durations.observe({ job: name }, (performance.now() - started) / 1000);
-    }
-  };
-}
+import { createRunner, type Runner } from './runner.ts';
 
 interface JobsOptions {
   readonly database: Database;
@@ -146,6 +92,23 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       const boss = await open();
       return boss.send(name, data, sendOptions(database, options));
     },
+    async enqueueMany(name, all, { transaction, startAfterSeconds } = {}) {
+      const { valid } = registered(registrations, name);
+      if (!all.every(valid)) throw new Error(`The data of job "${name}" does not fit its schema`);
+      if (all.length === 0) return;
+      const boss = await open();
+      const startAfter = startAfterSeconds === undefined ? {} : { startAfter: startAfterSeconds };
+      await boss.insert(
+        name,
+        all.map((data) => ({ data, singletonKey: randomUUID(), ...startAfter })),
+        { db: callerDatabase(transaction ?? database) },
+      );
+    },
+    async waiting(name) {
+      const { rows } = await database.query<{ count: number }>(sql`
+        select count(*)::integer as count from penstock_jobs.job where name = ${name} and state < 'active'`);
+      return rows[0]?.count ?? 0;
+    },
     async status(id) {
       await open();
       return readStatus(database, [...registrations.keys()], id);
@@ -183,14 +146,14 @@ async function work(boss: PgBoss, { definition, runner }: Registration): Promise
   await boss.work(
     definition.name,
     {
-      batchSize,
+      batchSize: definition.batch?.size ?? batchSize,
       localConcurrency: isScheduled ? 1 : fetchers,
       burstWhenBatchFull: true,
       notifyPollingIntervalSeconds: isScheduled ? lookForScheduledSeconds : lookEverySeconds,
       includeMetadata: true,
       perJobResults: true,
     },
-    (batch) => Promise.all(batch.map(runner)),
+    runner,
   );
 }
 

@@ -5,7 +5,7 @@ import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { Database } from '../database/database.ts';
 import { createJobs, type RunningJobs } from './create-jobs.ts';
-import { defineJob, type JobDefinition } from './jobs.ts';
+import { defineBatchJob, defineJob, type JobDefinition } from './jobs.ts';
 
 interface Attempt {
   readonly n: number;
@@ -53,6 +53,34 @@ describe('jobs', () => {
     for (const jobs of started.splice(0)) await jobs.stop(1_000);
   });
   afterAll(() => kernel.close());
+
+  it('runs what was enqueued together as one, and tries again only what failed', async () => {
+    const runs: number[][] = [];
+    const jobs = await startNode([
+      defineBatchJob({
+        name: 'test.batch',
+        data: Type.Object({ n: Type.Integer() }),
+        batch: {
+          size: 50,
+          async handler(all) {
+            const numbers = all.map(({ n }) => n);
+            runs.push(numbers);
+            const failed = runs.flat().filter((n) => n === 13).length === 1;
+            const place = numbers.indexOf(13);
+            return new Map(failed && place >= 0 ? [[place, new Error('not yet')]] : []);
+          },
+        },
+      }),
+    ]);
+    await jobs.enqueueMany(
+      'test.batch',
+      Array.from({ length: 40 }, (_, n) => ({ n })),
+    );
+    await waitFor(() => runs.flat().length === 41, { what: 'the failed one again' });
+    expect(runs.length).toBeLessThan(10);
+    expect(runs.flat().filter((n) => n === 13)).toHaveLength(2);
+    expect(new Set(runs.flat()).size).toBe(40);
+  });
 
   it('runs a job soon after it was enqueued and knows its state', async () => {
     const runs: Attempt[] = [];

@@ -13,14 +13,39 @@ export interface JobDefinition<D extends TSchema = TSchema> {
   readonly retries?: number;
   /** Seconds after which a running attempt counts as lost; 300 unless set. */
   readonly expireInSeconds?: number;
-  handler(
-    data: Static<D>,
-    context: { readonly signal: AbortSignal; readonly log: Logger },
-  ): Promise<void>;
+  handler(data: Static<D>, context: JobContext): Promise<void>;
+  /** Runs several at once where that costs less than one after the other. */
+  readonly batch?: JobBatch<D>;
+}
+
+interface JobContext {
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+}
+
+export interface JobBatch<D extends TSchema = TSchema> {
+  /** At most so many at a time. */
+  readonly size: number;
+  /** Answers what went wrong, by the place of the job; what is not named is done. Throws: all of them failed. */
+  handler(all: readonly Static<D>[], context: JobContext): Promise<ReadonlyMap<number, unknown>>;
 }
 
 export const defineJob = <D extends TSchema>(definition: JobDefinition<D>): JobDefinition =>
   definition as unknown as JobDefinition;
+
+/** A job of which several run at once. */
+export const defineBatchJob = <D extends TSchema>({
+  batch,
+  ...facts
+}: Omit<JobDefinition<D>, 'handler'> & { readonly batch: JobBatch<D> }): JobDefinition =>
+  defineJob<D>({
+    ...facts,
+    batch,
+    async handler(data, context) {
+      const failures = await batch.handler([data], context);
+      if (failures.has(0)) throw failures.get(0);
+    },
+  });
 
 export interface Jobs {
   register(definition: JobDefinition): Promise<void>;
@@ -31,6 +56,14 @@ export interface Jobs {
     data: Readonly<Record<string, unknown>>,
     options?: EnqueueOptions,
   ): Promise<string | null>;
+  /** Many jobs of one name in one statement. */
+  enqueueMany(
+    name: string,
+    all: readonly Readonly<Record<string, unknown>>[],
+    options?: Pick<EnqueueOptions, 'transaction' | 'startAfterSeconds'>,
+  ): Promise<void>;
+  /** How many of a name wait, also those whose time has not come. */
+  waiting(name: string): Promise<number>;
   status(id: string): Promise<JobStatus | undefined>;
 }
 

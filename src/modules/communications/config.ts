@@ -1,10 +1,10 @@
 /** Configuration of messages to people (spec/communications.md section 3). Times are in milliseconds. */
 import Type, { type Static } from 'typebox';
 import { defineConfig, harmless } from '../../kernel/config/config-definition.ts';
-import { emailConfig, emailProblems } from './config/email.ts';
+import { emailConfig, emailProblems, emailTransports } from './config/email.ts';
 import { addressProblems, flag } from './config/leaves.ts';
-import { pushConfig, pushProblems } from './config/push.ts';
-import { smsConfig, smsProblems } from './config/sms.ts';
+import { pushConfig, pushProblems, pushProviders } from './config/push.ts';
+import { smsConfig, smsProblems, smsProviders } from './config/sms.ts';
 import { isTimezone } from './quiet-hours.ts';
 
 const day = 24 * 60 * 60_000;
@@ -13,6 +13,21 @@ const time = {
   maxLength: 5,
   pattern: '^(?:(?:[01][0-9]|2[0-3]):[0-5][0-9])?$',
 } as const;
+
+const pace = (provider: string) =>
+  Type.Number({
+    ...harmless,
+    default: 0,
+    minimum: 0,
+    maximum: 10_000,
+    description: `Messages in a second through ${provider}. 0: no limit.`,
+  });
+const providerNames = [...emailTransports, ...smsProviders, ...pushProviders];
+const paces: Readonly<Record<string, ReturnType<typeof pace>>> = Object.fromEntries(
+  [...new Set(providerNames)]
+    .filter((name) => name !== 'mock' && name !== 'basic')
+    .map((name) => [name, pace(name)]),
+);
 
 export const communicationsConfig = defineConfig({
   schema: Type.Object({
@@ -81,6 +96,10 @@ export const communicationsConfig = defineConfig({
         false,
         'Whether providers may be on private addresses and without TLS (a gateway in your own network).',
       ),
+      perSecond: Type.Object(paces, {
+        description:
+          'Messages that each provider gets in a second, from all nodes together. What is more waits in the queue. 0: no limit.',
+      }),
     }),
   }),
   check: ({ email, pushNotifications, sms, quietHours }) => [

@@ -1,10 +1,8 @@
-/** The SQL of attempts to deliver. Values are always parameters. */
+/** The SQL of attempts to deliver, each statement for as many messages as there are. Values are always parameters. */
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
+import { allButCritical } from './feedback-queries.ts';
 import type { Channel, MessageStatus } from './queries.ts';
-
-const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
-  (await result).rows[0];
 
 export interface ClaimedMessage {
   readonly id: string;
@@ -21,22 +19,67 @@ export interface ClaimedMessage {
   readonly chainId: string | null;
 }
 
+interface Taken extends Omit<ClaimedMessage, 'attempts'> {
+  /** Nothing where another worker has it. */
+  readonly attempts: number | null;
+}
+
 /**
- * Takes a message for delivery, so that no two workers send it. One that a worker took `lostAfterMs`
- * ago and never finished is taken again: it may then arrive twice, under the same Message-ID.
+ * Takes messages for delivery, so that no two workers send one. What a worker took `lostAfterMs` ago and never finished
+ * is taken again, and its timeline says that it may arrive twice, under the same Message-ID. `busy`: another worker has
+ * them.
  */
-export const claimMessage = (
+export async function claimMessages(
   database: Queryable,
-  id: string,
+  ids: readonly string[],
   lostAfterMs: number,
-): Promise<ClaimedMessage | undefined> =>
-  first(
-    database.query<ClaimedMessage>(sql`
+): Promise<{ readonly claimed: readonly ClaimedMessage[]; readonly busy: readonly string[] }> {
+  const { rows } = await database.query<Taken>(sql`
+    with before as (
+      select id, status from penstock.messages where id = any(${ids}::uuid[]) order by id for update),
+    taken as (
       update penstock.messages m set status = 'sending', claimed_at = now(), attempts = m.attempts + 1
-      from (select id, status from penstock.messages where id = ${id}::uuid for update) before
-      where m.id = before.id and m.content_sealed is not null
+      from before where m.id = before.id and m.content_sealed is not null
         and (m.status = 'queued' or (m.status = 'sending' and m.claimed_at < now() - ${lostAfterMs}::double precision * interval '1 millisecond'))
-      returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled as completed, before.status = 'sending' as retaken, m.category, m.critical, m.chain_id as "chainId"`),
+      returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled as completed, before.status = 'sending' as retaken,
+        m.category, m.critical, m.chain_id as "chainId"),
+    told as (
+      insert into penstock.message_events (message_id, kind, detail)
+      select id, 'retaken', 'an earlier attempt never told how it ended: the message may arrive twice' from taken where retaken)
+    select * from before left join taken using (id) where attempts is not null or before.status = 'sending'`);
+  return {
+    claimed: rows.flatMap(({ attempts, ...row }) =>
+      attempts === null ? [] : { ...row, attempts },
+    ),
+    busy: rows.filter(({ attempts }) => attempts === null).map(({ id }) => id),
+  };
+}
+
+/** Gives back what was taken and not begun: that was no attempt. */
+export const releaseMessages = (database: Queryable, ids: readonly string[]): Promise<unknown> =>
+  database.query(sql`
+    update penstock.messages set status = 'queued', attempts = greatest(attempts - 1, 0)
+    where id = any(${ids}::uuid[]) and status = 'sending'`);
+
+/** Why some of these get no such message, by the id of the message. Critical ones stop only at what stops everything. */
+export const suppressedOf = async (
+  database: Queryable,
+  messages: readonly Pick<
+    ClaimedMessage,
+    'id' | 'channel' | 'recipient' | 'category' | 'critical'
+  >[],
+): Promise<ReadonlyMap<string, string>> =>
+  new Map(
+    (
+      await database.query<{ id: string; reason: string }>(sql`
+        select distinct on (m.id) m.id, s.reason
+        from unnest(${messages.map(({ id }) => id)}::uuid[], ${messages.map(({ channel }) => channel)}::text[],
+          ${messages.map(({ recipient }) => recipient.toLowerCase())}::text[], ${messages.map(({ category }) => category)}::text[],
+          ${messages.map(({ critical }) => critical)}::boolean[]) as m(id, channel, address, category, critical)
+        join penstock.suppressions s on s.channel = m.channel and s.address = m.address
+          and (s.scope = '' or (not m.critical and (s.scope = ${allButCritical} or s.scope = m.category)))
+        order by m.id, s.scope`)
+    ).rows.map(({ id, reason }) => [id, reason]),
   );
 
 export interface Ending {
@@ -52,22 +95,25 @@ export interface Ending {
 }
 
 /**
- * Notes how an attempt ended. What the provider told by a webhook meanwhile stays. What was sent loses its content; what was captured or failed keeps it for operators.
+ * Notes how attempts ended. What the provider told by a webhook meanwhile stays. What was sent loses its content; what
+ * was captured or failed keeps it for operators.
  */
-export const finishMessage = (
+export const finishMessages = (
   database: Queryable,
-  id: string,
-  { status, error, provider, providerId, kind, detail, keep }: Ending,
+  endings: readonly (Ending & { readonly id: string })[],
 ): Promise<unknown> =>
   database.query(sql`
-    with done as (
-      update penstock.messages set status = case when status = 'sending' then ${status} else status end, error = ${error ?? null},
-        provider = coalesce(${provider ?? null}, provider), provider_id = coalesce(${providerId ?? null}, provider_id),
-        finished_at = case when ${status} = 'queued' then null else now() end,
-        content_sealed = case when ${status} <> 'sent' or ${keep ?? false}::boolean then content_sealed end
-      where id = ${id}::uuid returning id)
+    with given as (
+      select * from jsonb_to_recordset(${JSON.stringify(endings)}::jsonb)
+        as g(id uuid, status text, error text, provider text, "providerId" text, kind text, detail text, keep boolean)),
+    done as (
+      update penstock.messages m set status = case when m.status = 'sending' then g.status else m.status end, error = g.error,
+        provider = coalesce(g.provider, m.provider), provider_id = coalesce(g."providerId", m.provider_id),
+        finished_at = case when g.status = 'queued' then null else now() end,
+        content_sealed = case when g.status <> 'sent' or coalesce(g.keep, false) then m.content_sealed end
+      from given g where m.id = g.id returning m.id)
     insert into penstock.message_events (message_id, kind, provider, detail)
-    select id, ${kind}, ${provider ?? null}, ${detail ?? null} from done`);
+    select id, g.kind, g.provider, g.detail from given g join done using (id)`);
 
 /** One more line of the timeline of a message. */
 export const noteEvent = (
@@ -88,3 +134,36 @@ export const noteCompleted = (
   database.query(
     sql`update penstock.messages set settled = ${JSON.stringify(devices)}::jsonb where id = ${id}::uuid`,
   );
+
+export interface Slots {
+  /** How many may go out within the horizon; the others come back later. */
+  readonly granted: number;
+  /** Until the first of them, and until there is room behind the last. Milliseconds. */
+  readonly firstMs: number;
+  readonly freeMs: number;
+}
+
+/** Takes up to `count` places in the time of a provider, over all nodes. They are `1 / perSecond` seconds apart. */
+export const takeSlots = async (
+  database: Queryable,
+  provider: string,
+  {
+    count,
+    perSecond,
+    horizonMs,
+  }: { readonly count: number; readonly perSecond: number; readonly horizonMs: number },
+): Promise<Slots> => {
+  const { rows } = await database.query<Slots>({
+    text: `insert into penstock.provider_pace as p (provider, begins_at, granted, next_at)
+      select $1, now(), room, now() + room * interval '1 second' / $4::double precision
+        from (select least($2::integer, ceil($3::double precision / 1000 * $4::double precision)::integer) as room) r
+      on conflict (provider) do update set begins_at = greatest(p.next_at, now()),
+        granted = least($2::integer, greatest(0, ceil(($3::double precision / 1000 - extract(epoch from greatest(p.next_at, now()) - now())) * $4::double precision)::integer)),
+        next_at = greatest(p.next_at, now()) + least($2::integer, greatest(0, ceil(($3::double precision / 1000
+          - extract(epoch from greatest(p.next_at, now()) - now())) * $4::double precision)::integer)) * interval '1 second' / $4::double precision
+      returning granted, (extract(epoch from begins_at - now()) * 1000)::double precision as "firstMs",
+        (extract(epoch from next_at - now()) * 1000)::double precision as "freeMs"`,
+    values: [provider, count, horizonMs, perSecond],
+  });
+  return rows[0] ?? { granted: 0, firstMs: 0, freeMs: horizonMs };
+};

@@ -248,6 +248,19 @@ const chains = `
   );
 `;
 
+/**
+ * When each provider may be asked again (`providers.perSecond`), over all nodes. Whom a broadcast goes to is rows of its
+ * own, so that a page of it costs a page, and no limit of an array holds.
+ */
+const atSize = `
+  create table penstock.provider_pace (
+    provider text primary key,
+    begins_at timestamptz not null,
+    granted integer not null,
+    next_at timestamptz not null
+  );
+`;
+
 const step = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -260,4 +273,5 @@ export const migrations: readonly Migration[] = [
   step('0004-feedback', feedback),
   step('0005-choices', choices),
   step('0006-chains', chains),
+  step('0007-at-size', atSize),
 ];

@@ -17,6 +17,7 @@ import { createNotifier } from './services/notifier.ts';
 import { createOutbox } from './services/outbox.ts';
 import { createPartials } from './services/partials.ts';
 import { createPreferences } from './services/preferences.ts';
+import { createPace } from './services/providers/in-order.ts';
 import { createPushTransport } from './services/push/delivery.ts';
 import { createSmsTransport } from './services/sms/providers.ts';
 import { createSuppressions } from './services/suppressions.ts';
@@ -87,9 +88,10 @@ function createSending(
       for (const id of new Set(applied.flatMap(({ chainId }) => chainId ?? []))) await moved(id);
     },
   });
+  const pace = createPace({ ...kernel, config });
   const transports = {
-    email: createMailTransport(config),
-    sms: createSmsTransport(config, feedback.smsReportAddress),
+    email: createMailTransport(config, pace),
+    sms: createSmsTransport(config, feedback.smsReportAddress, pace),
     push: createPushTransport(config, kernel),
   };
   const preferences = createPreferences({ ...kernel, config });
@@ -102,6 +104,6 @@ function createSending(
     config,
     log,
   });
-  const delivery = createDelivery({ ...kernel, transports, config, onStep: moved });
+  const delivery = createDelivery({ ...kernel, transports, pace, config, onStep: moved });
   return { templates, feedback, transports, preferences, unsubscribe, messages, delivery };
 }

@@ -36,6 +36,13 @@ export async function countTemplates(database: Queryable): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
+export async function countUnifiedTemplates(database: Queryable): Promise<number> {
+  const { rows } = await database.query<{ count: number }>(
+    sql`select count(*)::integer as count from "app"."CommunicationTemplate"`,
+  );
+  return rows[0]?.count ?? 0;
+}
+
 export async function templateIdOf(database: Queryable, name: string): Promise<string | undefined> {
   const { rows } = await database.query<{ id: string }>(
     sql`select "_id" as id from "app"."EmailTemplate" where "name" = ${name} for update`,

@@ -4,7 +4,16 @@ import { createPrivateKey } from 'node:crypto';
 import Type, { type Static } from 'typebox';
 import { pemOf } from '../pem.ts';
 import { isMailDomain, isSender } from '../recipients.ts';
-import { type ConfigProblem, choice, endpoint, flag, privateKey, secret, text } from './leaves.ts';
+import {
+  type ConfigProblem,
+  choice,
+  endpoint,
+  flag,
+  privateKey,
+  providerList,
+  secret,
+  text,
+} from './leaves.ts';
 
 /** A name, or an address of either kind; empty for none. */
 const serverName = /^[A-Za-z0-9._:-]*$/;
@@ -54,6 +63,10 @@ export const emailConfig = Type.Object({
     emailTransports,
     'smtp',
     'Who sends. `mock`: messages are captured for operators to read instead of being sent.',
+  ),
+  failover: providerList(
+    emailTransports.filter((name) => name !== 'mock'),
+    'Who is asked, in this order, where the transport cannot: it is away, over its limit, or refuses our key. Not where it is unknown whether it took the mail.',
   ),
   sendingDomain: text('Domain of senders that are written without one. Needed with a provider.'),
   sender: text(
@@ -171,7 +184,7 @@ function isSigningKey(pem: string): boolean {
 }
 
 export function emailProblems(config: EmailConfig): ConfigProblem[] {
-  return [...dkimProblems(config), ...senderProblems(config)];
+  return [...dkimProblems(config), ...senderProblems(config), ...providerProblems(config)];
 }
 
 function senderProblems({
@@ -181,9 +194,6 @@ function senderProblems({
   transportSettings,
 }: EmailConfig): ConfigProblem[] {
   const { host } = transportSettings.smtp;
-  const block = Reflect.get(transportSettings, transport) as
-    | Readonly<Record<string, unknown>>
-    | undefined;
   const problem = (path: string, rule: string, message: string) => ({
     path: `email.${path}`,
     rule,
@@ -203,10 +213,29 @@ function senderProblems({
     ...(sends && sendingDomain === ''
       ? [problem('sendingDomain', 'required', 'name the domain that mail is sent from')]
       : []),
-    ...(required[transport] ?? [])
-      .filter((key) => block?.[key] === '')
-      .map((key) =>
-        problem(`transportSettings.${transport}.${key}`, 'required', `${transport} needs it`),
-      ),
   ];
+}
+
+/** What the transport still needs, and those that are asked when it cannot. */
+function providerProblems({
+  transport,
+  failover,
+  transportSettings,
+}: EmailConfig): ConfigProblem[] {
+  const missing = [...new Set([transport, ...failover])].flatMap((name) => {
+    const block = Reflect.get(transportSettings, name) as
+      | Readonly<Record<string, unknown>>
+      | undefined;
+    const keys = name === 'smtp' && failover.length > 0 ? ['host'] : (required[name] ?? []);
+    return keys
+      .filter((key) => block?.[key] === '')
+      .map((key) => ({
+        path: `email.transportSettings.${name}.${key}`,
+        rule: 'required',
+        message: `${name} needs it`,
+      }));
+  });
+  if (failover.length === 0 || transport !== 'mock') return missing;
+  const message = 'choose a transport that sends';
+  return [...missing, { path: 'email.failover', rule: 'required', message }];
 }

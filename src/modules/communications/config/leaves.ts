@@ -27,6 +27,15 @@ export const choice = <const T extends readonly string[]>(
     { default: value, description },
   ) as unknown as TUnion<{ [K in keyof T]: TLiteral<T[K]> } & TLiteral<T[number]>[]>;
 
+/** Providers that are asked one after the other. */
+export const providerList = (names: readonly string[], description: string) =>
+  Type.Array(Type.String({ pattern: `^(?:${names.join('|')})$` }), {
+    default: [],
+    maxItems: names.length,
+    uniqueItems: true,
+    description,
+  });
+
 /** What is wrong with a configuration, as `defineConfig` wants it. */
 export interface ConfigProblem {
   readonly path: string;

@@ -1,6 +1,14 @@
 /** Configuration of text messages. */
 import Type, { type Static } from 'typebox';
-import { type ConfigProblem, choice, endpoint, flag, secret, text } from './leaves.ts';
+import {
+  type ConfigProblem,
+  choice,
+  endpoint,
+  flag,
+  providerList,
+  secret,
+  text,
+} from './leaves.ts';
 
 export const smsProviders = ['mock', 'twilio', 'messageBird', 'clickSend', 'awsSns'] as const;
 
@@ -10,6 +18,10 @@ export const smsConfig = Type.Object({
     smsProviders,
     'mock',
     'Who sends. `mock`: messages are captured for operators to read instead of being sent.',
+  ),
+  failover: providerList(
+    smsProviders.filter((name) => name !== 'mock'),
+    'Who is asked, in this order, where the provider cannot: it is away, over its limit, or refuses our key. Not where it is unknown whether it took the message.',
   ),
   twilio: Type.Object({
     phoneNumber: text('Number to send from, or the id of a messaging service (MG...).'),
@@ -59,13 +71,18 @@ const required: Readonly<Record<string, readonly string[]>> = {
 
 /** What the chosen provider still needs. */
 export function smsProblems(config: SmsConfig): ConfigProblem[] {
-  const { providerName } = config;
-  const block = Reflect.get(config, providerName) as Readonly<Record<string, unknown>> | undefined;
-  return (required[providerName] ?? [])
-    .filter((key) => block?.[key] === '')
-    .map((key) => ({
-      path: `sms.${providerName}.${key}`,
-      rule: 'required',
-      message: `${providerName} needs it`,
-    }));
+  const { providerName, failover } = config;
+  const missing = [...new Set([providerName, ...failover])].flatMap((name) => {
+    const block = Reflect.get(config, name) as Readonly<Record<string, unknown>> | undefined;
+    return (required[name] ?? [])
+      .filter((key) => block?.[key] === '')
+      .map((key) => ({
+        path: `sms.${name}.${key}`,
+        rule: 'required',
+        message: `${name} needs it`,
+      }));
+  });
+  if (failover.length === 0 || providerName !== 'mock') return missing;
+  const message = 'choose a provider that sends';
+  return [...missing, { path: 'sms.failover', rule: 'required', message }];
 }

@@ -1,30 +1,31 @@
-/** The jobs that send stored messages and remove old ones. */
+/** The jobs that send stored messages, many at a time, and remove old ones. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
-import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { defineBatchJob, defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { purgeChains } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import {
   type ClaimedMessage,
-  claimMessage,
-  type Ending,
-  finishMessage,
-  noteEvent,
+  claimMessages,
+  releaseMessages,
+  suppressedOf,
 } from '../delivery-queries.ts';
-import { insertSuppression, purgeReports, suppressionOf } from '../feedback-queries.ts';
+import { purgeReports } from '../feedback-queries.ts';
 import { purgeNotifications } from '../inbox-queries.ts';
 import { purgeBroadcasts } from '../push-queries.ts';
 import { purgeMessages } from '../queries.ts';
-import { openContent } from './content.ts';
-import type { MailTransport } from './email/transports.ts';
+import { type Attempts, createAttempts, type Failure, type Transports } from './attempts.ts';
 import { measureMessages } from './metrics.ts';
+import { type Pace, providersOf } from './providers/in-order.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';
-import type { PushTransport } from './push/delivery.ts';
-import type { SendSms } from './sms/providers.ts';
 
 export const deliveryJob = 'communications.deliver';
 
-/** After this long an attempt that never finished counts as lost: longer than an attempt takes, shorter than the queue waits. Milliseconds. */
+/**
+ * After this long an attempt that never finished counts as lost: longer than a batch takes, shorter than the queue
+ * waits. Milliseconds.
+ */
 const lostAfterMs = 4 * 60_000;
 /** The same for a message whose first attempt is made by whoever stored it. */
 export const lostAfterSeconds = 5 * 60;
@@ -34,14 +35,15 @@ const expireInSeconds = 5 * 60;
 const queueRetries = 60;
 const purgeBatch = 5000;
 
-export interface Transports {
-  readonly email: MailTransport;
-  readonly sms: SendSms;
-  readonly push: PushTransport;
-}
+/** Messages that are taken at once, and of those, how many are on their way at a time. */
+const batchSize = 64;
+const atATime = 8;
+/** What was not begun by then goes back to the queue: whoever waits behind slow providers is not lost with them. Milliseconds. */
+const beginWithinMs = 30_000;
 
 interface Dependencies extends Pick<Kernel, 'database' | 'secrets' | 'metrics' | 'jobs'> {
   readonly transports: Transports;
+  readonly pace: Pace;
   readonly config: () => CommunicationsConfig;
   /** Told when an attempt of a step of a chain has ended. */
   readonly onStep: (chainId: string) => Promise<void>;
@@ -56,57 +58,43 @@ interface DeliveryService {
 }
 
 export function createDelivery(dependencies: Dependencies): DeliveryService {
-  const { database, metrics, config } = dependencies;
-  const outcomes = metrics.counter('messages_total', 'Messages by how their delivery ended', [
-    'channel',
-    'outcome',
-  ]);
-  const countSent = measureMessages({ metrics, database });
-
-  const attempt = async (message: ClaimedMessage): Promise<Delivery | Failure> => {
-    const { id, channel, attempts } = message;
-    try {
-      const delivery = await deliver(dependencies, message);
-      await finishMessage(database, id, {
-        ...endingOf(delivery),
-        keep: channel === 'email' && config().email.storeEmails.enabled,
-      });
-      await keepRefusal(dependencies, message, delivery);
-      outcomes.inc({
-        channel,
-        outcome: delivery.outcome === 'accepted' ? 'sent' : delivery.outcome,
-      });
-      if (delivery.outcome === 'accepted') countSent(channel);
-      if (message.chainId !== null) await dependencies.onStep(message.chainId);
-      return delivery;
-    } catch (error) {
-      const last = attempts > config().messages.retries;
-      if (last) outcomes.inc({ channel, outcome: 'failed' });
-      return { error, last };
-    }
-  };
+  const { database, jobs } = dependencies;
+  const measures = measureMessages(dependencies, deliveryJob);
+  const attempts = createAttempts({ ...dependencies, measures });
+  const sender = { ...dependencies, attempts };
 
   return {
     async deliverNow(id) {
-      const message = await claimMessage(database, id, lostAfterMs);
-      const ended = message && (await attempt(message));
-      if (!ended || !('error' in ended)) return ended;
-      const { error } = ended;
+      const [message] = (await claimMessages(database, [id], lostAfterMs)).claimed;
+      if (!message) return undefined;
+      const suppressed = await suppressedOf(database, [message]);
+      const ended = await attempts.make(message, suppressed.get(id));
+      if (!('error' in ended)) return ended;
+      const { error, last } = ended;
       // The caller is told, and sends it again when our credentials are in order.
-      const last = ended.last || (error instanceof DeliveryError && error.kind === 'auth');
-      await keepFailure(dependencies, id, { error, last, afterSeconds: firstPauseSeconds });
+      const forGood = last || (error instanceof DeliveryError && error.kind === 'auth');
+      if (!forGood)
+        await jobs.enqueue(
+          deliveryJob,
+          { id },
+          { startAfterSeconds: pauseOf(error) ?? firstPauseSeconds },
+        );
       return error instanceof Error ? error : new Error('The delivery failed');
     },
     jobs: [
-      defineJob({
+      defineBatchJob({
         name: deliveryJob,
         data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
         retries: queueRetries,
         expireInSeconds,
-        async handler({ id }) {
-          const message = await claimMessage(database, id, lostAfterMs);
-          const ended = message && (await attempt(message));
-          if (ended && 'error' in ended) await keepFailure(dependencies, id, ended);
+        batch: {
+          size: batchSize,
+          handler: (all, { signal }) =>
+            deliverAll(
+              sender,
+              all.map(({ id }) => id),
+              signal,
+            ),
         },
       }),
       purgeJob(dependencies),
@@ -114,47 +102,99 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
   };
 }
 
-/** An address that its provider says does not exist, or took itself off, gets nothing more. */
-async function keepRefusal(
-  { database, config }: Dependencies,
-  { channel, recipient }: ClaimedMessage,
-  delivery: Delivery,
-): Promise<void> {
-  if (delivery.outcome !== 'refused' || delivery.gone === undefined) return;
-  if (!config().suppression.enabled) return;
-  const { gone: reason, reason: detail } = delivery;
-  await insertSuppression(database, { channel, address: recipient, scope: '', reason, detail });
-}
-
-interface Failure {
-  readonly error: unknown;
-  /** No further attempt is made. */
-  readonly last: boolean;
-  /** Pause before the next one, where no queue knows it. */
-  readonly afterSeconds?: number;
-}
-
 /** Seconds before the second attempt of what was first sent while somebody waited. */
 const firstPauseSeconds = 2;
 
-/** Throws for the queue to try again, unless the provider has said when. */
-async function keepFailure(
-  { database, jobs }: Dependencies,
-  id: string,
-  { error, last, afterSeconds }: Failure,
-): Promise<void> {
-  const ending = failureOf(error, last);
-  const startAfterSeconds =
-    (error instanceof DeliveryError ? error.retryAfter : undefined) ?? afterSeconds;
-  if (last || startAfterSeconds === undefined) {
-    await finishMessage(database, id, ending);
-    if (!last) throw error;
-    return;
+/** Seconds that a provider asked for. */
+const pauseOf = (error: unknown): number | undefined =>
+  error instanceof DeliveryError ? error.retryAfter : undefined;
+
+interface Sender extends Dependencies {
+  readonly attempts: Attempts;
+}
+
+/** Answers what the queue is to try again, by the place of the id. */
+async function deliverAll(
+  sender: Sender,
+  ids: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<number, unknown>> {
+  const { database, jobs, attempts } = sender;
+  const { claimed, busy } = await claimMessages(database, ids, lostAfterMs);
+  const suppressed = await suppressedOf(database, claimed);
+  const { turns, later } = await takeTurns(sender, claimed);
+  // Whoever has these may be lost.
+  if (busy.length > 0) later.set(lostAfterSeconds, [...busy]);
+  const failures = new Map<number, unknown>();
+  const beginBy = Date.now() + beginWithinMs;
+  const untouched: string[] = [];
+
+  const work = async (): Promise<void> => {
+    for (let turn = turns.shift(); turn; turn = turns.shift()) {
+      const { message, at } = turn;
+      if (signal.aborted || Date.now() > beginBy) {
+        untouched.push(message.id);
+        continue;
+      }
+      if (at > Date.now()) await sleep(at - Date.now());
+      const ended = await attempts.make(message, suppressed.get(message.id));
+      if ('error' in ended && !ended.last) retryLater(ended, message.id);
+    }
+  };
+  const retryLater = ({ error }: Failure, id: string): void => {
+    const pause = pauseOf(error);
+    if (pause === undefined) failures.set(ids.indexOf(id), error);
+    else later.set(pause, [...(later.get(pause) ?? []), id]);
+  };
+
+  const working = await Promise.allSettled(Array.from({ length: atATime }, work));
+  const [broken] = working.filter((one) => one.status === 'rejected');
+  if (broken && turns.length > 0) untouched.push(...turns.map(({ message }) => message.id));
+  if (untouched.length > 0) {
+    await releaseMessages(database, untouched);
+    later.set(1, [...(later.get(1) ?? []), ...untouched]);
   }
-  await database.transaction(async (transaction) => {
-    await finishMessage(transaction, id, ending);
-    await jobs.enqueue(deliveryJob, { id }, { transaction, startAfterSeconds });
-  });
+  for (const [startAfterSeconds, some] of later)
+    await jobs.enqueueMany(
+      deliveryJob,
+      some.map((id) => ({ id })),
+      { startAfterSeconds },
+    );
+  if (broken) throw broken.reason;
+  return failures;
+}
+
+interface Turn {
+  readonly message: ClaimedMessage;
+  /** Not before. */
+  readonly at: number;
+}
+
+/**
+ * When each message may go, by the limits of the providers. What does not fit into the next seconds goes back to the
+ * queue, by the seconds until there is room.
+ */
+async function takeTurns(
+  { database, pace, config }: Sender,
+  claimed: readonly ClaimedMessage[],
+): Promise<{ readonly turns: Turn[]; readonly later: Map<number, string[]> }> {
+  const turns: Turn[] = [];
+  const later = new Map<number, string[]>();
+  for (const [channel, messages] of Map.groupBy(claimed, (message) => message.channel)) {
+    const [provider = ''] = providersOf(config(), channel);
+    const { waits, laterSeconds } = await pace.reserve(provider, messages.length);
+    const now = Date.now();
+    for (const [place, wait] of waits.entries()) {
+      const message = messages[place];
+      if (message) turns.push({ message, at: now + wait });
+    }
+    const rest = messages.slice(waits.length).map(({ id }) => id);
+    if (rest.length === 0) continue;
+    await releaseMessages(database, rest);
+    later.set(laterSeconds, [...(later.get(laterSeconds) ?? []), ...rest]);
+  }
+  turns.sort((one, other) => one.at - other.at);
+  return { turns, later };
 }
 
 const purgeJob = ({ database, config }: Dependencies): JobDefinition =>
@@ -180,97 +220,3 @@ const purgeJob = ({ database, config }: Dependencies): JobDefinition =>
       if (rows + entries > 0) log.info({ rows, entries }, 'Purged old messages');
     },
   });
-
-async function deliver(
-  { database, secrets, transports, config }: Dependencies,
-  message: ClaimedMessage,
-): Promise<Delivery> {
-  const { id, channel, recipient, contentSealed, completed, retaken } = message;
-  if (retaken)
-    await noteEvent(database, id, {
-      kind: 'retaken',
-      detail: 'an earlier attempt never told how it ended: the message may arrive twice',
-    });
-  const content = openContent(secrets, id, contentSealed);
-  if (!isAllowed(config().messages.allowOnly, recipient)) return { outcome: 'captured' };
-  const suppressed = await suppressionOf(database, channel, recipient, message);
-  if (suppressed)
-    return {
-      outcome: 'refused',
-      provider: 'suppression',
-      about: 'recipient',
-      reason: `the recipient gets no messages: ${suppressed.reason}`,
-    };
-  if (channel === 'email') return transports.email.deliver(id, recipient, content);
-  if (channel === 'sms') return transports.sms({ id, to: recipient, text: content.text });
-  const { push: { platform, ...note } = { silent: false } } = content;
-  return transports.push.deliver({
-    id,
-    userId: recipient,
-    note,
-    platform: platform ?? null,
-    completed: completed ?? [],
-  });
-}
-
-/** The wall for stages before production: addresses, domains (`@example.com`), numbers and ids that are written down. */
-export function isAllowed(allowOnly: readonly string[], recipient: string): boolean {
-  if (allowOnly.length === 0) return true;
-  const address = recipient.toLowerCase();
-  return allowOnly.some((entry) => {
-    const allowed = entry.toLowerCase();
-    return allowed.startsWith('@') ? address.endsWith(allowed) : address === allowed;
-  });
-}
-
-function endingOf(delivery: Delivery): Ending {
-  switch (delivery.outcome) {
-    case 'accepted':
-      return {
-        status: 'sent',
-        kind: 'accepted',
-        provider: delivery.provider,
-        providerId: delivery.id,
-        detail: delivery.detail,
-      };
-    case 'captured':
-      return { status: 'captured', kind: 'captured' };
-    case 'refused':
-      return {
-        status: 'failed',
-        kind: 'refused',
-        provider: delivery.provider,
-        error: delivery.reason,
-        detail: delivery.reason,
-      };
-  }
-}
-
-function failureOf(error: unknown, last: boolean): Ending {
-  const reason = reasonOf(error);
-  const provider = error instanceof DeliveryError ? error.provider : undefined;
-  const doubt =
-    error instanceof DeliveryError && error.kind === 'unknown'
-      ? ' (it may have been taken: a further attempt may bring it twice)'
-      : '';
-  return {
-    status: last ? 'failed' : 'queued',
-    kind: last ? 'failed' : 'tried',
-    error: reason,
-    provider,
-    detail: `${reason}${doubt}`,
-  };
-}
-
-/** The kind of failure; what a mail server said may quote the message and is left out. */
-function reasonOf(error: unknown): string {
-  if (error instanceof DeliveryError) return error.message;
-  const [code, responseCode] = ['code', 'responseCode'].map((key) =>
-    typeof error === 'object' && error !== null ? Reflect.get(error, key) : undefined,
-  );
-  return (
-    [code, responseCode]
-      .filter((part) => typeof part === 'string' || typeof part === 'number')
-      .join(' ') || 'the delivery failed'
-  );
-}

@@ -1,8 +1,11 @@
-/** Figures of messages for monitoring, under the names by which an existing panel asks; 0 from the start. */
+/**
+ * Figures of messages for monitoring. Those by which an existing panel asks are there from the start, at 0; every
+ * attempt is counted in one place, whoever caused the message.
+ */
 import type { Kernel } from '../../../host/kernel.ts';
 import { remembered } from '../../../kernel/telemetry/metrics.ts';
 import type { Channel } from '../queries.ts';
-import { countTemplates } from '../template-queries.ts';
+import { countTemplates, countUnifiedTemplates } from '../template-queries.ts';
 
 /** What the panel has as modules is one here. */
 const modules = {
@@ -13,22 +16,68 @@ const modules = {
 const labels = ['module_name'];
 const RENEW_MS = 30_000;
 
-/** Counts a message that a provider took; captured ones were not sent. */
-type CountSent = (channel: Channel) => void;
+interface AttemptFacts {
+  readonly channel: Channel;
+  readonly provider: string;
+  readonly outcome: 'accepted' | 'captured' | 'refused' | 'failed';
+  /** No further attempt follows. */
+  readonly last: boolean;
+}
 
-export function measureMessages({
-  metrics,
-  database,
-}: Pick<Kernel, 'metrics' | 'database'>): CountSent {
-  const read = remembered(RENEW_MS, [{ labels: modules.email, value: 0 }], async () => [
-    { labels: modules.email, value: await countTemplates(database) },
+export interface MessageMeasures {
+  /** An attempt has ended. */
+  attempted(facts: AttemptFacts, seconds: number): void;
+}
+
+type Measured = Pick<Kernel, 'metrics' | 'database' | 'jobs'>;
+
+export function measureMessages(kernel: Measured, queue: string): MessageMeasures {
+  measureState(kernel, queue);
+  const { metrics } = kernel;
+  const ended = metrics.counter('messages_total', 'Messages by how their delivery ended', [
+    'channel',
+    'outcome',
   ]);
-  metrics.gauge(
-    'email_templates_total',
-    'Mail templates, as of the last half minute',
-    read,
-    labels,
+  const countSent = sentCounter(metrics);
+  const byProvider = (name: string, help: string) =>
+    metrics.counter(`communications_${name}_total`, help, ['channel', 'provider']);
+  const counters = {
+    sent: byProvider('sent', 'Attempts to deliver a message'),
+    success: byProvider('success', 'Attempts that a provider took'),
+    failure: byProvider('failure', 'Attempts that a provider refused, or that failed'),
+    retry: byProvider('retry', 'Attempts that failed and are made again'),
+  };
+  const suppressed = metrics.counter(
+    'communications_suppressed_total',
+    'Messages that were not sent because their recipient gets none',
+    ['channel'],
   );
+  const latency = metrics.histogram(
+    'communications_provider_latency_seconds',
+    'Time that a provider took for one message',
+    ['channel', 'provider'],
+  );
+
+  return {
+    attempted({ channel, provider, outcome, last }, seconds) {
+      if (last) ended.inc({ channel, outcome: outcome === 'accepted' ? 'sent' : outcome });
+      if (outcome === 'captured') return;
+      if (provider === 'suppression') {
+        suppressed.inc({ channel });
+        return;
+      }
+      const about = { channel, provider };
+      counters.sent.inc(about);
+      latency.observe(about, seconds);
+      counters[outcome === 'accepted' ? 'success' : 'failure'].inc(about);
+      if (!last) counters.retry.inc(about);
+      if (outcome === 'accepted') countSent(channel);
+    },
+  };
+}
+
+/** Counts a message that a provider took; captured ones were not sent. */
+function sentCounter(metrics: Measured['metrics']): (channel: Channel) => void {
   const counters = {
     email: metrics.counter('emails_sent_total', 'Mails that a mail server took', labels),
     sms: metrics.counter('sms_sent_total', 'Text messages that a provider took', labels),
@@ -41,4 +90,27 @@ export function measureMessages({
   for (const channel of ['email', 'sms', 'push'] as const)
     counters[channel].inc(modules[channel], 0);
   return (channel) => counters[channel].inc(modules[channel]);
+}
+
+/** What is there: templates, and messages that wait. */
+function measureState({ metrics, database, jobs }: Measured, queue: string): void {
+  const mailTemplates = remembered(RENEW_MS, [{ labels: modules.email, value: 0 }], async () => [
+    { labels: modules.email, value: await countTemplates(database) },
+  ]);
+  metrics.gauge(
+    'email_templates_total',
+    'Mail templates, as of the last half minute',
+    mailTemplates,
+    labels,
+  );
+  metrics.gauge(
+    'communication_templates_total',
+    'Templates for several channels, as of the last half minute',
+    remembered(RENEW_MS, 0, () => countUnifiedTemplates(database)),
+  );
+  metrics.gauge(
+    'communications_queue_depth',
+    'Messages that wait to be sent, as of the last half minute',
+    remembered(RENEW_MS, 0, () => jobs.waiting(queue)),
+  );
 }

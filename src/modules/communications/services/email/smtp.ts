@@ -3,7 +3,7 @@
 import type { Transporter } from 'nodemailer';
 import type { CommunicationsConfig } from '../../config.ts';
 import { pemOf } from '../../pem.ts';
-import { words } from '../providers/outcome.ts';
+import { DeliveryError, words } from '../providers/outcome.ts';
 import type { MailProvider, OutgoingMail } from './mail.ts';
 
 /** Milliseconds. */
@@ -58,7 +58,7 @@ export function createSmtp(settings: () => SmtpSettings): MailProvider & { close
         return { outcome: 'accepted', provider, detail: words(response ?? '') };
       } catch (error) {
         const refusal = permanentRefusal(error);
-        if (refusal === undefined) throw error;
+        if (refusal === undefined) throw laterError(error);
         return { outcome: 'refused', provider, ...refusal };
       }
     },
@@ -126,6 +126,38 @@ async function connect({ server: smtp, dkim, domain }: SmtpSettings): Promise<Tr
 
 const defaultPort = ({ secure }: SmtpSettings['server']): number => (secure ? 465 : 587);
 
+const textOf = (error: unknown, key: string): string | undefined => {
+  const value: unknown = typeof error === 'object' && error !== null && Reflect.get(error, key);
+  return typeof value === 'string' ? value : undefined;
+};
+
+/** Codes of the library for what failed before a mail began. */
+const beforeSending: ReadonlySet<string | undefined> = new Set(['EDNS', 'ETLS', 'ECONFIG']);
+const connecting: ReadonlySet<string | undefined> = new Set([
+  'CONNECTION_TIMEOUT',
+  'GREETING_TIMEOUT',
+]);
+
+/**
+ * What may go better later. The server answered, or was not there: it did not take the mail. A connection that broke
+ * leaves that open: a mail server has no key by which it could tell a second mail from the first.
+ */
+function laterError(error: unknown): DeliveryError {
+  const code = textOf(error, 'code');
+  const status: unknown = typeof error === 'object' && error && Reflect.get(error, 'responseCode');
+  const said = typeof status === 'number' ? `${status} ${textOf(error, 'response') ?? ''}` : '';
+  const reason = words([code, said].filter(Boolean).join(' ')) || 'the delivery failed';
+  if (code === 'EAUTH' || status === 530 || status === 535)
+    return new DeliveryError('auth', provider, reason);
+  const untouched =
+    typeof status === 'number' ||
+    beforeSending.has(code) ||
+    textOf(error, 'syscall') === 'connect' ||
+    connecting.has(textOf(error, 'timeoutType')) ||
+    (code === 'ECONNECTION' && textOf(error, 'command') === undefined);
+  return new DeliveryError(untouched ? 'transient' : 'unknown', provider, reason);
+}
+
 /** A 5xx about this recipient or this message; one about us (login, greeting) may go away. */
 function permanentRefusal(error: unknown):
   | {
@@ -136,19 +168,16 @@ function permanentRefusal(error: unknown):
   | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   const code: unknown = Reflect.get(error, 'responseCode');
-  const command: unknown = Reflect.get(error, 'command');
-  const response: unknown = Reflect.get(error, 'response');
-  const about = typeof command === 'string' && ['RCPT TO', 'DATA'].includes(command);
+  const command = textOf(error, 'command');
+  const response = textOf(error, 'response');
+  const about = command !== undefined && ['RCPT TO', 'DATA'].includes(command);
   if (!about || typeof code !== 'number' || code < 500) return undefined;
   return {
     about: command === 'RCPT TO' ? 'recipient' : 'content',
     // Mailbox or domain do not exist (RFC 3463); a 550 alone may be a matter of policy.
-    gone:
-      command === 'RCPT TO' && typeof response === 'string' && /\b5\.1\.[12]\b/.test(response)
-        ? 'bounce'
-        : undefined,
+    gone: command === 'RCPT TO' && /\b5\.1\.[12]\b/.test(response ?? '') ? 'bounce' : undefined,
     reason: words(
-      `the mail server refused the message with ${code}${typeof response === 'string' ? `: ${response}` : ''}`,
+      `the mail server refused the message with ${code}${response === undefined ? '' : `: ${response}`}`,
     ),
   };
 }

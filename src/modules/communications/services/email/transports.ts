@@ -1,7 +1,8 @@
 /** How a mail leaves the platform: the provider that the configuration names, or the sandbox. */
 import type { CommunicationsConfig } from '../../config.ts';
 import type { MessageContent } from '../content.ts';
-import { createCaller, type Delivery } from '../providers/outcome.ts';
+import { askInOrder, type Pace, providersOf } from '../providers/in-order.ts';
+import { createCaller, type Delivery, type DeliveryError } from '../providers/outcome.ts';
 import type { MailProvider, OutgoingMail } from './mail.ts';
 import { createMailersend } from './mailersend.ts';
 import { createMailgun } from './mailgun.ts';
@@ -11,7 +12,15 @@ import { createSes } from './ses.ts';
 import { createSmtp, type SmtpSettings } from './smtp.ts';
 
 export interface MailTransport {
-  deliver(id: string, to: string, content: MessageContent): Promise<Delivery>;
+  /** `passed` is told of a provider that could not, before the next is asked. */
+  deliver(
+    id: string,
+    to: string,
+    mail: {
+      readonly content: MessageContent;
+      readonly passed: (error: DeliveryError) => Promise<void>;
+    },
+  ): Promise<Delivery>;
   close(): void;
 }
 
@@ -20,7 +29,7 @@ export const isMailSandbox = ({ email }: CommunicationsConfig): boolean =>
   email.transport === 'mock' ||
   (email.transport === 'smtp' && email.transportSettings.smtp.host === '');
 
-export function createMailTransport(config: () => CommunicationsConfig): MailTransport {
+export function createMailTransport(config: () => CommunicationsConfig, pace: Pace): MailTransport {
   const settings = () => config().email.transportSettings;
   const allowInternal = () => config().providers.allowInternal;
   const callOf = (name: string) => createCaller(name, allowInternal);
@@ -53,10 +62,15 @@ export function createMailTransport(config: () => CommunicationsConfig): MailTra
     ['mailersend', createMailersend(() => settings().mailersend, callOf('mailersend'))],
   ]);
   return {
-    async deliver(id, to, content) {
-      const provider = providers.get(config().email.transport);
-      if (!provider || isMailSandbox(config())) return { outcome: 'captured' };
-      return provider.deliver(mailOf(id, to, content));
+    async deliver(id, to, { content, passed }) {
+      if (isMailSandbox(config())) return { outcome: 'captured' };
+      const mail = mailOf(id, to, content);
+      return askInOrder({
+        names: providersOf(config(), 'email'),
+        pace,
+        passed,
+        send: async (name) => (await providers.get(name)?.deliver(mail)) ?? { outcome: 'captured' },
+      });
     },
     close: () => smtp.close(),
   };

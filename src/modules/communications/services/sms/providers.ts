@@ -1,5 +1,6 @@
 /** Providers of text messages. Each takes one message to one number. */
 import type { CommunicationsConfig } from '../../config.ts';
+import { askInOrder, type Pace, providersOf } from '../providers/in-order.ts';
 import {
   baseOf,
   basicAuth,
@@ -28,12 +29,16 @@ export type ReportAddress = (
   messageId: string,
 ) => string | undefined;
 
-export type SendSms = (sms: OutgoingSms) => Promise<Delivery>;
+export interface SmsTransport {
+  /** `passed` is told of a provider that could not, before the next is asked. */
+  deliver(sms: OutgoingSms, passed: (error: DeliveryError) => Promise<void>): Promise<Delivery>;
+}
 
 export function createSmsTransport(
   config: () => CommunicationsConfig,
   reportAddress: ReportAddress,
-): SendSms {
+  pace: Pace,
+): SmsTransport {
   const allowInternal = () => config().providers.allowInternal;
   const providers: ReadonlyMap<
     string,
@@ -44,10 +49,17 @@ export function createSmsTransport(
     ['clickSend', clickSend(createCaller('clickSend', allowInternal))],
     ['awsSns', awsSns(createCaller('awsSns', allowInternal))],
   ]);
-  return async (sms) => {
-    const settings = config().sms;
-    const send = providers.get(settings.providerName);
-    return send ? send(sms, settings) : { outcome: 'captured' };
+  return {
+    async deliver(sms, passed) {
+      const settings = config().sms;
+      return askInOrder({
+        names: providersOf(config(), 'sms'),
+        pace,
+        passed,
+        send: async (name) =>
+          (await providers.get(name)?.(sms, settings)) ?? { outcome: 'captured' },
+      });
+    },
   };
 }
 

@@ -1,0 +1,89 @@
+/** Runs jobs: checks their data, measures, logs, and turns a failure into a retry instead of a crash. */
+import type { JobResult, JobWithMetadata } from 'pg-boss';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { JobDefinition } from './jobs.ts';
+
+type StoredJob = JobWithMetadata<unknown>;
+/** Runs what one look at the queue has brought; answers how each job ended. */
+export type Runner = (jobs: StoredJob[]) => Promise<JobResult[]>;
+
+interface RunnerOptions {
+  readonly definition: JobDefinition;
+  readonly valid: (data: unknown) => boolean;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+export function createRunner({ definition, valid, log, metrics }: RunnerOptions): Runner {
+  const { name, batch } = definition;
+  const outcomes = metrics.counter('jobs_total', 'Attempts to run a job, by outcome', [
+    'job',
+    'outcome',
+  ]);
+  const durations = metrics.histogram('job_duration_seconds', 'Time that an attempt took', ['job']);
+  const logOf = (job: StoredJob): Logger =>
+    log.child({ job: name, jobId: job.id, attempt: job.retryCount + 1 });
+
+  const completed = (job: StoredJob): JobResult => {
+    outcomes.inc({ job: name, outcome: 'completed' });
+    return { id: job.id, status: 'completed' };
+  };
+  const failed = (job: StoredJob, error: unknown): JobResult => {
+    const last = job.retryCount >= job.retryLimit;
+    outcomes.inc({ job: name, outcome: last ? 'failed' : 'retried' });
+    if (last)
+      logOf(job).error({ err: error }, 'The job failed for good; it is kept with the dead letters');
+    else logOf(job).warn({ err: error }, 'The job failed and will be tried again');
+    const message = error instanceof Error ? error.message : String(error);
+    return { id: job.id, status: 'failed', output: { message } };
+  };
+  const invalid = (job: StoredJob): JobResult => {
+    logOf(job).error(
+      {},
+      'The stored data of this job does not fit its schema; it goes to the dead letters',
+    );
+    outcomes.inc({ job: name, outcome: 'invalid' });
+    const output = { message: 'data does not fit the schema' };
+    return { id: job.id, status: 'deadletter', output };
+  };
+
+  const runOne = async (job: StoredJob): Promise<JobResult> => {
+    const started = performance.now();
+    try {
+      await definition.handler(job.data, { signal: job.signal, log: logOf(job) });
+      return completed(job);
+    } catch (error) {
+      return failed(job, error);
+    } finally {
+      durations.observe({ job: name }, (performance.now() - started) / 1000);
+    }
+  };
+  const runTogether = async (jobs: readonly StoredJob[]): Promise<JobResult[]> => {
+    const [first] = jobs;
+    if (!first || !batch) return [];
+    const started = performance.now();
+    try {
+      const context = { signal: first.signal, log: log.child({ job: name }) };
+      const failures = await batch.handler(
+        jobs.map(({ data }) => data),
+        context,
+      );
+      return jobs.map((job, index) =>
+        failures.has(index) ? failed(job, failures.get(index)) : completed(job),
+      );
+    } catch (error) {
+      return jobs.map((job) => failed(job, error));
+    } finally {
+      durations.observe({ job: name }, (performance.now() - started) / 1000);
+    }
+  };
+
+  return async (jobs) => {
+    const { fit = [], unfit = [] } = Object.groupBy(jobs, ({ data }) =>
+      valid(data) ? 'fit' : 'unfit',
+    );
+    const results = batch ? await runTogether(fit) : await Promise.all(fit.map(runOne));
+    return [...results, ...unfit.map(invalid)];
+  };
+}

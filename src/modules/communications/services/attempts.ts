@@ -1,0 +1,220 @@
+/** One attempt to deliver a message: what is asked of providers, and what is noted of their answer. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Kernel } from '../../../host/kernel.ts';
+import type { CommunicationsConfig } from '../config.ts';
+import {
+  type ClaimedMessage,
+  type Ending,
+  finishMessages,
+  noteEvent,
+} from '../delivery-queries.ts';
+import { insertSuppression } from '../feedback-queries.ts';
+import { openContent } from './content.ts';
+import type { MailTransport } from './email/transports.ts';
+import type { MessageMeasures } from './metrics.ts';
+import { type Delivery, DeliveryError } from './providers/outcome.ts';
+import type { PushTransport } from './push/delivery.ts';
+import type { SmsTransport } from './sms/providers.ts';
+
+export interface Transports {
+  readonly email: MailTransport;
+  readonly sms: SmsTransport;
+  readonly push: PushTransport;
+}
+
+export interface AttemptParts extends Pick<Kernel, 'database' | 'secrets'> {
+  readonly transports: Transports;
+  readonly config: () => CommunicationsConfig;
+  readonly measures: MessageMeasures;
+  /** Told when an attempt of a step of a chain has ended. */
+  readonly onStep: (chainId: string) => Promise<void>;
+}
+
+/** What may be tried again. */
+export interface Failure {
+  readonly error: unknown;
+  /** No further attempt is made. */
+  readonly last: boolean;
+}
+
+export interface Attempts {
+  /** Makes one attempt of a message that was taken, and notes how it ended. `suppressed`: why its recipient gets none. */
+  make(message: ClaimedMessage, suppressed: string | undefined): Promise<Delivery | Failure>;
+}
+
+export function createAttempts(parts: AttemptParts): Attempts {
+  const { database, config, measures, onStep } = parts;
+  const note = createNotes(database);
+
+  return {
+    async make(message, suppressed) {
+      const { id, channel, attempts, chainId } = message;
+      const began = performance.now();
+      const seconds = () => (performance.now() - began) / 1000;
+      let delivery: Delivery;
+      try {
+        delivery = await deliver(parts, message, suppressed);
+      } catch (error) {
+        const authority = error instanceof DeliveryError ? error.provider : 'none';
+        const last = attempts > config().messages.retries;
+        measures.attempted({ channel, provider: authority, outcome: 'failed', last }, seconds());
+        await note(id, failureOf(error, last));
+        return { error, last };
+      }
+      const keep = channel === 'email' && config().email.storeEmails.enabled;
+      await note(id, { ...endingOf(delivery), keep });
+      await keepRefusal(parts, message, delivery);
+      const provider = delivery.outcome === 'captured' ? 'none' : delivery.provider;
+      measures.attempted({ channel, provider, outcome: delivery.outcome, last: true }, seconds());
+      if (chainId !== null) await onStep(chainId);
+      return delivery;
+    },
+  };
+}
+
+/** Endings that one statement notes. */
+const mostNotes = 500;
+/** Pauses before a note is written again: the provider has it, so that giving up would double the message. Milliseconds. */
+const notePauses = [100, 500, 2000, 10_000, 30_000];
+
+/**
+ * Notes endings: at once while there are few, and all that came meanwhile in one statement while one is being written.
+ * Resolves when the ending is committed.
+ */
+function createNotes(database: Kernel['database']): (id: string, ending: Ending) => Promise<void> {
+  // Whoever makes an attempt may stand in a transaction of theirs.
+  const outside = AsyncLocalStorage.snapshot();
+  const waiting: {
+    readonly ending: Ending & { readonly id: string };
+    readonly done: PromiseWithResolvers<void>;
+  }[] = [];
+  let writing = false;
+
+  const write = async (): Promise<void> => {
+    writing = true;
+    while (waiting.length > 0) {
+      const group = waiting.splice(0, mostNotes);
+      try {
+        await persistently(() =>
+          finishMessages(
+            database,
+            group.map(({ ending }) => ending),
+          ),
+        );
+        for (const { done } of group) done.resolve();
+      } catch (error) {
+        for (const { done } of group) done.reject(error);
+      }
+    }
+    writing = false;
+  };
+  return (id, ending) => {
+    const done = Promise.withResolvers<void>();
+    waiting.push({ ending: { id, ...ending }, done });
+    if (!writing) void outside(write);
+    return done.promise;
+  };
+}
+
+async function persistently(work: () => Promise<unknown>): Promise<void> {
+  for (const pause of [...notePauses, undefined]) {
+    try {
+      await work();
+      return;
+    } catch (error) {
+      if (pause === undefined) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+}
+
+/** An address that its provider says does not exist, or took itself off, gets nothing more. */
+async function keepRefusal(
+  { database, config }: AttemptParts,
+  { channel, recipient }: ClaimedMessage,
+  delivery: Delivery,
+): Promise<void> {
+  if (delivery.outcome !== 'refused' || delivery.gone === undefined) return;
+  if (!config().suppression.enabled) return;
+  const { gone: reason, reason: detail } = delivery;
+  await insertSuppression(database, { channel, address: recipient, scope: '', reason, detail });
+}
+
+async function deliver(
+  { database, secrets, transports, config }: AttemptParts,
+  message: ClaimedMessage,
+  suppressed: string | undefined,
+): Promise<Delivery> {
+  const { id, channel, recipient, contentSealed, completed } = message;
+  if (!isAllowed(config().messages.allowOnly, recipient)) return { outcome: 'captured' };
+  if (suppressed !== undefined)
+    return {
+      outcome: 'refused',
+      provider: 'suppression',
+      about: 'recipient',
+      reason: `the recipient gets no messages: ${suppressed}`,
+    };
+  const content = openContent(secrets, id, contentSealed);
+  const passed = async ({ provider, message: detail }: DeliveryError): Promise<void> =>
+    void (await noteEvent(database, id, { kind: 'tried', provider, detail }));
+  if (channel === 'email') return transports.email.deliver(id, recipient, { content, passed });
+  if (channel === 'sms')
+    return transports.sms.deliver({ id, to: recipient, text: content.text }, passed);
+  const { push: { platform, ...note } = { silent: false } } = content;
+  return transports.push.deliver({
+    id,
+    userId: recipient,
+    note,
+    platform: platform ?? null,
+    completed: completed ?? [],
+  });
+}
+
+/** The wall for stages before production: addresses, domains (`@example.com`), numbers and ids that are written down. */
+function isAllowed(allowOnly: readonly string[], recipient: string): boolean {
+  if (allowOnly.length === 0) return true;
+  const address = recipient.toLowerCase();
+  return allowOnly.some((entry) => {
+    const allowed = entry.toLowerCase();
+    return allowed.startsWith('@') ? address.endsWith(allowed) : address === allowed;
+  });
+}
+
+function endingOf(delivery: Delivery): Ending {
+  switch (delivery.outcome) {
+    case 'accepted':
+      return {
+        status: 'sent',
+        kind: 'accepted',
+        provider: delivery.provider,
+        providerId: delivery.id,
+        detail: delivery.detail,
+      };
+    case 'captured':
+      return { status: 'captured', kind: 'captured' };
+    case 'refused':
+      return {
+        status: 'failed',
+        kind: 'refused',
+        provider: delivery.provider,
+        error: delivery.reason,
+        detail: delivery.reason,
+      };
+  }
+}
+
+function failureOf(error: unknown, last: boolean): Ending {
+  const isTold = error instanceof DeliveryError;
+  const reason = isTold ? error.message : 'the delivery failed';
+  const doubt =
+    isTold && error.kind === 'unknown'
+      ? ' (it may have been taken: a further attempt may bring it twice)'
+      : '';
+  return {
+    status: last ? 'failed' : 'queued',
+    kind: last ? 'failed' : 'tried',
+    error: reason,
+    provider: isTold ? error.provider : undefined,
+    detail: `${reason}${doubt}`,
+  };
+}
