@@ -205,7 +205,7 @@ function immediateJobs(database: Database) {
     unregister: async (name) => void definitions.delete(name),
     enqueue: async (name, data) => run(name, data),
     enqueueMany: async (name, all) => {
-      for (const data of all) run(name, data);
+      for (const { data } of all) run(name, data);
     },
     waiting: async () => 0,
     status: async () => undefined,

@@ -92,15 +92,19 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       const boss = await open();
       return boss.send(name, data, sendOptions(database, options));
     },
-    async enqueueMany(name, all, { transaction, startAfterSeconds } = {}) {
+    async enqueueMany(name, all, { transaction } = {}) {
       const { valid } = registered(registrations, name);
-      if (!all.every(valid)) throw new Error(`The data of job "${name}" does not fit its schema`);
+      if (!all.every(({ data }) => valid(data)))
+        throw new Error(`The data of job "${name}" does not fit its schema`);
       if (all.length === 0) return;
       const boss = await open();
-      const startAfter = startAfterSeconds === undefined ? {} : { startAfter: startAfterSeconds };
       await boss.insert(
         name,
-        all.map((data) => ({ data, singletonKey: randomUUID(), ...startAfter })),
+        all.map(({ data, startAfterSeconds: startAfter }) => ({
+          data: { ...data },
+          singletonKey: randomUUID(),
+          ...(startAfter === undefined ? {} : { startAfter }),
+        })),
         { db: callerDatabase(transaction ?? database) },
       );
     },

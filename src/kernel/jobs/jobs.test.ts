@@ -74,7 +74,7 @@ describe('jobs', () => {
     ]);
     await jobs.enqueueMany(
       'test.batch',
-      Array.from({ length: 40 }, (_, n) => ({ n })),
+      Array.from({ length: 40 }, (_, n) => ({ data: { n } })),
     );
     await waitFor(() => runs.flat().length === 41, { what: 'the failed one again' });
     expect(runs.length).toBeLessThan(10);

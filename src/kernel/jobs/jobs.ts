@@ -59,12 +59,17 @@ export interface Jobs {
   /** Many jobs of one name in one statement. */
   enqueueMany(
     name: string,
-    all: readonly Readonly<Record<string, unknown>>[],
-    options?: Pick<EnqueueOptions, 'transaction' | 'startAfterSeconds'>,
+    all: readonly NewJob[],
+    options?: Pick<EnqueueOptions, 'transaction'>,
   ): Promise<void>;
   /** How many of a name wait, also those whose time has not come. */
   waiting(name: string): Promise<number>;
   status(id: string): Promise<JobStatus | undefined>;
+}
+
+export interface NewJob {
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly startAfterSeconds?: number | undefined;
 }
 
 export interface EnqueueOptions {

@@ -259,6 +259,26 @@ const atSize = `
     granted integer not null,
     next_at timestamptz not null
   );
+  alter table penstock.broadcasts
+    add column channel text not null default 'push',
+    add column audience text not null default 'listed',
+    add column place bigint not null default 0,
+    add column cancelled integer not null default 0;
+  update penstock.broadcasts set audience = 'topic' where topic is not null;
+  create table penstock.broadcast_recipients (
+    broadcast_id uuid not null references penstock.broadcasts (id) on delete cascade,
+    place bigint not null,
+    user_id uuid,
+    address text,
+    primary key (broadcast_id, place)
+  );
+  create index broadcast_recipients_of_user on penstock.broadcast_recipients (user_id) where user_id is not null;
+  insert into penstock.broadcast_recipients (broadcast_id, place, user_id)
+    select b.id, listed.place, listed.user_id from penstock.broadcasts b, unnest(b.user_ids) with ordinality as listed(user_id, place)
+    where b.status = 'running' and (b.position is null or listed.user_id > b.position);
+  alter table penstock.broadcasts drop column user_ids;
+  alter table penstock.messages add column broadcast_id uuid;
+  create index messages_of_broadcast on penstock.messages (broadcast_id) where broadcast_id is not null;
 `;
 
 const step = (id: string, text: string): Migration => ({

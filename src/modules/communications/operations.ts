@@ -1,6 +1,7 @@
 /** All operations of this module. */
 import type { Kernel } from '../../host/kernel.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
+import { broadcastOperations } from './operations/broadcasts.ts';
 import { chainOperations } from './operations/chains.ts';
 import { deviceOperations } from './operations/devices.ts';
 import { emailOperations } from './operations/email.ts';
@@ -36,6 +37,7 @@ export const operationsOf = (kernel: Kernel, parts: Parts): readonly Operation[]
   ...externalTemplateOperations(parts.external),
   ...deviceOperations(parts.devices),
   ...inboxOperations(parts.inbox),
+  ...broadcastOperations(parts.broadcasts),
   ...pushOperations(parts.notifier, parts.devices),
   ...formerConfigOperations(kernel.config),
 ];

@@ -2,6 +2,7 @@
 import type { Kernel } from '../../host/kernel.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { CommunicationsConfig } from './config.ts';
+import { createBroadcasts } from './services/broadcasts.ts';
 import { createChains } from './services/chains.ts';
 import { createComposer } from './services/composer.ts';
 import { createDelivery } from './services/delivery.ts';
@@ -51,7 +52,15 @@ export function createParts(foundation: Foundation) {
   });
   const chains = createChains({ ...kernel, composer, deliverNow: delivery.deliverNow, log });
   const digests = createDigests({ ...kernel, composer });
-  const notifier = createNotifier({ ...kernel, messages, inbox, config });
+  const broadcasts = createBroadcasts({ ...kernel, composer, messages, inbox, preferences });
+  const notifier = createNotifier({
+    ...kernel,
+    messages,
+    broadcasts,
+    preferences,
+    inbox,
+    config,
+  });
   return {
     ...sending,
     config,
@@ -61,6 +70,7 @@ export function createParts(foundation: Foundation) {
     chains,
     digests,
     notifier,
+    broadcasts,
     partials: createPartials(kernel),
     suppressions: createSuppressions(kernel),
     devices: createDevices({ ...kernel, config }),
@@ -70,7 +80,7 @@ export function createParts(foundation: Foundation) {
       templates,
       provider: createProviderTemplates(config),
     }),
-    jobs: [...delivery.jobs, notifier.job, chains.job, digests.job],
+    jobs: [...delivery.jobs, broadcasts.job, chains.job, digests.job],
   };
 }
 

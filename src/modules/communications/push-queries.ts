@@ -1,4 +1,4 @@
-/** The SQL of devices, topics and broadcasts. Values are always parameters. */
+/** The SQL of devices and topics. Values are always parameters. */
 import type { Queryable } from '../../kernel/database/database.ts';
 import { shortSql, sql } from '../../kernel/database/sql.ts';
 
@@ -229,87 +229,18 @@ export const usersWithDevices = async (
     ).rows.map(({ id }) => id),
   );
 
-/* Broadcasts: one message to many. */
-
-export interface BroadcastRow {
-  readonly id: string;
-  readonly status: 'running' | 'done' | 'stopped';
-  readonly topic: string | null;
-  readonly userIds: readonly string[] | null;
-  readonly contentSealed: string;
-  readonly position: string | null;
-  readonly recipients: number;
-  readonly queued: number;
-  readonly skipped: number;
-  readonly createdAt: Date;
-  readonly finishedAt: Date | null;
-}
-
-const broadcastColumns = `id, status, topic, user_ids as "userIds", content_sealed as "contentSealed", position, recipients,
-  queued, skipped, created_at as "createdAt", finished_at as "finishedAt"`;
-
-export const insertBroadcast = (
-  database: Queryable,
-  broadcast: Pick<BroadcastRow, 'id' | 'topic' | 'userIds' | 'contentSealed' | 'recipients'>,
-): Promise<unknown> =>
-  database.query(sql`
-    insert into penstock.broadcasts (id, status, topic, user_ids, content_sealed, recipients)
-    values (${broadcast.id}::uuid, 'running', ${broadcast.topic}, ${broadcast.userIds}::uuid[], ${broadcast.contentSealed}, ${broadcast.recipients}::integer)`);
-
-/** Locked, so that one worker at a time moves it on and a stop waits for the page that is being written. */
-export const lockBroadcast = async (
-  database: Queryable,
-  id: string,
-): Promise<BroadcastRow | undefined> =>
-  (
-    await database.query<BroadcastRow>({
-      text: `select ${broadcastColumns} from penstock.broadcasts where id = $1::uuid for update`,
-      values: [id],
-    })
-  ).rows[0];
-
-export const moveBroadcast = (
-  database: Queryable,
-  id: string,
-  step: {
-    readonly position: string | null;
-    readonly queued: number;
-    readonly skipped: number;
-    readonly done: boolean;
-  },
-): Promise<unknown> =>
-  database.query(sql`
-    update penstock.broadcasts set position = coalesce(${step.position}::uuid, position), queued = queued + ${step.queued}::integer,
-      skipped = skipped + ${step.skipped}::integer, status = case when ${step.done}::boolean then 'done' else status end,
-      finished_at = case when ${step.done}::boolean then now() end
-    where id = ${id}::uuid`);
-
-export const stopBroadcast = async (database: Queryable, id: string): Promise<void> =>
-  void (await database.query(sql`
-    update penstock.broadcasts set status = 'stopped', finished_at = now() where id = ${id}::uuid and status = 'running'`));
-
-export const broadcastById = async (
-  database: Queryable,
-  id: string,
-): Promise<BroadcastRow | undefined> =>
-  (
-    await database.query<BroadcastRow>({
-      text: `select ${broadcastColumns} from penstock.broadcasts where id = $1::uuid`,
-      values: [id],
-    })
-  ).rows[0];
-
-/* Users who go, and what is old. */
+/* Users who go. */
 
 export async function forgetPushOf(database: Queryable, userIds: readonly string[]): Promise<void> {
-  for (const table of ['push_devices', 'push_topics', 'notifications', 'inbox_counts'])
+  for (const table of [
+    'push_devices',
+    'push_topics',
+    'notifications',
+    'inbox_counts',
+    'broadcast_recipients',
+  ])
     await database.query({
       text: `delete from penstock.${table} where user_id = any($1::uuid[])`,
       values: [userIds],
     });
 }
-
-export const purgeBroadcasts = async (database: Queryable, maxAgeMs: number): Promise<void> =>
-  void (await database.query(sql`
-    delete from penstock.broadcasts where status <> 'running'
-      and created_at < now() - ${maxAgeMs}::double precision * interval '1 millisecond'`));

@@ -29,39 +29,47 @@ interface NewMessage {
   readonly userId: string | null;
   readonly template: string | null;
   readonly contentSealed: string;
-  readonly idempotencyKey?: string | null;
-  readonly requestHash?: string | null;
-  readonly envelope?: Envelope;
+  readonly idempotencyKey: string | null;
+  readonly requestHash: string | null;
+  /** What lists of mails show beside the recipient. */
+  readonly sender: string | null;
+  readonly copies: readonly string[] | null;
+  readonly replyTo: string | null;
   /** Kind of message by which users choose; none for what belongs to their account. */
-  readonly category?: string | null;
+  readonly category: string | null;
   /** Goes out whatever its recipient chose. */
-  readonly critical?: boolean;
+  readonly critical: boolean;
   /** When it is to go out, where that is not now. */
-  readonly dueAt?: Date | null;
-  readonly resentFrom?: string | null;
-  readonly chainId?: string | null;
+  readonly dueAt: Date | null;
+  readonly resentFrom: string | null;
+  readonly chainId: string | null;
+  readonly broadcastId: string | null;
 }
 
-/** What lists of mails show beside the recipient. */
-export interface Envelope {
-  readonly sender?: string | undefined;
-  readonly copies?: readonly string[] | undefined;
-  readonly replyTo?: string | undefined;
-}
-
-export const insertMessage = (database: Queryable, message: NewMessage): Promise<unknown> =>
-  database.query(sql`
+/** Stores messages and the beginning of their timelines. One statement, however many there are. */
+export const insertMessages = (
+  database: Queryable,
+  messages: readonly NewMessage[],
+): Promise<unknown> => {
+  const of = <K extends keyof NewMessage>(key: K): NewMessage[K][] =>
+    messages.map((message) => message[key]);
+  const copies = of('copies').map((list) => list && JSON.stringify(list));
+  return database.query(sql`
     with stored as (
       insert into penstock.messages (id, channel, recipient, user_id, template, status, content_sealed, idempotency_key, request_hash,
-        sender, copies, reply_to, category, critical, due_at, resent_from, chain_id)
-      values (${message.id}::uuid, ${message.channel}, ${message.recipient}, ${message.userId}::uuid, ${message.template}, 'queued', ${message.contentSealed},
-        ${message.idempotencyKey ?? null}, ${message.requestHash ?? null},
-        ${message.envelope?.sender ?? null}, ${message.envelope?.copies ?? null}::text[], ${message.envelope?.replyTo ?? null},
-        ${message.category ?? null}, ${message.critical ?? true}::boolean, ${message.dueAt ?? null}::timestamptz, ${message.resentFrom ?? null}::uuid,
-        ${message.chainId ?? null}::uuid)
-      returning id)
+        sender, copies, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id)
+      select id, channel, recipient, user_id, template, 'queued', content_sealed, idempotency_key, request_hash, sender,
+        case when copies is not null then array(select jsonb_array_elements_text(copies)) end, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id
+      from unnest(${of('id')}::uuid[], ${of('channel')}::text[], ${of('recipient')}::text[], ${of('userId')}::uuid[], ${of('template')}::text[],
+        ${of('contentSealed')}::text[], ${of('idempotencyKey')}::text[], ${of('requestHash')}::text[], ${of('sender')}::text[], ${copies}::jsonb[],
+        ${of('replyTo')}::text[], ${of('category')}::text[], ${of('critical')}::boolean[], ${of('dueAt')}::timestamptz[], ${of('resentFrom')}::uuid[],
+        ${of('chainId')}::uuid[], ${of('broadcastId')}::uuid[])
+        as m(id, channel, recipient, user_id, template, content_sealed, idempotency_key, request_hash, sender, copies, reply_to, category, critical,
+          due_at, resent_from, chain_id, broadcast_id)
+      returning id, due_at)
     insert into penstock.message_events (message_id, kind, detail)
-    select id, 'queued', ${message.dueAt ? `not before ${message.dueAt.toISOString()}` : null} from stored`);
+    select id, 'queued', case when due_at is not null then 'not before ' || to_char(due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') end from stored`);
+};
 
 /** Held to the end of the transaction: two requests with one key come one after the other. */
 export const lockKey = (transaction: Queryable, key: string): Promise<unknown> =>

@@ -5,24 +5,12 @@ import { defineOperation, type Operation } from '../../../kernel/operations/oper
 import { messageErrors } from '../errors.ts';
 import type { Devices } from '../services/devices.ts';
 import type { Notifier } from '../services/notifier.ts';
-import {
-  adminFacts,
-  DeviceDocument,
-  deviceOnWire,
-  Id,
-  nullable,
-  Paging,
-  Platform,
-  Timestamp,
-  Topic,
-} from './shapes.ts';
+import { adminFacts, DeviceDocument, deviceOnWire, Id, Paging, Platform, Topic } from './shapes.ts';
 
 export const pushOperations = (notifier: Notifier, devices: Devices): readonly Operation[] => [
   sendOperation(notifier),
   sendManyOperation(notifier),
   topicOperation(notifier),
-  broadcastOperation(notifier),
-  stopOperation(notifier),
   listOperation(devices),
   ofUserOperation(devices),
   getOperation(devices),
@@ -206,59 +194,10 @@ const topicOperation = (notifier: Notifier): Operation =>
     output: Counted,
     errors: sendingErrors,
     summary: 'Notify all who follow a topic',
-    description: 'A job does the work; GET /push/broadcasts/:id tells how far it is.',
+    description: 'A job does the work; GET /communications/broadcasts/:id tells how far it is.',
     handler: async (_context, { body: { topic, ...input } }) => {
       const { id, recipients } = await notifier.broadcast({ topic }, input);
       return counted(id, recipients, 0);
-    },
-  });
-
-const Broadcast = Type.Object({
-  _id: Type.String({ format: 'uuid' }),
-  status: Type.String({ description: 'running, done or stopped' }),
-  topic: nullable(Type.String()),
-  recipients: Type.Integer({ description: 'As many as there were when it was sent' }),
-  queued: Type.Integer({ description: 'Users whose devices it is sent to' }),
-  skipped: Type.Integer({ description: 'Users without a device, or with too many messages' }),
-  createdAt: Timestamp,
-  finishedAt: nullable(Timestamp),
-});
-
-const broadcastOperation = (notifier: Notifier): Operation =>
-  defineOperation({
-    ...adminFacts,
-    id: 'communications.push.broadcast',
-    method: 'GET',
-    path: '/push/broadcasts/:id',
-    input: { params: Id },
-    output: Broadcast,
-    errors: [messageErrors.BROADCAST_NOT_FOUND],
-    summary: 'Read how far a broadcast is',
-    handler: async (_context, { params }) => {
-      const { id, createdAt, finishedAt, ...broadcast } = await notifier.get(params.id);
-      return {
-        _id: id,
-        ...broadcast,
-        createdAt: createdAt.toISOString(),
-        finishedAt: finishedAt?.toISOString() ?? null,
-      };
-    },
-  });
-
-const stopOperation = (notifier: Notifier): Operation =>
-  defineOperation({
-    ...adminFacts,
-    id: 'communications.push.stop',
-    method: 'POST',
-    path: '/push/broadcasts/:id/stop',
-    input: { params: Id },
-    output: Type.Object({ message: Type.String() }),
-    errors: [messageErrors.BROADCAST_NOT_FOUND],
-    summary: 'Stop a broadcast',
-    description: 'Whom it has not reached yet it does not reach.',
-    handler: async (_context, { params }) => {
-      await notifier.stop(params.id);
-      return { message: 'Broadcast stopped' };
     },
   });
 

@@ -4,14 +4,15 @@ import type { Transaction } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { messageErrors } from '../errors.ts';
-import { addressesOf } from '../preference-queries.ts';
+import { addressesOf, type ChoicesRow } from '../preference-queries.ts';
 import type { Channel } from '../queries.ts';
 import { requireMailbox, requireNumber } from '../recipients.ts';
 import type { Inbox } from './inbox.ts';
 import { writePlain } from './mail-content.ts';
-import type { MessageStore } from './messages.ts';
+import { type MessageStore, pushContent } from './messages.ts';
 import type { PlainEmail, Storing, TemplatedEmail } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
+import type { Prepared } from './storing.ts';
 import type { Variables } from './template-language.ts';
 import type { Templates } from './templates.ts';
 import type { ChannelTexts, UnifiedTemplate, UnifiedTemplates } from './unified-templates.ts';
@@ -51,11 +52,28 @@ export interface Composer {
     about: { readonly to: Addresses; readonly message: UnifiedMessage },
     storing?: Pick<Storing, 'chainId' | 'firstAttempt' | 'sendAt'>,
   ): Promise<Composed>;
+  /** Writes one message for many: what it is made of is read once. Throws 404 and 503; see `MassWriter`. */
+  writer(channel: Channel, message: UnifiedMessage): Promise<MassWriter>;
+}
+
+/** What is written to one recipient, and what their inbox says. */
+export interface Written {
+  readonly prepared: Prepared;
+  readonly entry?: { readonly title: string; readonly body: string } | undefined;
+}
+
+export interface MassWriter {
+  readonly about: Pick<Storing, 'category' | 'critical'>;
+  /** Throws 400 for a recipient without an address. */
+  write(
+    transaction: Transaction,
+    recipient: { readonly to: Addresses; readonly choices: ChoicesRow | undefined },
+  ): Promise<Written>;
 }
 
 interface Dependencies extends Pick<Kernel, 'database' | 'schemas'> {
   readonly messages: MessageStore;
-  readonly templates: Templates;
+  readonly templates: Pick<Templates, 'resolve' | 'ready'>;
   readonly unified: UnifiedTemplates;
   readonly inbox: Inbox;
   readonly preferences: Pick<Preferences, 'choices'>;
@@ -85,13 +103,54 @@ export function createComposer(dependencies: Dependencies): Composer {
       const about = aboutOf(message, template);
       await messages.requireWilling(channel, address, { ...about, userId: to.userId });
       const whole = { ...dependencies, transaction, to, message, template, address };
-      const stored = await writers[channel](whole, { ...storing, ...about });
-      if (stored === undefined)
+      const all = { ...storing, ...about };
+      const { prepared, entry } = await writers[channel](whole, all);
+      const messageId = await messages.store(transaction, prepared, all);
+      if (messageId === undefined)
         throw errors.RATE_LIMIT({
           message: 'This recipient got too many messages in this hour',
           retryAfter: 3600,
         });
-      return stored;
+      return { messageId, notificationId: entry && (await addEntry(whole, entry, all)) };
+    },
+    async writer(channel, message) {
+      if (!messages.available(channel)) throw messageErrors.CHANNEL_DISABLED();
+      const memo = { ...dependencies, templates: remembering(dependencies.templates) };
+      const template = await templateFor(memo, channel, message);
+      const about = aboutOf(message, template);
+      return {
+        about,
+        write: (transaction, { to, choices }) =>
+          writers[channel](
+            {
+              ...memo,
+              transaction,
+              to,
+              message,
+              template,
+              choices,
+              address: addressOn(channel, to),
+            },
+            { ...about, choices },
+          ),
+      };
+    },
+  };
+}
+
+/** Templates as they were at the first use: for one page of a broadcast. */
+function remembering(templates: Dependencies['templates']): Pick<Templates, 'resolve' | 'ready'> {
+  const known = new Map<string, ReturnType<Templates['ready']>>();
+  const once = (key: string, read: () => ReturnType<Templates['ready']>) => {
+    const found = known.get(key) ?? read();
+    known.set(key, found);
+    return found;
+  };
+  return {
+    ready: (texts) => once(JSON.stringify(texts), () => templates.ready(texts)),
+    async resolve(name, locale) {
+      const language = await locale?.();
+      return once(`${name} ${language ?? ''}`, () => templates.resolve(name, () => language));
     },
   };
 }
@@ -167,17 +226,21 @@ interface Whole extends Dependencies {
   readonly message: UnifiedMessage;
   readonly template: UnifiedTemplate | undefined;
   readonly address: string;
+  /** What the user chose, where that is known. */
+  readonly choices?: ChoicesRow | undefined;
 }
 
-type Writer = (whole: Whole, storing: Storing) => Promise<Composed | undefined>;
+type Writer = (whole: Whole, storing: Storing) => Promise<Written>;
 
 async function localeOf({
   message,
   to,
   preferences,
   transaction,
+  choices: known,
 }: Whole): Promise<string | undefined> {
   if (message.locale !== undefined || to.userId === undefined) return message.locale;
+  if (known) return known.locale ?? undefined;
   const choices = await preferences.choices(transaction, [to.userId]);
   return choices.get(to.userId)?.locale ?? undefined;
 }
@@ -196,12 +259,19 @@ async function textsOn(whole: Whole, channel: Channel): Promise<ChannelTexts> {
   };
 }
 
-const named = (id: string | undefined): Composed | undefined =>
-  id === undefined ? undefined : { messageId: id };
-
 const writeEmail: Writer = async (whole, storing) => {
-  const { messages, transaction } = whole;
-  return named(await messages.sendEmail(transaction, await mailOf(whole), storing));
+  const { messages, transaction, to } = whole;
+  const mail = await mailOf(whole);
+  const content = await messages.contentOf(transaction, mail, storing);
+  return {
+    prepared: {
+      channel: 'email',
+      recipient: requireMailbox(mail.to),
+      userId: to.userId ?? null,
+      template: 'template' in mail ? mail.template : null,
+      content,
+    },
+  };
 };
 
 async function mailOf(whole: Whole): Promise<TemplatedEmail | PlainEmail> {
@@ -235,26 +305,28 @@ const given = <K extends 'subject' | 'body' | 'locale' | 'sender'>(
     keys.flatMap((key) => (message[key] === undefined ? [] : [[key, message[key]]])),
   ) as { readonly [key in K]?: string };
 
-const writeSms: Writer = async (whole, storing) => {
-  const { messages, templates, transaction, message, address, to } = whole;
+const writeSms: Writer = async (whole) => {
+  const { templates, message, address, to } = whole;
   const texts = await textsOn(whole, 'sms');
   const { body } = await writePlain(templates, { body: texts.body }, message.variables ?? {});
   if (body.length > 1600) throw invalid('body', 'maxLength', 'a text message has 1600 characters');
-  const sms = {
-    to: address,
-    text: body,
-    template: message.templateName ?? null,
-    ...(to.userId === undefined ? {} : { userId: to.userId }),
+  return {
+    prepared: {
+      channel: 'sms',
+      recipient: requireNumber(address),
+      userId: to.userId ?? null,
+      template: message.templateName ?? null,
+      content: { text: body },
+    },
   };
-  return named(await messages.sendSms(transaction, sms, storing));
 };
 
 /** What a device can be told. */
 const maxTitle = 500;
 const maxBody = 3000;
 
-const writePush: Writer = async (whole, storing) => {
-  const { messages, templates, inbox, preferences, transaction, message, address } = whole;
+const writePush: Writer = async (whole) => {
+  const { templates, message, address } = whole;
   const { subject, body } = await writePlain(
     templates,
     await textsOn(whole, 'push'),
@@ -263,35 +335,35 @@ const writePush: Writer = async (whole, storing) => {
   if (subject === undefined) throw invalid('subject', 'required', 'give a title as subject');
   if (subject.length > maxTitle || Buffer.byteLength(body) > maxBody)
     throw invalid('body', 'maxLength', 'this is longer than a device can be told');
-  const template = message.templateName ?? null;
-  const note = { title: subject, body, silent: false };
-  const messageId = await messages.sendPush(
-    transaction,
-    { userId: address, note, template },
-    storing,
-  );
-  if (messageId === undefined) return undefined;
-  const { category } = storing;
+  return {
+    prepared: {
+      channel: 'push',
+      recipient: address,
+      userId: address,
+      template: message.templateName ?? null,
+      content: pushContent({ title: subject, body, silent: false }, undefined),
+    },
+    entry: { title: subject, body },
+  };
+};
+
+/** The entry of the inbox beside a push message, unless its user wants none of this kind. */
+async function addEntry(
+  { inbox, preferences, transaction, address }: Whole,
+  { title, body }: { readonly title: string; readonly body: string },
+  { category, critical }: Storing,
+): Promise<string | undefined> {
   const choices =
-    category === undefined || storing.critical
+    category === undefined || critical
       ? undefined
       : (await preferences.choices(transaction, [address])).get(address);
-  if (choices && category !== undefined && !isEnabled(choices, category, 'inbox'))
-    return { messageId };
-  const notificationId = newId();
+  if (choices && category !== undefined && !isEnabled(choices, category, 'inbox')) return undefined;
+  const id = newId();
   await inbox.add(transaction, [
-    {
-      id: notificationId,
-      userId: address,
-      title: subject,
-      body,
-      data: null,
-      platform: null,
-      category: category ?? null,
-    },
+    { id, userId: address, title, body, data: null, platform: null, category: category ?? null },
   ]);
-  return { messageId, notificationId };
-};
+  return id;
+}
 
 const writers: Readonly<Record<Channel, Writer>> = {
   email: writeEmail,

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
 import { defineBatchJob, defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { purgeBroadcasts } from '../broadcast-queries.ts';
 import { purgeChains } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import {
@@ -13,7 +14,6 @@ import {
 } from '../delivery-queries.ts';
 import { purgeReports } from '../feedback-queries.ts';
 import { purgeNotifications } from '../inbox-queries.ts';
-import { purgeBroadcasts } from '../push-queries.ts';
 import { purgeMessages } from '../queries.ts';
 import { type Attempts, createAttempts, type Failure, type Transports } from './attempts.ts';
 import { measureMessages } from './metrics.ts';
@@ -157,8 +157,7 @@ async function deliverAll(
   for (const [startAfterSeconds, some] of later)
     await jobs.enqueueMany(
       deliveryJob,
-      some.map((id) => ({ id })),
-      { startAfterSeconds },
+      some.map((id) => ({ data: { id }, startAfterSeconds })),
     );
   if (broken) throw broken.reason;
   return failures;

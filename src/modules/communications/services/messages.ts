@@ -5,10 +5,6 @@
 
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { errors } from '../../../kernel/errors.ts';
-import { newId } from '../../../kernel/ids.ts';
-import type { LimitBucket } from '../../../kernel/limits/limits.ts';
-import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { forgetChainsOf } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
@@ -16,28 +12,15 @@ import { messageErrors } from '../errors.ts';
 import { suppressionOf } from '../feedback-queries.ts';
 import { forgetChoicesOf } from '../preference-queries.ts';
 import { forgetPushOf } from '../push-queries.ts';
-import {
-  type Channel,
-  deleteMessagesOf,
-  insertMessage,
-  lockKey,
-  messageByKey,
-} from '../queries.ts';
+import { type Channel, deleteMessagesOf } from '../queries.ts';
 import { requireMailbox, requireNumber } from '../recipients.ts';
-import { type MessageContent, type PushNote, sealContent } from './content.ts';
-import { deliveryJob, lostAfterSeconds } from './delivery.ts';
+import type { MessageContent, PushNote } from './content.ts';
 import { writeMail } from './mail-content.ts';
 import type { PlainEmail, Push, Recipient, Sms, Storing, TemplatedEmail } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
+import { channelSettings, createStorage, type Storage } from './storing.ts';
 import type { Templates } from './templates.ts';
 import type { Unsubscribe } from './unsubscribe.ts';
-
-/** Whether messages of this channel are switched on, and how many one recipient gets. */
-export const channelSettings = (
-  config: CommunicationsConfig,
-  channel: Channel,
-): { readonly active: boolean; readonly maxPerRecipient: number } =>
-  config[channel === 'push' ? 'pushNotifications' : channel];
 
 export interface Messages {
   /** Whether messages of this channel are sent at all. */
@@ -73,6 +56,16 @@ export interface MessageStore extends Messages {
     content: MessageContent,
     storing: Storing,
   ): Promise<string | undefined>;
+  /** What a mail says to its recipient. Throws as `sendEmail`. */
+  contentOf(
+    transaction: Queryable,
+    email: TemplatedEmail | PlainEmail,
+    storing: Storing,
+  ): Promise<MessageContent>;
+  /** Stores many that are written and addressed; answers their ids, and nothing for those who opted out or got too many. */
+  readonly storeAll: Storage['all'];
+  /** Stores one that is written and addressed. */
+  readonly store: Storage['one'];
   /** Throws RECIPIENT_SUPPRESSED, RECIPIENT_OPTED_OUT. */
   requireWilling(
     channel: Channel,
@@ -90,18 +83,9 @@ interface Dependencies
   readonly log: Logger;
 }
 
-interface Prepared {
-  readonly channel: Channel;
-  readonly recipient: string;
-  readonly userId: string | null;
-  readonly template: string | null;
-  readonly essential?: boolean;
-  readonly content: MessageContent;
-}
-
 export function createMessages(dependencies: Dependencies): MessageStore {
   const { config } = dependencies;
-  const store = createStore(dependencies);
+  const { one: store, all: storeAll } = createStorage(dependencies);
   const isOn = (channel: Channel) => channelSettings(config(), channel).active;
 
   return {
@@ -146,6 +130,10 @@ export function createMessages(dependencies: Dependencies): MessageStore {
         storing,
       );
     },
+    contentOf: (transaction, email, storing) =>
+      contentFor(dependencies, transaction, email, storing),
+    store,
+    storeAll,
     requireWilling: (channel, recipient, about) =>
       requireWilling(dependencies, { channel, recipient }, about),
     async forgetUsers(transaction, userIds) {
@@ -195,116 +183,6 @@ async function contentFor(
       ? undefined
       : unsubscribe.linkFor({ channel: 'email', address, userId, category });
   return writeMail(dependencies, email, { locale, unsubscribe: link });
-}
-
-type Store = (
-  transaction: Queryable,
-  message: Prepared,
-  storing?: Storing,
-) => Promise<string | undefined>;
-
-function createStore(dependencies: Dependencies): Store {
-  const { jobs, secrets } = dependencies;
-  const mayReceive = createQuota(dependencies);
-
-  return async (transaction, { content, essential = false, ...message }, storing = {}) => {
-    const { idempotency, firstAttempt = false } = storing;
-    const earlier = idempotency && (await earlierMessage(transaction, idempotency));
-    if (earlier !== undefined) return earlier;
-    const dueAt = await dueTime(dependencies, transaction, message, storing);
-    if (dueAt === 'optedOut') return undefined;
-    if (!essential && !(await mayReceive(message.channel, message.recipient))) return undefined;
-    const id = newId();
-    await insertMessage(transaction, {
-      id,
-      ...message,
-      contentSealed: sealContent(secrets, id, content),
-      ...storedFacts(storing, content),
-      dueAt: dueAt ?? null,
-    });
-    const wait = waitSeconds(dueAt, firstAttempt);
-    await jobs.enqueue(
-      deliveryJob,
-      { id },
-      { transaction, ...(wait === undefined ? {} : { startAfterSeconds: wait }) },
-    );
-    return id;
-  };
-}
-
-/** What is stored in clear beside the content. */
-const storedFacts = (
-  { idempotency, category, critical, chainId, resentFrom }: Storing,
-  { from, mail }: MessageContent,
-) => ({
-  idempotencyKey: idempotency?.key ?? null,
-  requestHash: idempotency?.hash ?? null,
-  envelope: { sender: from, copies: mail?.cc, replyTo: mail?.replyTo },
-  category: category ?? null,
-  critical: critical ?? category === undefined,
-  chainId: chainId ?? null,
-  resentFrom: resentFrom ?? null,
-});
-
-/** Until the job comes, if it does not come at once. */
-function waitSeconds(dueAt: Date | undefined, firstAttempt: boolean): number | undefined {
-  if (dueAt) return Math.max(1, Math.ceil((dueAt.getTime() - Date.now()) / 1000));
-  return firstAttempt ? lostAfterSeconds : undefined;
-}
-
-/** When a message goes out, if not now; `optedOut` where its user said no to this kind. */
-async function dueTime(
-  { preferences }: Dependencies,
-  transaction: Queryable,
-  { channel, userId }: Pick<Prepared, 'channel' | 'userId'>,
-  { category, critical = false, sendAt, choices: known }: Storing,
-): Promise<Date | 'optedOut' | undefined> {
-  const later = sendAt && sendAt.getTime() > Date.now() ? sendAt : undefined;
-  if (category === undefined || critical || userId === null) return later;
-  const choices = known ?? (await preferences.choices(transaction, [userId])).get(userId);
-  if (!choices) return later;
-  if (!isEnabled(choices, category, channel)) return 'optedOut';
-  return preferences.waitsUntil(choices, later) ?? later;
-}
-
-/** Counts what one recipient gets in an hour. */
-function createQuota({
-  durableLimits,
-  metrics,
-  config,
-  log,
-}: Dependencies): (channel: Channel, recipient: string) => Promise<boolean> {
-  const dropped = metrics.counter(
-    'messages_dropped_total',
-    'Messages that were not sent because the recipient got too many',
-    ['channel'],
-  );
-  return async (channel, recipient) => {
-    const bucket: LimitBucket = {
-      name: `communications.${channel}`,
-      requests: channelSettings(config(), channel).maxPerRecipient,
-      seconds: 3600,
-    };
-    const { allowed } = await durableLimits.consume(bucket, sha256(recipient.toLowerCase()));
-    if (allowed) return true;
-    dropped.inc({ channel });
-    log.warn(
-      { channel, perHour: bucket.requests },
-      'A message was dropped: its recipient got too many in this hour',
-    );
-    return false;
-  };
-}
-
-/** The message that was stored under this key. Others with the same key wait meanwhile. Throws 409 for another request. */
-async function earlierMessage(
-  transaction: Queryable,
-  { key, hash }: { readonly key: string; readonly hash: string },
-): Promise<string | undefined> {
-  await lockKey(transaction, key);
-  const earlier = await messageByKey(transaction, key);
-  if (earlier && earlier.requestHash !== hash) throw errors.IDEMPOTENCY_KEY_REUSED();
-  return earlier?.id;
 }
 
 export const pushContent = (note: PushNote, platform: string | undefined): MessageContent => ({

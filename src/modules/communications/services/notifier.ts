@@ -1,29 +1,17 @@
 /** Notifying users: an entry of the inbox and a message to the devices, for one user or for many. */
-import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
-import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
-import {
-  type BroadcastRow,
-  broadcastById,
-  countDevices,
-  countSubscribers,
-  existingUsers,
-  insertBroadcast,
-  lockBroadcast,
-  moveBroadcast,
-  stopBroadcast,
-  subscribersAfter,
-  usersWithDevices,
-} from '../push-queries.ts';
-import type { PushNote } from './content.ts';
+import { countDevices, existingUsers } from '../push-queries.ts';
+import type { DeviceNote } from './broadcast-pages.ts';
+import type { Broadcasts } from './broadcasts.ts';
 import { platformOf } from './devices.ts';
 import type { Inbox } from './inbox.ts';
-import type { Messages } from './messages.ts';
+import type { MessageStore } from './messages.ts';
+import { isEnabled, type Preferences } from './preferences.ts';
 
 /** What an operator or a module wants users to be told. */
 export interface NotificationInput {
@@ -47,8 +35,6 @@ interface Sent {
   readonly devices: number;
 }
 
-export interface Broadcast extends Omit<BroadcastRow, 'contentSealed' | 'userIds' | 'position'> {}
-
 export interface Notifier {
   /** Throws RECIPIENT_NOT_FOUND, PUSH_DEVICE_MISSING (nothing is stored either), RATE_LIMIT, CHANNEL_DISABLED. */
   send(userId: string, input: NotificationInput): Promise<Sent>;
@@ -56,28 +42,22 @@ export interface Notifier {
   broadcast(
     to: { readonly topic: string } | { readonly userIds: readonly string[] },
     input: NotificationInput,
-  ): Promise<Pick<Broadcast, 'id' | 'recipients' | 'skipped'>>;
-  /** Throws BROADCAST_NOT_FOUND. */
-  get(id: string): Promise<Broadcast>;
-  /** Whom it has not reached yet it does not reach. */
-  stop(id: string): Promise<void>;
-  readonly job: JobDefinition;
+  ): ReturnType<Broadcasts['start']>;
 }
 
-interface Dependencies extends Pick<Kernel, 'database' | 'jobs' | 'secrets' | 'schemas'> {
-  readonly messages: Messages;
+interface Dependencies extends Pick<Kernel, 'database' | 'schemas'> {
+  readonly messages: MessageStore;
+  readonly broadcasts: Broadcasts;
+  readonly preferences: Pick<Preferences, 'choices'>;
   readonly inbox: Inbox;
   readonly config: () => CommunicationsConfig;
 }
 
-const jobName = 'communications.broadcast';
-/** Users per transaction. */
-const pageSize = 200;
 /** Bytes of title, body and data together: what every provider takes. */
 const maxBytes = 3500;
 
 export function createNotifier(dependencies: Dependencies): Notifier {
-  const { database, jobs, secrets, config } = dependencies;
+  const { database, config, messages, broadcasts } = dependencies;
   const requireActive = (): void => {
     if (!config().pushNotifications.active) throw messageErrors.CHANNEL_DISABLED();
   };
@@ -91,6 +71,7 @@ export function createNotifier(dependencies: Dependencies): Notifier {
       if ((await users([userId])).length === 0) throw messageErrors.RECIPIENT_NOT_FOUND();
       const devices = await countDevices(database, userId, order.platform ?? null);
       if (devices === 0 && !order.stores) throw messageErrors.PUSH_DEVICE_MISSING();
+      await messages.requireWilling('push', userId, { category: order.category, userId });
       const messageId = await database.transaction((transaction) =>
         sendOne(dependencies, transaction, userId, order),
       );
@@ -103,67 +84,13 @@ export function createNotifier(dependencies: Dependencies): Notifier {
     },
     async broadcast(to, input) {
       requireActive();
-      const order = orderOf(input);
-      const id = newId();
-      const requested = 'topic' in to ? undefined : [...new Set(to.userIds)];
-      const userIds = requested === undefined ? null : [...(await users(requested))].sort();
-      const recipients =
-        'topic' in to ? await countSubscribers(database, to.topic) : (userIds?.length ?? 0);
-      await database.transaction(async (transaction) => {
-        await insertBroadcast(transaction, {
-          id,
-          topic: 'topic' in to ? to.topic : null,
-          userIds,
-          contentSealed: secrets.seal(JSON.stringify(order), contextOf(id)),
-          recipients,
-        });
-        await jobs.enqueue(jobName, { id }, { transaction });
-      });
-      return { id, recipients, skipped: (requested?.length ?? recipients) - recipients };
+      return broadcasts.start(to, { channel: 'push', devices: orderOf(input) });
     },
-    async get(id) {
-      const found = await broadcastById(database, id);
-      if (!found) throw messageErrors.BROADCAST_NOT_FOUND();
-      const { contentSealed: _content, userIds: _users, position: _position, ...view } = found;
-      return view;
-    },
-    async stop(id) {
-      if (!(await broadcastById(database, id))) throw messageErrors.BROADCAST_NOT_FOUND();
-      await stopBroadcast(database, id);
-    },
-    job: broadcastJob(dependencies),
   };
 }
 
-const broadcastJob = (dependencies: Dependencies): JobDefinition =>
-  defineJob({
-    name: jobName,
-    data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
-    retries: 20,
-    async handler({ id }, { signal }) {
-      while (!signal.aborted) {
-        const more = await dependencies.database.transaction((transaction) =>
-          nextPage(dependencies, transaction, id),
-        );
-        if (!more) return;
-      }
-      // Another worker goes on from where this one stopped.
-      throw new Error('The broadcast was interrupted');
-    },
-  });
-
-const contextOf = (id: string): string => `communications:broadcast:${id}`;
-
-/** An input that was checked, as it is stored. */
-interface Order {
-  readonly note: PushNote;
-  readonly platform?: string | undefined;
-  readonly category?: string | undefined;
-  readonly stores: boolean;
-}
-
 /** Throws 400 for what no device could be told. */
-function orderOf(input: NotificationInput): Order {
+function orderOf(input: NotificationInput): DeviceNote {
   const { title, body, isSilent: silent = false, doNotStore = false, platform, category } = input;
   const data = input.data && textsOf(input.data);
   if (silent && (title || body))
@@ -196,7 +123,7 @@ function textsOf(data: Readonly<Record<string, unknown>>): Readonly<Record<strin
   );
 }
 
-const entryOf = (userId: string, { note, platform, category }: Order) => ({
+const entryOf = (userId: string, { note, platform, category }: DeviceNote) => ({
   id: newId(),
   userId,
   title: note.title ?? '',
@@ -207,63 +134,23 @@ const entryOf = (userId: string, { note, platform, category }: Order) => ({
 });
 
 async function sendOne(
-  { messages, inbox }: Dependencies,
+  { messages, inbox, preferences }: Dependencies,
   transaction: Transaction,
   userId: string,
-  order: Order,
+  order: DeviceNote,
 ): Promise<string | undefined> {
-  const id = await messages.sendPush(transaction, {
-    userId,
-    note: order.note,
-    platform: order.platform,
-  });
-  if (id !== undefined && order.stores) await inbox.add(transaction, [entryOf(userId, order)]);
+  const { note, platform, category, stores } = order;
+  const choices =
+    category === undefined
+      ? undefined
+      : (await preferences.choices(transaction, [userId])).get(userId);
+  const id = await messages.sendPush(
+    transaction,
+    { userId, note, platform },
+    { category, choices },
+  );
+  const inInbox =
+    choices === undefined || category === undefined || isEnabled(choices, category, 'inbox');
+  if (id !== undefined && stores && inInbox) await inbox.add(transaction, [entryOf(userId, order)]);
   return id;
-}
-
-/** One page of a broadcast, its progress with it: a crash neither loses nor doubles anybody. Answers whether there is more. */
-async function nextPage(
-  dependencies: Dependencies,
-  transaction: Transaction,
-  id: string,
-): Promise<boolean> {
-  const { secrets, messages, inbox } = dependencies;
-  const broadcast = await lockBroadcast(transaction, id);
-  if (broadcast?.status !== 'running') return false;
-  const page = await pageOf(transaction, broadcast);
-  const order = JSON.parse(secrets.open(broadcast.contentSealed, contextOf(id))) as Order;
-  const reachable = await usersWithDevices(transaction, page);
-  let queued = 0;
-  for (const userId of page) {
-    if (!reachable.has(userId)) continue;
-    const sent = await messages.sendPush(transaction, {
-      userId,
-      note: order.note,
-      platform: order.platform,
-    });
-    if (sent !== undefined) queued += 1;
-  }
-  // Who has no device finds it in the inbox.
-  if (order.stores)
-    await inbox.add(
-      transaction,
-      page.map((userId) => entryOf(userId, order)),
-    );
-  const done = page.length < pageSize;
-  await moveBroadcast(transaction, id, {
-    position: page.at(-1) ?? null,
-    queued,
-    skipped: page.length - queued,
-    done,
-  });
-  return !done;
-}
-
-async function pageOf(
-  transaction: Transaction,
-  { topic, userIds, position }: BroadcastRow,
-): Promise<readonly string[]> {
-  if (topic !== null)
-    return subscribersAfter(transaction, topic, { after: position, limit: pageSize });
-  return (userIds ?? []).filter((id) => position === null || id > position).slice(0, pageSize);
 }

@@ -51,6 +51,8 @@ export interface Storing {
   readonly critical?: boolean | undefined;
   /** Not before. */
   readonly sendAt?: Date | undefined;
+  /** The broadcast that it belongs to. */
+  readonly broadcastId?: string | undefined;
   /** The chain that it is a step of. */
   readonly chainId?: string | undefined;
   readonly resentFrom?: string | undefined;

@@ -1,0 +1,210 @@
+/**
+ * One message to many. A job writes it page by page: who is on a page, what their inbox says, their messages and how far
+ * the broadcast is are one transaction of a few statements, so that a crash neither loses nor doubles anybody, memory is
+ * bounded by a page, and a stop takes effect between two pages.
+ */
+import Type from 'typebox';
+import type { Kernel } from '../../../host/kernel.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import {
+  type Audience,
+  type BroadcastRow,
+  broadcastById,
+  cancelSome,
+  countUsers,
+  insertBroadcast,
+  insertListed,
+  type Listed,
+  listBroadcasts,
+  listedAfter,
+  lockBroadcast,
+  moveBroadcast,
+  stopBroadcast,
+  usersAfter,
+} from '../broadcast-queries.ts';
+import { messageErrors } from '../errors.ts';
+import { countSubscribers, subscribersAfter } from '../push-queries.ts';
+import { type BroadcastContent, type PageParts, writePage, writerOf } from './broadcast-pages.ts';
+
+/** Whom a broadcast goes to: ids of users, addresses of the channel, all who follow a topic, or all users. */
+export type Audiences =
+  | { readonly topic: string }
+  | { readonly everybody: true }
+  | { readonly userIds: readonly string[]; readonly addresses?: readonly string[] };
+
+export type BroadcastView = Omit<BroadcastRow, 'contentSealed' | 'position' | 'place'>;
+
+export interface Broadcasts {
+  /** Stores it; a job does the work. Throws 404 and 503 for what cannot be written. */
+  start(
+    to: Audiences,
+    content: BroadcastContent,
+  ): Promise<Pick<BroadcastView, 'id' | 'recipients'> & { readonly skipped: number }>;
+  list(page: { readonly skip: number; readonly limit: number }): Promise<{
+    readonly broadcasts: readonly BroadcastView[];
+    readonly count: number;
+  }>;
+  /** Throws BROADCAST_NOT_FOUND. */
+  get(id: string): Promise<BroadcastView>;
+  /** Whom it has not reached yet it does not reach: what waits in the queue is taken back by a job. Throws BROADCAST_NOT_FOUND. */
+  stop(id: string): Promise<void>;
+  readonly job: JobDefinition;
+}
+
+interface Dependencies extends PageParts, Pick<Kernel, 'jobs' | 'secrets'> {}
+
+const jobName = 'communications.broadcast';
+/** Recipients per transaction. */
+const pageSize = 200;
+/** Messages that one statement takes back. */
+const cancelBatch = 2000;
+
+/** Somebody whom a message is written to in order to see whether it can be. */
+const anybody = { userId: newId(), email: 'reader@example.com', phone: '+15550100000' };
+
+const contextOf = (id: string): string => `communications:broadcast:${id}`;
+
+export function createBroadcasts(dependencies: Dependencies): Broadcasts {
+  const { database, jobs, secrets } = dependencies;
+  const viewOf = ({
+    contentSealed: _content,
+    position: _position,
+    place: _place,
+    ...view
+  }: BroadcastRow): BroadcastView => view;
+
+  return {
+    async start(to, content) {
+      // Said now, not by a job later.
+      const writer = await writerOf(dependencies, content);
+      const id = newId();
+      const asked = 'userIds' in to ? to.userIds.length + (to.addresses?.length ?? 0) : 0;
+      const recipients = await database.transaction(async (transaction) => {
+        await writer.write(transaction, { to: anybody, choices: undefined });
+        const about = await audienceOf(dependencies, to);
+        await insertBroadcast(transaction, {
+          id,
+          channel: content.channel,
+          ...about,
+          contentSealed: secrets.seal(JSON.stringify(content), contextOf(id)),
+        });
+        const listed =
+          'userIds' in to
+            ? await insertListed(transaction, id, {
+                userIds: dependencies.schemas.get('User') ? to.userIds : [],
+                addresses: to.addresses ?? [],
+              })
+            : about.recipients;
+        await jobs.enqueue(jobName, { id }, { transaction });
+        return listed;
+      });
+      return { id, recipients, skipped: 'userIds' in to ? asked - recipients : 0 };
+    },
+    async list(page) {
+      const { rows, count } = await listBroadcasts(database, page);
+      return { broadcasts: rows.map(viewOf), count };
+    },
+    async get(id) {
+      const found = await broadcastById(database, id);
+      if (!found) throw messageErrors.BROADCAST_NOT_FOUND();
+      return viewOf(found);
+    },
+    async stop(id) {
+      if (!(await broadcastById(database, id))) throw messageErrors.BROADCAST_NOT_FOUND();
+      await database.transaction(async (transaction) => {
+        if (await stopBroadcast(transaction, id))
+          await jobs.enqueue(jobName, { id }, { transaction });
+      });
+    },
+    job: defineJob({
+      name: jobName,
+      data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
+      retries: 20,
+      // Each page is a transaction: whoever goes on later goes on behind the last one.
+      async handler({ id }, { signal }) {
+        while (!signal.aborted) {
+          const more = await database.transaction((transaction) =>
+            nextPage(dependencies, transaction, id),
+          );
+          if (!more) return;
+        }
+        throw new Error('The broadcast was interrupted');
+      },
+    }),
+  };
+}
+
+async function audienceOf(
+  { database, schemas }: Dependencies,
+  to: Audiences,
+): Promise<{
+  readonly audience: Audience;
+  readonly topic: string | null;
+  readonly recipients: number;
+}> {
+  if ('topic' in to)
+    return {
+      audience: 'topic',
+      topic: to.topic,
+      recipients: await countSubscribers(database, to.topic),
+    };
+  if ('everybody' in to) {
+    const recipients = schemas.get('User') ? await countUsers(database) : 0;
+    return { audience: 'users', topic: null, recipients };
+  }
+  return { audience: 'listed', topic: null, recipients: 0 };
+}
+
+/** One page of a broadcast, or of taking one back. Answers whether there is more. */
+async function nextPage(
+  dependencies: Dependencies,
+  transaction: Transaction,
+  id: string,
+): Promise<boolean> {
+  const broadcast = await lockBroadcast(transaction, id);
+  if (broadcast?.status === 'stopped')
+    return (await cancelSome(transaction, id, cancelBatch)) === cancelBatch;
+  if (broadcast?.status !== 'running') return false;
+  const page = await pageOf(transaction, broadcast);
+  const content = JSON.parse(
+    dependencies.secrets.open(broadcast.contentSealed, contextOf(id)),
+  ) as BroadcastContent;
+  const queued = await writePage(dependencies, transaction, { id, content, page: page.recipients });
+  const done = page.recipients.length < pageSize;
+  await moveBroadcast(transaction, id, {
+    position: page.position,
+    place: page.place,
+    queued,
+    skipped: page.recipients.length - queued,
+    done,
+  });
+  return !done;
+}
+
+interface Page {
+  readonly recipients: readonly Listed[];
+  readonly position: string | null;
+  readonly place: string | null;
+}
+
+async function pageOf(
+  transaction: Transaction,
+  { id, audience, topic, position, place }: BroadcastRow,
+): Promise<Page> {
+  if (audience === 'listed') {
+    const listed = await listedAfter(transaction, id, { place, limit: pageSize });
+    return { recipients: listed, position: null, place: listed.at(-1)?.place ?? null };
+  }
+  const behind = { after: position, limit: pageSize };
+  const ids =
+    audience === 'topic'
+      ? await subscribersAfter(transaction, topic ?? '', behind)
+      : await usersAfter(transaction, behind);
+  return {
+    recipients: ids.map((userId) => ({ userId, address: null })),
+    position: ids.at(-1) ?? null,
+    place: null,
+  };
+}
