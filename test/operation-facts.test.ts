@@ -89,6 +89,7 @@ describe('admin operations', () => {
       'authentication.users.requirePassword',
       'authentication.users.resetSecondFactor',
       'chat.adminMessages.send',
+      'communications.broadcasts.send',
       'communications.email.resend',
       'communications.email.send',
       'communications.email.test',

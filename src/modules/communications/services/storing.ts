@@ -17,10 +17,10 @@ import { isEnabled, type Preferences } from './preferences.ts';
 
 /** Whether messages of this channel are switched on, and how many one recipient gets. */
 export const channelSettings = (
-  config: CommunicationsConfig,
+  { email, sms, pushNotifications: push }: CommunicationsConfig,
   channel: Channel,
 ): { readonly active: boolean; readonly maxPerRecipient: number } =>
-  config[channel === 'push' ? 'pushNotifications' : channel];
+  ({ email, sms, push })[channel];
 
 /** A message that is written and addressed. */
 export interface Prepared {
