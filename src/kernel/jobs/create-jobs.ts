@@ -108,11 +108,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
         { db: callerDatabase(transaction ?? database) },
       );
     },
-    async waiting(name) {
-      const { rows } = await database.query<{ count: number }>(sql`
-        select count(*)::integer as count from penstock_jobs.job where name = ${name} and state < 'active'`);
-      return rows[0]?.count ?? 0;
-    },
+    waiting: (name) => countWaiting(database, name),
     async status(id) {
       await open();
       return readStatus(database, [...registrations.keys()], id);
@@ -251,6 +247,12 @@ const sendOptions = (database: Database, options: EnqueueOptions) => ({
 function dataCheck(schema: TSchema): (data: unknown) => boolean {
   const compiled = Compile(schema);
   return (data) => compiled.Check(data);
+}
+
+async function countWaiting(database: Database, name: string): Promise<number> {
+  const { rows } = await database.query<{ count: number }>(sql`
+    select count(*)::integer as count from penstock_jobs.job where name = ${name} and state < 'active'`);
+  return rows[0]?.count ?? 0;
 }
 
 async function readStatus(

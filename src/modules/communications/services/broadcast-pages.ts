@@ -5,7 +5,7 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Listed } from '../broadcast-queries.ts';
 import { suppressedOf } from '../delivery-queries.ts';
-import { addressesOf } from '../preference-queries.ts';
+import { addressesOf, type UserAddress } from '../preference-queries.ts';
 import { usersWithDevices } from '../push-queries.ts';
 import type { Channel } from '../queries.ts';
 import type { Addresses, Composer, MassWriter, UnifiedMessage, Written } from './composer.ts';
@@ -121,15 +121,19 @@ async function readersOf(
       : await addressesOf(transaction, userIds);
   const users = new Map(known.map((user) => [user.id, user]));
   return page.flatMap(({ userId, address }) => {
-    const user = users.get(userId ?? '');
-    const own = channel === 'push' ? userId : channel === 'email' ? user?.email : user?.phone;
+    const own = userId === null ? undefined : ownAddress(channel, userId, users.get(userId));
     const where = address ?? own;
     if (!where) return [];
-    const named =
-      channel === 'email' ? { email: where } : channel === 'sms' ? { phone: where } : {};
+    const named = channel === 'push' ? {} : { [channel === 'email' ? 'email' : 'phone']: where };
     return [{ userId, address: where, to: { ...named, ...(userId === null ? {} : { userId }) } }];
   });
 }
+
+const ownAddress = (
+  channel: Channel,
+  userId: string,
+  user: UserAddress | undefined,
+): string | null | undefined => ({ push: userId, email: user?.email, sms: user?.phone })[channel];
 
 /** Those who have a device where one is needed, and whom nothing is kept from. Two statements for a page. */
 async function reachableOf(

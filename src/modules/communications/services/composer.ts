@@ -8,33 +8,20 @@ import { addressesOf, type ChoicesRow } from '../preference-queries.ts';
 import type { Channel } from '../queries.ts';
 import { requireMailbox, requireNumber } from '../recipients.ts';
 import type { Inbox } from './inbox.ts';
-import { writePlain } from './mail-content.ts';
-import { type MessageStore, pushContent } from './messages.ts';
-import type { PlainEmail, Storing, TemplatedEmail } from './outgoing.ts';
+import type { MessageStore } from './messages.ts';
+import type { Storing } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
-import type { Prepared } from './storing.ts';
-import type { Variables } from './template-language.ts';
 import type { Templates } from './templates.ts';
-import type { ChannelTexts, UnifiedTemplate, UnifiedTemplates } from './unified-templates.ts';
+import type { UnifiedTemplate, UnifiedTemplates } from './unified-templates.ts';
+import {
+  type Addresses,
+  type UnifiedMessage,
+  type Whole,
+  type Written,
+  writers,
+} from './writers.ts';
 
-/** What is to be said, on whatever channel. What is given here goes before what the template says. */
-export interface UnifiedMessage {
-  readonly templateName?: string | undefined;
-  readonly subject?: string | undefined;
-  readonly body?: string | undefined;
-  readonly variables?: Variables | undefined;
-  readonly sender?: string | undefined;
-  readonly locale?: string | undefined;
-  readonly category?: string | undefined;
-  readonly critical?: boolean | undefined;
-}
-
-/** Where somebody is reached. */
-export interface Addresses {
-  readonly userId?: string | undefined;
-  readonly email?: string | undefined;
-  readonly phone?: string | undefined;
-}
+export type { Addresses, UnifiedMessage, Written } from './writers.ts';
 
 export interface Composed {
   readonly messageId: string;
@@ -54,12 +41,6 @@ export interface Composer {
   ): Promise<Composed>;
   /** Writes one message for many: what it is made of is read once. Throws 404 and 503; see `MassWriter`. */
   writer(channel: Channel, message: UnifiedMessage): Promise<MassWriter>;
-}
-
-/** What is written to one recipient, and what their inbox says. */
-export interface Written {
-  readonly prepared: Prepared;
-  readonly entry?: { readonly title: string; readonly body: string } | undefined;
 }
 
 export interface MassWriter {
@@ -220,136 +201,14 @@ async function templateFor(
   return template;
 }
 
-interface Whole extends Dependencies {
-  readonly transaction: Transaction;
-  readonly to: Addresses;
-  readonly message: UnifiedMessage;
-  readonly template: UnifiedTemplate | undefined;
-  readonly address: string;
-  /** What the user chose, where that is known. */
-  readonly choices?: ChoicesRow | undefined;
-}
-
-type Writer = (whole: Whole, storing: Storing) => Promise<Written>;
-
-async function localeOf({
-  message,
-  to,
-  preferences,
-  transaction,
-  choices: known,
-}: Whole): Promise<string | undefined> {
-  if (message.locale !== undefined || to.userId === undefined) return message.locale;
-  if (known) return known.locale ?? undefined;
-  const choices = await preferences.choices(transaction, [to.userId]);
-  return choices.get(to.userId)?.locale ?? undefined;
-}
-
-/** What is said on a channel that is no mail. */
-async function textsOn(whole: Whole, channel: Channel): Promise<ChannelTexts> {
-  const { template, message } = whole;
-  const { subject, body } = message;
-  const texts = template?.texts(channel, await localeOf(whole));
-  if (body === undefined && !texts)
-    throw invalid('body', 'required', 'give templateName, or a body');
-  return {
-    ...texts,
-    body: body ?? texts?.body ?? '',
-    ...(subject === undefined ? {} : { subject }),
-  };
-}
-
-const writeEmail: Writer = async (whole, storing) => {
-  const { messages, transaction, to } = whole;
-  const mail = await mailOf(whole);
-  const content = await messages.contentOf(transaction, mail, storing);
-  return {
-    prepared: {
-      channel: 'email',
-      recipient: requireMailbox(mail.to),
-      userId: to.userId ?? null,
-      template: 'template' in mail ? mail.template : null,
-      content,
-    },
-  };
-};
-
-async function mailOf(whole: Whole): Promise<TemplatedEmail | PlainEmail> {
-  const { message, template, address, to } = whole;
-  const { templateName, sender, variables = {} } = message;
-  const shared = {
-    to: address,
-    variables,
-    ...(to.userId === undefined ? {} : { userId: to.userId }),
-    ...(sender === undefined ? {} : { sender }),
-  };
-  if (!template && templateName !== undefined)
-    return { ...shared, template: templateName, ...given(message, ['subject', 'body', 'locale']) };
-  const texts = template?.texts('email', await localeOf(whole));
-  const {
-    subject,
-    body,
-    sender: own,
-  } = { ...texts, ...given(message, ['subject', 'body', 'sender']) };
-  if (subject === undefined) throw invalid('subject', 'required', 'give a subject');
-  if (body === undefined) throw invalid('body', 'required', 'give a body');
-  return { ...shared, subject, body, ...(own === undefined ? {} : { sender: own }) };
-}
-
-/** Those of the texts that the request has. */
-const given = <K extends 'subject' | 'body' | 'locale' | 'sender'>(
-  message: UnifiedMessage,
-  keys: readonly K[],
-): { readonly [key in K]?: string } =>
-  Object.fromEntries(
-    keys.flatMap((key) => (message[key] === undefined ? [] : [[key, message[key]]])),
-  ) as { readonly [key in K]?: string };
-
-const writeSms: Writer = async (whole) => {
-  const { templates, message, address, to } = whole;
-  const texts = await textsOn(whole, 'sms');
-  const { body } = await writePlain(templates, { body: texts.body }, message.variables ?? {});
-  if (body.length > 1600) throw invalid('body', 'maxLength', 'a text message has 1600 characters');
-  return {
-    prepared: {
-      channel: 'sms',
-      recipient: requireNumber(address),
-      userId: to.userId ?? null,
-      template: message.templateName ?? null,
-      content: { text: body },
-    },
-  };
-};
-
-/** What a device can be told. */
-const maxTitle = 500;
-const maxBody = 3000;
-
-const writePush: Writer = async (whole) => {
-  const { templates, message, address } = whole;
-  const { subject, body } = await writePlain(
-    templates,
-    await textsOn(whole, 'push'),
-    message.variables ?? {},
-  );
-  if (subject === undefined) throw invalid('subject', 'required', 'give a title as subject');
-  if (subject.length > maxTitle || Buffer.byteLength(body) > maxBody)
-    throw invalid('body', 'maxLength', 'this is longer than a device can be told');
-  return {
-    prepared: {
-      channel: 'push',
-      recipient: address,
-      userId: address,
-      template: message.templateName ?? null,
-      content: pushContent({ title: subject, body, silent: false }, undefined),
-    },
-    entry: { title: subject, body },
-  };
-};
-
 /** The entry of the inbox beside a push message, unless its user wants none of this kind. */
 async function addEntry(
-  { inbox, preferences, transaction, address }: Whole,
+  {
+    inbox,
+    preferences,
+    transaction,
+    address,
+  }: Dependencies & Pick<Whole, 'transaction' | 'address'>,
   { title, body }: { readonly title: string; readonly body: string },
   { category, critical }: Storing,
 ): Promise<string | undefined> {
@@ -364,9 +223,3 @@ async function addEntry(
   ]);
   return id;
 }
-
-const writers: Readonly<Record<Channel, Writer>> = {
-  email: writeEmail,
-  sms: writeSms,
-  push: writePush,
-};
