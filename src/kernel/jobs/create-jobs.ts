@@ -3,12 +3,12 @@ import { randomUUID } from 'node:crypto';
 import type { PgBoss, QueueOptions } from 'pg-boss';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Database } from '../database/database.ts';
+import type { Database, Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { callerDatabase, createBossDatabase } from './boss-database.ts';
-import type { EnqueueOptions, JobDefinition, JobStatus, Jobs } from './jobs.ts';
+import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
 import { createRunner, type Runner } from './runner.ts';
 
 interface JobsOptions {
@@ -92,21 +92,9 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       const boss = await open();
       return boss.send(name, data, sendOptions(database, options));
     },
-    async enqueueMany(name, all, { transaction } = {}) {
+    async enqueueMany(name, all, { transaction = database } = {}) {
       const { valid } = registered(registrations, name);
-      if (!all.every(({ data }) => valid(data)))
-        throw new Error(`The data of job "${name}" does not fit its schema`);
-      if (all.length === 0) return;
-      const boss = await open();
-      await boss.insert(
-        name,
-        all.map(({ data, startAfterSeconds: startAfter }) => ({
-          data: { ...data },
-          singletonKey: randomUUID(),
-          ...(startAfter === undefined ? {} : { startAfter }),
-        })),
-        { db: callerDatabase(transaction ?? database) },
-      );
+      if (all.length > 0) await sendMany({ boss: await open(), name, valid, transaction }, all);
     },
     waiting: (name) => countWaiting(database, name),
     async status(id) {
@@ -247,6 +235,29 @@ const sendOptions = (database: Database, options: EnqueueOptions) => ({
 function dataCheck(schema: TSchema): (data: unknown) => boolean {
   const compiled = Compile(schema);
   return (data) => compiled.Check(data);
+}
+
+async function sendMany(
+  {
+    boss,
+    name,
+    valid,
+    transaction,
+  }: Pick<Registration, 'valid'> & {
+    readonly boss: PgBoss;
+    readonly name: string;
+    readonly transaction: Queryable;
+  },
+  all: readonly NewJob[],
+): Promise<void> {
+  if (!all.every(({ data }) => valid(data)))
+    throw new Error(`The data of job "${name}" does not fit its schema`);
+  const jobs = all.map(({ data, startAfterSeconds: startAfter }) => ({
+    data: { ...data },
+    singletonKey: randomUUID(),
+    ...(startAfter === undefined ? {} : { startAfter }),
+  }));
+  await boss.insert(name, jobs, { db: callerDatabase(transaction) });
 }
 
 async function countWaiting(database: Database, name: string): Promise<number> {

@@ -15,67 +15,40 @@ interface RunnerOptions {
   readonly metrics: Metrics;
 }
 
-export function createRunner({ definition, valid, log, metrics }: RunnerOptions): Runner {
+export function createRunner(options: RunnerOptions): Runner {
+  const { definition, valid, log, metrics } = options;
   const { name, batch } = definition;
-  const outcomes = metrics.counter('jobs_total', 'Attempts to run a job, by outcome', [
-    'job',
-    'outcome',
-  ]);
   const durations = metrics.histogram('job_duration_seconds', 'Time that an attempt took', ['job']);
-  const logOf = (job: StoredJob): Logger =>
-    log.child({ job: name, jobId: job.id, attempt: job.retryCount + 1 });
+  const { completed, failed, invalid, logOf } = createEndings(options);
 
-  const completed = (job: StoredJob): JobResult => {
-    outcomes.inc({ job: name, outcome: 'completed' });
-    return { id: job.id, status: 'completed' };
-  };
-  const failed = (job: StoredJob, error: unknown): JobResult => {
-    const last = job.retryCount >= job.retryLimit;
-    outcomes.inc({ job: name, outcome: last ? 'failed' : 'retried' });
-    if (last)
-      logOf(job).error({ err: error }, 'The job failed for good; it is kept with the dead letters');
-    else logOf(job).warn({ err: error }, 'The job failed and will be tried again');
-    const message = error instanceof Error ? error.message : String(error);
-    return { id: job.id, status: 'failed', output: { message } };
-  };
-  const invalid = (job: StoredJob): JobResult => {
-    logOf(job).error(
-      {},
-      'The stored data of this job does not fit its schema; it goes to the dead letters',
-    );
-    outcomes.inc({ job: name, outcome: 'invalid' });
-    const output = { message: 'data does not fit the schema' };
-    return { id: job.id, status: 'deadletter', output };
-  };
-
-  const runOne = async (job: StoredJob): Promise<JobResult> => {
+  const measured = async <T>(work: () => Promise<T>): Promise<T> => {
     const started = performance.now();
     try {
-      await definition.handler(job.data, { signal: job.signal, log: logOf(job) });
+      return await work();
+    } finally {
+      durations.observe({ job: name }, (performance.now() - started) / 1000);
+    }
+  };
+  const runOne = async (job: StoredJob): Promise<JobResult> => {
+    try {
+      await measured(() => definition.handler(job.data, { signal: job.signal, log: logOf(job) }));
       return completed(job);
     } catch (error) {
       return failed(job, error);
-    } finally {
-      durations.observe({ job: name }, (performance.now() - started) / 1000);
     }
   };
   const runTogether = async (jobs: readonly StoredJob[]): Promise<JobResult[]> => {
     const [first] = jobs;
     if (!first || !batch) return [];
-    const started = performance.now();
+    const context = { signal: first.signal, log: log.child({ job: name }) };
+    const all = jobs.map(({ data }) => data);
     try {
-      const context = { signal: first.signal, log: log.child({ job: name }) };
-      const failures = await batch.handler(
-        jobs.map(({ data }) => data),
-        context,
-      );
-      return jobs.map((job, index) =>
-        failures.has(index) ? failed(job, failures.get(index)) : completed(job),
+      const failures = await measured(() => batch.handler(all, context));
+      return jobs.map((job, place) =>
+        failures.has(place) ? failed(job, failures.get(place)) : completed(job),
       );
     } catch (error) {
       return jobs.map((job) => failed(job, error));
-    } finally {
-      durations.observe({ job: name }, (performance.now() - started) / 1000);
     }
   };
 
@@ -85,5 +58,43 @@ export function createRunner({ definition, valid, log, metrics }: RunnerOptions)
     );
     const results = batch ? await runTogether(fit) : await Promise.all(fit.map(runOne));
     return [...results, ...unfit.map(invalid)];
+  };
+}
+
+/** What the queue is told of a job, counted and logged. */
+function createEndings({ definition: { name }, log, metrics }: RunnerOptions) {
+  const outcomes = metrics.counter('jobs_total', 'Attempts to run a job, by outcome', [
+    'job',
+    'outcome',
+  ]);
+  const logOf = (job: StoredJob): Logger =>
+    log.child({ job: name, jobId: job.id, attempt: job.retryCount + 1 });
+  return {
+    logOf,
+    completed(job: StoredJob): JobResult {
+      outcomes.inc({ job: name, outcome: 'completed' });
+      return { id: job.id, status: 'completed' };
+    },
+    failed(job: StoredJob, error: unknown): JobResult {
+      const last = job.retryCount >= job.retryLimit;
+      outcomes.inc({ job: name, outcome: last ? 'failed' : 'retried' });
+      if (last)
+        logOf(job).error(
+          { err: error },
+          'The job failed for good; it is kept with the dead letters',
+        );
+      else logOf(job).warn({ err: error }, 'The job failed and will be tried again');
+      const message = error instanceof Error ? error.message : String(error);
+      return { id: job.id, status: 'failed', output: { message } };
+    },
+    invalid(job: StoredJob): JobResult {
+      logOf(job).error(
+        {},
+        'The stored data of this job does not fit its schema; it goes to the dead letters',
+      );
+      outcomes.inc({ job: name, outcome: 'invalid' });
+      const output = { message: 'data does not fit the schema' };
+      return { id: job.id, status: 'deadletter', output };
+    },
   };
 }

@@ -118,23 +118,26 @@ export function createBroadcasts(dependencies: Dependencies): Broadcasts {
           await jobs.enqueue(jobName, { id }, { transaction });
       });
     },
-    job: defineJob({
-      name: jobName,
-      data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
-      retries: 20,
-      // Each page is a transaction: whoever goes on later goes on behind the last one.
-      async handler({ id }, { signal }) {
-        while (!signal.aborted) {
-          const more = await database.transaction((transaction) =>
-            nextPage(dependencies, transaction, id),
-          );
-          if (!more) return;
-        }
-        throw new Error('The broadcast was interrupted');
-      },
-    }),
+    job: broadcastJob(dependencies),
   };
 }
+
+const broadcastJob = (dependencies: Dependencies): JobDefinition =>
+  defineJob({
+    name: jobName,
+    data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
+    retries: 20,
+    // Each page is a transaction: whoever goes on later goes on behind the last one.
+    async handler({ id }, { signal }) {
+      while (!signal.aborted) {
+        const more = await dependencies.database.transaction((transaction) =>
+          nextPage(dependencies, transaction, id),
+        );
+        if (!more) return;
+      }
+      throw new Error('The broadcast was interrupted');
+    },
+  });
 
 async function audienceOf(
   { database, schemas }: Dependencies,
