@@ -81,10 +81,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       if (working) await work(boss, registration);
     },
     async unregister(name) {
-      if (!registrations.delete(name) || !working) return;
-      const boss = await open();
-      await boss.offWork(name, { wait: true });
-      await boss.unschedule(name);
+      if (registrations.delete(name) && working) await endWork(await open(), name);
     },
     async enqueue(name, data, options = {}) {
       const { valid } = registered(registrations, name);
@@ -97,10 +94,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       if (all.length > 0) await sendMany({ boss: await open(), name, valid, transaction }, all);
     },
     waiting: (name) => countWaiting(database, name),
-    async status(id) {
-      await open();
-      return readStatus(database, [...registrations.keys()], id);
-    },
+    status: async (id) => (await open()) && readStatus(database, [...registrations.keys()], id),
     start() {
       starting = startWork();
       return starting;
@@ -258,6 +252,11 @@ async function sendMany(
     ...(startAfter === undefined ? {} : { startAfter }),
   }));
   await boss.insert(name, jobs, { db: callerDatabase(transaction) });
+}
+
+async function endWork(boss: PgBoss, name: string): Promise<void> {
+  await boss.offWork(name, { wait: true });
+  await boss.unschedule(name);
 }
 
 async function countWaiting(database: Database, name: string): Promise<number> {
