@@ -255,6 +255,37 @@ describe('reconciling', () => {
   });
 });
 
+describe('insights', () => {
+  it('name what needs space, and what the last reconciliation found', async () => {
+    const container = await newContainer();
+    await platform.admin.patch(`/storage/containers/${container._id}`, { quota: 4_000_000 });
+    const large = await sendForm(platform, ann, ['large.bin', Buffer.alloc(1_000_000)], {
+      fields: { container: container.name },
+    });
+    await ann.api.post('/storage/upload', { name: randomUUID() });
+    const orphan = join(platform.dataDir, 'storage', container.name, 'd-00', 'd-00');
+    await mkdir(orphan, { recursive: true });
+    const name = `f-${encodeURIComponent(`${randomUUID()}~1`).replace('~', '%7e')}`;
+    await writeFile(join(orphan, name), 'nobody knows');
+    const run = await platform.admin.post('/storage/reconcile', { dryRun: true });
+    const { body } = await platform.admin.get('/storage/insights', { query: { limit: 1 } });
+    expect(body.containers).toEqual([
+      expect.objectContaining({ name: container.name, files: 1, size: 1_000_000, full: 0.25 }),
+    ]);
+    expect(body.containers[0].share).toBeGreaterThan(0.5);
+    expect(body.largest).toEqual([expect.objectContaining({ _id: large.body.id })]);
+    expect(body.uploads).toBeGreaterThan(0);
+    expect(body.reconciled).toMatchObject({
+      task: run.body._id,
+      dryRun: true,
+      orphanObjects: run.body.progress.orphanObjects,
+    });
+    expect(body.reconciled.orphanObjects).toBeGreaterThan(0);
+    const client = await ann.api.get('/storage/insights');
+    expect(client.status).toBe(404);
+  });
+});
+
 describe('the routes of the 0.16 line', () => {
   it('answer on the admin port, and nowhere else', async () => {
     const { body } = await sendForm(platform, ann, [randomUUID(), 'x']);

@@ -99,7 +99,11 @@ describe('a backup of a running platform', () => {
     const dataDir = join(folder, 'restored');
     const proven = await proveArchive(archive, quiet);
     await mkdir(dataDir, { mode: 0o711 });
-    const target = { filesFolder: join(dataDir, 'files'), keysFile: join(dataDir, 'secrets.json') };
+    const target = {
+      filesFolder: join(dataDir, 'files'),
+      storageFolder: join(dataDir, 'storage'),
+      keysFile: join(dataDir, 'secrets.json'),
+    };
     const { client, close } = await startFor(join(dataDir, 'postgres'), dataDir, silentLog);
     await load({ client, archive: proven, target, onProgress: quiet });
     const expected = Object.fromEntries(
@@ -309,6 +313,7 @@ describe('a backup of a running platform', () => {
     try {
       const target = {
         filesFolder: join(dataDir, 'files'),
+        storageFolder: join(dataDir, 'storage'),
         keysFile: join(dataDir, 'secrets.json'),
       };
       await expect(load({ client, archive: broken, target, onProgress: quiet })).rejects.toThrow(

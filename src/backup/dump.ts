@@ -7,7 +7,9 @@ import type pg from 'pg';
 import { StartError } from '../kernel/start-error.ts';
 import { version } from '../kernel/version.ts';
 import { type ArchiveWriter, createArchiveWriter } from './archive-writer.ts';
+import { type Amount, isHalfWritten, storageFolder, writeContents } from './contents.ts';
 import {
+  contentsFolder,
   FORMAT,
   filesFolder,
   type Header,
@@ -17,6 +19,7 @@ import {
   manifestName,
   type Progress,
   readRows,
+  storedFolder,
   structureName,
   tableFolder,
 } from './format.ts';
@@ -82,6 +85,8 @@ export interface DumpResult {
   readonly tables: number;
   readonly rows: number;
   readonly files: number;
+  /** Contents of users' files on stores outside: not in the backup. */
+  readonly outside: Amount;
   /** The keys that were given are those of the installation. */
   readonly signed: boolean;
   /** Tables that the platform serves in place and does not own: they are not in the backup. */
@@ -116,7 +121,19 @@ async function write(
   const { total, ...database } = await withSnapshot(client, (schemas) =>
     writeDatabase(client, { schemas, archive, ahead, onProgress }),
   );
-  const files = await writeFiles(found, archive, { done: total - ahead, total, onProgress });
+  const files = await writeFiles(filesFolder, found, archive, {
+    done: total - ahead,
+    total,
+    onProgress,
+  });
+  // After the moment of the database: whatever it names was there by then.
+  const stored = await findFiles(join(dataDir, storageFolder));
+  const whole = stored.found.filter(({ name }) => !isHalfWritten(name));
+  const contents = await writeFiles(storedFolder, whole, archive, {
+    done: total,
+    total: total + whole.reduce((all, { size }) => all + size, 0),
+    onProgress,
+  });
   if (withKeys) await archive.add(keysName, await readFile(join(dataDir, 'secrets.json')));
   const manifest: Manifest = { format: FORMAT, entries: [...archive.entries], ...database };
   const signature = signatureOf(manifest, keys);
@@ -125,10 +142,11 @@ async function write(
   return {
     tables: tables.length,
     rows: tables.reduce((all, { rows }) => all + rows, 0),
-    files,
+    files: files + contents,
+    outside: database.outside,
     signed: signature !== undefined,
     tablesOfOthers,
-    noFiles,
+    noFiles: [...noFiles, ...stored.noFiles],
   };
 }
 
@@ -151,10 +169,19 @@ async function writeDatabase(
   return {
     total,
     tables: await writeTables(client, tables, archive, { done: 0, total, onProgress }),
+    outside: await listOutside(client, archive),
     wrappedKey: await wrappedKey(client),
     migrations: await migrationsOf(client),
     tablesOfOthers: await tablesOfOthers(client),
   };
+}
+
+/** Writes down which contents there must be; answers what lies on stores outside. */
+async function listOutside(client: pg.Client, archive: ArchiveWriter): Promise<Amount> {
+  const parts = partsInto(archive, contentsFolder);
+  const { outside } = await writeContents(client, parts.take);
+  await parts.flush();
+  return outside;
 }
 
 async function headerOf(client: pg.Client): Promise<Header> {
@@ -229,6 +256,7 @@ function partsInto(archive: ArchiveWriter, folder: string) {
 }
 
 async function writeFiles(
+  folder: string,
   files: readonly FoundFile[],
   archive: ArchiveWriter,
   { done: before, total, onProgress }: Way,
@@ -241,7 +269,7 @@ async function writeFiles(
       onProgress({ what: `file ${name}`, done, total });
     };
     onRead(0);
-    if (await archive.addFile(`${filesFolder}${name}`, path, onRead)) count += 1;
+    if (await archive.addFile(`${folder}${name}`, path, onRead)) count += 1;
   }
   return count;
 }

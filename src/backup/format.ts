@@ -4,7 +4,8 @@
  * - `penstock-backup.json` first: what this is, and by which version it was made
  * - `structure.json`: statements that make the tables, and those that finish them once the rows are in
  * - `data/<table>/<part>`: rows as PostgreSQL's COPY text, in parts of a few MB
- * - `files/<path>`: the local files of the data folder
+ * - `contents/<part>`: a line of JSON for each content of a file that the database names: where it lies, size, SHA-256
+ * - `files/<path>`, `storage/<path>`: the local files of the data folder, and the contents of users' files there
  * - `keys.json`: the data folder's secrets, only when asked for
  * - `manifest.json` last: size and SHA-256 of everything before it, rows and SHA-256 of each table
  */
@@ -62,6 +63,8 @@ export const structureName = 'structure.json';
 export const keysName = 'keys.json';
 export const manifestName = 'manifest.json';
 export const filesFolder = 'files/';
+export const storedFolder = 'storage/';
+export const contentsFolder = 'contents/';
 
 /** Folder of the table at this place of the manifest. */
 export const tableFolder = (index: number): string => `data/${String(index).padStart(5, '0')}/`;
@@ -107,6 +110,8 @@ export const Manifest = Type.Object({
   migrations: Type.Optional(Type.Array(Type.String())),
   /** Tables that are served in place and are not in here. */
   tablesOfOthers: Type.Optional(Type.Array(Type.String())),
+  /** Contents of files on stores outside: not in here, but listed. */
+  outside: Type.Optional(Type.Object({ files: Type.Integer(), bytes: Type.Integer() })),
   /** Of all the rest of the manifest, under the data key (keys.ts). Absent where the key was not known. */
   signature: Type.Optional(Type.String()),
 });

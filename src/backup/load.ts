@@ -15,6 +15,7 @@ import {
   filesFolder,
   keysName,
   type Progress,
+  storedFolder,
   type TableEntry,
   tableName,
 } from './format.ts';
@@ -30,6 +31,8 @@ export interface LoadOptions {
 
 export interface LoadTarget {
   readonly filesFolder: string;
+  /** Of the contents of users' files. */
+  readonly storageFolder: string;
   readonly keysFile: string;
 }
 
@@ -47,7 +50,11 @@ export async function load({
 }: LoadOptions): Promise<LoadResult> {
   await requireEmpty(client);
   const drafts = target
-    ? { files: `${target.filesFolder}.restoring`, keys: `${target.keysFile}.restoring` }
+    ? {
+        files: `${target.filesFolder}.restoring`,
+        storage: `${target.storageFolder}.restoring`,
+        keys: `${target.keysFile}.restoring`,
+      }
     : undefined;
   const run = statementRunner(client);
   try {
@@ -66,6 +73,7 @@ export async function load({
       if (target)
         await Promise.all([
           rm(target.filesFolder, { recursive: true, force: true }),
+          rm(target.storageFolder, { recursive: true, force: true }),
           rm(target.keysFile, { force: true }),
         ]);
       throw error;
@@ -81,18 +89,22 @@ export async function load({
 
 interface Drafts {
   readonly files: string;
+  readonly storage: string;
   readonly keys: string;
 }
 
 async function removeDrafts(drafts: Drafts | undefined): Promise<void> {
   if (drafts)
     await Promise.all(
-      [drafts.files, drafts.keys].map((draft) => rm(draft, { recursive: true, force: true })),
+      [drafts.files, drafts.storage, drafts.keys].map((draft) =>
+        rm(draft, { recursive: true, force: true }),
+      ),
     );
 }
 
 async function finishDrafts(drafts: Drafts, target: LoadTarget): Promise<void> {
   await rename(drafts.files, target.filesFolder).catch(ifAbsent);
+  await rename(drafts.storage, target.storageFolder).catch(ifAbsent);
   await rename(drafts.keys, target.keysFile).catch(ifAbsent);
 }
 
@@ -228,8 +240,11 @@ function openSink(client: pg.Client, index: number, tables: readonly TableEntry[
 
 /** Local files and keys; the structure was read before. */
 async function keepFile(entry: ArchiveEntry, drafts: ReadOptions['drafts']): Promise<void> {
-  if (drafts && entry.name.startsWith(filesFolder)) {
-    const path = join(drafts.files, safePath(entry.name.slice(filesFolder.length)));
+  const [folder, below] = entry.name.startsWith(storedFolder)
+    ? ([storedFolder, drafts?.storage] as const)
+    : ([filesFolder, drafts?.files] as const);
+  if (below !== undefined && entry.name.startsWith(folder)) {
+    const path = join(below, safePath(entry.name.slice(folder.length)));
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     return pipeline(entry.content, createWriteStream(path, { mode: 0o600 }));
   }

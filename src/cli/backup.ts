@@ -2,6 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type ProvenArchive, proveArchive } from '../backup/archive-reader.ts';
+import { compareContents, storageFolder } from '../backup/contents.ts';
 import { dump, localFiles } from '../backup/dump.ts';
 import { keysName, type Manifest, type Progress } from '../backup/format.ts';
 import { checkKeys, checkSignature, type Keys, type Signature } from '../backup/keys.ts';
@@ -65,6 +66,10 @@ async function makeBackup(path: string, withKeys: boolean): Promise<number> {
         `Not in it: ${listed(made.tablesOfOthers, 'table')} served in place that the platform does not own. Back up these yourself.`,
       );
     }
+    if (made.outside.files > 0)
+      print(
+        `Not in it: the contents of ${made.outside.files} files (${sizeText(made.outside.bytes)}) on other stores. They are listed in its folder contents; keep them there, or back them up as well.`,
+      );
     if (made.noFiles.length > 0)
       print(
         `Not in it: ${listed(made.noFiles, 'entry', 'entries')} of ${join(dataDir, localFiles)} that are no files (links, sockets).`,
@@ -135,9 +140,10 @@ export async function restore(args: readonly string[]): Promise<number> {
     const keys = checkKeys(archive.manifest, settings);
     const signature = checkSignature(archive.manifest, settings);
     requireSigned(path, signature, acceptUnsigned);
-    const { missingExtensions } = await restoreInto(settings, archive, { log, show: line.show });
+    const restored = await restoreInto(settings, archive, { log, show: line.show });
     line.end();
-    reportRestored(archive, missingExtensions, keys);
+    reportRestored(archive, restored.missingExtensions, keys);
+    reportContents(restored);
     if (signature === 'unknown') print(`The backup was restored with its ${signatures.unknown}.`);
     return 0;
   } finally {
@@ -181,6 +187,18 @@ function reportRestored(
   );
 }
 
+/** Which contents of users' files did not come with the backup. */
+function reportContents({ missing, outside }: Awaited<ReturnType<typeof compareContents>>): void {
+  if (outside.files > 0)
+    print(
+      `Not in the backup: the contents of ${outside.files} files (${sizeText(outside.bytes)}) on other stores. POST /storage/reconcile with dryRun tells which of them are missing.`,
+    );
+  if (missing.length > 0)
+    print(
+      `Missing: the contents of ${listed(missing, 'file')}. They went away while the backup was made, or before.`,
+    );
+}
+
 const LISTED = 20;
 
 /** Such as `2 tables (a, b)`. */
@@ -196,6 +214,7 @@ interface RestoreParts {
 
 const targetIn = (dataDir: string): LoadTarget => ({
   filesFolder: join(dataDir, localFiles),
+  storageFolder: join(dataDir, storageFolder),
   keysFile: join(dataDir, 'secrets.json'),
 });
 
@@ -212,7 +231,7 @@ async function restoreInto(
   settings: Settings,
   archive: ProvenArchive,
   { log, show }: RestoreParts,
-): Promise<LoadResult> {
+): Promise<LoadResult & Awaited<ReturnType<typeof compareContents>>> {
   const folder = await openDataFolder(settings, log);
   try {
     const target = targetIn(folder.path);
@@ -225,7 +244,7 @@ async function restoreInto(
     try {
       const result = await load({ client: connection.client, archive, target, onProgress: show });
       await folder.noteDatabase();
-      return result;
+      return { ...result, ...(await compareContents(connection.client, target.storageFolder)) };
     } finally {
       await connection.close();
     }

@@ -21,6 +21,8 @@ export interface RowPredicate {
     use?: RowUse,
     alias?: string,
   ): string;
+  /** The same beside other conditions in an `or`, where an index can answer it because the rows are few. */
+  readonly few?: (idExpression: string, next: (value: unknown) => string, alias?: string) => string;
   /** A faster way to the first rows in the order of their ids, where there is one. */
   readonly first?: FirstRows;
   /** A faster way to the number of all rows of a table (its quoted name), as an expression, where there is one. */

@@ -22,6 +22,8 @@ export const filesGone = (files: readonly FileRow[]): NewEvent => ({
   payload: {
     containers: [...new Set(files.map(({ container }) => container))],
     files: files.length,
+    /** Of each, in their order. */
+    owners: files.map(({ owner }) => owner),
     bytes: files.reduce((sum, { size }) => sum + size, 0),
   },
 });

@@ -8,6 +8,7 @@ import { type StorageConfig, storageConfig } from './config.ts';
 import { storageErrors } from './errors.ts';
 import { storageJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
+import { viewFields } from './operations/file-views.ts';
 import { storageOperations } from './operations/storage-operations.ts';
 import { readyFiles } from './queries/files.ts';
 import { hasContents } from './queries/stores.ts';
@@ -23,6 +24,8 @@ import { defineTypes } from './services/resource-types.ts';
 import type { StorageParts } from './services/storage-parts.ts';
 import { createStorageServices, type StorageServices } from './services/storage-services.ts';
 import { fingerprintOf } from './services/store-settings.ts';
+import { serveNotices } from './sockets.ts';
+import { containerState, folderState } from './state.ts';
 
 export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
 
@@ -73,6 +76,7 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
     kernel.operations.replace(owner, running ? storageOperations(services, kernel.config) : []);
   publish();
   const stopListening = config.onChange(publish);
+  const stopNotices = serveNotices({ ...kernel, services, log });
   const endGuard = config.guard(async (next, previous, { force }) => {
     if (force || fingerprintOf(next) === fingerprintOf(previous)) return;
     if (await hasContents(kernel.database)) throw storageErrors.PROVIDER_IN_USE();
@@ -86,9 +90,11 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
     service: serviceOf(services),
     operations: [],
     jobs: storageJobs(parts, services),
+    state: [containerState(parts, services), folderState(parts, services)],
     async stop() {
       running = false;
       stopListening();
+      stopNotices();
       endRights();
       endGuard();
       publish();
@@ -145,17 +151,7 @@ const serviceOf = (services: StorageServices): StorageService => ({
 });
 
 /** What everybody sees of a file that a record holds and that they may read there. */
-const fieldsInRecords = new Set([
-  'name',
-  'alias',
-  'size',
-  'mimeType',
-  'isPublic',
-  'state',
-  'checksum',
-  'etag',
-  'uri',
-]);
+const fieldsInRecords: ReadonlySet<string> = new Set(viewFields);
 
 /** Says who may see which file, and defines the types of files where relations decide; answers how to end that. */
 async function serveRights(

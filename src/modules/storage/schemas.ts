@@ -19,6 +19,9 @@ const bytes = (description: string) =>
 export const fileStates = ['pending', 'ready', 'failed'] as const;
 export type FileState = (typeof fileStates)[number];
 
+/** What lists of files are sorted by. Each has an index, so that a page costs the same among a million files. */
+export const sortedBy = ['name', 'size', 'createdAt', 'updatedAt', 'folder', 'mimeType'] as const;
+
 /**
  * A file. `bucket` and `objectKey` say where the bytes of the current generation lie, so that a name, a folder or a
  * replacement can change without touching bytes that somebody reads.
@@ -84,6 +87,9 @@ export const fileSchema = {
       { fields: ['container', 'createdAt'] },
       { fields: ['bucket', 'objectKey'] },
       { fields: ['expiresAt'] },
+      { fields: ['isPublic', 'createdAt'] },
+      // Lists walk them in either direction, whatever they are sorted by (services/listing.ts).
+      ...sortedBy.map((name) => ({ fields: [name, '_id'] })),
     ],
     // Who may see which file, the module says (services/access.ts).
     conduit: { ...owned, authorization: { enabled: true } },

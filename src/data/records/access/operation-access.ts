@@ -44,8 +44,15 @@ export const bothRules = (one: RowPredicate, other: RowPredicate): RowPredicate 
 /** Rows that fit one of them. */
 export const eitherRule = (one: RowPredicate, other: RowPredicate): RowPredicate => ({
   shape: `${one.shape}|${other.shape}`,
-  compile: (...parts) => `(${one.compile(...parts)}) or (${other.compile(...parts)})`,
+  compile: (...parts) => `(${besideOther(one, parts)}) or (${besideOther(other, parts)})`,
 });
+
+function besideOther(
+  rule: RowPredicate,
+  [id, next, use, alias]: Parameters<RowPredicate['compile']>,
+): string {
+  return rule.few && use !== 'row' ? rule.few(id, next, alias) : rule.compile(id, next, use, alias);
+}
 
 /** Operators and the platform itself are not bound by what clients may see; validation binds everybody. */
 export const isTrusted = (caller: Caller): boolean =>

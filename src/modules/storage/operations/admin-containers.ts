@@ -85,6 +85,32 @@ const bytesOrNull = (description: string) =>
     }),
   );
 
+/** What operators say about a container. */
+export const ContainerRules = Type.Object({
+  isPublic: Type.Optional(Type.Boolean()),
+  maxFileSize: bytesOrNull('Bytes of one file; null: as configured for all'),
+  allowedMimeTypes: Type.Optional(
+    Type.Union([Type.Array(Type.String({ maxLength: 255 }), { maxItems: 100 }), Type.Null()], {
+      description: '`image/png` or `image/*`; null: any',
+    }),
+  ),
+  quota: bytesOrNull('Bytes of all its files; null: any'),
+  lifecycle: Type.Optional(
+    Type.Union([
+      Type.Object({
+        deleteAfterDays: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 36_500,
+            description: 'Days after its upload at which a file is deleted',
+          }),
+        ),
+      }),
+      Type.Null(),
+    ]),
+  ),
+});
+
 const update = ({ containerAdmin }: StorageServices): Operation =>
   defineOperation({
     ...facts,
@@ -93,33 +119,7 @@ const update = ({ containerAdmin }: StorageServices): Operation =>
     path: '/storage/containers/:id',
     input: {
       params: FileParams,
-      body: Type.Object({
-        isPublic: Type.Optional(Type.Boolean()),
-        maxFileSize: bytesOrNull('Bytes of one file; null: as configured for all'),
-        allowedMimeTypes: Type.Optional(
-          Type.Union(
-            [Type.Array(Type.String({ maxLength: 255 }), { maxItems: 100 }), Type.Null()],
-            {
-              description: '`image/png` or `image/*`; null: any',
-            },
-          ),
-        ),
-        quota: bytesOrNull('Bytes of all its files; null: any'),
-        lifecycle: Type.Optional(
-          Type.Union([
-            Type.Object({
-              deleteAfterDays: Type.Optional(
-                Type.Integer({
-                  minimum: 1,
-                  maximum: 36_500,
-                  description: 'Days after its upload at which a file is deleted',
-                }),
-              ),
-            }),
-            Type.Null(),
-          ]),
-        ),
-      }),
+      body: ContainerRules,
     },
     output: ContainerDocument,
     errors: [

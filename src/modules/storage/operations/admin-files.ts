@@ -7,13 +7,14 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
-import { FileDocument, fileDocument, filePage } from '../services/documents.ts';
+import { FileDocument, FileList, fileDocument, filePage } from '../services/documents.ts';
 import type { FileFilter } from '../services/listing.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import { bodyOf, jsonFacts } from './file-changes.ts';
 import { contentErrors, readable, withContent } from './files.ts';
 import {
   changedFields,
+  cursorFields,
   FileParams,
   fileFields,
   filterFields,
@@ -49,11 +50,6 @@ export const adminFileOperations = (services: StorageServices): readonly Operati
   data(services),
 ];
 
-export const FileList = Type.Object({
-  files: Type.Array(FileDocument),
-  filesCount: Type.Integer(),
-});
-
 const list = (services: StorageServices): Operation =>
   defineOperation({
     ...facts,
@@ -61,7 +57,7 @@ const list = (services: StorageServices): Operation =>
     method: 'GET',
     path: '/storage/files',
     heavy: true,
-    input: { query: Type.Object({ ...pageOf(services), ...filterFields }) },
+    input: { query: Type.Object({ ...pageOf(services), ...cursorFields, ...filterFields }) },
     output: FileList,
     errors: [storageErrors.INVALID_NAME],
     summary: 'List files',

@@ -9,11 +9,18 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
 import type { FileRow } from '../queries/files.ts';
-import { FileDocument, fileDocument, filePage } from '../services/documents.ts';
+import { FileDocument, FileList, fileDocument, filePage } from '../services/documents.ts';
 import { servable } from '../services/scanning.ts';
 import { refusalOf } from '../services/signed-uploads.ts';
 import type { StorageServices } from '../services/storage-services.ts';
-import { FileParams, filterFields, LegacyFileParams, pageOf, scopeField } from './shapes.ts';
+import {
+  cursorFields,
+  FileParams,
+  filterFields,
+  LegacyFileParams,
+  pageOf,
+  scopeField,
+} from './shapes.ts';
 import { TRANSFER_MS } from './uploads.ts';
 
 const facts = { surface: 'client', limit: standardLimit } as const;
@@ -232,6 +239,7 @@ const own = (services: StorageServices): Operation =>
     input: {
       query: Type.Object({
         ...pageOf(services),
+        ...cursorFields,
         ...filterFields,
         ...scopeField,
         of: Type.Optional(
@@ -242,7 +250,7 @@ const own = (services: StorageServices): Operation =>
         ),
       }),
     },
-    output: Type.Object({ files: Type.Array(FileDocument), filesCount: Type.Integer() }),
+    output: FileList,
     errors: [storageErrors.INVALID_NAME],
     summary: 'List your files',
     async handler({ caller }, { query: { of = 'own', ...filter } }) {

@@ -76,6 +76,7 @@ const contents = (services: StorageServices): Operation =>
         folder: folderDocument(folder),
         folders: inside.rows.map((row) => folderDocument(row as never)),
         foldersCount: inside.count,
+        filesCount: 0,
         ...filePage(files, services.links),
       };
     },

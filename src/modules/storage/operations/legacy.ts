@@ -7,10 +7,9 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
-import { filePage } from '../services/documents.ts';
+import { FileList, filePage } from '../services/documents.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import { Totals, totalsOf } from './admin-containers.ts';
-import { FileList } from './admin-files.ts';
 import { FolderList, folderFilter, folderPage } from './admin-folders.ts';
 import { filterFields, pageOf } from './shapes.ts';
 
@@ -45,12 +44,15 @@ const files = (services: StorageServices): Operation =>
     path: '/admin/storage/files',
     heavy: true,
     input: { query: Type.Object({ ...pageOf(services), ...filterFields }) },
-    output: Type.Object({ ...FileList.properties, count }),
+    output: Type.Object({ ...FileList.properties, filesCount: Type.Integer(), count }),
     errors: [storageErrors.INVALID_NAME],
     summary: 'List files',
     async handler({ caller }, { query }) {
-      const page = filePage(await services.listing.files(caller, query), services.links);
-      return { ...page, count: page.filesCount };
+      const { filesCount = 0, ...page } = filePage(
+        await services.listing.files(caller, query),
+        services.links,
+      );
+      return { ...page, filesCount, count: filesCount };
     },
   });
 

@@ -1,6 +1,7 @@
 /** What requests and answers about files look like. */
 import Type from 'typebox';
 import type { StorageConfig } from '../config.ts';
+import { sortedBy } from '../schemas.ts';
 
 export const FileParams = Type.Object({ id: Type.String({ format: 'uuid' }) });
 export const LegacyFileParams = Type.Object({ fileId: Type.String({ format: 'uuid' }) });
@@ -76,9 +77,6 @@ export const taskId = Type.String({ format: 'uuid', description: 'The task that 
 
 export const Success = Type.Object({ success: Type.Literal(true), message: Type.String() });
 
-/** Field names that lists are sorted by. */
-const sortable = ['name', 'size', 'createdAt', 'updatedAt', 'folder', 'mimeType'] as const;
-
 /** A page of a list; a larger one than is allowed is cut. */
 export const pageOf = ({ config }: { config: () => StorageConfig }) => ({
   skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
@@ -90,6 +88,23 @@ export const pageOf = ({ config }: { config: () => StorageConfig }) => ({
   }),
 });
 
+/** Lists of files: pages by place, and how they are counted. */
+export const cursorFields = {
+  cursor: Type.Optional(
+    Type.String({
+      maxLength: 8_192,
+      description:
+        'Pages by place instead of by number: "start" first, then the `nextCursor` of the page before. As fast at any depth; not together with skip',
+    }),
+  ),
+  count: Type.Optional(
+    Type.Enum(['exact', 'estimated', 'none'], {
+      description:
+        'How `filesCount` is made; exact unless given. The others stay fast among many files',
+    }),
+  ),
+};
+
 export const filterFields = {
   container: Type.Optional(text('Name of a container', 100)),
   folder: Type.Optional(text('Files directly in it; `/`: those in none', 2_048)),
@@ -97,6 +112,6 @@ export const filterFields = {
     Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name, in any case' }),
   ),
   sort: Type.Optional(
-    Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), { maxItems: 4 }),
+    Type.Array(Type.Enum(sortedBy.flatMap((name) => [name, `-${name}`])), { maxItems: 4 }),
   ),
 };

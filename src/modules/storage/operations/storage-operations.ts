@@ -6,9 +6,11 @@ import { adminContainerOperations } from './admin-containers.ts';
 import { adminFileOperations } from './admin-files.ts';
 import { adminFolderOperations } from './admin-folders.ts';
 import { fileChangeOperations } from './file-changes.ts';
+import { fileViewOperations } from './file-views.ts';
 import { fileOperations } from './files.ts';
 import { folderOperations } from './folders.ts';
 import { imageOperations } from './images.ts';
+import { insightOperations } from './insights.ts';
 import { legacyOperations } from './legacy.ts';
 import { linkOperations } from './links.ts';
 import { resumableOperations } from './resumable.ts';
@@ -22,6 +24,7 @@ export const storageOperations = (
 ): readonly Operation[] => [
   ...uploadOperations(services),
   ...fileOperations(services),
+  ...fileViewOperations(services),
   ...fileChangeOperations(services),
   ...linkOperations(services),
   ...trashOperations(services),
@@ -31,6 +34,7 @@ export const storageOperations = (
   ...adminFileOperations(services),
   ...adminFolderOperations(services),
   ...adminContainerOperations(services),
+  ...insightOperations(services),
   ...taskOperations(services),
   ...legacyOperations(services, config),
 ];

@@ -65,6 +65,17 @@ export const containerById = (
     ),
   );
 
+/** All but those of other modules. */
+export const operatorContainers = async (database: Queryable): Promise<readonly ContainerRow[]> =>
+  (
+    await database.query<ContainerRow>(
+      statement(
+        `select ${containerColumns} from ${containers} c where not starts_with(c."name", 'module-') order by c."name"`,
+        [],
+      ),
+    )
+  ).rows;
+
 /** Keeps a container from being deleted until the transaction ends; false when it is gone. Others may count on it meanwhile. */
 export const holdContainer = async (database: Queryable, name: string): Promise<boolean> =>
   (

@@ -36,6 +36,46 @@ export const folderById = (database: Queryable, id: string): Promise<FolderRow |
     ),
   );
 
+export const folderNamed = (
+  database: Queryable,
+  { container, name }: Pick<FolderRow, 'container' | 'name'>,
+): Promise<FolderRow | undefined> =>
+  firstOf(
+    database.query<FolderRow>(
+      statement(
+        `select ${folderColumns} from ${folders} d where d."container" = $1 and d."name" = $2`,
+        [container, name],
+      ),
+    ),
+  );
+
+/** Those that operators made, outside of the containers of modules. */
+export const operatorFolders = async (database: Queryable): Promise<readonly FolderRow[]> =>
+  (
+    await database.query<FolderRow>(
+      statement(
+        `select ${folderColumns} from ${folders} d where starts_with(d."createdBy", 'admin:') and not starts_with(d."container", 'module-')
+         order by d."container", d."name"`,
+        [],
+      ),
+    )
+  ).rows;
+
+/** Says what a folder is that is there, and whose. */
+export const adoptFolder = (
+  database: Queryable,
+  { container, name, isPublic, createdBy }: NewFolder,
+): Promise<FolderRow | undefined> =>
+  firstOf(
+    database.query<FolderRow>(
+      statement(
+        `update ${folders} as d set "isPublic" = $3::boolean, "createdBy" = $4, "updatedAt" = now(), "__v" = d."__v" + 1
+         where d."container" = $1 and d."name" = $2 returning ${folderColumns}`,
+        [container, name, isPublic, createdBy],
+      ),
+    ),
+  );
+
 interface NewFolder {
   readonly container: string;
   /** Whole path with a slash at its end. */

@@ -63,6 +63,17 @@ export const unfinishedTask = (
     ),
   );
 
+/** The last one of its kind that was done. */
+export const lastTask = (database: Queryable, kind: TaskKind): Promise<TaskRow | undefined> =>
+  firstOf(
+    database.query<TaskRow>(
+      statement(
+        `select ${columns} from penstock.storage_tasks where kind = $1 and state = 'done' order by created_at desc, id desc limit 1`,
+        [kind],
+      ),
+    ),
+  );
+
 /** Newest first. */
 export const listTasks = async (
   database: Queryable,

@@ -72,7 +72,7 @@ export function createContainerAdmin(parts: StorageParts, emptying: Emptying): C
 }
 
 /** `image/png`, or `image/*` for all images. */
-function requireTypePattern(pattern: string): void {
+export function requireTypePattern(pattern: string): void {
   mediaTypeOf(pattern.endsWith('/*') ? `${pattern.slice(0, -1)}x` : pattern);
 }
 

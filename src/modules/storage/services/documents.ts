@@ -70,9 +70,31 @@ export function fileDocument(file: FileRow | ListedFile, links: Links): FileDocu
 
 /** A page of files as clients see them. */
 export const filePage = (
-  { rows, count }: { readonly rows: readonly ListedFile[]; readonly count: number },
+  {
+    rows,
+    count,
+    nextCursor,
+  }: {
+    readonly rows: readonly ListedFile[];
+    readonly count?: number;
+    readonly nextCursor?: string | null;
+  },
   links: Links,
-) => ({ files: rows.map((row) => fileDocument(row, links)), filesCount: count });
+) => ({
+  files: rows.map((row) => fileDocument(row, links)),
+  ...(count !== undefined && { filesCount: count }),
+  ...(nextCursor !== undefined && { nextCursor }),
+});
+
+export const FileList = Type.Object({
+  files: Type.Array(FileDocument),
+  filesCount: Type.Optional(Type.Integer({ description: 'Absent with `count=none`' })),
+  nextCursor: Type.Optional(
+    Type.Union([Type.String(), Type.Null()], {
+      description: 'Only with `cursor`: where the next page begins; null on the last one',
+    }),
+  ),
+});
 
 const isoOf = (at: Date | string): string => new Date(at).toISOString();
 

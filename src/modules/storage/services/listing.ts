@@ -1,5 +1,6 @@
 /** Pages of files, folders and containers. */
 import { all, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
+import type { CountMode } from '../../../data/records/store.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { containerOf, folderOf } from '../names.ts';
 import type { FileRow } from '../queries/files.ts';
@@ -11,6 +12,10 @@ export interface ListPage {
   readonly skip: number;
   readonly limit: number;
   readonly sort?: readonly string[] | undefined;
+  /** Instead of `skip`: where the page before ended, `start` for the first one. */
+  readonly cursor?: string | undefined;
+  /** How the answer's `count` is made; exact unless set. */
+  readonly count?: CountMode | undefined;
 }
 
 export interface FileFilter extends ListPage {
@@ -31,8 +36,16 @@ export interface FolderFilter extends ListPage {
 }
 
 interface Listed<T> {
-  readonly count: number;
+  /** Absent where none was asked for. */
+  readonly count?: number;
+  /** Only with `cursor`; null on the last page. */
+  readonly nextCursor?: string | null;
   readonly rows: readonly T[];
+}
+
+interface Counted {
+  readonly count: number;
+  readonly rows: readonly Record<string, unknown>[];
 }
 
 /** A file as lists have it: nothing of the store, times as texts. */
@@ -50,8 +63,8 @@ export interface Listing {
   files(caller: Caller, filter: FileFilter): Promise<Listed<ListedFile>>;
   /** Files that the caller owns, or the scope that they act for. */
   own(caller: Caller, filter: FileFilter): Promise<Listed<ListedFile>>;
-  folders(filter: FolderFilter): Promise<Listed<Record<string, unknown>>>;
-  containers(page: ListPage): Promise<Listed<Record<string, unknown>>>;
+  folders(filter: FolderFilter): Promise<Counted>;
+  containers(page: ListPage): Promise<Counted>;
 }
 
 /** What is found was narrowed to what the caller may see. */
@@ -64,18 +77,24 @@ export function createListing({ records, config }: StorageParts): Listing {
   const page = async <T>(
     [caller, schema]: readonly [Caller, string],
     filter: Condition,
-    { skip, limit, sort, scope }: ListPage & Pick<FileFilter, 'scope'>,
+    { skip, limit, sort, cursor, count: mode, scope }: ListPage & Pick<FileFilter, 'scope'>,
   ): Promise<Listed<T>> => {
     const text = await records.select(caller, schema, {
       filter,
       granted: true,
       ...(scope !== undefined && { scope }),
-      skip,
+      ...(cursor === undefined || skip > 0 ? { skip } : {}),
+      ...(cursor !== undefined && { cursor }),
+      ...(mode !== undefined && { count: mode }),
       limit: Math.min(limit, config().listing.maxPage),
-      ...(sort?.length && { sort }),
+      ...(sort?.length && { sort: [...sort, idLike(sort.at(-1))] }),
     });
-    const { documents, count } = JSON.parse(text) as { documents: T[]; count: number };
-    return { rows: documents, count };
+    const { documents, ...facts } = JSON.parse(text) as { documents: T[] } & Listed<T>;
+    return { ...facts, rows: documents };
+  };
+  const counted = async (...question: Parameters<typeof page>): Promise<Counted> => {
+    const { rows, count = 0 } = await page<Record<string, unknown>>(...question);
+    return { rows, count };
   };
   const listFiles = (caller: Caller, filter: FileFilter, ...conditions: readonly Condition[]) => {
     const { container, folder, search } = filter;
@@ -97,7 +116,7 @@ export function createListing({ records, config }: StorageParts): Listing {
       return listFiles(caller, owned, equals('owner', owned.scope ?? authorOf(caller)));
     },
     folders: ({ container, parent, search, ...rest }) =>
-      page(
+      counted(
         [asModule, folderSchema.name],
         all(
           ...(container === undefined ? [] : [equals('container', containerOf(container))]),
@@ -107,9 +126,12 @@ export function createListing({ records, config }: StorageParts): Listing {
         { sort: ['name'], ...rest },
       ),
     containers: (rest) =>
-      page([asModule, containerSchema.name], all(), { sort: ['name'], ...rest }),
+      counted([asModule, containerSchema.name], all(), { sort: ['name'], ...rest }),
   };
 }
+
+/** Files that are alike otherwise, by id, in the direction that one index has in either direction. */
+const idLike = (last: string | undefined): string => (last?.startsWith('-') ? '-_id' : '_id');
 
 /** The text as it is, anywhere in the name. */
 const named = (search: string | undefined): readonly Condition[] =>

@@ -36,9 +36,14 @@ export function fingerprintOf(config: StoreSettings): string {
     google: () => [google.serviceAccountKeyPath, projectOf(google.serviceAccountKeyJson)],
     aliyun: () => [aliyun.region],
   };
-  const where = [provider, ...(places[provider]?.() ?? [])];
-  return createHash('sha256').update(JSON.stringify(where)).digest('hex');
+  return digestOf([provider, ...(places[provider]?.() ?? [])]);
 }
+
+const digestOf = (where: readonly string[]): string =>
+  createHash('sha256').update(JSON.stringify(where)).digest('hex');
+
+/** Of the local store in the data folder, which is where a backup looks for contents. */
+export const dataFolderFingerprint = digestOf(['local', '']);
 
 function projectOf(key: string): string {
   try {

@@ -70,7 +70,7 @@ export interface Tasks {
 
 const taskJob = 'storage.task';
 /** Of a slice; and when one counts as lost. */
-const SLICE_MS = 20_000;
+const SLICE_MS = 3_000;
 const LOST_SECONDS = 300;
 const RETRIES = 10;
 const KEPT_DAYS = 30;

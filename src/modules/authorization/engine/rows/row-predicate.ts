@@ -171,7 +171,7 @@ async function makePlan(
 const isFound = (model: Model, goal: Name): boolean =>
   !mayBeOpen(model, goal) && !originsOf(model, goal).some((name) => isPublic(model, name));
 
-type Pieces = Pick<RowPredicate, 'compile' | 'first' | 'number'>;
+type Pieces = Pick<RowPredicate, 'compile' | 'few' | 'first' | 'number'>;
 
 function compiled(
   plan: RowPlan,
@@ -189,11 +189,12 @@ function compiled(
 }
 
 /** Distinguishes predicates by their text. */
-function shapeOf({ compile, first, number }: Pieces): string {
+function shapeOf({ compile, few, first, number }: Pieces): string {
   const uses: readonly RowUse[] = ['row', 'rows', 'sorted', 'count'];
   const mark = (): string => '?';
   const texts = [
     ...uses.map((use) => compile('id', mark, use, 'r')),
+    few?.('id', mark, 'r') ?? '',
     first?.compile({ rows: 'rows', count: '?' }, mark) ?? '',
     number?.('rows', mark) ?? '',
   ];
@@ -216,6 +217,16 @@ function piecesOf(
     const among = `${size.amount === 'few' ? found : `(${found}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
     return exact ? among : `(${among}) and (${tested(id, next, use, alias)})`;
   };
+  // An array is a value of which the index of the ids takes one after the other, also beside an `or`.
+  const few: RowPredicate['few'] =
+    size.amount === 'few'
+      ? (id, next, alias) => {
+          const found = `${id} = any(array(${foundIds(source, next)}))`;
+          const either =
+            self === undefined ? found : `(${found} or (${id})::text = ${next(self)}::text)`;
+          return exact ? either : `(${either} and (${tested(id, next, 'rows', alias)}))`;
+        }
+      : undefined;
   // The order of ids is no order of an index of a field: then the rows are sought as for any other order.
   const first: RowPredicate['first'] = source.from.beside
     ? {
@@ -233,10 +244,10 @@ function piecesOf(
         },
       }
     : undefined;
-  if (!exact || self !== undefined || !size.known) return { compile, ...(first && { first }) };
+  const known = { compile, ...(few && { few }), ...(first && { first }) };
+  if (!exact || self !== undefined || !size.known) return known;
   return {
-    compile,
-    ...(first && { first }),
+    ...known,
     number: (table, next) => rowCount(source, { table, largest: size.largest }, next),
   };
 }

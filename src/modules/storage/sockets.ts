@@ -1,0 +1,171 @@
+/**
+ * The namespace `/storage/`: notices about files, as they are committed. A socket hears of all files of its user, and of
+ * those that it names. Whoever may not read a file hears nothing of it, which is asked anew for every notice.
+ */
+import Type from 'typebox';
+import { invalid } from '../../kernel/errors.ts';
+import type { Events, PublishedEvent } from '../../kernel/events/events.ts';
+import {
+  defineSocketEvent,
+  type SentEvent,
+  type SocketConnection,
+  type SocketNamespace,
+  type SocketNamespaces,
+} from '../../kernel/sockets/socket-namespace.ts';
+import type { Logger } from '../../kernel/telemetry/logger.ts';
+import { fileById } from './queries/files.ts';
+import { isModuleContainer, ownerOf } from './services/access.ts';
+import type { StorageServices } from './services/storage-services.ts';
+
+/** Files that one socket may name. */
+const MOST_FILES = 100;
+
+const Target = Type.Object({ fileId: Type.String({ format: 'uuid' }) });
+
+interface Listener {
+  readonly connection: SocketConnection;
+  readonly files: Set<string>;
+}
+
+const notices = {
+  create: 'A file is there',
+  update: 'A file has changed, or has another content',
+  ready: 'A content has become that of its file',
+  delete: 'Files are gone',
+  infected: 'The scanner has found something in a file',
+} as const;
+type Notice = keyof typeof notices;
+
+const sends: readonly SentEvent[] = Object.entries(notices).map(([name, summary]) => ({
+  name: `storage:${name}`,
+  summary,
+  payload: Type.Object({
+    fileId: Type.String({ format: 'uuid' }),
+    occurredAt: Type.String({ format: 'date-time' }),
+    name: Type.Optional(Type.String()),
+    container: Type.Optional(Type.String()),
+    folder: Type.Optional(Type.String()),
+    size: Type.Optional(Type.Integer()),
+    mimeType: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  }),
+}));
+
+interface Dependencies {
+  readonly services: StorageServices;
+  readonly events: Pick<Events, 'subscribe'>;
+  readonly sockets: Pick<SocketNamespaces, 'register'>;
+  readonly log: Logger;
+}
+
+/** Serves the namespace. Answers how to stop. */
+export function serveNotices({ services, events, sockets, log }: Dependencies): () => void {
+  const listeners = new Map<string, Listener>();
+  const unsubscribe = events.subscribe('storage:*', async (event) => {
+    if (listeners.size === 0) return;
+    await tellAll(services, [...listeners.values()], event).catch((error: unknown) =>
+      log.warn({ err: error, topic: event.topic }, 'A notice about files was not told'),
+    );
+  });
+  const leave = sockets.register(namespaceOf(services, listeners));
+  return () => {
+    leave();
+    unsubscribe();
+  };
+}
+
+function namespaceOf(services: StorageServices, listeners: Map<string, Listener>): SocketNamespace {
+  return {
+    name: '/storage',
+    summary: 'Notices about files: a socket hears of the files of its user.',
+    errorEvent: 'storage_error',
+    sends,
+    events: [
+      defineSocketEvent({
+        name: 'subscribe',
+        summary: 'Hear of another file that you may read',
+        input: Target,
+        async handler(connection, { fileId }) {
+          const { access, files } = services;
+          const listener = listeners.get(connection.id);
+          if (listener && listener.files.size >= MOST_FILES && !listener.files.has(fileId))
+            throw invalid('fileId', 'maxItems', `a socket hears of at most ${MOST_FILES} files`);
+          const file = await files.find(fileId);
+          await access.require(await connection.caller(), 'read', file);
+          listener?.files.add(fileId);
+          return {};
+        },
+      }),
+      defineSocketEvent({
+        name: 'unsubscribe',
+        summary: 'Hear of that file no longer',
+        input: Target,
+        async handler({ id }, { fileId }) {
+          listeners.get(id)?.files.delete(fileId);
+          return {};
+        },
+      }),
+    ],
+    async admit(connection) {
+      return {
+        connected: () => void listeners.set(connection.id, { connection, files: new Set() }),
+        closed: () => void listeners.delete(connection.id),
+      };
+    },
+  };
+}
+
+const noticeOf = (topic: string): Notice | undefined => {
+  const [, what = '', about] = topic.split(':');
+  return about === 'File' && what in notices ? (what as Notice) : undefined;
+};
+
+async function tellAll(
+  services: StorageServices,
+  listeners: readonly Listener[],
+  event: PublishedEvent,
+): Promise<void> {
+  const notice = noticeOf(event.topic);
+  if (!notice) return;
+  const owners = ownersOf(event);
+  for (const fileId of event.ids ?? [])
+    for (const listener of listeners) {
+      const isOwn = owners.get(fileId) === `User:${listener.connection.userId}`;
+      if (!isOwn && !listener.files.has(fileId)) continue;
+      if (await mayHear(services, listener, { fileId, notice, isOwn }))
+        listener.connection.emit(`storage:${notice}`, payloadOf(event, fileId));
+      if (notice === 'delete') listener.files.delete(fileId);
+    }
+}
+
+/** Whose the files of an event are. Events about several say it for each. */
+function ownersOf({ ids = [], payload = {} }: PublishedEvent): ReadonlyMap<string, unknown> {
+  const owners = (payload.owners ?? [payload.owner]) as readonly unknown[];
+  return new Map(ids.map((id, i) => [id, owners[i]]));
+}
+
+/** Of what is gone nobody can be asked any more: only owners hear that. */
+async function mayHear(
+  { database, access }: StorageServices,
+  { connection }: Listener,
+  { fileId, notice, isOwn }: { fileId: string; notice: Notice; isOwn: boolean },
+): Promise<boolean> {
+  try {
+    const caller = await connection.caller();
+    if (notice === 'delete') return isOwn && ownerOf(caller) !== null;
+    const file = await fileById(database, fileId);
+    if (!file || isModuleContainer(file.container)) return false;
+    return await access.may(caller, 'read', file);
+  } catch {
+    // The session has ended, or nobody can tell: the socket learns the former from its own end.
+    return false;
+  }
+}
+
+function payloadOf({ ids = [], payload = {}, occurredAt }: PublishedEvent, fileId: string) {
+  const { name, container, folder, size, mimeType } = payload;
+  return {
+    fileId,
+    occurredAt,
+    ...(ids.length === 1 && { name, container, folder, size, mimeType }),
+  };
+}
