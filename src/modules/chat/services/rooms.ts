@@ -14,10 +14,61 @@ import {
 import type { RoomRole } from '../schemas.ts';
 import { type ChatParts, distinct, reaches, requireMember, requireRole } from './chat-parts.ts';
 import type { Invitations } from './invitations.ts';
-import { createRoomAdditions, type RoomAdditions } from './room-additions.ts';
 import { createRoomCreation, type RoomCreation } from './room-creation.ts';
 import { createRoomDepartures, type RoomDepartures, takeAway } from './room-departures.ts';
-import type { RoomEntry } from './room-entry.ts';
+import { type RoomEntry, requireAddable } from './room-entry.ts';
+
+/* How users are added to a room that there is: at once, or by an invitation where joins are explicit. */
+
+interface RoomAdditions {
+  /** Answers whether they were invited instead. */
+  addUsers(caller: UserCaller, roomId: string, users: readonly string[]): Promise<boolean>;
+  addAsServer(caller: Caller, roomId: string, users: readonly string[]): Promise<void>;
+}
+
+function createRoomAdditions(
+  parts: ChatParts,
+  { enter, entered }: RoomEntry,
+  invitations: Invitations,
+): RoomAdditions {
+  const { database, config } = parts;
+  const add = async (
+    caller: Caller,
+    roomId: string,
+    requested: readonly string[],
+    by: string | null,
+  ): Promise<void> => {
+    const users = distinct(requested);
+    await database.transaction(async (transaction) => {
+      await requireAddable(parts, transaction, { roomId, users, by });
+      const { isDirect } = await enter(transaction, caller, { roomId, users, action: 'add' });
+      if (isDirect) throw chatErrors.DIRECT_ROOM_PROTECTED();
+    });
+    await entered(roomId, users, by);
+  };
+
+  return {
+    async addUsers(caller, roomId, requested) {
+      const member = await requireMember(parts, roomId, caller.userId);
+      const { addUsers } = config().permissions;
+      if (addUsers !== 'anyMember') requireRole(member, addUsers === 'admins' ? 'admin' : 'owner');
+      if (!config().explicit_room_joins.enabled) {
+        await add(caller, roomId, requested, caller.userId);
+        return false;
+      }
+      const users = distinct(requested);
+      await database.transaction(async (transaction) => {
+        const room = await lockRoom(transaction, roomId);
+        if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+        if (room.isDirect) throw chatErrors.DIRECT_ROOM_PROTECTED();
+        await requireAddable(parts, transaction, { roomId, users, by: caller.userId });
+        await invitations.invite(transaction, caller, room, users);
+      });
+      return true;
+    },
+    addAsServer: (caller, roomId, users) => add(caller, roomId, users, null),
+  };
+}
 
 export interface RoomChange {
   readonly name?: string | undefined;

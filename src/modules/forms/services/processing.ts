@@ -6,15 +6,54 @@ import Type from 'typebox';
 import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { createOutboundFetch } from '../../../kernel/outbound.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
 import { submissionEvent } from '../events.ts';
 import { noteDelivery, noteRequest, noteScreening } from '../queries/changes.ts';
 import { formById } from '../queries/forms.ts';
 import { lockSubmission, type SubmissionRow, submissionById } from '../queries/submissions.ts';
 import type { FormParts } from './form-parts.ts';
-import { createLookup } from './lookup.ts';
 import type { FormMails } from './mails.ts';
-import { isSpam } from './spam.ts';
+import { isSpam, type Signal } from './spam.ts';
+
+/* Looking an address up in a public list of spammers. Off unless an operator wants it; no answer is no objection. */
+
+const address = 'https://api.stopforumspam.org/api';
+
+/** What the list says: nothing, that it has the address, or that it could not be asked. */
+type Lookup = (email: string) => Promise<Signal | undefined>;
+
+function createLookup({ config, log }: Pick<FormParts, 'config' | 'log'>): Lookup {
+  return async (email) => {
+    const { lookup, lookupUrl, lookupTimeoutMs } = config().spam;
+    if (lookup === 'none') return undefined;
+    // Another address than that of the list is the super admin's word, who may mean their own network.
+    const fetch = createOutboundFetch({
+      allowInternal: () => lookupUrl !== '',
+      timeoutMs: lookupTimeoutMs,
+      maxBytes: 65_536,
+    });
+    try {
+      const url = new URL(lookupUrl || address);
+      url.searchParams.set('json', 'true');
+      url.searchParams.set('email', email);
+      const response = await fetch(url.href);
+      if (response.status !== 200) throw new Error(`the list answered ${response.status}`);
+      return isListed(await response.json()) ? 'lookup' : undefined;
+    } catch (error) {
+      log.warn({ err: error }, 'The list of spammers could not be asked');
+      return 'lookupFailed';
+    }
+  };
+}
+
+/** `{email: {appears: 1, blacklisted: 1, ...}}` */
+function isListed(answer: unknown): boolean {
+  if (typeof answer !== 'object' || answer === null) throw new Error('the list answered no object');
+  const email: unknown = Reflect.get(answer, 'email');
+  if (typeof email !== 'object' || email === null) throw new Error('the list answered no address');
+  return ['blacklisted', 'appears'].some((name) => Number(Reflect.get(email, name)) === 1);
+}
 
 export const processJobName = 'forms.process';
 /** Attempts over about a day, with growing pauses. */

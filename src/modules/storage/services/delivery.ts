@@ -3,10 +3,75 @@ import { Reply } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
 import type { ByteRange, ObjectPlace } from '../providers/provider.ts';
 import { type FileRow, fileById } from '../queries/files.ts';
-import { dispositionOf, isInline } from './disposition.ts';
 import { placeOf } from './places.ts';
-import { rangeOf } from './range.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
+
+/* Which bytes of a content are asked for (RFC 9110 section 14). */
+
+/**
+ * The one range of a header; nothing where the whole is to be answered: no header, another unit, a malformed one, or
+ * several ranges. Throws RANGE_NOT_SATISFIABLE.
+ */
+function rangeOf(header: string | undefined, size: number): ByteRange | undefined {
+  const found = /^bytes=[ \t]*(\d{0,15})-(\d{0,15})[ \t]*$/i.exec(header ?? '');
+  if (!found) return undefined;
+  const [, first = '', last = ''] = found;
+  if (first === '' && last === '') return undefined;
+  if (first === '') {
+    const length = Math.min(Number(last), size);
+    if (length === 0) throw unsatisfiable(size);
+    return { start: size - length, end: size - 1 };
+  }
+  const start = Number(first);
+  const end = last === '' ? size - 1 : Math.min(Number(last), size - 1);
+  if (last !== '' && Number(last) < start) return undefined;
+  if (start >= size) throw unsatisfiable(size);
+  return { start, end };
+}
+
+const unsatisfiable = (size: number) =>
+  storageErrors.RANGE_NOT_SATISFIABLE({ headers: { 'content-range': `bytes */${size}` } });
+
+/* How a browser is told what to do with a content: show it or keep it, and under which name (RFC 6266, RFC 8187). */
+
+/** Types that browsers show without running anything in them. An allow-list: whatever is not here is only downloaded. */
+const inlineTypes = new Set([
+  'image/png',
+  'image/jpeg',
+  'image/gif',
+  'image/webp',
+  'image/avif',
+  'image/bmp',
+  'audio/mpeg',
+  'audio/mp4',
+  'audio/ogg',
+  'audio/wav',
+  'audio/webm',
+  'audio/flac',
+  'audio/aac',
+  'video/mp4',
+  'video/webm',
+  'video/ogg',
+  'video/quicktime',
+  'text/plain',
+  'application/pdf',
+]);
+
+const isInline = (mimeType: string): boolean => inlineTypes.has(mimeType);
+
+/** The value of `Content-Disposition`. Old readers get a name in ASCII, the others the real one. */
+function dispositionOf(kind: 'inline' | 'attachment', name: string): string {
+  const ascii = name.normalize('NFKD').replaceAll(/[^\x20-\x7e]|["\\%]/g, '_');
+  const plain = `${kind}; filename="${ascii}"`;
+  if (ascii === name) return plain;
+  return `${plain}; filename*=UTF-8''${encoded(name)}`;
+}
+
+const encoded = (text: string): string =>
+  encodeURIComponent(text.toWellFormed()).replaceAll(
+    /['()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
 
 /** How a content is asked for. */
 export interface ReadRequest {

@@ -1,4 +1,6 @@
 /** The store as the configuration names it: opened when it is first needed, and anew when the configuration changes. */
+
+import { createHash } from 'node:crypto';
 import type { Kernel } from '../../../host/kernel.ts';
 import type { ConfigHandle } from '../../../kernel/config/config-definition.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
@@ -6,9 +8,41 @@ import type { StorageConfig } from '../config.ts';
 import { ProviderError, type StorageProvider } from '../providers/provider.ts';
 import { createRoutedProvider, markedBucket } from '../providers/routed.ts';
 import { knownStore, storeById } from '../queries/stores.ts';
-import { bareBucketOf } from './bucket-names.ts';
 import { createOpenStores } from './open-stores.ts';
-import { fingerprintOf, settingsOf } from './store-settings.ts';
+import { fingerprintOf, s3Options, settingsOf } from './store-settings.ts';
+
+/* What containers are called on the store, by its kind. */
+
+/** Without the mark of the store. */
+async function bareBucketOf(now: StorageConfig, container: string): Promise<string> {
+  switch (now.provider) {
+    case 'local':
+      return container;
+    case 'azure':
+      return bucketName([container]);
+    case 'aws':
+      return bucketName(['penstock', now.aws.accountId || (await accountIdOf(now)), container]);
+    default:
+      return bucketName(['penstock', container]);
+  }
+}
+
+/** Empty where nobody tells: on other stores than Amazon's. */
+async function accountIdOf(config: StorageConfig): Promise<string> {
+  const { readAccountId } = await import('../providers/s3.ts');
+  return (await readAccountId(s3Options(config))) ?? '';
+}
+
+const MAX_BUCKET = 63;
+
+/** Names are shared with everybody on most stores, and know hyphens only, one at a time. */
+function bucketName(parts: readonly string[]): string {
+  const joined = parts.filter((part) => part !== '').join('-');
+  const name = joined.replaceAll(/[^a-z0-9]+/g, '-');
+  if (name === joined && name.length <= MAX_BUCKET) return name;
+  const digest = createHash('sha256').update(joined).digest('hex').slice(0, 10);
+  return `${name.slice(0, MAX_BUCKET - digest.length - 1)}-${digest}`;
+}
 
 export interface ProviderSource {
   /** All stores that files lie on; its abilities are those of the one that is configured. */

@@ -1,11 +1,13 @@
 /** The services of this module, as its operations and jobs use them. */
+
+import { type Caller, system } from '../../../kernel/caller.ts';
+import type { TaskRow } from '../queries/tasks.ts';
 import { type ContainerAdmin, createContainerAdmin } from './container-admin.ts';
 import { type Containers, createContainers } from './containers.ts';
 import { type Contents, createContents } from './contents.ts';
 import { createDelivery, type Delivery } from './delivery.ts';
-import { createEmptying } from './emptying.ts';
+import { createEmptying, type Emptying } from './emptying.ts';
 import { createFiles, type Files } from './files.ts';
-import { createFolderRemoval } from './folder-removal.ts';
 import { createFolders, type Folders } from './folders.ts';
 import { createListing, type Listing } from './listing.ts';
 import { createMigration } from './migration.ts';
@@ -16,8 +18,40 @@ import { createResumable, type Resumable } from './resumable.ts';
 import { createSharedLinks, type SharedLinks } from './shared-links.ts';
 import { createSignedUploads, type SignedUploads } from './signed-uploads.ts';
 import type { StorageParts } from './storage-parts.ts';
-import { createTasks, type Tasks } from './tasks.ts';
+import { createTasks, type Tasks, type TaskWork } from './tasks.ts';
 import { createTrash, type Trash } from './trash.ts';
+
+/* Large folders are deleted by a task, which tells how far it is. */
+
+const createFolderRemoval =
+  (emptying: Emptying, drop: Folders['drop']): TaskWork =>
+  async (task, until, signal) => {
+    const folderId = String(task.input.folderId);
+    const caller = callerOf(task);
+    let deleted = Number(task.progress.deleted ?? 0);
+    for (;;) {
+      const gone = await emptying.batch(caller, { folderId });
+      deleted += gone;
+      if (gone === 0) break;
+      if (performance.now() > until || signal.aborted)
+        return { progress: { deleted }, position: { folderId } };
+    }
+    await drop(folderId);
+    return { progress: { deleted }, position: null };
+  };
+
+/** Whoever asked for it: what they may not delete stays. */
+function callerOf({ input: { userId } }: TaskRow): Caller {
+  if (typeof userId !== 'string') return system('storage.remove-folder');
+  return {
+    kind: 'user',
+    userId,
+    sessionId: 'storage.remove-folder',
+    authenticatedAt: 0,
+    complete: true,
+    clientId: '',
+  };
+}
 
 export interface StorageServices
   extends Pick<StorageParts, 'config' | 'access' | 'links' | 'database'> {
