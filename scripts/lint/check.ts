@@ -1,11 +1,12 @@
 /** The part of `npm run lint` that is our own: prints what breaks the rules of the house and exits with 1 when something does. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { findViolations } from './arrows.ts';
 import { findCircles } from './circles.ts';
 import { checkFile } from './house-rules.ts';
 import { readSourceFile } from './imports.ts';
+import { brokenLinks } from './links.ts';
 import { checkNames, checkSizes } from './shape.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -26,6 +27,12 @@ const readText = (path: string): string | undefined => {
   return text.includes('\0') ? undefined : text;
 };
 
+const repository = {
+  read: (path: string): string | undefined =>
+    existsSync(join(root, path)) ? readText(path) : undefined,
+  exists: (path: string): boolean => existsSync(join(root, path)),
+};
+
 const sources = files
   .filter((path) => /^src\/.*\.ts$/.test(path))
   .map((path) => readSourceFile(root, path));
@@ -35,7 +42,8 @@ const problems = [
   ...sources.flatMap((source) => [...checkNames(source), ...checkSizes(source)]),
   ...files.flatMap((path) => {
     const text = readText(path);
-    return text === undefined ? [] : checkFile({ path, text }, root);
+    if (text === undefined) return [];
+    return [...checkFile({ path, text }, root), ...brokenLinks({ path, text }, repository)];
   }),
 ];
 

@@ -65,7 +65,10 @@ export const userSchema = {
   },
 } as const satisfies SchemaDefinition;
 
-/** Fields that only this module may write. Everything else in the compiled schema extends the user. */
+/**
+ * Fields that only this module may write: all of `userSchema`. Everything else in the compiled schema extends the user,
+ * and users set it by `userData` where its `access` lets them. A field of `userSchema` that users change needs an operation.
+ */
 export const builtInFields: ReadonlySet<string> = new Set([
   ...Object.keys(userSchema.fields),
   '_id',
