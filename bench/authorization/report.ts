@@ -1,5 +1,6 @@
 /** Writes the figures as `RESULTS.md` and the growth as `growth.svg`. */
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
+import { partsOf } from './creation.ts';
 import type { Measured, PageTimes, Times } from './measure.ts';
 
 const number = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
@@ -111,7 +112,10 @@ ${sees(all)}
 - The first rows in order are found from the tuples of the subject and of the objects through which they act: 20 of each are enough. Somebody who acts through thousands of objects gets them by asking row after row.
 - An exact count is read from an index of tuples that are known to lead to rows: the largest share as it is, the others without what was counted already. A count without permissions runs along the primary key, whose entries are a fifth of the size.
 `;
-  await writeFile(new URL('RESULTS.md', folder), text);
+  const file = new URL('RESULTS.md', folder);
+  const before = await readFile(file, 'utf8').catch(() => '');
+  const { creation } = partsOf(before);
+  await writeFile(file, creation === '' ? text : `${text}\n${creation}`);
   await writeFile(new URL('growth.svg', folder), plot(all));
 }
 

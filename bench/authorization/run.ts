@@ -1,6 +1,7 @@
 /** Measures the permission engine at growing sizes and writes `RESULTS.md`. `npm run bench:authorization -- --help` lists the options. */
 import { parseArgs } from 'node:util';
 import { describeMachine } from '../machine.ts';
+import { measureCreation } from './creation.ts';
 import { measureOverHttp } from './http.ts';
 import { type Measured, measureAt } from './measure.ts';
 import { writeReport } from './report.ts';
@@ -11,6 +12,7 @@ const help = `Measures permissions and writes bench/authorization/RESULTS.md (ab
 
   --tuples <list>  sizes, smallest first (10000,100000,1000000)
   --http           instead: checks over HTTP beside the bare program, at 10,000 and 1,000,000 tuples (two minutes; needs wrk)
+  --create         instead: what a right costs when a record is created (two minutes; needs wrk)
   --dry            print the figures, leave RESULTS.md as it is`;
 
 const print = (line: string): void => console.log(line);
@@ -20,12 +22,18 @@ async function main(): Promise<void> {
     options: {
       tuples: { type: 'string', default: '10000,100000,1000000' },
       http: { type: 'boolean', default: false },
+      create: { type: 'boolean', default: false },
       dry: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
   if (values.help) return print(help);
   if (values.http) return measureOverHttp({ rounds: 3, seconds: 2, connections: 32 }, print);
+  if (values.create) {
+    const report = new URL('RESULTS.md', import.meta.url);
+    const plan = { rounds: 3, seconds: 3, connections: 16 };
+    return measureCreation(plan, { report, dry: values.dry }, print);
+  }
   const sizes = values.tuples.split(',').map(Number);
   if (sizes.some((size) => !Number.isSafeInteger(size) || size < 2_000))
     throw new Error('--tuples takes whole numbers of 2000 and more');

@@ -36,8 +36,7 @@ import {
 } from './services/definitions/built-in.ts';
 import { createDefinitions, type Definitions } from './services/definitions/definitions.ts';
 import { createModels, type Models } from './services/definitions/models.ts';
-import { guardFields } from './services/definitions/record-fields.ts';
-import { guardRules } from './services/definitions/record-rules.ts';
+import { guardFields, guardRules } from './services/definitions/record-fields.ts';
 import { createTellExplanation } from './services/explanation.ts';
 import { createGoneOwners } from './services/gone-owners.ts';
 import { createOwnerAssignments } from './services/owner-assignment.ts';

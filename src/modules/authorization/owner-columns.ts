@@ -9,7 +9,7 @@ import { literalOf } from '../../kernel/database/literal.ts';
 import { identifier } from '../../kernel/database/sql.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
 import { withoutEnd } from '../../kernel/text.ts';
-import { ownerColumn, ownerRelation } from './model/record-field.ts';
+import { ownerColumn, ownerRelation } from './model/grammar.ts';
 import { type TupleEvent, uuidOf } from './tuple-sql.ts';
 
 const owner = identifier(ownerColumn.field);

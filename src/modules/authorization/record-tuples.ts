@@ -6,7 +6,7 @@ import { literalOf } from '../../kernel/database/literal.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
 import type { RecordTuples, TupleStatement } from '../../kernel/permissions.ts';
 import type { Definition } from './model/definition.ts';
-import { ownerColumn, ownerRelation } from './model/record-field.ts';
+import { ownerColumn, ownerRelation } from './model/grammar.ts';
 import { trackedOid, tupleEvents } from './tuple-sql.ts';
 
 export const recordTuples: RecordTuples = {

@@ -7,8 +7,8 @@
 import { tableName } from '../../../data/schema/compile/layout.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier, statementName } from '../../../kernel/database/sql.ts';
+import type { RecordField } from '../model/grammar.ts';
 import { type FieldRelation, type Model, plainTypes } from '../model/model.ts';
-import type { RecordField } from '../model/record-field.ts';
 import { uuidOf } from '../tuple-sql.ts';
 
 export interface TupleSource {

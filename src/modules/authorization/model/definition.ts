@@ -8,11 +8,10 @@ import { errors, type Problem } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { type Condition, parseCondition } from './condition.ts';
 import { type Expression, isPlain, oversized, parseExpression } from './expression.ts';
-import { isName } from './grammar.ts';
-import { ownerColumn, ownerRelation, type RecordField } from './record-field.ts';
+import { isName, ownerColumn, ownerRelation, type RecordField } from './grammar.ts';
 import { relationLists, sharingProblems } from './sharing.ts';
 
-export type { RecordField } from './record-field.ts';
+export type { RecordField } from './grammar.ts';
 
 /** One entry of a relation's list: who may stand in it. */
 export interface AllowedSubject {

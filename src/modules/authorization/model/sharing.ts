@@ -5,7 +5,7 @@
 import type { Problem } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { childrenOf, type Expression } from './expression.ts';
-import { ownerRelation } from './record-field.ts';
+import { ownerRelation } from './grammar.ts';
 
 /** The action that lets somebody share an object. A type without it shares nothing. */
 export const shareAction = 'share';

@@ -1,7 +1,7 @@
 /** The changelog: what happened to tuples, grants, definitions, roles and rules, in the order of all events. */
 import type { EventPage, Events, PublishedEvent } from '../../../kernel/events/events.ts';
 import { authorizationErrors } from '../errors.ts';
-import { ownerRelation } from '../model/record-field.ts';
+import { ownerRelation } from '../model/grammar.ts';
 
 export interface ChangePage {
   readonly changes: readonly PublishedEvent[];

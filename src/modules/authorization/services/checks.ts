@@ -2,10 +2,9 @@
 
 import type { RecordStore } from '../../../data/records/store.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { system } from '../../../kernel/caller.ts';
+import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
-import { invalid, PenstockError } from '../../../kernel/errors.ts';
-import { everybodysRole } from '../engine/caller-facts.ts';
+import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
 import type {
   Answer,
   AskOptions,
@@ -15,7 +14,8 @@ import type {
   ProbeReach,
   Question,
 } from '../engine/engine.ts';
-
+import { everybodysRole } from '../engine/rule-callers.ts';
+import { authorizationErrors } from '../errors.ts';
 import {
   formatObject,
   formatSubject,
@@ -270,4 +270,29 @@ function covers(permissions: readonly string[], resource: string, action: string
   return [`${resource}:${action}`, `${resource}:*`, `*:${action}`, '*:*'].some((permission) =>
     held.has(permission),
   );
+}
+
+/* What callers are to permissions: trusted with everything, or subjects. */
+
+/** Operators and the platform itself. */
+export const isTrusted = (caller: Caller): boolean =>
+  caller.kind === 'admin' || caller.kind === 'system';
+
+/** Throws 401 for everybody who is no user. */
+export function userSubject(caller: Caller): SubjectRef {
+  if (caller.kind !== 'user') throw errors.UNAUTHORIZED();
+  return { type: 'User', id: caller.userId, relation: '' };
+}
+
+/** Who asks: the caller, or the scope that they may act for. Throws 401 and 403. */
+export async function subjectOf(
+  checks: Pick<Checks, 'acting'>,
+  caller: Caller,
+  action: string,
+  scope: string | undefined,
+): Promise<SubjectRef> {
+  const subject = await checks.acting(userSubject(caller), action, scope);
+  if (!subject)
+    throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
+  return subject;
 }

@@ -9,8 +9,8 @@ import type { Owner, RequireCreation } from '../../../kernel/permissions.ts';
 import { limits } from '../engine/limits.ts';
 import { footprintOf } from '../engine/tuple-loading.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
+import { ownerRelation } from '../model/grammar.ts';
 import type { FieldRelation, Model, Name } from '../model/model.ts';
-import { ownerRelation } from '../model/record-field.ts';
 import type { Tuple } from '../model/tuple.ts';
 import type { Checks } from './checks.ts';
 

@@ -15,7 +15,7 @@ import { invalid } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { defineJob, type JobDefinition, type Jobs } from '../../../kernel/jobs/jobs.ts';
 import type { Adoption } from '../../../kernel/permissions.ts';
-import { ownerRelation } from '../model/record-field.ts';
+import { ownerRelation } from '../model/grammar.ts';
 import { ownText } from '../owner-columns.ts';
 import { trackedOid, tupleEvents, uuidOf } from '../tuple-sql.ts';
 import type { Models } from './definitions/models.ts';

@@ -2,24 +2,28 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
-import type { LostRelation, PermissionEngine } from '../../../kernel/permissions.ts';
-import { everybodysRole } from '../engine/caller-facts.ts';
+import type { LostRelation, Owner, PermissionEngine } from '../../../kernel/permissions.ts';
 import { limits } from '../engine/limits.ts';
+import { everybodysRole } from '../engine/rule-callers.ts';
 import { authorizationErrors } from '../errors.ts';
 import { admitsVisitors } from '../model/expansion-rules.ts';
-import { everybody, parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
+import {
+  everybody,
+  ownerRelation,
+  parseObject,
+  parseSubject,
+  type SubjectRef,
+} from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
-import { ownerRelation } from '../model/record-field.ts';
 import type { Tuple } from '../model/tuple.ts';
 import { servesRecords } from '../record-tuples.ts';
 import { rolesByIds } from '../role-queries.ts';
-import { isTrusted, subjectOf, userSubject } from './callers.ts';
 import type { Checks } from './checks.ts';
+import { isTrusted, subjectOf, userSubject } from './checks.ts';
 import { recordDefinition } from './definitions/built-in.ts';
 import type { Definitions } from './definitions/definitions.ts';
 import type { Models } from './definitions/models.ts';
 import type { OwnerAssignments } from './owner-assignment.ts';
-import { changeOwner } from './owner-change.ts';
 import { createRecordCreation } from './record-creation.ts';
 import type { HeldRoles } from './roles.ts';
 import { createRowPredicates } from './row-predicates.ts';
@@ -152,3 +156,21 @@ const tupleOf = ({ subject, relation, resource }: LostRelation): Tuple => ({
 });
 
 const noRoles: ReadonlySet<string> = new Set();
+
+interface OwnerChange {
+  readonly type: string;
+  readonly ids: readonly string[];
+  readonly owner: Owner;
+}
+
+/** Whoever owned them before does so no more. */
+async function changeOwner(
+  tuples: Pick<Tuples, 'write' | 'removeRelation'>,
+  caller: Caller,
+  { type, ids, owner }: OwnerChange,
+): Promise<void> {
+  const subject = { ...owner, relation: '' };
+  await tuples.removeRelation(caller, { type, ids, relation: ownerRelation, except: subject });
+  const owned = ids.map((id) => ({ subject, relation: ownerRelation, resource: { type, id } }));
+  await tuples.write(caller, owned);
+}

@@ -10,12 +10,11 @@ import type {
 } from '../../../kernel/permissions.ts';
 import { rulesOf } from '../engine/record-rules.ts';
 import { authorizationErrors } from '../errors.ts';
-import { type ObjectRef, parseObject } from '../model/grammar.ts';
+import { type ObjectRef, ownerRelation, parseObject } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
-import { ownerRelation } from '../model/record-field.ts';
 import { takesOwner } from '../record-tuples.ts';
-import { isTrusted, subjectOf, userSubject } from './callers.ts';
 import type { Checks } from './checks.ts';
+import { isTrusted, subjectOf, userSubject } from './checks.ts';
 import { createAction, creationCheck, creationOf, placingFields } from './creation.ts';
 import type { Models } from './definitions/models.ts';
 import type { RowPredicates } from './row-predicates.ts';

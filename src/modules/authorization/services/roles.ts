@@ -7,8 +7,8 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
-import { everybodysRole, heldRole } from '../engine/caller-facts.ts';
 import type { Engine, Page } from '../engine/engine.ts';
+import { everybodysRole, heldRole } from '../engine/rule-callers.ts';
 import { authorizationErrors } from '../errors.ts';
 import type { SubjectRef } from '../model/grammar.ts';
 import {

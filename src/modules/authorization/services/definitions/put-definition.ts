@@ -17,8 +17,7 @@ import {
 } from './change-check.ts';
 import { type ChangeWarning, changeWarnings } from './change-warnings.ts';
 import { saveDefinition } from './queries.ts';
-import { withFields } from './record-fields.ts';
-import { recordRuleProblems } from './record-rules.ts';
+import { recordRuleProblems, withFields } from './record-fields.ts';
 import {
   type DefinitionContent,
   parsedDefinition,

@@ -1,7 +1,7 @@
 /** What is stored about a type, by everything that definitions decide on. */
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
-import { ownerColumn, ownerRelation } from '../../model/record-field.ts';
+import { ownerColumn, ownerRelation } from '../../model/grammar.ts';
 import { formatTuple } from '../../model/tuple.ts';
 import { clearOwners, ownerTypes } from '../../owner-columns.ts';
 import type { TupleFilter } from '../../queries.ts';
