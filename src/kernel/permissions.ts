@@ -70,6 +70,8 @@ export interface CachedOwner {
   readonly owner: Owner;
   /** A value, and what the statement asks with it (SQL, from its placeholder). */
   readonly holds: { readonly value: unknown; text(place: string): string };
+  /** Fields of the records are relations: what they say is told with the records. */
+  readonly tells: boolean;
 }
 
 /** A column of a record beside its fields, and its value. */

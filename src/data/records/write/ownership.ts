@@ -18,6 +18,7 @@ export interface Ownership {
   /** Set where nothing was asked: then nothing is written unless it holds, and `asked` says what is so. */
   readonly cached?: {
     readonly holds: CachedOwner['holds'];
+    readonly tells: boolean;
     readonly asked: () => Promise<Ownership>;
   };
 }
@@ -26,7 +27,8 @@ export interface Ownership {
 export function ownershipShape(ownership: Ownership | undefined): string {
   if (ownership === undefined) return '';
   if (!ownership.owner.inRecord) return 'tuple';
-  return ownership.cached ? 'cached' : 'record';
+  if (!ownership.cached) return 'record';
+  return ownership.cached.tells ? 'cached' : 'silent';
 }
 
 /** What a new record says about its owner: values of the statement of a single one. */

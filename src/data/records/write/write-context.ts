@@ -160,7 +160,7 @@ async function ownershipOf(
   const cached =
     options.scope === undefined ? await engine.cachedOwner?.(caller, schema.name) : undefined;
   if (!cached) return asked();
-  return { owner: cached.owner, tuples, cached: { holds: cached.holds, asked } };
+  return { owner: cached.owner, tuples, cached: { ...cached, asked } };
 }
 
 /** The same write with an owner that was asked for. */

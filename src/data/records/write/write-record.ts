@@ -133,7 +133,11 @@ export async function insertRecord(
           ownership,
           conditions,
           ifAbsent: kind === 'ifAbsent',
-          told: toldFields(schema, dependencies.permissions.tuples, namesOf(whole)),
+          // By definitions that hold no field is a relation: there is nothing to tell.
+          told:
+            ownership?.cached?.tells === false
+              ? undefined
+              : toldFields(schema, dependencies.permissions.tuples, namesOf(whole)),
         },
         parameters,
       ),

@@ -55,7 +55,9 @@ export function createRecordCreation({
       const { model } = await models.optimistic();
       if (creationOf(model, schema) || !takesOwner(model.get(schema), 'User')) return undefined;
       const owner = ownerOf(model, schema, { type: 'User', id: caller.userId });
-      return owner.inRecord && { owner, holds: sameDefinitions(model.revision) };
+      if (!owner.inRecord) return undefined;
+      const tells = (model.get(schema)?.fields.size ?? 0) > 0;
+      return { owner, holds: sameDefinitions(model.revision), tells };
     },
     async creation(caller, schema, owner) {
       if (isTrusted(caller)) return undefined;
