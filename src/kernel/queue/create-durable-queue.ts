@@ -40,13 +40,11 @@ async function list(
   { target, state }: ItemFilter,
   { skip, limit }: { readonly skip: number; readonly limit: number },
 ): Promise<{ items: ItemRow[]; count: number }> {
-  const { rows } = await database.query<ItemRow>(sql`
-    select id::text as id, target, order_key as "orderKey", data, state, attempts, tries, due_at as "dueAt",
-      lease is not null and due_at > now() as running, created_at as "createdAt", finished_at as "finishedAt"
-    from penstock.queue_items
-    where queue = ${queue} and (${target ?? null}::text is null or target = ${target ?? null})
-      and (${state ?? null}::text is null or state = ${state ?? null})
-    order by seq desc offset ${skip} limit ${limit}`);
+  const where = `($2::text is null or target = $2) and ($3::text is null or state = $3)`;
+  const { rows } = await database.query<ItemRow>({
+    text: `${itemView} and ${where} order by seq desc offset $4 limit $5`,
+    values: [queue, target ?? null, state ?? null, skip, limit],
+  });
   const counted = await database.query<{ count: number }>(sql`
     select count(*)::int as count from penstock.queue_items
     where queue = ${queue} and (${target ?? null}::text is null or target = ${target ?? null})
@@ -54,13 +52,23 @@ async function list(
   return { items: rows, count: counted.rows[0]?.count ?? 0 };
 }
 
+const itemView = `select id::text as id, target, order_key as "orderKey", data, state, attempts, tries, due_at as "dueAt",
+  lease is not null and due_at > now() as running, created_at as "createdAt", finished_at as "finishedAt"
+  from penstock.queue_items where queue = $1`;
+
 async function get(database: Database, queue: string, id: string): Promise<ItemRow | undefined> {
   if (!isId(id)) return undefined;
-  const { rows } = await database.query<ItemRow>(sql`
-    select id::text as id, target, order_key as "orderKey", data, state, attempts, tries, due_at as "dueAt",
-      lease is not null and due_at > now() as running, created_at as "createdAt", finished_at as "finishedAt"
-    from penstock.queue_items where queue = ${queue} and id = ${id}::uuid`);
-  return rows[0];
+  const statement = { text: `${itemView} and id = $2::uuid`, values: [queue, id] };
+  return (await database.query<ItemRow>(statement)).rows[0];
+}
+
+async function find(
+  database: Database,
+  queue: string,
+  [target, dedupe]: readonly [target: string, dedupe: string],
+): Promise<ItemRow | undefined> {
+  const text = `${itemView} and target = $2 and dedupe = $3`;
+  return (await database.query<ItemRow>({ text, values: [queue, target, dedupe] })).rows[0];
 }
 
 async function repeat(queryable: Queryable, queue: string, id: string): Promise<boolean> {
@@ -113,6 +121,7 @@ export const createDurableQueue = (database: Database, name: string): DurableQue
   work: (options) => startWorker(database, name, options),
   list: (filter, page) => list(database, name, filter, page),
   get: (id) => get(database, name, id),
+  find: (target, dedupe) => find(database, name, [target, dedupe]),
   repeat: (transaction, id) => repeat(transaction, name, id),
   repeatDead: (transaction, which) => repeatDead(transaction, name, which),
   async hold(transaction, target) {

@@ -110,6 +110,7 @@ export interface DurableQueue {
     page: { readonly skip: number; readonly limit: number },
   ): Promise<{ readonly items: readonly ItemRow[]; readonly count: number }>;
   get(id: string): Promise<ItemRow | undefined>;
+  find(target: string, dedupe: string): Promise<ItemRow | undefined>;
   /** Tries it once more, whatever became of it; false when it is not there or waits anyway. */
   repeat(transaction: Queryable, id: string): Promise<boolean>;
   /** The same for all that were given up since then, at most `most`. */

@@ -20,6 +20,7 @@ import { createHostCalls } from './services/host-calls.ts';
 import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
 import { createFunctionStore } from './services/store.ts';
+import { followingStore, startProblems, startTriggers } from './triggers/triggers.ts';
 
 export type { StoredFunction } from './definition/definition.ts';
 export { functionErrors, userErrorOf } from './errors.ts';
@@ -52,7 +53,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
   const { kernel, config, log } = context;
   const { database } = kernel;
   const current = () => config.current();
-  const store = await createFunctionStore(kernel);
+  const store = followingStore(await createFunctionStore(kernel), () => triggers.follow());
   const pool = poolOf(context);
   const all = createFunctions({
     ...kernel,
@@ -60,7 +61,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     pool,
     bundler: noPackages,
     config: current,
-    check: () => [],
+    check: startProblems,
   });
   const executions = createExecutionWriter(database, log);
   const runner = createRunner({
@@ -77,15 +78,18 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
       ]),
     ),
   });
+  const triggers = await startTriggers({ ...kernel, store, runner, log });
   return {
     service: { runner, functions: all },
     operations: [
       ...functionOperations({ functions: all, database, problemOf: () => undefined }),
       ...runOperations({ functions: all, database, runner, executions }),
       ...versionOperations(all),
+      ...triggers.operations,
     ],
-    jobs: [cleanUpJob({ database, config: current })],
+    jobs: [cleanUpJob({ database, config: current }), ...triggers.jobs],
     async stop() {
+      await triggers.stop();
       store.close();
       pool.close();
       await executions.close();

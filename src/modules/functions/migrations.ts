@@ -74,6 +74,29 @@ const receipts = `
   create index function_receipts_by_end on penstock.function_receipts (ends_at);
 `;
 
+/**
+ * Steps of workflows, under the id of their run, and what each waits for; and when schedules are due. A schedule that is
+ * changed has another `key`.
+ */
+const triggers = `
+  create table penstock.function_steps (
+    item uuid not null,
+    name text not null,
+    done boolean not null,
+    value jsonb,
+    until timestamptz(3),
+    topic text,
+    about text,
+    primary key (item, name)
+  );
+  create index function_steps_waiting on penstock.function_steps (topic) where not done and topic is not null;
+  create table penstock.function_schedules (
+    function_id uuid primary key,
+    key text not null,
+    next_at timestamptz(3) not null
+  );
+`;
+
 export const migrations: readonly Migration[] = [
   {
     id: '0001-functions',
@@ -83,5 +106,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0003-receipts',
     run: async (database) => void (await database.query({ text: receipts })),
+  },
+  {
+    id: '0004-triggers',
+    run: async (database) => void (await database.query({ text: triggers })),
   },
 ];

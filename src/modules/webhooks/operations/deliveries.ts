@@ -87,8 +87,7 @@ const test = ({ queue, endpoints, database, wake }: DeliveryParts): Operation =>
       const dedupe = `test:${newId()}`;
       await queue.add(database, [{ target: id, dedupe, data }]);
       wake();
-      const { items } = await queue.list({ target: id }, { skip: 0, limit: 25 });
-      const added = items.find((item) => item.data.timestamp === timestamp);
+      const added = await queue.find(id, dedupe);
       if (!added) throw DELIVERY_NOT_FOUND();
       return deliveryOnWire(added);
     },

@@ -1,0 +1,122 @@
+/**
+ * From events to runs that wait: of functions for events, of hooks after a write, of workflows that an event begins or
+ * that wait for one. Written in the transaction in which the position of the events moves on.
+ */
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { sql } from '../../../kernel/database/sql.ts';
+import type { PublishedEvent } from '../../../kernel/events/events.ts';
+import type { NewItem } from '../../../kernel/queue/durable-queue.ts';
+import type { StoredFunction } from '../definition/definition.ts';
+import { operationWords, type RunData, type TriggerParts } from './parts.ts';
+
+/** Runs of one transaction; a single event may be about a thousand records. */
+const MOST_RECORDS = 1_000;
+
+/** Whether a function has something to do with events at all. */
+export const followsEvents = ({ functionType, inputs }: StoredFunction): boolean =>
+  functionType === 'event' ||
+  functionType === 'workflow' ||
+  (functionType === 'hook' && inputs.trigger?.when === 'after');
+
+function concerns({ functionType, inputs }: StoredFunction, event: PublishedEvent): boolean {
+  if (functionType === 'event' || functionType === 'workflow')
+    return inputs.event !== undefined && matches(inputs.event, event.topic);
+  const { trigger } = inputs;
+  return (
+    trigger?.when === 'after' &&
+    event.operation !== undefined &&
+    event.schema === trigger.schema &&
+    operationWords[event.operation] === trigger.op
+  );
+}
+
+/** A star at the end stands for anything. */
+export const matches = (pattern: string, topic: string): boolean =>
+  pattern.endsWith('*') ? topic.startsWith(pattern.slice(0, -1)) : pattern === topic;
+
+/** Stores the runs that these events cause; answers the sequence of the last that it took. */
+export async function fanOutRuns(
+  parts: TriggerParts,
+  transaction: Transaction,
+  events: readonly PublishedEvent[],
+): Promise<number | undefined> {
+  const functions = parts.store.all().filter((one) => one.enabled && followsEvents(one));
+  const taken = firstOf(events);
+  const items = taken.flatMap((event) =>
+    functions.filter((one) => concerns(one, event)).flatMap((one) => itemsOf(one, event)),
+  );
+  await parts.queue.add(transaction, items);
+  await wakeWaiting(transaction, taken);
+  return taken.at(-1)?.sequence;
+}
+
+function firstOf(events: readonly PublishedEvent[]): readonly PublishedEvent[] {
+  let records = 0;
+  const end = events.findIndex(({ ids = [] }, i) => {
+    records += ids.length;
+    return i > 0 && records > MOST_RECORDS;
+  });
+  return end < 0 ? events : events.slice(0, end);
+}
+
+/** One run for each record that an event is about, or for the event. */
+function itemsOf(definition: StoredFunction, event: PublishedEvent): readonly NewItem[] {
+  const { _id: target, functionType } = definition;
+  const { sequence, topic, occurredAt, schema, operation, payload, causes } = event;
+  const kind = functionType === 'hook' ? 'hook' : 'event';
+  const about = { sequence, topic, occurredAt, ...(causes && { causes }) };
+  const base = { ...about, ...(schema !== undefined && { schema }), ...(payload && { payload }) };
+  if (functionType === 'workflow') {
+    const input = { ...base, ...(event.ids && { ids: event.ids }) };
+    const data: RunData = { kind: 'workflow', input, ...(causes && { causes }) };
+    return [{ target, dedupe: `event:${sequence}`, data }];
+  }
+  if (operation === undefined || schema === undefined) {
+    const data: RunData = { kind, ...base, ...(event.ids && { ids: event.ids }) };
+    return [{ target, dedupe: `event:${sequence}`, orderKey: keyOf(definition, event), data }];
+  }
+  return (event.ids ?? []).map((id, i) => {
+    const data: RunData = { kind, ...base, operation, ids: [id] };
+    return { target, dedupe: `event:${sequence}:${i}`, orderKey: `${schema}:${id}`, data };
+  });
+}
+
+/** What runs in order: the value at `orderBy` in the payload, else what the event is about. */
+function keyOf({ inputs }: StoredFunction, event: PublishedEvent): string {
+  let value: unknown = event.payload;
+  for (const name of inputs.orderBy?.split('.') ?? [])
+    value =
+      typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+        ? (value as Record<string, unknown>)[name]
+        : undefined;
+  const isKey =
+    inputs.orderBy !== undefined && (typeof value === 'string' || typeof value === 'number');
+  return isKey ? `by:${String(value).slice(0, 200)}` : (event.ids?.[0] ?? event.topic);
+}
+
+/** Workflows that wait for one of these events go on, with the event as the value of their step. */
+async function wakeWaiting(
+  transaction: Transaction,
+  events: readonly PublishedEvent[],
+): Promise<void> {
+  const list = events.map(({ topic, ids, schema, payload, occurredAt }) => ({
+    topic,
+    ids: ids ?? [],
+    value: { topic, occurredAt, ids: ids ?? [], schema: schema ?? null, payload: payload ?? null },
+  }));
+  await transaction.query(sql`
+    with e as (
+      select x.* from rows from (json_to_recordset(${JSON.stringify(list)}::json)
+        as (topic text, ids jsonb, value jsonb)) with ordinality as x(topic, ids, value, n)
+    ), met as (
+      update penstock.function_steps s set value = f.value, done = true
+      from (
+        select distinct on (w.item, w.name) w.item, w.name, e.value from penstock.function_steps w
+        join e on e.topic = w.topic and (w.about is null or e.ids ? w.about)
+        where not w.done and w.topic = any(${list.map(({ topic }) => topic)}::text[])
+        order by w.item, w.name, e.n
+      ) f where s.item = f.item and s.name = f.name and not s.done
+      returning s.item
+    )
+    update penstock.queue_items i set due_at = now() from met where i.id = met.item and i.state = 'waiting' and i.lease is null`);
+}

@@ -1,0 +1,125 @@
+/** Runs what waits: with the id that stays the same, the tries that a definition allows, and growing pauses. */
+import { all, fieldTest, literal } from '../../../data/conditions/condition.ts';
+import { system } from '../../../kernel/caller.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
+import { causedBy } from '../../../kernel/hooks/hooks.ts';
+import type { QueueItem, QueueWorker, Verdict } from '../../../kernel/queue/durable-queue.ts';
+import { shortened } from '../../../kernel/text.ts';
+import type { StoredFunction } from '../definition/definition.ts';
+import { functionErrors, userErrorOf } from '../errors.ts';
+import { type HostCall, RunSuspended } from '../services/host-calls.ts';
+import { operationWords, ownCaller, type RunData, type TriggerParts } from './parts.ts';
+import { type SuspendedUntil, workflowCalls } from './workflows.ts';
+
+/** What a definition does not say. */
+const ATTEMPTS = 5;
+const BACKOFF_MS = 1_000;
+const LONGEST_BACKOFF_MS = 3_600_000;
+/** Milliseconds until what cannot run now is looked at again. */
+const BUSY_MS = 500;
+const OFF_MS = 60_000;
+/** Runs at a time on one node that events, schedules and workflows cause; requests have room beside them. */
+const AT_ONCE = 32;
+const PER_FUNCTION = 8;
+
+export const startRuns = (parts: TriggerParts): QueueWorker =>
+  parts.queue.work({
+    log: parts.log,
+    concurrency: () => AT_ONCE,
+    perTarget: () => PER_FUNCTION,
+    retryAfterMs: () => BACKOFF_MS,
+    handle: (item, signal) => runItem(parts, item, signal),
+  });
+
+async function runItem(
+  parts: TriggerParts,
+  item: QueueItem,
+  signal: AbortSignal,
+): Promise<Verdict> {
+  const definition = parts.store.byId(item.target);
+  if (!definition) return { outcome: 'dead', note: { error: 'the function was deleted' } };
+  if (!definition.enabled) return { outcome: 'again', afterMs: OFF_MS, counts: false };
+  const data = item.data as unknown as RunData;
+  const causes = [...('causes' in data ? (data.causes ?? []) : []), definition.name];
+  try {
+    const calls = data.kind === 'workflow' ? workflowCalls(parts.database, item) : undefined;
+    const req = await requestOf(parts, data);
+    const result = await causedBy(causes, () =>
+      parts.runner.run({
+        ...{
+          functionId: item.target,
+          req,
+          caller: ownCaller(definition),
+          trigger: data.kind,
+          signal,
+        },
+        ...{ attempt: item.attempt, idempotencyKey: item.id, requestId: item.id },
+        ...(calls && { calls: calls as ReadonlyMap<string, HostCall> }),
+      }),
+    );
+    const { executionId } = result;
+    const note =
+      data.kind === 'workflow' ? { executionId, result: result.result ?? null } : { executionId };
+    return { outcome: 'done', note };
+  } catch (error) {
+    return afterFailure(definition, item, { error, stopped: signal.aborted });
+  }
+}
+
+interface Failure {
+  readonly error: unknown;
+  /** This node stops: the try does not count. */
+  readonly stopped: boolean;
+}
+
+function afterFailure(
+  { inputs }: StoredFunction,
+  { attempt }: QueueItem,
+  { error, stopped }: Failure,
+): Verdict {
+  if (error instanceof RunSuspended) {
+    const { until } = error.reason as SuspendedUntil;
+    return { outcome: 'again', afterMs: Math.max(0, until - Date.now()), counts: false };
+  }
+  if (stopped) return { outcome: 'again', afterMs: 0, counts: false };
+  if (error instanceof PenstockError && error.code === functionErrors.FUNCTION_OVERLOADED.code)
+    return { outcome: 'again', afterMs: BUSY_MS, counts: false };
+  const user = userErrorOf(error);
+  const message = user?.message ?? (error instanceof Error ? error.message : String(error));
+  const note = {
+    error: shortened(message, 500),
+    ...(user && { executionId: user.executionId }),
+  };
+  const isLoop = error instanceof PenstockError && error.code === 'HOOK_DEPTH_EXCEEDED';
+  if (isLoop || attempt >= (inputs.attempts ?? ATTEMPTS)) return { outcome: 'dead', note };
+  const pause = (inputs.backoffMs ?? BACKOFF_MS) * 2 ** (attempt - 1);
+  return { outcome: 'again', afterMs: Math.min(pause, LONGEST_BACKOFF_MS), note };
+}
+
+/** What the code gets as `req`. Records are read when the run begins: as they are then. */
+async function requestOf(
+  parts: TriggerParts,
+  data: RunData,
+): Promise<Readonly<Record<string, unknown>>> {
+  if (data.kind === 'cron')
+    return { scheduledAt: data.scheduledAt, cronPattern: data.pattern, trigger: 'cron' };
+  if (data.kind === 'workflow') return { input: data.input };
+  const { schema, operation, ids = [], payload = {}, topic, occurredAt } = data;
+  const [id] = ids;
+  if (schema === undefined || operation === undefined || id === undefined)
+    return { ...payload, ...(ids.length > 0 && { ids }), topic, occurredAt };
+  const record = operation === 'delete' ? undefined : await recordOf(parts, schema, id);
+  if (data.kind === 'event') return { ...record, _id: id };
+  return { schema, operation: operationWords[operation], id, record: record ?? null };
+}
+
+async function recordOf(
+  { records }: TriggerParts,
+  schema: string,
+  id: string,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const filter = all(fieldTest('_id', { kind: 'equal', right: literal(id) }));
+  const json = await records.find(system('functions'), schema, { filter, granted: true });
+  const [record] = JSON.parse(json) as readonly Record<string, unknown>[];
+  return record;
+}

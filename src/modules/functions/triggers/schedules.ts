@@ -1,0 +1,194 @@
+/**
+ * Schedules of functions. A row for each says when it is due next; whichever node comes first stores the run and moves
+ * the row on, in one transaction, so that a time is run once over all nodes and survives restarts.
+ */
+import { CronExpressionParser } from 'cron-parser';
+import type { Database, Transaction } from '../../../kernel/database/database.ts';
+import { sql } from '../../../kernel/database/sql.ts';
+import type { Problem } from '../../../kernel/errors.ts';
+import { createWakeup } from '../../../kernel/events/relay.ts';
+import { offAccount } from '../../../kernel/request-account/request-account.ts';
+import type { FunctionDefinition, StoredFunction } from '../definition/definition.ts';
+import { queueName, type RunData, type TriggerParts } from './parts.ts';
+
+/** Milliseconds after which a time that nobody ran counts as missed. */
+const MISSED_MS = 60_000;
+/** Milliseconds between two looks at most. */
+const LOOK_EVERY_MS = 30_000;
+const RECOVER_MS = 1_000;
+
+type Scheduled = Pick<FunctionDefinition, 'inputs'>;
+
+const patternOf = ({ inputs }: Scheduled): string => inputs.cronPattern ?? inputs.event ?? '';
+const zoneOf = ({ inputs }: Scheduled): string => inputs.timezone ?? 'UTC';
+const isSchedule = ({ functionType, enabled }: StoredFunction): boolean =>
+  functionType === 'cron' && enabled;
+
+/** The next times of a schedule. Throws for one that makes no sense. */
+export function nextRuns(definition: Scheduled, from: Date, count: number): readonly Date[] {
+  const tz = zoneOf(definition);
+  const expression = CronExpressionParser.parse(patternOf(definition), { currentDate: from, tz });
+  return Array.from({ length: count }, () => expression.next().toDate());
+}
+
+/** What is wrong with the schedule of a definition. */
+export function scheduleProblems({ functionType, inputs }: FunctionDefinition): readonly Problem[] {
+  if (functionType !== 'cron') return [];
+  const path = inputs.cronPattern === undefined ? 'inputs.event' : 'inputs.cronPattern';
+  const problem = (place: string, message: string): Problem[] => [
+    { path: place, rule: 'schedule', message },
+  ];
+  const pattern = patternOf({ inputs });
+  if (!/^(@[a-z]+|\S+(\s+\S+){4,5})$/.test(pattern.trim()))
+    return problem(path, 'is needed: 5 or 6 fields, or a name such as @hourly');
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: zoneOf({ inputs }) });
+  } catch {
+    return problem('inputs.timezone', 'is no time zone: write a name like Europe/Athens');
+  }
+  try {
+    nextRuns({ inputs }, new Date(), 1);
+    return [];
+  } catch (error) {
+    return problem(path, error instanceof Error ? error.message : 'is no schedule');
+  }
+}
+
+export interface Schedules {
+  /** Takes in what schedules there are now. */
+  reconcile(): Promise<void>;
+  /** Stores the runs that are due; answers how many. */
+  tick(): Promise<number>;
+  start(): void;
+  stop(): Promise<void>;
+}
+
+interface ScheduleParts
+  extends Pick<TriggerParts, 'database' | 'store' | 'queue' | 'wake' | 'log'> {
+  readonly now?: () => Date;
+}
+
+export function createSchedules(parts: ScheduleParts): Schedules {
+  const { database, store, log, now = () => new Date() } = parts;
+  const bell = createWakeup();
+  let stopped = false;
+  let running: Promise<void> | undefined;
+  const reconcile = async (): Promise<void> => {
+    await reconcileRows(database, store.all().filter(isSchedule), now());
+    bell.ring();
+  };
+  const tick = async (): Promise<number> => {
+    const count = await database.transaction((transaction) => storeDue(parts, transaction, now()));
+    if (count > 0) parts.wake();
+    return count;
+  };
+  const turn = async (): Promise<number> => {
+    await tick();
+    return untilNext(database, now());
+  };
+  const recover = (error: unknown): number => {
+    if (!stopped) log.warn({ err: error }, 'Schedules could not be looked at; trying again');
+    return RECOVER_MS;
+  };
+  const loop = async (): Promise<void> => {
+    while (!stopped) {
+      const waitMs = await turn().catch(recover);
+      if (!stopped) await bell.wait(waitMs);
+    }
+  };
+  return {
+    reconcile,
+    tick,
+    start() {
+      running ??= offAccount(() => loop());
+    },
+    async stop() {
+      stopped = true;
+      bell.ring();
+      await running;
+    },
+  };
+}
+
+/** A row for each schedule; one that was changed begins anew. */
+async function reconcileRows(
+  database: Database,
+  functions: readonly StoredFunction[],
+  now: Date,
+): Promise<void> {
+  const rows = functions.flatMap((one) => {
+    const [next] = safely(() => nextRuns(one, now, 1)) ?? [];
+    const key = `${patternOf(one)} ${zoneOf(one)}`;
+    return next ? [{ id: one._id, key, next_at: next.toISOString() }] : [];
+  });
+  await database.transaction(async (transaction) => {
+    await transaction.query(sql`
+      insert into penstock.function_schedules (function_id, key, next_at)
+      select id, key, next_at from json_to_recordset(${JSON.stringify(rows)}::json) as x(id uuid, key text, next_at timestamptz)
+      order by id
+      on conflict (function_id) do update set key = excluded.key, next_at = excluded.next_at
+      where function_schedules.key <> excluded.key`);
+    await transaction.query(sql`
+      delete from penstock.function_schedules where not function_id = any(${rows.map(({ id }) => id)}::uuid[])`);
+  });
+}
+
+function safely<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
+}
+
+async function storeDue(
+  { store, queue }: ScheduleParts,
+  transaction: Transaction,
+  now: Date,
+): Promise<number> {
+  const { rows } = await transaction.query<{ id: string; nextAt: Date }>(sql`
+    select function_id::text as id, next_at as "nextAt" from penstock.function_schedules
+    where next_at <= ${now} order by next_at limit 100 for update skip locked`);
+  let count = 0;
+  for (const { id, nextAt } of rows) {
+    const definition = store.byId(id);
+    if (!definition || !isSchedule(definition)) continue;
+    const isMissed = now.getTime() - nextAt.getTime() > MISSED_MS;
+    const runs = !isMissed || definition.inputs.missed === 'once';
+    if (runs && (await mayOverlap(transaction, definition)))
+      count += await queue.add(transaction, [itemOf(definition, nextAt)]);
+    // What was missed is run once at most: the next time is one to come.
+    const [next] = nextRuns(definition, isMissed ? now : nextAt, 1);
+    await transaction.query(sql`
+      update penstock.function_schedules set next_at = ${next} where function_id = ${id}::uuid`);
+  }
+  return count;
+}
+
+function itemOf(definition: StoredFunction, at: Date) {
+  const scheduledAt = at.toISOString();
+  const data: RunData = { kind: 'cron', scheduledAt, pattern: patternOf(definition) };
+  const orderKey = definition.inputs.overlap === 'parallel' ? undefined : 'cron';
+  return { target: definition._id, dedupe: `cron:${scheduledAt}`, orderKey, data };
+}
+
+/** `skip`, unless the definition says otherwise: no run while an earlier one has not ended. */
+async function mayOverlap(
+  transaction: Transaction,
+  { _id, inputs }: StoredFunction,
+): Promise<boolean> {
+  if (inputs.overlap === 'queue' || inputs.overlap === 'parallel') return true;
+  const { rows } = await transaction.query(sql`
+    select from penstock.queue_items where queue = ${queueName} and target = ${_id} and state = 'waiting'
+      and order_key = 'cron' limit 1`);
+  return rows.length === 0;
+}
+
+async function untilNext(database: Database, now: Date): Promise<number> {
+  const { rows } = await database.query<{ next: Date | null }>(
+    sql`select min(next_at) as next from penstock.function_schedules`,
+  );
+  const next = rows[0]?.next;
+  if (!next) return LOOK_EVERY_MS;
+  return Math.min(Math.max(next.getTime() - now.getTime(), 20), LOOK_EVERY_MS);
+}
