@@ -11,8 +11,8 @@ import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
-const kills = Number(process.env.MESSAGE_KILLS ?? 2);
-const count = Number(process.env.MESSAGE_COUNT ?? 120);
+const kills = Number(process.env.MESSAGE_KILLS ?? 3);
+const count = Number(process.env.MESSAGE_COUNT ?? 100);
 const chainsPerRound = 10;
 
 describe('kill -9 while messages go out', { timeout: 600_000 + kills * 60_000 }, () => {

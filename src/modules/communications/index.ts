@@ -1,6 +1,7 @@
 /** Communications: messages to people, by mail and text message. */
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { router } from '../router/index.ts';
+import { storage } from '../storage/index.ts';
 import { type CommunicationsConfig, communicationsConfig } from './config.ts';
 import { migrations } from './migrations.ts';
 import { formerModules } from './operations/former-config.ts';
@@ -36,6 +37,7 @@ export const communications = defineModule({
   description: 'Messages to people: mail, text messages, push and inbox, and their templates',
   formerly: formerModules,
   requires: { router },
+  uses: { storage },
   // Its channels can be switched off; other modules build on the service itself.
   essential: true,
   config: communicationsConfig,
@@ -48,15 +50,22 @@ async function start({
   kernel,
   config,
   services: { router: clientSurface },
+  optional,
   log,
-}: ModuleContext<CommunicationsConfig, { readonly router: typeof router }>): Promise<
-  RunningModule<CommunicationsService>
-> {
+}: ModuleContext<
+  CommunicationsConfig,
+  { readonly router: typeof router },
+  { readonly storage: typeof storage }
+>): Promise<RunningModule<CommunicationsService>> {
   const parts = createParts({
     kernel,
     config: () => config.current(),
     clientUrl: clientSurface.publicUrl,
     log,
+    files: {
+      readable: async (caller, id) => optional.storage.current()?.files.readable(caller, id),
+      read: async (id, signal) => optional.storage.current()?.files.read(id, signal),
+    },
   });
   const { messages, templates, partials, unified, notifier, inbox, transports } = parts;
   if (isMailSandbox(config.current()))

@@ -23,7 +23,7 @@ import type { Parts } from './parts.ts';
 
 export const operationsOf = (kernel: Kernel, parts: Parts): readonly Operation[] => [
   ...messageOperations(parts.outbox),
-  ...emailOperations(parts.outbox),
+  ...emailOperations(parts.outbox, (caller) => (id) => parts.files.readable(caller, id)),
   ...smsOperations(parts.outbox),
   ...recordOperations(kernel.database, parts.outbox),
   ...webhookOperations(parts.feedback),

@@ -8,6 +8,7 @@ import { createComposer } from './services/composer.ts';
 import { createDelivery } from './services/delivery.ts';
 import { createDevices } from './services/devices.ts';
 import { createDigests } from './services/digests.ts';
+import type { MailFiles } from './services/email/mail.ts';
 import { createProviderTemplates } from './services/email/provider-templates.ts';
 import { createMailTransport } from './services/email/transports.ts';
 import { createExternalTemplates } from './services/external-templates.ts';
@@ -32,12 +33,14 @@ interface Foundation {
   /** Public address of the client surface. */
   readonly clientUrl: () => string;
   readonly log: Logger;
+  /** Files of storage, while it is on. */
+  readonly files: MailFiles;
 }
 
 export type Parts = ReturnType<typeof createParts>;
 
 export function createParts(foundation: Foundation) {
-  const { kernel, config, log } = foundation;
+  const { kernel, config, log, files } = foundation;
   const sending = createSending(foundation, (chainId) => chains.nudge(chainId));
   const { messages, templates, preferences, delivery } = sending;
   const inbox = createInbox(kernel);
@@ -64,6 +67,7 @@ export function createParts(foundation: Foundation) {
   return {
     ...sending,
     config,
+    files,
     inbox,
     unified,
     composer,
@@ -86,7 +90,7 @@ export function createParts(foundation: Foundation) {
 
 /** What stores messages and brings them out. `moved`: something happened to the message of a chain. */
 function createSending(
-  { kernel, config, clientUrl, log }: Foundation,
+  { kernel, config, clientUrl, log, files }: Foundation,
   moved: (chainId: string) => Promise<void>,
 ) {
   const templates = createTemplates(kernel);
@@ -100,7 +104,7 @@ function createSending(
   });
   const pace = createPace({ ...kernel, config });
   const transports = {
-    email: createMailTransport(config, pace),
+    email: createMailTransport(config, { pace, files }),
     sms: createSmsTransport(config, feedback.smsReportAddress, pace),
     push: createPushTransport(config, kernel),
   };

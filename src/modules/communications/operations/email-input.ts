@@ -2,6 +2,7 @@
 import Type, { type Static } from 'typebox';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { requireHeaders, requireMailbox } from '../recipients.ts';
 import type { MailParts } from '../services/content.ts';
 import { localePattern } from '../services/locales.ts';
@@ -58,13 +59,31 @@ export const EmailBody = Type.Object({
   attachments: Type.Optional(
     Type.Array(
       Type.Object({
-        filename: Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\x00-\\x1f"/\\\\]+$' }),
-        contentType: Type.String({
-          default: 'application/octet-stream',
-          maxLength: 100,
-          pattern: '^[a-z0-9.+-]+/[a-z0-9.+-]+$',
-        }),
-        content: Type.String({ maxLength: maxAttachments, description: 'Base64' }),
+        filename: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 200,
+            pattern: '^[^\\x00-\\x1f"/\\\\]+$',
+            description: 'That of the file unless set',
+          }),
+        ),
+        contentType: Type.Optional(
+          Type.String({
+            maxLength: 100,
+            pattern: '^[a-z0-9.+-]+/[a-z0-9.+-]+$',
+            description: 'application/octet-stream, or that of the file, unless set',
+          }),
+        ),
+        content: Type.Optional(
+          Type.String({ maxLength: maxAttachments, description: 'Base64, with `filename`' }),
+        ),
+        fileId: Type.Optional(
+          Type.String({
+            format: 'uuid',
+            description:
+              'Instead of `content`: a file of storage that you may read. It is read when the mail goes out',
+          }),
+        ),
         contentId: Type.Optional(
           Type.String({
             pattern: '^[A-Za-z0-9._@-]{1,100}$',
@@ -239,16 +258,66 @@ export function storingOf({ category, critical, sendAt }: EmailInput): {
 
 type Files = NonNullable<EmailInput['attachments']>;
 
+/** A file of storage that the caller may read. */
+export interface FoundFile {
+  readonly name: string;
+  readonly size: number;
+  readonly mimeType: string | null;
+}
+
+/** Answers the file where the caller may read it. */
+export type FindFile = (id: string) => Promise<FoundFile | undefined>;
+
+/** Bytes of all files of storage in one mail. */
+const maxFileBytes = 20_000_000;
+
+/** With name and type of the files that are attached. Throws 400 for a file that is not there or not the caller's to read, 413. */
+export async function withFiles(body: EmailInput, find: FindFile): Promise<EmailInput> {
+  const { attachments } = body;
+  if (!attachments?.some(({ fileId }) => fileId !== undefined)) return body;
+  let total = 0;
+  const named: Files = [];
+  for (const [place, one] of attachments.entries()) {
+    const file = one.fileId === undefined ? undefined : await find(one.fileId);
+    if (one.fileId !== undefined && !file)
+      throw invalid(`attachments.${place}.fileId`, 'exists', 'there is no such file to read');
+    total += file?.size ?? 0;
+    named.push(
+      file
+        ? {
+            ...one,
+            filename: one.filename ?? fileNameOf(file.name),
+            contentType: one.contentType ?? file.mimeType ?? 'application/octet-stream',
+          }
+        : one,
+    );
+  }
+  if (total > maxFileBytes)
+    throw errors.PAYLOAD_TOO_LARGE({
+      message: 'attachments: the files are larger than 20 MB together',
+    });
+  return { ...body, attachments: named };
+}
+
+/** A name as a header of a mail takes it. */
+const fileNameOf = (name: string): string =>
+  cutText(name.replace(/[\p{Cc}"/\\]/gu, '_'), 200) || 'file';
+
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
 function checkedFiles(files: Files): MailParts['attachments'] {
-  const total = files.reduce((size, { content }) => size + content.length, 0);
+  const total = files.reduce((size, { content = '' }) => size + content.length, 0);
   if (total > maxAttachments)
     throw errors.PAYLOAD_TOO_LARGE({ message: 'attachments: they are larger than 10 MB together' });
-  return files.map((file, index) => {
-    if (!base64.test(file.content) || file.content.length % 4 !== 0)
-      throw invalid(`attachments.${index}.content`, 'base64', 'must be base64');
-    return { ...file, contentType: file.contentType ?? 'application/octet-stream' };
+  return files.map(({ content, filename, contentType, contentId, fileId }, index) => {
+    const at = `attachments.${index}`;
+    if ((content === undefined) === (fileId === undefined))
+      throw invalid(`${at}.content`, 'required', 'give content or fileId');
+    if (filename === undefined) throw invalid(`${at}.filename`, 'required', 'give a name');
+    if (content !== undefined && (!base64.test(content) || content.length % 4 !== 0))
+      throw invalid(`${at}.content`, 'base64', 'must be base64');
+    const type = contentType ?? 'application/octet-stream';
+    return { filename, contentType: type, content: content ?? '', contentId, fileId };
   });
 }
 

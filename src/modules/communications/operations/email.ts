@@ -1,19 +1,29 @@
 /** Writing mails. */
 import Type from 'typebox';
-import { callerKey } from '../../../kernel/caller.ts';
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
 import type { Outbox } from '../services/outbox.ts';
-import { EmailBody, idempotencyOf, mailsOf, storingOf } from './email-input.ts';
+import {
+  EmailBody,
+  type FindFile,
+  idempotencyOf,
+  mailsOf,
+  storingOf,
+  withFiles,
+} from './email-input.ts';
 import { adminFacts, Sent, withoutContent } from './shapes.ts';
 
-export const emailOperations = (outbox: Outbox): readonly Operation[] => [
-  emailOperation(outbox),
-  testOperation(outbox),
+/** Answers a file of storage where this caller may read it; nothing while storage is off. */
+type FileFor = (caller: Caller) => FindFile;
+
+export const emailOperations = (outbox: Outbox, fileFor: FileFor): readonly Operation[] => [
+  emailOperation(outbox, fileFor),
+  testOperation(outbox, fileFor),
 ];
 
-const emailOperation = (outbox: Outbox): Operation =>
+const emailOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.email.send',
@@ -43,7 +53,7 @@ const emailOperation = (outbox: Outbox): Operation =>
     description:
       'With `email`, and with `templateName` or `subject` and `body`; empty text counts as none. The mail is stored and sent by a job; `messageId` leads to its state.',
     handler: async ({ caller }, { body }) => {
-      const mails = mailsOf(body);
+      const mails = mailsOf(await withFiles(body, fileFor(caller)));
       const messageIds: string[] = [];
       for (const mail of mails)
         messageIds.push(
@@ -61,7 +71,7 @@ const emailOperation = (outbox: Outbox): Operation =>
     },
   });
 
-const testOperation = (outbox: Outbox): Operation =>
+const testOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.email.test',
@@ -90,8 +100,8 @@ const testOperation = (outbox: Outbox): Operation =>
     summary: 'Send a mail to try a template or the provider',
     description:
       'To one recipient, while you wait. What the provider refuses is 500, in its own words.',
-    handler: async (_context, { body }) => {
-      const [mail] = mailsOf(body);
+    handler: async ({ caller }, { body }) => {
+      const [mail] = mailsOf(await withFiles(body, fileFor(caller)));
       if (!mail) throw messageErrors.INVALID_RECIPIENT();
       const result = await outbox.testEmail(mail);
       return { message: result.sent ? 'Email sent' : 'Email queued', ...result };

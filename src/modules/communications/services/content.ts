@@ -128,8 +128,10 @@ const unescapeHtml = (html: string): string =>
 export interface Attachment {
   readonly filename: string;
   readonly contentType: string;
-  /** Base64. */
+  /** Base64; empty where it is a file of storage. */
   readonly content: string;
+  /** The file that it is, read when the mail goes out. Whoever wrote the mail was allowed to read it. */
+  readonly fileId?: string | undefined;
   /** For pictures that the HTML names as `cid:...`. */
   readonly contentId?: string | undefined;
 }

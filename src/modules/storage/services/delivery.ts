@@ -86,6 +86,8 @@ export interface ReadRequest {
 export interface Delivery {
   /** The content as an answer with ETag, length, ranges and the headers of its type. The caller may read the file. */
   reply(file: FileRow, request: ReadRequest): Reply;
+  /** The content piece by piece, at the reader's pace. Throws FILE_NOT_FOUND. */
+  stream(file: FileRow, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** The content as a whole. Throws FILE_TOO_LARGE. */
   bytes(file: FileRow, limit: number): Promise<Buffer>;
 }
@@ -132,6 +134,7 @@ export function createDelivery(parts: StorageParts): Delivery {
   }
 
   return {
+    stream: (file, signal) => pieces(file, undefined, signal),
     reply(file, { range: header, ifRange, download, signal }) {
       placeOf(file);
       const range = isCurrent(file, ifRange) ? rangeOf(header, file.size) : undefined;

@@ -33,6 +33,8 @@ export interface ModuleFiles {
   store(file: NewModuleFile, body: FileBody): Promise<ModuleFile>;
   /** A file that this caller may read; `undefined` for any other. */
   readable(caller: Caller, id: string): Promise<ModuleFile | undefined>;
+  /** The content, for a module that has asked before whether somebody may read it. Throws FILE_NOT_FOUND. */
+  read(id: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
   /** An address of the content that works for a while, for whoever has it. Throws FILE_NOT_FOUND. */
   readUrl(id: string): Promise<string>;
   /** Deletes files in the transaction of the caller. Those that are gone already are nothing to it. */
@@ -47,7 +49,8 @@ export function createModuleFiles({
   files,
   links,
   access,
-}: Pick<StorageServices, 'files' | 'links' | 'access'>): ModuleFiles {
+  delivery,
+}: Pick<StorageServices, 'files' | 'links' | 'access' | 'delivery'>): ModuleFiles {
   return {
     async store({ container, name, alias, mimeType }, body) {
       if (!isModuleContainer(container)) throw new Error(`${container} is no container of modules`);
@@ -59,6 +62,7 @@ export function createModuleFiles({
         return undefined;
       return viewOf(file);
     },
+    read: async (id, signal) => delivery.stream(await files.find(id), signal),
     readUrl: async (id) => links.readUrl(await files.find(id), true),
     removeNamed: async (transaction, container, names) =>
       files.removeAll(

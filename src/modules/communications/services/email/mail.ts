@@ -1,6 +1,9 @@
-/** A mail as every way out takes it. */
+/** A mail as every way out takes it, and the files that it carries. */
+import type { Caller } from '../../../../kernel/caller.ts';
+import { PenstockError } from '../../../../kernel/errors.ts';
+import type { ModuleFile } from '../../../storage/index.ts';
 import type { CommunicationsConfig } from '../../config.ts';
-import type { MailParts } from '../content.ts';
+import type { Attachment, MailParts } from '../content.ts';
 import {
   type Delivery,
   DeliveryError,
@@ -19,6 +22,51 @@ export interface OutgoingMail extends Required<Omit<MailParts, 'replyTo'>> {
   readonly replyTo: string | undefined;
   /** `<id@domain>`, the same at every attempt, so that a receiver can tell a repetition. */
   readonly messageId: string;
+}
+
+/** Files of storage, as this module asks for them. */
+export interface MailFiles {
+  /** Nothing where this caller may not read it, or storage is off. */
+  readable(caller: Caller, id: string): Promise<ModuleFile | undefined>;
+  /** Its content; nothing while storage is off. Throws FILE_NOT_FOUND. */
+  read(id: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
+}
+
+/** A file that was attached is not there any more. */
+export class AttachmentGone extends Error {}
+
+/** Milliseconds for reading one file: what hangs keeps no place. */
+const readWithinMs = 30_000;
+
+/** A file of storage, piece by piece. Throws AttachmentGone; `DeliveryError` while storage is off or away. */
+export async function openFile(
+  files: MailFiles,
+  { fileId = '', filename }: Attachment,
+): Promise<AsyncIterable<Uint8Array>> {
+  const away = () => new DeliveryError('transient', 'storage', `${filename} cannot be read now`);
+  try {
+    const found = await files.read(fileId, AbortSignal.timeout(readWithinMs));
+    if (!found) throw away();
+    return found;
+  } catch (error) {
+    if (error instanceof PenstockError && error.status === 404)
+      throw new AttachmentGone(`the file ${filename} is no longer there`);
+    throw error instanceof DeliveryError ? error : away();
+  }
+}
+
+/** With the contents of all files, for providers that want them in one piece. */
+export async function inOnePiece(files: MailFiles, mail: OutgoingMail): Promise<OutgoingMail> {
+  const attachments: Attachment[] = [];
+  for (const one of mail.attachments) {
+    if (one.fileId === undefined) attachments.push(one);
+    else {
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of await openFile(files, one)) chunks.push(chunk);
+      attachments.push({ ...one, content: Buffer.concat(chunks).toString('base64') });
+    }
+  }
+  return { ...mail, attachments };
 }
 
 export type MailSettings = CommunicationsConfig['email']['transportSettings'];

@@ -1,10 +1,17 @@
 /** Mail through a mail server. */
 
+import { Readable } from 'node:stream';
 import type { Transporter } from 'nodemailer';
 import type { CommunicationsConfig } from '../../config.ts';
 import { pemOf } from '../../pem.ts';
 import { DeliveryError, words } from '../providers/outcome.ts';
-import type { MailProvider, OutgoingMail } from './mail.ts';
+import {
+  AttachmentGone,
+  type MailFiles,
+  type MailProvider,
+  type OutgoingMail,
+  openFile,
+} from './mail.ts';
 
 /** Milliseconds. */
 const timeouts = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 };
@@ -31,7 +38,10 @@ const signedFields = [
   'List-Unsubscribe-Post',
 ].join(':');
 
-export function createSmtp(settings: () => SmtpSettings): MailProvider & { close(): void } {
+export function createSmtp(
+  files: MailFiles,
+  settings: () => SmtpSettings,
+): MailProvider & { close(): void } {
   let open: { readonly settings: unknown; readonly transporter: Promise<Transporter> } | undefined;
 
   const transporter = (): Promise<Transporter> => {
@@ -52,11 +62,14 @@ export function createSmtp(settings: () => SmtpSettings): MailProvider & { close
     async deliver(mail) {
       const mailer = await transporter();
       try {
-        const { response } = (await mailer.sendMail(messageOf(mail))) as {
+        const { response } = (await mailer.sendMail(
+          messageOf(mail, await contentsOf(files, mail)),
+        )) as {
           readonly response?: string;
         };
         return { outcome: 'accepted', provider, detail: words(response ?? '') };
       } catch (error) {
+        if (error instanceof AttachmentGone || error instanceof DeliveryError) throw error;
         const refusal = permanentRefusal(error);
         if (refusal === undefined) throw laterError(error);
         return { outcome: 'refused', provider, ...refusal };
@@ -65,7 +78,23 @@ export function createSmtp(settings: () => SmtpSettings): MailProvider & { close
   };
 }
 
-const messageOf = ({ from, to, cc, bcc, replyTo, html, attachments, ...mail }: OutgoingMail) => ({
+/** Contents of attachments: files of storage are read while they are sent. */
+async function contentsOf(
+  files: MailFiles,
+  { attachments }: OutgoingMail,
+): Promise<readonly (string | Readable)[]> {
+  const contents: (string | Readable)[] = [];
+  for (const one of attachments)
+    contents.push(
+      one.fileId === undefined ? one.content : Readable.from(await openFile(files, one)),
+    );
+  return contents;
+}
+
+const messageOf = (
+  { from, to, cc, bcc, replyTo, html, attachments, ...mail }: OutgoingMail,
+  contents: readonly (string | Readable)[],
+) => ({
   envelope: { from, to: [to, ...cc, ...bcc] },
   from: { name: '', address: from },
   to: [{ name: '', address: to }],
@@ -76,11 +105,11 @@ const messageOf = ({ from, to, cc, bcc, replyTo, html, attachments, ...mail }: O
   ...(html === undefined ? {} : { html }),
   messageId: mail.messageId,
   headers: mail.headers,
-  attachments: attachments.map(({ filename, contentType, content, contentId }) => ({
+  attachments: attachments.map(({ filename, contentType, fileId, contentId }, place) => ({
     filename,
     contentType,
-    content,
-    encoding: 'base64',
+    content: contents[place] ?? '',
+    ...(fileId === undefined ? { encoding: 'base64' } : {}),
     ...(contentId === undefined ? {} : { cid: contentId }),
   })),
   disableFileAccess: true,

@@ -3,7 +3,13 @@ import type { CommunicationsConfig } from '../../config.ts';
 import type { MessageContent } from '../content.ts';
 import { askInOrder, type Pace, providersOf } from '../providers/in-order.ts';
 import { createCaller, type Delivery, type DeliveryError } from '../providers/outcome.ts';
-import type { MailProvider, OutgoingMail } from './mail.ts';
+import {
+  AttachmentGone,
+  inOnePiece,
+  type MailFiles,
+  type MailProvider,
+  type OutgoingMail,
+} from './mail.ts';
 import { createMailersend } from './mailersend.ts';
 import { createMailgun } from './mailgun.ts';
 import { createMandrill } from './mandrill.ts';
@@ -29,12 +35,15 @@ export const isMailSandbox = ({ email }: CommunicationsConfig): boolean =>
   email.transport === 'mock' ||
   (email.transport === 'smtp' && email.transportSettings.smtp.host === '');
 
-export function createMailTransport(config: () => CommunicationsConfig, pace: Pace): MailTransport {
+export function createMailTransport(
+  config: () => CommunicationsConfig,
+  { pace, files }: { readonly pace: Pace; readonly files: MailFiles },
+): MailTransport {
   const settings = () => config().email.transportSettings;
   const allowInternal = () => config().providers.allowInternal;
   const callOf = (name: string) => createCaller(name, allowInternal);
   let last: { readonly config: CommunicationsConfig; readonly settings: SmtpSettings } | undefined;
-  const smtp = createSmtp(() => {
+  const smtp = createSmtp(files, () => {
     const current = config();
     if (last?.config !== current)
       last = {
@@ -65,11 +74,21 @@ export function createMailTransport(config: () => CommunicationsConfig, pace: Pa
     async deliver(id, to, { content, passed }) {
       if (isMailSandbox(config())) return { outcome: 'captured' };
       const mail = mailOf(id, to, content);
+      const sendThrough = async (name: string): Promise<Delivery> => {
+        try {
+          // A mail server takes files as they are read.
+          const whole = name === 'smtp' ? mail : await inOnePiece(files, mail);
+          return (await providers.get(name)?.deliver(whole)) ?? { outcome: 'captured' };
+        } catch (error) {
+          if (!(error instanceof AttachmentGone)) throw error;
+          return { outcome: 'refused', provider: name, about: 'content', reason: error.message };
+        }
+      };
       return askInOrder({
         names: providersOf(config(), 'email'),
         pace,
         passed,
-        send: async (name) => (await providers.get(name)?.deliver(mail)) ?? { outcome: 'captured' },
+        send: sendThrough,
       });
     },
     close: () => smtp.close(),
