@@ -2,19 +2,23 @@
 import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createApi } from '../../test/support/api.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { type FakeService, startFakeService } from '../../test/support/servers/fake-service.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
 let platform: TestPlatform;
+let metricsPort: number;
 let first: FakeService;
 let second: FakeService;
 let server: SMTPServer;
 const arrived: string[] = [];
 
 beforeAll(async () => {
-  platform = await createTestPlatform();
+  metricsPort = await freePort();
+  platform = await createTestPlatform({ env: { METRICS_PORT: String(metricsPort) } });
   first = await startFakeService();
   second = await startFakeService();
   server = new SMTPServer({
@@ -99,6 +103,22 @@ describe('several providers', () => {
       { kind: 'accepted', provider: 'smtp' },
     ]);
     expect(arrived).toHaveLength(1);
+    const { body } = await platform.admin.get('/communications/health');
+    expect(
+      body.providers.filter(({ channel }: { channel: string }) => channel === 'email'),
+    ).toMatchObject([
+      {
+        provider: 'sendgrid',
+        failures: 1,
+        lastError: expect.stringContaining('503'),
+        lastSuccessAt: null,
+      },
+      { provider: 'mailersend', failures: 1 },
+      { provider: 'smtp', failures: 0, lastSuccessAt: expect.any(String) },
+    ]);
+    const metrics = (await createApi(`http://127.0.0.1:${metricsPort}`).get('/metrics')).text;
+    expect(metrics).toMatch(/communications_failure_total\{[^}]*provider="sendgrid"[^}]*\} 1/);
+    expect(metrics).toMatch(/communications_success_total\{[^}]*provider="smtp"[^}]*\} 1/);
   });
 
   test('nobody else is asked after a refusal for good, nor while it is unknown whether one took it', async () => {

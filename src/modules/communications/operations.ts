@@ -22,7 +22,7 @@ import { webhookOperations } from './operations/webhooks.ts';
 import type { Parts } from './parts.ts';
 
 export const operationsOf = (kernel: Kernel, parts: Parts): readonly Operation[] => [
-  ...messageOperations(parts.outbox),
+  ...messageOperations(parts.outbox, parts.delivery.health),
   ...emailOperations(parts.outbox, (caller) => (id) => parts.files.readable(caller, id)),
   ...smsOperations(parts.outbox),
   ...recordOperations(kernel.database, parts.outbox),

@@ -8,6 +8,7 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
 import { messageStatuses } from '../queries.ts';
+import type { DeliveryHealth } from '../services/delivery.ts';
 import type { Outbox } from '../services/outbox.ts';
 import { adminFacts, ChannelName, Id, nullable } from './shapes.ts';
 
@@ -84,12 +85,47 @@ const MessageWithContent = Type.Object({
   ),
 });
 
-export const messageOperations = (outbox: Outbox): readonly Operation[] => [
+export const messageOperations = (
+  outbox: Outbox,
+  health: () => Promise<DeliveryHealth>,
+): readonly Operation[] => [
+  healthOperation(health),
   listOperation(outbox),
   readOperation(outbox),
   retryOperation(outbox),
   cancelOperation(outbox),
 ];
+
+const ProviderHealth = Type.Object({
+  channel: ChannelName,
+  provider: Type.String(),
+  lastSuccessAt: nullable(Type.String({ format: 'date-time' })),
+  lastFailureAt: nullable(Type.String({ format: 'date-time' })),
+  lastError: nullable(Type.String()),
+  failures: Type.Integer({
+    description: 'Since the last success. What it refuses for good is no failure of its own',
+  }),
+});
+
+const healthOperation = (health: () => Promise<DeliveryHealth>): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.health',
+    method: 'GET',
+    path: '/communications/health',
+    input: {},
+    output: Type.Object({
+      waiting: Type.Integer({ description: 'Messages that wait to be sent' }),
+      providers: Type.Array(ProviderHealth),
+    }),
+    summary: 'Read how the providers do',
+    description:
+      'Those of each channel in the order in which they are asked, as this node saw them since it started.',
+    handler: async () => {
+      const { waiting, providers } = await health();
+      return { waiting, providers: [...providers] };
+    },
+  });
 
 const listOperation = (outbox: Outbox): Operation =>
   defineOperation({

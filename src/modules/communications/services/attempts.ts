@@ -57,8 +57,10 @@ export function createAttempts(parts: AttemptParts): Attempts {
       } catch (error) {
         const authority = error instanceof DeliveryError ? error.provider : 'none';
         const last = attempts > config().messages.retries;
-        measures.attempted({ channel, provider: authority, outcome: 'failed', last }, seconds());
-        await note(id, failureOf(error, last));
+        const ending = failureOf(error, last);
+        const failed = { channel, provider: authority, outcome: 'failed', last } as const;
+        measures.attempted({ ...failed, error: ending.error }, seconds());
+        await note(id, ending);
         return { error, last };
       }
       const keep = channel === 'email' && config().email.storeEmails.enabled;
@@ -141,7 +143,7 @@ async function keepRefusal(
 }
 
 async function deliver(
-  { database, secrets, transports, config }: AttemptParts,
+  { database, secrets, transports, config, measures }: AttemptParts,
   message: ClaimedMessage,
   suppressed: string | undefined,
 ): Promise<Delivery> {
@@ -155,8 +157,15 @@ async function deliver(
       reason: `the recipient gets no messages: ${suppressed}`,
     };
   const content = openContent(secrets, id, contentSealed);
-  const passed = async ({ provider, message: detail }: DeliveryError): Promise<void> =>
-    void (await noteEvent(database, id, { kind: 'tried', provider, detail }));
+  const began = performance.now();
+  const passed = async ({ provider, message: detail }: DeliveryError): Promise<void> => {
+    const seconds = (performance.now() - began) / 1000;
+    measures.attempted(
+      { channel, provider, outcome: 'failed', last: false, error: detail },
+      seconds,
+    );
+    await noteEvent(database, id, { kind: 'tried', provider, detail });
+  };
   if (channel === 'email') return transports.email.deliver(id, recipient, { content, passed });
   if (channel === 'sms')
     return transports.sms.deliver({ id, to: recipient, text: content.text }, passed);

@@ -14,9 +14,9 @@ import {
 } from '../delivery-queries.ts';
 import { purgeReports } from '../feedback-queries.ts';
 import { purgeNotifications } from '../inbox-queries.ts';
-import { purgeMessages } from '../queries.ts';
+import { type Channel, purgeMessages } from '../queries.ts';
 import { type Attempts, createAttempts, type Failure, type Transports } from './attempts.ts';
-import { measureMessages } from './metrics.ts';
+import { measureMessages, type ProviderState } from './metrics.ts';
 import { type Pace, providersOf } from './providers/in-order.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';
 
@@ -52,8 +52,18 @@ interface Dependencies extends Pick<Kernel, 'database' | 'secrets' | 'metrics' |
 /** One attempt while somebody waits. Answers how it ended, or the error that will be tried again; nothing when a job has it. */
 export type DeliverNow = (id: string) => Promise<Delivery | Error | undefined>;
 
+export interface DeliveryHealth {
+  readonly waiting: number;
+  readonly providers: readonly (ProviderState & {
+    readonly channel: Channel;
+    readonly provider: string;
+  })[];
+}
+
 interface DeliveryService {
   readonly deliverNow: DeliverNow;
+  /** The providers of all channels in the order in which they are asked, and how each did lately. */
+  health(): Promise<DeliveryHealth>;
   readonly jobs: readonly JobDefinition[];
 }
 
@@ -80,6 +90,16 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
           { startAfterSeconds: pauseOf(error) ?? firstPauseSeconds },
         );
       return error instanceof Error ? error : new Error('The delivery failed');
+    },
+    async health() {
+      const providers = (['email', 'sms', 'push'] as const).flatMap((channel) =>
+        providersOf(dependencies.config(), channel).map((provider) => ({
+          channel,
+          provider,
+          ...measures.stateOf(channel, provider),
+        })),
+      );
+      return { waiting: await jobs.waiting(deliveryJob), providers };
     },
     jobs: [
       defineBatchJob({

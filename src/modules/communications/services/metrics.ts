@@ -22,11 +22,30 @@ interface AttemptFacts {
   readonly outcome: 'accepted' | 'captured' | 'refused' | 'failed';
   /** No further attempt follows. */
   readonly last: boolean;
+  /** What went wrong. */
+  readonly error?: string | undefined;
 }
+
+/** How a provider did lately, as this node saw it. */
+export interface ProviderState {
+  readonly lastSuccessAt: string | null;
+  readonly lastFailureAt: string | null;
+  readonly lastError: string | null;
+  /** Failures since the last success. What it refuses for good is no failure of its own. */
+  readonly failures: number;
+}
+
+const unknown: ProviderState = {
+  lastSuccessAt: null,
+  lastFailureAt: null,
+  lastError: null,
+  failures: 0,
+};
 
 export interface MessageMeasures {
   /** An attempt has ended. */
   attempted(facts: AttemptFacts, seconds: number): void;
+  stateOf(channel: Channel, provider: string): ProviderState;
 }
 
 type Measured = Pick<Kernel, 'metrics' | 'database' | 'jobs'>;
@@ -58,22 +77,40 @@ export function measureMessages(kernel: Measured, queue: string): MessageMeasure
     ['channel', 'provider'],
   );
 
+  const states = new Map<string, ProviderState>();
+  const remember = (key: string, ...news: [AttemptFacts['outcome'], string | undefined]): void =>
+    void states.set(key, nextState(states.get(key) ?? unknown, ...news));
+
   return {
-    attempted({ channel, provider, outcome, last }, seconds) {
-      if (last) ended.inc({ channel, outcome: outcome === 'accepted' ? 'sent' : outcome });
+    stateOf: (channel, provider) => states.get(`${channel} ${provider}`) ?? unknown,
+    attempted({ channel, provider, outcome, last, error }, seconds) {
+      const accepted = outcome === 'accepted';
+      if (last) ended.inc({ channel, outcome: accepted ? 'sent' : outcome });
       if (outcome === 'captured') return;
       if (provider === 'suppression') {
         suppressed.inc({ channel });
         return;
       }
       const about = { channel, provider };
+      remember(`${channel} ${provider}`, outcome, error);
       counters.sent.inc(about);
       latency.observe(about, seconds);
-      counters[outcome === 'accepted' ? 'success' : 'failure'].inc(about);
+      counters[accepted ? 'success' : 'failure'].inc(about);
       if (!last) counters.retry.inc(about);
-      if (outcome === 'accepted') countSent(channel);
+      if (accepted) countSent(channel);
     },
   };
+}
+
+function nextState(
+  before: ProviderState,
+  outcome: AttemptFacts['outcome'],
+  error: string | undefined,
+): ProviderState {
+  const now = new Date().toISOString();
+  return outcome === 'failed'
+    ? { ...before, lastFailureAt: now, lastError: error ?? null, failures: before.failures + 1 }
+    : { ...before, lastSuccessAt: now, failures: 0 };
 }
 
 /** Counts a message that a provider took; captured ones were not sent. */
