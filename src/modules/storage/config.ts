@@ -157,6 +157,9 @@ export const storageConfig = defineConfig({
       connectionString: sensitive({ description: 'Connection string of the storage account.' }),
     }),
     google: Type.Object({
+      endpoint: text(
+        'Address of another way to the store, such as a private endpoint. Empty: the public one.',
+      ),
       serviceAccountKeyPath: text('File of this machine with the key of a service account.'),
       serviceAccountKeyJson: sensitive({ description: 'The same key itself, instead of a file.' }),
     }),
@@ -185,7 +188,13 @@ export const storageConfig = defineConfig({
     scan: { url },
     local: { storagePath, httpBaseUrl, signingSecret },
     aws: store,
+    google,
   }) => [
+    ...(google.endpoint === '' || isHttpUrl(google.endpoint)
+      ? []
+      : [
+          problem('google.endpoint', 'format', 'write an address like https://storage.example.com'),
+        ]),
     ...(store.endpoint === '' || isHttpUrl(store.endpoint)
       ? []
       : [problem('aws.endpoint', 'format', 'write an address like https://s3.example.com')]),

@@ -6,6 +6,7 @@ import { expiredFiles } from './queries/expiry.ts';
 import { purgeLinks } from './queries/links.ts';
 import { expiredResumable } from './queries/resumable.ts';
 import { expiredUploads } from './queries/uploads.ts';
+import { createChecksumJob } from './services/checksums.ts';
 import { createRemovalJob } from './services/removal.ts';
 import { createRemoveAll } from './services/removing.ts';
 import { createScanJob } from './services/scanning.ts';
@@ -22,6 +23,7 @@ export const storageJobs = (
   expireUploads(parts, services),
   expireResumable(parts, services),
   createScanJob(parts),
+  createChecksumJob(parts),
   expireFiles(parts),
   purgeTrash(services),
   ...services.tasks.jobs,

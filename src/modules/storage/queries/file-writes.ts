@@ -221,6 +221,22 @@ export const updateFile = (
     ),
   );
 
+/** What a content is, as long as it is still that of the file. */
+export const setChecksum = (
+  database: Queryable,
+  {
+    id,
+    objectKey,
+    checksum,
+  }: { readonly id: string; readonly objectKey: string; readonly checksum: string },
+): Promise<unknown> =>
+  database.query(
+    statement(
+      `update "app"."File" set "checksum" = $3 where "_id" = $1::uuid and "objectKey" = $2 and "checksum" is null`,
+      [id, objectKey, checksum],
+    ),
+  );
+
 /** What the scanner has said of a content, as long as it is still that of the file. */
 export const setScan = (
   database: Queryable,

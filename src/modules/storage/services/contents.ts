@@ -14,6 +14,7 @@ import { type ContainerRow, count } from '../queries/containers.ts';
 import { nextGeneration, setContent } from '../queries/file-writes.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 import { insertUpload, takeUpload, type UploadKind, type UploadRow } from '../queries/uploads.ts';
+import { enqueueChecksum } from './checksums.ts';
 import { type Content, openContent } from './content.ts';
 import { contentTypeOf } from './content-types.ts';
 import { keyOf, placeOf } from './places.ts';
@@ -210,6 +211,7 @@ async function replaceContent(
   await parts.events.emit(transaction, caller, fileEvent(had ? 'update' : 'create', changed));
   await parts.events.emit(transaction, caller, fileEvent('ready', changed));
   await enqueueScan(parts, transaction, changed);
+  await enqueueChecksum(parts, transaction, changed);
   return changed;
 }
 

@@ -8,6 +8,7 @@ import { type ContainerRow, count } from '../queries/containers.ts';
 import { nextGeneration } from '../queries/file-writes.ts';
 import { type FileRow, fileById, lockFile } from '../queries/files.ts';
 import { takeUpload } from '../queries/uploads.ts';
+import { enqueueChecksum } from './checksums.ts';
 import type { Containers } from './containers.ts';
 import type { ArrivedContent, Contents } from './contents.ts';
 import { createFileChanges, type FileBody, type FilePatch } from './file-changes.ts';
@@ -146,6 +147,7 @@ function createMake(
       await events.emit(transaction, caller, fileEvent('create', placed.made));
       await events.emit(transaction, caller, fileEvent('ready', placed.made));
       await enqueueScan(parts, transaction, placed.made);
+      await enqueueChecksum(parts, transaction, placed.made);
       return placed.made;
     });
 

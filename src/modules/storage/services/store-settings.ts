@@ -33,7 +33,12 @@ export function fingerprintOf(config: StoreSettings): string {
     local: () => [local.storagePath],
     aws: () => [aws.endpoint, aws.region, aws.accountId],
     azure: () => [/AccountName=([^;]*)/.exec(azure.connectionString)?.[1] ?? ''],
-    google: () => [google.serviceAccountKeyPath, projectOf(google.serviceAccountKeyJson)],
+    google: () => [
+      google.serviceAccountKeyPath,
+      projectOf(google.serviceAccountKeyJson),
+      // Another way to it is not another store, unless it leads to another server.
+      ...(isGoogle(google.endpoint) ? [] : [google.endpoint]),
+    ],
     aliyun: () => [aliyun.region],
   };
   return digestOf([provider, ...(places[provider]?.() ?? [])]);
@@ -44,6 +49,10 @@ const digestOf = (where: readonly string[]): string =>
 
 /** Of the local store in the data folder, which is where a backup looks for contents. */
 export const dataFolderFingerprint = digestOf(['local', '']);
+
+/** Settings of before have no endpoint. */
+const isGoogle = (endpoint: string | undefined): boolean =>
+  !endpoint || new URL(endpoint).hostname.endsWith('.googleapis.com');
 
 function projectOf(key: string): string {
   try {

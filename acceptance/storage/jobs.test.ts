@@ -1,0 +1,132 @@
+/** What happens to files by itself: their own end, the age that a container allows, the trash, uploads that never came. */
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TestUser } from '../../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { sendForm, sendTo } from './requests.ts';
+
+let platform: TestPlatform;
+let database: pg.Client;
+let ann: TestUser;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  database = new pg.Client({ connectionString: platform.databaseUrl ?? '' });
+  await database.connect();
+  ann = await platform.registerUser();
+});
+afterAll(async () => {
+  await database?.end();
+  await platform?.close();
+});
+
+/** Asks the queue for a run of a job that has a schedule, and waits until it is over. */
+async function run(name: string): Promise<void> {
+  const { rows } = await database.query(
+    `insert into penstock_jobs.job (name, data) values ($1, '{}') returning id`,
+    [name],
+  );
+  await waitFor(
+    async () => {
+      const found = await database.query('select state from penstock_jobs.job where id = $1', [
+        rows[0].id,
+      ]);
+      return found.rows[0]?.state === 'completed';
+    },
+    { timeoutMs: 30_000, what: name },
+  );
+}
+const upload = async (fields: Record<string, string> = {}): Promise<string> => {
+  const sent = await sendForm(platform, ann, [`${randomUUID()}.txt`, 'x'], { fields });
+  expect(sent.status, JSON.stringify(sent.body)).toBe(200);
+  return sent.body.id;
+};
+const statusOf = async (id: string): Promise<number> =>
+  (await ann.api.get(`/storage/file/${id}`)).status;
+
+describe('the jobs of files', () => {
+  it('delete files whose own time is over, and no others', async () => {
+    const [over, later, kept] = [await upload(), await upload(), await upload()];
+    const soon = new Date(Date.now() + 3_600_000).toISOString();
+    await ann.api.patch(`/storage/file/${later}`, { expiresAt: soon });
+    await database.query(`update "app"."File" set "expiresAt" = now() where "_id" = $1`, [over]);
+    expect(await statusOf(over)).toBe(404);
+    await run('storage.expire-files');
+    const { rows } = await database.query('select 1 from "app"."File" where "_id" = $1', [over]);
+    expect(rows).toEqual([]);
+    expect([await statusOf(later), await statusOf(kept)]).toEqual([200, 200]);
+  });
+
+  it('delete files that are older than their container allows, but for those that records hold', async () => {
+    const name = `c-${randomUUID()}`;
+    const { _id } = (await platform.admin.post('/storage/containers', { name })).body;
+    await platform.admin.patch(`/storage/containers/${_id}`, { lifecycle: { deleteAfterDays: 2 } });
+    const [old, young, held, elsewhere] = await Promise.all([
+      upload({ container: name }),
+      upload({ container: name }),
+      upload({ container: name }),
+      upload(),
+    ]);
+    await platform.createSchema({ name: 'Holder', fields: { file: { type: 'File' } } });
+    expect((await ann.api.post('/database/Holder', { file: held })).status).toBe(200);
+    await database.query(
+      `update "app"."File" set "createdAt" = now() - interval '3 days' where "_id" = any($1::uuid[])`,
+      [[old, held, elsewhere]],
+    );
+    await run('storage.expire-files');
+    expect(await Promise.all([old, young, held, elsewhere].map(statusOf))).toEqual([
+      404, 200, 200, 200,
+    ]);
+    const { body } = await platform.admin.get('/storage/stats');
+    expect(body.perContainer).toContainEqual({ name, files: 2, size: 2 });
+  });
+
+  it('empty the trash when its time is over, and only then', async () => {
+    await platform.admin.patch('/config/storage', { trash: { days: 1 } });
+    const [over, kept] = [await upload(), await upload()];
+    for (const id of [over, kept]) await ann.api.delete(`/storage/file/${id}`);
+    await database.query(`update penstock.storage_trash set expires_at = now() where id = $1`, [
+      over,
+    ]);
+    await run('storage.purge-trash');
+    const { files } = (await ann.api.get('/storage/trash')).body;
+    expect(files.map((file: { _id: string }) => file._id)).toEqual([kept]);
+    expect((await ann.api.post(`/storage/trash/${over}/restore`)).status).toBe(404);
+    expect((await ann.api.post(`/storage/trash/${kept}/restore`)).status).toBe(200);
+    await platform.admin.patch('/config/storage', { trash: { days: 0 } });
+    await waitFor(async () => {
+      const { progress } = (await platform.admin.post('/storage/reconcile', { dryRun: true })).body;
+      return progress.orphanObjects === 0 && progress.missingObjects === 0;
+    });
+  });
+
+  it('end uploads that never came, and keep what had come before', async () => {
+    const never = await ann.api.post('/storage/upload', { name: randomUUID() });
+    const file = await upload();
+    const again = await ann.api.patch(`/storage/upload/${file}`, {});
+    const created = await fetch(new URL('/storage/resumable', platform.addresses.client), {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${ann.accessToken}`,
+        'tus-resumable': '1.0.0',
+        'upload-length': '10',
+      },
+    });
+    expect(created.status).toBe(201);
+    await database.query('update penstock.storage_uploads set expires_at = now()');
+    await database.query('update penstock.storage_resumable set expires_at = now()');
+    await run('storage.expire-uploads');
+    await run('storage.expire-resumable');
+    expect(await statusOf(never.body.id)).toBe(404);
+    expect((await ann.api.get(`/storage/file/${file}`)).body).toMatchObject({
+      state: 'ready',
+      size: 1,
+    });
+    expect((await sendTo(again.body.url, 'late')).status).toBe(409);
+    const { rows } = await database.query(
+      'select id from penstock.storage_uploads union all select id from penstock.storage_resumable',
+    );
+    expect(rows).toEqual([]);
+  });
+});
