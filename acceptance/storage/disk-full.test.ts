@@ -1,4 +1,4 @@
-/** A disk that is full: uploads are 507, nothing half is visible, nothing is left, and the platform goes on. */
+/** A disk that is full: uploads are 503, nothing half is visible, nothing is left, and the platform goes on. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -47,15 +47,15 @@ describe.skipIf(!disk)('a full disk', () => {
     await disk?.fill(MEGABYTE);
     const large = randomBytes(4 * MEGABYTE);
     const form = await sendForm(platform, ann, [`${randomUUID()}.bin`, large]);
-    expect(form).toMatchObject({ status: 507, body: { code: 'STORAGE_FULL' } });
+    expect(form).toMatchObject({ status: 503, body: { code: 'STORAGE_FULL' } });
     expect(JSON.stringify(form.body)).not.toContain(folder);
     const data = await ann.api.post('/storage/file', { data: large.toString('base64') });
-    expect(data).toMatchObject({ status: 507, body: { code: 'STORAGE_FULL' } });
-    expect(await sendTo(begun.body.url, large)).toMatchObject({ status: 507 });
+    expect(data).toMatchObject({ status: 503, body: { code: 'STORAGE_FULL' } });
+    expect(await sendTo(begun.body.url, large)).toMatchObject({ status: 503 });
     const replaced = await ann.api.patch(`/storage/file/${there.body.id}`, {
       data: large.toString('base64'),
     });
-    expect(replaced.status).toBe(507);
+    expect(replaced.status).toBe(503);
     const created = await fetch(new URL('/storage/resumable', platform.addresses.client), {
       method: 'POST',
       headers: {
@@ -66,7 +66,7 @@ describe.skipIf(!disk)('a full disk', () => {
       },
       body: new Uint8Array(large),
     });
-    expect(created.status).toBe(507);
+    expect(created.status).toBe(503);
     // The bytes that were there are served, and nothing of the others is.
     const read = await readContent(platform, `/storage/download/${there.body.id}`, {
       headers: bearer(ann),

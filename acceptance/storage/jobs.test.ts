@@ -2,39 +2,59 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { TestUser } from '../../test/support/node.ts';
-import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { readSettings } from '../../src/kernel/settings/settings.ts';
+import { type Platform, startPlatform } from '../../src/platform.ts';
+import { createTestDatabase, type TestDatabase } from '../../test/support/database.ts';
+import {
+  createTestNode,
+  type TestNode,
+  type TestUser,
+  testAdminPassword,
+  testMasterKey,
+} from '../../test/support/node.ts';
+import { testEnvironment } from '../../test/support/platform.ts';
+import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { sendForm, sendTo } from './requests.ts';
 
-let platform: TestPlatform;
+let platform: TestNode;
+let running: Platform;
+let server: TestDatabase;
 let database: pg.Client;
+let folder: string;
 let ann: TestUser;
 beforeAll(async () => {
-  platform = await createTestPlatform();
-  database = new pg.Client({ connectionString: platform.databaseUrl ?? '' });
+  server = await createTestDatabase({ server: 'embedded' });
+  folder = await temporaryFolder('storage-jobs');
+  running = await startPlatform({ settings: readSettings(testEnvironment(folder, server.url)) });
+  platform = createTestNode(running.addresses, {
+    masterKey: testMasterKey,
+    adminPassword: testAdminPassword,
+  });
+  database = new pg.Client({ connectionString: server.url });
   await database.connect();
   ann = await platform.registerUser();
 });
 afterAll(async () => {
   await database?.end();
-  await platform?.close();
+  await running?.close();
+  await server?.drop();
+  await removeFolder(folder);
 });
 
-/** Asks the queue for a run of a job that has a schedule, and waits until it is over. */
+/** Lets a job that has a schedule run now, and waits until it is over. */
 async function run(name: string): Promise<void> {
-  const { rows } = await database.query(
-    `insert into penstock_jobs.job (name, data) values ($1, '{}') returning id`,
-    [name],
-  );
+  const { database: kernelDatabase, jobs } = running.kernel;
+  await kernelDatabase.transaction((transaction) => jobs.enqueue(name, {}, { transaction }));
   await waitFor(
     async () => {
-      const found = await database.query('select state from penstock_jobs.job where id = $1', [
-        rows[0].id,
-      ]);
-      return found.rows[0]?.state === 'completed';
+      const { rows } = await database.query(
+        `select count(*) filter (where state < 'completed')::integer as open from penstock_jobs.job where name = $1`,
+        [name],
+      );
+      return rows[0].open === 0;
     },
-    { timeoutMs: 30_000, what: name },
+    { what: name },
   );
 }
 const upload = async (fields: Record<string, string> = {}): Promise<string> => {

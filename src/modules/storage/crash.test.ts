@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { testEnvironment } from '../../../test/support/platform.ts';
@@ -12,11 +13,13 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { system } from '../../kernel/caller.ts';
 import type { Database, Queryable, Transaction } from '../../kernel/database/database.ts';
+import { newId } from '../../kernel/ids.ts';
 import { readSettings } from '../../kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../platform.ts';
 import { type StorageConfig, storageConfig } from './config.ts';
 import { createLocalProvider } from './providers/local.ts';
 import type { StorageProvider } from './providers/provider.ts';
+import { expiredResumable } from './queries/resumable.ts';
 import { createFileAccess } from './services/access.ts';
 import { createLinks } from './services/links.ts';
 import { contentKeyOf } from './services/places.ts';
@@ -135,6 +138,9 @@ const query = (text: string) => (platform.kernel.database as Queryable).query({ 
 /** What another process does after the death of one: the clock moves on, and everything is compared. */
 async function mend(): Promise<void> {
   await query(`update penstock.storage_uploads set expires_at = now() - interval '1 second'`);
+  await query(`update penstock.storage_resumable set expires_at = now(), locked_until = now()`);
+  for (const row of await expiredResumable(platform.kernel.database, 100))
+    await alive.resumable.remove(row);
   let { task } = await alive.tasks.start(caller, 'reconcile', { dryRun: false });
   await waitFor(async () => {
     task = await alive.tasks.find(task._id);
@@ -217,6 +223,26 @@ const scenarios: Readonly<Record<string, Scenario>> = {
       });
     },
     outcomes: [old, ['first-one', 'new']],
+  },
+  'a resumable upload': {
+    before: 'nothing',
+    async run({ resumable }) {
+      const id = newId();
+      const request = { name: 'x', container: 'first-one' };
+      await resumable.create(caller, { id, size: 3, request, metadata: null });
+      for (const piece of ['ne', 'w']) {
+        const signal = new AbortController().signal;
+        const lock = await resumable.lock(id, signal, () => undefined);
+        try {
+          const row = await resumable.find(caller, id);
+          await resumable.append(row, lock.token, Readable.from([Buffer.from(piece)]));
+          await resumable.finish(caller, await resumable.find(caller, id));
+        } finally {
+          await lock.release();
+        }
+      }
+    },
+    outcomes: [undefined, ['first-one', 'new']],
   },
   'a deletion': {
     before: 'a file',
