@@ -17,10 +17,13 @@ import type { Settings } from './kernel/settings/settings.ts';
 import type { CoreService } from './modules/core/index.ts';
 import type { RouterConfig, RouterService } from './modules/router/index.ts';
 import type { GraphqlOptions, GraphqlOptionsSource } from './surfaces/graphql/options.ts';
-import { configuredSurfaceOptions } from './surfaces/http/options.ts';
+import { configuredSurfaceOptions, type SurfaceOptionsSource } from './surfaces/http/options.ts';
 import { listenError } from './surfaces/http/server.ts';
 import { startHttpSurfaces } from './surfaces/http-surfaces.ts';
 import type { McpOptions, McpSource } from './surfaces/mcp/options.ts';
+import { asyncApiOperation } from './surfaces/realtime/asyncapi.ts';
+import { eventStreamOperation } from './surfaces/realtime/event-stream.ts';
+import { createLiveEngine, type LiveEngine } from './surfaces/realtime/live/live-engine.ts';
 import { startRealtimeSurface } from './surfaces/realtime/realtime-surface.ts';
 
 /* Whether the ports can be used, found before the database is started and changed. */
@@ -96,7 +99,10 @@ export async function startSurfaces(
   });
   router.listensOn(http.clientAddress);
   try {
-    const realtime = await startRealtimeSurface(kernel, { client, pipeline: http.pipeline });
+    const { pipeline } = http;
+    const engine = createLiveEngine(kernel, pipeline.accounts);
+    describeRealtime(kernel, engine, client);
+    const realtime = await startRealtimeSurface(kernel, { client, pipeline, engine });
     if (realtime) http.mountOnClient(realtime.mount);
     return {
       addresses: {
@@ -113,6 +119,8 @@ export async function startSurfaces(
         await sleep(kernel.settings.stop.pauseMs);
       },
       async close() {
+        // Event streams end with it, so that nobody waits for them.
+        engine.stop();
         await Promise.all([realtime?.close(), http.close()]);
       },
     };
@@ -120,6 +128,18 @@ export async function startSurfaces(
     await http.close();
     throw error;
   }
+}
+
+/** The routes of realtime; who may read the description follows the options. */
+function describeRealtime(kernel: Kernel, engine: LiveEngine, client: SurfaceOptionsSource): void {
+  const stream = eventStreamOperation({ ...kernel, engine });
+  const register = (): void =>
+    kernel.operations.replace('router/realtime', [
+      stream,
+      asyncApiOperation(kernel.sockets, client),
+    ]);
+  client.onChange(register);
+  register();
 }
 
 /** What is `auto` follows what the installation is for. */

@@ -14,6 +14,8 @@ export interface AuditFacts {
 /** What a handler knows about the request beside its input. */
 export interface OperationContext {
   readonly caller: Caller;
+  /** The caller, if the credential still holds: for answers that last longer than a request. Throws 401 and 403. */
+  readonly callerNow: () => Caller | Promise<Caller>;
   readonly requestId: string;
   /** The client's address, behind trusted proxies the real one. */
   readonly address: string;

@@ -42,6 +42,12 @@ export interface Call {
   onDisconnect(listener: () => void): void;
 }
 
+interface ContextParts {
+  readonly log: Logger;
+  readonly deadlineAt: number;
+  readonly identity: Identity;
+}
+
 /**
  * The context of a handler. Signal and log are made when they are first asked
  * for: most handlers use neither, and each costs more than the rest of the
@@ -55,6 +61,7 @@ export class CallContext implements OperationContext {
   readonly bearer: string | undefined;
   readonly #call: Call;
   readonly #parentLog: Logger;
+  readonly #identity: Identity;
   #controller: AbortController | undefined;
   #log: Logger | undefined;
   #expiry: Error | undefined;
@@ -63,11 +70,8 @@ export class CallContext implements OperationContext {
   /** When the call is given up, on the clock of `performance.now()`. */
   readonly deadlineAt: number;
 
-  constructor(
-    call: Call,
-    caller: Caller,
-    { log, deadlineAt }: { readonly log: Logger; readonly deadlineAt: number },
-  ) {
+  constructor(call: Call, caller: Caller, { log, deadlineAt, identity }: ContextParts) {
+    this.#identity = identity;
     this.deadlineAt = deadlineAt;
     this.caller = caller;
     this.requestId = call.requestId;
@@ -82,6 +86,15 @@ export class CallContext implements OperationContext {
 
   get clientId(): string {
     return appOf(this.#call);
+  }
+
+  get callerNow(): () => Caller | Promise<Caller> {
+    return () => {
+      const { credentials } = this.#call;
+      const port = this.caller.kind === 'admin' ? this.#identity.admin : this.#identity.client;
+      if (this.caller.kind === 'anonymous' || !port) return this.caller;
+      return port.authenticate(credentials);
+    };
   }
 
   get requested(): SelectedFields | undefined {

@@ -177,6 +177,7 @@ async function runOn(
   const context = new CallContext(call, caller, {
     log,
     deadlineAt: deadlineOf(account, operation),
+    identity: pipeline.identity,
   });
   const answered = traced(pipeline, context, operation, () =>
     handled(pipeline, context, call, input),

@@ -1,13 +1,18 @@
 /** One socket: its events, its session, its end. What the events do is its protocol's business. */
 import type { Socket } from 'socket.io';
-import Type from 'typebox';
 import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
 import type { Accounts, CallGates } from '../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { withoutEnd } from '../../kernel/text.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
-import { accepting, type EventHandler, type Protocol, type Reply } from './protocol.ts';
+import {
+  accepting,
+  type EventHandler,
+  type Protocol,
+  RefreshAuth,
+  type Reply,
+} from './protocol.ts';
 import type { Session } from './session.ts';
 
 export interface ConnectionParts {
@@ -42,8 +47,6 @@ const eventBudget: LimitBucket = { name: 'realtime.events', requests: 50, second
 const leastTimer = 500;
 /** `setTimeout` cannot wait longer; ms. */
 const longestTimer = 2_147_483_647;
-
-const RefreshAuth = Type.Object({ token: Type.String({ minLength: 1, maxLength: 8_192 }) });
 
 type Acknowledge = (answer: Reply) => void;
 

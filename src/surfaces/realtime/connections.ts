@@ -40,16 +40,24 @@ export interface Connections {
   close(): void;
 }
 
+export interface Rechecks {
+  recheck(userId: string): void;
+  /** An event about a user may be the end of their sessions: whatever it was, look again. */
+  recheckSubjects(event: PublishedEvent): void;
+  stop(): void;
+}
+
 /** Looks again whether sessions of users still hold. */
-function createRechecks(byUser: ReadonlyMap<string, ReadonlySet<Connection>>) {
+export function createRechecks(
+  byUser: ReadonlyMap<string, ReadonlySet<Pick<Connection, 'recheck'>>>,
+): Rechecks {
   const seconds = new Set<NodeJS.Timeout>();
   const recheck = (userId: string): void => {
     for (const connection of byUser.get(userId) ?? []) void connection.recheck();
   };
   return {
     recheck,
-    /** An event about a user may be the end of their sessions: whatever it was, look again. */
-    recheckSubjects({ ids = [] }: PublishedEvent): void {
+    recheckSubjects({ ids = [] }) {
       for (const id of ids) {
         if (!byUser.has(id)) continue;
         recheck(id);
@@ -60,7 +68,7 @@ function createRechecks(byUser: ReadonlyMap<string, ReadonlySet<Connection>>) {
         seconds.add(timer);
       }
     },
-    stop(): void {
+    stop() {
       for (const timer of seconds) clearTimeout(timer);
     },
   };

@@ -1,12 +1,23 @@
 /** What the events of a namespace do: those of the platform's own, and those that a module declared. */
-import type { Static, TObject } from 'typebox';
+import Type, { type Static, type TObject } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
 import type { SocketConnection, SocketNamespace } from '../../kernel/sockets/socket-namespace.ts';
 import { Watch } from './live/live-engine.ts';
-import { createSocketWatches, type SocketWatchParts, Unwatch } from './live/socket-watches.ts';
-import { createSubscriptions, Subscribe, type SubscriptionParts, Target } from './subscriptions.ts';
+import {
+  createSocketWatches,
+  type SocketWatches,
+  type SocketWatchParts,
+  Unwatch,
+} from './live/socket-watches.ts';
+import {
+  createSubscriptions,
+  Subscribe,
+  type SubscriptionParts,
+  type Subscriptions,
+  Target,
+} from './subscriptions.ts';
 
 /** What goes into the acknowledgement beside `ok`. */
 export type Reply = Readonly<Record<string, unknown>>;
@@ -25,25 +36,83 @@ export interface Protocol {
   clear(): void;
 }
 
+export const RefreshAuth = Type.Object({
+  token: Type.String({ minLength: 1, maxLength: 8_192 }),
+});
+
+interface PlatformSession {
+  readonly subscriptions: Subscriptions;
+  readonly watches: SocketWatches;
+}
+
+/** An event of the platform's own namespaces: what clients send, and what it does. */
+interface PlatformEvent {
+  readonly name: string;
+  readonly summary: string;
+  readonly input: TObject;
+  readonly heavy: boolean;
+  handler(session: PlatformSession): EventHandler['handle'];
+}
+
+const platformEvent = <S extends TObject>(
+  event: Omit<PlatformEvent, 'handler' | 'input'> & {
+    readonly input: S;
+    readonly run: (session: PlatformSession) => (input: Static<S>) => Promise<Reply>;
+  },
+): PlatformEvent => {
+  const { run, ...facts } = event;
+  return { ...facts, handler: (session) => accepting(event.input, run(session)) };
+};
+
+export const platformEvents: readonly PlatformEvent[] = [
+  platformEvent({
+    name: 'watch',
+    summary: 'Listen to a record, a list or an endpoint, and have it kept current',
+    input: Watch,
+    heavy: true,
+    run: ({ watches }) => watches.watch,
+  }),
+  platformEvent({
+    name: 'unwatch',
+    summary: 'Stop to listen',
+    input: Unwatch,
+    heavy: false,
+    run: ({ watches }) => watches.unwatch,
+  }),
+  platformEvent({
+    name: 'subscribe',
+    summary: 'Hear of changes, without the records',
+    input: Subscribe,
+    heavy: true,
+    run: ({ subscriptions }) => subscriptions.subscribe,
+  }),
+  platformEvent({
+    name: 'unsubscribe',
+    summary: 'Hear of these changes no more',
+    input: Target,
+    heavy: false,
+    run: ({ subscriptions }) => subscriptions.unsubscribe,
+  }),
+];
+
 /** Of `/database/` and `/communications/`. `end` closes the socket with an error. */
 export function platformProtocol(
   parts: SubscriptionParts & SocketWatchParts,
   end: (error: unknown) => void,
 ): Protocol {
-  const subscriptions = createSubscriptions(parts, end);
-  const watches = createSocketWatches(parts, end);
+  const session: PlatformSession = {
+    subscriptions: createSubscriptions(parts, end),
+    watches: createSocketWatches(parts, end),
+  };
   return {
     errorEvent: 'conduit_error',
     alwaysTells: false,
-    handlers: new Map([
-      ['subscribe', { heavy: true, handle: accepting(Subscribe, subscriptions.subscribe) }],
-      ['unsubscribe', { heavy: false, handle: accepting(Target, subscriptions.unsubscribe) }],
-      ['watch', { heavy: true, handle: accepting(Watch, watches.watch) }],
-      ['unwatch', { heavy: false, handle: accepting(Unwatch, watches.unwatch) }],
-    ]),
+    handlers: new Map(
+      platformEvents.map(({ name, heavy, handler }) => [name, { heavy, handle: handler(session) }]),
+    ),
     clear() {
-      subscriptions.clear();
-      watches.clear();
+      session.subscriptions.clear();
+      session.watches.clear();
     },
   };
 }

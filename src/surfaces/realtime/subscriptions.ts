@@ -79,7 +79,7 @@ export const Subscribe = Type.Object({
   since: Type.Optional(Type.Integer({ minimum: 0 })),
 });
 
-interface Subscriptions {
+export interface Subscriptions {
   /**
    * Answers the sequence from which on everything is delivered; `resync` when what `since` asked for
    * is no longer kept, so that the client must load its records anew.

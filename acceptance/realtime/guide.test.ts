@@ -1,0 +1,92 @@
+/** The code of the guide is run as it stands there. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { EventSource } from 'eventsource';
+import { io } from 'socket.io-client';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import type { TestUser } from '../../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { projectRoot } from '../routes.ts';
+import { create, createSchemas } from './clients.ts';
+
+let platform: TestPlatform;
+let user: TestUser;
+let blocks: readonly string[];
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  await createSchemas(platform);
+  user = await platform.registerUser();
+  const guide = await readFile(join(projectRoot, 'docs/guides/realtime.md'), 'utf8');
+  blocks = [...guide.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code = '']) =>
+    code.replace(/^import [^\n]+\n/, ''),
+  );
+});
+afterAll(() => platform?.close());
+
+const run = (code: string, given: Readonly<Record<string, unknown>>, answers: string): Json =>
+  new Function(...Object.keys(given), `${code}; return ${answers};`)(...Object.values(given));
+
+const titles = (records: readonly Json[]) => records.map(({ title }) => title);
+
+it.each(['realtime', 'client'] as const)(
+  'listens over a socket at the %s address, and after a loss',
+  async (address) => {
+    let shown: Json[] = [];
+    const title = `over ${address}`;
+    const request = { schema: 'Task', query: { state: address }, sort: ['-createdAt'] };
+    const app = run(
+      (blocks[0] ?? '').replace(/listen\(\{ schema[^\n]*\n/, 'listen(request, showTasks);\n'),
+      {
+        io,
+        request,
+        realtimeUrl: platform.addresses[address],
+        accessToken: user.accessToken,
+        showTasks: (records: Json[]) => {
+          shown = records;
+        },
+      },
+      '{ socket, stop, renewed }',
+    );
+    try {
+      await waitFor(() => app.socket.connected);
+      const id = await create(user, 'Task', { title, state: address });
+      await waitFor(() => titles(shown).join() === title);
+      const { accessToken } = await platform.login(user.email, user.password);
+      expect(await app.renewed(accessToken)).toEqual({ ok: true });
+      app.socket.disconnect();
+      await user.api.patch(`/database/Task/${id}`, { title: 'meanwhile' });
+      app.socket.connect();
+      await waitFor(() => titles(shown).join() === 'meanwhile');
+      await user.api.delete(`/database/Task/${id}`);
+      await waitFor(() => shown.length === 0);
+      app.stop();
+    } finally {
+      app.socket.disconnect();
+    }
+  },
+);
+
+it('listens to an event stream', async () => {
+  let shown: Json[] | undefined;
+  const app = run(
+    blocks[1] ?? '',
+    {
+      EventSource,
+      apiUrl: platform.addresses.client,
+      token: () => user.accessToken,
+      showTasks: (records: Json[]) => {
+        shown = records;
+      },
+    },
+    '{ source }',
+  );
+  try {
+    await waitFor(() => shown !== undefined);
+    await create(user, 'Task', { title: 'streamed', state: 'open' });
+    await waitFor(() => titles(shown ?? []).join() === 'streamed');
+  } finally {
+    app.source.close();
+  }
+});

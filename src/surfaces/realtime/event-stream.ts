@@ -1,0 +1,306 @@
+/** `GET /listen`: what sockets `watch`, as server-sent events, for those who cannot have a socket. */
+import Type from 'typebox';
+import type { Kernel } from '../../host/kernel.ts';
+import type { Caller } from '../../kernel/caller.ts';
+import { invalid } from '../../kernel/errors.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../kernel/operations/operation.ts';
+import { callKey } from '../../kernel/pipeline/request-limits.ts';
+import { createRechecks, type Rechecks } from './connections.ts';
+import { describeError, realtimeErrors } from './errors.ts';
+import { type LiveEngine, Watch, type WatchRequest } from './live/live-engine.ts';
+import type { LiveBeginning, LiveListener, LiveMessage, LiveQuery } from './live/live-query.ts';
+
+const SSE = 'text/event-stream';
+/** Seconds after which a stream ends by itself; its client comes back with the last position. */
+const LONGEST = 3_600;
+/** Milliseconds of silence after which a sign of life is sent, and the session is looked at. */
+const HEARTBEAT_MS = 15_000;
+/** Streams of one caller, and of one process. */
+const MOST_OF_CALLER = 20;
+const MOST_STREAMS = 2_000;
+/** What waits for a reader that is slow; beyond it, it is told to ask anew. */
+const MOST_WAITING = 256;
+
+const { schema, documentId, sort, limit, populate, scope, endpoint } = Watch.properties;
+const json = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 65_536, description: `${description}, as JSON` }));
+
+const input = {
+  query: Type.Object({
+    schema,
+    documentId,
+    query: json('Conditions, where the schema lets clients filter'),
+    sort,
+    limit,
+    populate,
+    scope,
+    endpoint,
+    input: json('Inputs of the endpoint'),
+    since: Type.Optional(Type.String({ maxLength: 128, description: 'As `Last-Event-ID`' })),
+  }),
+  headers: Type.Object({
+    'last-event-id': Type.Optional(
+      Type.String({
+        maxLength: 128,
+        description: 'The last position that was heard; browsers send it by themselves',
+      }),
+    ),
+  }),
+};
+
+type Parts = Pick<Kernel, 'events'> & { readonly engine: LiveEngine };
+
+export function eventStreamOperation({ engine, events }: Parts): Operation {
+  const sessions = createStreamSessions(events);
+  const places = createPlaces();
+  return defineOperation({
+    surface: 'client',
+    access: 'optionalUser',
+    limit: standardLimit,
+    id: 'realtime.listen',
+    method: 'GET',
+    path: '/listen',
+    heavy: true,
+    deadlineMs: LONGEST * 1_000,
+    account: { statements: Number.POSITIVE_INFINITY, bytesOut: Number.POSITIVE_INFINITY },
+    input,
+    output: Type.Unknown({ description: 'Server-sent events' }),
+    streams: {
+      [SSE]:
+        '`list` (`{watch, position, records}`) or `value` (`{watch, position, value}`) to begin with, and again with `gap: true` where what was missed cannot be told; then `records` (`{watch, position, changes}`) and `value`; `gap` before the stream ends because it has to be asked anew, `error` before it ends because it may not go on. The id is the position',
+    },
+    errors: [
+      realtimeErrors.NOT_LIVE,
+      realtimeErrors.FILTER_NOT_OFFERED,
+      realtimeErrors.TOO_MANY_QUERIES,
+      realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED,
+    ],
+    summary: 'Listen to records, a list or an endpoint',
+    description:
+      'The same as `watch` over sockets (docs/guides/realtime.md): the answer as the caller may see it, and what changes about it.',
+    async handler({ caller, callerNow, address, signal }, { query, headers }) {
+      const close = places.take(callKey(caller, address));
+      if (signal.aborted) close();
+      signal.addEventListener('abort', close, { once: true });
+      try {
+        const stream = await listenAsStream(
+          { engine, sessions },
+          { caller, callerNow, signal, request: requestOf(query, headers['last-event-id']) },
+        );
+        return Reply.stream(SSE, ending(stream, close), {
+          'cache-control': 'no-store',
+          'x-accel-buffering': 'no',
+        });
+      } catch (error) {
+        close();
+        throw error;
+      }
+    },
+  });
+}
+
+/** Streams that are open, by who reads them. */
+function createPlaces() {
+  const open = new Map<string, number>();
+  let all = 0;
+  return {
+    /** Answers how to free the place, which counts once. */
+    take(key: string): () => void {
+      const own = open.get(key) ?? 0;
+      if (own >= MOST_OF_CALLER || all >= MOST_STREAMS)
+        throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED();
+      open.set(key, own + 1);
+      all += 1;
+      let taken = true;
+      return () => {
+        if (!taken) return;
+        taken = false;
+        all -= 1;
+        const left = (open.get(key) ?? 1) - 1;
+        if (left === 0) open.delete(key);
+        else open.set(key, left);
+      };
+    },
+  };
+}
+
+function requestOf(
+  { query, input, since, ...others }: Readonly<Record<string, unknown>>,
+  lastEventId: string | undefined,
+): WatchRequest {
+  const position = lastEventId ?? since;
+  return {
+    ...others,
+    ...(query !== undefined && { query: parsed('query', query) }),
+    ...(input !== undefined && { input: parsed('input', input) as Record<string, unknown> }),
+    ...(position !== undefined && { since: position as string }),
+  };
+}
+
+function parsed(name: string, text: unknown): unknown {
+  try {
+    const value: unknown = JSON.parse(String(text));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  } catch {
+    // Refused below.
+  }
+  throw invalid(name, 'json', 'must be an object, as JSON');
+}
+
+/** Those who listen by streams, by user: events about a user make their streams look at their session again. */
+function createStreamSessions(events: Pick<Kernel['events'], 'subscribe'>) {
+  const byUser = new Map<string, Set<{ recheck(): Promise<void> }>>();
+  const rechecks: Rechecks = createRechecks(byUser);
+  let unfollow: (() => void) | undefined;
+  return {
+    /** Answers how to leave. */
+    enter(caller: Caller, recheck: () => Promise<void>): () => void {
+      if (caller.kind !== 'user') return () => undefined;
+      unfollow ??= events.subscribe('*', (event) => rechecks.recheckSubjects(event));
+      const { userId } = caller;
+      const one = { recheck };
+      byUser.set(userId, (byUser.get(userId) ?? new Set()).add(one));
+      return () => {
+        byUser.get(userId)?.delete(one);
+        if (byUser.get(userId)?.size === 0) byUser.delete(userId);
+        if (byUser.size > 0) return;
+        unfollow?.();
+        unfollow = undefined;
+      };
+    },
+  };
+}
+
+interface Listening {
+  readonly caller: Caller;
+  /** Throws when the session has ended. */
+  readonly callerNow: () => Caller | Promise<Caller>;
+  readonly signal: AbortSignal;
+  readonly request: WatchRequest;
+}
+
+interface StreamParts {
+  readonly engine: LiveEngine;
+  readonly sessions: ReturnType<typeof createStreamSessions>;
+}
+
+/** Rejects with what the operation rejects with that answers the same. */
+async function listenAsStream(
+  { engine, sessions }: StreamParts,
+  { caller, callerNow, signal, request }: Listening,
+): Promise<AsyncGenerator<string>> {
+  const queue = createQueue(signal);
+  let query: LiveQuery | undefined;
+  const admits = async (): Promise<boolean> => {
+    try {
+      await callerNow();
+      return true;
+    } catch (error) {
+      queue.end({ event: 'error', data: describeError(error) });
+      return false;
+    }
+  };
+  const listener: LiveListener = {
+    entered(entered) {
+      query = entered;
+    },
+    admits,
+    tell: (message) => queue.put(message),
+    ended: () => queue.end(),
+  };
+  const { beginning } = await engine.watch(caller, request, listener);
+  const forget = sessions.enter(caller, async () => void (await admits()));
+  const leave = (): void => {
+    forget();
+    query?.leave(listener);
+  };
+  // The client may go before the first line is asked for, or have gone.
+  if (signal.aborted) leave();
+  signal.addEventListener('abort', leave, { once: true });
+  async function* lines(): AsyncGenerator<string> {
+    try {
+      yield beginningText(query?.id ?? '', beginning, request.since !== undefined);
+      while (true) {
+        const message = await queue.next(HEARTBEAT_MS);
+        if (message === 'end') return;
+        if (message !== 'silence') yield eventText(message);
+        else if (await admits()) yield ':\n\n';
+      }
+    } finally {
+      leave();
+    }
+  }
+  return lines();
+}
+
+async function* ending(lines: AsyncGenerator<string>, close: () => void): AsyncGenerator<string> {
+  try {
+    yield* lines;
+  } finally {
+    close();
+  }
+}
+
+type StreamMessage = LiveMessage | { readonly event: 'error'; readonly data: unknown };
+
+/** What waits for the reader, bounded: who is slower than that is told so, and the stream ends. */
+function createQueue(signal: AbortSignal) {
+  const waiting: StreamMessage[] = [];
+  let ended = false;
+  let ring: () => void = () => undefined;
+  const end = (last?: StreamMessage): void => {
+    if (ended) return;
+    ended = true;
+    if (last) waiting.push(last);
+    ring();
+  };
+  signal.addEventListener('abort', () => end(), { once: true });
+  return {
+    end,
+    put(message: LiveMessage): void {
+      if (ended) return;
+      if (waiting.length >= MOST_WAITING) {
+        waiting.length = 0;
+        end({ event: 'gap', data: { watch: message.data.watch, reason: 'slow' } });
+        return;
+      }
+      waiting.push(message);
+      ring();
+    },
+    async next(ms: number): Promise<StreamMessage | 'silence' | 'end'> {
+      if (waiting.length === 0 && !ended) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const timer = setTimeout(resolve, ms);
+        ring = resolve;
+        await promise;
+        clearTimeout(timer);
+      }
+      return waiting.shift() ?? (ended ? 'end' : 'silence');
+    },
+  };
+}
+
+const idLine = (data: unknown): string => {
+  const position = (data as { readonly position?: unknown } | undefined)?.position;
+  return typeof position === 'string' ? `id: ${position}\n` : '';
+};
+
+const eventText = ({ event, data }: StreamMessage): string =>
+  `event: ${event}\n${idLine(data)}data: ${JSON.stringify(data)}\n\n`;
+
+/** The records go out as PostgreSQL has made them. */
+function beginningText(watch: string, beginning: LiveBeginning, resumes: boolean): string {
+  if (beginning.kind === 'missed')
+    return `id: ${beginning.position}\n:\n\n${beginning.messages.map(eventText).join('')}`;
+  const place = `"watch":"${watch}","position":"${beginning.position}"${resumes ? ',"gap":true' : ''}`;
+  const [event, rest] =
+    beginning.kind === 'value'
+      ? ['value', `"value":${beginning.json}`]
+      : ['list', `"records":[${beginning.rows.map(({ json }) => json).join(',')}]`];
+  return `event: ${event}\nid: ${beginning.position}\ndata: {${place},${rest}}\n\n`;
+}
