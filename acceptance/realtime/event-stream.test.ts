@@ -7,6 +7,34 @@ import { createTestPlatform, type TestPlatform } from '../../test/support/platfo
 import { waitFor } from '../../test/support/wait-for.ts';
 import { applyChanges, create, createSchemas, grant } from './clients.ts';
 
+interface ReadEvent {
+  readonly id: string | undefined;
+  readonly event: string | undefined;
+  readonly data: Json;
+}
+
+const lineOf = (name: string, part: string): string | undefined =>
+  new RegExp(`^${name}: (.*)$`, 'm').exec(part)?.[1];
+
+/** Reads a stream of events to its end, whoever ends it. */
+async function readEvents(answer: Response, heard: (event: ReadEvent) => void): Promise<void> {
+  let text = '';
+  const decoder = new TextDecoder();
+  try {
+    for await (const bytes of answer.body as unknown as AsyncIterable<Uint8Array>) {
+      text += decoder.decode(bytes, { stream: true });
+      const parts = text.split('\n\n');
+      text = parts.pop() ?? '';
+      for (const part of parts) {
+        const data = JSON.parse(lineOf('data', part) ?? 'null');
+        heard({ id: lineOf('id', part), event: lineOf('event', part), data });
+      }
+    }
+  } catch {
+    // It was left.
+  }
+}
+
 describe('event streams', () => {
   let platform: TestPlatform;
   let owner: TestUser;
@@ -42,28 +70,15 @@ describe('event streams', () => {
     const events: { event: string; data: Json }[] = [];
     const records: Json[] = [];
     const heard = { events, records, id: '', ended: false };
-    void (async () => {
-      let text = '';
-      const decoder = new TextDecoder();
-      for await (const bytes of answer.body as unknown as AsyncIterable<Uint8Array>) {
-        text += decoder.decode(bytes, { stream: true });
-        const parts = text.split('\n\n');
-        text = parts.pop() ?? '';
-        for (const part of parts) {
-          heard.id = /^id: (.*)$/m.exec(part)?.[1] ?? heard.id;
-          const event = /^event: (.*)$/m.exec(part)?.[1];
-          if (event === undefined) continue;
-          const data = JSON.parse(/^data: (.*)$/m.exec(part)?.[1] ?? 'null');
-          events.push({ event, data });
-          if (event === 'list') records.splice(0, records.length, ...data.records);
-          if (event === 'records') applyChanges(records, data.changes);
-        }
-      }
-    })()
-      .catch(() => undefined)
-      .finally(() => {
-        heard.ended = true;
-      });
+    void readEvents(answer, ({ id, event, data }) => {
+      heard.id = id ?? heard.id;
+      if (event === undefined) return;
+      events.push({ event, data });
+      if (event === 'list') records.splice(0, records.length, ...data.records);
+      if (event === 'records') applyChanges(records, data.changes);
+    }).finally(() => {
+      heard.ended = true;
+    });
     await waitFor(() => heard.id !== '');
     return heard;
   };
