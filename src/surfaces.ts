@@ -85,10 +85,18 @@ export async function startSurfaces(
   kernel: Kernel,
   { router, core }: SurfaceServices,
 ): Promise<RunningSurfaces> {
-  const client = configuredSurfaceOptions('client', router.config, (config) => config.docs.public);
-  const admin = configuredSurfaceOptions('admin', core.adminConfig, () => core.adminDocsPublic(), [
-    core.config,
-  ]);
+  const common = {
+    refuseUnknown: () => core.config.current().input.unknown === 'refuse',
+    alsoFollow: [core.config],
+  };
+  const client = configuredSurfaceOptions('client', router.config, {
+    ...common,
+    docsPublic: (config) => config.docs.public,
+  });
+  const admin = configuredSurfaceOptions('admin', core.adminConfig, {
+    ...common,
+    docsPublic: () => core.adminDocsPublic(),
+  });
   const http = await startHttpSurfaces(kernel, {
     client,
     admin,

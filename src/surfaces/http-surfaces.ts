@@ -287,9 +287,15 @@ function createSurfaceServer(
   { surface, source, pipeline, draining, observe, protocolHandlers }: SurfaceParts,
 ): HttpServer {
   const log = kernel.log.child({ surface });
+  const unknown = kernel.metrics.counter(
+    'unknown_input_total',
+    'Calls with parameters or fields that their operation does not know',
+    ['operation'],
+  );
   const gateway = createGateway({
     surface,
     pipeline,
+    onUnknown: (operation) => unknown.inc({ operation }),
     observe,
     log,
     tracing: kernel.tracing,

@@ -26,6 +26,7 @@ import {
   mergePatch,
   type SchemaNode,
   type Tree,
+  typedTexts,
   valueAt,
 } from './tree.ts';
 
@@ -109,7 +110,7 @@ export function createDocument(
     },
     merge(set, patch, replace) {
       const unknownKeys: string[] = [];
-      const unmasked = mapSecrets(node, patch, (value, path) =>
+      const unmasked = mapSecrets(node, typedTexts(node, patch) as Tree, (value, path) =>
         isMask(value) ? valueAt(set, path) : value,
       );
       const merged = mergePatch(node, replace ? {} : set, unmasked, (key) =>

@@ -82,6 +82,30 @@ export function mergePatch(
   return Object.fromEntries(merged);
 }
 
+const numeric = /^-?(?:0|[1-9]\d{0,15})(?:\.\d{1,15})?$/;
+
+/**
+ * Forms send numbers and booleans as text: a text that is exactly one becomes it, where the key takes no text.
+ * Everything else stays as it is, for the validator to name.
+ */
+export function typedTexts(node: SchemaNode, value: unknown): unknown {
+  if (typeof value === 'string') return typedText(node, value);
+  if (Array.isArray(value))
+    return value.map((item) => (node.items ? typedTexts(node.items, item) : item));
+  if (!isTree(value) || !takesKeys(node)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => {
+      const child = childNode(node, key);
+      return [key, child ? typedTexts(child, item) : item];
+    }),
+  );
+}
+
+function typedText({ type }: SchemaNode, text: string): unknown {
+  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true';
+  return (type === 'integer' || type === 'number') && numeric.test(text) ? Number(text) : text;
+}
+
 /** Replaces every value whose schema says `sensitive`; `undefined` leaves the key out. */
 export function mapSecrets(
   node: SchemaNode,

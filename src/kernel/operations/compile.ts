@@ -14,10 +14,11 @@ import {
 } from './declared-keys.ts';
 import { decodeQuery, decodeTexts, type TextFields, textFields } from './decode.ts';
 import { invalidValueProblem } from './invalid-value.ts';
-import { type JsonSchema, jsonSchema } from './json-schema.ts';
+import { alternatives, type JsonSchema, jsonSchema } from './json-schema.ts';
 import type { Operation } from './operation.ts';
 import type { BodyStream, DecodedInput } from './operation-input.ts';
 import { invalidInput, problemsOf, type ValidatorError } from './problems.ts';
+import { unknownInput } from './unknown-input.ts';
 
 /** Input as it stands in a request: texts everywhere but in the body, which is parsed JSON. */
 export interface RawInput {
@@ -57,6 +58,8 @@ const nothing: Readonly<Record<string, never>> = Object.freeze(
   Object.create(null) as Record<string, never>,
 );
 
+const noFields: TextFields = new Map();
+
 class LazyOperation implements CompiledOperation {
   readonly operation: Operation;
   #input: CompiledInput | undefined;
@@ -90,9 +93,11 @@ class CompiledInput {
   readonly #headers: Place | undefined;
   readonly #body: BodyPlace | undefined;
   readonly #strict: boolean;
+  readonly #largestPage: number | undefined;
 
   constructor(operation: Operation) {
     const { params, query, headers, body } = operation.input;
+    this.#largestPage = largestPage(operation);
     this.#params = params && new Place(params, 'path');
     this.#query = query && new Place(query, 'query');
     this.#headers = headers && new Place(headers, 'headers');
@@ -103,14 +108,25 @@ class CompiledInput {
   decode(raw: RawInput): DecodedInput {
     const problems: Problem[] = [];
     const params = this.#params ? decodeTexts(this.#params.fields, raw.params, problems) : nothing;
-    const query = this.#query
-      ? decodeQuery(this.#query.fields, raw.query, problems, this.#strict)
-      : nothing;
+    const unknown: string[] = [];
+    const query = decodeQuery(
+      this.#query?.fields ?? noFields,
+      raw.query,
+      // Where nothing is declared, nothing can be wrong.
+      this.#query ? problems : [],
+      (key) => void unknown.push(key),
+    );
     const headers = this.#headers
       ? decodeTexts(this.#headers.fields, raw.headers, problems)
       : nothing;
     const body = raw.form === undefined ? raw.body : this.#body?.decodeForm(raw.form, problems);
-    return this.#validate({ params, query, headers, body, stream: raw.stream }, problems);
+    const cut = cutPage(query, this.#largestPage);
+    const left = unknownInput(unknown, [...(this.#query?.fields.keys() ?? [])]);
+    if (this.#strict) problems.push(...left);
+    const input = this.#validate({ params, query, headers, body, stream: raw.stream }, problems);
+    const dropped = raw.form === undefined ? (this.#body?.unknownKeys(body, input.body) ?? []) : [];
+    const notes = [...left, ...dropped, ...cut];
+    return notes.length === 0 ? input : { ...input, notes };
   }
 
   accept(input: DecodedInput): DecodedInput {
@@ -144,6 +160,23 @@ class CompiledInput {
   }
 }
 
+/** Existing tools of operators ask for pages of 5,000: lists of the admin surface give them the largest there is. */
+function largestPage({ surface, method, input: { query } }: Operation): number | undefined {
+  if (surface !== 'admin' || method !== 'GET' || !query) return undefined;
+  const limit = jsonSchema(query).properties?.limit as { maximum?: number } | undefined;
+  return limit?.maximum;
+}
+
+function cutPage(query: Record<string, unknown>, largest = Number.NaN): readonly Problem[] {
+  const { limit } = query;
+  if (typeof limit !== 'number' || !(limit > largest)) return [];
+  query.limit = largest;
+  return [{ path: 'limit', rule: 'maximum', message: `is ${largest}, the largest page` }];
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** One of params, query and headers. */
 class Place {
   readonly fields: TextFields;
@@ -176,10 +209,25 @@ class BodyPlace {
     this.#keyCheck = compileKeyCheck(this.#schema, strict);
   }
 
+  /** Keys that the body had and its declaration does not, at its first level. */
+  unknownKeys(given: unknown, taken: unknown): readonly Problem[] {
+    if (given === taken || !isObject(given) || !isObject(taken)) return [];
+    const gone = Object.keys(given).filter((key) => !Object.hasOwn(taken, key));
+    if (gone.length === 0) return [];
+    const declared = alternatives(this.#schema).flatMap(({ properties = {} }) =>
+      Object.keys(properties),
+    );
+    // Also null goes where a field may be missing.
+    const unknown = gone.filter((key) => !declared.includes(key));
+    return unknownInput(unknown, declared);
+  }
+
   /** The fields of a form, by the declared types of the body. Forms are flat. */
   decodeForm(form: string, problems: Problem[]): Record<string, unknown> {
     this.#fields ??= textFields(this.#schema as unknown as TObject);
-    return decodeQuery(this.#fields, form, problems, this.#strict);
+    return decodeQuery(this.#fields, form, problems, (path) => {
+      if (this.#strict) problems.push({ path, rule: 'unknown', message: 'is not known here' });
+    });
   }
 
   /** An absent body counts as an empty object, so that the answer names the fields that are missing. */

@@ -21,7 +21,9 @@ const decode = (
   strict = false,
 ): { values: Record<string, unknown>; problems: Problem[] } => {
   const problems: Problem[] = [];
-  const values = decodeQuery(fields, query, problems, strict);
+  const values = decodeQuery(fields, query, problems, (path) => {
+    if (strict) problems.push({ path, rule: 'unknown', message: 'is not known here' });
+  });
   return { values: { ...values }, problems };
 };
 

@@ -121,17 +121,17 @@ export function decodeTexts(
   return decoded.values;
 }
 
-/** The part after `?`. Unknown keys are dropped, or reported when `strict`. */
+/** The part after `?`. Unknown keys are dropped and handed to `onUnknown`. */
 export function decodeQuery(
   fields: TextFields,
   query: string,
   problems: Problem[],
-  strict = false,
+  onUnknown: (key: string) => void,
 ): Record<string, unknown> {
   const decoded: Decoded = { values: Object.create(null) as Record<string, unknown>, problems };
   if (query !== '') {
     for (const pair of query.split('&')) {
-      if (pair !== '') decodePair(fields, pair, decoded, strict);
+      if (pair !== '') decodePair(fields, pair, decoded, onUnknown);
     }
   }
   for (const [name, field] of fields) {
@@ -141,7 +141,12 @@ export function decodeQuery(
   return decoded.values;
 }
 
-function decodePair(fields: TextFields, pair: string, decoded: Decoded, strict: boolean): void {
+function decodePair(
+  fields: TextFields,
+  pair: string,
+  decoded: Decoded,
+  onUnknown: (key: string) => void,
+): void {
   const equals = pair.indexOf('=');
   const key = percentDecode(equals < 0 ? pair : pair.slice(0, equals));
   if (key === undefined) {
@@ -156,8 +161,7 @@ function decodePair(fields: TextFields, pair: string, decoded: Decoded, strict: 
       { key, name, text: equals < 0 ? '' : percentDecode(pair.slice(equals + 1)) },
       field,
     );
-  else if (strict)
-    decoded.problems.push({ path: key, rule: 'unknown', message: 'is not known here' });
+  else onUnknown(key);
 }
 
 function decodeNamed(

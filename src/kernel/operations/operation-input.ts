@@ -1,6 +1,8 @@
 /** What comes into an operation: its schemas, and what its handler gets and knows. */
+
 import type { Static, TObject, TSchema } from 'typebox';
 import type { Caller } from '../caller.ts';
+import type { Problem } from '../errors.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** What only the handler can tell the audit log about its call. */
@@ -129,4 +131,6 @@ export interface DecodedInput {
   readonly headers: Record<string, unknown>;
   /** Only of operations that declare one. */
   readonly stream?: BodyStream | undefined;
+  /** What was not taken as it came: keys that the operation does not know (rule `unknown`), and pages that were cut. */
+  readonly notes?: readonly Problem[] | undefined;
 }

@@ -8,7 +8,7 @@ import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { AuthorizationService } from '../authorization/index.ts';
 import type { CommunicationsService } from '../communications/index.ts';
 import type { AuthenticationConfig } from './config.ts';
-import { adminTeamOperations } from './operations/admin-teams.ts';
+import { adminTeamOperations, noTeams } from './operations/admin-teams.ts';
 import { inviteOperations } from './operations/team-invites.ts';
 import { addOperation, memberOperations, teamOperations } from './operations/teams.ts';
 import { allowedRedirect } from './redirects.ts';
@@ -119,7 +119,7 @@ function createTeamParts(dependencies: Dependencies): TeamParts {
 
   return {
     operations({ teams: requested }) {
-      if (!requested.enabled || !authorization.current()) return [];
+      if (!requested.enabled || !authorization.current()) return [noTeams];
       return [
         ...teamOperations({ teams: own.teams, sudoMaxAge: () => config().sessions.sudoMaxAge }),
         ...memberOperations(own.members),

@@ -51,6 +51,14 @@ export const coreConfig = defineConfig({
           'Megabytes on disk from which events go earlier, looked at once a minute. Events that nobody has seen yet never go.',
       }),
     }),
+    input: Type.Object({
+      unknown: Type.Union([Type.Literal('report'), Type.Literal('refuse')], {
+        ...harmless,
+        default: 'report',
+        description:
+          'What becomes of parameters and fields that a call does not know. `report`: they are left out, named in the header Penstock-Input-Notes and counted (`unknown_input_total`). `refuse`: 400 that names them, and what was probably meant.',
+      }),
+    }),
     configuration: Type.Object({
       strict: Type.Boolean({
         ...harmless,

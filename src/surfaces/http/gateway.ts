@@ -8,7 +8,10 @@ import type { ModuleDirectory } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { errors, type PenstockError } from '../../kernel/errors.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
+import type { CompiledOperation, RawInput } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
+import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
+import { invalidInput } from '../../kernel/operations/problems.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import { LARGE_BYTES, loopTurn } from '../../kernel/request-account/fair-gate.ts';
@@ -48,6 +51,8 @@ export interface GatewayParts {
   readonly tracing?: Tracing | undefined;
   /** Operations whose requests hold calls of other operations: they take the exchange whole. By operation id. */
   readonly protocolHandlers?: ReadonlyMap<string, ProtocolHandler>;
+  /** Told of calls with input that their operation does not know. */
+  readonly onUnknown?: (operation: string) => void;
   /** Log every request, not only the slow and the failed. */
   readonly logRequests: boolean;
 }
@@ -56,6 +61,9 @@ export interface GatewayParts {
 const RETRY_AFTER_SECONDS = 30;
 /** Requests that take longer are logged. Milliseconds. */
 const SLOW_MS = 1_000;
+
+/** On answers: input that was not taken as it came. */
+const INPUT_NOTES_HEADER = 'penstock-input-notes';
 
 const noHeaders: Readonly<Record<string, string>> = Object.freeze({});
 
@@ -221,12 +229,30 @@ const traced = (
   });
 };
 
+/** The input as its operation declares it. Names what was left out in a header, or refuses it, as operators say. */
+function decode(
+  { options, onUnknown }: GatewayParts,
+  { response }: Exchange,
+  compiled: CompiledOperation,
+  raw: RawInput,
+): DecodedInput {
+  const input = compiled.decode(raw);
+  if (!input.notes) return input;
+  const unknown = input.notes.filter(({ rule }) => rule === 'unknown');
+  if (unknown.length > 0 && options.current().refuseUnknown) throw invalidInput(unknown);
+  if (unknown.length > 0) onUnknown?.(compiled.operation.id);
+  const told = input.notes.map(({ path, message }) => `${path}: ${message}`).join('; ');
+  response.setHeader(INPUT_NOTES_HEADER, told.replace(/[^\x20-\x7e]/g, '?'));
+  return input;
+}
+
 function run(
-  { pipeline }: GatewayParts,
+  parts: GatewayParts,
   exchange: Exchange,
   match: Match,
   caller: Caller,
 ): Answer | Promise<Answer> {
+  const { pipeline } = parts;
   const { compiled } = match.route;
   const {
     input: declared,
@@ -235,20 +261,21 @@ function run(
   } = compiled.operation;
   const { request, response } = exchange;
   const input = { params: match.params, query: match.query, headers: request.headers };
+  const decoded = (raw: RawInput): DecodedInput => decode(parts, exchange, compiled, raw);
   const streamed = declared.stream && (!declared.body || isForStream(request, declared.stream));
   if (declared.body && !streamed) {
     const runWith = (received: ReceivedBody): Answer | Promise<Answer> => {
       if (received.bytes.length >= LARGE_BYTES) return runLarge(received);
-      return pipeline.run(exchange, caller, compiled.decode({ ...input, ...parseBody(received) }));
+      return pipeline.run(exchange, caller, decoded({ ...input, ...parseBody(received) }));
     };
     const runLarge = async (received: ReceivedBody): Promise<Answer> => {
       await loopTurn();
       requireFewValues(received.bytes);
       const parsed = parseBody(received);
       await loopTurn();
-      const decoded = compiled.decode({ ...input, ...parsed });
+      const complete = decoded({ ...input, ...parsed });
       await loopTurn();
-      return pipeline.run(exchange, caller, decoded);
+      return pipeline.run(exchange, caller, complete);
     };
     return receiveBody(request, response, { limit, types }).then((received) =>
       pipeline.inTurn(exchange, caller, () => runWith(received), received.bytes.length),
@@ -257,7 +284,7 @@ function run(
   const stream =
     declared.stream && openBodyStream(request, response, { limit, ...declared.stream });
   const runNow = (): Promise<Answer> =>
-    pipeline.run(exchange, caller, compiled.decode({ ...input, body: undefined, stream }));
+    pipeline.run(exchange, caller, decoded({ ...input, body: undefined, stream }));
   // Health answers also when there is no place left.
   return compiled.operation.limit === 'none' ? runNow() : pipeline.inTurn(exchange, caller, runNow);
 }

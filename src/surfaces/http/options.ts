@@ -23,6 +23,8 @@ export interface SurfaceOptions {
   readonly docsPublic: boolean;
   /** Value of Strict-Transport-Security; nothing: it is not sent. */
   readonly hsts?: string | undefined;
+  /** Whether input that an operation does not know is 400; otherwise it is left out, and named in a header. */
+  readonly refuseUnknown?: boolean;
 }
 
 /** A live source of options. `current` answers the same object until something changed. */
@@ -64,6 +66,7 @@ const exposed = [
   'x-request-id',
   'request-id',
   'idempotency-replayed',
+  'penstock-input-notes',
 ];
 
 /** Headers that the surface itself needs, whatever the configuration lists. */
@@ -108,15 +111,19 @@ export interface SurfaceConfig {
   readonly hsts: HstsConfig;
 }
 
-/**
- * Options that follow a configuration. `docsPublic` says what the configuration means for the API
- * description; what else it looks at stands in `alsoFollow`.
- */
+/** What the rest of the configuration means for a surface. */
+interface SurfaceRules<C> {
+  readonly docsPublic: (config: C) => boolean;
+  readonly refuseUnknown?: () => boolean;
+  /** What the rules look at besides the configuration of the surface. */
+  readonly alsoFollow?: readonly { onChange(listener: () => void): unknown }[];
+}
+
+/** Options that follow a configuration. */
 export function configuredSurfaceOptions<C extends SurfaceConfig>(
   surface: 'client' | 'admin',
   handle: ConfigHandle<C>,
-  docsPublic: (config: C) => boolean,
-  alsoFollow: readonly { onChange(listener: () => void): unknown }[] = [],
+  { docsPublic, refuseUnknown = () => false, alsoFollow = [] }: SurfaceRules<C>,
 ): SurfaceOptionsSource {
   const read = (config: C): SurfaceOptions => ({
     cors: {
@@ -128,6 +135,7 @@ export function configuredSurfaceOptions<C extends SurfaceConfig>(
     hostUrl: config.hostUrl,
     docsPublic: docsPublic(config),
     hsts: hstsValue(config.hsts),
+    refuseUnknown: refuseUnknown(),
   });
   let current = read(handle.current());
   const listeners: (() => void)[] = [];

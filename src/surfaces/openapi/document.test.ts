@@ -309,7 +309,7 @@ describe('the viewer', () => {
       },
     };
     const guarded = await startSurfaceFixture({
-      admin: configuredSurfaceOptions('admin', handle, (one) => one.public),
+      admin: configuredSurfaceOptions('admin', handle, { docsPublic: (one) => one.public }),
     });
     try {
       expect((await guarded.admin('/swagger.json')).status).toBe(200);

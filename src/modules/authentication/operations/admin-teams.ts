@@ -48,6 +48,18 @@ export const adminTeamOperations = (services: AdminTeamServices): readonly Opera
   ...inviteOperations(services),
 ];
 
+/** While teams are switched off: a panel that lists them finds none. */
+export const noTeams: Operation = defineOperation({
+  ...facts,
+  id: 'authentication.adminTeams.list',
+  method: 'GET',
+  path: '/authentication/teams',
+  input: { query: Type.Object({ ...teamPage }) },
+  output: Teams,
+  summary: 'List teams',
+  handler: () => ({ teams: [], count: 0 }),
+});
+
 const readOperations = ({ teams }: AdminTeamServices): readonly Operation[] => [
   defineOperation({
     ...facts,

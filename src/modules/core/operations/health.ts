@@ -18,14 +18,12 @@ const Check = Type.Object({
   latencyMs: Type.Number({ description: 'Milliseconds' }),
 });
 const Ready = Type.Object({
+  result: Type.String({ description: 'One line, for existing clients' }),
   status: Type.Union([Type.Literal('ready'), Type.Literal('not_ready')]),
   message: Type.String(),
   checks: Type.Array(Check),
   timestamp: Timestamp,
 });
-/** Older clients of the client surface read `result`. */
-const ClientReady = Type.Object({ result: Type.String(), ...Ready.properties });
-
 const legacyQuery = Type.Object({
   legacy: Type.Optional(Type.Boolean({ description: 'true: one line of text instead of JSON' })),
 });
@@ -91,10 +89,11 @@ const adminReady = ({ readiness, identity, publicDetails }: HealthOptions): Oper
       const report = await readiness.full();
       const status = statusOf(report);
       if (wantsText(query.legacy, headers.accept, ['text/plain', '*/*']))
-        return textLine(status === 200 ? online : 'Penstock Core is not ready', status);
+        return textLine(resultOf(status), status);
       const { masterkey: masterKey, credential: apiToken } = headers;
       const trusted = publicDetails || (await isAdmin(identity, { masterKey, apiToken, address }));
-      return Reply.json(JSON.stringify(trusted ? report : withoutReasons(report)), {}, status);
+      const told = trusted ? report : withoutReasons(report);
+      return Reply.json(JSON.stringify({ result: resultOf(status), ...told }), {}, status);
     },
   });
 
@@ -119,7 +118,7 @@ const clientReady = (readiness: Readiness): Operation =>
     anyApp: true,
     path: '/ready',
     input: {},
-    output: ClientReady,
+    output: Ready,
     otherStatuses: notReady,
     summary: 'Are the required modules there',
     description: 'A shallow check for load balancers; the whole report is on the admin surface.',
@@ -131,6 +130,10 @@ const clientReady = (readiness: Readiness): Operation =>
       return Reply.json(JSON.stringify({ result, ...report }), {}, status);
     },
   });
+
+/** The line of the admin surface that existing command lines read. */
+const resultOf = (status: number): string =>
+  status === 200 ? online : 'Penstock Core is not ready';
 
 const statusOf = (report: ReadyReport): 200 | 503 => (report.status === 'ready' ? 200 : 503);
 

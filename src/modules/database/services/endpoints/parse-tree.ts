@@ -66,16 +66,11 @@ function parseNode(
     return report(state, path, 'depth', `groups are nested at most ${MAX_DEPTH} levels deep`);
   if (!isObject(node))
     return report(state, path, 'type', 'must be a comparison, {"AND": [...]} or {"OR": [...]}');
-  const keys = Object.keys(node);
-  const [key = ''] = keys;
-  if (key !== 'AND' && key !== 'OR') return parseLeaf(state, node, path);
-  if (keys.length > 1)
-    return report(
-      state,
-      path,
-      'keys',
-      `a group has exactly one key; "${shortName(keys[1] ?? '')}" is one too many`,
-    );
+  // Panels put keys of their own into conditions, such as an `_id`: what is not known here is left out.
+  const [key, another] = Object.keys(node).filter((name) => name === 'AND' || name === 'OR');
+  if (key === undefined) return parseLeaf(state, node, path);
+  if (another !== undefined || node.schemaField !== undefined)
+    return report(state, path, 'keys', 'a group is either AND or OR, and no comparison');
   const children = node[key];
   if (!Array.isArray(children)) return report(state, `${path}.${key}`, 'type', 'must be a list');
   if (children.length === 0)
@@ -87,7 +82,7 @@ function parseNode(
   return key === 'AND' ? { AND: complete } : { OR: complete };
 }
 
-const leafKeys: ReadonlySet<string> = new Set(['schemaField', 'operation', 'comparisonField']);
+const noKeys: ReadonlySet<string> = new Set();
 const comparisonKeys: ReadonlySet<string> = new Set([
   'type',
   'value',
@@ -103,9 +98,10 @@ function parseLeaf(
   path: string,
 ): QueryLeaf | undefined {
   const before = state.problems.length;
-  refuseUnknown(state, node, leafKeys, path);
-  if (state.problems.length > before) return undefined;
   const { schemaField, operation, comparisonField } = node;
+  const isComparison = [schemaField, operation, comparisonField].some((one) => one !== undefined);
+  if (!isComparison && Object.keys(node).length > 0)
+    return refuseUnknown(state, node, noKeys, path);
   if (typeof schemaField !== 'string' || schemaField === '')
     report(state, `${path}.schemaField`, 'required', 'must name a field');
   if (
@@ -126,7 +122,8 @@ function parseLeaf(
     place: `${path}.comparisonField`,
     operation: Number(operation),
   });
-  return state.problems.length === before ? (node as unknown as QueryLeaf) : undefined;
+  if (state.problems.length > before) return undefined;
+  return { schemaField, operation, comparisonField } as unknown as QueryLeaf;
 }
 
 function checkComparison(
@@ -179,7 +176,7 @@ function refuseUnknown(
   given: Record<string, unknown>,
   known: ReadonlySet<string>,
   path: string,
-): void {
+): undefined {
   for (const key of Object.keys(given))
     if (!known.has(key)) report(state, `${path}.${shortName(key)}`, 'unknown', 'is not known here');
 }

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { expectStatus } from '../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
+
+const HEADER = 'penstock-input-notes';
+const crud = { enabled: true };
+
+let platform: TestPlatform;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  await platform.createSchema({
+    name: 'Task',
+    fields: { title: { type: 'String', required: true }, status: 'String' },
+    conduitOptions: {
+      cms: {
+        enabled: true,
+        crudOperations: { create: crud, read: crud, update: crud, delete: crud },
+      },
+    },
+  });
+});
+afterAll(() => platform.close());
+
+const setUnknown = async (unknown: string) =>
+  expectStatus(
+    await platform.admin.patch('/config/core', { config: { input: { unknown } } }),
+    200,
+    'configuration',
+  );
+
+describe('input that an operation does not know', () => {
+  it('is left out, and named in a header with what was probably meant', async () => {
+    const list = await platform.client.get('/database/Task?status=done&limti=2');
+    expect(list.status).toBe(200);
+    expect(list.headers.get(HEADER)).toBe(
+      'status: is not known here; limti: is not known here: did you mean limit?',
+    );
+    const made = await platform.client.post('/database/Task', {
+      title: 'A',
+      titel: 'B',
+      note: null,
+    });
+    expect(made.body).not.toHaveProperty('titel');
+    expect(made.headers.get(HEADER)).toBe(
+      'titel: is not known here: did you mean title?; note: is not known here',
+    );
+    expect((await platform.client.get('/database/Task?limit=2')).headers.get(HEADER)).toBeNull();
+    const body = { title: 'C', status: null };
+    expect((await platform.client.post('/database/Task', body)).headers.get(HEADER)).toBeNull();
+  });
+
+  it('names what a header can hold, however it is written', async () => {
+    const made = await platform.client.post('/database/Task', {
+      title: 'A',
+      'x\r\nset-cookie: a': 1,
+      ['ключ'.repeat(100)]: 1,
+    });
+    expect(made.status).toBe(200);
+    expect(made.headers.get(HEADER)).toMatch(/^x\?\?set-cookie: a: is not known here; \?+/);
+    expect(made.headers.get('set-cookie')).toBeNull();
+    const many = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`k${i}`, 1]));
+    const told = await platform.client.post('/database/Task', { title: 'A', ...many });
+    expect(told.headers.get(HEADER)?.split('; ')).toHaveLength(10);
+  });
+
+  it('is 400 where operators say so, at once', async () => {
+    await setUnknown('refuse');
+    try {
+      const refused = await platform.client.post('/database/Task', { title: 'A', titel: 'B' });
+      expect([refused.status, refused.body.errors]).toEqual([
+        400,
+        [{ path: 'titel', rule: 'unknown', message: 'is not known here: did you mean title?' }],
+      ]);
+      expect((await platform.client.get('/database/Task?search=apples')).status).toBe(400);
+      expect((await platform.client.get('/database/Task?limit=1')).status).toBe(200);
+    } finally {
+      await setUnknown('report');
+    }
+  });
+});
+
+describe('what an existing panel sends', () => {
+  it('are keys of its own in the conditions of endpoints', async () => {
+    const { body: schema } = await platform.admin.get('/database/schemas?search=Task');
+    const condition = {
+      _id: 'row-1',
+      schemaField: 'title',
+      operation: 0,
+      comparisonField: { type: 'Custom', value: 'A' },
+    };
+    const stored = expectStatus(
+      await platform.admin.post('/database/customEndpoints', {
+        name: 'panel',
+        operation: 0,
+        selectedSchema: schema.schemas[0]._id,
+        query: { _id: 'row-0', AND: [condition, { _id: 'row-2', OR: [condition] }] },
+      }),
+      200,
+      'endpoint',
+    );
+    const { _id, ...comparison } = condition;
+    expect(_id).toBe('row-1');
+    expect(stored.body.query).toEqual({ AND: [comparison, { OR: [comparison] }] });
+  });
+
+  it('are pages above the largest, which they get, and are told', async () => {
+    const { status, body, headers } = await platform.admin.get(
+      '/database/schemas?skip=0&limit=5000',
+    );
+    expect([status, body.count > 0]).toEqual([200, true]);
+    expect(headers.get(HEADER)).toBe('limit: is 1000, the largest page');
+    expect((await platform.client.get('/database/Task?limit=5000')).status).toBe(400);
+  });
+
+  it('are questions for teams that are switched off, and for the line of /ready', async () => {
+    const off = { config: { teams: { enabled: false } } };
+    expectStatus(await platform.admin.patch('/config/authentication', off), 200, 'configuration');
+    const { body } = await platform.admin.get('/authentication/teams?skip=0&limit=25');
+    expect(body).toEqual({ teams: [], count: 0 });
+    const ready = await platform.admin.get('/ready', { headers: { accept: 'application/json' } });
+    expect(ready.body.result).toBe('Penstock Core is online!');
+  });
+
+  it('are texts for numbers and booleans of a configuration, which become them', async () => {
+    const { body } = expectStatus(
+      await platform.admin.patch('/config/authentication', {
+        config: { accessTokens: { expiryPeriod: '3600001' }, twoFa: { enabled: 'true' } },
+      }),
+      200,
+      'configuration',
+    );
+    expect(body.config).toMatchObject({
+      accessTokens: { expiryPeriod: 3_600_001 },
+      twoFa: { enabled: true },
+    });
+    for (const expiryPeriod of ['1e3', '0x10', ' 5', '', 'many'])
+      expect(
+        (
+          await platform.admin.patch('/config/authentication', {
+            config: { accessTokens: { expiryPeriod } },
+          })
+        ).status,
+      ).toBe(400);
+  });
+});

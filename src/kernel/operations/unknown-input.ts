@@ -1,0 +1,64 @@
+/**
+ * Input that an operation does not know: keys of the query string and of the body. It is left out, so that it never
+ * reaches a handler. Whoever sent it is told, with the name that they probably meant.
+ */
+import type { Problem } from '../errors.ts';
+import { shortened } from '../text.ts';
+
+/** Names that are compared; longer ones are nobody's slip of the keys. */
+const MAX_NAME = 64;
+/** Keys of one request that are told. */
+const MAX_TOLD = 10;
+
+/** Keys that are not among `known`, as problems that name the nearest one that is. */
+export function unknownInput(
+  keys: readonly string[],
+  known: readonly string[],
+): readonly Problem[] {
+  return keys.slice(0, MAX_TOLD).map((key) => {
+    const nearest = nearestName(key, known);
+    const advice = nearest === undefined ? '' : `: did you mean ${nearest}?`;
+    return {
+      path: shortened(key, MAX_NAME),
+      rule: 'unknown',
+      message: `is not known here${advice}`,
+    };
+  });
+}
+
+/** The name that differs least, if it differs in no more than a third of its letters. */
+export function nearestName(name: string, names: readonly string[]): string | undefined {
+  if (name.length > MAX_NAME) return undefined;
+  let best: { readonly name: string; readonly distance: number } | undefined;
+  for (const candidate of names) {
+    if (candidate.length > MAX_NAME) continue;
+    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    const most = Math.max(1, Math.floor(candidate.length / 3));
+    if (distance <= most && (best === undefined || distance < best.distance))
+      best = { name: candidate, distance };
+  }
+  return best?.name;
+}
+
+/** Letters to insert, to take out, to replace, or to swap with their neighbour (optimal string alignment). */
+function editDistance(one: string, other: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: other.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= one.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= other.length; j++) {
+      const same = one[i - 1] === other[j - 1];
+      let cost = Math.min(
+        (last[j] ?? 0) + 1,
+        (row[j - 1] ?? 0) + 1,
+        (last[j - 1] ?? 0) + (same ? 0 : 1),
+      );
+      if (i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1])
+        cost = Math.min(cost, (before[j - 2] ?? 0) + 1);
+      row.push(cost);
+    }
+    before = last;
+    last = row;
+  }
+  return last[other.length] ?? 0;
+}
