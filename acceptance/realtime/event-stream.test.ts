@@ -152,7 +152,9 @@ describe('event streams', () => {
     expect((await request(undefined, { schema: 'News' })).status).toBe(200);
     const description = await platform.client.get('/asyncapi.json');
     expectStatus(description, 200, 'the description of sockets');
-    expect(Object.keys(description.body.channels)).toEqual(['database', 'communications', 'chat']);
+    expect(Object.keys(description.body.channels)).toEqual(
+      expect.arrayContaining(['database', 'communications', 'chat']),
+    );
     expect(Object.keys(description.body.channels.database.messages)).toContain('take_watch');
     expect(Object.keys(description.body.channels.chat.messages)).toContain('send_message-edited');
   });
