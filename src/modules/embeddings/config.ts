@@ -81,6 +81,11 @@ const search = Type.Object({
   ),
 });
 
+const files = Type.Object({
+  maxMegabytes: whole(20, [1, 500], 'Files beyond it are not read for their texts.'),
+  extractTimeoutMs: whole(30_000, [1_000, 300_000], 'How long reading one file may take.'),
+});
+
 export const embeddingsConfig = defineConfig({
   schema: Type.Object({
     enabled: flag(true, 'Whether texts get embeddings and can be searched.'),
@@ -113,6 +118,7 @@ export const embeddingsConfig = defineConfig({
     queue,
     security,
     search,
+    files,
   }),
   check({ providers: { 'openai-compatible': own }, defaultProvider }) {
     const { endpoint, models, defaultModel, allowInternal } = own;

@@ -1,6 +1,8 @@
 /** Embeddings: texts of records become searchable by what they mean, and by their words. */
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
+import { storage } from '../storage/index.ts';
 import { type EmbeddingsConfig, embeddingsConfig } from './config.ts';
+import { createFileTexts } from './files/file-texts.ts';
 import { indexJob, purgeJob } from './jobs.ts';
 import { measuresOf } from './measure.ts';
 import { migrations } from './migrations.ts';
@@ -16,10 +18,14 @@ import { createConfigs } from './services/configs.ts';
 import type { EmbeddingParts } from './services/embedding-parts.ts';
 import { createSearch } from './services/search.ts';
 
+type NoModules = { readonly [name: string]: never };
+type Uses = { readonly storage: typeof storage };
+
 export const embeddings = defineModule({
   name: 'embeddings',
   description: 'Search in records by meaning and by words',
   requires: {},
+  uses: { storage },
   config: embeddingsConfig,
   migrations,
   start,
@@ -28,13 +34,20 @@ export const embeddings = defineModule({
 async function start({
   kernel,
   config,
+  optional,
   log,
-}: ModuleContext<EmbeddingsConfig>): Promise<RunningModule<undefined>> {
+}: ModuleContext<EmbeddingsConfig, NoModules, Uses>): Promise<RunningModule<undefined>> {
   const measures = measuresOf(kernel);
   const current = () => config.current();
   const models = createModelSource({ config: current, database: kernel.database, measures });
   const index = createVectorIndex({ database: kernel.database, config: current, measures });
-  const parts: EmbeddingParts = { ...kernel, config: current, models, measures, log };
+  const files = createFileTexts({
+    config: current,
+    measures,
+    log,
+    storage: optional.storage.current,
+  });
+  const parts: EmbeddingParts = { ...kernel, config: current, models, measures, files, log };
   const background = createBackground({
     ...parts,
     subscribe: kernel.events.subscribe,
@@ -59,7 +72,7 @@ async function start({
     async stop() {
       stopListening();
       await background.stop();
-      await Promise.all([models.close(), index.close()]);
+      await Promise.all([models.close(), index.close(), files.close()]);
     },
   };
 }

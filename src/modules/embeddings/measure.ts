@@ -28,6 +28,8 @@ export interface EmbeddingMeasures {
   readonly failed: Counter;
   readonly retried: Counter;
   readonly tokens: Counter;
+  /** Files whose texts were read, could not be read, or are of no kind that is read. */
+  readonly files: Counter;
   readonly provider: Histogram;
   readonly searches: Histogram;
   /** What this node holds in memory; the running module says it. */
@@ -53,6 +55,9 @@ export function measuresOf({
     retried: metrics.counter('retried_embeddings_total', 'Attempts that will be made again'),
     tokens: metrics.counter('embedding_tokens_total', 'Tokens that providers counted', [
       'provider',
+    ]),
+    files: metrics.counter('embedding_files_total', 'Files that records hold, as they were read', [
+      'result',
     ]),
     provider: metrics.histogram(
       'embedding_provider_duration_seconds',

@@ -2,8 +2,9 @@
 import { createWorkerLink } from '../../../kernel/threads/worker-link.ts';
 import { builtInDimensions, type Model, ModelError, type Purpose } from '../model.ts';
 
-/** Texts of one turn: who searches waits for one turn at most. */
-const BATCH = 8;
+/** Texts and characters of one turn: who searches waits for one turn at most. */
+const BATCH = 32;
+const BATCH_LENGTH = 4_000;
 /** Queries that wait at the same time. */
 const MAX_WAITING = 200;
 const IDLE_MS = 120_000;
@@ -56,13 +57,31 @@ export function createBuiltInModel(): BuiltInModel {
       const line = lines[purpose];
       if (purpose === 'query' && line.length >= MAX_WAITING)
         throw new ModelError('throttled', 'Too many searches wait for the model', 1);
-      const parts: Work[] = [];
-      for (let at = 0; at < texts.length; at += BATCH)
-        parts.push({ texts: texts.slice(at, at + BATCH), done: Promise.withResolvers() });
+      const parts: Work[] = turnsOf(texts).map((own) => ({
+        texts: own,
+        done: Promise.withResolvers(),
+      }));
       line.push(...parts);
       void turn();
       return (await Promise.all(parts.map(({ done }) => done.promise))).flat();
     },
     close: () => thread.close(),
   };
+}
+
+/** Short texts go together, which is faster; long ones by themselves. */
+function turnsOf(texts: readonly string[]): string[][] {
+  const turns: string[][] = [];
+  let length = 0;
+  for (const text of texts) {
+    const last = turns.at(-1);
+    if (last && last.length < BATCH && length + text.length <= BATCH_LENGTH) {
+      last.push(text);
+      length += text.length;
+    } else {
+      turns.push([text]);
+      length = text.length;
+    }
+  }
+  return turns;
 }

@@ -1,6 +1,9 @@
 /** What goes on in the background of each node: events become work, work becomes vectors, finished generations are searched. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { fieldTest, literal } from '../../../data/conditions/condition.ts';
 import type { Kernel } from '../../../host/kernel.ts';
+import { system } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import { createWakeup } from '../../../kernel/events/relay.ts';
 import {
   allConfigs,
@@ -13,9 +16,12 @@ import { completedRuns, moveRun, type RunRow } from '../queries/runs.ts';
 import type { Backfills } from './backfills.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { generateBatch } from './generation.ts';
+import { fileFieldsOf } from './texts.ts';
 
 /* From events of records to what is to be done: each event is looked at once, in the transaction that queues its records. */
 
+/** Records with files that changed in one turn. */
+const MAX_HOLDERS = 10_000;
 /** Events of one turn. */
 const PAGE = 500;
 
@@ -40,6 +46,8 @@ async function followEvents(
     if (!last) return false;
     for (const [schema, ids] of changedRecords(page.events))
       await enqueueChanged(transaction, schema, [...ids]);
+    const files = page.events.filter(({ topic }) => /^storage:\w+:File$/.test(topic));
+    await enqueueHolders(parts, transaction, new Set(files.flatMap(({ ids = [] }) => ids)));
     await movePosition(transaction, last.sequence);
     return page.more;
   });
@@ -56,6 +64,28 @@ function changedRecords(
     for (const id of ids) known.add(id);
   }
   return changed;
+}
+
+/** Records that hold these files are looked at again: their texts are others now. */
+async function enqueueHolders(
+  { database, schemas, records }: EmbeddingParts,
+  transaction: Transaction,
+  files: ReadonlySet<string>,
+): Promise<void> {
+  if (files.size === 0) return;
+  const right = literal([...files]);
+  for (const { schemaName, current, next } of await allConfigs(database)) {
+    const fields = fileFieldsOf(schemas.get(schemaName), [
+      ...current.sourceFields,
+      ...(next?.sourceFields ?? []),
+    ]);
+    for (const field of new Set(fields)) {
+      const filter = fieldTest(field, { kind: 'in', right });
+      const options = { filter, looksInto: [], limit: MAX_HOLDERS };
+      const ids = await records.matching(system('embeddings.files'), schemaName, options);
+      if (ids.length > 0) await enqueueChanged(transaction, schemaName, ids);
+    }
+  }
 }
 
 async function startOver({

@@ -3,7 +3,7 @@ import { all, type Condition, fieldTest, literal } from '../../../data/condition
 import { cutText } from '../../../kernel/text.ts';
 import { MAX_RANKED, markEnd, markedTexts, markStart, rankedWords } from '../queries/words.ts';
 import type { SearchParts, SearchRequest } from './search-request.ts';
-import { fieldTexts } from './texts.ts';
+import { fieldTexts, fileFieldsOf } from './texts.ts';
 import { languageOf, parseWords, sayQuery, weightsOf, withSpellings } from './words.ts';
 
 type Document = Readonly<Record<string, unknown>>;
@@ -16,7 +16,7 @@ const MAX_TEXT = 20_000;
 
 /** For each document, its fields that have the words; of fields that it shows, which are those that the caller may see. */
 export async function highlightsOf(
-  { database }: SearchParts,
+  { database, schemas }: SearchParts,
   { generation, text, input }: SearchRequest,
   documents: readonly Document[],
 ): Promise<readonly Highlights[]> {
@@ -25,8 +25,10 @@ export async function highlightsOf(
     input.typos === false ? undefined : await withSpellings(database, generation.id, parsed);
   const query = await sayQuery(database, generation, spelled ?? parsed);
   if (query === '') return documents.map(() => ({}));
+  const files = fileFieldsOf(schemas.get(input.schemaName), generation.sourceFields);
+  const fields = generation.sourceFields.filter((field) => !files.includes(field));
   const passages = documents.slice(0, MAX_MARKED).flatMap((document, at) =>
-    fieldTexts(document, generation.sourceFields).map(({ field, text: own }) => ({
+    fieldTexts(document, fields).map(({ field, text: own }) => ({
       at,
       field,
       language: languageOf(generation, field),

@@ -2,6 +2,7 @@
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { EmbeddingsConfig } from '../config.ts';
+import type { FileTexts } from '../files/file-texts.ts';
 import type { EmbeddingMeasures } from '../measure.ts';
 import type { ModelSource } from '../models/model-source.ts';
 
@@ -9,6 +10,7 @@ export interface EmbeddingParts
   extends Pick<Kernel, 'database' | 'events' | 'jobs' | 'records' | 'schemas'> {
   readonly config: () => EmbeddingsConfig;
   readonly models: ModelSource;
+  readonly files: FileTexts;
   readonly measures: EmbeddingMeasures;
   readonly log: Logger;
 }

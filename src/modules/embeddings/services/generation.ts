@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import { system } from '../../../kernel/caller.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { type Model, ModelError } from '../model.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import {
@@ -18,7 +19,10 @@ import {
   digestOf,
   type FieldText,
   fieldTexts,
+  fileFieldsOf,
+  filesIn,
   joinedText,
+  MAX_TEXT,
   type Passage,
   passagesOf,
 } from './texts.ts';
@@ -27,6 +31,8 @@ import { wordsOf } from './words.ts';
 /** Records of one batch, and seconds after which it counts as lost. */
 const BATCH = 32;
 const CLAIM_SECONDS = 300;
+/** Files of one field that are read. */
+const MAX_FILES = 10;
 /** Seconds of the first pause after a failure; each is twice as long as the one before. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 300;
@@ -137,21 +143,30 @@ async function embedRecords(
 
 /** Texts of those records that are there. Of a schema that is gone, or whose fields are, nothing is left to be found. */
 async function readTexts(
-  { records, schemas }: EmbeddingParts,
+  { records, schemas, files }: EmbeddingParts,
   { schemaName, sourceFields }: GenerationRow,
   ids: readonly string[],
 ): Promise<readonly RecordTexts[]> {
-  if (!schemas.get(schemaName)) return [];
+  const schema = schemas.get(schemaName);
+  if (!schema) return [];
+  const fileFields = fileFieldsOf(schema, sourceFields);
+  const plainFields = sourceFields.filter((field) => !fileFields.includes(field));
   const found = JSON.parse(
     await records.find(reader, schemaName, {
       filter: parseFilter({ _id: { $in: ids } }),
     }),
   ) as readonly { readonly _id: string }[];
-  return found.map((record) => {
-    const fields = fieldTexts(record, sourceFields);
-    const text = joinedText(fields);
-    return { id: record._id, fields, text, hash: digestOf(text) };
-  });
+  const texts: RecordTexts[] = [];
+  for (const record of found) {
+    const fields = [...fieldTexts(record, plainFields)];
+    // Behind the others, whose places in the text of a record are told.
+    for (const field of fileFields)
+      for (const id of filesIn(record, field).slice(0, MAX_FILES))
+        fields.push(...fieldTexts({ [field]: await files.of(id) }, [field]));
+    const text = cutText(joinedText(fields), MAX_TEXT);
+    texts.push({ id: record._id, fields, text, hash: digestOf(text) });
+  }
+  return texts;
 }
 
 /** The vectors of all passages, asked for at once. */

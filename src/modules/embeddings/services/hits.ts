@@ -4,7 +4,7 @@ import { cutText } from '../../../kernel/text.ts';
 import type { Similarity } from '../model.ts';
 import { placesOf } from '../queries/vectors.ts';
 import type { SearchParts, SearchRequest } from './search-request.ts';
-import { textOf } from './texts.ts';
+import { fileFieldsOf, textOf } from './texts.ts';
 
 /** A record that was found, and by what. */
 export interface Found {
@@ -63,6 +63,9 @@ export async function hitsOf(
     ...(select && { select }),
     ...(populate && { populate }),
   });
+  // Texts of files are not in the record.
+  const files = fileFieldsOf(parts.schemas.get(schemaName), sourceFields);
+  const plainFields = sourceFields.filter((field) => !files.includes(field));
   const places = await placesBy(parts, generation.id, near);
   return records.flatMap(({ place, json }) => {
     const one = near[place];
@@ -71,7 +74,7 @@ export async function hitsOf(
     return {
       document,
       ...factsOf(one, request),
-      ...matched(document, sourceFields, places.get(one.id)),
+      ...matched(document, plainFields, places.get(one.id)),
     };
   });
 }

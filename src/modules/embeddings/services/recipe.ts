@@ -16,6 +16,7 @@ import {
   type Similarity,
 } from '../model.ts';
 import type { Recipe } from '../queries/configs.ts';
+import { fileFieldsOf } from './texts.ts';
 
 /** What somebody asks for; what is left out has a default. */
 export interface ConfigInput {
@@ -50,9 +51,13 @@ export function requireSources(
 ): void {
   fields.forEach((path, at) => {
     const place = `sourceFields.${at}`;
-    const found = fieldAt(schema, path.split('.'));
+    const found = fieldAt(schema, path.split('.')) ?? fileAt(schema, path);
     if (!found)
-      throw invalid(place, 'field', `"${shortName(path)}" is not a text of ${schema.name}`);
+      throw invalid(
+        place,
+        'field',
+        `"${shortName(path)}" is neither a text nor a file of ${schema.name}`,
+      );
     // What nobody is shown must not be told by an order either.
     if (found.hidden) throw invalid(place, 'hidden', `"${shortName(path)}" is hidden`);
     if (sensitive.test(path) && !allowed.has(path))
@@ -78,6 +83,12 @@ function fieldAt(
     hidden ||= field.hidden;
   }
   return elementOf(field)?.kind === 'string' ? { hidden } : undefined;
+}
+
+/** A field, not within another one, that holds files. */
+function fileAt(schema: CompiledSchema, path: string): { readonly hidden: boolean } | undefined {
+  if (fileFieldsOf(schema, [path]).length === 0) return undefined;
+  return { hidden: schema.tree.fields.get(path)?.hidden ?? true };
 }
 
 const elementOf = (field: Field | undefined): Field | undefined =>

@@ -11,7 +11,7 @@ import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/confi
 import type { VectorIndex } from '../scan/vector-index.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import type { Readable } from './permitted.ts';
-import { textOf } from './texts.ts';
+import { fileFieldsOf, textOf } from './texts.ts';
 
 export type SearchMode = 'vector' | 'keyword' | 'hybrid';
 
@@ -137,13 +137,15 @@ function readableBy(
 
 /** Throws 400 for a text that is missing or too long, and 404 for a record that the caller may not read. */
 async function textToSearch(
-  { config, records }: SearchParts,
+  { config, records, schemas }: SearchParts,
   { caller, input, generation }: Omit<ReadableParts, 'filter'>,
 ): Promise<string> {
   const most = config().security.maxEmbedInputBytes;
   if (input.documentId !== undefined) {
     const { json } = await records.get(caller, input.schemaName, input.documentId);
-    const text = textOf(JSON.parse(json), generation.sourceFields);
+    const files = fileFieldsOf(schemas.get(input.schemaName), generation.sourceFields);
+    const fields = generation.sourceFields.filter((field) => !files.includes(field));
+    const text = textOf(JSON.parse(json), fields);
     return cutText(text, Math.floor(most / 4));
   }
   const text = (input.text ?? '').normalize('NFC').trim();

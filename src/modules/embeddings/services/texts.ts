@@ -1,9 +1,10 @@
 /** From a record to the texts that get vectors. */
 import { createHash } from 'node:crypto';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { cutText } from '../../../kernel/text.ts';
 
 /** UTF-16 units of one record that are looked at; what is behind them is not found. */
-const MAX_TEXT = 200_000;
+export const MAX_TEXT = 200_000;
 
 /** A part of a text, in UTF-16 units. */
 export interface Passage {
@@ -16,6 +17,17 @@ export interface Passage {
 export interface FieldText {
   readonly field: string;
   readonly text: string;
+}
+
+/** Fields that hold files, of those whose texts are searched. */
+export const fileFieldsOf = (
+  schema: CompiledSchema | undefined,
+  fields: readonly string[],
+): readonly string[] => fields.filter((field) => schema?.relations.get(field)?.model === 'File');
+
+/** The ids of files that a field holds. */
+export function filesIn(record: unknown, field: string): readonly string[] {
+  return [...valuesAt(record, [field])];
 }
 
 /** The values of the fields in order, without markup, a line for each; empty ones are left out. */

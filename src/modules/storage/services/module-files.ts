@@ -1,6 +1,7 @@
 /** Files of other modules: in containers of their own, which users see nothing of. What users get of them is up to the module. */
 import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
 import { type FileRow, lockFilesNamed } from '../queries/files.ts';
 import { isModuleContainer } from './access.ts';
 import type { FileBody } from './file-changes.ts';
@@ -35,6 +36,10 @@ export interface ModuleFiles {
   readable(caller: Caller, id: string): Promise<ModuleFile | undefined>;
   /** The content, for a module that has asked before whether somebody may read it. Throws FILE_NOT_FOUND. */
   read(id: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
+  /** A file that is there, whoever may read it: the module decides what becomes of it. */
+  find(id: string): Promise<ModuleFile | undefined>;
+  /** Its content, for work in the background. Throws FILE_TOO_LARGE, and while the store is away. */
+  bytes(id: string, limit: number): Promise<Buffer | undefined>;
   /** An address of the content that works for a while, for whoever has it. Throws FILE_NOT_FOUND. */
   readUrl(id: string): Promise<string>;
   /** Deletes files in the transaction of the caller. Those that are gone already are nothing to it. */
@@ -51,6 +56,10 @@ export function createModuleFiles({
   access,
   delivery,
 }: Pick<StorageServices, 'files' | 'links' | 'access' | 'delivery'>): ModuleFiles {
+  const ready = async (id: string): Promise<FileRow | undefined> => {
+    const file = await files.find(id).catch(ifMissing);
+    return file && file.generation > 0 ? file : undefined;
+  };
   return {
     async store({ container, name, alias, mimeType }, body) {
       if (!isModuleContainer(container)) throw new Error(`${container} is no container of modules`);
@@ -63,6 +72,14 @@ export function createModuleFiles({
       return viewOf(file);
     },
     read: async (id, signal) => delivery.stream(await files.find(id), signal),
+    async find(id) {
+      const file = await ready(id);
+      return file && viewOf(file);
+    },
+    async bytes(id, limit) {
+      const file = await ready(id);
+      return file && delivery.bytes(file, limit);
+    },
     readUrl: async (id) => links.readUrl(await files.find(id), true),
     removeNamed: async (transaction, container, names) =>
       files.removeAll(
@@ -72,6 +89,12 @@ export function createModuleFiles({
         gone,
       ),
   };
+}
+
+/** Anything else may go better the next time. */
+function ifMissing(error: unknown): undefined {
+  if (error instanceof PenstockError && error.status === 404) return undefined;
+  throw error;
 }
 
 const viewOf = ({ _id, name, alias, size, mimeType, checksum }: FileRow): ModuleFile => ({

@@ -1,0 +1,110 @@
+/** Texts of files that records hold: read once for each content, in a thread, within bounds. */
+import { LRUCache } from 'lru-cache';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { createWorkerLink } from '../../../kernel/threads/worker-link.ts';
+import type { ModuleFile, ModuleFiles, StorageService } from '../../storage/index.ts';
+import type { EmbeddingsConfig } from '../config.ts';
+import type { EmbeddingMeasures } from '../measure.ts';
+import type { ExtractInput, FileKind } from './extract-thread.ts';
+
+export interface FileTexts {
+  /** Empty for files that are gone, of another kind, too large, or that cannot be read. Throws while the store is away. */
+  of(id: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+interface FileTextParts {
+  readonly config: () => EmbeddingsConfig;
+  readonly measures: Pick<EmbeddingMeasures, 'files'>;
+  readonly log: Logger;
+  /** Nothing while the module is off. */
+  readonly storage: () => StorageService | undefined;
+}
+
+const IDLE_MS = 60_000;
+const HEAP_MEGABYTES = 512;
+/** Characters of a file that are looked at, and of all that are remembered. */
+const MAX_TEXT = 200_000;
+const MAX_REMEMBERED = 20_000_000;
+
+const docx = 'application/vnd.openxmlformats-officedocument.wordprocessingml.document';
+const kinds: ReadonlyMap<string, FileKind> = new Map([
+  ['application/pdf', 'pdf'],
+  [docx, 'docx'],
+  ['text/html', 'html'],
+  ['application/xhtml+xml', 'html'],
+  ['application/json', 'text'],
+]);
+
+const kindOf = (mimeType: string | null): FileKind | undefined => {
+  const bare = mimeType?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  return kinds.get(bare) ?? (bare.startsWith('text/') ? 'text' : undefined);
+};
+
+export function createFileTexts(parts: FileTextParts): FileTexts {
+  const { config, measures, log } = parts;
+  const known = new LRUCache<string, string>({
+    maxSize: MAX_REMEMBERED,
+    sizeCalculation: (text) => text.length + 1,
+  });
+  const thread = createWorkerLink({
+    file: new URL('extract-thread.ts', import.meta.url),
+    idleMs: IDLE_MS,
+    heapMegabytes: HEAP_MEGABYTES,
+  });
+  /** One file after the other, so that whoever takes too long takes nobody else along. */
+  let last: Promise<unknown> = Promise.resolve();
+
+  const extract = async (id: string, input: ExtractInput): Promise<string> => {
+    const timer = setTimeout(() => void thread.close(), config().files.extractTimeoutMs);
+    try {
+      const text = await thread.call<string>('extract', input);
+      measures.files.inc({ result: 'extracted' });
+      return text;
+    } catch (error) {
+      // Broken, hostile or too slow: what cannot be read is not found, and everything else goes on.
+      const message = error instanceof Error ? error.message : String(error);
+      log.warn(
+        { file: id, kind: input.kind, reason: message },
+        'No text could be read from a file',
+      );
+      measures.files.inc({ result: 'failed' });
+      return '';
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
+  /** The text of a content, read when nobody has read it yet. */
+  const textOf = async (
+    files: ModuleFiles,
+    { id, size, checksum }: ModuleFile,
+    kind: FileKind,
+  ): Promise<string> => {
+    const key = checksum === null ? undefined : `${kind}:${size}:${checksum}`;
+    const remembered = key && known.get(key);
+    if (remembered !== undefined) return remembered;
+    const bytes = await files.bytes(id, size);
+    if (!bytes) return '';
+    const input = { kind, bytes: new Uint8Array(bytes), length: MAX_TEXT };
+    const turn = last.then(() => extract(id, input));
+    last = turn;
+    const text = await turn;
+    if (key) known.set(key, text);
+    return text;
+  };
+
+  return {
+    async of(id) {
+      const files = parts.storage()?.files;
+      const file = await files?.find(id);
+      if (!files || !file) return '';
+      const kind = kindOf(file.mimeType);
+      const isSmall = file.size <= config().files.maxMegabytes * 1_000_000;
+      if (kind && isSmall) return textOf(files, file, kind);
+      measures.files.inc({ result: 'skipped' });
+      return '';
+    },
+    close: () => thread.close(),
+  };
+}
