@@ -11,7 +11,7 @@ import { describeMachine } from '../machine.ts';
 import { type Platform, startPlatform } from '../platform.ts';
 import { median, percentile } from '../statistics.ts';
 import { questions, texts } from './labelled.ts';
-import { call, type Json, search, type User, waitForRecords } from './requests.ts';
+import { call, type Json, search, waitForRecords } from './requests.ts';
 import {
   createPoints,
   DIMENSIONS,
