@@ -17,6 +17,7 @@ import { createBackground } from './services/background.ts';
 import { createConfigs } from './services/configs.ts';
 import type { EmbeddingParts } from './services/embedding-parts.ts';
 import { createSearch } from './services/search.ts';
+import { configState } from './state.ts';
 
 type NoModules = { readonly [name: string]: never };
 type Uses = { readonly storage: typeof storage };
@@ -62,6 +63,7 @@ async function start({
   background.start();
   return {
     service: undefined,
+    state: [configState({ configs, config: current, schemas: kernel.schemas })],
     operations: [
       ...searchOperations(createSearch({ ...parts, index })),
       ...configOperations(configs),

@@ -57,6 +57,39 @@ const FieldOptions = Type.Record(
   },
 );
 
+export const ConfigShape = Type.Object({
+  schemaName: SchemaName,
+  sourceFields: Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+    minItems: 1,
+    maxItems: 32,
+    description: 'Texts that are searched, in this order; dots lead into nested fields',
+  }),
+  targetField: { ...TargetField, description: 'A name for it; no field of the schema' },
+  provider: Type.Optional(Provider),
+  model: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+  dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096 })),
+  similarity: Type.Optional(Type.Enum(similarities, { description: 'cosine unless set' })),
+  language: Type.Optional(
+    Type.Enum([...languages], {
+      description: 'How words are searched: with the forms of a language; simple unless set',
+    }),
+  ),
+  fieldOptions: Type.Optional(FieldOptions),
+  sourceFieldAllowlist: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+      maxItems: 32,
+      description: 'Sources that are taken although they sound like secrets',
+    }),
+  ),
+  enabled: Type.Optional(Type.Boolean()),
+  backfill: Type.Optional(
+    Type.Enum(['auto', 'none'], {
+      description:
+        'auto, unless set: what is there already is embedded too. A provider over HTTP is not asked for more than 10,000 records without a backfill that says so',
+    }),
+  ),
+});
+
 const save = (configs: Configs): Operation =>
   defineOperation({
     ...adminFacts,
@@ -65,38 +98,7 @@ const save = (configs: Configs): Operation =>
     method: 'POST',
     path: '/embeddings/configs',
     input: {
-      body: Type.Object({
-        schemaName: SchemaName,
-        sourceFields: Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
-          minItems: 1,
-          maxItems: 32,
-          description: 'Texts that are searched, in this order; dots lead into nested fields',
-        }),
-        targetField: { ...TargetField, description: 'A name for it; no field of the schema' },
-        provider: Type.Optional(Provider),
-        model: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-        dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096 })),
-        similarity: Type.Optional(Type.Enum(similarities, { description: 'cosine unless set' })),
-        language: Type.Optional(
-          Type.Enum([...languages], {
-            description: 'How words are searched: with the forms of a language; simple unless set',
-          }),
-        ),
-        fieldOptions: Type.Optional(FieldOptions),
-        sourceFieldAllowlist: Type.Optional(
-          Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
-            maxItems: 32,
-            description: 'Sources that are taken although they sound like secrets',
-          }),
-        ),
-        enabled: Type.Optional(Type.Boolean()),
-        backfill: Type.Optional(
-          Type.Enum(['auto', 'none'], {
-            description:
-              'auto, unless set: what is there already is embedded too. A provider over HTTP is not asked for more than 10,000 records without a backfill that says so',
-          }),
-        ),
-      }),
+      body: ConfigShape,
     },
     output: Type.Object({ config: ConfigDocument, warnings: Type.Array(Type.String()) }),
     errors: [

@@ -39,6 +39,8 @@ export interface Configs {
   find(id: string): Promise<ConfigRow>;
   /** Makes a configuration, or changes that of the same target. */
   save(input: ConfigInput): Promise<Saved>;
+  /** Throws what `save` would refuse it for. */
+  check(input: ConfigInput): void;
   /** Its vectors go in the background. Throws 404. */
   remove(id: string): Promise<ConfigRow>;
 }
@@ -78,6 +80,10 @@ export function createConfigs(parts: ConfigsParts): Configs {
       const started = await startBackfill(parts, there, input);
       parts.wake();
       return { config: await find(there.id), warnings: warningsOf(recipe, started, there) };
+    },
+    check(input) {
+      checkedSchema(parts, input);
+      recipeOf(parts.config(), input);
     },
     async remove(id) {
       const found = await find(id);

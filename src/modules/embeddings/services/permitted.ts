@@ -39,8 +39,8 @@ export async function bestReadable<T extends Ranked>(
     if (permitted.length >= limit || ranked.length < k) return permitted;
     if (isFirst) {
       const few = await readable.some(FEW + 1);
-      if (few.length <= FEW)
-        return permittedOf(await ranking.best(few.length, few), readable, limit);
+      // They are permitted; the records themselves are read with their permissions once more.
+      if (few.length <= FEW) return ranking.best(limit, few);
     }
   }
 }

@@ -41,7 +41,10 @@ export function requireEligible(schema: CompiledSchema): void {
     throw embeddingErrors.SCHEMA_NOT_EXTENDABLE();
 }
 
-const sensitive = /passw|token|secret|credential|private|apikey|api_key|otp|pin$|hash$|salt$/i;
+const secretName = /passw|token|secret|credential|private|apikey|api_key|otp|pin$|hash$|salt$/i;
+
+/** Whether a field sounds like a secret: it must be named twice. */
+export const isSensitive = (path: string): boolean => secretName.test(path);
 
 /** Throws 400 for fields that hold no text, and for those that had better not leave the record. */
 export function requireSources(
@@ -60,7 +63,7 @@ export function requireSources(
       );
     // What nobody is shown must not be told by an order either.
     if (found.hidden) throw invalid(place, 'hidden', `"${shortName(path)}" is hidden`);
-    if (sensitive.test(path) && !allowed.has(path))
+    if (isSensitive(path) && !allowed.has(path))
       throw invalid(
         place,
         'sensitive',
