@@ -67,13 +67,8 @@ function completed(config: EmbeddingsConfig, { document }: PlacedDocument): Stat
   return inForm({ schemaName, targetField, enabled, ...recipeOf(config, input) });
 }
 
-const documentOf = ({
-  schemaName,
-  targetField,
-  enabled,
-  current,
-  next,
-}: ConfigRow): StateDocument => inForm({ schemaName, targetField, enabled, ...(next ?? current) });
+const documentOf = ({ targetField, enabled, current, next }: ConfigRow): StateDocument =>
+  inForm({ ...(next ?? current), targetField, enabled });
 
 type Whole = ReturnType<typeof recipeOf> &
   Pick<Required<ConfigInput>, 'schemaName' | 'targetField' | 'enabled'>;
