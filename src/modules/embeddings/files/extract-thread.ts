@@ -2,8 +2,7 @@
 import { strFromU8, unzipSync } from 'fflate';
 import { Parser } from 'htmlparser2';
 import { getDocumentProxy } from 'unpdf';
-import { giveWay } from '../../../kernel/threads/give-way.ts';
-import { type Serve, serveCalls } from '../../../kernel/threads/serve-calls.ts';
+import { giveWay, type Serve, serveCalls } from '../../../kernel/threads/serve-calls.ts';
 
 giveWay();
 
