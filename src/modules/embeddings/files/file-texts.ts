@@ -58,9 +58,7 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
   const extract = async (id: string, input: ExtractInput): Promise<string> => {
     const timer = setTimeout(() => void thread.close(), config().files.extractTimeoutMs);
     try {
-      const text = await thread.call<string>('extract', input);
-      measures.files.inc({ result: 'extracted' });
-      return text;
+      return await thread.call<string>('extract', input);
     } catch (error) {
       // Broken, hostile or too slow: what cannot be read is not found, and everything else goes on.
       const message = error instanceof Error ? error.message : String(error);
@@ -90,6 +88,7 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     const turn = last.then(() => extract(id, input));
     last = turn;
     const text = await turn;
+    if (text !== '') measures.files.inc({ result: 'extracted' });
     if (key) known.set(key, text);
     return text;
   };
@@ -99,9 +98,9 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
       const files = parts.storage()?.files;
       const file = await files?.find(id);
       if (!files || !file) return '';
-      const kind = kindOf(file.mimeType);
-      const isSmall = file.size <= config().files.maxMegabytes * 1_000_000;
-      if (kind && isSmall) return textOf(files, file, kind);
+      const isLarge = file.size > config().files.maxMegabytes * 1_000_000;
+      const kind = isLarge ? undefined : kindOf(file.mimeType);
+      if (kind) return textOf(files, file, kind);
       measures.files.inc({ result: 'skipped' });
       return '';
     },
