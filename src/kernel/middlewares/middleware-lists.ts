@@ -2,7 +2,9 @@
  * What stands before the handler of a route, as operators read and write it: a list of names. A module demands
  * some of them by declaring its operation; operators may add others, and take away what operators added.
  */
+import { errors } from '../errors.ts';
 import type { Access, Method, Operation, RateLimit, SurfaceName } from '../operations/operation.ts';
+import type { DecodedInput, OperationContext } from '../operations/operation-input.ts';
 import { routesOf } from '../operations/registry.ts';
 
 /** The names that an access stands for, in the order in which they are asked. */
@@ -71,6 +73,11 @@ function limitOf(name: string): RateLimit | undefined {
 const nameOfLimit = ({ requests, seconds }: RateLimit): string =>
   `rateLimit:${requests}/${seconds}`;
 
+/** Middlewares that modules provide while they run are listed as `<prefix><name>`. */
+export const PROVIDED = 'function:';
+
+const isProvided = (name: string): boolean => name.startsWith(PROVIDED);
+
 export const isMiddleware = (name: string): boolean =>
   limitOf(name) !== undefined || (middlewareMeanings.has(name) && !name.startsWith('rateLimit:'));
 
@@ -83,7 +90,15 @@ export function declaredMiddlewares({
 }
 
 /** Whether an operator may add this name to the operation: only what makes it stricter, and only where it means something. */
-export function isAddable(name: string, { access }: Pick<Operation, 'access'>): boolean {
+export function isAddable(
+  name: string,
+  {
+    access,
+    surface,
+    limit,
+  }: Pick<Operation, 'access'> & Partial<Pick<Operation, 'surface' | 'limit'>>,
+): boolean {
+  if (isProvided(name)) return surface === 'client' && limit !== 'none';
   if (name === 'authMiddleware') return access === 'public' || access === 'optionalUser';
   if (name === 'superAdminMiddleware') return access === 'admin';
   return limitOf(name) !== undefined;
@@ -120,17 +135,50 @@ export function middlewaresOf(operation: Operation, lists: MiddlewareLists): rea
 }
 
 /** The same operation when nothing was added. It can only become stricter. */
-export function withMiddlewares(operation: Operation, names: readonly string[]): Operation {
+export function withMiddlewares(
+  operation: Operation,
+  names: readonly string[],
+  run: RunMiddleware = refuseAll,
+): Operation {
   const declared = declaredMiddlewares(operation);
   const added = names.filter((name) => !declared.includes(name));
   if (added.length === 0) return operation;
   const limits = added.map(limitOf).filter((limit): limit is RateLimit => limit !== undefined);
+  const provided = added.filter(isProvided);
   return Object.freeze({
     ...operation,
     access: stricter(operation.access, added),
     ...(limits.length > 0 ? { addedLimits: limits } : {}),
+    ...(provided.length > 0 ? { handler: guarded(operation, provided, run) } : {}),
   });
 }
+
+/** Runs a provided middleware before a handler. Throws what refuses the request; what it answers is for the handler to see. */
+export type RunMiddleware = (
+  name: string,
+  context: OperationContext,
+  input: DecodedInput,
+) => Promise<Readonly<Record<string, unknown>> | undefined>;
+
+/** A middleware that is not there lets nobody pass. */
+const refuseAll: RunMiddleware = (name) =>
+  Promise.reject(errors.UNAVAILABLE({ message: `The middleware ${name} is not there now` }));
+
+const known = new WeakMap<OperationContext, Record<string, unknown>>();
+
+/** What middlewares have said about a request. */
+export const middlewareContext = (context: OperationContext): Readonly<Record<string, unknown>> =>
+  known.get(context) ?? {};
+
+const guarded =
+  (operation: Operation, names: readonly string[], run: RunMiddleware): Operation['handler'] =>
+  async (context, input) => {
+    for (const name of names) {
+      const said = await run(name, context, input);
+      if (said) known.set(context, { ...known.get(context), ...said });
+    }
+    return operation.handler(context, input);
+  };
 
 function stricter(access: Access, added: readonly string[]): Access {
   if (added.includes('authMiddleware') && (access === 'public' || access === 'optionalUser'))

@@ -6,8 +6,10 @@ import { moduleOfOperation, requireAuthority } from '../authority.ts';
 import { type Caller, callerKey } from '../caller.ts';
 import type { Database, Queryable, Transaction } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
+import { errors } from '../errors.ts';
 import type { Bus } from '../events/bus.ts';
 import type { Method, Operation, SurfaceName } from '../operations/operation.ts';
+import type { DecodedInput, OperationContext } from '../operations/operation-input.ts';
 import { type OperationRegistry, routesOf } from '../operations/registry.ts';
 import { middlewareErrors } from './errors.ts';
 import {
@@ -17,6 +19,8 @@ import {
   type MiddlewareLists,
   middlewaresOf,
   missingDemands,
+  PROVIDED,
+  type RunMiddleware,
   routeKeyOf,
   withMiddlewares,
 } from './middleware-lists.ts';
@@ -75,7 +79,16 @@ export interface RouteMiddlewares {
    * has no effect, and what their modules demand always holds.
    */
   put(caller: Caller, lists: ReadonlyMap<string, readonly string[] | undefined>): Promise<void>;
+  /** Middlewares that a module runs itself. Those that are listed for routes and not there refuse every request (503). */
+  provide(given: ReadonlyMap<string, ProvidedMiddleware>): void;
+  /** Names of those. */
+  provided(): readonly string[];
 }
+
+export type ProvidedMiddleware = (
+  context: OperationContext,
+  input: DecodedInput,
+) => Promise<Readonly<Record<string, unknown>> | undefined>;
 
 interface RouteMiddlewaresOptions {
   readonly database: Database;
@@ -84,7 +97,7 @@ interface RouteMiddlewaresOptions {
 }
 
 /** Operations with the middlewares that routes have beside their own. */
-function createAppliedOperations(lists: () => MiddlewareLists) {
+function createAppliedOperations(lists: () => MiddlewareLists, run: RunMiddleware) {
   const declared = new WeakMap<Operation, Operation>();
   const strict = new WeakMap<
     Operation,
@@ -96,7 +109,7 @@ function createAppliedOperations(lists: () => MiddlewareLists) {
       const names = middlewaresOf(operation, lists());
       const known = strict.get(operation);
       if (known?.names === names.join()) return known.operation;
-      const made = withMiddlewares(operation, names);
+      const made = withMiddlewares(operation, names, run);
       strict.set(operation, { names: names.join(), operation: made });
       declared.set(made, operation);
       return made;
@@ -112,7 +125,14 @@ export async function createRouteMiddlewares(
 ): Promise<RouteMiddlewares> {
   const { database, bus, registry } = options;
   let lists: MiddlewareLists = new Map();
-  const { apply, declaredOf } = createAppliedOperations(() => lists);
+  let provided: ReadonlyMap<string, ProvidedMiddleware> = new Map();
+  const run: RunMiddleware = async (name, context, input) => {
+    const middleware = provided.get(name.slice(PROVIDED.length));
+    if (!middleware)
+      throw errors.UNAVAILABLE({ message: `The middleware ${name} does not run now` });
+    return middleware(context, input);
+  };
+  const { apply, declaredOf } = createAppliedOperations(() => lists, run);
   const load = async (): Promise<void> => {
     lists = await readLists(database);
     registry.transform(apply);
@@ -150,6 +170,10 @@ export async function createRouteMiddlewares(
     },
     ofOperation,
     stored: () => lists,
+    provide(given) {
+      provided = given;
+    },
+    provided: () => [...provided.keys()].map((name) => PROVIDED + name),
     put: async (caller, given) => {
       requireTheirs(caller, operationsOf(given.keys(), served));
       await change((transaction) => storeLists(transaction, caller, given));
@@ -157,8 +181,8 @@ export async function createRouteMiddlewares(
     async set(caller, route, names) {
       const operation = find(route);
       requireTheirs(caller, [operation]);
-      const requested = [...new Set(names)];
-      requireAllowed(operation, requested);
+      const requested = [...new Set(names.map((name) => fullName(name, provided)))];
+      requireAllowed(operation, requested, provided);
       const [key = '', ...aliases] = keysOf(operation);
       const nothingAdded = withMiddlewares(operation, requested) === operation;
       await change(async (transaction) => {
@@ -219,8 +243,18 @@ function lookup(registry: OperationRegistry): (key: string) => Operation | undef
   };
 }
 
-function requireAllowed(operation: Operation, names: readonly string[]): void {
-  const unknown = names.find((name) => !isMiddleware(name));
+/** What modules provide may be called by its name alone. */
+const fullName = (name: string, provided: ReadonlyMap<string, unknown>): string =>
+  !isMiddleware(name) && provided.has(name) ? PROVIDED + name : name;
+
+function requireAllowed(
+  operation: Operation,
+  names: readonly string[],
+  provided: ReadonlyMap<string, unknown>,
+): void {
+  const exists = (name: string): boolean =>
+    isMiddleware(name) || (name.startsWith(PROVIDED) && provided.has(name.slice(PROVIDED.length)));
+  const unknown = names.find((name) => !exists(name));
   if (unknown !== undefined)
     throw middlewareErrors.MIDDLEWARE_NOT_FOUND({
       message: `There is no middleware ${unknown}: GET /router/middlewares lists them`,

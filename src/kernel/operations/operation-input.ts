@@ -13,6 +13,8 @@ export interface AuditFacts {
   readonly changes?: unknown;
 }
 
+export type RequestHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
+
 /** What a handler knows about the request beside its input. */
 export interface OperationContext {
   readonly caller: Caller;
@@ -28,6 +30,8 @@ export interface OperationContext {
   readonly bearer: string | undefined;
   /** Cookies of the request (client surface only). No proof of anything but that the browser is the one that got them. */
   readonly cookies: Readonly<Record<string, string>>;
+  /** Headers as they came, credentials included; names in lower case. Only for code that operators write. */
+  readonly headers?: RequestHeaders;
   /** The `Origin` header: which page the request comes from, when a browser says so. */
   readonly origin: string | undefined;
   /** `Sec-Fetch-Site`: how the page behind the request stands to us, when a browser says so. */

@@ -14,6 +14,7 @@ import type { Operation } from '../operations/operation.ts';
 import type {
   AuditFacts,
   OperationContext,
+  RequestHeaders,
   SelectedFields,
 } from '../operations/operation-input.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -26,6 +27,8 @@ export interface Call {
   /** The client's address, behind trusted proxies the real one. */
   readonly address: string;
   readonly userAgent: string | undefined;
+  /** Headers as they came, where the transport has any; names in lower case. */
+  readonly headers?: RequestHeaders;
   /** `Idempotency-Key` as sent. */
   readonly idempotencyKey: string | undefined;
   /** `Origin` as sent. */
@@ -103,6 +106,10 @@ export class CallContext implements OperationContext {
 
   get cookies(): Readonly<Record<string, string>> {
     return this.#call.credentials.cookies;
+  }
+
+  get headers(): RequestHeaders {
+    return this.#call.headers ?? {};
   }
 
   get origin(): string | undefined {

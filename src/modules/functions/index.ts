@@ -13,13 +13,16 @@ import { runOperations } from './operations/runs.ts';
 import { versionOperations } from './operations/versions.ts';
 import { noPackages } from './services/bundler.ts';
 import { databaseCalls } from './services/calls/database.ts';
+import { operationCalls } from './services/calls/operations.ts';
 import { outsideCalls } from './services/calls/outside.ts';
 import { createExecutionWriter } from './services/executions.ts';
 import { createFunctions, type Functions } from './services/functions.ts';
 import { createHostCalls } from './services/host-calls.ts';
 import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
+import { createFunctionRoutes, notLater, providedMiddlewares } from './services/routes.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
 import { createFunctionStore } from './services/store.ts';
+import { functionState } from './state.ts';
 import { followingStore, startProblems, startTriggers } from './triggers/triggers.ts';
 
 export type { StoredFunction } from './definition/definition.ts';
@@ -75,24 +78,50 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
       new Map([
         ...databaseCalls(kernel),
         ...outsideCalls({ config: current, secrets: all.secrets }),
+        ...operationCalls({ operations: kernel.operations, log }),
       ]),
     ),
   });
   const triggers = await startTriggers({ ...kernel, store, runner, log });
+  const routes = serveRoutes(kernel, all, runner);
   return {
     service: { runner, functions: all },
     operations: [
-      ...functionOperations({ functions: all, database, problemOf: () => undefined }),
+      ...functionOperations({ functions: all, database, problemOf: routes.problemOf }),
       ...runOperations({ functions: all, database, runner, executions }),
       ...versionOperations(all),
       ...triggers.operations,
     ],
     jobs: [cleanUpJob({ database, config: current }), ...triggers.jobs],
+    state: [functionState(database, all)],
     async stop() {
+      routes.stop();
       await triggers.stop();
       store.close();
       pool.close();
       await executions.close();
+    },
+  };
+}
+
+/** Keeps routes and middlewares as the stored functions say, until it is stopped. */
+function serveRoutes(kernel: Kernel, { store, secrets }: Functions, runner: FunctionRunner) {
+  const { database, operations, middlewares } = kernel;
+  const routes = createFunctionRoutes({ runner, database, secrets, later: notLater }, operations);
+  let running = true;
+  const publish = (): void => {
+    const serving = running ? store.all() : [];
+    routes.publish(serving);
+    middlewares.provide(providedMiddlewares(runner, serving));
+  };
+  publish();
+  const stopListening = store.onChange(publish);
+  return {
+    problemOf: routes.problemOf,
+    stop() {
+      running = false;
+      stopListening();
+      publish();
     },
   };
 }

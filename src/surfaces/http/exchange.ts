@@ -7,6 +7,7 @@ import {
 } from '../../kernel/identity.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
+import type { RequestHeaders } from '../../kernel/operations/operation-input.ts';
 import type { Answer, AnswerStream } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 import { announcesBody } from './body.ts';
@@ -100,6 +101,10 @@ export class Exchange implements Call {
 
   get presentedApp(): PresentedApp {
     return presentedApp(this.request.headers);
+  }
+
+  get headers(): RequestHeaders {
+    return this.request.headers;
   }
 
   get userAgent(): string | undefined {

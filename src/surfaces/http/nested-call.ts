@@ -6,7 +6,7 @@ import type {
   PresentedCredentials,
 } from '../../kernel/identity.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
-import type { SelectedFields } from '../../kernel/operations/operation-input.ts';
+import type { RequestHeaders, SelectedFields } from '../../kernel/operations/operation-input.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 
 /** A field's operation called with what the request brought. */
@@ -43,6 +43,10 @@ export class NestedCall implements Call {
 
   get presentedApp(): PresentedApp | undefined {
     return this.#request.presentedApp;
+  }
+
+  get headers(): RequestHeaders {
+    return this.#request.headers ?? {};
   }
 
   onDisconnect(listener: () => void): void {

@@ -61,7 +61,11 @@ export interface Pool {
   check(code: string, file: string): Promise<CheckedFacts & { readonly text: string }>;
   /** Forgets a version everywhere. */
   drop(key: string): void;
-  figures(): { readonly processes: number; readonly running: number };
+  figures(): {
+    readonly processes: number;
+    readonly running: number;
+    readonly pids: readonly number[];
+  };
   close(): void;
 }
 
@@ -130,7 +134,8 @@ class ProcessPool implements Pool {
   }
 
   figures(): ReturnType<Pool['figures']> {
-    return { processes: this.#processes.size, running: this.#active.size };
+    const pids = [...this.#processes].flatMap(({ pid }) => pid ?? []);
+    return { processes: pids.length, running: this.#active.size, pids };
   }
 
   close(): void {

@@ -24,7 +24,7 @@ import {
  */
 
 export const middlewareOperations = (middlewares: RouteMiddlewares): readonly Operation[] => [
-  list,
+  list(middlewares),
   ...surfaces.flatMap((of) => [read(middlewares, of), patch(middlewares, of)]),
 ];
 
@@ -55,35 +55,36 @@ const surfaces: readonly PatchedSurface[] = [
 
 const facts = { surface: 'admin', limit: standardLimit } as const;
 
-const list = defineOperation({
-  ...facts,
-  id: 'router.middlewares.list',
-  access: 'admin',
-  method: 'GET',
-  path: '/router/middlewares',
-  input: {
-    query: Type.Object({
-      sortByName: Type.Optional(
-        Type.Boolean({
-          description: 'true: ascending; false: descending; absent: as they are asked',
-        }),
-      ),
-    }),
-  },
-  output: Type.Array(Type.String()),
-  summary: 'List the middlewares that routes may have',
-  description: [...middlewareMeanings]
-    .map(
-      ([name, { meaning, addable }]) =>
-        `\`${name}\`: ${meaning}${addable ? '; operators may add it' : ''}.`,
-    )
-    .join(' '),
-  handler(_context, { query: { sortByName } }) {
-    const names = [...middlewareMeanings.keys()];
-    if (sortByName !== undefined) names.sort();
-    return Reply.json(JSON.stringify(sortByName === false ? names.reverse() : names));
-  },
-});
+const list = (middlewares: RouteMiddlewares): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'router.middlewares.list',
+    access: 'admin',
+    method: 'GET',
+    path: '/router/middlewares',
+    input: {
+      query: Type.Object({
+        sortByName: Type.Optional(
+          Type.Boolean({
+            description: 'true: ascending; false: descending; absent: as they are asked',
+          }),
+        ),
+      }),
+    },
+    output: Type.Array(Type.String()),
+    summary: 'List the middlewares that routes may have',
+    description: [...middlewareMeanings]
+      .map(
+        ([name, { meaning, addable }]) =>
+          `\`${name}\`: ${meaning}${addable ? '; operators may add it' : ''}.`,
+      )
+      .join(' '),
+    handler(_context, { query: { sortByName } }) {
+      const names = [...middlewareMeanings.keys(), ...middlewares.provided()];
+      if (sortByName !== undefined) names.sort();
+      return Reply.json(JSON.stringify(sortByName === false ? names.reverse() : names));
+    },
+  });
 
 const RouteQuery = Type.Object({
   path: Type.String({

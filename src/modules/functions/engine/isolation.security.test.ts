@@ -1,0 +1,277 @@
+/**
+ * Hostile code in the sandbox: each piece ends within its bounds, touches nothing outside, and what runs beside it goes on.
+ * Guards against the classes of CVE-2022-36067, CVE-2023-29017, CVE-2023-30547, CVE-2023-37903 (vm2: the host through
+ * errors, proxies, promises, inspection), CVE-2021-21413 and CVE-2022-39266 (isolated-vm: references of the host given to
+ * the isolate, cached data of others), CWE-400, CWE-1321.
+ */
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { silentLog } from '../../../../test/support/log.ts';
+import { createPool, type Pool, type PoolEnd } from './pool.ts';
+import { SandboxProcess } from './sandbox-process.ts';
+
+let pool: Pool;
+let alive: NodeJS.Timeout;
+beforeAll(() => {
+  pool = createPool(() => ({ processes: 1, processMegabytes: 700 }), silentLog);
+  alive = setInterval(() => undefined, 1_000);
+});
+afterAll(() => {
+  clearInterval(alive);
+  pool.close();
+});
+
+let number = 0;
+
+interface How {
+  readonly ms?: number;
+  readonly key?: string;
+  readonly cpuMs?: number;
+  readonly onCall?: (name: string) => Promise<string>;
+}
+
+/** Runs the body of a function with small bounds. */
+function run(code: string, { ms = 4_000, key, cpuMs = 400, onCall }: How = {}): Promise<PoolEnd> {
+  number += 1;
+  const facts = { requestId: 'r', function: 'f', version: 1, trigger: 'request', attempt: 1 };
+  const more = { deadline: Date.now() + ms, caller: { kind: 'anonymous' }, system: false };
+  return pool.run({
+    key: key ?? `f${number}`,
+    file: 'f.js',
+    form: 'body',
+    limits: { cpuMs, memoryMb: 48, maxResultBytes: 100_000, maxLogBytes: 4_000 },
+    deadlineAt: performance.now() + ms,
+    input: JSON.stringify({
+      facts: { ...facts, ...more, logCharacters: 4_000 },
+      req: { context: {} },
+    }),
+    source: async () => ({ code, packages: {} }),
+    call: onCall ?? (async () => 'null'),
+  });
+}
+
+const value = async (code: string): Promise<unknown> => {
+  const end = await run(code);
+  expect(end).toMatchObject({ outcome: 'ok' });
+  return end.text === '' ? undefined : JSON.parse(end.text);
+};
+
+describe('what takes more than it may', () => {
+  it.each([
+    ['an endless loop', 'for (;;);', 'cpu'],
+    ['an endless loop after a call of the platform', 'await ctx.db.find("X"); for (;;);', 'cpu'],
+    ['an endless chain of promises', 'for (;;) await null;', 'cpu'],
+    [
+      'a flood of promises',
+      'const f = () => Promise.resolve().then(() => { f(); f(); }); f(); await new Promise(() => {})',
+      'cpu',
+    ],
+    ['a slow pattern', '/^(a+)+$/.test("a".repeat(60) + "b")', 'cpu'],
+    ['a loop while the code is loaded', '}); for (;;); (function () {', 'cpu'],
+    ['a getter that loops when the result is written', 'return { get a() { for (;;); } }', 'cpu'],
+    ['a getter of an error that loops', 'throw { get message() { for (;;); } }', 'cpu'],
+    ['a promise that never resolves', 'await new Promise(() => {})', 'timeout'],
+    [
+      'a timer that goes on for ever',
+      'setInterval(() => {}, 5); await new Promise(() => {})',
+      'timeout',
+    ],
+  ])('%s', async (_what, code, outcome) => {
+    expect(await run(code, { ms: outcome === 'timeout' ? 300 : 4_000 })).toMatchObject({ outcome });
+    expect(await value('return "fine"')).toBe('fine');
+  });
+
+  it.each([
+    ['lists', 'const a = []; for (;;) a.push(new Array(100000).fill(1))'],
+    ['texts', 'const a = []; for (let i = 0; ; i++) a.push("x".repeat(100000) + i)'],
+    ['bytes', 'const a = []; for (;;) a.push(new Uint8Array(5000000).fill(1))'],
+    ['a map', 'const m = new Map(); for (let i = 0; ; i++) m.set(i, { i })'],
+    ['a result', 'let o = []; for (let i = 0; i < 200; i++) o = [o, o]; return o'],
+  ])('memory in %s', async (_what, code) => {
+    const end = await run(code, { cpuMs: 3_000 });
+    expect(['memory', 'error', 'cpu', 'timeout', 'crashed']).toContain(end.outcome);
+    expect(await value('return "fine"')).toBe('fine');
+  });
+
+  it.each([
+    ['recursion', 'const f = () => f(); f()', 'Maximum call stack'],
+    ['a result that is too large', 'return "x".repeat(200000)', 'larger than'],
+    [
+      'calls at once',
+      'return Promise.all(Array.from({ length: 200 }, () => ctx.db.find("X")))',
+      'at once',
+    ],
+    ['timers at once', 'for (let i = 0; i < 200; i++) setTimeout(() => {}, 1000)', 'timers'],
+  ])('%s', async (_what, code, message) => {
+    const end = await run(code);
+    expect(end).toMatchObject({ outcome: 'error' });
+    expect(end.error?.message).toContain(message);
+  });
+
+  it('logs without end, which are cut off', async () => {
+    const end = await run(
+      'for (let i = 0; i < 100000; i++) console.log("x".repeat(100)); return 1',
+    );
+    expect(end.outcome).toBe('ok');
+    expect(end.logs.reduce((sum, { text }) => sum + text.length, 0)).toBeLessThanOrEqual(4_200);
+  });
+});
+
+describe('the way out', () => {
+  it.each([
+    'process',
+    'require("fs")',
+    'require("node:child_process")',
+    'import("node:fs")',
+    'globalThis.process.env',
+    'module.constructor._load("fs")',
+    'process.binding("fs")',
+    'global.process',
+    'WebAssembly.compile',
+    'new SharedArrayBuffer(8)',
+    'Atomics.wait',
+    'Deno',
+    'bridge.ask',
+    'isolated_vm',
+  ])('there is no %s', async (code) => {
+    const end = await run(
+      `return typeof (await (async () => { try { return await ${code} } catch { return undefined } })())`,
+    );
+    expect(end).toMatchObject({ outcome: 'ok', text: '"undefined"' });
+  });
+
+  const escapes: readonly (readonly [string, string])[] = [
+    ['the constructor of this', 'return this.constructor.constructor("return typeof process")()'],
+    [
+      'the constructor of a function of the platform',
+      'return ctx.db.find.constructor("return typeof process")()',
+    ],
+    [
+      'the constructor of an argument',
+      'return req.constructor.constructor("return typeof process")()',
+    ],
+    ['the constructor of res', 'return res.constructor("return typeof process")()'],
+    [
+      'the caller of a function',
+      'function f() { return f.caller } const c = f(); return c ? c.constructor("return typeof process")() : "undefined"',
+    ],
+    [
+      'an error of the platform',
+      'try { await ctx.db.find("X") } catch (e) { return e.constructor.constructor("return typeof process")() } return "undefined"',
+    ],
+    [
+      'an error of the host',
+      'try { new URL("nope") } catch (e) { return e.constructor.constructor("return typeof process")() }',
+    ],
+    [
+      'a deep stack in a call of the host',
+      'const f = () => { try { f() } catch (e) { try { console.log("x") } catch (x) { throw x.constructor.constructor("return typeof process")() } } }; try { f() } catch (e) { return String(e) } return "undefined"',
+    ],
+    [
+      'a prepared stack trace',
+      'Error.prepareStackTrace = (_, s) => s; const [f] = new Error().stack; const t = f?.getThis?.(); return t ? t.constructor.constructor("return typeof process")() : "undefined"',
+    ],
+    [
+      'a species of promises',
+      'class P extends Promise { static get [Symbol.species]() { return function (x) { x((v) => v, (e) => e) } } } return ctx.db.find.call(P, "X").constructor.constructor("return typeof process")()',
+    ],
+    [
+      'a proxy as argument',
+      'const seen = []; await ctx.db.find(new Proxy({}, { get: (t, k) => (seen.push(String(k)), undefined) })); return typeof seen.constructor.constructor("return typeof process")() === "string" ? "undefined" : "x"',
+    ],
+    [
+      'a changed way of arrays',
+      'Array.prototype.map = function () { return this.constructor.constructor("return typeof process")() }; return [1].map()',
+    ],
+  ];
+  it.each(escapes)('is not %s', async (_what, code) => {
+    const end = await run(code, { onCall: () => Promise.reject(new Error('refused')) });
+    if (end.outcome === 'ok') expect(end.text).toBe('"undefined"');
+    // A crash of V8 itself ends the process, which is replaced.
+    else expect(['error', 'crashed']).toContain(end.outcome);
+    expect(await value('return "fine"')).toBe('fine');
+  });
+
+  it('is not in what is changed in one function for another', async () => {
+    await run(
+      'Object.prototype.polluted = 1; JSON.parse = () => 1; Promise.prototype.then = null; return 1',
+    );
+    expect(await value('return [({}).polluted ?? null, JSON.parse("2")]')).toEqual([null, 2]);
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+
+  it('is not in keys of what goes out and comes in', async () => {
+    const end = await run(
+      'return JSON.parse(\'{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}\')',
+    );
+    expect(end.outcome).toBe('ok');
+    JSON.parse(end.text);
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+
+  it('is not in errors of the platform: nothing of its inside is told', async () => {
+    const onCall = () => Promise.reject(new Error('password=hunter2 at /srv/app.ts'));
+    const end = await run(
+      'try { await ctx.db.find("X") } catch (e) { return [e.message, e.stack, Object.keys(e)] }',
+      { onCall },
+    );
+    expect(end.text).not.toContain('hunter2');
+    expect(end.text).not.toContain('/srv');
+  });
+});
+
+describe('the process', () => {
+  it('dies without taking a run with it that has had no effect', async () => {
+    const slow = run('await new Promise((r) => setTimeout(r, 400)); return "done"');
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    const pids = childPids();
+    expect(pids.length).toBeGreaterThan(0);
+    for (const pid of pids) process.kill(pid, 'SIGKILL');
+    expect(await slow).toMatchObject({ outcome: 'ok', text: '"done"' });
+  });
+
+  it('dies and ends a run that may have had one', async () => {
+    const called = Promise.withResolvers<void>();
+    const ended = run('await ctx.db.create("X", {}); await new Promise(() => {})', {
+      onCall: async () => {
+        called.resolve();
+        return 'null';
+      },
+    });
+    await called.promise;
+    for (const pid of childPids()) process.kill(pid, 'SIGKILL');
+    expect(await ended).toMatchObject({ outcome: 'crashed' });
+    expect(await value('return "fine"')).toBe('fine');
+  });
+
+  it('has neither rights nor environment', async () => {
+    await value('return 1');
+    const [pid] = childPids();
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    const [, uid] = /^Uid:\s+(\d+)/m.exec(status) ?? [];
+    if (process.getuid?.() === 0) expect(uid).toBe('65534');
+    expect(/^CapEff:\s+(\w+)/m.exec(status)?.[1]).toMatch(/^0+$/);
+    const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    expect(line).toContain('--permission');
+    expect(line).not.toContain('--allow-child-process');
+    expect(line.filter((one) => one.startsWith('--allow-fs-write'))).toEqual([]);
+  });
+
+  it('is not believed when it speaks for runs that it does not have', async () => {
+    const told: string[] = [];
+    const other = new SandboxProcess({
+      megabytes: 300,
+      log: silentLog,
+      onMessage: (_from, { t }) => told.push(t),
+      onExit: () => undefined,
+    });
+    const before = pool.figures().running;
+    other.send({ t: 'answer', id: 1, call: 1, ok: true }, '1');
+    other.send({ t: 'cancel', id: 1 });
+    other.kill();
+    expect(pool.figures().running).toBe(before);
+    expect(told).not.toContain('end');
+  });
+});
+
+const childPids = (): readonly number[] => pool.figures().pids;

@@ -1,0 +1,172 @@
+/** Messages of others: read as they came, their signature checked before any code runs, each taken once. */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { parse as parseForm } from 'node:querystring';
+import type { Database } from '../../../kernel/database/database.ts';
+import { shortSql } from '../../../kernel/database/sql.ts';
+import { errors } from '../../../kernel/errors.ts';
+import { compileOperation } from '../../../kernel/operations/compile.ts';
+import { defineOperation } from '../../../kernel/operations/operation.ts';
+import type {
+  DecodedInput,
+  OperationContext,
+  RequestHeaders,
+} from '../../../kernel/operations/operation-input.ts';
+import type { SignatureOptions, StoredFunction } from '../definition/definition.ts';
+import { outputShape, placeShape } from '../definition/inputs.ts';
+import { functionErrors } from '../errors.ts';
+import type { FunctionSecrets } from './functions.ts';
+
+export interface WebhookParts {
+  readonly database: Database;
+  readonly secrets: Pick<FunctionSecrets, 'read'>;
+  /** Runs the function afterwards, whatever happens to this process. */
+  readonly later: (one: StoredFunction, req: Readonly<Record<string, unknown>>) => Promise<void>;
+}
+
+export interface ReceivedWebhook {
+  readonly rawBody: string;
+  readonly body: unknown;
+  /** Callers of webhooks prove themselves to the code, not to the platform. */
+  readonly authorization: Readonly<Record<string, unknown>>;
+}
+
+const DEFAULT_TOLERANCE = 300;
+
+export async function readWebhook(
+  parts: WebhookParts,
+  one: StoredFunction,
+  { headers = {} }: OperationContext,
+  input: DecodedInput,
+): Promise<ReceivedWebhook> {
+  const bytes = await read(input);
+  const { signature } = one.inputs;
+  if (signature) await requireSignature(parts, { one, signature, headers, bytes });
+  const rawBody = bytes.toString('utf8');
+  const { authorization } = headers;
+  return {
+    rawBody,
+    body: validBody(one, parsedBody(rawBody, input.stream?.contentType ?? '')),
+    authorization: authorization === undefined ? {} : { authorization },
+  };
+}
+
+async function read({ stream }: DecodedInput): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  if (stream) for await (const chunk of stream) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+/** By its content type; what is neither JSON nor a form is there as `rawBody`. */
+function parsedBody(text: string, type: string): unknown {
+  if (type === 'application/x-www-form-urlencoded') return { ...parseForm(text) };
+  if (type !== 'application/json' && !type.endsWith('+json')) return {};
+  if (text === '') return {};
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw errors.JSON_MALFORMED();
+  }
+}
+
+const checks = new WeakMap<StoredFunction, ReturnType<typeof compileOperation>>();
+
+/** Declared parameters of the body are checked like those of any route; without any the body is passed on whole. */
+function validBody(one: StoredFunction, body: unknown): unknown {
+  const shape = placeShape(one.inputs, 'bodyParams');
+  if (!shape) return body;
+  const compiled =
+    checks.get(one) ??
+    compileOperation(
+      defineOperation({
+        id: 'functions.webhook.body',
+        surface: 'client',
+        access: 'public',
+        limit: 'standard',
+        method: 'POST',
+        path: '/',
+        input: { body: shape },
+        output: outputShape(null),
+        summary: 'The body of a webhook',
+        handler: () => ({}),
+      }),
+    );
+  checks.set(one, compiled);
+  return compiled.accept({ params: {}, query: {}, headers: {}, body }).body;
+}
+
+/* Signatures. */
+
+interface Signed {
+  readonly one: StoredFunction;
+  readonly signature: SignatureOptions;
+  readonly headers: RequestHeaders;
+  readonly bytes: Buffer;
+}
+
+const refused = (why: string): Error => functionErrors.SIGNATURE_INVALID({ detail: why });
+
+const headerOf = (headers: RequestHeaders, name: string): string => {
+  const value = headers[name.toLowerCase()];
+  if (typeof value !== 'string' || value === '') throw refused(`the header ${name} is missing`);
+  return value;
+};
+
+async function requireSignature(parts: WebhookParts, signed: Signed): Promise<void> {
+  const { one, signature } = signed;
+  const secret = await parts.secrets.read(one._id, signature.secret);
+  if (secret === undefined) throw refused('the secret of the signature is not set');
+  const isStandard = signature.scheme === 'standard-webhooks';
+  const message = isStandard ? requireStandard(signed, secret) : requireHmac(signed, secret);
+  if (message === undefined) return;
+  const seconds = (signature.toleranceSec ?? DEFAULT_TOLERANCE) * 2;
+  const { count } = await parts.database.outside(() =>
+    parts.database.query(shortSql`
+      insert into penstock.function_receipts (function_id, message, ends_at)
+      values (${one._id}::uuid, ${message}, now() + make_interval(secs => ${seconds}::double precision))
+      on conflict (function_id, message) do nothing`),
+  );
+  if (count === 0) throw functionErrors.FUNCTION_REPLAYED();
+}
+
+function requireRecent(text: string, toleranceSec = DEFAULT_TOLERANCE): void {
+  const seconds = /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
+  const apart = Math.abs(Date.now() / 1_000 - seconds);
+  if (!(apart <= toleranceSec)) throw refused('the time of the message is too far from now');
+}
+
+/** Standard Webhooks: `v1,<base64>` over `<id>.<timestamp>.<body>`; the secret may be `whsec_<base64>`. */
+function requireStandard({ signature, headers, bytes }: Signed, secret: string): string {
+  const id = headerOf(headers, 'webhook-id');
+  const timestamp = headerOf(headers, 'webhook-timestamp');
+  const given = headerOf(headers, 'webhook-signature').split(' ').slice(0, 20);
+  requireRecent(timestamp, signature.toleranceSec);
+  const key = secret.startsWith('whsec_')
+    ? Buffer.from(secret.slice('whsec_'.length), 'base64')
+    : Buffer.from(secret, 'utf8');
+  const expected = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(bytes).digest();
+  const fits = given
+    .filter((text) => text.startsWith('v1,'))
+    .some((text) => same(Buffer.from(text.slice(3), 'base64'), expected));
+  if (!fits) throw refused('no signature fits');
+  return id.slice(0, 256);
+}
+
+/** A digest of the body. Answers what names the message where a time bounds how long it counts. */
+function requireHmac({ signature, headers, bytes }: Signed, secret: string): string | undefined {
+  const { header = '', format = 'hex', prefix = '', timestampHeader, toleranceSec } = signature;
+  const given = headerOf(headers, header);
+  if (!given.startsWith(prefix)) throw refused('the signature has another prefix');
+  const digest = createHmac('sha256', secret);
+  if (timestampHeader !== undefined) {
+    const timestamp = headerOf(headers, timestampHeader);
+    requireRecent(timestamp, toleranceSec);
+    digest.update(`${timestamp}.`);
+  }
+  const expected = digest.update(bytes).digest();
+  if (!same(Buffer.from(given.slice(prefix.length), format), expected))
+    throw refused('the signature does not fit');
+  return timestampHeader === undefined ? undefined : expected.toString('hex');
+}
+
+const same = (left: Buffer, right: Buffer): boolean =>
+  left.length === right.length && timingSafeEqual(left, right);
