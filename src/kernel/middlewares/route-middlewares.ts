@@ -125,14 +125,8 @@ export async function createRouteMiddlewares(
 ): Promise<RouteMiddlewares> {
   const { database, bus, registry } = options;
   let lists: MiddlewareLists = new Map();
-  let provided: ReadonlyMap<string, ProvidedMiddleware> = new Map();
-  const run: RunMiddleware = async (name, context, input) => {
-    const middleware = provided.get(name.slice(PROVIDED.length));
-    if (!middleware)
-      throw errors.UNAVAILABLE({ message: `The middleware ${name} does not run now` });
-    return middleware(context, input);
-  };
-  const { apply, declaredOf } = createAppliedOperations(() => lists, run);
+  const own = createProvided();
+  const { apply, declaredOf } = createAppliedOperations(() => lists, own.run);
   const load = async (): Promise<void> => {
     lists = await readLists(database);
     registry.transform(apply);
@@ -170,10 +164,8 @@ export async function createRouteMiddlewares(
     },
     ofOperation,
     stored: () => lists,
-    provide(given) {
-      provided = given;
-    },
-    provided: () => [...provided.keys()].map((name) => PROVIDED + name),
+    provide: own.provide,
+    provided: own.names,
     put: async (caller, given) => {
       requireTheirs(caller, operationsOf(given.keys(), served));
       await change((transaction) => storeLists(transaction, caller, given));
@@ -181,8 +173,8 @@ export async function createRouteMiddlewares(
     async set(caller, route, names) {
       const operation = find(route);
       requireTheirs(caller, [operation]);
-      const requested = [...new Set(names.map((name) => fullName(name, provided)))];
-      requireAllowed(operation, requested, provided);
+      const requested = [...new Set(names.map((name) => fullName(name, own)))];
+      requireAllowed(operation, requested, own);
       const [key = '', ...aliases] = keysOf(operation);
       const nothingAdded = withMiddlewares(operation, requested) === operation;
       await change(async (transaction) => {
@@ -244,14 +236,34 @@ function lookup(registry: OperationRegistry): (key: string) => Operation | undef
 }
 
 /** What modules provide may be called by its name alone. */
-const fullName = (name: string, provided: ReadonlyMap<string, unknown>): string =>
-  !isMiddleware(name) && provided.has(name) ? PROVIDED + name : name;
+const fullName = (name: string, { has }: Provided): string =>
+  !isMiddleware(name) && has(name) ? PROVIDED + name : name;
 
-function requireAllowed(
-  operation: Operation,
-  names: readonly string[],
-  provided: ReadonlyMap<string, unknown>,
-): void {
+interface Provided extends Pick<RouteMiddlewares, 'provide'> {
+  has(name: string): boolean;
+  names(): readonly string[];
+  readonly run: RunMiddleware;
+}
+
+/** The middlewares that modules run themselves. */
+function createProvided(): Provided {
+  let provided: ReadonlyMap<string, ProvidedMiddleware> = new Map();
+  return {
+    provide(given) {
+      provided = given;
+    },
+    has: (name) => provided.has(name),
+    names: () => [...provided.keys()].map((name) => PROVIDED + name),
+    async run(name, context, input) {
+      const middleware = provided.get(name.slice(PROVIDED.length));
+      if (!middleware)
+        throw errors.UNAVAILABLE({ message: `The middleware ${name} does not run now` });
+      return middleware(context, input);
+    },
+  };
+}
+
+function requireAllowed(operation: Operation, names: readonly string[], provided: Provided): void {
   const exists = (name: string): boolean =>
     isMiddleware(name) || (name.startsWith(PROVIDED) && provided.has(name.slice(PROVIDED.length)));
   const unknown = names.find((name) => !exists(name));

@@ -40,6 +40,8 @@ export interface Functions {
   readonly store: FunctionStore;
   /** Throws FUNCTION_NOT_FOUND. */
   get(id: string): StoredFunction;
+  /** Throws what `create` would throw because of the function itself. Stores nothing. */
+  examine(given: GivenFunction): Promise<void>;
   create(caller: Caller, given: GivenFunction): Promise<StoredFunction>;
   update(caller: Caller, id: string, change: FunctionChange): Promise<StoredFunction>;
   rollback(caller: Caller, id: string, version: number): Promise<StoredFunction>;
@@ -87,6 +89,7 @@ export function createFunctions(parts: FunctionsParts): Functions {
   return {
     store,
     get,
+    examine: async (given) => void (await prepare(parts, given)),
     async create(caller, given) {
       requireAuthority(caller, mine);
       const id = newId();

@@ -44,9 +44,8 @@ const platformMethods = {
   ],
   auth: ['user', 'userById', 'can'],
   files: ['get', 'list', 'url', 'read', 'create', 'delete'],
-  messages: ['email', 'sms', 'push', 'notify'],
+  messages: ['email', 'sms', 'push', 'send'],
   search: ['query'],
-  realtime: ['push'],
 } as const;
 
 const namespaceOf = (name: string, methods: readonly string[], scope: Scope): Namespace =>

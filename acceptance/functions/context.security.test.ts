@@ -1,0 +1,182 @@
+/** What code may do with `ctx`: in whose name, as one transaction, and what it leaves behind. CWE-269, CWE-532, CWE-918. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { liftLimits } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { invoke, upload } from './requests.ts';
+
+let platform: TestPlatform;
+let headers: Readonly<Record<string, string>>;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  await liftLimits(platform.admin);
+  const operation = { enabled: true, authenticated: true };
+  await platform.createSchema({
+    name: 'Diary',
+    fields: { text: { type: 'String', required: true } },
+    modelOptions: {
+      conduit: {
+        authorization: { enabled: true },
+        cms: {
+          enabled: true,
+          crudOperations: {
+            create: operation,
+            read: operation,
+            update: operation,
+            delete: operation,
+          },
+        },
+      },
+    },
+  });
+  const user = await platform.registerUser();
+  headers = { authorization: `Bearer ${user.accessToken}` };
+});
+afterAll(() => platform.close());
+
+let number = 0;
+/** Stores the code as a function of its own and calls it. */
+async function call(functionCode: string, inputs: object = {}, signedIn = true) {
+  number += 1;
+  const name = `ctx_${number}`;
+  const made = await upload(platform.admin, {
+    name,
+    functionCode,
+    inputs: { method: 'GET', ...inputs },
+  });
+  const answer = await platform.client.get(`/functions/${name}`, signedIn ? { headers } : {});
+  return { ...answer, id: made._id };
+}
+
+it('reads and writes with the rights of the caller', async () => {
+  const mine = await call("return (await ctx.db.create('Diary', { text: 'mine' })).text");
+  expect(mine.body).toEqual({ result: 'mine' });
+  const other = await platform.registerUser();
+  await upload(platform.admin, {
+    name: 'read_all',
+    functionCode: "return (await ctx.db.find('Diary', {})).length",
+  });
+  const read = (token: string) =>
+    platform.client.get('/functions/read_all', { headers: { authorization: `Bearer ${token}` } });
+  expect((await read(other.accessToken)).body).toEqual({ result: 0 });
+  expect((await platform.client.get('/functions/read_all', { headers })).body).toEqual({
+    result: 1,
+  });
+  expect((await platform.client.get('/functions/read_all')).status).toBe(500);
+});
+
+it('has the rights of the system only where the definition says so', async () => {
+  const code = "return (await ctx.system.db.count('Diary', {})) > 0";
+  expect((await call(code, { rights: 'system' }, false)).body).toEqual({ result: true });
+  expect((await call(code, {}, false)).status).toBe(500);
+});
+
+it('uses no more than the capabilities that the definition lists', async () => {
+  const code = "await ctx.db.create('Diary', { text: 'x' })";
+  expect((await call(code, { capabilities: ['database:read:Diary'] })).status).toBe(500);
+  expect((await call(code, { capabilities: ['database:write:Diary'] })).status).toBe(200);
+});
+
+it('undoes a transaction whose work throws, and one that is left open', async () => {
+  const count = async () =>
+    (
+      (await call("return ctx.system.db.count('Diary', {})", { rights: 'system' })).body as {
+        result: number;
+      }
+    ).result;
+  const before = await count();
+  const thrown = `await ctx.db.transaction(async (db) => { await db.create('Diary', { text: 'gone' }); throw new Error('no') })`;
+  expect((await call(thrown)).status).toBe(500);
+  const left = `ctx.db.transaction(async (db) => { await db.create('Diary', { text: 'gone' }); await new Promise(() => {}) }); await new Promise((r) => setTimeout(r, 300)); throw new Error('ends')`;
+  expect((await call(left)).status).toBe(500);
+  expect(await count()).toBe(before);
+  const kept = `await ctx.db.transaction(async (db) => { await db.create('Diary', { text: 'a' }); await db.create('Diary', { text: 'b' }) })`;
+  expect((await call(kept)).status).toBe(200);
+  expect(await count()).toBe(before + 2);
+});
+
+it('calls operations as the caller, and none of operators', async () => {
+  const user = await call(
+    "return (await ctx.call('GET /authentication/user'))._id === ctx.user._id",
+  );
+  expect(user.body).toEqual({ result: true });
+  for (const code of [
+    "return ctx.call('core.admins.list')",
+    "return ctx.call('functions.functions.list')",
+    "return ctx.system.call('core.admins.list')",
+    "return ctx.system.call('functions.secrets.put', { params: {}, body: {} })",
+    "return ctx.call('authentication.local.login', { body: { email: 'a@b.cd', password: 'x' } })",
+  ])
+    expect((await call(code, { rights: 'system' })).status).toBe(500);
+});
+
+it('calls no address inside, whatever it is called', async () => {
+  for (const url of [
+    'http://127.0.0.1:3030/',
+    'https://[::ffff:127.0.0.1]/',
+    'https://169.254.169.254/latest/meta-data',
+    'http://0x7f000001/',
+    'file:///etc/passwd',
+    platform.addresses.admin,
+  ]) {
+    const { id } = await call('return 1');
+    await platform.admin.patch(`/functions/${id}`, {
+      functionCode: `return (await fetch(${JSON.stringify(url)})).status`,
+    });
+    const run = await invoke(platform.admin, id, {});
+    expect(run.error).toMatchObject({ name: 'Error' });
+    expect(String(run.error?.message)).toContain('fetch');
+  }
+});
+
+it('shows a secret to the code and to nobody else', async () => {
+  const secret = 'hunter2-hunter2';
+  const { id } = await call('return 1');
+  await platform.admin.put(`/functions/${id}/secrets/KEY`, { value: secret });
+  await platform.admin.patch(`/functions/${id}`, {
+    functionCode:
+      "const key = await ctx.secrets.get('KEY'); console.log('key is', key); if (req.params.fail) throw new Error(key); return key.length",
+  });
+  const run = await invoke(platform.admin, id, {});
+  expect(run).toMatchObject({ result: secret.length, logs: [{ text: 'key is ********' }] });
+  const failed = await invoke(platform.admin, id, { params: { fail: true } });
+  expect(failed.error).toMatchObject({ message: '********' });
+  for (const path of [
+    '/functions',
+    `/functions/${id}`,
+    `/functions/${id}/secrets`,
+    `/functions/executions/${id}`,
+    '/state/export',
+    '/audit',
+  ])
+    expect((await platform.admin.get(path)).text).not.toContain(secret);
+});
+
+it('ends a run that takes too long and says so', async () => {
+  const name = 'too_long';
+  await upload(platform.admin, { name, functionCode: 'await new Promise(() => {})', timeout: 200 });
+  expect((await platform.client.get(`/functions/${name}`)).body).toMatchObject({
+    status: 504,
+    code: 'FUNCTION_TIMEOUT',
+  });
+});
+
+it('names the place of what cannot be parsed, and serves the others', async () => {
+  const answer = await platform.admin.post('/functions/upload', {
+    name: 'broken',
+    functionType: 'request',
+    inputs: { method: 'GET' },
+    functionCode: 'const a = 1;\nreturn a +;',
+  });
+  expect(answer.body).toMatchObject({
+    status: 400,
+    code: 'FUNCTION_CODE_INVALID',
+    message: 'Invalid function code',
+  });
+  expect(answer.text).toContain('line 2');
+  const kind = await platform.admin.post('/functions/upload', {
+    name: 'kind',
+    functionType: 'request',
+    functionCode: 'return 1',
+  });
+  expect(kind.text).toContain('inputs.method');
+});

@@ -1,0 +1,98 @@
+/** Every example of docs/guides/functions.md, stored and run as it stands there. */
+import { createHmac } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { liftLimits } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { upload } from './requests.ts';
+
+const guide = readFileSync(new URL('../../docs/guides/functions.md', import.meta.url), 'utf8');
+const example = /<!-- function: (\{.*\}) -->\n```[jt]s\n([\s\S]*?)\n```/g;
+
+interface Example {
+  readonly name: string;
+  readonly functionType: string;
+}
+
+let platform: TestPlatform;
+const ids = new Map<string, string>();
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  await liftLimits(platform.admin);
+  await platform.createSchema({
+    name: 'Note',
+    fields: { text: { type: 'String', required: true } },
+    modelOptions: {
+      conduit: { cms: { enabled: true, crudOperations: allOperations } },
+    },
+  });
+  for (const [, facts = '', functionCode = ''] of guide.matchAll(example)) {
+    const given = JSON.parse(facts) as Example;
+    const made = await upload(platform.admin, { inputs: {}, ...given, functionCode });
+    ids.set(given.name, made._id);
+  }
+});
+afterAll(() => platform.close());
+
+const operation = { enabled: true, authenticated: false };
+const allOperations = { create: operation, read: operation, update: operation, delete: operation };
+
+it('has an example of each kind', () => {
+  expect([...ids.keys()]).toEqual(['greet', 'total', 'add_note', 'paid', 'only_green']);
+});
+
+it('greets', async () => {
+  expect((await platform.client.get('/functions/greet?name=Ann')).text).toBe(
+    '{"result":{"hello":"Ann"}}',
+  );
+  expect((await platform.client.get('/greet')).text).toBe('{"result":{"hello":"world"}}');
+});
+
+it('adds', async () => {
+  const answer = await platform.client.post('/functions/total', { prices: [1, 2, 3.5] });
+  expect(answer.text).toBe('{"total":6.5}');
+  const wrong = await platform.client.post('/functions/total', { prices: ['1'] });
+  expect(wrong.status).toBe(400);
+});
+
+it('keeps a note of who asks', async () => {
+  const user = await platform.registerUser();
+  const headers = { authorization: `Bearer ${user.accessToken}` };
+  expect(await platform.client.post('/functions/add_note', { text: 'x' })).toMatchObject({
+    status: 401,
+  });
+  const first = await platform.client.post('/functions/add_note', { text: 'a' }, { headers });
+  expect(first.body).toEqual({ result: { count: 1 } });
+});
+
+it('takes a signed message', async () => {
+  await platform.admin.put(`/functions/${ids.get('paid')}/secrets/SIGNING_SECRET`, {
+    value: 'whsec_c2VjcmV0LWtleQ==',
+  });
+  const body = '{"orderId":"o1"}';
+  const time = String(Math.floor(Date.now() / 1_000));
+  const digest = createHmac('sha256', 'secret-key').update(`m1.${time}.${body}`).digest('base64');
+  const answer = await fetch(new URL('/hook/functions/paid', platform.addresses.client), {
+    method: 'POST',
+    body,
+    headers: {
+      'content-type': 'application/json',
+      'webhook-id': 'm1',
+      'webhook-timestamp': time,
+      'webhook-signature': `v1,${digest}`,
+    },
+  });
+  expect(await answer.json()).toEqual({ result: { received: 'o1' } });
+});
+
+it('stands before a route', async () => {
+  const route = 'path=/functions/greet&action=GET';
+  const { body } = await platform.admin.get(`/router/route-middlewares?${route}`);
+  const { middlewares } = body as { readonly middlewares: readonly string[] };
+  await platform.admin.patch(`/router/patch-middleware?${route}`, {
+    middlewares: [...middlewares, 'only_green'],
+  });
+  expect(await platform.client.get('/functions/greet')).toMatchObject({ status: 403 });
+  const green = { headers: { 'x-colour': 'green' } };
+  expect(await platform.client.get('/functions/greet', green)).toMatchObject({ status: 200 });
+});

@@ -1,0 +1,221 @@
+/**
+ * `ctx.call`, and the parts of `ctx` that are operations of the platform by a shorter name. A call goes through the
+ * registry: the operation's own access, input and handler, with the caller of the run and on the account of its request.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Caller } from '../../../../kernel/caller.ts';
+import { errors, invalid } from '../../../../kernel/errors.ts';
+import { compileOperation } from '../../../../kernel/operations/compile.ts';
+import { isStreamed, type Operation } from '../../../../kernel/operations/operation.ts';
+import type {
+  DecodedInput,
+  OperationContext,
+} from '../../../../kernel/operations/operation-input.ts';
+import type { OperationRegistry } from '../../../../kernel/operations/registry.ts';
+import { answerOf } from '../../../../kernel/pipeline/answer.ts';
+import type { Logger } from '../../../../kernel/telemetry/logger.ts';
+import {
+  type GivenCall,
+  type HostCall,
+  JsonText,
+  optionsArgument,
+  type RunScope,
+  textArgument,
+} from '../host-calls.ts';
+
+interface Parts {
+  readonly operations: OperationRegistry;
+  readonly log: Logger;
+}
+
+/** How the arguments of a short name become the input: the id of the path, the query, or the body. */
+type Form = 'nothing' | 'id' | 'query' | 'body';
+
+const shortNames: ReadonlyMap<string, readonly [operation: string, form: Form]> = new Map([
+  ['auth.user', ['authentication.user.get', 'nothing']],
+  ['auth.userById', ['authentication.profiles.get', 'id']],
+  ['auth.can', ['authorization.permissions.can', 'query']],
+  ['files.get', ['storage.file.get', 'id']],
+  ['files.list', ['storage.file.list', 'query']],
+  ['files.url', ['storage.file.url', 'id']],
+  ['files.read', ['storage.file.data', 'id']],
+  ['files.create', ['storage.file.create', 'body']],
+  ['files.delete', ['storage.file.remove', 'id']],
+  ['messages.email', ['communications.email.send', 'body']],
+  ['messages.sms', ['communications.sms.send', 'body']],
+  ['messages.push', ['communications.push.send', 'body']],
+  ['messages.send', ['communications.send', 'body']],
+  ['search.query', ['embeddings.search', 'body']],
+]);
+
+/** Functions that call functions: so deep at most. */
+const MOST_DEPTH = 8;
+const depth = new AsyncLocalStorage<number>();
+
+export function operationCalls(parts: Parts): ReadonlyMap<string, HostCall> {
+  const find = createFinder(parts.operations);
+  const general: HostCall = async (scope, given) => {
+    const operation = find(textArgument(given, 0, 'operation'));
+    scope.require(`call:${operation.id}`);
+    return callOperation(parts, scope, { operation, given, input: optionsArgument(given, 1) });
+  };
+  const short = [...shortNames].map(([name, [id, form]]): readonly [string, HostCall] => [
+    name,
+    async (scope, given) => {
+      scope.require(capabilityOf(name));
+      const operation = find(id);
+      return callOperation(parts, scope, {
+        operation,
+        given,
+        input: inputOf(operation, form, given),
+      });
+    },
+  ]);
+  return new Map([['call', general], ...short]);
+}
+
+/** `files.create` -> `files:create`. */
+const capabilityOf = (name: string): string => name.replace('.', ':');
+
+/** By id, or by method and path as the API describes them. */
+function createFinder(registry: OperationRegistry): (name: string) => Operation {
+  let known: ReadonlyMap<string, Operation> | undefined;
+  registry.onChange(() => {
+    known = undefined;
+  });
+  return (name) => {
+    known ??= new Map(
+      registry
+        .all()
+        .flatMap(({ operation }) => [
+          [operation.id, operation] as const,
+          ...(operation.surface === 'client'
+            ? [[`${operation.method} ${operation.path}`, operation] as const]
+            : []),
+        ]),
+    );
+    const found = known.get(name);
+    if (!found)
+      throw errors.NOT_FOUND({ message: 'There is no such operation, or its module does not run' });
+    return found;
+  };
+}
+
+function inputOf(
+  operation: Operation,
+  form: Form,
+  given: GivenCall,
+): Readonly<Record<string, unknown>> {
+  if (form === 'nothing') return {};
+  if (form === 'query' || form === 'body') return { [form]: optionsArgument(given, 0) };
+  const [name = 'id'] = Object.keys(operation.input.params?.properties ?? {});
+  return { params: { [name]: textArgument(given, 0, 'id') }, query: optionsArgument(given, 1) };
+}
+
+interface Calling {
+  readonly operation: Operation;
+  readonly given: GivenCall;
+  readonly input: Readonly<Record<string, unknown>>;
+}
+
+async function callOperation(
+  { log }: Parts,
+  scope: RunScope,
+  { operation, given, input }: Calling,
+): Promise<JsonText> {
+  const level = (depth.getStore() ?? 0) + 1;
+  if (level > MOST_DEPTH)
+    throw errors.CONFLICT({ message: `Functions call each other more than ${MOST_DEPTH} deep` });
+  const caller = scope.callerOf(given);
+  requireCallable(operation, caller);
+  const compiled = compileOperation(operation);
+  const decoded = compiled.accept(placesOf(input));
+  const controller = new AbortController();
+  const context = contextOf(scope, caller, { log, signal: controller.signal });
+  const work = async () =>
+    answerOf(compiled, await depth.run(level, () => operation.handler(context, decoded)), context);
+  const { transaction } = given;
+  const open = transaction === undefined ? undefined : scope.transactions.get(String(transaction));
+  const answer = await (open ? open.within(work) : work());
+  if (answer.stream) throw errors.CONFLICT({ message: 'What this answers can only be streamed' });
+  return new JsonText(answer.json ? answer.body : JSON.stringify(answer.body));
+}
+
+function placesOf({
+  params = {},
+  query = {},
+  body,
+}: Readonly<Record<string, unknown>>): DecodedInput {
+  for (const [name, value] of Object.entries({ params, query }))
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw invalid(name, 'type', 'must be an object');
+  return {
+    params: params as Record<string, unknown>,
+    query: query as Record<string, unknown>,
+    headers: {},
+    body,
+  };
+}
+
+/** Accounts of operators, their keys and the functions themselves are out of the hands of code, whatever its rights. */
+const closedModules: ReadonlySet<string> = new Set([
+  'core',
+  'functions',
+  'router',
+  'mcp',
+  'graphql',
+]);
+
+/** Throws 401 or 403. What `admit` asks of a request is asked of the caller of the run. */
+function requireCallable(operation: Operation, caller: Caller): void {
+  const { access, id, surface, limit, addedLimits } = operation;
+  if (isStreamed(operation) || operation.unscoped || operation.answersSecret) throw notFromCode();
+  if (caller.kind === 'system') {
+    const isClosed = closedModules.has(id.split('.', 1)[0] ?? '') && surface === 'admin';
+    if (isClosed || consuming.has(access)) throw notFromCode();
+    return;
+  }
+  if (surface === 'admin')
+    throw errors.FORBIDDEN({ message: 'This needs ctx.system, and the rights of the system' });
+  // Budgets of guesses are kept by the routes themselves.
+  if (typeof limit === 'object' || (addedLimits?.length ?? 0) > 0 || consuming.has(access))
+    throw notFromCode();
+  if (access === 'user' || access === 'partialUser') requireUser(caller);
+}
+
+const consuming: ReadonlySet<string> = new Set([
+  'refreshToken',
+  'adminSecondFactor',
+  'masterKey',
+  'superAdmin',
+]);
+
+const notFromCode = () =>
+  errors.FORBIDDEN({ message: 'This operation cannot be called by functions' });
+
+function requireUser(caller: Caller): void {
+  if (caller.kind !== 'user') throw errors.UNAUTHORIZED({ message: 'Nobody is signed in' });
+  if (!caller.complete) throw errors.UNAUTHORIZED({ message: 'The second factor is missing' });
+}
+
+function contextOf(
+  { facts }: RunScope,
+  caller: Caller,
+  { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
+): OperationContext {
+  return {
+    caller,
+    requestId: facts.executionId,
+    address: '127.0.0.1',
+    userAgent: undefined,
+    clientId: caller.kind === 'user' ? caller.clientId : 'anonymous-client',
+    bearer: undefined,
+    cookies: {},
+    origin: undefined,
+    fetchSite: undefined,
+    signal,
+    log,
+    // The run itself is what is written down.
+    audited: () => undefined,
+  };
+}

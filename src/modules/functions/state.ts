@@ -1,0 +1,96 @@
+/** Functions as state, by name. Secrets are none of it. */
+import type { Caller } from '../../kernel/caller.ts';
+import type { Database } from '../../kernel/database/database.ts';
+import {
+  placed,
+  type StateChange,
+  type StateDocument,
+  type StateType,
+} from '../../kernel/state.ts';
+import { NewFunctionShape } from './operations/shapes.ts';
+import { codesOf } from './queries/functions.ts';
+import type { Functions, GivenFunction } from './services/functions.ts';
+
+/** Milliseconds of a document that says nothing about it. */
+const DEFAULT_TIMEOUT = 180_000;
+
+export const functionState = (database: Database, functions: Functions): StateType => ({
+  module: 'functions',
+  type: 'functions',
+  priority: 40,
+  document: NewFunctionShape,
+  keyOf: ({ name }) => String(name),
+  async export() {
+    const all = functions.store.all();
+    const codes = await codesOf(
+      database,
+      all.map(({ _id }) => _id),
+    );
+    return all.map(({ _id, name, functionType, inputs, returns, timeout }) =>
+      documentOf({
+        name,
+        functionType,
+        inputs,
+        returns,
+        timeout,
+        functionCode: codes.get(_id) ?? '',
+      }),
+    );
+  },
+  async complete(_caller, documents) {
+    const completed: StateDocument[] = [];
+    for (const { document, place } of documents)
+      completed.push(
+        await placed(place, async () => {
+          const given = givenOf(document);
+          await functions.examine(given);
+          return documentOf(given);
+        }),
+      );
+    return completed;
+  },
+  async apply(caller, changes) {
+    for (const change of changes) await applyOne(functions, caller, change);
+  },
+});
+
+/** What is not said is as if it was not there. */
+function documentOf({ functionType, name, inputs, returns, timeout, functionCode }: GivenFunction) {
+  return {
+    name,
+    functionType,
+    functionCode,
+    ...(Object.keys(inputs).length > 0 && { inputs }),
+    ...(returns !== null && { returns }),
+    ...(timeout !== DEFAULT_TIMEOUT && { timeout }),
+  };
+}
+
+const givenOf = (document: StateDocument): GivenFunction => ({
+  inputs: {},
+  returns: null,
+  timeout: DEFAULT_TIMEOUT,
+  ...(document as unknown as Pick<GivenFunction, 'name' | 'functionType' | 'functionCode'>),
+});
+
+async function applyOne(
+  functions: Functions,
+  caller: Caller,
+  { key, after }: StateChange,
+): Promise<void> {
+  const there = functions.store.byName(key);
+  if (!after) {
+    if (there) await functions.remove(caller, [there._id]);
+    return;
+  }
+  const given = givenOf(after);
+  // Of another kind it is another function.
+  if (there && there.functionType !== given.functionType)
+    await functions.remove(caller, [there._id]);
+  else if (there) {
+    const { functionType: _kind, ...change } = given;
+    await functions.update(caller, there._id, change);
+    return;
+  }
+  await functions.create(caller, given);
+}
