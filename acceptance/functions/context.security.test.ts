@@ -13,17 +13,15 @@ beforeAll(async () => {
   await platform.createSchema({
     name: 'Diary',
     fields: { text: { type: 'String', required: true } },
-    modelOptions: {
-      conduit: {
-        authorization: { enabled: true },
-        cms: {
-          enabled: true,
-          crudOperations: {
-            create: operation,
-            read: operation,
-            update: operation,
-            delete: operation,
-          },
+    conduitOptions: {
+      authorization: { enabled: true },
+      cms: {
+        enabled: true,
+        crudOperations: {
+          create: operation,
+          read: operation,
+          update: operation,
+          delete: operation,
         },
       },
     },
@@ -123,7 +121,7 @@ it('calls no address inside, whatever it is called', async () => {
       functionCode: `return (await fetch(${JSON.stringify(url)})).status`,
     });
     const run = await invoke(platform.admin, id, {});
-    expect(run.error).toMatchObject({ name: 'Error' });
+    expect(run.error).not.toBeNull();
     expect(String(run.error?.message)).toContain('fetch');
   }
 });

@@ -22,9 +22,7 @@ beforeAll(async () => {
   await platform.createSchema({
     name: 'Note',
     fields: { text: { type: 'String', required: true } },
-    modelOptions: {
-      conduit: { cms: { enabled: true, crudOperations: allOperations } },
-    },
+    conduitOptions: { cms: { enabled: true, crudOperations: allOperations } },
   });
   for (const [, facts = '', functionCode = ''] of guide.matchAll(example)) {
     const given = JSON.parse(facts) as Example;
