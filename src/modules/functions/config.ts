@@ -66,23 +66,8 @@ const egress = Type.Object({
   maxBytes: tuned(6 * MEGABYTE, [KILOBYTE, 32 * MEGABYTE], 'Bytes of one answer from the outside.'),
 });
 
-const packages = Type.Object({
-  allow: Type.Array(Type.String({ maxLength: 214, pattern: '^(@[a-z0-9._-]+/)?[a-z0-9._-]+$' }), {
-    default: [],
-    maxItems: 200,
-    description:
-      'npm packages that functions may use, out of those that are installed in `folder`. They are bundled when a function is stored.',
-  }),
-  folder: Type.String({
-    default: '',
-    maxLength: 1_000,
-    description:
-      'Folder with the node_modules of these packages. Empty: function-packages in the data folder.',
-  }),
-});
-
 export const functionsConfig = defineConfig({
-  schema: Type.Object({ limits, retention, egress, packages }),
+  schema: Type.Object({ limits, retention, egress }),
 });
 
 export type FunctionsConfig = Static<typeof functionsConfig.schema>;

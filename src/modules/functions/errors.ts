@@ -11,10 +11,10 @@ export const functionErrors = defineErrors({
   FUNCTION_VERSION_NOT_FOUND: [404, 'There is no such version of this function'],
   FUNCTION_SECRET_NOT_FOUND: [404, 'The function has no secret of this name'],
   FUNCTION_EXISTS: [409, 'A function with this name exists already'],
-  FUNCTION_REPLAYED: [409, 'This message was received before'],
-  FUNCTION_REJECTED: [400, 'The function refused this'],
+  FUNCTION_MESSAGE_REUSED: [409, 'This message was received before'],
+  FUNCTION_REFUSED: [400, 'The function refused this'],
   FUNCTION_FAILED: [500, 'Execution failed'],
-  FUNCTION_OVERLOADED: [503, 'Too many functions run now: try again shortly'],
+  FUNCTION_BUSY: [503, 'Too many functions run now: try again shortly'],
   FUNCTION_TIMEOUT: [504, 'The function took too long and was ended'],
 });
 

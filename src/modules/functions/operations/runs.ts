@@ -108,7 +108,7 @@ const invoke = (parts: RunAdminParts): Operation =>
     errors: [
       functionErrors.FUNCTION_NOT_FOUND,
       functionErrors.FUNCTION_VERSION_NOT_FOUND,
-      functionErrors.FUNCTION_OVERLOADED,
+      functionErrors.FUNCTION_BUSY,
     ],
     summary: 'Run a function for a test',
     description: 'With the rights of the operator who asks. What the code does is done.',
@@ -268,7 +268,7 @@ const retry = (parts: RunAdminParts): Operation =>
     errors: [
       functionErrors.EXECUTION_NOT_FOUND,
       functionErrors.FUNCTION_NOT_FOUND,
-      functionErrors.FUNCTION_OVERLOADED,
+      functionErrors.FUNCTION_BUSY,
     ],
     summary: 'Run a failed run again',
     description: 'With the version that is in force now. Only where the input was kept.',

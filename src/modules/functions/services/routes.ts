@@ -29,9 +29,9 @@ const SLACK_MS = 1_000;
 const MAX_DEADLINE_MS = 3_600_000;
 
 const runErrors = [
-  functionErrors.FUNCTION_REJECTED,
+  functionErrors.FUNCTION_REFUSED,
   functionErrors.FUNCTION_FAILED,
-  functionErrors.FUNCTION_OVERLOADED,
+  functionErrors.FUNCTION_BUSY,
   functionErrors.FUNCTION_TIMEOUT,
   functionErrors.FUNCTION_NOT_FOUND,
 ];
@@ -209,7 +209,11 @@ export function webhookRoute(parts: RouteParts, one: StoredFunction): Operation 
       ...(method !== 'GET' && { stream }),
     },
     output: method === 'GET' ? outputShape(one.returns) : Type.Unknown(),
-    errors: [...runErrors, functionErrors.SIGNATURE_INVALID, functionErrors.FUNCTION_REPLAYED],
+    errors: [
+      ...runErrors,
+      functionErrors.SIGNATURE_INVALID,
+      functionErrors.FUNCTION_MESSAGE_REUSED,
+    ],
     summary: `Take a message for the function ${name}`,
     async handler(context, input) {
       const received = await readWebhook(parts, one, context, input as DecodedInput);

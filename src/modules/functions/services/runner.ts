@@ -74,7 +74,7 @@ export interface RunResult {
 
 export interface FunctionRunner {
   /**
-   * Throws FUNCTION_NOT_FOUND, FUNCTION_OVERLOADED, FUNCTION_TIMEOUT, FUNCTION_FAILED (its cause is a `UserCodeError`), the
+   * Throws FUNCTION_NOT_FOUND, FUNCTION_BUSY, FUNCTION_TIMEOUT, FUNCTION_FAILED (its cause is a `UserCodeError`), the
    * status and code of `ctx.reject`, and `RunSuspended` where a call of the code said so.
    */
   run(request: RunRequest): Promise<RunResult>;
@@ -111,7 +111,7 @@ export function createRunner(parts: RunnerParts): FunctionRunner {
     const { maxConcurrency, maxConcurrencyPerFunction } = parts.config().limits;
     const mine = active.get(_id) ?? 0;
     if (total >= maxConcurrency || mine >= maxConcurrencyPerFunction)
-      throw functionErrors.FUNCTION_OVERLOADED({
+      throw functionErrors.FUNCTION_BUSY({
         message: `Too many runs of ${mine >= maxConcurrencyPerFunction ? name : 'functions'} now: try again shortly`,
         retryAfter: RETRY_AFTER_SECONDS,
       });
@@ -315,7 +315,7 @@ function failureOf({ end, executionId, durationMs }: EndedRun): PenstockError | 
   if (end.outcome === 'rejected') {
     const code = codeShape.test(user.code ?? '') ? user.code : undefined;
     return new PenstockError(
-      code ?? functionErrors.FUNCTION_REJECTED.code,
+      code ?? functionErrors.FUNCTION_REFUSED.code,
       user.status ?? 400,
       user.message,
       { cause },

@@ -125,7 +125,7 @@ async function requireSignature(parts: WebhookParts, signed: Signed): Promise<vo
       values (${one._id}::uuid, ${message}, now() + make_interval(secs => ${seconds}::double precision))
       on conflict (function_id, message) do nothing`),
   );
-  if (count === 0) throw functionErrors.FUNCTION_REPLAYED();
+  if (count === 0) throw functionErrors.FUNCTION_MESSAGE_REUSED();
 }
 
 function requireRecent(text: string, toleranceSec = DEFAULT_TOLERANCE): void {
