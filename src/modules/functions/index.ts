@@ -19,7 +19,7 @@ import { createExecutionWriter } from './services/executions.ts';
 import { createFunctions, type Functions } from './services/functions.ts';
 import { createHostCalls } from './services/host-calls.ts';
 import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
-import { createFunctionRoutes, notLater, providedMiddlewares } from './services/routes.ts';
+import { createFunctionRoutes, providedMiddlewares } from './services/routes.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
 import { createFunctionStore } from './services/store.ts';
 import { functionState } from './state.ts';
@@ -107,7 +107,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
 /** Keeps routes and middlewares as the stored functions say, until it is stopped. */
 function serveRoutes(kernel: Kernel, { store, secrets }: Functions, runner: FunctionRunner) {
   const { database, operations, middlewares } = kernel;
-  const routes = createFunctionRoutes({ runner, database, secrets, later: notLater }, operations);
+  const routes = createFunctionRoutes({ runner, database, secrets }, operations);
   let running = true;
   const publish = (): void => {
     const serving = running ? store.all() : [];

@@ -96,9 +96,6 @@ export const InputsShape = Type.Object({
     }),
   ),
   signature: Type.Optional(Signature),
-  async: Type.Optional(
-    Type.Boolean({ description: 'Webhooks: answers 202 at once and runs the function afterwards' }),
-  ),
   memoryMb: Type.Optional(Type.Integer({ minimum: 8, maximum: 2_048 })),
   cpuMs: Type.Optional(Type.Integer({ minimum: 10, maximum: 600_000 })),
   cronPattern: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),

@@ -1,6 +1,5 @@
 /** The client routes of functions: operations like any other, made from what each function declares. */
 import Type from 'typebox';
-import { errors } from '../../../kernel/errors.ts';
 import { middlewareContext } from '../../../kernel/middlewares/middleware-lists.ts';
 import type { ProvidedMiddleware } from '../../../kernel/middlewares/route-middlewares.ts';
 import {
@@ -220,10 +219,6 @@ export function webhookRoute(parts: RouteParts, one: StoredFunction): Operation 
       const base = requestOf(context, { ...(input as DecodedInput), body: received.body }, path);
       const headers = { ...base.headers, ...received.authorization };
       const req = { ...base, headers, rawBody: received.rawBody };
-      if (inputs.async) {
-        await parts.later(one, req);
-        return Reply.value({ accepted: true }, {}, 202);
-      }
       return replyOf(one, await run(parts.runner, one, context, req));
     },
   });
@@ -344,8 +339,3 @@ export function createFunctionRoutes(
     },
   };
 }
-
-/** Refuses while functions cannot be run later. */
-export const notLater = async (): Promise<never> => {
-  throw errors.UNAVAILABLE({ message: 'Functions cannot be run later now' });
-};

@@ -19,8 +19,6 @@ import type { FunctionSecrets } from './functions.ts';
 export interface WebhookParts {
   readonly database: Database;
   readonly secrets: Pick<FunctionSecrets, 'read'>;
-  /** Runs the function afterwards, whatever happens to this process. */
-  readonly later: (one: StoredFunction, req: Readonly<Record<string, unknown>>) => Promise<void>;
 }
 
 export interface ReceivedWebhook {

@@ -82,7 +82,7 @@ function afterFailure(
     return { outcome: 'again', afterMs: Math.max(0, until - Date.now()), counts: false };
   }
   if (stopped) return { outcome: 'again', afterMs: 0, counts: false };
-  if (error instanceof PenstockError && error.code === functionErrors.FUNCTION_OVERLOADED.code)
+  if (error instanceof PenstockError && error.code === functionErrors.FUNCTION_BUSY.code)
     return { outcome: 'again', afterMs: BUSY_MS, counts: false };
   const user = userErrorOf(error);
   const message = user?.message ?? (error instanceof Error ? error.message : String(error));

@@ -205,6 +205,7 @@ function contextOf(
 ): OperationContext {
   return {
     caller,
+    callerNow: () => caller,
     requestId: facts.executionId,
     address: '127.0.0.1',
     userAgent: undefined,
