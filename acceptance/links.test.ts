@@ -8,6 +8,7 @@ it('links between the pages of the repository lead somewhere', async () => {
   const broken: string[] = [];
   for await (const page of glob('{*.md,{docs,acceptance,bench,examples,test}/**/*.md}', {
     cwd: projectRoot,
+    exclude: ['**/node_modules/**'],
   })) {
     const text = await readFile(join(projectRoot, page), 'utf8');
     for (const [, target = ''] of text.matchAll(/\]\(([^)\s#]+)(?:#[^)]*)?\)/g)) {
