@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { sendRaw } from '../../../test/support/raw-http.ts';
 import { startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
@@ -44,6 +44,16 @@ it('finishes running requests and refuses new connections when it closes', async
   finish();
   expect(await (await answer).json()).toEqual({ result: 'done' });
   await closed;
+});
+
+it('does not wait for connections that never sent anything', async () => {
+  const surfaces = await startSurfaceFixture({ operations: [], graceMs: 60_000 });
+  const { port, hostname } = new URL(surfaces.clientAddress);
+  const silent = connect(Number(port), hostname);
+  const ended = once(silent, 'close');
+  await once(silent, 'connect');
+  await surfaces.close();
+  await ended;
 });
 
 it('answers 503 to what does not finish in the time given, and when to come back', async () => {

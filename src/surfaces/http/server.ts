@@ -107,7 +107,12 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
   server.on('clientError', (error, socket) => answerClientError(error, socket as Socket));
-  const listeners: Listeners = { server, others: [] };
+  const open = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+  });
+  const listeners: Listeners = { server, others: [], open };
   return {
     mount: (mount) => void mounts.push(mount),
     listen: (place) => listen(listeners, place),
@@ -120,6 +125,8 @@ interface Listeners {
   readonly server: HttpListener;
   /** Listen on further addresses, and give their connections to `server`. */
   readonly others: Server[];
+  /** Connections of all of them. */
+  readonly open: ReadonlySet<Socket>;
 }
 
 async function listen(listeners: Listeners, place: ListenPlace): Promise<string> {
@@ -209,12 +216,18 @@ async function close(listeners: Listeners, { gentle, cutWhen }: CloseHow): Promi
   let idle: NodeJS.Timeout | undefined;
   try {
     if (gentle && (await connectionsOf(listeners)) > 0) await sleep(LAST_REQUEST_MS);
-    idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
+    idle = setInterval(() => closeIdle(listeners), IDLE_CHECK_MS);
     for (const one of [server, ...others]) one.close();
     while ((await connectionsOf(listeners)) > 0) await sleep(IDLE_CHECK_MS);
   } finally {
     clearInterval(idle);
   }
+}
+
+/** The server takes a connection for idle only after its first request: one that never had any ends here. */
+function closeIdle({ server, open }: Listeners): void {
+  server.closeIdleConnections();
+  for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
 }
 
 /** Open connections. They are counted, as closing a server whose port is closed already does not wait for them. */
