@@ -179,7 +179,7 @@ describe('live lists', () => {
     const { ask } = await connect(platform, reader);
     expect(await ask('watch', { schema: 'Passing' })).toMatchObject({
       ok: false,
-      error: { status: 404, code: 'NOT_LIVE' },
+      error: { status: 404, code: 'SUBSCRIPTION_NOT_FOUND' },
     });
   });
 

@@ -105,7 +105,7 @@ async function migratedTemplate(
   ].join();
   const runs = sets.flatMap(({ migrations }) => migrations.map(({ run }) => run));
   const known = templates.get(key);
-  if (known && known.runs.some((run, i) => run !== runs[i])) return undefined;
+  if (known?.runs.some((run, i) => run !== runs[i])) return undefined;
   const template = known ?? { runs, name: createMigrated(server, sets) };
   templates.set(key, template);
   return template.name;

@@ -25,12 +25,6 @@ import { createFunctionStore } from './services/store.ts';
 import { functionState } from './state.ts';
 import { followingStore, startProblems, startTriggers } from './triggers/triggers.ts';
 
-export type { StoredFunction } from './definition/definition.ts';
-export { functionErrors, userErrorOf } from './errors.ts';
-export type { HostCall } from './services/host-calls.ts';
-export { RunSuspended } from './services/host-calls.ts';
-export type { FunctionRunner, RunRequest, RunResult } from './services/runner.ts';
-
 export interface FunctionsService {
   readonly runner: FunctionRunner;
   readonly functions: Functions;

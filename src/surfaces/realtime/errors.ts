@@ -7,9 +7,9 @@ export const realtimeErrors = defineErrors({
     409,
     'This socket holds the most subscriptions it may: unsubscribe from some first',
   ],
-  TOO_MANY_QUERIES: [503, 'Too many different questions are listened to: try again shortly'],
-  NOT_LIVE: [404, 'There is nothing of this name that could be listened to'],
-  FILTER_NOT_OFFERED: [403, 'The schema does not let clients filter'],
+  QUERY_LIMIT_EXCEEDED: [503, 'Too many different questions are listened to: try again shortly'],
+  SUBSCRIPTION_NOT_FOUND: [404, 'There is nothing of this name that could be listened to'],
+  FILTER_NOT_ALLOWED: [403, 'The schema does not let clients filter'],
   USER_MISMATCH: [403, 'The new token belongs to another user: connect again instead'],
   CONSUMER_TOO_SLOW: [
     503,

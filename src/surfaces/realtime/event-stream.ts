@@ -75,9 +75,9 @@ export function eventStreamOperation({ engine, events }: Parts): Operation {
         '`list` (`{watch, position, records}`) or `value` (`{watch, position, value}`) to begin with, and again with `gap: true` where what was missed cannot be told; then `records` (`{watch, position, changes}`) and `value`; `gap` before the stream ends because it has to be asked anew, `error` before it ends because it may not go on. The id is the position',
     },
     errors: [
-      realtimeErrors.NOT_LIVE,
-      realtimeErrors.FILTER_NOT_OFFERED,
-      realtimeErrors.TOO_MANY_QUERIES,
+      realtimeErrors.SUBSCRIPTION_NOT_FOUND,
+      realtimeErrors.FILTER_NOT_ALLOWED,
+      realtimeErrors.QUERY_LIMIT_EXCEEDED,
       realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED,
     ],
     summary: 'Listen to records, a list or an endpoint',

@@ -117,11 +117,6 @@ const MAX_TERM = 32;
 const MAX_TERMS = 5_000;
 const termPattern = /\p{L}[\p{L}\p{N}]{3,31}/gu;
 
-/** How fields are searched, beside their order. */
-export interface FieldOptions {
-  readonly [field: string]: { readonly weight?: number; readonly language?: string };
-}
-
 const optionsOf = ({
   language,
   fieldOptions,

@@ -122,12 +122,12 @@ async function openRead(
   operation: Operation,
   input: DecodedInput,
 ): Promise<LiveRead> {
-  if (!operation.live) throw realtimeErrors.NOT_LIVE();
+  if (!operation.live) throw realtimeErrors.SUBSCRIPTION_NOT_FOUND();
   if (caller.kind === 'anonymous' && !['public', 'optionalUser'].includes(operation.access))
     throw errors.UNAUTHORIZED();
   const read = await operation.live(caller, compileOperation(operation).accept(input));
   if (schemas.get(read.schema)?.modelOptions.conduit.realtime?.enabled === false)
-    throw realtimeErrors.NOT_LIVE();
+    throw realtimeErrors.SUBSCRIPTION_NOT_FOUND();
   return read;
 }
 
@@ -154,7 +154,7 @@ function operationOf(all: readonly OwnedOperation[], request: WatchRequest): Ask
   const { schema, documentId, query, endpoint } = request;
   const find = (id: string): Operation => {
     const operation = operationsById(all).get(id);
-    if (!operation) throw realtimeErrors.NOT_LIVE();
+    if (!operation) throw realtimeErrors.SUBSCRIPTION_NOT_FOUND();
     return operation;
   };
   if ((schema === undefined) === (endpoint === undefined))
@@ -172,7 +172,7 @@ function operationOf(all: readonly OwnedOperation[], request: WatchRequest): Ask
   const listed = find(`database.records.${schema}.list`);
   const filtered = operationsById(all).get(`database.records.${schema}.query`);
   if (!filtered)
-    throw realtimeErrors.FILTER_NOT_OFFERED({
+    throw realtimeErrors.FILTER_NOT_ALLOWED({
       message: `${listed.id.split('.')[2]} does not let clients filter: an operator can switch conduitOptions.cms.query on`,
     });
   return { operation: filtered, input: inputOf({ query: list, body: { query } }) };

@@ -69,7 +69,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     const key = `${read.kind} ${read.audience} ${read.key}`;
     const known = queries.get(key);
     if (known) return known;
-    if (queries.size >= MOST_QUERIES) throw realtimeErrors.TOO_MANY_QUERIES();
+    if (queries.size >= MOST_QUERIES) throw realtimeErrors.QUERY_LIMIT_EXCEEDED();
     const query: LiveQuery = new LiveQuery({
       read,
       run: turns,

@@ -10,9 +10,12 @@ interface Examined {
   readonly text: string;
 }
 
-const moduleLine = /^(?:export|import)[\s{*]/m;
+const moduleLine = /^[ \t]{0,40}(?:export|import)[\s{*]/m;
 const requireCall = /\brequire\(\s*(['"])([@\w./-]{1,200})\1\s*\)/g;
-const importLine = /^import\b[^'"\n]{0,2000}(['"])([@\w./-]{1,200})\1/gm;
+/** Where an import begins, or its list of names ends. */
+const importLine = /^(?:import\b|\})/;
+const importedName = /(?:\bfrom|^import)\s{0,10}(['"])([@\w./-]{1,200})\1/;
+const MAX_LINE = 2_000;
 
 export async function examine(code: string, file: string): Promise<Examined> {
   const form: SourceForm = moduleLine.test(code) ? 'module' : 'body';
@@ -50,7 +53,16 @@ async function problemOf(
 }
 
 function factsOf(code: string, form: SourceForm, language: CheckedFacts['language']): CheckedFacts {
-  const found = [...code.matchAll(form === 'module' ? importLine : requireCall)];
-  const names = found.flatMap(([, , name]) => name ?? []);
+  const names =
+    form === 'module'
+      ? importedNames(code)
+      : [...code.matchAll(requireCall)].flatMap(([, , name]) => name ?? []);
   return { form, language, packages: [...new Set(names)] };
 }
+
+const importedNames = (code: string): readonly string[] =>
+  code
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => importLine.test(line))
+    .flatMap((line) => importedName.exec(line.slice(0, MAX_LINE))?.[2] ?? []);

@@ -5,13 +5,18 @@ import { stripTypeScriptTypes } from 'node:module';
 /** Each after those that it builds on. */
 const files = ['core', 'globals', 'bytes', 'web', 'context', 'run'] as const;
 
-const importLines = /^import [^;]*;$/gm;
 const exportWords = /^export (?=(?:async )?(?:const|let|function|class))/gm;
 
 const textOf = (file: string): string =>
-  stripTypeScriptTypes(readFileSync(new URL(`../prelude/${file}.ts`, import.meta.url), 'utf8'))
-    .replaceAll(importLines, '')
-    .replaceAll(exportWords, '');
+  withoutImports(
+    stripTypeScriptTypes(readFileSync(new URL(`../prelude/${file}.ts`, import.meta.url), 'utf8')),
+  ).replaceAll(exportWords, '');
+
+const withoutImports = (text: string): string =>
+  text
+    .split(/^import /m)
+    .map((part, i) => (i === 0 ? part : part.slice(part.indexOf(';') + 1)))
+    .join('');
 
 /** Evaluates to a function that takes the ways out of the isolate and answers the entries. */
 export const preludeText = (): string =>

@@ -177,13 +177,13 @@ export class SandboxRun implements SandboxEvents {
 
 /** Line and column of a frame, and of what the parser says. */
 const framePlace = /^(.*):(\d+):(\d+)\)?$/;
-const parserPlace = / \[(.*):(\d+):(\d+)\]$/;
+const parserPlace = /^ \[(.*):(\d+):(\d+)\]$/;
 
 /** An error with the place where it stands in the source as it was written, and without frames that are not of the function. */
 export function errorOfUser(given: Partial<UserError>, file: string): UserError {
   const { name = 'Error', code, status } = given;
   const full = (given.message ?? '').slice(0, 4_000);
-  const [said, , saidLine, saidColumn] = parserPlace.exec(full) ?? [];
+  const [said, , saidLine, saidColumn] = parserPlace.exec(full.slice(full.lastIndexOf(' ['))) ?? [];
   const message = said === undefined ? full : full.slice(0, -said.length);
   const frames = (given.stack ?? '')
     .slice(0, 16_000)
