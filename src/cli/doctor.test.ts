@@ -171,6 +171,41 @@ describe('penstock doctor', () => {
     );
   });
 
+  test('warns of a provider of messages that took none of the last ones', async () => {
+    const { client, close } = await connectToSource(
+      { dataDir: platform.dataDir, databaseUrl: undefined },
+      silentLog,
+    );
+    let seconds = 0;
+    const note = (kind: string, count: number) => {
+      seconds += 1;
+      return client.query(
+        `with message as (
+           insert into penstock.messages (id, channel, recipient, status)
+           select gen_random_uuid(), 'sms', '+3069', 'failed' from generate_series(1, $2::integer) returning id)
+         insert into penstock.message_events (message_id, kind, provider, at) select id, $1, 'twilio', now() + $3::integer * interval '1 second' from message`,
+        [kind, count, seconds],
+      );
+    };
+    const found = async () =>
+      about(await doctor(testEnvironment(platform.dataDir, undefined)), 'Messages');
+    try {
+      await note('tried', 5);
+      await note('accepted', 1);
+      await note('failed', 2);
+      expect(await found()).toBeUndefined();
+      await note('tried', 1);
+      expect(await found()).toMatchObject({
+        severity: 'warning',
+        message: expect.stringContaining('The last 3 attempts to send by twilio (sms)'),
+      });
+      await note('accepted', 1);
+      expect(await found()).toBeUndefined();
+    } finally {
+      await client.query(`delete from penstock.messages where recipient = '+3069'`).finally(close);
+    }
+  });
+
   test('refuses a server that is too old, and sees a folder that others may write into', async () => {
     const old = await startPretendPostgres({ number: 130_012, name: '13.12' });
     const shared = join(folder, 'shared');

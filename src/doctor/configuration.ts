@@ -81,6 +81,34 @@ export async function checkMailServer(client: pg.Client): Promise<Finding[]> {
   ];
 }
 
+/** So many failures since the last message that went out are no accident any more. */
+const failingAfter = 3;
+
+/** Providers of messages that took none of the last ones, by the timelines of a day. */
+export async function checkProviders(client: pg.Client): Promise<Finding[]> {
+  const there = await client.query<{ there: boolean }>(
+    `select to_regclass('penstock.message_events') is not null as there`,
+  );
+  if (!there.rows[0]?.there) return [];
+  const { rows } = await client.query<{ channel: string; provider: string; failures: number }>(
+    `with attempts as (
+       select m.channel, e.provider, e.at, e.kind = 'accepted' as taken
+       from penstock.messages m join penstock.message_events e on e.message_id = m.id
+       where m.created_at > now() - interval '1 day' and e.kind in ('accepted', 'tried', 'failed') and e.provider is not null),
+     successes as (select channel, provider, max(at) as at from attempts where taken group by 1, 2)
+     select a.channel, a.provider, count(*)::integer as failures from attempts a left join successes s using (channel, provider)
+     where not a.taken and a.at > coalesce(s.at, '-infinity') group by 1, 2 having count(*) >= $1 order by 1, 2`,
+    [failingAfter],
+  );
+  return rows.map(({ channel, provider, failures }) =>
+    warning(
+      'Messages',
+      `The last ${failures} attempts to send by ${provider} (${channel}) failed`,
+      'GET /communications/health says why; see GET /communications/messages?status=failed for what has to be sent again',
+    ),
+  );
+}
+
 /** Why nobody answers; `undefined` when somebody does. */
 const answers = (address: { host: string; port: number }): Promise<string | undefined> =>
   new Promise((resolve) => {

@@ -5,7 +5,7 @@ import type { MigrationSet } from '../kernel/database/migrate.ts';
 import type { Settings } from '../kernel/settings/settings.ts';
 import { StartError } from '../kernel/start-error.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
-import { checkConfiguration, checkMailServer } from './configuration.ts';
+import { checkConfiguration, checkMailServer, checkProviders } from './configuration.ts';
 import { checkDatabase } from './database.ts';
 import { type Finding, note, ok, problem } from './finding.ts';
 import { checkMachine } from './machine.ts';
@@ -37,6 +37,7 @@ async function checkStores({ settings, log, migrations }: ExamineOptions): Promi
         ...(await checkDatabase(client, migrations)),
         ...(await checkConfiguration(settings, client)),
         ...(await checkMailServer(client)),
+        ...(await checkProviders(client)),
       ];
     } finally {
       await close();

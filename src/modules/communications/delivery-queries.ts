@@ -1,8 +1,8 @@
 /** The SQL of attempts to deliver, each statement for as many messages as there are. Values are always parameters. */
 import type { Queryable } from '../../kernel/database/database.ts';
-import { sql } from '../../kernel/database/sql.ts';
+import { sql, statementName } from '../../kernel/database/sql.ts';
 import { allButCritical } from './feedback-queries.ts';
-import type { Channel, MessageStatus } from './queries.ts';
+import { announcing, type Channel, type MessageStatus } from './queries.ts';
 
 export interface ClaimedMessage {
   readonly id: string;
@@ -94,26 +94,36 @@ export interface Ending {
   readonly keep?: boolean | undefined;
 }
 
+const finishText = `
+  with given as (
+    select * from jsonb_to_recordset($1::jsonb)
+      as g(id uuid, status text, error text, provider text, "providerId" text, kind text, detail text, keep boolean)),
+  done as (
+    update penstock.messages m set status = case when m.status = 'sending' then g.status else m.status end, error = g.error,
+      provider = coalesce(g.provider, m.provider), provider_id = coalesce(g."providerId", m.provider_id),
+      finished_at = case when g.status = 'queued' then null else now() end,
+      content_sealed = case when g.status <> 'sent' or coalesce(g.keep, false) then m.content_sealed end
+    from given g where m.id = g.id
+    returning m.id, m.channel, m.recipient, m.user_id, m.template, g.provider, g.error, g.status as ended),
+  told as (${announcing(`
+    select case when provider = 'suppression' then 'suppressed' else ended end as kind, id, channel, recipient, user_id, template, provider, error
+    from done where ended <> 'queued'`)})
+  insert into penstock.message_events (message_id, kind, provider, detail)
+  select g.id, g.kind, g.provider, g.detail from given g join done on done.id = g.id`;
+
 /**
- * Notes how attempts ended. What the provider told by a webhook meanwhile stays. What was sent loses its content; what
- * was captured or failed keeps it for operators.
+ * Notes how attempts ended, with the events of those that need no further one. What the provider told by a webhook
+ * meanwhile stays. What was sent loses its content; what was captured or failed keeps it for operators.
  */
 export const finishMessages = (
   database: Queryable,
   endings: readonly (Ending & { readonly id: string })[],
 ): Promise<unknown> =>
-  database.query(sql`
-    with given as (
-      select * from jsonb_to_recordset(${JSON.stringify(endings)}::jsonb)
-        as g(id uuid, status text, error text, provider text, "providerId" text, kind text, detail text, keep boolean)),
-    done as (
-      update penstock.messages m set status = case when m.status = 'sending' then g.status else m.status end, error = g.error,
-        provider = coalesce(g.provider, m.provider), provider_id = coalesce(g."providerId", m.provider_id),
-        finished_at = case when g.status = 'queued' then null else now() end,
-        content_sealed = case when g.status <> 'sent' or coalesce(g.keep, false) then m.content_sealed end
-      from given g where m.id = g.id returning m.id)
-    insert into penstock.message_events (message_id, kind, provider, detail)
-    select id, g.kind, g.provider, g.detail from given g join done using (id)`);
+  database.query({
+    text: finishText,
+    name: statementName(finishText),
+    values: [JSON.stringify(endings)],
+  });
 
 /** One more line of the timeline of a message. */
 export const noteEvent = (

@@ -1,7 +1,9 @@
 /** The SQL of what providers report, and of who gets no messages any more. Values are always parameters. */
+import { system } from '../../kernel/caller.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
-import { type Channel, messageStatuses } from './queries.ts';
+import { actorOf } from '../../kernel/hooks/hooks.ts';
+import { announcing, type Channel, messageStatuses } from './queries.ts';
 
 /* What providers report. */
 
@@ -42,11 +44,11 @@ const applyText = `
   news as (
     select distinct on (g."eventId") g.* from given g join fresh on fresh.event_id = g."eventId"),
   found as (
-    select n.*, m.id, m.channel as own_channel, m.recipient as own_recipient, m.chain_id from news n
+    select n.*, m.id, m.recipient as own_recipient, m.user_id, m.template, m.chain_id from news n
     left join lateral (
-      select id, channel, recipient, chain_id from penstock.messages where id = n."messageId" and channel = $3
+      select id, recipient, user_id, template, chain_id from penstock.messages where id = n."messageId" and channel = $3
       union all
-      (select id, channel, recipient, chain_id from penstock.messages
+      (select id, recipient, user_id, template, chain_id from penstock.messages
         where n."messageId" is null and provider_id = n."providerId" and channel = $3 limit 1)) m on true),
   moved as (
     update penstock.messages m set status = latest.status,
@@ -57,6 +59,12 @@ const applyText = `
   noted as (
     insert into penstock.message_events (message_id, kind, provider, detail)
     select id, kind, $2, detail from found where id is not null),
+  told as (${announcing(
+    `
+    select kind, id, $3::text as channel, coalesce(recipient, own_recipient) as recipient, user_id, template, $2::text as provider,
+      case when kind in ('deferred', 'bounced', 'complained', 'failed') then detail end as error from found`,
+    '$4::text',
+  )}),
   refused as (
     insert into penstock.suppressions (channel, address, reason, detail, scope)
     select distinct on (address, scope) $3, address, suppress, detail, scope from (
@@ -65,7 +73,7 @@ const applyText = `
     on conflict do nothing)
   select id as "messageId", kind, chain_id as "chainId" from found`;
 
-/** Applies the reports that are new; answers those, with the message each is about. One statement, all or nothing. */
+/** Applies the reports that are new, with their events; answers those, with the message each is about. One statement, all or nothing. */
 export const applyReports = async (
   database: Queryable,
   { provider, channel }: { readonly provider: string; readonly channel: Channel },
@@ -74,7 +82,12 @@ export const applyReports = async (
   (
     await database.query<AppliedReport>({
       text: applyText,
-      values: [JSON.stringify(reports), provider, channel],
+      values: [
+        JSON.stringify(reports),
+        provider,
+        channel,
+        actorOf(system(`webhook of ${provider}`)),
+      ],
     })
   ).rows;
 

@@ -1,6 +1,7 @@
 /** The SQL of the inbox. Values are always parameters. The newest entry is the one with the largest id. */
 import type { Queryable } from '../../kernel/database/database.ts';
 import { shortSql, sql } from '../../kernel/database/sql.ts';
+import { outboxTable } from '../../kernel/events/events.ts';
 
 export interface NotificationRow {
   readonly id: string;
@@ -95,21 +96,39 @@ export const ownNotifications = async (
     ).rows.map(({ id }) => id),
   );
 
+/** Changes entries as the statement says, with one event for all that were read; answers how many changed. */
+const marking = (change: string): string => `
+  with changed as (${change} returning id),
+  told as (
+    insert into ${outboxTable} (topic, ids, payload, actor)
+    select 'communications:read:Notification', array_agg(id::text), jsonb_build_object('userId', $1::uuid), 'user:' || $1::uuid
+    from changed having $2::boolean and count(*) > 0)
+  select count(*)::integer as count from changed`;
+
+const mark = async (
+  database: Queryable,
+  text: string,
+  values: readonly unknown[],
+): Promise<number> =>
+  (await database.query<{ count: number }>({ text, values })).rows[0]?.count ?? 0;
+
 /** Marks these entries of the user; answers how many changed. */
-export const markNotifications = async (
+export const markNotifications = (
   database: Queryable,
   userId: string,
   ids: readonly string[],
   read: boolean,
 ): Promise<number> =>
-  (
-    await database.query(sql`
-      update penstock.notifications set read_at = case when ${read}::boolean then now() end
-      where user_id = ${userId}::uuid and id = any(${ids}::uuid[]) and (read_at is not null) <> ${read}::boolean`)
-  ).count;
+  mark(
+    database,
+    marking(`
+      update penstock.notifications set read_at = case when $2::boolean then now() end
+      where user_id = $1::uuid and id = any($3::uuid[]) and (read_at is not null) <> $2::boolean`),
+    [userId, read, ids],
+  );
 
 /** Marks up to `limit` entries, all of them or those that are older than a time; answers how many changed. */
-export const markSome = async (
+export const markSome = (
   database: Queryable,
   userId: string,
   {
@@ -119,13 +138,14 @@ export const markSome = async (
   }: { readonly before: Date | null; readonly read: boolean; readonly limit: number },
 ): Promise<number> => {
   const state = read ? 'read_at is null' : 'read_at is not null';
-  const { count } = await database.query({
-    text: `update penstock.notifications set read_at = case when $2::boolean then now() end where id in (
-      select id from penstock.notifications where user_id = $1::uuid and ${state}
-        and ($3::timestamptz is null or created_at < $3::timestamptz) order by id desc limit $4::integer for update)`,
-    values: [userId, read, before, limit],
-  });
-  return count;
+  return mark(
+    database,
+    marking(`
+      update penstock.notifications set read_at = case when $2::boolean then now() end where id in (
+        select id from penstock.notifications where user_id = $1::uuid and ${state}
+          and ($3::timestamptz is null or created_at < $3::timestamptz) order by id desc limit $4::integer for update)`),
+    [userId, read, before, limit],
+  );
 };
 
 export const deleteNotification = async (

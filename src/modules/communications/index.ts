@@ -68,6 +68,10 @@ async function start({
     },
   });
   const { messages, templates, partials, unified, notifier, inbox, transports } = parts;
+  kernel.health.register({
+    name: 'communications.providers',
+    run: async () => parts.delivery.failing(),
+  });
   if (isMailSandbox(config.current()))
     log.info({}, 'No mail server is set: messages are captured for operators to read');
   return {

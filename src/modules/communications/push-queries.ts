@@ -115,13 +115,15 @@ export const deleteDeadDevices = (
   database.query(sql`
     delete from penstock.push_devices where id = any(${ids}::uuid[]) and updated_at <= ${seenBefore}`);
 
-export const noteEndpoint = (
+/** What a provider calls these devices. One statement, however many there are. */
+export const noteEndpoints = (
   database: Queryable,
-  id: string,
-  endpointRef: string,
+  devices: readonly { readonly id: string; readonly endpointRef: string }[],
 ): Promise<unknown> =>
   database.query(sql`
-    update penstock.push_devices set endpoint_ref = ${endpointRef} where id = ${id}::uuid and endpoint_ref is distinct from ${endpointRef}`);
+    update penstock.push_devices d set endpoint_ref = n.endpoint_ref
+    from unnest(${devices.map(({ id }) => id)}::uuid[], ${devices.map(({ endpointRef }) => endpointRef)}::text[]) as n(id, endpoint_ref)
+    where d.id = n.id and d.endpoint_ref is distinct from n.endpoint_ref`);
 
 export interface DeviceFilter {
   readonly skip: number;

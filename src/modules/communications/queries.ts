@@ -1,6 +1,10 @@
 /** The SQL of the outbox. Values are always parameters. */
+
+import { system } from '../../kernel/caller.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
-import { sql } from '../../kernel/database/sql.ts';
+import { sql, statementName } from '../../kernel/database/sql.ts';
+import { outboxTable } from '../../kernel/events/events.ts';
+import { actorOf } from '../../kernel/hooks/hooks.ts';
 
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
   (await result).rows[0];
@@ -46,29 +50,65 @@ interface NewMessage {
   readonly broadcastId: string | null;
 }
 
-/** Stores messages and the beginning of their timelines. One statement, however many there are. */
+/**
+ * Writes the events of messages, a row for each, as a part of the statement that changes them: subscribers hear of what
+ * was committed, and a batch costs no statement more. `rows` has the columns kind, id, channel, recipient, user_id,
+ * template, provider, error. Addresses stay here: who knows one finds its hash.
+ */
+export const announcing = (rows: string, actor = "'system:communications'"): string => `
+  insert into ${outboxTable} (topic, ids, payload, actor)
+  select 'communications:' || kind || ':' || channel, case when id is not null then array[id::text] end,
+    jsonb_strip_nulls(jsonb_build_object('messageId', id, 'userId', user_id,
+      'recipientHash', encode(sha256(convert_to(lower(recipient), 'UTF8')), 'hex'),
+      'templateName', template, 'provider', provider, 'error', error)), ${actor}
+  from (${rows}) happened`;
+
+const insertText = `
+  with stored as (
+    insert into penstock.messages (id, channel, recipient, user_id, template, status, content_sealed, idempotency_key, request_hash,
+      sender, copies, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id)
+    select id, channel, recipient, user_id, template, 'queued', content_sealed, idempotency_key, request_hash, sender,
+      case when copies is not null then array(select jsonb_array_elements_text(copies)) end, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id
+    from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::jsonb[],
+      $11::text[], $12::text[], $13::boolean[], $14::timestamptz[], $15::uuid[], $16::uuid[], $17::uuid[])
+      as m(id, channel, recipient, user_id, template, content_sealed, idempotency_key, request_hash, sender, copies, reply_to, category, critical,
+        due_at, resent_from, chain_id, broadcast_id)
+    returning id, channel, recipient, user_id, template, due_at),
+  told as (${announcing(`select 'queued' as kind, id, channel, recipient, user_id, template, null as provider, null as error from stored`, '$18::text')})
+  insert into penstock.message_events (message_id, kind, detail)
+  select id, 'queued', case when due_at is not null then 'not before ' || to_char(due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') end from stored`;
+
+/** Stores messages, the beginning of their timelines, and their events. One statement, however many there are. */
 export const insertMessages = (
   database: Queryable,
   messages: readonly NewMessage[],
 ): Promise<unknown> => {
   const of = <K extends keyof NewMessage>(key: K): NewMessage[K][] =>
     messages.map((message) => message[key]);
-  const copies = of('copies').map((list) => list && JSON.stringify(list));
-  return database.query(sql`
-    with stored as (
-      insert into penstock.messages (id, channel, recipient, user_id, template, status, content_sealed, idempotency_key, request_hash,
-        sender, copies, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id)
-      select id, channel, recipient, user_id, template, 'queued', content_sealed, idempotency_key, request_hash, sender,
-        case when copies is not null then array(select jsonb_array_elements_text(copies)) end, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id
-      from unnest(${of('id')}::uuid[], ${of('channel')}::text[], ${of('recipient')}::text[], ${of('userId')}::uuid[], ${of('template')}::text[],
-        ${of('contentSealed')}::text[], ${of('idempotencyKey')}::text[], ${of('requestHash')}::text[], ${of('sender')}::text[], ${copies}::jsonb[],
-        ${of('replyTo')}::text[], ${of('category')}::text[], ${of('critical')}::boolean[], ${of('dueAt')}::timestamptz[], ${of('resentFrom')}::uuid[],
-        ${of('chainId')}::uuid[], ${of('broadcastId')}::uuid[])
-        as m(id, channel, recipient, user_id, template, content_sealed, idempotency_key, request_hash, sender, copies, reply_to, category, critical,
-          due_at, resent_from, chain_id, broadcast_id)
-      returning id, due_at)
-    insert into penstock.message_events (message_id, kind, detail)
-    select id, 'queued', case when due_at is not null then 'not before ' || to_char(due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') end from stored`);
+  return database.query({
+    text: insertText,
+    name: statementName(insertText),
+    values: [
+      of('id'),
+      of('channel'),
+      of('recipient'),
+      of('userId'),
+      of('template'),
+      of('contentSealed'),
+      of('idempotencyKey'),
+      of('requestHash'),
+      of('sender'),
+      of('copies').map((list) => list && JSON.stringify(list)),
+      of('replyTo'),
+      of('category'),
+      of('critical'),
+      of('dueAt'),
+      of('resentFrom'),
+      of('chainId'),
+      of('broadcastId'),
+      actorOf(system('communications')),
+    ],
+  });
 };
 
 /** Held to the end of the transaction: two requests with one key come one after the other. */
@@ -167,15 +207,16 @@ export const messageById = (database: Queryable, id: string): Promise<MessageRow
     }),
   );
 
+const requeueText = `
+  with again as (
+    update penstock.messages set status = 'queued', attempts = 0, error = null, finished_at = null
+    where id = $1::uuid and status = 'failed' and content_sealed is not null returning id, channel, recipient, user_id, template),
+  told as (${announcing(`select 'queued' as kind, id, channel, recipient, user_id, template, null as provider, null as error from again`)})
+  insert into penstock.message_events (message_id, kind, detail) select id, 'queued', 'sent again by an operator' from again`;
+
 /** Puts a failed message back to be sent; false when it has not failed. */
 export const requeueMessage = async (database: Queryable, id: string): Promise<boolean> =>
-  (
-    await database.query(sql`
-      with again as (
-        update penstock.messages set status = 'queued', attempts = 0, error = null, finished_at = null
-        where id = ${id}::uuid and status = 'failed' and content_sealed is not null returning id)
-      insert into penstock.message_events (message_id, kind, detail) select id, 'queued', 'sent again by an operator' from again`)
-  ).count > 0;
+  (await database.query({ text: requeueText, values: [id] })).count > 0;
 
 /** Takes back what has not gone out; false when it has. */
 export const cancelMessage = async (database: Queryable, id: string): Promise<boolean> =>

@@ -22,7 +22,7 @@ export interface Transports {
   readonly push: PushTransport;
 }
 
-export interface AttemptParts extends Pick<Kernel, 'database' | 'secrets'> {
+export interface AttemptParts extends Pick<Kernel, 'database' | 'events' | 'secrets'> {
   readonly transports: Transports;
   readonly config: () => CommunicationsConfig;
   readonly measures: MessageMeasures;
@@ -43,8 +43,8 @@ export interface Attempts {
 }
 
 export function createAttempts(parts: AttemptParts): Attempts {
-  const { database, config, measures, onStep } = parts;
-  const note = createNotes(database);
+  const { config, measures, onStep } = parts;
+  const note = createNotes(parts);
 
   return {
     async make(message, suppressed) {
@@ -83,7 +83,10 @@ const notePauses = [100, 500, 2000, 10_000, 30_000];
  * Notes endings: at once while there are few, and all that came meanwhile in one statement while one is being written.
  * Resolves when the ending is committed.
  */
-function createNotes(database: Kernel['database']): (id: string, ending: Ending) => Promise<void> {
+function createNotes({
+  database,
+  events,
+}: Pick<Kernel, 'database' | 'events'>): (id: string, ending: Ending) => Promise<void> {
   // Whoever makes an attempt may stand in a transaction of theirs.
   const outside = AsyncLocalStorage.snapshot();
   const waiting: {
@@ -103,6 +106,7 @@ function createNotes(database: Kernel['database']): (id: string, ending: Ending)
             group.map(({ ending }) => ending),
           ),
         );
+        events.wake();
         for (const { done } of group) done.resolve();
       } catch (error) {
         for (const { done } of group) done.reject(error);

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
+import type { HealthResult } from '../../../kernel/health.ts';
 import { defineBatchJob, defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { purgeBroadcasts } from '../broadcast-queries.ts';
 import { purgeChains } from '../chain-queries.ts';
@@ -41,7 +42,8 @@ const atATime = 8;
 /** What was not begun by then goes back to the queue: whoever waits behind slow providers is not lost with them. Milliseconds. */
 const beginWithinMs = 30_000;
 
-interface Dependencies extends Pick<Kernel, 'database' | 'secrets' | 'metrics' | 'jobs'> {
+interface Dependencies
+  extends Pick<Kernel, 'database' | 'events' | 'secrets' | 'metrics' | 'jobs'> {
   readonly transports: Transports;
   readonly pace: Pace;
   readonly config: () => CommunicationsConfig;
@@ -62,6 +64,8 @@ export interface DeliveryHealth {
 
 interface DeliveryService {
   readonly deliverNow: DeliverNow;
+  /** Channels whose provider has failed several times running, as this node saw it; nothing is asked. */
+  failing(): HealthResult;
   /** The providers of all channels in the order in which they are asked, and how each did lately. */
   health(): Promise<DeliveryHealth>;
   readonly jobs: readonly JobDefinition[];
@@ -72,6 +76,14 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
   const measures = measureMessages(dependencies, deliveryJob);
   const attempts = createAttempts({ ...dependencies, measures });
   const sender = { ...dependencies, attempts };
+  const providers = (): DeliveryHealth['providers'] =>
+    (['email', 'sms', 'push'] as const).flatMap((channel) =>
+      providersOf(dependencies.config(), channel).map((provider) => ({
+        channel,
+        provider,
+        ...measures.stateOf(channel, provider),
+      })),
+    );
 
   return {
     async deliverNow(id) {
@@ -91,16 +103,12 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
         );
       return error instanceof Error ? error : new Error('The delivery failed');
     },
-    async health() {
-      const providers = (['email', 'sms', 'push'] as const).flatMap((channel) =>
-        providersOf(dependencies.config(), channel).map((provider) => ({
-          channel,
-          provider,
-          ...measures.stateOf(channel, provider),
-        })),
-      );
-      return { waiting: await jobs.waiting(deliveryJob), providers };
+    failing() {
+      const { email, sms, pushNotifications: push } = dependencies.config();
+      const switches = { email, sms, push };
+      return healthOf(providers().filter(({ channel }) => switches[channel].active));
     },
+    health: async () => ({ waiting: await jobs.waiting(deliveryJob), providers: providers() }),
     jobs: [
       defineBatchJob({
         name: deliveryJob,
@@ -120,6 +128,19 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
       purgeJob(dependencies),
     ],
   };
+}
+
+/** So many failures running are no accident any more. */
+const failingAfter = 3;
+
+/** Messages wait in the queue meanwhile, so that the platform stays ready. What a provider said may hold addresses. */
+function healthOf(providers: DeliveryHealth['providers']): HealthResult {
+  const failing = providers.filter(({ failures }) => failures >= failingAfter);
+  if (failing.length === 0) return { status: 'pass' };
+  const list = failing.map(
+    ({ channel, provider, failures }) => `${channel} by ${provider} (${failures})`,
+  );
+  return { status: 'warn', message: `failures running: ${list.join(', ')}` };
 }
 
 /** Seconds before the second attempt of what was first sent while somebody waited. */

@@ -44,7 +44,11 @@ const usersPerSignal = 50;
 /** Sockets of this namespace of the realtime surface hear about the inbox. */
 const namespace = '/communications/';
 
-export function createInbox({ database, signals }: Pick<Kernel, 'database' | 'signals'>): Inbox {
+export function createInbox({
+  database,
+  signals,
+  events,
+}: Pick<Kernel, 'database' | 'signals' | 'events'>): Inbox {
   const { tell, tellUnread } = createInboxSignals({ database, signals });
   return {
     async page(userId, filter) {
@@ -64,6 +68,7 @@ export function createInbox({ database, signals }: Pick<Kernel, 'database' | 'si
               read,
             });
       if (changed > 0) {
+        database.afterCommit(() => events.wake());
         tell([userId], 'notification:read', {
           read,
           ...('before' in marked ? { before: marked.before.toISOString() } : marked),

@@ -75,7 +75,7 @@ export interface MessageStore extends Messages {
 }
 
 interface Dependencies
-  extends Pick<Kernel, 'database' | 'jobs' | 'durableLimits' | 'metrics' | 'secrets'> {
+  extends Pick<Kernel, 'database' | 'events' | 'jobs' | 'durableLimits' | 'metrics' | 'secrets'> {
   readonly templates: Templates;
   readonly preferences: Pick<Preferences, 'choices' | 'waitsUntil'>;
   readonly unsubscribe: Pick<Unsubscribe, 'linkFor'>;

@@ -42,7 +42,8 @@ export interface Storage {
   ): Promise<readonly (string | undefined)[]>;
 }
 
-interface Dependencies extends Pick<Kernel, 'jobs' | 'durableLimits' | 'metrics' | 'secrets'> {
+interface Dependencies
+  extends Pick<Kernel, 'database' | 'events' | 'jobs' | 'durableLimits' | 'metrics' | 'secrets'> {
   readonly preferences: Pick<Preferences, 'choices' | 'waitsUntil'>;
   readonly config: () => CommunicationsConfig;
   readonly log: Logger;
@@ -51,7 +52,7 @@ interface Dependencies extends Pick<Kernel, 'jobs' | 'durableLimits' | 'metrics'
 type Given = readonly [Prepared, Storing];
 
 export function createStorage(dependencies: Dependencies): Storage {
-  const { jobs } = dependencies;
+  const { database, events, jobs } = dependencies;
   const mayReceive = createQuota(dependencies);
 
   const all: Storage['all'] = async (transaction, messages) => {
@@ -74,11 +75,13 @@ export function createStorage(dependencies: Dependencies): Storage {
         },
       ];
     });
-    if (rows.length > 0)
+    if (rows.length > 0) {
       await insertMessages(
         transaction,
         rows.map(({ row }) => row),
       );
+      database.afterCommit(() => events.wake());
+    }
     await jobs.enqueueMany(
       deliveryJob,
       rows.map(({ row: { id }, wait }) => ({ data: { id }, startAfterSeconds: wait })),

@@ -1,6 +1,5 @@
 /** Takes what providers report: into the timeline and the state of the message, and into the list of who gets nothing any more. */
 import type { Kernel } from '../../../../host/kernel.ts';
-import { system } from '../../../../kernel/caller.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 import { messageErrors } from '../../errors.ts';
 import {
@@ -68,14 +67,8 @@ export function createFeedback(dependencies: Dependencies): Feedback {
       const applied = await database.transaction(async (transaction) => {
         if (nonce !== undefined && !(await takeNonce(transaction, provider, nonce))) return [];
         if (rows.length === 0) return [];
-        const news = await applyReports(transaction, { provider, channel: hook.channel }, rows);
-        for (const [kind, group] of Map.groupBy(news, (report) => report.kind))
-          await events.emit(transaction, system(`webhook of ${provider}`), {
-            topic: `communications:${kind}:${hook.channel}`,
-            ids: group.flatMap(({ messageId }) => messageId ?? []),
-            payload: { provider },
-          });
-        return news;
+        transaction.afterCommit(() => events.wake());
+        return applyReports(transaction, { provider, channel: hook.channel }, rows);
       });
       for (const { kind } of applied) counter.inc({ provider, kind });
       await onReports(applied);

@@ -2,7 +2,7 @@
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 import { noteCompleted } from '../../delivery-queries.ts';
-import { deleteDeadDevices, devicesOf, noteEndpoint } from '../../push-queries.ts';
+import { deleteDeadDevices, devicesOf, noteEndpoints } from '../../push-queries.ts';
 import type { PushNote } from '../content.ts';
 import { createCaller, type Delivery, DeliveryError, words } from '../providers/outcome.ts';
 import { createApns } from './apns.ts';
@@ -139,9 +139,12 @@ async function keepResults(
 ): Promise<void> {
   const dead = results.filter(({ outcome }) => outcome === 'dead').map(({ device }) => device);
   if (dead.length > 0) await deleteDeadDevices(database, dead, startedAt);
-  for (const result of results)
-    if (result.outcome === 'accepted' && result.endpointRef)
-      await noteEndpoint(database, result.device, result.endpointRef);
+  const named = results.flatMap((result) =>
+    result.outcome === 'accepted' && result.endpointRef
+      ? [{ id: result.device, endpointRef: result.endpointRef }]
+      : [],
+  );
+  if (named.length > 0) await noteEndpoints(database, named);
 }
 
 interface Progress {
