@@ -76,6 +76,14 @@ export const communicationsConfig = defineConfig({
       },
     ),
     orchestration: Type.Object({
+      timeout: Type.Integer({
+        ...harmless,
+        default: 30_000,
+        minimum: 100,
+        maximum: 60_000,
+        description:
+          'How long a provider has to answer one request. What it did with the message is not known then. Milliseconds.',
+      }),
       fallbackTimeout: Type.Integer({
         ...harmless,
         default: 5000,

@@ -5,6 +5,7 @@ import {
   type CallProvider,
   createCaller,
   DeliveryError,
+  limitsOf,
   listAt,
   type ProviderAnswer,
   textAt,
@@ -42,8 +43,7 @@ export function createProviderTemplates(
   config: () => CommunicationsConfig,
 ): () => ProviderTemplates {
   const settings = () => config().email.transportSettings;
-  const callOf = (name: string): CallProvider =>
-    asked(createCaller(name, () => config().providers.allowInternal));
+  const callOf = (name: string): CallProvider => asked(createCaller(name, limitsOf(config)));
   const known: ReadonlyMap<string, ProviderTemplates> = new Map([
     [
       'mailgun',

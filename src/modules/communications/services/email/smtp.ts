@@ -14,7 +14,8 @@ import {
 } from './mail.ts';
 
 /** Milliseconds. */
-const timeouts = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 };
+/** Until a connection stands at most. Milliseconds. */
+const connectWithinMs = 10_000;
 
 const provider = 'smtp';
 /** Mail servers of providers take about as many from one address. */
@@ -121,9 +122,16 @@ export interface SmtpSettings {
   readonly server: CommunicationsConfig['email']['transportSettings']['smtp'];
   readonly dkim: CommunicationsConfig['email']['dkim'];
   readonly domain: string;
+  /** Milliseconds that the server may be silent. */
+  readonly timeoutMs: number;
 }
 
-async function connect({ server: smtp, dkim, domain }: SmtpSettings): Promise<Transporter> {
+async function connect({
+  server: smtp,
+  dkim,
+  domain,
+  timeoutMs,
+}: SmtpSettings): Promise<Transporter> {
   // Loaded when the first mail is sent: most installations start without a mail server.
   const { createTransport } = await import('nodemailer');
   const { username: user, password: pass, method } = smtp.auth;
@@ -136,7 +144,9 @@ async function connect({ server: smtp, dkim, domain }: SmtpSettings): Promise<Tr
     requireTLS: user !== '' && !smtp.secure && !smtp.ignoreTls,
     tls: { rejectUnauthorized: !smtp.allowInvalidCertificates },
     ...(user === '' ? {} : { auth: { user, pass }, authMethod: method }),
-    ...timeouts,
+    connectionTimeout: Math.min(connectWithinMs, timeoutMs),
+    greetingTimeout: Math.min(connectWithinMs, timeoutMs),
+    socketTimeout: timeoutMs,
     pool: true,
     maxConnections,
     maxMessages: 1000,

@@ -2,7 +2,7 @@
 import type { CommunicationsConfig } from '../../config.ts';
 import type { MessageContent } from '../content.ts';
 import { askInOrder, type Pace, providersOf } from '../providers/in-order.ts';
-import { createCaller, type Delivery, type DeliveryError } from '../providers/outcome.ts';
+import { createCaller, type Delivery, type DeliveryError, limitsOf } from '../providers/outcome.ts';
 import {
   AttachmentGone,
   inOnePiece,
@@ -40,8 +40,8 @@ export function createMailTransport(
   { pace, files }: { readonly pace: Pace; readonly files: MailFiles },
 ): MailTransport {
   const settings = () => config().email.transportSettings;
-  const allowInternal = () => config().providers.allowInternal;
-  const callOf = (name: string) => createCaller(name, allowInternal);
+  const limits = limitsOf(config);
+  const callOf = (name: string) => createCaller(name, limits);
   let last: { readonly config: CommunicationsConfig; readonly settings: SmtpSettings } | undefined;
   const smtp = createSmtp(files, () => {
     const current = config();
@@ -52,6 +52,7 @@ export function createMailTransport(
           server: current.email.transportSettings.smtp,
           dkim: current.email.dkim,
           domain: current.email.sendingDomain,
+          timeoutMs: current.orchestration.timeout,
         },
       };
     return last.settings;

@@ -10,7 +10,7 @@ import {
   takeNonce,
 } from '../../feedback-queries.ts';
 import type { Channel, MessageStatus } from '../../queries.ts';
-import { createCaller } from '../providers/outcome.ts';
+import { createCaller, limitsOf } from '../providers/outcome.ts';
 import { mailersendHook, mailgunHook, mandrillHook, sendgridHook } from './mail-hooks.ts';
 import type { HookRequest, ReadReports, Report } from './report.ts';
 import { sesHook } from './ses-hook.ts';
@@ -90,7 +90,7 @@ function hooksOf(
   tokenOf: (messageId: string) => string,
 ): ReadonlyMap<string, Hook> {
   const webhooks = () => config().email.webhooks;
-  const call = createCaller('amazonSes', () => config().providers.allowInternal);
+  const call = createCaller('amazonSes', limitsOf(config));
   const mail = (read: ReadReports): Hook => ({ channel: 'email', read });
   const sms = (read: ReadReports): Hook => ({ channel: 'sms', read });
   return new Map<(typeof hookProviders)[number], Hook>([

@@ -6,6 +6,7 @@ import {
   type OutboundRequest,
 } from '../../../../kernel/outbound.ts';
 import { cutText } from '../../../../kernel/text.ts';
+import type { CommunicationsConfig } from '../../config.ts';
 
 /**
  * How one attempt ended.
@@ -55,9 +56,21 @@ export class DeliveryError extends Error {
 export const words = (text: string): string =>
   cutText(text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim(), 300);
 
-/** Milliseconds for one request to a provider. */
-const timeoutMs = 30_000;
+/** The longest that one request to a provider may take; the configured time is below it. Milliseconds. */
+const longestMs = 60_000;
 const maxAnswerBytes = 1_000_000;
+
+/** What requests to a provider may do, read at each of them. */
+export interface CallLimits {
+  allowInternal(): boolean;
+  /** Milliseconds for the whole exchange. */
+  timeoutMs(): number;
+}
+
+export const limitsOf = (config: () => CommunicationsConfig): CallLimits => ({
+  allowInternal: () => config().providers.allowInternal,
+  timeoutMs: () => config().orchestration.timeout,
+});
 
 export interface ProviderAnswer {
   readonly status: number;
@@ -71,15 +84,19 @@ export interface ProviderAnswer {
 export type CallProvider = (url: string, request: OutboundRequest) => Promise<ProviderAnswer>;
 
 /** Requests to one provider. Throws `DeliveryError` when there is no answer. */
-export function createCaller(provider: string, allowInternal: () => boolean): CallProvider {
+export function createCaller(
+  provider: string,
+  { allowInternal, timeoutMs }: CallLimits,
+): CallProvider {
   const fetch: OutboundFetch = createOutboundFetch({
     allowInternal,
-    timeoutMs,
+    timeoutMs: longestMs,
     maxBytes: maxAnswerBytes,
   });
   return async (url, request) => {
     try {
-      const answer = await fetch(url, { method: 'POST', ...request });
+      const signal = AbortSignal.timeout(timeoutMs());
+      const answer = await fetch(url, { method: 'POST', signal, ...request });
       const text = await answer.text();
       return {
         status: answer.status,

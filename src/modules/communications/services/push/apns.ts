@@ -14,7 +14,6 @@ const productionHost = 'https://api.push.apple.com';
 const sandboxHost = 'https://api.sandbox.push.apple.com';
 /** Apple wants a token to be used for 20 to 60 minutes. */
 const tokenMs = 40 * 60_000;
-const timeoutMs = 15_000;
 const maxAnswerBytes = 10_000;
 const atOnce = 20;
 /** A connection that nobody uses is closed; it is opened again when needed. */
@@ -27,7 +26,7 @@ interface ApnsAnswer {
   readonly timestamp: number | undefined;
 }
 
-export function createApns(settings: () => Settings): PushProvider {
+export function createApns(settings: () => Settings, timeoutMs: () => number): PushProvider {
   let token:
     | { readonly settings: Settings; readonly text: string; readonly madeAt: number }
     | undefined;
@@ -48,6 +47,7 @@ export function createApns(settings: () => Settings): PushProvider {
     const current = settings();
     const post = async (fresh: boolean): Promise<ApnsAnswer> =>
       postTo(connections.to(hostOf(current, device)), {
+        timeoutMs: timeoutMs(),
         path: `/3/device/${encodeURIComponent(device.token)}`,
         headers: {
           authorization: `bearer ${await bearer(current, fresh)}`,
@@ -153,12 +153,16 @@ function resultOf({ status, reason, timestamp }: ApnsAnswer, device: Device): De
 }
 
 interface Post {
+  readonly timeoutMs: number;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-function postTo(session: ClientHttp2Session, { path, headers, body }: Post): Promise<ApnsAnswer> {
+function postTo(
+  session: ClientHttp2Session,
+  { timeoutMs, path, headers, body }: Post,
+): Promise<ApnsAnswer> {
   return new Promise((resolve, reject) => {
     const stream = session.request({ ':method': 'POST', ':path': path, ...headers });
     const fail = (cause: unknown): void =>

@@ -4,7 +4,13 @@ import type { CommunicationsConfig } from '../../config.ts';
 import { noteCompleted } from '../../delivery-queries.ts';
 import { deleteDeadDevices, devicesOf, noteEndpoints } from '../../push-queries.ts';
 import type { PushNote } from '../content.ts';
-import { createCaller, type Delivery, DeliveryError, words } from '../providers/outcome.ts';
+import {
+  createCaller,
+  type Delivery,
+  DeliveryError,
+  limitsOf,
+  words,
+} from '../providers/outcome.ts';
 import { createApns } from './apns.ts';
 import { createFcm } from './fcm.ts';
 import { createOneSignal } from './onesignal.ts';
@@ -40,19 +46,16 @@ export function createPushTransport(
   { database }: Pick<Kernel, 'database'>,
 ): PushTransport {
   const push = () => config().pushNotifications;
-  const allowInternal = () => config().providers.allowInternal;
-  const apns = createApns(() => push().apns);
+  const limits = limitsOf(config);
+  const apns = createApns(() => push().apns, limits.timeoutMs);
   const webPush = createWebPush(
     () => push().webpush,
-    createCaller('webpush', () => push().webpush.allowInternal),
+    createCaller('webpush', { ...limits, allowInternal: () => push().webpush.allowInternal }),
   );
   const providers: ReadonlyMap<string, PushProvider> = new Map([
-    ['firebase', createFcm(() => push().firebase, createCaller('firebase', allowInternal))],
-    [
-      'onesignal',
-      createOneSignal(() => push().onesignal, createCaller('onesignal', allowInternal)),
-    ],
-    ['sns', createSnsPush(() => push().sns, createCaller('awsSns', allowInternal))],
+    ['firebase', createFcm(() => push().firebase, createCaller('firebase', limits))],
+    ['onesignal', createOneSignal(() => push().onesignal, createCaller('onesignal', limits))],
+    ['sns', createSnsPush(() => push().sns, createCaller('awsSns', limits))],
     ['apns', apns],
   ]);
   /** Browsers with a subscription and Apple's devices are reached directly where keys are set. */

@@ -8,6 +8,7 @@ import {
   createCaller,
   type Delivery,
   DeliveryError,
+  limitsOf,
   listAt,
   refuseCommon,
   textAt,
@@ -39,15 +40,15 @@ export function createSmsTransport(
   reportAddress: ReportAddress,
   pace: Pace,
 ): SmsTransport {
-  const allowInternal = () => config().providers.allowInternal;
+  const limits = limitsOf(config);
   const providers: ReadonlyMap<
     string,
     (sms: OutgoingSms, settings: Settings) => Promise<Delivery>
   > = new Map([
-    ['twilio', twilio(createCaller('twilio', allowInternal), reportAddress)],
-    ['messageBird', messageBird(createCaller('messageBird', allowInternal), reportAddress)],
-    ['clickSend', clickSend(createCaller('clickSend', allowInternal))],
-    ['awsSns', awsSns(createCaller('awsSns', allowInternal))],
+    ['twilio', twilio(createCaller('twilio', limits), reportAddress)],
+    ['messageBird', messageBird(createCaller('messageBird', limits), reportAddress)],
+    ['clickSend', clickSend(createCaller('clickSend', limits))],
+    ['awsSns', awsSns(createCaller('awsSns', limits))],
   ]);
   return {
     async deliver(sms, passed) {
