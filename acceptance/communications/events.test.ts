@@ -130,7 +130,7 @@ test('entries of the inbox that are read together are one event; unread ones are
 test('a provider that keeps failing is a warning, and the platform stays ready', async () => {
   const ready = async () =>
     expectStatus(
-      await platform.adminAnonymous.get('/ready', { headers: { accept: 'application/json' } }),
+      await platform.admin.get('/ready', { headers: { accept: 'application/json' } }),
       200,
       'ready',
     ).body.checks.find(({ name }: Json) => name === 'communications.providers');

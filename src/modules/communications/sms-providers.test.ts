@@ -8,7 +8,7 @@ import {
   startFakeService,
 } from '../../../test/support/servers/fake-service.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { smsSegments } from './services/sms/segments.ts';
+import { smsSegments } from './services/sms/providers.ts';
 
 let platform: TestPlatform;
 let fake: FakeService;

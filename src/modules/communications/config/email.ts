@@ -2,13 +2,13 @@
 
 import { createPrivateKey } from 'node:crypto';
 import Type, { type Static } from 'typebox';
-import { pemOf } from '../pem.ts';
 import { isMailDomain, isSender } from '../recipients.ts';
 import {
   type ConfigProblem,
   choice,
   endpoint,
   flag,
+  pemOf,
   privateKey,
   providerList,
   secret,

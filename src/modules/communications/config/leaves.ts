@@ -62,3 +62,6 @@ export function addressProblems(value: unknown, path: string): ConfigProblem[] {
       : addressProblems(inner, `${path}.${key}`),
   );
 }
+
+/** PEM as crypto libraries want it, from what consoles hand out. */
+export const pemOf = (key: string): string => key.replaceAll('\\n', '\n').trim();

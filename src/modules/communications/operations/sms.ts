@@ -5,7 +5,7 @@ import { defineOperation, type Operation } from '../../../kernel/operations/oper
 import { messageErrors } from '../errors.ts';
 import { requireNumber } from '../recipients.ts';
 import type { Outbox } from '../services/outbox.ts';
-import { smsSegments } from '../services/sms/segments.ts';
+import { smsSegments } from '../services/sms/providers.ts';
 import { adminFacts, Sent, withoutContent } from './shapes.ts';
 
 export const smsOperations = (outbox: Outbox): readonly Operation[] => [

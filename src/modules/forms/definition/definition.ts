@@ -5,7 +5,7 @@ import { isId } from '../../../kernel/ids.ts';
 import { refuseForm } from '../errors.ts';
 import { FieldDocument, FieldMapShape, FieldShape, type FormField } from './field.ts';
 import { type FieldBounds, type GivenFields, readFields } from './fields.ts';
-import { isMailbox } from './mailbox.ts';
+import { isMailbox } from './values.ts';
 
 const orNull = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 

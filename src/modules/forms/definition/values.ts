@@ -1,7 +1,6 @@
 /** Values of fields: what each type takes, by the rules of the field. */
 import { compilePattern } from '../../../data/schema/language/pattern/compile.ts';
 import type { FormField } from './field.ts';
-import { isMailbox } from './mailbox.ts';
 
 interface ValueProblem {
   readonly code: string;
@@ -146,3 +145,10 @@ const readers: ReadonlyMap<FormField['type'], Reader> = new Map<FormField['type'
   ['url', readUrl],
   ['phone', readPhone],
 ]);
+
+/** One mailbox in ASCII: no name, no list, no quotes, no line breaks (RFC 5321 4.1.2, without quoted parts). */
+const mailbox =
+  /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*$/;
+
+/** Whether a text is the address of one mailbox, and nothing else. */
+export const isMailbox = (text: string): boolean => text.length <= 254 && mailbox.test(text);

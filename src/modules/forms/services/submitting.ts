@@ -8,7 +8,7 @@ import type { BodyStream } from '../../../kernel/operations/operation-input.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import { cutText, storable } from '../../../kernel/text.ts';
 import { captchaNames, challengeNames } from '../definition/field.ts';
-import { isMailbox } from '../definition/mailbox.ts';
+import { isMailbox } from '../definition/values.ts';
 import { formErrors } from '../errors.ts';
 import { claimUploads } from '../queries/changes.ts';
 import { admitSubmission, type FormRow } from '../queries/forms.ts';
@@ -22,8 +22,7 @@ import {
 import { type Attachments, openAttachments } from './attachments.ts';
 import type { Challenges, Solved } from './challenges.ts';
 import { readFormBody, type Values } from './form-bodies.ts';
-import type { FormParts } from './form-parts.ts';
-import type { Outcome } from './measure.ts';
+import type { FormParts, Outcome } from './form-parts.ts';
 import { processJobName } from './processing.ts';
 import { contentOf, isSpam, signalsOf } from './spam.ts';
 import { readSubmission } from './validation.ts';

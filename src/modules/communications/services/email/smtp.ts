@@ -2,8 +2,8 @@
 
 import { Readable } from 'node:stream';
 import type { Transporter } from 'nodemailer';
+import { pemOf } from '../../config/leaves.ts';
 import type { CommunicationsConfig } from '../../config.ts';
-import { pemOf } from '../../pem.ts';
 import { DeliveryError, words } from '../providers/outcome.ts';
 import {
   AttachmentGone,

@@ -1,8 +1,8 @@
 /** Apple Push Notification service, over one HTTP/2 connection per host. */
 
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
+import { pemOf } from '../../config/leaves.ts';
 import type { CommunicationsConfig } from '../../config.ts';
-import { pemOf } from '../../pem.ts';
 import type { PushNote } from '../content.ts';
 import { baseOf, DeliveryError, textAt, words } from '../providers/outcome.ts';
 import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';

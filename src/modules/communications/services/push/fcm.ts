@@ -1,8 +1,8 @@
 /** Firebase Cloud Messaging, HTTP v1. */
 
 import { randomUUID } from 'node:crypto';
+import { pemOf } from '../../config/leaves.ts';
 import type { CommunicationsConfig } from '../../config.ts';
-import { pemOf } from '../../pem.ts';
 import type { PushNote } from '../content.ts';
 import {
   baseOf,

@@ -4,8 +4,14 @@
  */
 import { type AST, parse } from '@handlebars/parser';
 import { cutText } from '../../../../kernel/text.ts';
-import { maxDepth, requireBounded } from './bounds.ts';
-import { type Expression, type Node, type Path, TemplateError } from './nodes.ts';
+import {
+  type Expression,
+  maxDepth,
+  type Node,
+  type Path,
+  requireBounded,
+  TemplateError,
+} from './nodes.ts';
 
 export interface Compiled {
   readonly nodes: readonly Node[];
