@@ -2,6 +2,7 @@
  * Random worlds with an index forced on: two nodes, owners of most, some and few of the records, while records and rights
  * change. What is found is what a search by hand through the readable records finds.
  */
+import type { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
@@ -18,6 +19,9 @@ let one: TestPlatform;
 let two: TestPlatform;
 let fake: FakeService;
 const users: TestUser[] = [];
+const workers: Worker[] = [];
+const noteWorker = (worker: Worker): void => void workers.push(worker);
+process.on('worker', noteWorker);
 
 interface Doc {
   at: readonly number[];
@@ -77,6 +81,7 @@ beforeAll(async () => {
   await settled();
 });
 afterAll(async () => {
+  process.off('worker', noteWorker);
   await two.close();
   await one.close();
   await fake.close();
@@ -224,6 +229,27 @@ it('tells of a record that is gone or closed at once, before any index has heard
   await one.admin.delete(`/database/schemas/Place/docs/${id}`);
   world.delete(id);
   expect(await first()).not.toBe(id);
+});
+
+it('reads everything again when its thread is killed, also for those who search at that moment', async () => {
+  const scans = workers.filter(
+    ({ resourceLimits }) => resourceLimits?.maxOldGenerationSizeMb === 4_096,
+  );
+  expect(scans.length).toBeGreaterThan(0);
+  const before = [0, 1, 2].map((reader) => compare(one, { reader, limit: 10 }));
+  await Promise.all(scans.map((scan) => scan.terminate()));
+  await Promise.all(before);
+  let [right, all] = [0, 0];
+  for (let i = 0; i < 9; i++) {
+    const [found, expected] = await compare(i % 2 === 0 ? one : two, { reader: i % 3, limit: 10 });
+    right += found;
+    all += expected;
+  }
+  expect(right / all).toBeGreaterThanOrEqual(0.95);
+  for (const node of [one, two]) {
+    await waitFor(async () => (await indexOf(node)).state === 'ready');
+    expect(await indexOf(node)).toMatchObject({ kind: 'usearch', passages: world.size });
+  }
 });
 
 it('gives up the index for a search of every vector when it is told to, and keeps its memory', async () => {

@@ -136,6 +136,14 @@ describe('what a provider is sent', () => {
     await waitFor(async () =>
       texts(await search('Batched', { text: '(0,0,0,1)', limit: 1 }))[0]?.includes('new'),
     );
+    await configured({ cache: { queryTtlMs: 60_000 } });
+    const asked = async () => (await search('Batched', { text: '(1,2,0,0)' })).body;
+    expect(await asked()).toMatchObject({
+      took: expect.any(Number),
+      usage: { cachedQuery: false, tokens: 2 },
+    });
+    expect((await asked()).usage).toEqual({ cachedQuery: true, tokens: 0 });
+    await configured({ cache: { queryTtlMs: 0 } });
     const { usage } = await status('Batched');
     expect(usage[0]).toMatchObject({ provider: 'openai-compatible' });
     expect(usage[0].tokens).toBe(2 * usage[0].texts);
@@ -178,6 +186,33 @@ describe('a provider that fails', () => {
     fake.answer = () => ({ cut: true });
     const degraded = await search('Waiting', { text: 'needle', fallback: 'keyword' });
     expect(degraded.body).toMatchObject({ degraded: true, hits: [{ score: expect.any(Number) }] });
+  });
+
+  it('by saying nothing holds up no write: a search is told, records wait, and all is made up for', async () => {
+    await schemaOf('Silent');
+    await configure('Silent');
+    await configured({ security: { embedTimeoutMs: 200 } });
+    fake.answer = () => ({ silent: true });
+    const refused = await search('Silent', { text: '(1,0,0,0)' });
+    expect([refused.status, refused.body.code]).toEqual([504, 'PROVIDER_TIMEOUT']);
+    const [first, second] = await createAll('Silent', [
+      { text: '(1,0,0,0) first' },
+      { text: '(0,1,0,0) second' },
+    ]);
+    await waitFor(async () => (await status('Silent')).generationQueue.delayed > 0);
+    const path = `/database/Silent/${first._id}`;
+    const patched = await platform.client.patch(path, { text: '(0,0,1,0) changed' });
+    expect(patched.status, patched.text).toBe(200);
+    expect((await platform.client.delete(`/database/Silent/${second._id}`)).status).toBe(200);
+    fake.answer = embeddingsOf;
+    await configured({ security: { embedTimeoutMs: 10_000 } });
+    await waitFor(
+      async () => {
+        const answer = await search('Silent', { text: '(0,0,1,0)' });
+        return answer.status === 200 && texts(answer).join() === '(0,0,1,0) changed';
+      },
+      { timeoutMs: 30_000 },
+    );
   });
 
   it('by refusing a text takes nothing from the others', async () => {

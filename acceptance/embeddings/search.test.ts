@@ -162,6 +162,25 @@ describe('texts of a schema', () => {
       const body = { schemaName: 'Guarded', text: 'seen', mode, userId: ann.userId };
       expect((await platform.admin.post('/embeddings/search', body)).status).toBe(403);
     }
+    await configure({ ...config, targetField: 'open', sourceFields: ['title'] });
+    await indexed('Guarded');
+    const filtered = (filter: object) =>
+      platform.admin.post('/embeddings/search', {
+        ...{ schemaName: 'Guarded', text: 'seen', mode: 'keyword', targetField: 'open' },
+        ...{ userId: ann.userId, filter },
+      });
+    expect((await filtered({ title: 'seen' })).body.hits).toHaveLength(1);
+    // What is hidden cannot be guessed by a filter either.
+    for (const filter of [
+      { note: 'x' },
+      { note: { $exists: true } },
+      { secret: 'x' },
+      { $or: [{ title: 'seen' }, { secret: { $ne: 'x' } }] },
+    ]) {
+      const refused = await filtered(filter);
+      expect([400, 403], refused.text).toContain(refused.status);
+      expect(refused.body.hits).toBeUndefined();
+    }
     const hidden = { ...config, targetField: 'n', sourceFields: ['secret'] };
     expect((await platform.admin.post('/embeddings/configs', hidden)).status).toBe(400);
   });

@@ -38,7 +38,13 @@ export interface Model {
   /** Milliseconds of `Date.now()` before which it is not worth trying; 0 when it works. */
   pausedUntil(): number;
   /** One vector for each text, in order. Throws `ModelError`. */
-  embed(texts: readonly string[], purpose: Purpose): Promise<readonly Float32Array[]>;
+  embed(texts: readonly string[], purpose: Purpose): Promise<Embedded>;
+}
+
+export interface Embedded {
+  readonly vectors: readonly Float32Array[];
+  /** As the provider counts them; 0 for a model of this machine. */
+  readonly tokens: number;
 }
 
 /** What a generation of vectors is made with. */

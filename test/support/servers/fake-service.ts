@@ -21,6 +21,8 @@ export interface ServiceAnswer {
   readonly body?: string | object;
   /** The connection is cut instead. */
   readonly cut?: true;
+  /** Nothing is said, and the connection stays open. */
+  readonly silent?: true;
 }
 
 export interface FakeService {
@@ -51,7 +53,8 @@ export async function startFakeService(
         form: () => Object.fromEntries(new URLSearchParams(text)),
       };
       requests.push(request);
-      const { status = 200, headers = {}, body = '', cut } = service.answer(request);
+      const { status = 200, headers = {}, body = '', cut, silent } = service.answer(request);
+      if (silent) return;
       if (cut) {
         outgoing.destroy();
         return;

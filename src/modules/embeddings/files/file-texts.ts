@@ -1,5 +1,6 @@
 /** Texts of files that records hold: read once for each content, in a thread, within bounds. */
 import { LRUCache } from 'lru-cache';
+import { PenstockError } from '../../../kernel/errors.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { createWorkerLink } from '../../../kernel/threads/worker-link.ts';
 import type { ModuleFile, ModuleFiles, StorageService } from '../../storage/index.ts';
@@ -40,6 +41,26 @@ const kindOf = (mimeType: string | null): FileKind | undefined => {
   const bare = mimeType?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   return kinds.get(bare) ?? (bare.startsWith('text/') ? 'text' : undefined);
 };
+
+/** The content as a whole; nothing when it is gone meanwhile, or another one is in its place. Throws while the store is away. */
+async function bytesOf(
+  files: ModuleFiles,
+  { id, size }: Pick<ModuleFile, 'id' | 'size'>,
+): Promise<Uint8Array | undefined> {
+  const bytes = new Uint8Array(size);
+  let length = 0;
+  try {
+    for await (const chunk of await files.read(id, new AbortController().signal)) {
+      if (length + chunk.length > size) return undefined;
+      bytes.set(chunk, length);
+      length += chunk.length;
+    }
+  } catch (error) {
+    if (error instanceof PenstockError && error.status === 404) return undefined;
+    throw error;
+  }
+  return length === size ? bytes : undefined;
+}
 
 export function createFileTexts(parts: FileTextParts): FileTexts {
   const { config, measures, log } = parts;
@@ -82,9 +103,9 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     const key = checksum === null ? undefined : `${kind}:${size}:${checksum}`;
     const remembered = key && known.get(key);
     if (remembered !== undefined) return remembered;
-    const bytes = await files.bytes(id, size);
+    const bytes = await bytesOf(files, { id, size });
     if (!bytes) return '';
-    const input = { kind, bytes: new Uint8Array(bytes), length: MAX_TEXT };
+    const input = { kind, bytes, length: MAX_TEXT };
     const turn = last.then(() => extract(id, input));
     last = turn;
     const text = await turn;

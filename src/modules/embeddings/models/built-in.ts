@@ -63,7 +63,8 @@ export function createBuiltInModel(): BuiltInModel {
       }));
       line.push(...parts);
       void turn();
-      return (await Promise.all(parts.map(({ done }) => done.promise))).flat();
+      const vectors = await Promise.all(parts.map(({ done }) => done.promise));
+      return { vectors: vectors.flat(), tokens: 0 };
     },
     close: () => thread.close(),
   };

@@ -22,7 +22,12 @@ export interface ModelSource {
   query(
     choice: ModelChoice,
     text: string,
-  ): Promise<{ readonly vector: Float32Array; readonly cached: boolean }>;
+  ): Promise<{
+    readonly vector: Float32Array;
+    readonly cached: boolean;
+    /** What it has cost now. */
+    readonly tokens: number;
+  }>;
   /** Forgets what rests on a former configuration. */
   renew(): void;
   close(): Promise<void>;
@@ -64,12 +69,13 @@ export function createModelSource(parts: ModelSourceParts): ModelSource {
         text,
       ]);
       const known = queries.get(key);
-      if (known) return { vector: known, cached: true };
-      const [vector] = (await of(choice)?.embed([text], 'query')) ?? [];
+      if (known) return { vector: known, cached: true, tokens: 0 };
+      const { vectors: [vector] = [], tokens = 0 } =
+        (await of(choice)?.embed([text], 'query')) ?? {};
       if (!vector) throw new ModelError('wrong', 'The model answered nothing');
       const ttl = parts.config().cache.queryTtlMs;
       if (ttl > 0) queries.set(key, vector, { ttl });
-      return { vector, cached: false };
+      return { vector, cached: false, tokens };
     },
     renew() {
       remote.clear();
@@ -85,12 +91,15 @@ function timed({ measures }: ModelSourceParts, choice: ModelChoice, model: Model
     ...model,
     async embed(texts, purpose) {
       const started = performance.now();
-      const vectors = await model.embed(texts, purpose);
+      const { vectors, tokens } = await model.embed(texts, purpose);
       measures.provider.observe(
         { provider: choice.provider },
         (performance.now() - started) / 1000,
       );
-      return choice.similarity === 'cosine' ? vectors.map(normalised) : vectors;
+      return {
+        vectors: choice.similarity === 'cosine' ? vectors.map(normalised) : vectors,
+        tokens,
+      };
     },
   };
 }

@@ -7,7 +7,7 @@ import {
   type OutboundFetch,
 } from '../../../kernel/outbound.ts';
 import type { EmbeddingsConfig } from '../config.ts';
-import { type Model, type ModelChoice, ModelError } from '../model.ts';
+import { type Embedded, type Model, type ModelChoice, ModelError } from '../model.ts';
 
 /* How fast a provider may be called, and whether it is worth trying: after failures it gets time to recover. */
 
@@ -102,9 +102,13 @@ export function createRemoteModel(parts: RemoteParts, choice: ModelChoice): Mode
     async embed(texts) {
       const size = batchSize(parts.config(), choice.dimensions);
       const vectors: Float32Array[] = [];
-      for (let at = 0; at < texts.length; at += size)
-        vectors.push(...(await call(texts.slice(at, at + size))));
-      return vectors;
+      let tokens = 0;
+      for (let at = 0; at < texts.length; at += size) {
+        const batch = await call(texts.slice(at, at + size));
+        vectors.push(...batch.vectors);
+        tokens += batch.tokens;
+      }
+      return { vectors, tokens };
     },
   };
 }
@@ -127,7 +131,7 @@ interface CallParts extends RemoteParts {
   readonly fetch: OutboundFetch;
 }
 
-type EmbedBatch = (texts: readonly string[]) => Promise<readonly Float32Array[]>;
+type EmbedBatch = (texts: readonly string[]) => Promise<Embedded>;
 
 function createCall(parts: CallParts): EmbedBatch {
   const { throttle, spending, choice } = parts;
@@ -138,7 +142,7 @@ function createCall(parts: CallParts): EmbedBatch {
       const { vectors, tokens } = await exchange(parts, texts);
       throttle.worked();
       await spending.add({ texts: texts.length, tokens });
-      return vectors.map((vector) => checked(vector, choice));
+      return { vectors: vectors.map((vector) => checked(vector, choice)), tokens };
     } catch (error) {
       if (error instanceof ModelError && error.failure !== 'refused') throttle.failed(error);
       throw error;

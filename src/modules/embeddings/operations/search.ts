@@ -6,7 +6,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { embeddingErrors } from '../errors.ts';
-import type { Search, SearchResult } from '../services/search.ts';
+import type { Search, TimedResult } from '../services/search.ts';
 import type { SearchInput } from '../services/search-request.ts';
 import { adminFacts, Filter, SchemaName, similarities } from './shapes.ts';
 
@@ -94,6 +94,14 @@ const Hits = Type.Object({
   ),
   degraded: Type.Optional(
     Type.Boolean({ description: 'The model could not be asked: these were found by words' }),
+  ),
+  took: Type.Integer({ description: 'Milliseconds' }),
+  usage: Type.Object(
+    {
+      cachedQuery: Type.Boolean({ description: 'The vector of the text was known' }),
+      tokens: Type.Integer({ description: 'What the provider counted for the text' }),
+    },
+    { description: 'What was asked of the model' },
   ),
 });
 
@@ -185,10 +193,12 @@ const userCaller = (userId: string): Caller => ({
 const inputOf = (body: object, scope: string | undefined): SearchInput =>
   ({ ...body, ...(scope !== undefined && { scope }) }) as SearchInput;
 
-const answerOf = ({ hits, degraded, facets }: SearchResult) => ({
+const answerOf = ({ hits, degraded, facets, took, usage }: TimedResult) => ({
   hits: hits.map((hit) => ({ ...hit })),
   ...(facets && {
     facets: Object.fromEntries(Object.entries(facets).map(([name, own]) => [name, [...own]])),
   }),
   ...(degraded && { degraded }),
+  took,
+  usage: { ...usage },
 });

@@ -3,11 +3,11 @@ import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import type { EmbeddingParts } from '../services/embedding-parts.ts';
-import type { SearchParts } from '../services/search-request.ts';
+import type { IndexParts } from '../services/search-request.ts';
 import { capabilitiesOf, statusOf } from '../services/status.ts';
 import { adminFacts, SchemaName } from './shapes.ts';
 
-export const statusOperations = (parts: SearchParts): readonly Operation[] => [
+export const statusOperations = (parts: IndexParts): readonly Operation[] => [
   capabilities(parts),
   status(parts),
 ];
@@ -78,7 +78,7 @@ const capabilities = ({ schemas }: EmbeddingParts): Operation =>
     },
   });
 
-const status = (parts: SearchParts): Operation =>
+const status = (parts: IndexParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'embeddings.status',

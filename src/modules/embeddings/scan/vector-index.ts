@@ -97,7 +97,7 @@ export function createMemoryIndex(parts: VectorIndexParts): VectorIndex {
         ...(within && { within }),
       };
       await refresh(generation);
-      const found = await thread.call<Nearest | undefined>('nearest', input);
+      const found = await thread.call<Nearest | undefined>('nearest', input).catch(() => undefined);
       if (found) return found;
       // The thread has ended meanwhile, and with it what it knew.
       loaded.delete(generation.id);

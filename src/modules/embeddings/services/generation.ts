@@ -179,7 +179,7 @@ async function embedAll(
     passages: model ? passagesOf(record.text, model.passageLength) : [],
   }));
   const all = cut.flatMap(({ passages }) => passages.map(({ text }) => text));
-  const vectors = model && all.length > 0 ? await model.embed(all, 'passage') : [];
+  const { vectors } = model && all.length > 0 ? await model.embed(all, 'passage') : { vectors: [] };
   let at = 0;
   return cut.flatMap(({ id, hash, passages }) => {
     const own = vectors.slice(at, at + passages.length);

@@ -10,11 +10,12 @@ import { parseWords, sayQuery, weightsOf, withSpellings } from './words.ts';
 /** Records whose passages are nearest to the text. Throws `ModelError`. */
 export async function byMeaning(
   { index, models }: SearchParts,
-  { generation, text, readable }: SearchRequest,
+  { generation, text, readable, hint, usage }: SearchRequest,
   limit: number,
 ): Promise<readonly Found[]> {
   if (generation.provider === noProvider) throw embeddingErrors.VECTOR_SEARCH_UNAVAILABLE();
-  const { vector } = await models.query(generation, text);
+  const { vector, cached, tokens } = await models.query(generation, text);
+  Object.assign(usage, { cachedQuery: cached, tokens });
   const ranking: Ranking<Found> = {
     async best(k, within) {
       const { ids, ordinals, distances } = await index.nearest(generation, vector, {
@@ -28,7 +29,7 @@ export async function byMeaning(
       }));
     },
   };
-  return bestReadable(ranking, readable, limit);
+  return bestReadable(ranking, readable, { limit, hint });
 }
 
 /**
@@ -44,12 +45,12 @@ export async function byWords(
   const { generation, readable, input } = request;
   const parsed = parseWords(request.text);
   const query = await sayQuery(database, generation, parsed);
-  const exact = await bestReadable(wordRanking(parts, request, query), readable, size);
+  const exact = await bestReadable(wordRanking(parts, request, query), readable, { limit: size });
   if (exact.length >= size || input.typos === false) return exact;
   const spelled = await withSpellings(database, generation.id, parsed);
   if (!spelled) return exact;
   const wider = await sayQuery(database, generation, spelled);
-  const found = await bestReadable(wordRanking(parts, request, wider), readable, size);
+  const found = await bestReadable(wordRanking(parts, request, wider), readable, { limit: size });
   const known = new Set(exact.map(({ id }) => id));
   const least = exact.at(-1)?.words ?? 1;
   const further = found.filter(({ id }) => !known.has(id));

@@ -3,14 +3,14 @@ import { all, type Condition, equals, not } from '../../../data/conditions/condi
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { shortName } from '../../../data/schema/language/names.ts';
-import type { Caller } from '../../../kernel/caller.ts';
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { cutText, isStorable } from '../../../kernel/text.ts';
 import { embeddingErrors } from '../errors.ts';
 import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/configs.ts';
 import type { VectorIndex } from '../scan/vector-index.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
-import type { Readable } from './permitted.ts';
+import type { FewHint, Readable } from './permitted.ts';
 import { fileFieldsOf, textOf } from './texts.ts';
 
 export type SearchMode = 'vector' | 'keyword' | 'hybrid';
@@ -39,8 +39,12 @@ export interface SearchInput {
   readonly scope?: string | undefined;
 }
 
-export interface SearchParts extends EmbeddingParts {
+export interface IndexParts extends EmbeddingParts {
   readonly index: VectorIndex;
+}
+
+export interface SearchParts extends IndexParts {
+  readonly hints: (key: string) => FewHint;
 }
 
 /** A search with everything about it found out. */
@@ -51,7 +55,16 @@ export interface SearchRequest {
   readonly text: string;
   readonly limit: number;
   readonly readable: Readable;
+  readonly hint: FewHint;
   readonly filter: Condition;
+  readonly usage: SearchUsage;
+}
+
+/** What a search has asked of the model: noted while it goes on. */
+export interface SearchUsage {
+  /** The vector of its text was known. */
+  cachedQuery: boolean;
+  tokens: number;
 }
 
 /** Throws 400, 401, 403, 404 and 412. */
@@ -67,7 +80,10 @@ export async function requestOf(
   const { current } = chosenConfig(await readableConfigs(parts, caller, input), input);
   const readable = readableBy(parts, { caller, input, filter, generation: current });
   const text = await textToSearch(parts, { caller, input, generation: current });
-  return { caller, input, generation: current, text, limit, readable, filter };
+  const like = [current.id, callerKey(caller), input.scope ?? '', input.filter ?? {}];
+  const hint = parts.hints(JSON.stringify(like));
+  const usage = { cachedQuery: false, tokens: 0 };
+  return { caller, input, generation: current, text, limit, readable, hint, filter, usage };
 }
 
 /** What is like a record is not that record. */

@@ -5,13 +5,16 @@ import { embeddingErrors } from '../errors.ts';
 import { ModelError } from '../model.ts';
 import { facetsOf, highlightsOf } from './beside-hits.ts';
 import { type Found, type Hit, hitsOf } from './hits.ts';
+import { createFewHints } from './permitted.ts';
 import { byBoth, byMeaning, byWords } from './rankings.ts';
 import {
+  type IndexParts,
   requestOf,
   type SearchInput,
   type SearchMode,
   type SearchParts,
   type SearchRequest,
+  type SearchUsage,
 } from './search-request.ts';
 
 export interface SearchResult {
@@ -21,17 +24,25 @@ export interface SearchResult {
   readonly facets?: Awaited<ReturnType<typeof facetsOf>>;
 }
 
-export type Search = (caller: Caller, input: SearchInput) => Promise<SearchResult>;
+export interface TimedResult extends SearchResult {
+  /** Milliseconds. */
+  readonly took: number;
+  readonly usage: Readonly<SearchUsage>;
+}
 
-export function createSearch(parts: SearchParts): Search {
+export type Search = (caller: Caller, input: SearchInput) => Promise<TimedResult>;
+
+export function createSearch(given: IndexParts): Search {
+  const parts: SearchParts = { ...given, hints: createFewHints() };
   return async (caller, input) => {
     const started = performance.now();
     const { mode = 'vector' } = input;
     const request = await requestOf(parts, caller, input);
     const found = await answer(parts, request, mode);
     const result = await withMore(parts, request, found, mode === 'keyword');
-    parts.measures.searches.observe({ mode }, (performance.now() - started) / 1000);
-    return result;
+    const took = performance.now() - started;
+    parts.measures.searches.observe({ mode }, took / 1000);
+    return { ...result, took: Math.round(took), usage: request.usage };
   };
 }
 

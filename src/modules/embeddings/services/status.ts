@@ -9,7 +9,7 @@ import { recentUsage, type UsageRow } from '../queries/usage.ts';
 import { type Coverage, coverage } from '../queries/vectors.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { requireEligible } from './recipe.ts';
-import type { SearchParts } from './search-request.ts';
+import type { IndexParts } from './search-request.ts';
 
 export interface Capabilities {
   readonly supported: boolean;
@@ -85,7 +85,7 @@ export function capabilitiesOf(schema: CompiledSchema): Capabilities {
 
 const USAGE_DAYS = 30;
 
-export async function statusOf(parts: SearchParts, schemaName?: string): Promise<Status> {
+export async function statusOf(parts: IndexParts, schemaName?: string): Promise<Status> {
   const { database, config } = parts;
   const configs = (await allConfigs(database)).filter(
     (one) => schemaName === undefined || one.schemaName === schemaName,
@@ -136,7 +136,7 @@ async function runsOf({ database }: EmbeddingParts, schemaName?: string): Promis
 }
 
 async function configStatus(
-  { index }: Pick<SearchParts, 'index'>,
+  { index }: Pick<IndexParts, 'index'>,
   { id, schemaName, targetField, enabled, current, next }: ConfigRow,
   figures: readonly QueueFigures[],
   covered: readonly Coverage[],

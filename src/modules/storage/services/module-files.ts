@@ -32,14 +32,12 @@ export interface NewModuleFile {
 export interface ModuleFiles {
   /** Stores a file for a module. Throws what uploads are refused for. */
   store(file: NewModuleFile, body: FileBody): Promise<ModuleFile>;
-  /** A file that this caller may read; `undefined` for any other. */
+  /** A file that is there, whoever may read it: the module decides what becomes of it. Throws while the database is away. */
+  find(id: string): Promise<ModuleFile | undefined>;
+  /** The same, when this caller may read it; `undefined` for any other. */
   readable(caller: Caller, id: string): Promise<ModuleFile | undefined>;
   /** The content, for a module that has asked before whether somebody may read it. Throws FILE_NOT_FOUND. */
   read(id: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
-  /** A file that is there, whoever may read it: the module decides what becomes of it. */
-  find(id: string): Promise<ModuleFile | undefined>;
-  /** Its content, for work in the background. Throws FILE_TOO_LARGE, and while the store is away. */
-  bytes(id: string, limit: number): Promise<Buffer | undefined>;
   /** An address of the content that works for a while, for whoever has it. Throws FILE_NOT_FOUND. */
   readUrl(id: string): Promise<string>;
   /** Deletes files in the transaction of the caller. Those that are gone already are nothing to it. */
@@ -56,14 +54,14 @@ export function createModuleFiles({
   access,
   delivery,
 }: Pick<StorageServices, 'files' | 'links' | 'access' | 'delivery'>): ModuleFiles {
-  const ready = async (id: string): Promise<FileRow | undefined> => {
-    const file = await files.find(id).catch(ifMissing);
-    return file && file.generation > 0 ? file : undefined;
-  };
   return {
     async store({ container, name, alias, mimeType }, body) {
       if (!isModuleContainer(container)) throw new Error(`${container} is no container of modules`);
       return viewOf(await files.create(asModule, { container, name, alias, mimeType }, body));
+    },
+    async find(id) {
+      const file = await files.find(id).catch(ifMissing);
+      return file && file.generation > 0 ? viewOf(file) : undefined;
     },
     async readable(caller, id) {
       const file = await files.find(id).catch(() => undefined);
@@ -72,14 +70,6 @@ export function createModuleFiles({
       return viewOf(file);
     },
     read: async (id, signal) => delivery.stream(await files.find(id), signal),
-    async find(id) {
-      const file = await ready(id);
-      return file && viewOf(file);
-    },
-    async bytes(id, limit) {
-      const file = await ready(id);
-      return file && delivery.bytes(file, limit);
-    },
     readUrl: async (id) => links.readUrl(await files.find(id), true),
     removeNamed: async (transaction, container, names) =>
       files.removeAll(
