@@ -5,7 +5,7 @@ import { EventSource } from 'eventsource';
 import { io } from 'socket.io-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
-import type { TestUser } from '../../test/support/node.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { projectRoot } from '../routes.ts';
@@ -67,6 +67,41 @@ it.each(['realtime', 'client'] as const)(
     }
   },
 );
+
+it('sends to others in a channel, and sees who is there', async () => {
+  const channels = [
+    { pattern: 'lobby', join: 'users', send: 'users', presence: true, history: 50 },
+  ];
+  expectStatus(
+    await platform.admin.patch('/config/router', { config: { channels } }),
+    200,
+    'definitions',
+  );
+  const heard: Json[] = [];
+  let members: readonly Json[] = [];
+  const given = {
+    io,
+    realtimeUrl: platform.addresses.realtime,
+    channel: 'lobby',
+    onMembers: (now: readonly Json[]) => {
+      members = now;
+    },
+  };
+  const app = (accessToken: string, onMessage: (message: Json) => void) =>
+    run(blocks[2] ?? '', { ...given, accessToken, onMessage }, '{ socket, send }');
+  const one = app(user.accessToken, (message) => heard.push(message));
+  await waitFor(() => members.length === 1);
+  const other = app((await platform.registerUser()).accessToken, () => undefined);
+  try {
+    await waitFor(() => members.length === 2);
+    expect(await other.send('moved', { x: 1 })).toMatchObject({ ok: true });
+    await waitFor(() => heard.length === 1);
+    expect(heard[0]).toMatchObject({ channel: 'lobby', event: 'moved', data: { x: 1 } });
+  } finally {
+    one.socket.disconnect();
+    other.socket.disconnect();
+  }
+});
 
 it('listens to an event stream', async () => {
   let shown: Json[] | undefined;

@@ -67,19 +67,22 @@ export const defineSocketEvent = <S extends TObject>(
   },
 ): SocketEvent => event as unknown as SocketEvent;
 
+/** Sockets that joined a channel: all of them, or all but one. */
+export type Audience = string | { readonly channel: string; readonly except: string };
+
 /** Where the sockets of a namespace are; the realtime surface is one. */
 export interface SocketServer {
   /** Answers how to stop: its sockets are disconnected then. */
   serve(namespace: SocketNamespace): () => void;
-  broadcast(namespace: string, channel: string, event: string, data: unknown): void;
+  broadcast(namespace: string, audience: Audience, event: string, data: unknown): void;
 }
 
 export interface SocketNamespaces {
   /** Answers how to take it away again. */
   register(namespace: SocketNamespace): () => void;
   all(): readonly SocketNamespace[];
-  /** To the sockets of a channel on this node, encoded once. */
-  broadcast(namespace: string, channel: string, event: string, data: unknown): void;
+  /** To sockets of a channel on this node, encoded once. */
+  broadcast(namespace: string, audience: Audience, event: string, data: unknown): void;
   /** Serves what is and will be registered. Answers how to stop. */
   attach(server: SocketServer): () => void;
 }
@@ -109,8 +112,8 @@ export function createSocketNamespaces(): SocketNamespaces {
       };
     },
     all: () => [...entries.values()].map(({ namespace }) => namespace),
-    broadcast(namespace, channel, event, data) {
-      for (const server of servers) server.broadcast(namespace, channel, event, data);
+    broadcast(namespace, audience, event, data) {
+      for (const server of servers) server.broadcast(namespace, audience, event, data);
     },
     attach(server) {
       servers.add(server);

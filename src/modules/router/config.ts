@@ -9,6 +9,7 @@ import {
   hstsProblems,
   originProblems,
 } from '../../kernel/config/surface-config.ts';
+import { channelProblems, channelsConfig } from './channels/definitions.ts';
 
 const rateLimit = Type.Object({
   maxRequests: Type.Integer({
@@ -196,6 +197,7 @@ export const routerConfig = defineConfig({
     }),
     captcha,
     transports,
+    channels: channelsConfig,
     graphql,
     docs: Type.Object({
       public: Type.Boolean({
@@ -205,12 +207,13 @@ export const routerConfig = defineConfig({
       }),
     }),
   }),
-  check: ({ hostUrl, hsts, cors, transports: requested, captcha: { enabled, secretKey } }) => [
+  check: ({ hostUrl, hsts, cors, transports: requested, channels, captcha }) => [
     ...hostUrlProblems(hostUrl),
     ...hstsProblems(hsts),
     ...transportProblems(requested),
     ...originProblems(cors.origin),
-    ...(enabled && secretKey === ''
+    ...channelProblems(channels),
+    ...(captcha.enabled && captcha.secretKey === ''
       ? [
           {
             path: 'captcha.secretKey',

@@ -12,5 +12,12 @@ export const routerErrors = defineErrors({
   ],
   CLIENT_NOT_FOUND: [404, 'There is no such client'],
   CLIENT_EXISTS: [409, 'A client with this alias exists already'],
+  CHANNEL_NOT_FOUND: [404, 'There is no such channel'],
+  CHANNEL_FORBIDDEN: [403, 'You may not join this channel'],
+  CHANNEL_SEND_FORBIDDEN: [403, 'You may hear this channel, and not send to it'],
+  CHANNEL_NOT_JOINED: [409, 'You are not in this channel: join it first'],
+  CHANNEL_WITHOUT_PRESENCE: [409, 'This channel does not say who is there'],
+  CHANNEL_LIMIT_EXCEEDED: [409, 'You are in the most channels you may: leave some first'],
+  CHANNEL_PAYLOAD_TOO_LARGE: [413, 'This is too large for the channel'],
   CAPTCHA_UNAVAILABLE: [503, 'Captchas cannot be checked now: try again in a moment'],
 });

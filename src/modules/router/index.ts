@@ -3,6 +3,7 @@
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
 import { withoutEnd } from '../../kernel/text.ts';
+import { createChannels } from './channels/index.ts';
 import { type RouterConfig, routerConfig } from './config.ts';
 import { migrations } from './migrations.ts';
 import { clientOperations } from './operations/clients.ts';
@@ -50,7 +51,12 @@ async function start({
   };
   applyValidation(config.current());
   measureClients(kernel);
-  const stopListening = config.onChange(applyValidation);
+  const channels = createChannels(kernel, () => config.current().channels, log);
+  const stopChannels = channels.start();
+  const stopListening = config.onChange((next) => {
+    applyValidation(next);
+    channels.redefined();
+  });
   const clients = createClients({ ...kernel, gate });
   let local = '';
   return {
@@ -68,9 +74,11 @@ async function start({
       routesOperation(kernel.operations, kernel.middlewares),
       ...middlewareOperations(kernel.middlewares),
     ],
+    jobs: [channels.job],
     state: [clientState(kernel.database, clients), middlewareState(kernel.middlewares)],
     async stop() {
       stopListening();
+      stopChannels();
       kernel.identity.apps = undefined;
     },
   };

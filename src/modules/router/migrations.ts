@@ -18,10 +18,41 @@ const clients = `
   );
 `;
 
+/** Those of a node that dies renew nothing. What is broadcast is kept where a channel says so, for a day. */
+const channels = `
+  create table penstock.channel_members (
+    id uuid primary key,
+    channel text not null,
+    node_id text not null,
+    user_id uuid not null,
+    state text not null,
+    joined_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null
+  );
+  create index channel_members_of_channel on penstock.channel_members (channel, joined_at, id);
+  create index channel_members_by_end on penstock.channel_members (expires_at);
+  create table penstock.channel_messages (
+    seq bigint generated always as identity primary key,
+    channel text not null,
+    member_id uuid not null,
+    user_id uuid not null,
+    event text not null,
+    data text not null,
+    sent_at timestamptz(3) not null default now()
+  );
+  create index channel_messages_of_channel on penstock.channel_messages (channel, seq);
+  create index channel_messages_by_time on penstock.channel_messages (sent_at);
+  create index channel_messages_of_user on penstock.channel_messages (user_id);
+`;
+
 /** `previous_hash`: the secret before the last rotation, good until `previous_until`. */
 export const migrations: readonly Migration[] = [
   {
     id: '0001-security-clients',
     run: async (database) => void (await database.query({ text: clients })),
+  },
+  {
+    id: '0002-channels',
+    run: async (database) => void (await database.query({ text: channels })),
   },
 ];

@@ -57,15 +57,17 @@ export function createModuleServer(
         for (const nsp of spellings(name)) nsp.disconnectSockets(true);
       };
     },
-    broadcast(name, channel, event, data) {
+    broadcast(name, audience, event, data) {
       const namespace = served.get(name);
       if (!namespace) return;
-      const room = channelOf(channel);
+      const whole = typeof audience === 'string';
+      const room = channelOf(whole ? audience : audience.channel);
       for (const nsp of spellings(name)) {
         const members = nsp.adapter.rooms.get(room);
         if (!members) continue;
         endSlow(nsp, members, namespace.errorEvent);
-        nsp.to(room).emit(event, data);
+        // Each socket is a room of its own.
+        (whole ? nsp.to(room) : nsp.to(room).except(audience.except)).emit(event, data);
         onDelivered(members.size);
       }
     },

@@ -1,0 +1,65 @@
+/** Channels for apps: broadcast, presence, and the last messages. */
+import type { Kernel } from '../../../host/kernel.ts';
+import type { JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import type { ChannelDefinition } from './definitions.ts';
+import { createMembers, type Members } from './members.ts';
+import { channelNamespace } from './namespace.ts';
+import { channelsJob, createWords, type Say } from './words.ts';
+
+export interface Channels {
+  readonly job: JobDefinition;
+  /** Definitions are others now. */
+  redefined(): void;
+  /** Serves the namespace. Answers how to stop. */
+  start(): () => void;
+}
+
+/** What is tied to the bus for as long as the process lives. */
+interface LastingParts {
+  readonly members: Members;
+  readonly say: Say;
+  definitions: () => readonly ChannelDefinition[];
+}
+
+const partsOf = new WeakMap<Kernel, LastingParts>();
+
+function lastingParts(kernel: Kernel, log: Logger): LastingParts {
+  const known = partsOf.get(kernel);
+  if (known) return known;
+  const say = createWords(kernel);
+  const members = createMembers({
+    ...kernel,
+    log,
+    definitions: () => parts.definitions(),
+    tell: (notice, except) =>
+      say({ channel: notice.channel, event: 'presence', data: notice, except, size: 1_024 }),
+  });
+  kernel.metrics.gauge('realtime_channel_members', 'Sockets of this node in channels', () =>
+    members.count(),
+  );
+  const parts: LastingParts = { members, say, definitions: () => [] };
+  partsOf.set(kernel, parts);
+  return parts;
+}
+
+export function createChannels(
+  kernel: Kernel,
+  definitions: LastingParts['definitions'],
+  log: Logger,
+): Channels {
+  const parts = lastingParts(kernel, log);
+  parts.definitions = definitions;
+  return {
+    job: channelsJob(kernel),
+    redefined: () => parts.members.redefined(),
+    start() {
+      const stopMembers = parts.members.start();
+      const unserve = kernel.sockets.register(channelNamespace({ ...kernel, ...parts }));
+      return () => {
+        unserve();
+        stopMembers();
+      };
+    },
+  };
+}

@@ -1,0 +1,311 @@
+/**
+ * The members of this node. What they may do is decided when they join, and again whenever something happens that it may
+ * hang on; presence is written under a lease of the node.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { randomUUID } from 'node:crypto';
+import type { Kernel } from '../../../host/kernel.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
+import type { PublishedEvent } from '../../../kernel/events/events.ts';
+import type { SocketConnection } from '../../../kernel/sockets/socket-namespace.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { routerErrors } from '../errors.ts';
+import {
+  type ChannelDefinition,
+  type ChannelRights,
+  type FoundChannel,
+  findChannel,
+  hangsOnRecord,
+  rightsIn,
+} from './definitions.ts';
+import { dropMembers, forgetUsers, putMembers, takeExpired } from './store.ts';
+
+export interface Member {
+  readonly id: string;
+  readonly connection: SocketConnection;
+  found: FoundChannel;
+  rights: ChannelRights;
+  /** JSON. */
+  state: string;
+  /** Hears the channel. */
+  live: boolean;
+  over: boolean;
+  /** Messages since the window began; ms of `performance.now()`. */
+  readonly window: { endsAt: number; used: number };
+}
+
+export interface PresenceNotice {
+  readonly kind: 'joined' | 'updated' | 'left';
+  readonly channel: string;
+  readonly member: { readonly id: string; readonly userId: string; readonly state?: unknown };
+}
+
+export interface Members {
+  find(channel: string): FoundChannel;
+  of(connection: SocketConnection, channel: string): Member | undefined;
+  /** Throws 403, 404, 409. Answers the member, who hears the channel from now on. */
+  enter(
+    connection: SocketConnection,
+    found: FoundChannel,
+    state: string | undefined,
+  ): Promise<Member>;
+  leave(member: Member): Promise<void>;
+  closed(connection: SocketConnection): void;
+  /** Definitions are others now. */
+  redefined(): void;
+  count(): number;
+  start(): () => void;
+}
+
+export interface MembersParts
+  extends Pick<Kernel, 'database' | 'bus' | 'events' | 'records' | 'schemas' | 'permissions'> {
+  readonly log: Logger;
+  readonly definitions: () => readonly ChannelDefinition[];
+  /** To all members on all nodes, but for the socket. */
+  readonly tell: (notice: PresenceNotice, except?: string) => void;
+}
+
+/** Channels of one socket, and of all sockets of a user on one node. */
+const MOST_OF_SOCKET = 50;
+const MOST_OF_USER = 1_000;
+/** Milliseconds in which what happens is gathered before rights are asked again, and between looks at rights that end by themselves. */
+const GATHER_MS = 50;
+const SWEEP_MS = 10_000;
+/** Milliseconds until rights that could not be asked are asked again. */
+const AGAIN_MS = 1_000;
+/** Rights that are asked at the same time, and rows of one statement. */
+const AT_ONCE = 4;
+const ROWS = 1_000;
+
+/** Which sockets of this node are where, within bounds. */
+function createPlaces() {
+  const bySocket = new Map<SocketConnection, Map<string, Member>>();
+  const ofUsers = new Map<string, number>();
+  return {
+    of: (connection: SocketConnection): readonly Member[] => [
+      ...(bySocket.get(connection)?.values() ?? []),
+    ],
+    get: (connection: SocketConnection, channel: string): Member | undefined =>
+      bySocket.get(connection)?.get(channel),
+    all: (): readonly Member[] => [...bySocket.values()].flatMap((own) => [...own.values()]),
+    create(connection: SocketConnection, found: FoundChannel): Member {
+      const own = bySocket.get(connection) ?? new Map<string, Member>();
+      const ofUser = ofUsers.get(connection.userId) ?? 0;
+      if (own.size >= MOST_OF_SOCKET || ofUser >= MOST_OF_USER)
+        throw routerErrors.CHANNEL_LIMIT_EXCEEDED();
+      const member = newMember(connection, found);
+      bySocket.set(connection, own.set(found.channel, member));
+      ofUsers.set(connection.userId, ofUser + 1);
+      return member;
+    },
+    /** False where it was removed before. */
+    remove(member: Member): boolean {
+      if (member.over) return false;
+      member.over = true;
+      const { connection, found } = member;
+      const own = bySocket.get(connection);
+      own?.delete(found.channel);
+      if (own?.size === 0) bySocket.delete(connection);
+      const left = (ofUsers.get(connection.userId) ?? 1) - 1;
+      if (left === 0) ofUsers.delete(connection.userId);
+      else ofUsers.set(connection.userId, left);
+      connection.leave(found.channel);
+      return true;
+    },
+  };
+}
+
+export function createMembers(parts: MembersParts): Members {
+  const places = createPlaces();
+  const { all } = places;
+  const presence = createPresence(parts, all);
+  const leave = async (member: Member): Promise<void> => {
+    if (places.remove(member)) await presence.left([member]);
+  };
+  const rechecks = createRechecks(parts, async (member) => {
+    member.connection.emit('ended', { channel: member.found.channel });
+    await leave(member);
+  });
+  parts.schemas.onChange((names) =>
+    rechecks.touch(all().filter(({ found }) => names.includes(found.definition.schema ?? ''))),
+  );
+
+  return {
+    find: (channel) => findChannel(parts, parts.definitions(), channel),
+    of: places.get,
+    leave,
+    count: () => all().length,
+    redefined: () => rechecks.touch(all()),
+    closed: (connection) => void presence.left(places.of(connection).filter(places.remove)),
+    async enter(connection, found, state) {
+      const member = places.get(connection, found.channel) ?? places.create(connection, found);
+      try {
+        member.rights = await rightsIn(parts, await connection.caller(), found);
+        if (member.over || !member.rights.join) throw routerErrors.CHANNEL_FORBIDDEN();
+      } catch (error) {
+        await leave(member);
+        throw error;
+      }
+      const isNew = !member.live;
+      member.live = true;
+      member.found = found;
+      member.state = state ?? member.state;
+      connection.join(found.channel);
+      if (isNew || state !== undefined) await presence.put(member, isNew ? 'joined' : 'updated');
+      return member;
+    },
+    start() {
+      const unfollow = parts.events.subscribe('*', (event) => concern(parts, event, all, rechecks));
+      const sweep = setInterval(
+        () => rechecks.touch(all().filter(({ found }) => hangsOnRecord(found))),
+        SWEEP_MS,
+      );
+      sweep.unref();
+      const stopPresence = presence.start();
+      return () => {
+        unfollow();
+        clearInterval(sweep);
+        stopPresence();
+      };
+    },
+  };
+}
+
+const newMember = (connection: SocketConnection, found: FoundChannel): Member => ({
+  id: randomUUID(),
+  connection,
+  found,
+  rights: { join: false, send: false },
+  state: 'null',
+  live: false,
+  over: false,
+  window: { endsAt: 0, used: 0 },
+});
+
+/** What of everything that happens may change what members may do. */
+async function concern(
+  { database }: Pick<MembersParts, 'database'>,
+  { topic, schema, operation, ids = [], payload }: PublishedEvent,
+  all: () => readonly Member[],
+  { touch }: Rechecks,
+): Promise<void> {
+  if (topic.startsWith('authorization:')) {
+    const [, userId] = /^User:([^#*]+)$/.exec(String(payload?.subject ?? '')) ?? [];
+    touch(
+      all().filter(
+        ({ found, connection }) =>
+          hangsOnRecord(found) && (userId === undefined || userId === connection.userId),
+      ),
+    );
+  }
+  if (schema === undefined || operation === undefined) return;
+  touch(all().filter(({ found }) => found.definition.schema === schema && ids.includes(found.id)));
+  if (schema === 'User' && operation === 'delete' && ids.length > 0)
+    await forgetUsers(database, ids);
+}
+
+interface Rechecks {
+  touch(members: readonly Member[]): void;
+}
+
+/** Asks the rights of members again, a few at a time, and ends those who may not be there any more. */
+function createRechecks(parts: MembersParts, end: (member: Member) => Promise<void>): Rechecks {
+  const due = new Set<Member>();
+  const outside = AsyncLocalStorage.snapshot();
+  let running = false;
+  const look = async (member: Member): Promise<unknown> => {
+    try {
+      const found = findChannel(parts, parts.definitions(), member.found.channel);
+      await parts.bus.freshness.catchUp();
+      const rights = await rightsIn(parts, await member.connection.caller(), found);
+      member.rights = rights;
+      member.found = found;
+      if (!rights.join) await end(member);
+      return undefined;
+    } catch (error) {
+      if (error instanceof PenstockError && error.status < 500) return end(member);
+      parts.log.warn({ err: error }, 'The rights of a member of a channel could not be asked');
+      return setTimeout(() => touch([member]), AGAIN_MS).unref();
+    }
+  };
+  const worker = async (): Promise<void> => {
+    for (let [member] = due; member; [member] = due) {
+      due.delete(member);
+      if (!member.over) await look(member);
+    }
+  };
+  const run = async (): Promise<void> => {
+    await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));
+    running = false;
+    if (due.size > 0) begin();
+  };
+  const begin = (): void => {
+    running = true;
+    setTimeout(() => outside(() => void run()), GATHER_MS).unref();
+  };
+  const touch = (members: readonly Member[]): void => {
+    for (const member of members) due.add(member);
+    if (!running && due.size > 0) begin();
+  };
+  return { touch };
+}
+
+const rowOf = ({ id, found, connection, state }: Member) => ({
+  id,
+  channel: found.channel,
+  userId: connection.userId,
+  state,
+});
+
+/** Who of this node is in channels with presence, for the other nodes and for those who join later. */
+function createPresence({ database, bus, log, tell }: MembersParts, all: () => readonly Member[]) {
+  const outside = AsyncLocalStorage.snapshot();
+  const isSeen = ({ live, found }: Member): boolean => live && found.definition.presence === true;
+  const say = (kind: PresenceNotice['kind'], { id, found, connection, state }: Member): void =>
+    tell(
+      {
+        kind,
+        channel: found.channel,
+        member: {
+          id,
+          userId: connection.userId,
+          ...(kind !== 'left' && { state: JSON.parse(state) as unknown }),
+        },
+      },
+      connection.id,
+    );
+  const failed = (error: unknown): void =>
+    log.warn({ err: error }, 'Who is in channels could not be written');
+  const renew = async (): Promise<void> => {
+    const seen = all().filter(isSeen);
+    for (let at = 0; at < seen.length; at += ROWS) {
+      const page = seen.slice(at, at + ROWS).filter(({ over }) => !over);
+      const fresh = new Set(await putMembers(database, bus.nodeId, page.map(rowOf)));
+      const gone = page.filter(({ over }) => over).map(({ id }) => id);
+      if (gone.length > 0) await dropMembers(database, gone);
+      for (const member of page) if (fresh.has(member.id) && !member.over) say('joined', member);
+    }
+    for (const { id, channel, userId } of await takeExpired(database))
+      tell({ kind: 'left', channel, member: { id, userId } });
+  };
+  return {
+    async put(member: Member, kind: 'joined' | 'updated'): Promise<void> {
+      if (!isSeen(member)) return;
+      await putMembers(database, bus.nodeId, [rowOf(member)]);
+      if (member.over) await dropMembers(database, [member.id]);
+      else say(kind, member);
+    },
+    async left(members: readonly Member[]): Promise<void> {
+      const seen = members.filter(isSeen);
+      if (seen.length === 0) return;
+      for (const member of seen) say('left', member);
+      const ids = seen.map(({ id }) => id);
+      await outside(() => dropMembers(database, ids)).catch(failed);
+    },
+    start(): () => void {
+      const timer = setInterval(() => void outside(renew).catch(failed), SWEEP_MS);
+      timer.unref();
+      return () => clearInterval(timer);
+    },
+  };
+}
