@@ -36,6 +36,10 @@ async function client(node: TestNode, user: TestUser) {
   return { socket, of, ask, join };
 }
 
+/** Ids of members who went. */
+const left = ({ of }: Pick<Awaited<ReturnType<typeof client>>, 'of'>): string[] =>
+  of('presence').flatMap(({ kind, member }) => (kind === 'left' ? [member.id] : []));
+
 const refusal = async (answer: Promise<Json>): Promise<string> => {
   const { ok, error } = await answer;
   expect(ok).toBe(false);
@@ -175,8 +179,7 @@ function suite(redis: boolean): void {
     const { member } = await e.join('quiet');
     expectStatus(await eve.api.post('/authentication/logout'), 200, 'logout');
     await waitFor(() => !e.socket.connected, { timeoutMs: 3_000 });
-    await waitFor(() => a.of('presence').some(({ kind }) => kind === 'left'));
-    expect(a.of('presence').find(({ kind }) => kind === 'left')?.member.id).toBe(member);
+    await waitFor(() => left(a).includes(member));
     await define(
       nodes.second,
       definitions.filter(({ pattern }) => pattern !== 'game:{id}'),
@@ -253,12 +256,10 @@ function suite(redis: boolean): void {
 
   it('lets go of the members of a node that was killed', async () => {
     const [a, b] = [await client(nodes.first, ann), await client(nodes.second, bob)];
-    await a.join('quiet');
+    const { member } = await a.join('quiet');
     await b.join('quiet');
     await nodes.first.kill();
-    await waitFor(() => b.of('presence').some(({ kind }) => kind === 'left'), {
-      timeoutMs: 60_000,
-    });
+    await waitFor(() => left(b).includes(member), { timeoutMs: 60_000 });
     expect((await b.ask('members', { channel: 'quiet' })).count).toBe(1);
   }, 90_000);
 }

@@ -298,9 +298,14 @@ function createPresence({ database, bus, log, tell }: MembersParts, all: () => r
     async left(members: readonly Member[]): Promise<void> {
       const seen = members.filter(isSeen);
       if (seen.length === 0) return;
-      for (const member of seen) say('left', member);
       const ids = seen.map(({ id }) => id);
-      await outside(() => dropMembers(database, ids)).catch(failed);
+      try {
+        await outside(() => dropMembers(database, ids));
+        // Told then: whoever lists the members meanwhile hears it. Rows that stay are told of when their lease ends.
+        for (const member of seen) say('left', member);
+      } catch (error) {
+        failed(error);
+      }
     },
     start(): () => void {
       const timer = setInterval(() => void outside(renew).catch(failed), SWEEP_MS);
