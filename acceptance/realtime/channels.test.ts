@@ -90,7 +90,9 @@ function suite(redis: boolean): void {
     await a.ask('send', { channel: 'game:one', data: 'last' });
     await waitFor(() => c.of('message').length === 5);
     expect(b.of('message')).toHaveLength(4);
-    expect(await refusal(b.ask('send', { channel: 'game:one' }))).toBe('409 CHANNEL_NOT_JOINED');
+    expect(await refusal(b.ask('send', { channel: 'game:one' }))).toBe(
+      '409 CHANNEL_MEMBERSHIP_REQUIRED',
+    );
   });
 
   it('says who is there, who comes, changes and goes', async () => {
@@ -219,7 +221,7 @@ function suite(redis: boolean): void {
     const many = await Promise.all(Array.from({ length: 8 }, (_, n) => send(n)));
     expect(many.filter(({ ok }) => !ok).map(({ error }) => error.code)).toContain('RATE_LIMIT');
     expect(await refusal(a.ask('members', { channel: 'game:x' }))).toBe(
-      '409 CHANNEL_WITHOUT_PRESENCE',
+      '409 CHANNEL_PRESENCE_DISABLED',
     );
     expect(a.socket.connected).toBe(true);
   });

@@ -128,7 +128,7 @@ const sendEvent = ({ database, members, say }: Parts): SocketEvent =>
         return {};
       }
       return inTurn(connection, async () => {
-        if (member.over) throw routerErrors.CHANNEL_NOT_JOINED();
+        if (member.over) throw routerErrors.CHANNEL_MEMBERSHIP_REQUIRED();
         const message = { member: member.id, userId, event, data: text };
         const kept = await keepMessage(database, member.found.channel, history, message);
         pass(kept);
@@ -150,7 +150,7 @@ function askEvents({ database, limits, members }: Parts): readonly SocketEvent[]
       input: Type.Object({ channel: Channel }),
       async handler(connection, { channel }) {
         const { found } = await asked(connection, channel);
-        if (!found.definition.presence) throw routerErrors.CHANNEL_WITHOUT_PRESENCE();
+        if (!found.definition.presence) throw routerErrors.CHANNEL_PRESENCE_DISABLED();
         return listed(database, found.channel);
       },
     }),
@@ -172,7 +172,7 @@ async function requireBudget(limits: Parts['limits'], { userId }: SocketConnecti
 
 function requireMember(members: Members, connection: SocketConnection, channel: string): Member {
   const member = members.of(connection, members.find(channel).channel);
-  if (!member?.live) throw routerErrors.CHANNEL_NOT_JOINED();
+  if (!member?.live) throw routerErrors.CHANNEL_MEMBERSHIP_REQUIRED();
   return member;
 }
 
