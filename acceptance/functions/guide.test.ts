@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { connect } from '../realtime/clients.ts';
 import { upload } from './requests.ts';
 
 const guide = readFileSync(new URL('../../docs/guides/functions.md', import.meta.url), 'utf8');
@@ -36,7 +37,7 @@ const operation = { enabled: true, authenticated: false };
 const allOperations = { create: operation, read: operation, update: operation, delete: operation };
 
 it('has an example of each kind', () => {
-  expect([...ids.keys()]).toEqual(['greet', 'total', 'add_note', 'paid', 'only_green']);
+  expect([...ids.keys()]).toEqual(['greet', 'total', 'add_note', 'paid', 'vote', 'only_green']);
 });
 
 it('greets', async () => {
@@ -81,6 +82,18 @@ it('takes a signed message', async () => {
     },
   });
   expect(await answer.json()).toEqual({ result: { received: 'o1' } });
+});
+
+it('counts votes over sockets', async () => {
+  const user = await platform.registerUser();
+  const { socket, heard, ask } = await connect(platform, user, { namespace: '/vote' });
+  expect(await ask('vote', { room: 'kitchen', choice: 'milk' })).toMatchObject({
+    ok: false,
+    error: { status: 400, code: 'CHOICE_UNKNOWN' },
+  });
+  expect(await ask('vote', { room: 'kitchen', choice: 'tea' })).toEqual({ ok: true });
+  expect(heard.map(({ event }) => event)).toEqual(['conduit_error']);
+  socket.disconnect();
 });
 
 it('stands before a route', async () => {

@@ -3,14 +3,17 @@
  * admits, authenticates, counts, validates and answers. Everything here is about the sockets of this node.
  */
 import type { Static, TObject, TSchema } from 'typebox';
-import type { UserCaller } from '../caller.ts';
+import type { AnonymousCaller, UserCaller } from '../caller.ts';
 
-/** One signed-in socket. */
+/** One socket: of a signed-in user, or of a visitor where the namespace lets them in. */
 export interface SocketConnection {
   readonly id: string;
+  /** Empty for a visitor. */
   readonly userId: string;
   /** The user, if the session still holds; throws 401, 403 or 503. */
   caller(): UserCaller | Promise<UserCaller>;
+  /** The same, where a visitor may ask too. */
+  anyCaller(): UserCaller | AnonymousCaller | Promise<UserCaller | AnonymousCaller>;
   emit(event: string, data: unknown): void;
   /** What is broadcast to the channel reaches this socket from now on. */
   join(channel: string): void;
@@ -26,6 +29,8 @@ export interface SocketEvent {
   readonly summary: string;
   /** Names of the arguments in their order; absent: one argument, which is the input itself. */
   readonly parameters?: readonly string[];
+  /** The input is `{params}`: all arguments in their order. */
+  readonly allArguments?: true;
   readonly input: TObject;
   /** May take long or much memory. */
   readonly heavy?: boolean;
@@ -43,12 +48,14 @@ export interface SocketNamespace {
   /** Such as `/chat`; served with a slash at its end too. */
   readonly name: string;
   readonly summary: string;
+  /** Lets sockets in that present no credential. */
+  readonly visitors?: boolean;
   /** The event that tells a client of a failure. */
   readonly errorEvent: string;
   readonly events: readonly SocketEvent[];
   readonly sends: readonly SentEvent[];
   /**
-   * Prepares a socket whose user is known, before the client hears that it is connected; throws to refuse it.
+   * Prepares a socket whose caller is known, before the client hears that it is connected; throws to refuse it.
    * `connected` runs when it is, `closed` when it has gone, in any case and once.
    */
   admit(connection: SocketConnection): Promise<AdmittedSocket>;

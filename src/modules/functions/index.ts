@@ -19,8 +19,10 @@ import { createExecutionWriter } from './services/executions.ts';
 import { createFunctions, type Functions } from './services/functions.ts';
 import { createHostCalls } from './services/host-calls.ts';
 import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
-import { createFunctionRoutes, providedMiddlewares } from './services/routes.ts';
+import { createFunctionRoutes } from './services/published-routes.ts';
+import { providedMiddlewares } from './services/routes.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
+import { createFunctionSockets } from './services/sockets.ts';
 import { createFunctionStore } from './services/store.ts';
 import { functionState } from './state.ts';
 import { followingStore, startProblems, startTriggers } from './triggers/triggers.ts';
@@ -98,15 +100,17 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
   };
 }
 
-/** Keeps routes and middlewares as the stored functions say, until it is stopped. */
+/** Keeps routes, middlewares and socket namespaces as the stored functions say, until it is stopped. */
 function serveRoutes(kernel: Kernel, { store, secrets }: Functions, runner: FunctionRunner) {
   const { database, operations, middlewares } = kernel;
+  const sockets = createFunctionSockets({ ...kernel, runner, store });
   const routes = createFunctionRoutes({ runner, database, secrets }, operations);
   let running = true;
   const publish = (): void => {
     const serving = running ? store.all() : [];
     routes.publish(serving);
     middlewares.provide(providedMiddlewares(runner, serving));
+    sockets.publish(serving);
   };
   publish();
   const stopListening = store.onChange(publish);
@@ -116,6 +120,7 @@ function serveRoutes(kernel: Kernel, { store, secrets }: Functions, runner: Func
       running = false;
       stopListening();
       publish();
+      sockets.close();
     },
   };
 }

@@ -99,6 +99,7 @@ const sent: Readonly<Record<'/database' | '/communications', readonly SentEvent[
 interface Described {
   readonly name: string;
   readonly summary: string;
+  readonly visitors?: boolean;
   readonly takes: readonly {
     readonly name: string;
     readonly summary: string;
@@ -123,14 +124,15 @@ const platformNamespaces: readonly Described[] = [
   },
 ];
 
-/** `/chat` becomes `chat`, and an event of it `chat.message`. */
-const keyOf = (namespace: string): string => namespace.replaceAll('/', '');
+/** `/chat` becomes `chat`, an event of it `chat.message`, and `/functions/vote` `functions.vote`. */
+const keyOf = (namespace: string): string => namespace.slice(1).replaceAll('/', '.');
 
 /** The document, as an object. */
 export function asyncApiDocument(sockets: Pick<SocketNamespaces, 'all'>, hostUrl: string): object {
-  const declared = sockets.all().map(({ name, summary, events, sends }) => ({
+  const declared = sockets.all().map(({ name, summary, visitors, events, sends }) => ({
     name,
     summary,
+    ...(visitors === true && { visitors }),
     takes: [...events, ...sessionEvents],
     sends,
   }));
@@ -177,13 +179,13 @@ function channelOf({ name, summary, takes, sends }: Described): object {
   return { address: `${name}/`, description: summary, messages: Object.fromEntries(messages) };
 }
 
-function operationsOf({ name, takes, sends }: Described) {
+function operationsOf({ name, visitors, takes, sends }: Described) {
   const key = keyOf(name);
   const operation = (action: 'receive' | 'send', message: string) => ({
     action,
     channel: { $ref: `#/channels/${key}` },
     messages: [{ $ref: `#/channels/${key}/messages/${message}` }],
-    security: [{ $ref: '#/components/securitySchemes/token' }],
+    ...(!visitors && { security: [{ $ref: '#/components/securitySchemes/token' }] }),
   });
   return [
     ...takes.map((event) => [

@@ -95,7 +95,7 @@ export function createConnection(parts: ConnectionParts): Connection {
   errorEvent = protocol.errorEvent;
   const recheck = async (): Promise<void> => {
     try {
-      await session.caller();
+      await session.anyCaller();
     } catch (error) {
       end(error);
     }
@@ -129,7 +129,7 @@ export function createConnection(parts: ConnectionParts): Connection {
     isIn: (namespace) => withoutEnd(socket.nsp.name, '/') === withoutEnd(namespace, '/'),
     async tell(event, data) {
       try {
-        await session.caller();
+        await session.anyCaller();
         if (!socket.connected) return;
         socket.emit(event, data);
         parts.onDelivered();
@@ -166,7 +166,7 @@ async function answer(
   if (!state.allowed) throw tooMany(state.resetMs);
   if (!handler) throw realtimeErrors.EVENT_UNKNOWN();
   await catchUp();
-  return gates.inTurn({ key: `user:${session.userId}`, heavy: handler.heavy, bytes: 0 }, () =>
+  return gates.inTurn({ key: session.countsAs, heavy: handler.heavy, bytes: 0 }, () =>
     handler.handle(args),
   );
 }

@@ -18,12 +18,17 @@ export interface ServedSocket {
   connected(): void;
 }
 
-/** Throws what refuses the socket. */
-export type FindServed = (socket: Socket, session: Session) => Promise<ServedSocket>;
+/** How sockets come into a namespace that a module declared. */
+export interface ModuleEntry {
+  /** Whether it lets sockets in that present no credential. */
+  visitors(): boolean;
+  /** Throws what refuses the socket. */
+  find(socket: Socket, session: Session): Promise<ServedSocket>;
+}
 
 interface ModuleServerOptions {
   /** Lets sockets into a namespace that is new. */
-  readonly accept: (namespace: Namespace, find: FindServed) => void;
+  readonly accept: (namespace: Namespace, entry: ModuleEntry) => void;
   readonly onDelivered: (count: number) => void;
 }
 
@@ -45,12 +50,15 @@ export function createModuleServer(
       served.set(name, namespace);
       if (!known.has(name)) {
         known.add(name);
-        for (const nsp of spellings(name))
-          accept(nsp, async (socket, session) => {
+        const entry: ModuleEntry = {
+          visitors: () => served.get(name)?.visitors === true,
+          async find(socket, session) {
             const current = served.get(name);
             if (!current) throw errors.NOT_FOUND({ message: 'This namespace is not served now' });
             return prepare(current, socket, session);
-          });
+          },
+        };
+        for (const nsp of spellings(name)) accept(nsp, entry);
       }
       return () => {
         if (served.get(name) === namespace) served.delete(name);
@@ -92,6 +100,7 @@ async function prepare(
     id: socket.id,
     userId: session.userId,
     caller: () => session.caller(),
+    anyCaller: () => session.anyCaller(),
     emit(event, data) {
       if (socket.connected) socket.emit(event, data);
     },

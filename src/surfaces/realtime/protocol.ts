@@ -3,7 +3,11 @@ import Type, { type Static, type TObject } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
-import type { SocketConnection, SocketNamespace } from '../../kernel/sockets/socket-namespace.ts';
+import type {
+  SocketConnection,
+  SocketEvent,
+  SocketNamespace,
+} from '../../kernel/sockets/socket-namespace.ts';
 import { Watch } from './live/live-engine.ts';
 import {
   createSocketWatches,
@@ -143,14 +147,14 @@ export function moduleProtocol(namespace: SocketNamespace, connection: SocketCon
 
 const compileEvents = ({ events }: SocketNamespace): ReadonlyMap<string, CompiledEvent> =>
   new Map(
-    events.map(({ name, input, parameters, heavy = false, handler }) => {
+    events.map(({ name, input, heavy = false, handler, ...form }) => {
       const check = checker(input);
       return [
         name,
         {
           heavy,
           run: async (connection: SocketConnection, args: readonly unknown[]) =>
-            handler(connection, check(inputOf(args, parameters)) as never),
+            handler(connection, check(inputOf(args, form)) as never),
         },
       ] as const;
     }),
@@ -162,7 +166,7 @@ export function accepting<S extends TObject>(
   handler: (input: Static<S>) => Promise<Reply>,
 ): EventHandler['handle'] {
   const check = checker(schema);
-  return async (args) => handler(check(inputOf(args, undefined)));
+  return async (args) => handler(check(inputOf(args, {})));
 }
 
 function checker<S extends TObject>(schema: S): (input: unknown) => Static<S> {
@@ -179,8 +183,12 @@ function checker<S extends TObject>(schema: S): (input: unknown) => Static<S> {
   };
 }
 
-/** The input, from one argument or from several that have names. */
-function inputOf(args: readonly unknown[], parameters: readonly string[] | undefined): unknown {
+/** The input, from one argument, from several that have names, or from all. */
+function inputOf(
+  args: readonly unknown[],
+  { parameters, allArguments }: Pick<SocketEvent, 'parameters' | 'allArguments'>,
+): unknown {
+  if (allArguments) return { params: args };
   if (!parameters) return args[0];
   return Object.fromEntries(
     parameters.flatMap((name, at) => (args[at] === undefined ? [] : [[name, args[at]]])),

@@ -31,7 +31,7 @@ import { asKnown, describeError, tooMany } from './errors.ts';
 import { createPlainServer, listenOn } from './http-server.ts';
 import { createLiveEngine, type LiveEngine } from './live/live-engine.ts';
 import { createSocketChannels } from './live/socket-watches.ts';
-import { createModuleServer, type FindServed, type ServedSocket } from './module-server.ts';
+import { createModuleServer, type ModuleEntry, type ServedSocket } from './module-server.ts';
 import { openSession, originAllowed, presented, type Session } from './session.ts';
 import { openWorkerSessions, ownSessions, type WorkerSessions } from './worker-sessions.ts';
 
@@ -83,7 +83,7 @@ export async function startRealtimeSurface(
   const serving = { kernel, connections, take, requests };
   for (const name of namespaces) serve(io.of(name), serving);
   const detach = kernel.sockets.attach(
-    createModuleServer(io, { accept: (nsp, find) => serve(nsp, serving, find), onDelivered }),
+    createModuleServer(io, { accept: (nsp, entry) => serve(nsp, serving, entry), onDelivered }),
   );
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();
@@ -212,11 +212,11 @@ interface Admitted {
   readonly served?: ServedSocket | undefined;
 }
 
-/** `find`: prepares a socket of a namespace that a module declared. */
+/** `entry`: of a namespace that a module declared. */
 function serve(
   namespace: Namespace,
   { kernel, connections, take, requests }: Serving,
-  find?: FindServed,
+  entry?: ModuleEntry,
 ): void {
   const admitted = new WeakMap<Socket, Admitted>();
   const admit = async (socket: Socket): Promise<void> => {
@@ -225,8 +225,9 @@ function serve(
     await kernel.bus.freshness.catchUp();
     const account = requests.accounts.openFor('client', address);
     await onAccount(account, async () => {
-      const session = await openSession(kernel.identity, presented(socket, address));
-      admitted.set(socket, { session, served: await find?.(socket, session) });
+      const credentials = presented(socket, address);
+      const session = await openSession(kernel.identity, credentials, entry?.visitors());
+      admitted.set(socket, { session, served: await entry?.find(socket, session) });
     });
     account.close();
   };

@@ -5,7 +5,12 @@
 
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'socket.io';
-import type { UserCaller } from '../../kernel/caller.ts';
+import {
+  type AnonymousCaller,
+  addressKey,
+  anonymous,
+  type UserCaller,
+} from '../../kernel/caller.ts';
 import { errors } from '../../kernel/errors.ts';
 import {
   type CookieSender,
@@ -19,14 +24,21 @@ import type { CorsOptions } from '../http/options.ts';
 import { realtimeErrors } from './errors.ts';
 
 export interface Session {
+  /** Empty for a visitor. */
   readonly userId: string;
+  /** Whose requests its messages count as. */
+  readonly countsAs: string;
   /** The user, if the credential still holds; throws 401, 403 or 503. Without a promise when all is cached. */
   caller(): UserCaller | Promise<UserCaller>;
+  /** The same; a visitor is nobody in particular instead of refused. */
+  anyCaller(): AnyCaller | Promise<AnyCaller>;
   /** Goes on with another token of the same user. */
   renew(token: string): Promise<void>;
   /** Milliseconds until the token says that it ends; `undefined` when it does not say. A hint: `caller` decides. */
   endsIn(): number | undefined;
 }
+
+type AnyCaller = UserCaller | AnonymousCaller;
 
 /** Seconds after which to try again while nobody can check credentials. */
 const retryAfterSeconds = 2;
@@ -41,11 +53,13 @@ interface Presented {
   readonly address: string;
 }
 
-/** Signs the bearer of a token in. Throws 401, 403 or 503. */
+/** Signs the bearer of a token in. `visitors`: who presents none is let in too. Throws 401, 403 or 503. */
 export async function openSession(
   identity: Identity,
-  { token, cookies, sender, app, address }: Presented,
+  given: Presented,
+  visitors = false,
 ): Promise<Session> {
+  const { token, cookies, sender, app, address } = given;
   let current = token;
   const check = (bearer: string | undefined): UserCaller | Promise<UserCaller> => {
     const admitted = identity.apps?.admit(app);
@@ -56,7 +70,7 @@ export async function openSession(
     bearer: string | undefined,
     appId: string | undefined,
   ): UserCaller | Promise<UserCaller> => {
-    if (bearer === undefined && identity.client?.cookieTokens?.accessToken(cookies) === undefined) {
+    if (bearer === undefined && !hasAccessCookie(identity, given)) {
       throw errors.UNAUTHORIZED({
         message: 'Connect with an access token: Authorization: Bearer <token>',
       });
@@ -79,10 +93,19 @@ export async function openSession(
       ? caller.then((known) => accepted(known, appId))
       : accepted(caller, appId);
   };
-  const { userId } = await check(token);
+  const isVisitor = visitors && token === undefined && !hasAccessCookie(identity, given);
+  const visitor = async (): Promise<AnyCaller> => {
+    await identity.apps?.admit(app);
+    return anonymous;
+  };
+  const anyCaller = () => (isVisitor ? visitor() : check(current));
+  const first = await anyCaller();
+  const userId = first.kind === 'user' ? first.userId : '';
   return {
     userId,
+    countsAs: isVisitor ? addressKey(address) : `user:${userId}`,
     caller: () => check(current),
+    anyCaller,
     async renew(fresh) {
       const caller = await check(fresh);
       if (caller.userId !== userId) throw realtimeErrors.USER_MISMATCH();
@@ -91,6 +114,9 @@ export async function openSession(
     endsIn: () => remainingLife(current ?? ''),
   };
 }
+
+const hasAccessCookie = ({ client }: Identity, { cookies }: Presented): boolean =>
+  client?.cookieTokens?.accessToken(cookies) !== undefined;
 
 /** Throws 401 for a token of another app, and while a second factor is needed. */
 function accepted(caller: UserCaller, appId: string | undefined): UserCaller {

@@ -165,21 +165,28 @@ export interface StoredFunction extends FunctionDefinition {
 const paramName = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
 const problem = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
 
+/** Names that Socket.IO and the session of a socket have for themselves. */
+export const reservedSocketEvents: ReadonlySet<string> = new Set([
+  'connect',
+  'connect_error',
+  'disconnect',
+  'disconnecting',
+  'newListener',
+  'removeListener',
+  'refreshAuth',
+  'authenticate',
+]);
+
 /** What is wrong with a definition beyond its shape. */
-export function definitionProblems({
-  functionType,
-  inputs,
-  name,
-}: FunctionDefinition): readonly Problem[] {
-  const problems: Problem[] = [];
+export function definitionProblems(definition: FunctionDefinition): readonly Problem[] {
+  const { functionType, inputs, name } = definition;
+  const problems = [...socketProblems(definition)];
   if (name in Object.prototype || name === 'list' || name === 'executions')
     problems.push(problem('name', 'name', 'this name is taken by the platform'));
   const { method, bodyParams, signature } = inputs;
   const needsMethod = functionType === 'request' || functionType === 'webhook';
   if (needsMethod && method === undefined)
     problems.push(problem('inputs.method', 'required', `is needed: one of ${methods.join(', ')}`));
-  if (functionType === 'socket' && inputs.event === undefined)
-    problems.push(problem('inputs.event', 'required', 'is needed: the name of the socket event'));
   if (bodyParams && (method === 'GET' || method === 'DELETE') && Object.keys(bodyParams).length > 0)
     problems.push(problem('inputs.bodyParams', 'location', `${method} has no body`));
   if (signature && functionType !== 'webhook')
@@ -187,6 +194,22 @@ export function definitionProblems({
   if (signature?.scheme === 'hmac-sha256' && signature.header === undefined)
     problems.push(problem('inputs.signature.header', 'required', 'is needed for hmac-sha256'));
   return [...problems, ...paramProblems(inputs)];
+}
+
+function socketProblems({ functionType, inputs, returns }: FunctionDefinition): Problem[] {
+  if (functionType !== 'socket') return [];
+  const { event } = inputs;
+  const problems: Problem[] = [];
+  if (event === undefined)
+    problems.push(problem('inputs.event', 'required', 'is needed: the name of the socket event'));
+  else if (reservedSocketEvents.has(event))
+    problems.push(problem('inputs.event', 'name', 'this event is taken by the platform'));
+  for (const place of ['queryParams', 'urlParams'] as const)
+    if (inputs[place])
+      problems.push(problem(`inputs.${place}`, 'kind', 'sockets have bodyParams alone'));
+  if (typeof returns === 'object' && returns !== null && Object.hasOwn(returns, 'ok'))
+    problems.push(problem('returns.ok', 'name', 'the acknowledgement has an `ok` of its own'));
+  return problems;
 }
 
 function paramProblems(inputs: FunctionInputs): readonly Problem[] {

@@ -1,10 +1,11 @@
 /** What code may ask of the platform (`ctx`), in whose name, and what it leaves open when it ends. */
 import type { Caller } from '../../../kernel/caller.ts';
 import { system } from '../../../kernel/caller.ts';
-import { errors, invalid } from '../../../kernel/errors.ts';
+import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { PoolEnd } from '../engine/pool.ts';
+import type { UserError } from '../engine/protocol.ts';
 import type { OpenTransaction } from './transactions.ts';
 
 /** JSON that is passed on as it is. */
@@ -51,11 +52,21 @@ interface ScopeFacts {
 /** Secrets that are shorter than this are not looked for in logs: they would blot out words. */
 const SHORTEST_MASKED = 4;
 
+/** Refusals of one run that are remembered. */
+const MOST_REFUSALS = 100;
+
+type RefusalFacts = Pick<UserError, 'status' | 'code' | 'message'>;
+
+const refusalKey = ({ status, code, message }: RefusalFacts): string =>
+  `${status} ${code} ${message}`;
+
 export class RunScope {
   readonly facts: ScopeFacts;
   readonly transactions = new Map<string, OpenTransaction>();
   suspended: RunSuspended | undefined;
   readonly #secrets = new Set<string>();
+  readonly #refusals = new Map<string, PenstockError>();
+  readonly #ownRefusals = new WeakSet<Error>();
   #controller: AbortController | undefined;
 
   constructor(facts: ScopeFacts) {
@@ -67,7 +78,7 @@ export class RunScope {
     const { caller, function: definition } = this.facts;
     if (as !== 'system') return caller;
     if (definition.inputs.rights !== 'system')
-      throw errors.FORBIDDEN({ message: 'The function does not have the rights of the system' });
+      throw this.#notGiven('The function does not have the rights of the system');
     return system(`functions/${definition.name}`);
   }
 
@@ -79,7 +90,27 @@ export class RunScope {
     const covers = (given: string): boolean =>
       given.split(':').every((part, at) => part === '*' || part === parts[at]);
     if (capabilities.some(covers)) return;
-    throw errors.FORBIDDEN({ message: `The function does not list the capability ${capability}` });
+    throw this.#notGiven(`The function does not list the capability ${capability}`);
+  }
+
+  /** What the definition lacks is the operator's business, and never an answer to who asks. */
+  #notGiven(message: string): Error {
+    const error = errors.FORBIDDEN({ message });
+    this.#ownRefusals.add(error);
+    return error;
+  }
+
+  /** Remembers that the platform refused a call in the name of the caller. */
+  noteRefusal(error: unknown): void {
+    if (!(error instanceof PenstockError) || this.#ownRefusals.has(error)) return;
+    const isRefusal = error.status === 401 || error.status === 403;
+    if (isRefusal && this.#refusals.size < MOST_REFUSALS)
+      this.#refusals.set(refusalKey(error), error);
+  }
+
+  /** The refusal that the code let through, if this error is one. */
+  refusalBehind(error: RefusalFacts): PenstockError | undefined {
+    return this.#refusals.get(refusalKey(error));
   }
 
   /** From now on it is masked in whatever the run leaves behind. */
@@ -144,6 +175,7 @@ export function createHostCalls(calls: ReadonlyMap<string, HostCall>): HostCalls
         return value instanceof JsonText ? value.text : (JSON.stringify(value) ?? '');
       } catch (error) {
         if (error instanceof RunSuspended) scope.suspend(error);
+        scope.noteRefusal(error);
         throw error;
       }
     },

@@ -11,12 +11,11 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
-import { type OperationRegistry, routesOf } from '../../../kernel/operations/registry.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import { inputSchemas, outputShape, pathParams, returnedBody } from '../definition/inputs.ts';
 import type { ReplyOptions } from '../engine/protocol.ts';
 import { functionErrors } from '../errors.ts';
-import type { FunctionRunner, RunResult } from './runner.ts';
+import type { FunctionRunner, RunAnswer } from './runner.ts';
 import { readWebhook, type WebhookParts } from './webhooks.ts';
 
 export interface RouteParts extends WebhookParts {
@@ -55,21 +54,35 @@ export function requestRoute({ runner }: RouteParts, one: StoredFunction): Opera
     summary: `Call the function ${name}`,
     ...(inputs.method === 'GET' && { mcp: false }),
     handler: async (context, input) =>
-      replyOf(
-        one,
-        await run(runner, one, context, requestOf(context, input as DecodedInput, path)),
-      ),
+      answer(runner, one, context, requestOf(context, input as DecodedInput, path)),
   });
 }
 
-function run(
+type Req = Readonly<Record<string, unknown>>;
+
+/** Runs a function and makes of its result what `read` does: what that refuses is a failure of the run. */
+export async function runFor<T>(
   runner: FunctionRunner,
   { _id: functionId, functionType: trigger }: StoredFunction,
-  { caller, requestId }: OperationContext,
-  req: Readonly<Record<string, unknown>>,
-): Promise<RunResult> {
-  return runner.run({ functionId, caller, requestId, req, trigger });
+  { caller, requestId }: Pick<OperationContext, 'caller' | 'requestId'>,
+  { req, read }: { readonly req: Req; readonly read: (result: RunAnswer) => T },
+): Promise<T> {
+  const taken: { value?: T } = {};
+  await runner.run({
+    ...{ functionId, caller, requestId, req, trigger },
+    accept(result) {
+      taken.value = read(result);
+    },
+  });
+  return taken.value as T;
 }
+
+const answer = (
+  runner: FunctionRunner,
+  one: StoredFunction,
+  context: OperationContext,
+  req: Req,
+): Promise<Reply> => runFor(runner, one, context, { req, read: (result) => replyOf(one, result) });
 
 /** What no function sees: they open more than one request. */
 const secretHeaders: ReadonlySet<string> = new Set([
@@ -113,7 +126,7 @@ export function requestOf(context: OperationContext, input: DecodedInput, path: 
 
 /* The answer. */
 
-export function replyOf({ returns }: StoredFunction, { text, reply = {} }: RunResult): Reply {
+export function replyOf({ returns }: StoredFunction, { text, reply = {} }: RunAnswer): Reply {
   const { status, headers, cookies, redirect } = checkedReply(reply);
   const made =
     redirect !== undefined
@@ -219,7 +232,7 @@ export function webhookRoute(parts: RouteParts, one: StoredFunction): Operation 
       const base = requestOf(context, { ...(input as DecodedInput), body: received.body }, path);
       const headers = { ...base.headers, ...received.authorization };
       const req = { ...base, headers, rawBody: received.rawBody };
-      return replyOf(one, await run(parts.runner, one, context, req));
+      return answer(parts.runner, one, context, req);
     },
   });
 }
@@ -235,107 +248,14 @@ export function providedMiddlewares(
     mine.map((one) => [
       one.name,
       async (context, input) => {
-        const { text } = await run(runner, one, context, requestOf(context, input, ''));
-        if (text === '') return undefined;
-        return objectOf(JSON.parse(one.returns === null ? text : returnedBody(text, one.returns)));
+        const req = requestOf(context, input, '');
+        return runFor(runner, one, context, { req, read: ({ text }) => contextFrom(one, text) });
       },
     ]),
   );
 }
 
-/* Which routes there are. */
-
-/** First parts of paths that the platform has, or will have when a module is switched on. */
-const reserved: ReadonlySet<string> = new Set(
-  (
-    'admin apps authentication authorization chat communications config core database docs email embeddings files forms ' +
-    'functions graphql health hook live mcp metrics modules notifications preferences push ready realtime reference router ' +
-    'security sms state storage swagger templates token tokens unsubscribe webhooks well-known'
-  ).split(' '),
-);
-
-/** Whether nothing else has the path of the short form. */
-function hasShortForm({ path }: Operation, taken: ReadonlySet<string>): boolean {
-  const [, first = '', second = ''] = shortOf(path).split('/');
-  const isHook = first === 'hook';
-  return !reserved.has(isHook ? second : first) && !taken.has(isHook ? `hook/${second}` : first);
-}
-
-const shortOf = (path: string): string => path.replace(/^(\/hook)?\/functions\//, '$1/');
-
-const withShortForm = (operation: Operation): Operation => ({
-  ...operation,
-  aliases: [{ method: operation.method, path: shortOf(operation.path) }],
-});
-
-const firstParts = ({ operations, owner }: { operations: OperationRegistry; owner: string }) =>
-  new Set(
-    operations
-      .all()
-      .filter((one) => one.owner !== owner && one.operation.surface === 'client')
-      .flatMap(({ operation }) => routesOf(operation))
-      .map(({ path }) => path.split('/').slice(1))
-      .map(([first, second]) => (first === 'hook' ? `hook/${second}` : String(first))),
-  );
-
-export interface FunctionRoutes {
-  /** Makes the routes of these functions, all of them or those that can be. */
-  publish(all: readonly StoredFunction[]): void;
-  /** Why a function does not serve. */
-  problemOf(id: string): string | undefined;
-}
-
-const OWNER = 'functions/routes';
-
-interface MadeRoute {
-  readonly plain: Operation;
-  /** Also under its short form. */
-  readonly whole: Operation;
-}
-
-export function createFunctionRoutes(
-  parts: RouteParts,
-  operations: OperationRegistry,
-): FunctionRoutes {
-  const made = new WeakMap<StoredFunction, MadeRoute>();
-  let problems: ReadonlyMap<string, string> = new Map();
-
-  /** The same objects as before for what did not change: surfaces remember what they compiled. */
-  function routeOf(one: StoredFunction): MadeRoute | undefined {
-    const known = made.get(one);
-    if (known) return known;
-    const isRequest = one.functionType === 'request';
-    if (!isRequest && one.functionType !== 'webhook') return undefined;
-    const plain = isRequest ? requestRoute(parts, one) : webhookRoute(parts, one);
-    const route = { plain, whole: withShortForm(plain) };
-    made.set(one, route);
-    return route;
-  }
-
-  /** Nothing for what has no route, and for what cannot be served: that must not take the others with it. */
-  function served(
-    one: StoredFunction,
-    taken: ReadonlySet<string>,
-    found: Map<string, string>,
-  ): readonly Operation[] {
-    try {
-      const route = one.enabled ? routeOf(one) : undefined;
-      if (!route) return [];
-      return [hasShortForm(route.plain, taken) ? route.whole : route.plain];
-    } catch (error) {
-      found.set(one._id, error instanceof Error ? error.message : 'it cannot be served');
-      return [];
-    }
-  }
-
-  return {
-    problemOf: (id) => problems.get(id),
-    publish(all) {
-      const taken = firstParts({ operations, owner: OWNER });
-      const found = new Map<string, string>();
-      const routes = all.flatMap((one) => served(one, taken, found));
-      problems = found;
-      operations.replace(OWNER, routes);
-    },
-  };
+function contextFrom({ returns }: StoredFunction, text: string) {
+  if (text === '') return undefined;
+  return objectOf(JSON.parse(returns === null ? text : returnedBody(text, returns)));
 }

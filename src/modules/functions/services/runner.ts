@@ -3,9 +3,8 @@
  * Everything that starts a function (routes, events, schedules, hooks, operators) goes through `FunctionRunner`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
-import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defaultRequestSettings } from '../../../kernel/pipeline/request-limits.ts';
 import {
@@ -15,20 +14,15 @@ import {
 } from '../../../kernel/request-account/request-account.ts';
 import type { FunctionsConfig } from '../config.ts';
 import type { StoredFunction } from '../definition/definition.ts';
-import type { Pool, PoolEnd } from '../engine/pool.ts';
-import type {
-  LoadedSource,
-  LogLine,
-  ReplyOptions,
-  SourceForm,
-  UserError,
-} from '../engine/protocol.ts';
-import { functionErrors, UserCodeError } from '../errors.ts';
+import type { Pool } from '../engine/pool.ts';
+import type { LoadedSource, LogLine, ReplyOptions, SourceForm } from '../engine/protocol.ts';
+import { functionErrors } from '../errors.ts';
 import { versionOf } from '../queries/functions.ts';
 import type { ExecutionWriter } from './executions.ts';
 import { fileOf } from './functions.ts';
-import { type HostCall, type HostCalls, RunScope, RunSuspended } from './host-calls.ts';
+import { type HostCall, type HostCalls, RunScope } from './host-calls.ts';
 import type { FunctionMetrics } from './measure.ts';
+import { accepted, conclude, outcomeOf } from './run-end.ts';
 import type { FunctionStore } from './store.ts';
 
 export interface RunRequest {
@@ -55,7 +49,12 @@ export interface RunRequest {
   readonly evenIfDisabled?: boolean;
   /** Keeps the input with the record of a failed run, so that it can be run again. */
   readonly keepInput?: boolean;
+  /** Reads the result before the run counts as done. What it throws is the failure of the run. */
+  readonly accept?: (answer: RunAnswer) => void;
 }
+
+/** What the code answered. */
+export type RunAnswer = Pick<RunResult, 'text' | 'reply'>;
 
 export interface RunResult {
   /** Of the record of this run. */
@@ -93,7 +92,7 @@ export interface RunnerParts {
 }
 
 /** A function at one version, ready to run. */
-interface Target {
+export interface Target {
   readonly definition: StoredFunction;
   readonly version: number;
   readonly key: string;
@@ -198,7 +197,7 @@ async function runTarget(
   });
   const within = AsyncLocalStorage.snapshot();
   const done = metrics.begin(name);
-  const end = await pool.run({
+  const finished = await pool.run({
     key: target.key,
     file: target.file,
     form: target.form,
@@ -214,6 +213,7 @@ async function runTarget(
     call: (callName, args) => within(() => calls.call(scope, callName, args)),
     signal: scope.signalWith(request.signal),
   });
+  const end = accepted(finished, request);
   await scope.close(end.outcome === 'ok');
   const durationMs = performance.now() - startedAt;
   const one = { executionId, target, request, scope, end: scope.masked(end), durationMs };
@@ -255,101 +255,4 @@ function callerFacts(caller: Caller): Readonly<Record<string, unknown>> {
   if (caller.kind === 'user') return { kind: 'user', userId: caller.userId };
   if (caller.kind === 'admin') return { kind: 'admin', username: caller.username };
   return { kind: caller.kind };
-}
-
-/* The end of a run: its record, and what its caller is told. */
-
-interface EndedRun {
-  readonly executionId: string;
-  readonly target: Target;
-  readonly request: RunRequest;
-  readonly scope: RunScope;
-  readonly end: PoolEnd;
-  readonly durationMs: number;
-}
-
-const outcomeOf = ({ end, scope }: EndedRun): string =>
-  scope.suspended ? 'suspended' : end.outcome;
-
-function conclude(parts: RunnerParts, one: EndedRun): RunResult {
-  const { executionId, end, scope, durationMs } = one;
-  const failure = scope.suspended ?? failureOf(one);
-  record(parts, one, failure);
-  if (failure) throw failure;
-  return {
-    executionId,
-    text: end.text,
-    get result() {
-      return end.text === '' ? undefined : (JSON.parse(end.text) as unknown);
-    },
-    reply: end.reply,
-    logs: end.logs,
-    durationMs,
-    cpuMs: end.cpuMs,
-    memoryPeak: end.memoryBytes,
-  };
-}
-
-const reasons: Readonly<Partial<Record<PoolEnd['outcome'], string>>> = {
-  cpu: 'used more processor time than it may',
-  memory: 'used more memory than it may',
-  crashed: 'ended its process',
-  timeout: 'took longer than it may',
-  cancelled: 'was given up by its caller',
-};
-
-const userErrorOfEnd = ({ error, outcome }: PoolEnd): UserError =>
-  error ?? {
-    name: 'RunError',
-    code: outcome.toUpperCase(),
-    message: `The function ${reasons[outcome] ?? 'failed'}`,
-  };
-
-function failureOf({ end, executionId, durationMs }: EndedRun): PenstockError | undefined {
-  if (end.outcome === 'ok') return undefined;
-  const user = userErrorOfEnd(end);
-  const { logs, cpuMs, memoryBytes: memoryPeak } = end;
-  const run = { logs, executionId, duration: durationMs, cpuMs, memoryPeak };
-  const cause = new UserCodeError(user, run);
-  if (end.outcome === 'timeout') return functionErrors.FUNCTION_TIMEOUT({ cause });
-  if (end.outcome === 'rejected') {
-    const code = codeShape.test(user.code ?? '') ? user.code : undefined;
-    return new PenstockError(
-      code ?? functionErrors.FUNCTION_REFUSED.code,
-      user.status ?? 400,
-      user.message,
-      { cause },
-    );
-  }
-  return functionErrors.FUNCTION_FAILED({ cause });
-}
-
-const codeShape = /^[A-Z][A-Z0-9_]{2,63}$/;
-
-function record(parts: RunnerParts, one: EndedRun, failure: Error | undefined): void {
-  const { end, target, request, executionId, durationMs } = one;
-  const success = failure === undefined || failure instanceof RunSuspended;
-  const { successSample } = parts.config().retention;
-  if (success && successSample < 1 && Math.random() >= successSample) return;
-  const { caller, req, keepInput = false } = request;
-  parts.executions.add({
-    id: executionId,
-    functionId: target.definition._id,
-    functionName: target.definition.name,
-    version: target.version,
-    trigger: request.trigger,
-    success,
-    outcome: outcomeOf(one),
-    statusCode: failure instanceof PenstockError ? failure.status : (end.reply?.status ?? 200),
-    durationMs,
-    cpuMs: end.cpuMs,
-    memoryPeak: end.memoryBytes,
-    attempt: request.attempt ?? 1,
-    requestId: request.requestId ?? executionId,
-    userId: caller.kind === 'user' ? caller.userId : null,
-    error: success ? null : userErrorOfEnd(end),
-    logs: end.logs,
-    input: success || !keepInput ? null : { req: req ?? {}, caller: callerKey(caller) },
-    createdAt: new Date(Date.now() - durationMs).toISOString(),
-  });
 }

@@ -11,6 +11,8 @@ interface Examined {
 }
 
 const moduleLine = /^[ \t]{0,40}(?:export|import)[\s{*]/m;
+const defaultExport =
+  /\bexport\s{1,40}default\b|\bas\s{1,40}default\b|\{\s{0,40}default\s{0,40}[,}]/;
 const requireCall = /\brequire\(\s*(['"])([@\w./-]{1,200})\1\s*\)/g;
 /** Where an import begins, or its list of names ends. */
 const importLine = /^(?:import\b|\})/;
@@ -46,7 +48,8 @@ async function problemOf(
 ): Promise<UserError | undefined> {
   try {
     await checkSource({ code, form, file, packages: {} });
-    return undefined;
+    if (form === 'body' || defaultExport.test(code)) return undefined;
+    return { name: 'SyntaxError', message: 'the module has no default export' };
   } catch (error) {
     return errorOfUser(error as Error, file);
   }

@@ -1,0 +1,120 @@
+/** The end of a run: what became of it, its record, and what its caller is told. */
+import { callerKey } from '../../../kernel/caller.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
+import { ReturnError } from '../definition/inputs.ts';
+import type { PoolEnd } from '../engine/pool.ts';
+import type { UserError } from '../engine/protocol.ts';
+import { functionErrors, UserCodeError } from '../errors.ts';
+import { type RunScope, RunSuspended } from './host-calls.ts';
+import type { RunnerParts, RunRequest, RunResult, Target } from './runner.ts';
+
+/** A result that nobody can use is the failure of its run. */
+export function accepted(end: PoolEnd, { accept }: RunRequest): PoolEnd {
+  if (!accept || end.outcome !== 'ok') return end;
+  try {
+    accept({ text: end.text, reply: end.reply });
+    return end;
+  } catch (error) {
+    const { name, message } = error as Error;
+    const facts =
+      error instanceof ReturnError ? { name: 'ReturnError', code: error.code } : { name };
+    return { ...end, outcome: 'error', error: { ...facts, message } };
+  }
+}
+
+export interface EndedRun {
+  readonly executionId: string;
+  readonly target: Target;
+  readonly request: RunRequest;
+  readonly scope: RunScope;
+  readonly end: PoolEnd;
+  readonly durationMs: number;
+}
+
+export const outcomeOf = ({ end, scope }: EndedRun): string =>
+  scope.suspended ? 'suspended' : end.outcome;
+
+export function conclude(parts: RunnerParts, one: EndedRun): RunResult {
+  const { executionId, end, scope, durationMs } = one;
+  const failure = scope.suspended ?? failureOf(one);
+  record(parts, one, failure);
+  if (failure) throw failure;
+  return {
+    executionId,
+    text: end.text,
+    get result() {
+      return end.text === '' ? undefined : (JSON.parse(end.text) as unknown);
+    },
+    reply: end.reply,
+    logs: end.logs,
+    durationMs,
+    cpuMs: end.cpuMs,
+    memoryPeak: end.memoryBytes,
+  };
+}
+
+const reasons: Readonly<Partial<Record<PoolEnd['outcome'], string>>> = {
+  cpu: 'used more processor time than it may',
+  memory: 'used more memory than it may',
+  crashed: 'ended its process',
+  timeout: 'took longer than it may',
+  cancelled: 'was given up by its caller',
+};
+
+const userErrorOfEnd = ({ error, outcome }: PoolEnd): UserError =>
+  error ?? {
+    name: 'RunError',
+    code: outcome.toUpperCase(),
+    message: `The function ${reasons[outcome] ?? 'failed'}`,
+  };
+
+function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockError | undefined {
+  if (end.outcome === 'ok') return undefined;
+  const user = userErrorOfEnd(end);
+  const { logs, cpuMs, memoryBytes: memoryPeak } = end;
+  const run = { logs, executionId, duration: durationMs, cpuMs, memoryPeak };
+  const cause = new UserCodeError(user, run);
+  if (end.outcome === 'timeout') return functionErrors.FUNCTION_TIMEOUT({ cause });
+  if (end.outcome === 'rejected') {
+    const code = codeShape.test(user.code ?? '') ? user.code : undefined;
+    return new PenstockError(
+      code ?? functionErrors.FUNCTION_REFUSED.code,
+      user.status ?? 400,
+      user.message,
+      { cause },
+    );
+  }
+  const refusal = scope.refusalBehind(user);
+  if (refusal) return new PenstockError(refusal.code, refusal.status, refusal.message, { cause });
+  return functionErrors.FUNCTION_FAILED({ cause });
+}
+
+const codeShape = /^[A-Z][A-Z0-9_]{2,63}$/;
+
+function record(parts: RunnerParts, one: EndedRun, failure: Error | undefined): void {
+  const { end, target, request, executionId, durationMs } = one;
+  const success = failure === undefined || failure instanceof RunSuspended;
+  const { successSample } = parts.config().retention;
+  if (success && successSample < 1 && Math.random() >= successSample) return;
+  const { caller, req, keepInput = false } = request;
+  parts.executions.add({
+    id: executionId,
+    functionId: target.definition._id,
+    functionName: target.definition.name,
+    version: target.version,
+    trigger: request.trigger,
+    success,
+    outcome: outcomeOf(one),
+    statusCode: failure instanceof PenstockError ? failure.status : (end.reply?.status ?? 200),
+    durationMs,
+    cpuMs: end.cpuMs,
+    memoryPeak: end.memoryBytes,
+    attempt: request.attempt ?? 1,
+    requestId: request.requestId ?? executionId,
+    userId: caller.kind === 'user' ? caller.userId : null,
+    error: success ? null : userErrorOfEnd(end),
+    logs: end.logs,
+    input: success || !keepInput ? null : { req: req ?? {}, caller: callerKey(caller) },
+    createdAt: new Date(Date.now() - durationMs).toISOString(),
+  });
+}

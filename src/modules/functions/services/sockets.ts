@@ -1,0 +1,251 @@
+/** Socket functions: namespaces made from what each function declares (specification functions.md section 5.2). */
+import Type from 'typebox';
+import type { AnonymousCaller, UserCaller } from '../../../kernel/caller.ts';
+import type { Bus } from '../../../kernel/events/bus.ts';
+import { newId } from '../../../kernel/ids.ts';
+import type {
+  SocketConnection,
+  SocketEvent,
+  SocketNamespace,
+  SocketNamespaces,
+  SocketReply,
+} from '../../../kernel/sockets/socket-namespace.ts';
+import { reservedSocketEvents, type StoredFunction } from '../definition/definition.ts';
+import { placeShape, ReturnError, returnedBody } from '../definition/inputs.ts';
+import { isReservedName } from './published-routes.ts';
+import { runFor } from './routes.ts';
+import type { FunctionRunner, RunAnswer } from './runner.ts';
+import type { FunctionStore } from './store.ts';
+
+export interface FunctionSocketParts {
+  readonly runner: FunctionRunner;
+  readonly store: Pick<FunctionStore, 'byId'>;
+  readonly sockets: SocketNamespaces;
+  readonly bus: Pick<Bus, 'publish' | 'subscribe'>;
+}
+
+export interface FunctionSockets {
+  /** Serves the namespaces of these functions and no others. What did not change keeps its sockets. */
+  publish(all: readonly StoredFunction[]): void;
+  close(): void;
+}
+
+/** What an answer sends, and to whom. With neither users nor rooms it goes to the socket that asked. */
+interface Emission {
+  readonly event: string;
+  readonly data?: unknown;
+  /** Ids of users. */
+  readonly receivers: readonly string[];
+  readonly rooms: readonly string[];
+}
+
+type SocketAnswer =
+  | { readonly emission: Emission }
+  | { readonly emission?: undefined; readonly reply: SocketReply };
+
+/** Between nodes: what goes to sockets of others. */
+interface Delivery extends Emission {
+  readonly names: readonly string[];
+}
+
+const TOPIC = 'functions-sockets';
+const MOST_ARGUMENTS = 100;
+const MOST_TARGETS = 1_000;
+/** Rooms of one socket. */
+const MOST_ROOMS = 200;
+const LONGEST_NAME = 200;
+
+export function createFunctionSockets(parts: FunctionSocketParts): FunctionSockets {
+  const { sockets, bus } = parts;
+  const served = new Map<string, readonly (() => void)[]>();
+
+  const deliver = ({ names, event, data, receivers, rooms }: Delivery): void => {
+    const channels = [...rooms.map(roomChannel), ...receivers.map(userChannel)];
+    for (const name of names)
+      for (const channel of channels) sockets.broadcast(name, channel, event, data);
+  };
+  let open = true;
+  bus.subscribe(TOPIC, (payload) => {
+    if (open) deliver(payload as Delivery);
+  });
+  const send = (delivery: Delivery): void => {
+    deliver(delivery);
+    // Like every message to a socket it may be lost with a node.
+    void bus.publish(TOPIC, delivery).catch(() => undefined);
+  };
+
+  return {
+    close() {
+      open = false;
+    },
+    publish(all) {
+      const mine = all.filter(({ functionType, enabled }) => functionType === 'socket' && enabled);
+      const current = new Map(mine.map((one) => [keyOf(one), one]));
+      for (const [key, stops] of served) {
+        if (current.has(key)) continue;
+        served.delete(key);
+        for (const stop of stops) stop();
+      }
+      for (const [key, one] of current) {
+        if (served.has(key)) continue;
+        const names = namesOf(one, sockets);
+        const namespaces = names.map((name) => namespaceOf(parts, one, { name, names, send }));
+        served.set(
+          key,
+          namespaces.map((namespace) => sockets.register(namespace)),
+        );
+      }
+    },
+  };
+}
+
+/** What of a function makes its namespace: another text is taken in without it. */
+const keyOf = ({ _id, name, inputs }: StoredFunction): string =>
+  JSON.stringify([_id, name, inputs.event, inputs.auth === true, inputs.bodyParams ?? null]);
+
+/** The short form only where nothing else has it. */
+function namesOf({ name }: StoredFunction, sockets: SocketNamespaces): readonly string[] {
+  const short = `/${name}`;
+  const isTaken = isReservedName(name) || sockets.all().some((other) => other.name === short);
+  return isTaken ? [`/functions/${name}`] : [`/functions/${name}`, short];
+}
+
+interface Served {
+  readonly name: string;
+  /** Of the same function. */
+  readonly names: readonly string[];
+  readonly send: (delivery: Delivery) => void;
+}
+
+const roomChannel = (room: string): string => `room:${room}`;
+const userChannel = (userId: string): string => `user:${userId}`;
+
+function namespaceOf(
+  parts: FunctionSocketParts,
+  one: StoredFunction,
+  { name, names, send }: Served,
+): SocketNamespace {
+  const { _id, inputs } = one;
+  const roomsOf = new WeakMap<SocketConnection, Set<string>>();
+  const body = placeShape(inputs, 'bodyParams');
+  const any = Type.Object({ params: Type.Array(Type.Unknown(), { maxItems: MOST_ARGUMENTS }) });
+  const event: SocketEvent = {
+    name: inputs.event ?? one.name,
+    summary: `Run the function ${one.name}`,
+    input: body ?? any,
+    ...(!body && { allArguments: true }),
+    async handler(connection, input: Readonly<Record<string, unknown>>) {
+      const params = body ? [input] : (input.params as readonly unknown[]);
+      const current = parts.store.byId(_id) ?? one;
+      const answer = await askFunction(parts, current, { connection, params, roomsOf });
+      if (!answer.emission) return answer.reply;
+      apply(answer.emission, { connection, roomsOf, send, names });
+      return {};
+    },
+  };
+  return {
+    name,
+    summary: `The function ${one.name}`,
+    visitors: inputs.auth !== true,
+    errorEvent: 'conduit_error',
+    events: [event],
+    sends: [],
+    admit: async (connection) => ({
+      connected() {
+        if (connection.userId !== '') connection.join(userChannel(connection.userId));
+      },
+      closed: () => undefined,
+    }),
+  };
+}
+
+/* One event. */
+
+type RoomsOf = WeakMap<SocketConnection, Set<string>>;
+
+interface Asked {
+  readonly connection: SocketConnection;
+  readonly params: readonly unknown[];
+  readonly roomsOf: RoomsOf;
+}
+
+async function askFunction(
+  { runner }: FunctionSocketParts,
+  one: StoredFunction,
+  { connection, params, roomsOf }: Asked,
+): Promise<SocketAnswer> {
+  const caller = await connection.anyCaller();
+  const { event } = one.inputs;
+  const req = { event, socketId: connection.id, params, context: contextOf(caller) };
+  const joined = roomsOf.get(connection)?.size ?? 0;
+  const read = ({ text }: RunAnswer): SocketAnswer => answerOf(one, text, joined);
+  return runFor(runner, one, { caller, requestId: newId() }, { req, read });
+}
+
+const contextOf = (caller: UserCaller | AnonymousCaller) =>
+  caller.kind === 'user' ? { clientId: caller.clientId, user: { _id: caller.userId } } : {};
+
+function apply(
+  emission: Emission,
+  {
+    connection,
+    roomsOf,
+    send,
+    names,
+  }: Pick<Served, 'send' | 'names'> & Pick<Asked, 'connection' | 'roomsOf'>,
+): void {
+  const { event, data, receivers, rooms } = emission;
+  const mine = roomsOf.get(connection) ?? new Set<string>();
+  roomsOf.set(connection, mine);
+  for (const room of event === 'join-room' ? rooms : []) {
+    mine.add(room);
+    connection.join(roomChannel(room));
+  }
+  for (const room of event === 'leave-room' ? rooms : []) {
+    mine.delete(room);
+    connection.leave(roomChannel(room));
+  }
+  if (isRoomEvent(event)) return;
+  if (receivers.length + rooms.length === 0) connection.emit(event, data);
+  else send({ ...emission, names });
+}
+
+/* What a function answered. */
+
+const isRoomEvent = (event: string): boolean => event === 'join-room' || event === 'leave-room';
+const emissionKeys: ReadonlySet<string> = new Set(['event', 'data', 'receivers', 'rooms']);
+
+/** Throws `ReturnError` for what cannot be sent. `joined`: rooms in which the socket is already. */
+function answerOf({ returns }: StoredFunction, text: string, joined: number): SocketAnswer {
+  if (text.includes('"event"')) {
+    const value: unknown = JSON.parse(text);
+    if (isEmission(value)) return { emission: checked(value, joined) };
+  }
+  return { reply: JSON.parse(returnedBody(text, returns)) as SocketReply };
+}
+
+const isEmission = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as { readonly event?: unknown }).event === 'string' &&
+  Object.keys(value).every((key) => emissionKeys.has(key));
+
+function checked(value: Readonly<Record<string, unknown>>, joined: number): Emission {
+  const event = String(value.event);
+  if (event === '' || event.length > LONGEST_NAME || reservedSocketEvents.has(event))
+    throw new ReturnError(`event cannot be "${event.slice(0, LONGEST_NAME)}"`);
+  const receivers = namesIn(value.receivers, 'receivers');
+  const rooms = namesIn(value.rooms, 'rooms');
+  if (event === 'join-room' && joined + rooms.length > MOST_ROOMS)
+    throw new ReturnError(`rooms: a socket is in at most ${MOST_ROOMS} rooms`);
+  return { event, receivers, rooms, ...(value.data !== undefined && { data: value.data }) };
+}
+
+function namesIn(value: unknown, path: string): readonly string[] {
+  if (value === undefined || value === null) return [];
+  const isName = (one: unknown): one is string =>
+    typeof one === 'string' && one !== '' && one.length <= LONGEST_NAME;
+  if (Array.isArray(value) && value.length <= MOST_TARGETS && value.every(isName))
+    return [...new Set(value)];
+  throw new ReturnError(`${path} must be a list of at most ${MOST_TARGETS} names`);
+}
