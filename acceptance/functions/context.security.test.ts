@@ -59,7 +59,7 @@ it('reads and writes with the rights of the caller', async () => {
   expect((await platform.client.get('/functions/read_all', { headers })).body).toEqual({
     result: 1,
   });
-  expect((await platform.client.get('/functions/read_all')).status).toBe(500);
+  expect((await platform.client.get('/functions/read_all')).status).toBe(401);
 });
 
 it('has the rights of the system only where the definition says so', async () => {

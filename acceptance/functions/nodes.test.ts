@@ -6,7 +6,7 @@ import { waitFor } from '../../test/support/wait-for.ts';
 import { closeClients, connect } from '../realtime/clients.ts';
 import { upload } from './requests.ts';
 
-describeWithPostgres15('two nodes', () => {
+await describeWithPostgres15('functions on two nodes', () => {
   let nodes: TwoNodes;
   beforeAll(async () => {
     nodes = await startTwoNodes({ redis: false });

@@ -121,9 +121,9 @@ it('sends events to the caller, to users and to rooms', async () => {
   expect(heardBy(b)).toEqual([
     ['room', 2],
     ['direct', 3],
-    ['last', undefined],
+    ['last', null],
   ]);
-  expect(heardBy(e)).toEqual([['last', undefined]]);
+  expect(heardBy(e)).toEqual([['last', null]]);
 });
 
 it('takes changes in live, and closes what is deleted or switched off', async () => {

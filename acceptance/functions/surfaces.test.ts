@@ -33,7 +33,8 @@ it('describes them in OpenAPI', async () => {
   const route = paths['/functions/total'].post;
   expect(JSON.stringify(route.requestBody) + text).toContain('prices');
   expect(Object.keys(route.responses)).toContain('200');
-  const [parameter] = paths['/functions/half'].get.parameters;
+  const [{ $ref }] = paths['/functions/half'].get.parameters;
+  const parameter = components.parameters[$ref.split('/').at(-1)];
   expect(parameter).toMatchObject({ name: 'of', in: 'query', required: true });
 });
 

@@ -51,7 +51,8 @@ export function createModuleServer(
       if (!known.has(name)) {
         known.add(name);
         const entry: ModuleEntry = {
-          visitors: () => served.get(name)?.visitors === true,
+          // Where nothing is served everybody is told so.
+          visitors: () => served.get(name)?.visitors ?? !served.has(name),
           async find(socket, session) {
             const current = served.get(name);
             if (!current) throw errors.NOT_FOUND({ message: 'This namespace is not served now' });

@@ -60,13 +60,21 @@ type RefusalFacts = Pick<UserError, 'status' | 'code' | 'message'>;
 const refusalKey = ({ status, code, message }: RefusalFacts): string =>
   `${status} ${code} ${message}`;
 
+const ownRefusals = new WeakSet<Error>();
+
+/** A 403 because of the code or its definition: that is the operator's business, and never an answer to who asks. */
+export function notForCode(message: string): Error {
+  const error = errors.FORBIDDEN({ message });
+  ownRefusals.add(error);
+  return error;
+}
+
 export class RunScope {
   readonly facts: ScopeFacts;
   readonly transactions = new Map<string, OpenTransaction>();
   suspended: RunSuspended | undefined;
   readonly #secrets = new Set<string>();
   readonly #refusals = new Map<string, PenstockError>();
-  readonly #ownRefusals = new WeakSet<Error>();
   #controller: AbortController | undefined;
 
   constructor(facts: ScopeFacts) {
@@ -78,7 +86,7 @@ export class RunScope {
     const { caller, function: definition } = this.facts;
     if (as !== 'system') return caller;
     if (definition.inputs.rights !== 'system')
-      throw this.#notGiven('The function does not have the rights of the system');
+      throw notForCode('The function does not have the rights of the system');
     return system(`functions/${definition.name}`);
   }
 
@@ -90,19 +98,12 @@ export class RunScope {
     const covers = (given: string): boolean =>
       given.split(':').every((part, at) => part === '*' || part === parts[at]);
     if (capabilities.some(covers)) return;
-    throw this.#notGiven(`The function does not list the capability ${capability}`);
-  }
-
-  /** What the definition lacks is the operator's business, and never an answer to who asks. */
-  #notGiven(message: string): Error {
-    const error = errors.FORBIDDEN({ message });
-    this.#ownRefusals.add(error);
-    return error;
+    throw notForCode(`The function does not list the capability ${capability}`);
   }
 
   /** Remembers that the platform refused a call in the name of the caller. */
   noteRefusal(error: unknown): void {
-    if (!(error instanceof PenstockError) || this.#ownRefusals.has(error)) return;
+    if (!(error instanceof PenstockError) || ownRefusals.has(error)) return;
     const isRefusal = error.status === 401 || error.status === 403;
     if (isRefusal && this.#refusals.size < MOST_REFUSALS)
       this.#refusals.set(refusalKey(error), error);

@@ -18,6 +18,7 @@ import {
   type GivenCall,
   type HostCall,
   JsonText,
+  notForCode,
   optionsArgument,
   type RunScope,
   textArgument,
@@ -175,8 +176,7 @@ function requireCallable(operation: Operation, caller: Caller): void {
     if (isClosed || consuming.has(access)) throw notFromCode();
     return;
   }
-  if (surface === 'admin')
-    throw errors.FORBIDDEN({ message: 'This needs ctx.system, and the rights of the system' });
+  if (surface === 'admin') throw notForCode('This needs ctx.system, and the rights of the system');
   // Budgets of guesses are kept by the routes themselves.
   if (typeof limit === 'object' || (addedLimits?.length ?? 0) > 0 || consuming.has(access))
     throw notFromCode();
@@ -190,8 +190,7 @@ const consuming: ReadonlySet<string> = new Set([
   'superAdmin',
 ]);
 
-const notFromCode = () =>
-  errors.FORBIDDEN({ message: 'This operation cannot be called by functions' });
+const notFromCode = () => notForCode('This operation cannot be called by functions');
 
 function requireUser(caller: Caller): void {
   if (caller.kind !== 'user') throw errors.UNAUTHORIZED({ message: 'Nobody is signed in' });
