@@ -14,7 +14,8 @@ import {
 } from '../queries/executions.ts';
 import type { ExecutionWriter } from '../services/executions.ts';
 import type { Functions } from '../services/functions.ts';
-import type { FunctionRunner, RunRequest } from '../services/runner.ts';
+import type { RunRequest } from '../services/run-request.ts';
+import type { FunctionRunner } from '../services/runner.ts';
 import { adminFacts, FunctionParams, IdParam, Paging } from './shapes.ts';
 
 export interface RunAdminParts {

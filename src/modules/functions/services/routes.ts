@@ -15,7 +15,8 @@ import type { StoredFunction } from '../definition/definition.ts';
 import { inputSchemas, outputShape, pathParams, returnedBody } from '../definition/inputs.ts';
 import type { ReplyOptions } from '../engine/protocol.ts';
 import { functionErrors } from '../errors.ts';
-import type { FunctionRunner, RunAnswer } from './runner.ts';
+import type { RunAnswer } from './run-request.ts';
+import type { FunctionRunner } from './runner.ts';
 import { readWebhook, type WebhookParts } from './webhooks.ts';
 
 export interface RouteParts extends WebhookParts {

@@ -1,12 +1,14 @@
 /** The end of a run: what became of it, its record, and what its caller is told. */
 import { callerKey } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
+import type { FunctionsConfig } from '../config.ts';
 import { ReturnError } from '../definition/inputs.ts';
 import type { PoolEnd } from '../engine/pool.ts';
 import type { UserError } from '../engine/protocol.ts';
 import { functionErrors, UserCodeError } from '../errors.ts';
+import type { ExecutionWriter } from './executions.ts';
 import { type RunScope, RunSuspended } from './host-calls.ts';
-import type { RunnerParts, RunRequest, RunResult, Target } from './runner.ts';
+import type { RunRequest, RunResult, Target } from './run-request.ts';
 
 /** A result that nobody can use is the failure of its run. */
 export function accepted(end: PoolEnd, { accept }: RunRequest): PoolEnd {
@@ -22,6 +24,11 @@ export function accepted(end: PoolEnd, { accept }: RunRequest): PoolEnd {
   }
 }
 
+interface RecordParts {
+  readonly executions: ExecutionWriter;
+  readonly config: () => FunctionsConfig;
+}
+
 export interface EndedRun {
   readonly executionId: string;
   readonly target: Target;
@@ -34,7 +41,7 @@ export interface EndedRun {
 export const outcomeOf = ({ end, scope }: EndedRun): string =>
   scope.suspended ? 'suspended' : end.outcome;
 
-export function conclude(parts: RunnerParts, one: EndedRun): RunResult {
+export function conclude(parts: RecordParts, one: EndedRun): RunResult {
   const { executionId, end, scope, durationMs } = one;
   const failure = scope.suspended ?? failureOf(one);
   record(parts, one, failure);
@@ -91,7 +98,7 @@ function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockE
 
 const codeShape = /^[A-Z][A-Z0-9_]{2,63}$/;
 
-function record(parts: RunnerParts, one: EndedRun, failure: Error | undefined): void {
+function record(parts: RecordParts, one: EndedRun, failure: Error | undefined): void {
   const { end, target, request, executionId, durationMs } = one;
   const success = failure === undefined || failure instanceof RunSuspended;
   const { successSample } = parts.config().retention;

@@ -14,7 +14,8 @@ import { reservedSocketEvents, type StoredFunction } from '../definition/definit
 import { placeShape, ReturnError, returnedBody } from '../definition/inputs.ts';
 import { isReservedName } from './published-routes.ts';
 import { runFor } from './routes.ts';
-import type { FunctionRunner, RunAnswer } from './runner.ts';
+import type { RunAnswer } from './run-request.ts';
+import type { FunctionRunner } from './runner.ts';
 import type { FunctionStore } from './store.ts';
 
 export interface FunctionSocketParts {
