@@ -136,7 +136,9 @@ export async function uploadedForm(
       name: fields.get('name') || sanitized(fileName),
       mimeType: fields.get('mimeType') || mimeType,
     });
-    return files.create(caller, request(), { source: body, signal }, request);
+    const before = JSON.stringify([...fields]);
+    const atEnd = () => (JSON.stringify([...fields]) === before ? undefined : request());
+    return files.create(caller, request(), { source: body, signal }, atEnd);
   });
   return {
     id: file._id,

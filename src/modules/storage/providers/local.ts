@@ -13,11 +13,13 @@ import {
   unlink,
 } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { codeOf, diskErrorOf, onDisk, unlessMissing } from './local/disk-errors.ts';
 import {
   isFolder,
   moveInto,
+  noBucket,
+  prepareFolder,
   removeEmptyFolders,
   requireReal,
   syncFolder,
@@ -91,15 +93,7 @@ async function openDisk(folder: string): Promise<Disk> {
 
 function objectCalls(disk: Disk) {
   const calls: Pick<StorageProvider, 'put' | 'get' | 'head' | 'delete' | 'copy'> = {
-    async put(place, body, { size }, signal) {
-      try {
-        await requireBucketOf(disk, place);
-      } catch (error) {
-        body.destroy();
-        throw error;
-      }
-      return publish(disk, await writeTemporary(disk, body, { size, signal }), place);
-    },
+    put: (place, body, { size }, signal) => putWhole(disk, place, body, { size, signal }),
     get: (place, range, signal) => onDisk(() => readFile(pathOf(disk, place), range, signal)),
     async head(place) {
       const path = pathOf(disk, place);
@@ -177,8 +171,33 @@ async function requireBucketOf(disk: Disk, place: ObjectPlace): Promise<void> {
   if (!(await isFolder(join(disk.root, place.bucket)))) throw noBucket(place.bucket);
 }
 
-const noBucket = (bucket: string): ProviderError =>
-  new ProviderError('NOT_FOUND', `There is no bucket ${bucket}`);
+/** The folder is made and on the disk while the bytes come. */
+async function putWhole(
+  disk: Disk,
+  place: ObjectPlace,
+  body: Readable,
+  writing: Writing,
+): Promise<ObjectFacts> {
+  const folderReady = async (): Promise<void> => {
+    try {
+      await prepareFolder(join(disk.root, place.bucket), dirname(pathOf(disk, place)));
+    } catch (error) {
+      body.destroy();
+      throw diskErrorOf(error);
+    }
+  };
+  const [folder, written] = await Promise.allSettled([
+    folderReady(),
+    writeTemporary(disk, body, writing),
+  ]);
+  if (folder.status === 'rejected') {
+    if (written.status === 'fulfilled') await rm(written.value, { force: true });
+    throw folder.reason;
+  }
+  if (written.status === 'fulfilled') return publish(disk, written.value, place);
+  await removeEmptyFolders(join(disk.root, place.bucket), pathOf(disk, place));
+  throw written.reason;
+}
 
 /** Whatever happens, no half file is left. */
 async function writeTemporary(disk: Disk, body: Readable, writing: Writing): Promise<string> {
@@ -223,8 +242,14 @@ async function readFile(
     if (!facts.isFile()) throw new ProviderError('NOT_FOUND', `${path} is no file`);
     if (range && range.start >= facts.size)
       throw new ProviderError('OUT_OF_RANGE', `${path} has ${facts.size} bytes`);
+    if (facts.size === 0) {
+      await file.close();
+      return Readable.from([]);
+    }
     return file.createReadStream({
-      ...range,
+      start: range?.start ?? 0,
+      // With its end known, a small content is one read of its own length.
+      end: Math.min(range?.end ?? facts.size, facts.size - 1),
       highWaterMark: READ_AHEAD_BYTES,
       ...(signal && { signal }),
     });

@@ -166,15 +166,13 @@ export const count = async (
   container: string,
   { bytes, files }: { readonly bytes: number; readonly files: number },
 ): Promise<boolean> =>
-  (
-    await database.query(
-      statement(
-        `update ${containers} set "usedBytes" = greatest(0, "usedBytes" + $2::bigint), "fileCount" = greatest(0, "fileCount" + $3::integer)
-         where "name" = $1 and ($2::bigint <= 0 or "quota" is null or "usedBytes" + $2::bigint <= "quota")`,
-        [container, bytes, files],
-      ),
-    )
-  ).count > 0;
+  (await database.query(statement(counting('$1', '$2', '$3'), [container, bytes, files]))).count >
+  0;
+
+/** The statement that counts; it touches no row where the container would grow beyond its quota. Expressions. */
+export const counting = (name: string, bytes: string, files: string): string =>
+  `update ${containers} set "usedBytes" = greatest(0, "usedBytes" + ${bytes}::bigint), "fileCount" = greatest(0, "fileCount" + ${files}::integer)
+   where "name" = ${name} and (${bytes}::bigint <= 0 or "quota" is null or "usedBytes" + ${bytes}::bigint <= "quota")`;
 
 export interface StorageTotals {
   readonly containers: number;

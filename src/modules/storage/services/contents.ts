@@ -4,16 +4,22 @@
  * bytes are either the content of a file or named by a row or a job that deletes them, and never both.
  */
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
-import type { Transaction } from '../../../kernel/database/database.ts';
+import type { Queryable, Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
-import { type ContainerRow, count } from '../queries/containers.ts';
+import type { ContainerRow } from '../queries/containers.ts';
 import { nextGeneration, setContent } from '../queries/file-writes.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
-import { insertUpload, takeUpload, type UploadKind, type UploadRow } from '../queries/uploads.ts';
+import {
+  insertUpload,
+  takeAndCount,
+  takeUpload,
+  type UploadKind,
+  type UploadRow,
+} from '../queries/uploads.ts';
 import { enqueueChecksum } from './checksums.ts';
 import { type Content, openContent } from './content.ts';
 import { contentTypeOf } from './content-types.ts';
@@ -126,11 +132,8 @@ const begin = (
   caller: Caller,
   { fileId, kind, bucket }: { fileId: string; kind: UploadKind; bucket: string },
 ): Promise<Omit<UploadRow, 'expiresAt'>> =>
-  database.outside(() =>
-    database.transaction(async (transaction) => {
-      const generation =
-        kind === 'create' ? 1 : await nextGeneration(transaction, fileId, undefined);
-      if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
+  database.outside(async () => {
+    const write = async (to: Queryable, generation: number) => {
       const upload = {
         id: newId(),
         fileId,
@@ -143,10 +146,16 @@ const begin = (
         mimeType: null,
         caller: callerKey(caller),
       };
-      await insertUpload(transaction, { ...upload, expiresInSeconds: REQUEST_SECONDS });
+      await insertUpload(to, { ...upload, expiresInSeconds: REQUEST_SECONDS });
       return upload;
-    }),
-  );
+    };
+    if (kind === 'create') return write(database, 1);
+    return database.transaction(async (transaction) => {
+      const generation = await nextGeneration(transaction, fileId, undefined);
+      if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
+      return write(transaction, generation);
+    });
+  });
 
 const giveUp = (parts: StorageParts, upload: ArrivedContent['upload']): Promise<void> =>
   offAccount(() =>
@@ -198,11 +207,8 @@ async function replaceContent(
     generation = upload.generation,
   }: ArrivedContent & { readonly generation?: number },
 ): Promise<FileRow> {
-  const taken = await takeUpload(transaction, upload.id, upload.objectKey);
-  if (!taken || generation <= file.generation) throw storageErrors.UPLOAD_CLOSED();
+  if (generation <= file.generation) throw storageErrors.UPLOAD_CLOSED();
   const had = file.generation > 0;
-  const grown = { bytes: content.size - (had ? file.size : 0), files: had ? 0 : 1 };
-  if (!(await count(transaction, file.container, grown))) throw storageErrors.QUOTA_EXCEEDED();
   const changed = existing(
     await setContent(transaction, file._id, { ...content, generation }),
     storageErrors.FILE_NOT_FOUND,
@@ -212,7 +218,23 @@ async function replaceContent(
   await parts.events.emit(transaction, caller, fileEvent('ready', changed));
   await enqueueScan(parts, transaction, changed);
   await enqueueChecksum(parts, transaction, changed);
+  const grown = { bytes: content.size - (had ? file.size : 0), files: had ? 0 : 1 };
+  await takeCounted(transaction, upload, { container: file.container, ...grown });
   return changed;
+}
+
+/**
+ * Ends an upload and counts what it brought. The last statement of its transaction: all changes of a container wait
+ * for each other from here on. Throws UPLOAD_CLOSED, QUOTA_EXCEEDED.
+ */
+export async function takeCounted(
+  transaction: Transaction,
+  { id, objectKey }: ArrivedContent['upload'],
+  grown: Parameters<typeof takeAndCount>[1]['grown'],
+): Promise<void> {
+  const { taken, counted } = await takeAndCount(transaction, { id, objectKey, grown });
+  if (!taken) throw storageErrors.UPLOAD_CLOSED();
+  if (!counted) throw storageErrors.QUOTA_EXCEEDED();
 }
 
 function storedContent(

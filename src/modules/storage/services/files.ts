@@ -4,13 +4,12 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
-import { type ContainerRow, count } from '../queries/containers.ts';
+import type { ContainerRow } from '../queries/containers.ts';
 import { nextGeneration } from '../queries/file-writes.ts';
 import { type FileRow, fileById, lockFile } from '../queries/files.ts';
-import { takeUpload } from '../queries/uploads.ts';
 import { enqueueChecksum } from './checksums.ts';
 import type { Containers } from './containers.ts';
-import type { ArrivedContent, Contents } from './contents.ts';
+import { type ArrivedContent, type Contents, takeCounted } from './contents.ts';
 import { createFileChanges, type FileBody, type FilePatch } from './file-changes.ts';
 import { contentOf } from './places.ts';
 import type { FileRequest, Placement, Placing } from './placing.ts';
@@ -22,14 +21,14 @@ export interface Files {
   /** The file, however little is there of it. Throws FILE_NOT_FOUND; asks nothing of the caller. */
   find(id: string): Promise<FileRow>;
   /**
-   * A new file with its bytes, or new bytes for one of that name. `wishAtEnd`: what is said about it after the bytes, by
-   * forms whose fields stand behind the file.
+   * A new file with its bytes, or new bytes for one of that name. `requestAtEnd`: what is said about it after the bytes, by
+   * forms whose fields stand behind the file; nothing where that is what was said before.
    */
   create(
     caller: Caller,
     request: FileRequest,
     body: FileBody,
-    requestAtEnd?: () => FileRequest,
+    requestAtEnd?: () => FileRequest | undefined,
   ): Promise<FileRow>;
   /** A new file of bytes that have arrived, or new bytes for one of that name. What fails gives the bytes up. */
   adopt(caller: Caller, request: FileRequest, arrived: ArrivedContent): Promise<FileRow>;
@@ -139,15 +138,12 @@ function createMake(
         );
         return contents.replace(transaction, caller, placed.there, { ...arrived, generation });
       }
-      if (!(await takeUpload(transaction, upload.id, upload.objectKey)))
-        throw storageErrors.UPLOAD_CLOSED();
-      const grown = { bytes: content.size, files: 1 };
-      if (!(await count(transaction, placement.container.name, grown)))
-        throw storageErrors.QUOTA_EXCEEDED();
       await events.emit(transaction, caller, fileEvent('create', placed.made));
       await events.emit(transaction, caller, fileEvent('ready', placed.made));
       await enqueueScan(parts, transaction, placed.made);
       await enqueueChecksum(parts, transaction, placed.made);
+      const container = placement.container.name;
+      await takeCounted(transaction, upload, { container, bytes: content.size, files: 1 });
       return placed.made;
     });
 

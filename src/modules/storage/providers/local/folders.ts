@@ -31,13 +31,27 @@ export async function moveInto(bucket: string, temporary: string, target: string
   }
 }
 
+/** Makes the folder of a file that is about to come. Throws what `moveInto` would refuse. */
+export async function prepareFolder(bucket: string, folder: string): Promise<void> {
+  try {
+    if (folder === bucket && !(await isFolder(bucket))) throw noBucket(bucket);
+    await requireReal(folder);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+    await makeFolders(bucket, folder);
+  }
+}
+
+export const noBucket = (bucket: string): ProviderError =>
+  new ProviderError('NOT_FOUND', `There is no bucket ${bucket}`);
+
 async function makeFolders(bucket: string, folder: string): Promise<void> {
-  if (!(await isFolder(bucket)))
-    throw new ProviderError('NOT_FOUND', `There is no bucket ${bucket}`);
+  if (!(await isFolder(bucket))) throw noBucket(bucket);
   let parent = bucket;
   for (const name of relative(bucket, folder).split(sep)) {
     const next = join(parent, name);
-    if (await makeFolder(next)) await syncFolder(parent);
+    // Whoever deletes the last file of an empty folder takes it away again; then there is nothing to keep.
+    if (await makeFolder(next)) await unlessMissing(() => syncFolder(parent));
     parent = next;
   }
 }
