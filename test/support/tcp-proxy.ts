@@ -6,6 +6,8 @@ export interface TcpProxy {
   readonly port: number;
   /** Ends every connection and takes no new one until `mend`. */
   cut(): void;
+  /** Lets nothing through any more, without a word, until `mend`. */
+  stop(): void;
   mend(): void;
   close(): Promise<void>;
 }
@@ -14,6 +16,7 @@ export interface TcpProxy {
 export async function startTcpProxy(target: number): Promise<TcpProxy> {
   const open = new Set<Socket>();
   let whole = true;
+  let still = false;
   const server = createServer((near) => {
     if (!whole) {
       near.destroy();
@@ -25,7 +28,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
       [far, near],
     ] as const) {
       open.add(from);
-      from.pipe(to);
+      if (!still) from.pipe(to);
       from.on('error', () => to.destroy());
       from.on('close', () => {
         open.delete(from);
@@ -42,7 +45,14 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
   return {
     port: (server.address() as AddressInfo).port,
     cut,
-    mend: () => {
+    stop() {
+      still = true;
+      for (const socket of open) socket.unpipe().pause();
+    },
+    // Whoever waited while nothing went through has to come again.
+    mend() {
+      if (still) for (const socket of open) socket.destroy();
+      still = false;
       whole = true;
     },
     async close() {

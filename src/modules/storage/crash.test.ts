@@ -184,29 +184,31 @@ async function expectSound(): Promise<readonly { _id: string; container: string;
 
 interface Scenario {
   /** What is there before. */
-  readonly before: 'nothing' | 'a file';
+  readonly before: 'nothing' | 'a file' | 'a folder';
+  /** `id`: of what is there before. */
   run(services: StorageServices, id: string): Promise<unknown>;
-  /** What may be there afterwards: container and content of the file, or nothing. */
-  readonly outcomes: readonly (readonly [container: string, text: string] | undefined)[];
+  /** What may be there afterwards: container and content of each file. */
+  readonly outcomes: readonly (readonly (readonly [container: string, text: string])[])[];
 }
 
+const none = [] as const;
 const old = ['first-one', 'old'] as const;
 const scenarios: Readonly<Record<string, Scenario>> = {
   'an upload': {
     before: 'nothing',
     run: (services) =>
       services.files.create(caller, { name: 'x', container: 'first-one' }, bytes('new')),
-    outcomes: [undefined, ['first-one', 'new']],
+    outcomes: [none, [['first-one', 'new']]],
   },
   'a replacement': {
     before: 'a file',
     run: (services, id) => services.files.update(caller, id, {}, bytes('new')),
-    outcomes: [old, ['first-one', 'new']],
+    outcomes: [[old], [['first-one', 'new']]],
   },
   'a move to another container': {
     before: 'a file',
     run: (services, id) => services.files.update(caller, id, { container: 'second-one' }),
-    outcomes: [old, ['second-one', 'old']],
+    outcomes: [[old], [['second-one', 'old']]],
   },
   'a signed upload': {
     before: 'a file',
@@ -222,7 +224,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
         signal,
       });
     },
-    outcomes: [old, ['first-one', 'new']],
+    outcomes: [[old], [['first-one', 'new']]],
   },
   'a resumable upload': {
     before: 'nothing',
@@ -242,14 +244,37 @@ const scenarios: Readonly<Record<string, Scenario>> = {
         }
       }
     },
-    outcomes: [undefined, ['first-one', 'new']],
+    outcomes: [none, [['first-one', 'new']]],
   },
   'a deletion': {
     before: 'a file',
     run: (services, id) => services.files.remove(caller, id),
-    outcomes: [old, undefined],
+    outcomes: [[old], none],
+  },
+  'a copy': {
+    before: 'a file',
+    run: (services, id) =>
+      services.files.copy(caller, id, { name: randomUUID(), container: 'second-one' }),
+    outcomes: [[old], [old, ['second-one', 'old']]],
+  },
+  'the deletion of a folder': {
+    before: 'a folder',
+    run: (services, id) => services.folders.remove(caller, id, true),
+    outcomes: [[old, old], none],
   },
 };
+
+async function prepare(before: Scenario['before']): Promise<string> {
+  if (before === 'nothing') return '';
+  const container = 'first-one';
+  const write = (folder: string) =>
+    alive.files.create(caller, { name: randomUUID(), container, folder }, bytes('old'));
+  if (before === 'a file') return (await write('/'))._id;
+  const { _id, name } = await alive.folders.create(caller, { name: randomUUID(), container });
+  await write(name);
+  await write(`${name}below/`);
+  return _id;
+}
 
 describe('a process that dies in the middle of', () => {
   it.each(Object.entries(scenarios))('%s leaves one copy or none', async (_name, scenario) => {
@@ -257,13 +282,9 @@ describe('a process that dies in the middle of', () => {
     const seen = new Set<string>();
     let died = true;
     for (let last = 0; died; last++) {
-      const name = randomUUID();
-      const file =
-        before === 'a file'
-          ? await alive.files.create(caller, { name, container: 'first-one' }, bytes('old'))
-          : undefined;
+      const id = await prepare(before);
       const life = new Life(last);
-      died = await run(mortal(life), file?._id ?? '').then(
+      died = await run(mortal(life), id).then(
         () => false,
         (error: unknown) => {
           if (life.steps <= last) throw error;
@@ -272,14 +293,22 @@ describe('a process that dies in the middle of', () => {
       );
       await mend();
       const found = await expectSound();
-      expect(found.length).toBeLessThanOrEqual(1);
-      const [one] = found;
-      const outcome = one && [one.container, one.text];
+      const outcome = found.map(({ container, text }) => [container, text]).sort();
       expect(outcomes, `killed at step ${last}`).toContainEqual(outcome);
-      seen.add(JSON.stringify(outcome ?? null));
-      if (one) await alive.files.remove(caller, one._id);
+      seen.add(JSON.stringify(outcome));
+      for (const { _id } of found) await alive.files.remove(caller, _id);
+      if (before === 'a folder') await removeAgain(id);
       await expectSound();
     }
     expect(seen.size).toBe(outcomes.length);
   });
 });
+
+/** Whatever was left of a folder, deleting it once more ends it. */
+async function removeAgain(id: string): Promise<void> {
+  await alive.folders.remove(caller, id, true).catch((error: unknown) => {
+    expect(error).toMatchObject({ code: 'FOLDER_NOT_FOUND' });
+  });
+  const { rows } = await query('select "name" from "app"."_StorageFolder"');
+  expect(rows).toEqual([]);
+}
