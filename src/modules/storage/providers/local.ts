@@ -27,8 +27,7 @@ import {
 import { pathOfKey } from './local/key-path.ts';
 import { listFolder } from './local/list.ts';
 import { createLocalMultipart } from './local/multipart.ts';
-import { sweep } from './local/sweep.ts';
-import { type Writing, writeFile } from './local/write.ts';
+import { sweep, type Writing, writeFile } from './local/write.ts';
 import { requireBucket, requirePlace, requirePrefix } from './place.ts';
 import {
   type ByteRange,

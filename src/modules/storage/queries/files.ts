@@ -186,3 +186,50 @@ export const knownObjects = async (
   );
   return new Set(rows.map(({ key }) => key));
 };
+
+/** Files whose time is over: by their own time, or by the rule of their container. Locked; those that somebody else is at are left out. */
+export const expiredFiles = async (
+  database: Queryable,
+  { limit, except }: { readonly limit: number; readonly except: readonly string[] },
+): Promise<readonly FileRow[]> =>
+  (
+    await database.query<FileRow>(
+      statement(
+        `select ${fileColumns} from "app"."File" f where f."_id" in (
+           (select e."_id" from "app"."File" e where e."expiresAt" <= now() and not e."_id" = any($2::uuid[]) limit $1::integer)
+           union all
+           (select o."_id" from "app"."_StorageContainer" c
+              cross join lateral (select f2."_id" from "app"."File" f2 where f2."container" = c."name"
+                and f2."createdAt" < now() - (c."lifecycle" ->> 'deleteAfterDays')::integer * interval '1 day'
+                and not f2."_id" = any($2::uuid[]) order by f2."createdAt" limit $1::integer) o
+            where jsonb_typeof(c."lifecycle" -> 'deleteAfterDays') = 'number' limit $1::integer))
+         limit $1::integer for update of f skip locked`,
+        [limit, except],
+      ),
+    )
+  ).rows;
+
+/** Name of a container, or id of a folder. */
+export type FilesIn =
+  | { readonly container: string; readonly folderId?: undefined }
+  | { readonly folderId: string; readonly container?: undefined };
+
+/** A condition on files `f`, which an index serves. */
+export const filesIn = (where: FilesIn, next: (value: unknown) => string): string =>
+  where.folderId === undefined
+    ? `f."container" = ${next(where.container)}`
+    : `f."folderIds" @> array[${next(where.folderId)}::uuid]`;
+
+/** Locked, so that nobody else deletes or changes them too. `condition`: over files `f`. */
+export const lockFilesIn = async (
+  database: Queryable,
+  condition: string,
+  values: readonly unknown[],
+  limit: number,
+): Promise<readonly FileRow[]> =>
+  (
+    await database.query<FileRow>({
+      text: `select ${fileColumns} from "app"."File" f where ${condition} limit ${limit} for update of f`,
+      values,
+    })
+  ).rows;

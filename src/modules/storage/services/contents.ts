@@ -22,10 +22,10 @@ import {
 } from '../queries/uploads.ts';
 import { enqueueChecksum } from './checksums.ts';
 import { type Content, openContent } from './content.ts';
-import { contentTypeOf } from './content-types.ts';
 import { keyOf, placeOf } from './places.ts';
 import { enqueueRemoval } from './removal.ts';
 import { enqueueScan, toScan } from './scanning.ts';
+import { contentTypeOf } from './sniffing.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
 /** Seconds in which a request that brings bytes itself has ended, whatever became of it. */

@@ -3,7 +3,7 @@
 import { createParameters } from '../../../data/records/sql/prepared-statements.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { storageErrors } from '../errors.ts';
-import { type FilesIn, filesIn, lockFilesIn } from '../queries/files-in.ts';
+import { type FilesIn, filesIn, lockFilesIn } from '../queries/files.ts';
 import { createRemoveAll, type RemoveOptions } from './removing.ts';
 import type { StorageParts } from './storage-parts.ts';
 

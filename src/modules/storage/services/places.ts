@@ -1,6 +1,5 @@
 /** Where contents lie on the store, and what their keys look like. */
 import { storageErrors } from '../errors.ts';
-import { sourceOfRendition } from '../images/rendition-keys.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 
@@ -34,3 +33,17 @@ export const contentOf = (file: FileRow): StoredContent => {
     scan: file.scan,
   };
 };
+
+/* Where renditions lie: in the bucket of their source, under its key. */
+
+/** No file lies below it: their keys begin with an id. */
+const PREFIX = '.renditions/';
+
+/** Beginning of the keys of all renditions of one content. */
+export const renditionPrefix = (objectKey: string): string => `${PREFIX}${objectKey}/`;
+
+/** The key of the content that a rendition was made of; undefined for other keys. */
+function sourceOfRendition(key: string): string | undefined {
+  if (!key.startsWith(PREFIX)) return undefined;
+  return key.slice(PREFIX.length, key.lastIndexOf('/'));
+}

@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
-import { renditionPrefix } from '../images/rendition-keys.ts';
 import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import { knownObjects } from '../queries/files.ts';
+import { renditionPrefix } from './places.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 const removalJob = 'storage.remove-objects';

@@ -6,11 +6,10 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { storageErrors } from '../errors.ts';
 import type { ImageOptions } from '../images/render-task.ts';
 import { createRenderer } from '../images/renderer.ts';
-import { renditionPrefix } from '../images/rendition-keys.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
 import type { FileRow } from '../queries/files.ts';
 import type { Delivery } from './delivery.ts';
-import { placeOf } from './places.ts';
+import { placeOf, renditionPrefix } from './places.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
 
 export interface ImageRequest extends Partial<ImageOptions> {

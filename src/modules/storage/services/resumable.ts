@@ -18,7 +18,6 @@ import {
 } from '../queries/resumable.ts';
 import { insertUpload, takeUpload } from '../queries/uploads.ts';
 import { headOf, tooLarge } from './content.ts';
-import { contentTypeOf } from './content-types.ts';
 import type { Contents } from './contents.ts';
 import type { Files } from './files.ts';
 import { keyOf } from './places.ts';
@@ -26,6 +25,7 @@ import type { FileRequest, Placing } from './placing.ts';
 import { enqueueRemoval } from './removal.ts';
 import { createResumableBytes, type ResumableBytes, tailKeyOf } from './resumable-bytes.ts';
 import { toScan } from './scanning.ts';
+import { contentTypeOf } from './sniffing.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 
 /** Seconds after which a lock falls to others when its holder says nothing; the holder says it is there every second. */

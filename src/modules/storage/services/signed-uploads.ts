@@ -12,12 +12,12 @@ import { nextGeneration } from '../queries/file-writes.ts';
 import type { FileRow } from '../queries/files.ts';
 import { insertUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
 import { tooLarge } from './content.ts';
-import { contentTypeOf } from './content-types.ts';
 import type { Contents } from './contents.ts';
 import type { FilePatch } from './file-changes.ts';
 import type { Files } from './files.ts';
 import { keyOf } from './places.ts';
 import type { FileRequest, Placing } from './placing.ts';
+import { contentTypeOf } from './sniffing.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 import { createArrivals, type SentBody } from './upload-arrivals.ts';
 

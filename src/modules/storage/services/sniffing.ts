@@ -3,7 +3,9 @@
  * where they do not. Markup that a browser would run is found also where it is called something else (WHATWG, "MIME
  * Sniffing"; CWE-434).
  */
+import { storageErrors } from '../errors.ts';
 import { mediaTypeOf } from '../names.ts';
+import type { ContainerRow } from '../queries/containers.ts';
 
 /** Bytes that are looked at. */
 const LOOKED_AT = 4_096;
@@ -134,3 +136,23 @@ function afterProlog(text: string): string {
     rest = rest.slice(at + end.length).trimStart();
   }
 }
+
+/* Whether the container takes it. */
+
+/** Throws UNSUPPORTED_TYPE. */
+export async function contentTypeOf(
+  head: Buffer,
+  name: string,
+  hint: string | undefined,
+  { allowedMimeTypes }: Pick<ContainerRow, 'allowedMimeTypes'>,
+): Promise<string> {
+  const type = await sniffContentType(head, name, hint);
+  if (allowedMimeTypes === null || allowedMimeTypes.some((one) => covers(one, type))) return type;
+  throw storageErrors.UNSUPPORTED_TYPE({ message: `The container does not take ${type}` });
+}
+
+/** `image/*` covers all images. */
+const covers = (pattern: string, type: string): boolean =>
+  pattern === '*/*' ||
+  pattern === type ||
+  (pattern.endsWith('/*') && type.startsWith(pattern.slice(0, -1)));

@@ -8,12 +8,12 @@ import { nextGeneration, setFailure } from '../queries/file-writes.ts';
 import { type FileRow, fileById, lockFile, type StoredContent } from '../queries/files.ts';
 import { moveUpload, takeUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
 import { headOf, tooLarge } from './content.ts';
-import { contentTypeOf } from './content-types.ts';
 import type { Contents } from './contents.ts';
 import { keyOf } from './places.ts';
 import { enqueueRemoval } from './removal.ts';
 import { createRemoveAll } from './removing.ts';
 import { toScan } from './scanning.ts';
+import { contentTypeOf } from './sniffing.ts';
 import { codeOfError, onStore, type StorageParts } from './storage-parts.ts';
 
 export interface SentBody {

@@ -1,10 +1,12 @@
 /** Bytes on their way to a file: written whole under a temporary name, on the disk before anybody sees them. */
 import { close, constants, fsync, open, writev } from 'node:fs';
+import { lstat, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { type Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { ProviderError } from '../provider.ts';
-import { onDisk } from './disk-errors.ts';
+import { onDisk, unlessMissing } from './disk-errors.ts';
 
 const openFile = promisify(open);
 const syncFile = promisify(fsync);
@@ -88,3 +90,24 @@ const otherLength = (is: number, announced: number): ProviderError =>
     'LENGTH_MISMATCH',
     `The body has ${is} bytes or more, ${announced} were announced`,
   );
+
+/* What earlier processes left behind when they died in the middle of a write. */
+
+/** Milliseconds. A file that is being written changes; other nodes may share the folder. */
+const TEMPORARY_AGE_MS = 24 * 3_600_000;
+/** Milliseconds. Uploads in parts are ended by who began them; these are beyond every expiry. */
+const UPLOAD_AGE_MS = 30 * 24 * 3_600_000;
+
+/** Removes what nobody writes to any more. */
+export async function sweep(temporary: string, uploads: string, now = Date.now()): Promise<void> {
+  await removeOlder(temporary, now - TEMPORARY_AGE_MS);
+  await removeOlder(uploads, now - UPLOAD_AGE_MS);
+}
+
+async function removeOlder(folder: string, limit: number): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const path = join(folder, name);
+    const facts = await unlessMissing(() => lstat(path));
+    if (facts && facts.mtimeMs < limit) await rm(path, { recursive: true, force: true });
+  }
+}
