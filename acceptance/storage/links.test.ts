@@ -132,6 +132,34 @@ describe('a file with an end', () => {
   });
 });
 
+describe('a container behind a host of its own', () => {
+  it('has it in all addresses of its files, which the platform itself answers too', async () => {
+    const container = `c-${randomUUID()}`;
+    expect((await platform.admin.post('/storage/containers', { name: container })).status).toBe(
+      200,
+    );
+    const [open, own] = [
+      await upload({ container, isPublic: 'true' }),
+      await upload({ container }),
+    ];
+    const addresses = async (): Promise<readonly string[]> => [
+      (await platform.client.get(`/storage/file/${open}`)).body.url,
+      (await ann.api.get(`/storage/getFileUrl/${own}`)).body.result,
+    ];
+    const pathOf = (address: string): string => address.slice(new URL(address).origin.length);
+    const before = await addresses();
+    await configure({ cdnConfiguration: { [container]: 'files.example.com' } });
+    for (const address of await addresses()) {
+      expect(new URL(address).origin).toBe('https://files.example.com');
+      expect((await readContent(platform, pathOf(address))).status).toBe(200);
+    }
+    await configure({ cdnConfiguration: { [container]: '' } });
+    expect((await addresses()).map((address) => new URL(address).origin)).toEqual(
+      before.map((address) => new URL(address).origin),
+    );
+  });
+});
+
 describe('the scanner', () => {
   let scanner: Server;
   const seen: string[] = [];
