@@ -1,5 +1,5 @@
 /**
- * Stores of Azure and Google that refuse, stand still or end in the middle, by the client surface: the specified error,
+ * A store of Azure that refuses, stands still or ends in the middle, by the client surface: the specified error,
  * nothing half is visible, and nothing is left. What S3 does then: stores.test.ts.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
@@ -8,7 +8,6 @@ import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { startTestAzure } from '../../test/support/servers/azure.ts';
-import { startGoogleStore } from '../../test/support/servers/object-store.ts';
 import { startTcpProxy } from '../../test/support/tcp-proxy.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { bearer, readContent, sendForm } from './requests.ts';
@@ -33,30 +32,6 @@ const ways: Record<string, () => Promise<FailingStore>> = {
       close: async () => {
         await way.close();
         await close();
-      },
-    };
-  },
-  async google() {
-    const [store, stranger] = [await startGoogleStore(), await startGoogleStore()];
-    const way = await startTcpProxy(Number(new URL(store.endpoint).port));
-    const endpoint = `http://127.0.0.1:${way.port}`;
-    const config = (account: Readonly<Record<string, string>>): Json => {
-      const key = { ...account, token_uri: `${endpoint}/token` };
-      return {
-        provider: 'google',
-        google: { endpoint, serviceAccountKeyJson: JSON.stringify(key) },
-      };
-    };
-    return {
-      way,
-      good: config(store.serviceAccount),
-      refused: config({
-        ...store.serviceAccount,
-        private_key: stranger.serviceAccount.private_key ?? '',
-      }),
-      close: async () => {
-        await way.close();
-        await Promise.all([store.close(), stranger.close()]);
       },
     };
   },
