@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createMailbox, type Mailbox } from '../../test/support/mailbox.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { resolveReferences } from '../openapi.ts';
 
 let platform: TestPlatform;
 let mailbox: Mailbox;
@@ -505,7 +506,7 @@ test('answers name the fields by which the user was extended', async () => {
     fields: { nickname: { type: 'String', access: { write: 'user' } } },
   });
   expect(extended.status, extended.text).toBe(200);
-  const { paths } = (await platform.client.get('/swagger.json')).body;
+  const { paths } = resolveReferences((await platform.client.get('/swagger.json')).body);
   for (const route of [
     paths['/authentication/user'].get,
     paths['/authentication/local/new'].post,

@@ -65,7 +65,11 @@ function describe(
     parameters: [...shared, ...(operation.parameters ?? [])],
     body: operation.requestBody?.content?.['application/json']?.schema,
     answers: new Map(
-      responses.map(([status, response]) => [Number(status), Object.keys(response.content ?? {})]),
+      responses.flatMap(([declared, response]) =>
+        statusesOf(declared, response).map(
+          (status) => [status, Object.keys(response.content ?? {})] as const,
+        ),
+      ),
     ),
     check(status, body) {
       const validator = validators.get(status);
@@ -73,4 +77,11 @@ function describe(
       return validator.Errors(body).map((error) => `${error.instancePath}: ${error.message}`);
     },
   };
+}
+
+/** A range, or the default, declares the statuses of its examples and no others. */
+function statusesOf(declared: string, { content }: Json): readonly number[] {
+  if (/^\d{3}$/.test(declared)) return [Number(declared)];
+  const examples = Object.values<Json>(content?.['application/json']?.examples ?? {});
+  return [...new Set(examples.map(({ value }) => Number(value.status)))];
 }

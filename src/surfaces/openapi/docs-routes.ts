@@ -14,6 +14,7 @@ import {
 import type { OperationRegistry } from '../../kernel/operations/registry.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
 import { openApiDocument } from './document.ts';
+import { frontOperation } from './front-page.ts';
 
 /* The API viewer: swagger-ui from its npm package, served by us, without any other address on the network. */
 
@@ -203,6 +204,7 @@ function docsOperations(
       handler: () => Reply.text(page, 'text/html; charset=utf-8', 200, html),
     });
   return [
+    frontOperation(surface, docsPublic),
     defineOperation({
       ...common,
       id: `docs.${surface}.description`,

@@ -254,6 +254,27 @@ describe('the OpenAPI description', () => {
   });
 });
 
+describe('the front page', () => {
+  it('leads a browser on, tells programs the same, and names no documents that are closed', async () => {
+    const accept = 'text/html,application/xhtml+xml,*/*;q=0.8';
+    for (const surface of ['client', 'admin'] as const) {
+      const answer = await surfaces[surface]('/', { headers: { accept } });
+      expect([answer.status, answer.headers.get('content-type')]).toEqual([
+        200,
+        'text/html; charset=utf-8',
+      ]);
+      const page = await answer.text();
+      const links = [...page.matchAll(/href="(\/[^"]*)"/g)].map(([, path]) => path ?? '');
+      expect(links).toContain('/reference');
+      expect(await (await surfaces[surface]('/')).json()).toMatchObject({
+        name: 'Penstock',
+        surface,
+        links: { reference: '/reference', ready: '/ready' },
+      });
+    }
+  });
+});
+
 describe('the viewer', () => {
   it('is served on both surfaces, with and without a trailing slash, under a policy that allows only us', async () => {
     for (const surface of ['client', 'admin'] as const) {
@@ -314,6 +335,7 @@ describe('the viewer', () => {
     try {
       expect((await guarded.admin('/swagger.json')).status).toBe(200);
       await changed({ ...config, public: false });
+      expect(await (await guarded.admin('/')).json()).toMatchObject({ links: { ready: '/ready' } });
       for (const path of ['/swagger.json', '/swagger', '/reference'])
         expect((await guarded.admin(path)).status).toBe(401);
       const description = await guarded.admin('/swagger.json', {

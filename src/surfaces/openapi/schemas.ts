@@ -53,7 +53,7 @@ export function createSchemaPublisher(
     if (!components.has(name)) {
       components.set(name, {}); // A schema may refer to itself.
       const cleaned = clean(schema, form);
-      const example = hasExample(schema, form) ? { example: exampleOf(schema as JsonSchema) } : {};
+      const example = hasExample(schema, name) ? { example: exampleOf(schema as JsonSchema) } : {};
       components.set(name, { ...cleaned, ...example });
     }
     return { $ref: `#/components/schemas/${name}` };
@@ -132,8 +132,9 @@ const isSame = (one: unknown, other: unknown): boolean =>
   one === other || JSON.stringify(one) === JSON.stringify(other);
 
 /** Records, and bodies that need something. The populated form looks like the other one. */
-const hasExample = ({ record, component, required }: Json, form: RecordForm): boolean =>
-  (record !== undefined && form === 'ids') || (component !== undefined && required !== undefined);
+const hasExample = ({ record, component, required }: Json, name: string): boolean =>
+  (record !== undefined && !name.endsWith('Populated')) ||
+  (component !== undefined && required !== undefined);
 
 /** Whether some property, however deep, is a relation. */
 const hasRelation = (schema: unknown): boolean =>
