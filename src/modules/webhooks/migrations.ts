@@ -31,4 +31,11 @@ export const migrations: readonly Migration[] = [
     id: '0001-endpoints',
     run: async (database) => void (await database.query({ text: endpoints })),
   },
+  {
+    id: '0002-enabled-at',
+    run: async (database) =>
+      void (await database.query({
+        text: 'alter table penstock.webhook_endpoints add column enabled_at timestamptz(3) not null default now()',
+      })),
+  },
 ];

@@ -29,6 +29,8 @@ export interface EndpointRow extends EndpointSettings {
   readonly failingSince: Date | null;
   /** Why its condition could not be asked last time. */
   readonly problem: string | null;
+  /** What happened before is not delivered. */
+  readonly enabledAt: Date;
   readonly createdAt: Date;
   readonly updatedAt: Date;
 }
@@ -42,6 +44,7 @@ export interface EndpointSecrets {
 
 const columns = `id::text as id, name, url, description, events, schemas, condition, payload, ordered, enabled,
   disabled_reason as "disabledReason", failing_since as "failingSince", problem,
+  enabled_at as "enabledAt",
   created_at as "createdAt", updated_at as "updatedAt"`;
 const all = (rest: string) => `select ${columns} from penstock.webhook_endpoints ${rest}`;
 
@@ -139,7 +142,8 @@ export async function switchEndpoint(
 ): Promise<void> {
   await transaction.query(sql`
     update penstock.webhook_endpoints set enabled = ${enabled}, disabled_reason = ${reason},
-      failing_since = case when ${enabled} then null else failing_since end, updated_at = now()
+      failing_since = case when ${enabled} then null else failing_since end,
+      enabled_at = case when ${enabled} then now() else enabled_at end, updated_at = now()
     where id = ${id}::uuid`);
 }
 

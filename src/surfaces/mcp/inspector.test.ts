@@ -15,7 +15,7 @@ describe('the official inspector', () => {
       execFile(
         process.execPath,
         [program, '--cli', address, '--transport', 'http', '--header', header, ...args],
-        { timeout: 60_000 },
+        { timeout: 60_000, maxBuffer: 16 * 1024 * 1024 },
         (error, stdout, stderr) => {
           if (error) reject(new Error(`${error.message}\n${stderr}`));
           else resolve(stdout);

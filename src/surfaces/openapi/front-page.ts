@@ -1,11 +1,18 @@
 /** `GET /` of both surfaces: whoever opens the address in a browser learns what answers here and where to go on. */
 import Type from 'typebox';
-import { defineOperation, type Operation, Reply, type SurfaceName } from '../../kernel/operations/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  type SurfaceName,
+} from '../../kernel/operations/operation.ts';
 
 const Front = Type.Object({
   name: Type.Literal('Penstock'),
   surface: Type.Union([Type.Literal('client'), Type.Literal('admin')]),
-  links: Type.Record(Type.String(), Type.String(), { description: 'Addresses on this surface, by what is there' }),
+  links: Type.Record(Type.String(), Type.String(), {
+    description: 'Addresses on this surface, by what is there',
+  }),
 });
 
 const ready = { ready: '/ready' };
@@ -30,9 +37,13 @@ const words: Readonly<Record<string, string>> = {
 };
 
 /** Nothing is loaded and nothing runs. */
-const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'";
+const policy =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'";
 
-const page = (surface: SurfaceName, links: Readonly<Record<string, string>>): string => `<!doctype html>
+const page = (
+  surface: SurfaceName,
+  links: Readonly<Record<string, string>>,
+): string => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -57,7 +68,9 @@ code { color: #5b7182; font-size: 0.85rem; }
 <p>${titles[surface].text}</p>
 <ul>
 ${Object.entries(links)
-  .map(([name, path]) => `<li><a href="${path}">${words[name] ?? name} <code>${path}</code></a></li>`)
+  .map(
+    ([name, path]) => `<li><a href="${path}">${words[name] ?? name} <code>${path}</code></a></li>`,
+  )
   .join('\n')}
 </ul>
 </main>

@@ -69,7 +69,12 @@ export async function fanOut(
   const facts = taken.flatMap(factsOf);
   const lookUp = createLookUp(parts);
   for (const endpoint of endpoints) {
-    const found = facts.filter(({ type, record }) => concerns(endpoint, type, record?.schema));
+    // Events are read after their commit: some may be from when the endpoint was off.
+    const since = endpoint.enabledAt.toISOString();
+    const found = facts.filter(
+      ({ event, type, record }) =>
+        event.occurredAt >= since && concerns(endpoint, type, record?.schema),
+    );
     if (found.length > 0)
       await parts.queue.add(transaction, await itemsOf(parts, endpoint, { found, lookUp }));
   }
