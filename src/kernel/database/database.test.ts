@@ -137,10 +137,13 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       await terminate(database, 'statements');
       await outcome;
       // Every connection has to notice its loss before the next test writes on it.
-      const writes = () =>
-        Promise.all(
+      // All of them are waited for: one that is still queued would change what a later test counts.
+      const writes = async (): Promise<boolean> => {
+        const results = await Promise.allSettled(
           Array.from({ length: 12 }, () => database.query({ text: 'update items set size = 2' })),
         );
+        return results.every(({ status }) => status === 'fulfilled');
+      };
       await waitFor(writes, { what: 'all connections back' });
     });
   });
@@ -228,6 +231,19 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
         );
       await Promise.all([add(), add(), add(), add()]);
       expect((await database.query(sql`select size from items`)).rows).toEqual([{ size: 4 }]);
+    });
+
+    it('sends nothing more when it could not begin', async () => {
+      await database.query({ text: 'truncate items' });
+      const failing = database.transaction(
+        async (transaction) => {
+          await transaction.query({ text: 'select 1' });
+          await transaction.query(insert('outside of any transaction'));
+        },
+        { isolation: 'unheard of' as 'serializable' },
+      );
+      await expect(failing).rejects.toMatchObject({ code: '42601' });
+      expect(await names()).toEqual([]);
     });
 
     it('gives up after the attempts that were allowed', async () => {

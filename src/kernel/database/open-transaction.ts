@@ -88,6 +88,8 @@ export class OpenTransaction implements Ambient {
       begun.catch(() => undefined);
       try {
         const result = await this.#send<R>(connection, statement, waiting);
+        // Answered before it. Without a transaction each statement would stand alone.
+        await begun;
         this.#connection = connection;
         return result;
       } catch (error) {
