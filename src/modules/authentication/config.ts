@@ -37,6 +37,23 @@ const duration = (value: number, minimum: number, description: string) =>
 
 const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
 
+/** Others build addresses from the issuer and compare it letter by letter: it has one spelling. */
+function issuerProblems(issuer: string) {
+  const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
+  const plain = url && `${url.origin}${url.pathname === '/' ? '' : url.pathname}`;
+  const fits = issuer === plain && !issuer.endsWith('/') && /^https?:$/.test(url?.protocol ?? '');
+  return issuer === '' || fits
+    ? []
+    : [
+        {
+          path: 'accessTokens.issuer',
+          rule: 'uri',
+          message:
+            'write an address in lower case, without a slash at the end, like https://api.example.com',
+        },
+      ];
+}
+
 export const authenticationConfig = defineConfig({
   schema: Type.Object({
     accessTokens: Type.Object({
@@ -45,10 +62,21 @@ export const authenticationConfig = defineConfig({
           'Without effect, for an existing panel: keys that nobody can read sign the tokens.',
       }),
       expiryPeriod: duration(60 * minute, 1000, 'How long an access token is valid.'),
+      algorithm: Type.Union([Type.Literal('EdDSA'), Type.Literal('ES256'), Type.Literal('RS256')], {
+        default: 'EdDSA',
+        description:
+          'How tokens are signed. `ES256` or `RS256` for gateways and libraries that do not know EdDSA. After a change a new key signs; tokens that are out stay valid.',
+      }),
+      issuer: Type.String({
+        default: '',
+        maxLength: 256,
+        description:
+          'The public address of this surface that tokens name as their issuer, like `https://api.example.com`. Others then find the keys by themselves, at `/.well-known/openid-configuration` below it. Empty: tokens name `penstock`, and there is no such document. Tokens that are out stay valid after a change.',
+      }),
       keyRotationPeriod: duration(
         90 * day,
         60 * minute,
-        'After how long a new signing key is made. The old one verifies until its tokens end.',
+        'After how long a new signing key is made. It is published ten minutes before it signs, and the old one verifies until its tokens end.',
       ),
       ...cookieConfig('access token'),
     }),
@@ -135,6 +163,7 @@ export const authenticationConfig = defineConfig({
     ...factorsProblems(config),
     ...walletProblems(config),
     ...cookieProblems(config),
+    ...issuerProblems(config.accessTokens.issuer),
     ...addressProblems({
       'local.verification.redirect_uri': local.verification.redirect_uri,
       'local.forgot_password_redirect_uri': local.forgot_password_redirect_uri,

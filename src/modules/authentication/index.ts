@@ -17,7 +17,8 @@ import { migrations } from './migrations.ts';
 import { adminOperations } from './operations/admin.ts';
 import { helpOperations } from './operations/admin-help.ts';
 import { clientOperations } from './operations/client-operations.ts';
-import { keyOperations, sessionOperations } from './operations/sessions.ts';
+import { keyOperations } from './operations/keys.ts';
+import { sessionOperations } from './operations/sessions.ts';
 import { securityEventsOperation } from './operations/user.ts';
 import { teamSchema, userSchema } from './schemas.ts';
 import {
@@ -40,7 +41,12 @@ import { teamInviteTemplate } from './services/teams/invite-mail.ts';
 import { teamState } from './services/teams/team-state.ts';
 import { createTeams } from './services/teams/teams.ts';
 import { type AccessTokens, createAccessTokens } from './services/tokens/access-tokens.ts';
-import { openSigningKeys, type SigningKeys } from './services/tokens/signing-keys.ts';
+import {
+  openSigningKeys,
+  type SigningKeys,
+  signedLifetimeMs,
+  termsOf,
+} from './services/tokens/signing-keys.ts';
 import { startShares } from './start-shares.ts';
 import { startTeams } from './start-teams.ts';
 
@@ -94,6 +100,9 @@ async function start(
 ): Promise<RunningModule<AuthenticationService>> {
   const { kernel, config, services, optional, log } = context;
   const { keys, accessTokens, states } = await lastingParts(kernel);
+  const followTerms = (now: AuthenticationConfig) =>
+    keys.follow(termsOf(now), signedLifetimeMs(now));
+  await followTerms(config.current());
   const parts = createAuthenticationParts(context, { accessTokens, states });
   await migrateOpenFields({ ...kernel, userDataConfig: () => config.current().userData, log });
   const users = createUserAdmin({ ...kernel, ...parts });
@@ -113,7 +122,11 @@ async function start(
   };
   publish();
   const { onChannelsChange } = services.communications;
-  const stopListening = [config.onChange(publish), onChannelsChange(publish)];
+  const stopListening = [
+    config.onChange(publish),
+    onChannelsChange(publish),
+    config.onChange(async (now) => void (await followTerms(now))),
+  ];
   // Answers name the fields of the user as they are now.
   kernel.schemas.onChange((changed) => {
     if (running && changed.includes(userSchema.name)) publish();

@@ -9,7 +9,7 @@ import { purge } from './services/sessions/queries.ts';
 import { purgeShareInvitations } from './services/shares/invitation-queries.ts';
 import { purgeInvites } from './services/teams/invite-queries.ts';
 import { purgeTokens } from './services/tokens/queries.ts';
-import type { SigningKeys } from './services/tokens/signing-keys.ts';
+import { type SigningKeys, signedLifetimeMs } from './services/tokens/signing-keys.ts';
 
 /** Rows that one statement deletes, so that no lock and no transaction lasts long. */
 const purgeBatch = 5000;
@@ -65,9 +65,9 @@ export const authenticationJobs = (
     data: nothing,
     schedule: '29 3 * * *',
     async handler(_data, { log }) {
-      const { keyRotationPeriod, expiryPeriod } = config().accessTokens;
-      if (await keys.rotate(keyRotationPeriod, expiryPeriod))
-        log.info({}, 'Made a new signing key for access tokens');
+      const { keyRotationPeriod } = config().accessTokens;
+      if (await keys.rotate(keyRotationPeriod, signedLifetimeMs(config())))
+        log.info({}, 'Made a new signing key for tokens');
     },
   }),
 ];

@@ -54,6 +54,14 @@ const signingKeys = `
   create unique index signing_keys_active on penstock.signing_keys ((true)) where verifies_until is null;
 `;
 
+/** A key belongs to one issuer, and is published before it signs. */
+const signingTerms = `
+  alter table penstock.signing_keys
+    add column issuer text not null default 'penstock',
+    add column signs_from timestamptz(3) not null default now();
+  update penstock.signing_keys set signs_from = created_at;
+`;
+
 /**
  * `sessions`: `expires_at` is the absolute end, `ends_at` moves with each renewal up to it; `complete`
  * is false while a second factor is pending. `refresh_tokens`: one family per session, SHA-256 only.
@@ -74,4 +82,8 @@ export const migrations: readonly Migration[] = [
   ...protectionMigrations,
   ...userDataMigrations,
   countVersions('0100-signing-key-version', 'penstock.signing_keys', 'signing-keys'),
+  {
+    id: '0101-signing-terms',
+    run: async (database) => void (await database.query({ text: signingTerms })),
+  },
 ];

@@ -7,50 +7,69 @@ const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promi
 
 // --- Signing keys
 
-/** A public key as third parties read it (RFC 8037). */
+/** How tokens are signed; a key serves one of them. */
+export type SigningAlgorithm = 'EdDSA' | 'ES256' | 'RS256';
+
+/** A public key as third parties read it (RFC 7517, RFC 8037): Ed25519, P-256 or RSA. */
 export interface PublicJwk {
-  readonly kty: 'OKP';
-  readonly crv: 'Ed25519';
-  readonly x: string;
+  readonly kty: 'OKP' | 'EC' | 'RSA';
+  readonly crv?: string;
+  readonly x?: string;
+  readonly y?: string;
+  readonly n?: string;
+  readonly e?: string;
   readonly kid: string;
-  readonly alg: 'EdDSA';
+  readonly alg: SigningAlgorithm;
   readonly use: 'sig';
 }
 
-export interface StoredSigningKey {
+export interface NewSigningKey {
   readonly kid: string;
-  readonly algorithm: string;
+  readonly algorithm: SigningAlgorithm;
+  /** What its tokens say under `iss`, and no others. */
+  readonly issuer: string;
   readonly publicJwk: PublicJwk;
   readonly privateKeySealed: string;
-  /** `null` for the key that signs. */
+}
+
+export interface StoredSigningKey extends NewSigningKey {
+  /** Ms since the epoch; until then others can learn the key, and the one before it signs. */
+  readonly signsFrom: number;
+  /** `null` for the key that signs now, or next. */
   readonly verifiesUntil: Date | null;
 }
 
-/** Keys that sign or may still verify. */
+/** Keys that sign or may still verify, the newest first. */
 export const keysInUse = async (database: Queryable): Promise<readonly StoredSigningKey[]> =>
   (
     await database.query<StoredSigningKey>(identitySql`
-      select kid, algorithm, public_jwk as "publicJwk", private_key_sealed as "privateKeySealed", verifies_until as "verifiesUntil"
-      from penstock.signing_keys where verifies_until is null or verifies_until > now() order by created_at desc`)
+      select kid, algorithm, issuer, public_jwk as "publicJwk", private_key_sealed as "privateKeySealed",
+             (extract(epoch from signs_from) * 1000)::double precision as "signsFrom", verifies_until as "verifiesUntil"
+      from penstock.signing_keys where verifies_until is null or verifies_until > now() order by created_at desc, kid`)
   ).rows;
 
-export const insertSigningKey = (database: Queryable, key: StoredSigningKey): Promise<unknown> =>
+export const insertSigningKey = (
+  database: Queryable,
+  key: NewSigningKey,
+  leadMs: number,
+): Promise<unknown> =>
   database.query(sql`
-    insert into penstock.signing_keys (kid, algorithm, public_jwk, private_key_sealed)
-    values (${key.kid}, ${key.algorithm}, ${JSON.stringify(key.publicJwk)}::jsonb, ${key.privateKeySealed})`);
+    insert into penstock.signing_keys (kid, algorithm, issuer, public_jwk, private_key_sealed, signs_from)
+    values (${key.kid}, ${key.algorithm}, ${key.issuer}, ${JSON.stringify(key.publicJwk)}::jsonb, ${key.privateKeySealed},
+      now() + ${leadMs}::double precision * interval '1 millisecond')`);
 
 /** Ends the signing time of a key that is older than `maxAgeMs`; false when it is younger. Forgets keys that verify nothing any more. */
 export async function retireSigningKey(
   database: Queryable,
   maxAgeMs: number,
-  tokenLifetimeMs: number,
+  verifiesForMs: number,
 ): Promise<boolean> {
   await database.query(
     sql`delete from penstock.signing_keys where verifies_until < now() - interval '1 day'`,
   );
   const { count } = await database.query(sql`
-    update penstock.signing_keys set verifies_until = now() + ${tokenLifetimeMs}::double precision * interval '1 millisecond'
-    where verifies_until is null and created_at < now() - ${maxAgeMs}::double precision * interval '1 millisecond'`);
+    update penstock.signing_keys set verifies_until = now() + ${verifiesForMs}::double precision * interval '1 millisecond'
+    where verifies_until is null and created_at <= now() - ${maxAgeMs}::double precision * interval '1 millisecond'`);
   return count > 0;
 }
 

@@ -3,7 +3,7 @@
  * (token valid after logout), GHSA-56p6-qw3c-fq2g (suspended user's token works), GHSA-2vg6-77g8-24mp
  * (sessions after deletion).
  */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import {
   type AuthenticationFixture,
   type AuthenticationNode,
@@ -237,7 +237,7 @@ test('a wrong old password is 401, keeps the session, and guessing it is limited
   expect(await statuses(bearer)).toEqual([200, 200]);
 });
 
-test('a new signing key is known on every node at once, and the old one verifies on', async () => {
+test('a new signing key is published first, then signs on every node, and the old one verifies on', async () => {
   const old = await signIn();
   const job = first.running.jobs?.find(({ name }) => name === 'authentication.rotate-signing-key');
   await fixture.database.query({
@@ -245,14 +245,41 @@ test('a new signing key is known on every node at once, and the old one verifies
   });
   const context = { signal: new AbortController().signal, log: first.kernel.log };
   await Promise.all([job?.handler({}, context), job?.handler({}, context)]);
-  const fresh = await signIn();
   const kid = (token: string) =>
     JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid;
-  expect(kid(fresh.accessToken)).not.toBe(kid(old.accessToken));
+  const published = async () =>
+    ((await second.call('authentication.keys.list')).body.keys as { kid: string }[]).map(
+      (key) => key.kid,
+    );
+  const [next, ...others] = await published();
+  expect(others).toEqual([kid(old.accessToken)]);
+  const meanwhile = await signIn();
+  expect(kid(meanwhile.accessToken)).toBe(kid(old.accessToken));
+
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 11 * 60_000 });
+  const fresh = await signIn().finally(() => vi.useRealTimers());
+  expect(kid(fresh.accessToken)).toBe(next);
+  expect(await statuses(fresh.accessToken)).toEqual([200, 200]);
+  expect(await statuses(old.accessToken)).toEqual([200, 200]);
+  expect(await published()).toHaveLength(2);
+});
+
+test('another algorithm signs on every node at once, made by one of them', async () => {
+  const old = await signIn();
+  const change = (node: AuthenticationNode) =>
+    node.configure((config) => ({
+      ...config,
+      accessTokens: { ...config.accessTokens, algorithm: 'ES256' },
+    }));
+  await Promise.all([change(first), change(second)]);
+  const fresh = await signIn();
+  expect(
+    JSON.parse(Buffer.from(fresh.accessToken.split('.')[0] ?? '', 'base64url').toString()).alg,
+  ).toBe('ES256');
   expect(await statuses(fresh.accessToken)).toEqual([200, 200]);
   expect(await statuses(old.accessToken)).toEqual([200, 200]);
   const { body } = await second.call('authentication.keys.list');
-  expect(body.keys).toHaveLength(2);
+  expect((body.keys as { alg: string }[]).filter(({ alg }) => alg === 'ES256')).toHaveLength(1);
 });
 
 test('ended sessions are purged in the end, living ones stay', async () => {

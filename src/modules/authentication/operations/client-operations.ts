@@ -9,6 +9,7 @@ import type { Factors } from '../services/sign-in-methods.ts';
 import { withCaptcha } from './captcha.ts';
 import { deviceKeyOperations } from './device-keys.ts';
 import { externalOperations } from './external.ts';
+import { discoveryOperation } from './keys.ts';
 import { localOperations, recoveryOperations, usernameOperations } from './local.ts';
 import { emailCodeOperations, exchangeOperation, magicLinkOperations } from './mail-sign-in.ts';
 import { passkeyOperations, passkeyStepOperations } from './passkeys.ts';
@@ -61,7 +62,7 @@ export function clientOperations(
   const config = parts.config();
   const User = userShape(schemas);
   const mail = parts.messages.available('email');
-  const { local, magic_link, email_code, redirectUris, refreshTokens } = config;
+  const { local, magic_link, email_code, redirectUris, accessTokens, refreshTokens } = config;
   const providers = parts.external.providers();
   const operations = [
     ...userOperations(parts, User),
@@ -82,6 +83,7 @@ export function clientOperations(
     ...externalOperations(parts.external, config.metamask.enabled),
     ...factorOperations(parts.factors, config, parts.messages.available('sms')),
     stepUpOperation(parts),
+    ...when(accessTokens.issuer !== '', () => [discoveryOperation(accessTokens.issuer)]),
     ...when(parts.tokenCookies.enabled(), () => [csrfOperation(parts.tokenCookies)]),
   ];
   return answeringInCookies(withCaptcha(operations, config.captcha, parts.router), parts);

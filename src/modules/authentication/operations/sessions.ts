@@ -4,7 +4,6 @@ import { errors } from '../../../kernel/errors.ts';
 import {
   defineOperation,
   type Operation,
-  Reply,
   standardLimit,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
@@ -12,42 +11,8 @@ import { authErrors } from '../errors.ts';
 import type { Renewal } from '../services/sessions/renewal.ts';
 import type { Sessions } from '../services/sessions/sessions.ts';
 import type { TokenCookies } from '../services/sessions/token-cookies.ts';
-import type { SigningKeys } from '../services/tokens/signing-keys.ts';
 import { originOf, Session, SessionId, sessionOnWire, userOf } from './shapes.ts';
 import { signedOut } from './token-cookies.ts';
-
-/* The public keys with which third parties check access tokens. */
-
-export const keyOperations = (keys: SigningKeys): readonly Operation[] => [
-  defineOperation({
-    id: 'authentication.keys.list',
-    surface: 'client',
-    method: 'GET',
-    path: '/.well-known/jwks.json',
-    access: 'public',
-    limit: standardLimit,
-    graphql: false,
-    anyApp: true,
-    input: {},
-    output: Type.Object({
-      keys: Type.Array(
-        Type.Object({
-          kty: Type.Literal('OKP'),
-          crv: Type.Literal('Ed25519'),
-          x: Type.String(),
-          kid: Type.String(),
-          alg: Type.Literal('EdDSA'),
-          use: Type.Literal('sig'),
-        }),
-      ),
-    }),
-    summary: 'Public keys of access tokens',
-    description:
-      'A JSON Web Key Set. A valid signature says who signed in; only this platform knows whether the session still lives.',
-    handler: () =>
-      Reply.json(JSON.stringify({ keys: keys.jwks() }), { 'cache-control': 'public, max-age=300' }),
-  }),
-];
 
 /** What these operations call. */
 interface SessionServices {

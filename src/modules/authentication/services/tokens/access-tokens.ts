@@ -1,12 +1,12 @@
 /**
  * Access tokens: signed statements about a session (RFC 9068 type `at+jwt`). They are believed only
- * together with the session's present state, which `identity.ts` adds. The algorithm is fixed here and
- * never read from the token.
+ * together with the session's present state, which `identity.ts` adds. Algorithm and issuer belong to
+ * the key, and are never read from the token.
  */
 import { createSigner, createVerifier } from 'fast-jwt';
 import { LRUCache } from 'lru-cache';
 import type { UserCaller } from '../../../../kernel/caller.ts';
-import type { SigningKeys } from './signing-keys.ts';
+import type { SigningKeys, VerifyingKey } from './signing-keys.ts';
 
 /** What a token says. Times are in ms since the epoch, whole seconds in the token itself. */
 export interface AccessGrant {
@@ -32,7 +32,7 @@ export interface VerifiedToken {
 }
 
 export interface AccessTokens {
-  /** Signs; the same grant gives the same text, since Ed25519 is deterministic. */
+  /** Signs. The same grant gives the same text, but for ES256, whose signatures differ each time. */
   issue(grant: AccessGrant, sudoMaxAgeMs: number): string;
   /**
    * What the token proves, or nothing when it proves nothing. `unknownKey` when it names a key that
@@ -41,11 +41,10 @@ export interface AccessTokens {
   verify(token: string): VerifiedToken | 'unknownKey' | undefined;
 }
 
-const issuer = 'penstock';
 const audience = 'client';
 const type = 'at+jwt';
 /** Longer texts are none of ours and are not even decoded. */
-const maxTokenLength = 2048;
+const maxTokenLength = 3072;
 const keyIdShape = /^[A-Za-z0-9_-]{43}$/;
 /** Tokens whose signature was checked; each is its own key, so no two can be confused. */
 const maxVerified = 20_000;
@@ -74,15 +73,16 @@ export function createAccessTokens(keys: SigningKeys): AccessTokens {
   });
 
   const sign = (payload: Record<string, unknown>): string => {
-    const { kid, privatePem } = keys.signing();
+    const { kid, privatePem, algorithm, issuer } = keys.signing();
     if (signer?.kid !== kid)
       signer = {
         kid,
         sign: createSigner({
           key: privatePem,
-          algorithm: 'EdDSA',
+          algorithm,
           kid,
-          header: { alg: 'EdDSA', typ: type },
+          iss: issuer,
+          header: { alg: algorithm, typ: type },
         }),
       };
     return signer.sign(payload);
@@ -90,7 +90,7 @@ export function createAccessTokens(keys: SigningKeys): AccessTokens {
 
   const verifierOf = (kid: string): ((token: string) => Payload) | undefined => {
     const made = verifiers.get(kid);
-    const key = made ? undefined : keys.publicPem(kid);
+    const key = made ? undefined : keys.verifying(kid);
     if (made || key === undefined) return made;
     const verifier = verifierFor(key);
     verifiers.set(kid, verifier);
@@ -130,10 +130,10 @@ const requiredClaims = [
   'client_id',
 ];
 
-const verifierFor = (key: string): ((token: string) => Payload) =>
+const verifierFor = ({ pem, algorithm, issuer }: VerifyingKey): ((token: string) => Payload) =>
   createVerifier({
-    key,
-    algorithms: ['EdDSA'],
+    key: pem,
+    algorithms: [algorithm],
     allowedIss: issuer,
     allowedAud: audience,
     checkTyp: type,
@@ -142,7 +142,6 @@ const verifierFor = (key: string): ((token: string) => Payload) =>
 
 function payloadOf(grant: AccessGrant, sudoMaxAgeMs: number): Record<string, unknown> {
   return {
-    iss: issuer,
     aud: audience,
     sub: grant.userId,
     // Existing clients read the user from `id`, and may show what `authorized` and `sudo` say.

@@ -1,143 +1,221 @@
 /**
- * The keys that sign access tokens: Ed25519, made on the first start, kept sealed in the database,
- * known to every node. One key signs; older ones verify until the last token they signed has ended.
+ * The keys that sign access tokens and ID tokens: made on the first start, kept sealed in the database,
+ * known to every node. One key signs; older ones verify until the last token they signed has ended. A key
+ * belongs to one algorithm and one issuer, so that a change of either is a new key and no logout.
  */
-import { createHash, createPublicKey, generateKeyPairSync, type JsonWebKey } from 'node:crypto';
+import {
+  createPublicKey,
+  generateKeyPair as generateKeyPairWithCallback,
+  type JsonWebKey,
+  type KeyObject,
+} from 'node:crypto';
+import { promisify } from 'node:util';
+import { calculateJwkThumbprint, type JWK } from 'jose';
 import type { Kernel } from '../../../../host/kernel.ts';
+import type { Transaction } from '../../../../kernel/database/database.ts';
+import type { AuthenticationConfig } from '../../config.ts';
 import {
   insertSigningKey,
   keysInUse,
+  type NewSigningKey,
   type PublicJwk,
   retireSigningKey,
+  type SigningAlgorithm,
   type StoredSigningKey,
 } from '../../queries.ts';
 
-export interface SigningKey {
+/** What new keys are for. */
+export interface SigningTerms {
+  readonly algorithm: SigningAlgorithm;
+  /** What tokens say under `iss`. */
+  readonly issuer: string;
+}
+
+export interface SigningKey extends SigningTerms {
   readonly kid: string;
   readonly privatePem: string;
+}
+
+export interface VerifyingKey extends SigningTerms {
+  /** The public key in PEM. */
+  readonly pem: string;
 }
 
 export interface SigningKeys {
   /** The key that signs now. */
   signing(): SigningKey;
-  /** The public key of that id in PEM, while it may still verify. */
-  publicPem(kid: string): string | undefined;
+  /** The key of that id, while it may still verify. */
+  verifying(kid: string): VerifyingKey | undefined;
+  /** Public keys, the newest first. Some of them may sign only later. */
   jwks(): readonly PublicJwk[];
   /** Reads the keys anew, at most once in five seconds: for tokens whose key another node may just have made. */
   refresh(): Promise<void>;
-  /** Replaces the signing key when it is older than `maxAgeMs`; what it signed verifies for `tokenLifetimeMs` more. */
+  /** Makes the first key, or replaces one of other terms at once; what it signed verifies for `tokenLifetimeMs` more. */
+  follow(terms: SigningTerms, tokenLifetimeMs: number): Promise<boolean>;
+  /**
+   * Replaces the signing key when it is older than `maxAgeMs`. The new one is published for ten minutes before it
+   * signs, so that those who keep our key set for a while know it by then.
+   */
   rotate(maxAgeMs: number, tokenLifetimeMs: number): Promise<boolean>;
   /** Runs on this node whenever the set of keys has changed. */
   onChange(listener: () => void): void;
 }
 
-const algorithm = 'EdDSA';
 const topic = 'authentication:signing-keys';
 const lockName = 'authentication:signing-keys';
 const minRefreshGapMs = 5000;
+/** Twice as long as answers of the key set may be kept. */
+const publicationLeadMs = 10 * 60_000;
 
 type Dependencies = Pick<Kernel, 'database' | 'secrets' | 'bus'>;
 
-/** Loads the keys, and makes the first one when there is none (under a lock, so that two nodes agree). */
+interface KnownKey extends VerifyingKey {
+  readonly stored: StoredSigningKey;
+}
+
+/** Loads the keys. There may be none before the first `follow`. */
 export async function openSigningKeys(dependencies: Dependencies): Promise<SigningKeys> {
   const { database, secrets, bus } = dependencies;
   const listeners: (() => void)[] = [];
   let loadedAt = 0;
-  let current: SigningKey | undefined;
-  let known: ReadonlyMap<string, { readonly jwk: PublicJwk; readonly pem: string }> = new Map();
+  let opened: SigningKey | undefined;
+  let known: ReadonlyMap<string, KnownKey> = new Map();
+  let latest: SigningTerms | undefined;
 
   const load = async (): Promise<void> => {
     loadedAt = Date.now();
     const stored = await keysInUse(database);
-    known = new Map(
-      stored.map((key) => [key.kid, { jwk: key.publicJwk, pem: publicPem(key.publicJwk) }]),
-    );
-    const active = stored.find((key) => key.verifiesUntil === null);
-    current = active && {
-      kid: active.kid,
-      privatePem: secrets.open(active.privateKeySealed, contextOf(active.kid)),
-    };
+    known = new Map(stored.map((key) => [key.kid, knownKey(key)]));
+    opened = undefined;
     for (const listener of listeners) listener();
+  };
+  const announceIf = async (changed: boolean): Promise<boolean> => {
+    if (!changed) return false;
+    await load();
+    await bus.announce(topic, {});
+    return true;
   };
 
   await load();
-  if (!current) {
-    await database.withLock(lockName, async () => {
-      if ((await keysInUse(database)).every((key) => key.verifiesUntil !== null))
-        await insertSigningKey(database, newKey(secrets));
-    });
-    await load();
-  }
   bus.subscribe(topic, load);
   bus.freshness.watch('signing-keys', load);
 
   return {
     signing() {
-      if (!current)
-        throw new Error(
-          'there is no signing key: the table penstock.signing_keys was emptied while the platform ran',
-        );
-      return current;
+      const stored = signingAt(known, Date.now());
+      if (opened?.kid !== stored.kid)
+        opened = {
+          kid: stored.kid,
+          algorithm: stored.algorithm,
+          issuer: stored.issuer,
+          privatePem: secrets.open(stored.privateKeySealed, contextOf(stored.kid)),
+        };
+      return opened;
     },
-    publicPem: (kid) => known.get(kid)?.pem,
-    jwks: () => [...known.values()].map(({ jwk }) => jwk),
+    verifying: (kid) => known.get(kid),
+    jwks: () => [...known.values()].map(({ stored }) => stored.publicJwk),
     async refresh() {
       if (Date.now() - loadedAt >= minRefreshGapMs) await load();
     },
+    async follow(terms, tokenLifetimeMs) {
+      latest = terms;
+      return announceIf(await followTerms(dependencies, terms, tokenLifetimeMs));
+    },
     async rotate(maxAgeMs, tokenLifetimeMs) {
-      const rotated = await replaceKey(dependencies, maxAgeMs, tokenLifetimeMs);
-      if (rotated) {
-        await load();
-        await bus.announce(topic, {});
-      }
-      return rotated;
+      const { algorithm, issuer } = latest ?? signingAt(known, Date.now());
+      return announceIf(
+        await locked(dependencies, async (transaction) => {
+          const verifiesFor = publicationLeadMs + tokenLifetimeMs;
+          if (!(await retireSigningKey(transaction, maxAgeMs, verifiesFor))) return false;
+          const key = await newKey(secrets, { algorithm, issuer });
+          await insertSigningKey(transaction, key, publicationLeadMs);
+          return true;
+        }),
+      );
     },
     onChange: (listener) => void listeners.push(listener),
   };
 }
 
-/** False when the key in use is not old enough. */
-const replaceKey = (
-  { database, secrets }: Dependencies,
-  maxAgeMs: number,
+/** Changes of the keys happen one after another, on whichever node. */
+const locked = (
+  { database }: Dependencies,
+  change: (transaction: Transaction) => Promise<boolean>,
+): Promise<boolean> => database.withLock(lockName, () => database.transaction(change));
+
+const followTerms = (
+  dependencies: Dependencies,
+  terms: SigningTerms,
   tokenLifetimeMs: number,
 ): Promise<boolean> =>
-  database.withLock(lockName, () =>
-    database.transaction(async (transaction) => {
-      if (!(await retireSigningKey(transaction, maxAgeMs, tokenLifetimeMs))) return false;
-      await insertSigningKey(transaction, newKey(secrets));
-      return true;
-    }),
-  );
+  locked(dependencies, async (transaction) => {
+    const active = (await keysInUse(transaction)).find((key) => key.verifiesUntil === null);
+    if (active?.algorithm === terms.algorithm && active.issuer === terms.issuer) return false;
+    await retireSigningKey(transaction, 0, tokenLifetimeMs);
+    await insertSigningKey(transaction, await newKey(dependencies.secrets, terms), 0);
+    return true;
+  });
+
+/** The newest key whose time has come. */
+function signingAt(known: ReadonlyMap<string, KnownKey>, now: number): StoredSigningKey {
+  const all = [...known.values()].map(({ stored }) => stored);
+  const key = all.find(({ signsFrom }) => signsFrom <= now) ?? all[0];
+  if (!key)
+    throw new Error(
+      'there is no signing key: the table penstock.signing_keys was emptied while the platform ran',
+    );
+  return key;
+}
+
+/** `iss` of tokens of an installation that has no issuer address. */
+const ownIssuer = 'penstock';
+
+export const termsOf = ({ accessTokens }: AuthenticationConfig): SigningTerms => ({
+  algorithm: accessTokens.algorithm,
+  issuer: accessTokens.issuer || ownIssuer,
+});
+
+/** How long what a key has signed last may be used. */
+export const signedLifetimeMs = ({ accessTokens, impersonation }: AuthenticationConfig): number =>
+  Math.max(accessTokens.expiryPeriod, impersonation.lifetime);
 
 const contextOf = (kid: string): string => `authentication:signing-key:${kid}`;
 
-function newKey(secrets: Kernel['secrets']): StoredSigningKey {
-  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const { x } = publicKey.export({ format: 'jwk' });
-  if (x === undefined)
-    throw new Error('the runtime exported an Ed25519 key without its x coordinate');
-  const kid = thumbprint(x);
+const knownKey = (stored: StoredSigningKey): KnownKey => ({
+  stored,
+  algorithm: stored.algorithm,
+  issuer: stored.issuer,
+  pem: publicPem(stored.publicJwk),
+});
+
+const generateKeyPair = promisify(generateKeyPairWithCallback);
+
+/** RSA takes a moment and so happens beside the event loop. */
+const makePair = {
+  EdDSA: () => generateKeyPair('ed25519'),
+  ES256: () => generateKeyPair('ec', { namedCurve: 'P-256' }),
+  RS256: () => generateKeyPair('rsa', { modulusLength: 2048 }),
+} as const satisfies Record<SigningAlgorithm, () => Promise<{ publicKey: KeyObject }>>;
+
+/** The id of a key is its thumbprint (RFC 7638): it cannot be chosen, so it cannot be made to collide. */
+async function newKey(
+  secrets: Kernel['secrets'],
+  { algorithm, issuer }: SigningTerms,
+): Promise<NewSigningKey> {
+  const { publicKey, privateKey } = await makePair[algorithm]();
+  const bare = publicKey.export({ format: 'jwk' });
+  const kid = await calculateJwkThumbprint(bare as JWK);
   const pem = privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
   return {
     kid,
     algorithm,
-    publicJwk: { kty: 'OKP', crv: 'Ed25519', x, kid, alg: algorithm, use: 'sig' },
+    issuer,
+    publicJwk: { ...bare, kid, alg: algorithm, use: 'sig' } as PublicJwk,
     privateKeySealed: secrets.seal(pem, contextOf(kid)),
-    verifiesUntil: null,
   };
 }
 
-/** The id of a key is its thumbprint (RFC 7638): it cannot be chosen, so it cannot be made to collide. */
-const thumbprint = (x: string): string =>
-  createHash('sha256')
-    .update(JSON.stringify({ crv: 'Ed25519', kty: 'OKP', x }))
-    .digest('base64url');
-
 const publicPem = (jwk: PublicJwk): string =>
-  createPublicKey({
-    key: { kty: jwk.kty, crv: jwk.crv, x: jwk.x } satisfies JsonWebKey,
-    format: 'jwk',
-  })
+  createPublicKey({ key: jwk as unknown as JsonWebKey, format: 'jwk' })
     .export({ format: 'pem', type: 'spki' })
     .toString();
