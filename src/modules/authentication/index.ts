@@ -99,10 +99,7 @@ async function start(
   context: ModuleContext<AuthenticationConfig, Requirements, Uses>,
 ): Promise<RunningModule<AuthenticationService>> {
   const { kernel, config, services, optional, log } = context;
-  const { keys, accessTokens, states } = await lastingParts(kernel);
-  const followTerms = (now: AuthenticationConfig) =>
-    keys.follow(termsOf(now), signedLifetimeMs(now));
-  await followTerms(config.current());
+  const { keys, accessTokens, states } = await lastingParts(kernel, config.current());
   const parts = createAuthenticationParts(context, { accessTokens, states });
   await migrateOpenFields({ ...kernel, userDataConfig: () => config.current().userData, log });
   const users = createUserAdmin({ ...kernel, ...parts });
@@ -125,7 +122,7 @@ async function start(
   const stopListening = [
     config.onChange(publish),
     onChannelsChange(publish),
-    config.onChange(async (now) => void (await followTerms(now))),
+    config.onChange((now) => followTerms(keys, now)),
   ];
   // Answers name the fields of the user as they are now.
   kernel.schemas.onChange((changed) => {
@@ -170,10 +167,14 @@ interface LastingParts {
 
 const partsOf = new WeakMap<Kernel, LastingParts>();
 
-async function lastingParts(kernel: Kernel): Promise<LastingParts> {
+const followTerms = async (keys: SigningKeys, config: AuthenticationConfig): Promise<void> =>
+  void (await keys.follow(termsOf(config), signedLifetimeMs(config)));
+
+async function lastingParts(kernel: Kernel, config: AuthenticationConfig): Promise<LastingParts> {
   const known = partsOf.get(kernel);
+  const keys = known?.keys ?? (await openSigningKeys(kernel));
+  await followTerms(keys, config);
   if (known) return known;
-  const keys = await openSigningKeys(kernel);
   const parts = {
     keys,
     accessTokens: createAccessTokens(keys),
