@@ -14,10 +14,17 @@ const envelope = /^\s*begin;([\s\S]*?)commit;?\s*$/i;
 /** Statements that pg-boss puts in front of the real one: settings and its advisory lock. */
 const preamble = /^\s*(set local [^;]+|select pg_advisory_xact_lock\((?:[^;])+\));/i;
 
+export interface BossLink {
+  readonly db: BossDatabase;
+  /** As if a job of this queue had been announced: its workers here look now. */
+  wake(queue: string): void;
+}
+
 /** The database as pg-boss's own: outside of every ambient transaction. */
-export function createBossDatabase(database: Database): BossDatabase {
+export function createBossLink(database: Database): BossLink {
   const outside = AsyncLocalStorage.snapshot();
-  return {
+  let announce: ((queue: string) => void) | undefined;
+  const db: BossDatabase = {
     executeSql(text, values) {
       const inner = envelope.exec(text)?.[1];
       return outside(() =>
@@ -26,6 +33,7 @@ export function createBossDatabase(database: Database): BossDatabase {
     },
     async listen(channel, onNotification, onReconnect) {
       let open = true;
+      announce = onNotification;
       await database.listen(channel, (payload) => {
         if (open) onNotification(payload);
       });
@@ -35,10 +43,12 @@ export function createBossDatabase(database: Database): BossDatabase {
       return {
         close: async () => {
           open = false;
+          announce = undefined;
         },
       };
     },
   };
+  return { db, wake: (queue) => announce?.(queue) };
 }
 
 /** The database of one call: the transaction of the caller, or what is ambient there. */

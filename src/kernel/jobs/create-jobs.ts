@@ -7,7 +7,8 @@ import type { Database, Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { callerDatabase, createBossDatabase } from './boss-database.ts';
+import { type BossDatabase, callerDatabase, createBossLink } from './boss-database.ts';
+import { createDueAlarm, type DueAlarm } from './due-alarm.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
 import { createRunner, type Runner } from './runner.ts';
 
@@ -36,10 +37,8 @@ const longestBackoffSeconds = 3600;
 /** Fetchers per job name and node, and jobs that each runs at a time. */
 const fetchers = 2;
 const batchSize = 8;
-/** Seconds between looks for jobs that became due by time; new ones are announced by NOTIFY. */
-const lookEverySeconds = 5;
-/** The same for what the clock starts: nobody waits for it, and each look is a write of the queue's table. */
-const lookForScheduledSeconds = 30;
+/** Seconds between looks that nothing asked for: new jobs are announced, and an alarm tells when others become due. */
+const lookEverySeconds = 30;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 interface Registration {
@@ -51,13 +50,19 @@ interface Registration {
 export function createJobs(dependencies: JobsOptions): RunningJobs {
   const { database, log } = dependencies;
   const registrations = new Map<string, Registration>();
+  const link = createBossLink(database);
+  const alarm = createDueAlarm({
+    database,
+    queues: () => [...registrations.keys()],
+    wake: link.wake,
+  });
   let opened: Promise<PgBoss> | undefined;
   let starting: Promise<void> | undefined;
   let working = false;
 
   /** Starts pg-boss and makes the queues of everything registered so far. Tried again after a failure. */
   const open = (): Promise<PgBoss> => {
-    opened ??= openBoss(database, log, registrations).catch((error: unknown) => {
+    opened ??= openBoss(link.db, log, registrations).catch((error: unknown) => {
       opened = undefined;
       throw error;
     });
@@ -67,8 +72,9 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
   const startWork = async (): Promise<void> => {
     working = true;
     const boss = await open();
+    if (working) alarm.start();
     for (const registration of [...registrations.values()])
-      if (working) await work(boss, registration);
+      if (working) await work({ boss, alarm }, registration);
   };
 
   return {
@@ -78,7 +84,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       if (opened === undefined) return;
       const boss = await opened;
       await makeQueue(boss, definition);
-      if (working) await work(boss, registration);
+      if (working) await work({ boss, alarm }, registration);
     },
     async unregister(name) {
       if (registrations.delete(name) && working) await endWork(await open(), name);
@@ -87,11 +93,16 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       const { valid } = registered(registrations, name);
       if (!valid(data)) throw new Error(`The data of job "${name}" does not fit its schema`);
       const boss = await open();
-      return boss.send(name, data, sendOptions(database, options));
+      const id = await boss.send(name, data, sendOptions(database, options));
+      if (options.startAfterSeconds) alarm.expect(name, options.startAfterSeconds);
+      return id;
     },
     async enqueueMany(name, all, { transaction = database } = {}) {
       const { valid } = registered(registrations, name);
-      if (all.length > 0) await sendMany({ boss: await open(), name, valid, transaction }, all);
+      if (all.length === 0) return;
+      await sendMany({ boss: await open(), name, valid, transaction }, all);
+      const seconds = all.flatMap(({ startAfterSeconds = 0 }) => startAfterSeconds || []);
+      if (seconds.length > 0) alarm.expect(name, Math.min(...seconds));
     },
     waiting: (name) => countWaiting(database, name),
     status: async (id) => (await open()) && readStatus(database, [...registrations.keys()], id),
@@ -101,6 +112,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     },
     async stop(timeoutMs = 10_000) {
       working = false;
+      alarm.stop();
       await starting?.catch(() => undefined);
       const boss = await opened?.catch(() => undefined);
       if (boss === undefined) return;
@@ -121,7 +133,10 @@ function registered(registrations: ReadonlyMap<string, Registration>, name: stri
   return registration;
 }
 
-async function work(boss: PgBoss, { definition, runner }: Registration): Promise<void> {
+async function work(
+  { boss, alarm }: { readonly boss: PgBoss; readonly alarm: DueAlarm },
+  { definition, runner }: Registration,
+): Promise<void> {
   if (definition.schedule !== undefined)
     await boss.schedule(definition.name, definition.schedule, {}, { tz: 'UTC' });
   const isScheduled = definition.schedule !== undefined;
@@ -129,13 +144,17 @@ async function work(boss: PgBoss, { definition, runner }: Registration): Promise
     definition.name,
     {
       batchSize: definition.batch?.size ?? batchSize,
-      localConcurrency: isScheduled ? 1 : fetchers,
+      localConcurrency: isScheduled ? 1 : (definition.batch?.atOnce ?? fetchers),
       burstWhenBatchFull: true,
-      notifyPollingIntervalSeconds: isScheduled ? lookForScheduledSeconds : lookEverySeconds,
+      notifyPollingIntervalSeconds: lookEverySeconds,
       includeMetadata: true,
       perJobResults: true,
     },
-    runner,
+    async (jobs) => {
+      const results = await runner(jobs);
+      if (results.some(({ status }) => status === 'failed')) alarm.failed();
+      return results;
+    },
   );
 }
 
@@ -155,11 +174,11 @@ async function finishJobs(
   clearTimeout(timer);
 }
 
-async function createBoss(database: Database, log: Logger): Promise<PgBoss> {
+async function createBoss(db: BossDatabase, log: Logger): Promise<PgBoss> {
   // Loaded when the first job is needed, so that readiness does not wait for it.
   const { PgBoss: Boss } = await import('pg-boss');
   const boss = new Boss({
-    db: createBossDatabase(database),
+    db,
     schema: jobSchema,
     useListenNotify: true,
     // Rebuilding indexes needs a connection outside of our transactions; vacuum suffices for these sizes.
@@ -171,11 +190,11 @@ async function createBoss(database: Database, log: Logger): Promise<PgBoss> {
 }
 
 async function openBoss(
-  database: Database,
+  db: BossDatabase,
   log: Logger,
   registrations: ReadonlyMap<string, Registration>,
 ): Promise<PgBoss> {
-  const boss = await createBoss(database, log);
+  const boss = await createBoss(db, log);
   await boss.start();
   const known = new Map((await boss.getQueues()).map((queue) => [queue.name, queue]));
   if (!known.has(deadLetterQueue)) {

@@ -134,6 +134,29 @@ describe('jobs', () => {
     expect(await jobs.status(id)).toMatchObject({ state: 'completed', attempts: 2 });
   });
 
+  it('runs what was put off when it is due, whoever put it off, long before the next look', async () => {
+    const runs: Attempt[] = [];
+    const definition = noting('test.later', runs);
+    const jobs = await startNode([definition]);
+    // Committed later than it was put off, by a request whose transaction is over when the time comes.
+    await kernel.database.transaction(async (transaction) => {
+      await jobs.enqueue('test.later', { n: 1 }, { transaction, startAfterSeconds: 1 });
+      await jobs.enqueueMany('test.later', [{ data: { n: 2 }, startAfterSeconds: 2 }]);
+    });
+    await waitFor(() => runs.length === 2, { timeoutMs: 20_000, what: 'jobs that were put off' });
+    // A node that works on nothing.
+    const idle = createJobs({
+      database: await kernel.another(),
+      log: silentLog,
+      metrics: noMetrics,
+    });
+    await idle.register(definition);
+    await idle.enqueue('test.later', { n: 3 }, { startAfterSeconds: 1 });
+    await waitFor(() => runs.length === 3, { timeoutMs: 20_000, what: 'the job of another node' });
+    await idle.stop();
+    expect(runs.map(({ n }) => n)).toEqual([1, 2, 3]);
+  });
+
   it('keeps a job that failed for good with the dead letters, and lives on', async () => {
     const runs: Attempt[] = [];
     const fail = (): void => {

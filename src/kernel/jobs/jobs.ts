@@ -26,6 +26,8 @@ interface JobContext {
 export interface JobBatch<D extends TSchema = TSchema> {
   /** At most so many at a time. */
   readonly size: number;
+  /** Such batches of a node at a time; 2 unless set. */
+  readonly atOnce?: number;
   /** Answers what went wrong, by the place of the job; what is not named is done. Throws: all of them failed. */
   handler(all: readonly Static<D>[], context: JobContext): Promise<ReadonlyMap<number, unknown>>;
 }

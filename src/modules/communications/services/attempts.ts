@@ -1,5 +1,6 @@
 /** One attempt to deliver a message: what is asked of providers, and what is noted of their answer. */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../../host/kernel.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import {
@@ -37,50 +38,75 @@ export interface Failure {
   readonly last: boolean;
 }
 
+export interface Attempt {
+  readonly ended: Delivery | Failure;
+  /** Resolves when that is committed: the next message goes out meanwhile. Never rejects before it is awaited. */
+  noted(): Promise<void>;
+}
+
 export interface Attempts {
   /** Makes one attempt of a message that was taken, and notes how it ended. `suppressed`: why its recipient gets none. */
-  make(message: ClaimedMessage, suppressed: string | undefined): Promise<Delivery | Failure>;
+  make(message: ClaimedMessage, suppressed: string | undefined): Promise<Attempt>;
 }
 
 export function createAttempts(parts: AttemptParts): Attempts {
   const { config, measures, onStep } = parts;
   const note = createNotes(parts);
 
+  const noteDelivery = async (message: ClaimedMessage, delivery: Delivery): Promise<void> => {
+    const { id, channel, chainId } = message;
+    const keep = channel === 'email' && config().email.storeEmails.enabled;
+    await note(id, { ...endingOf(delivery), keep });
+    await keepRefusal(parts, message, delivery);
+    if (chainId !== null) await onStep(chainId);
+  };
+
   return {
     async make(message, suppressed) {
-      const { id, channel, attempts, chainId } = message;
+      const { id, channel, attempts } = message;
       const began = performance.now();
       const seconds = () => (performance.now() - began) / 1000;
-      let delivery: Delivery;
       try {
-        delivery = await deliver(parts, message, suppressed);
+        const delivery = await deliver(parts, message, suppressed);
+        const { outcome } = delivery;
+        const provider = outcome === 'captured' ? 'none' : delivery.provider;
+        measures.attempted({ channel, provider, outcome, last: true }, seconds());
+        return attemptOf(delivery, noteDelivery(message, delivery));
       } catch (error) {
-        const authority = error instanceof DeliveryError ? error.provider : 'none';
+        const provider = error instanceof DeliveryError ? error.provider : 'none';
         const last = attempts > config().messages.retries;
         const ending = failureOf(error, last);
-        const failed = { channel, provider: authority, outcome: 'failed', last } as const;
+        const failed = { channel, provider, outcome: 'failed', last } as const;
         measures.attempted({ ...failed, error: ending.error }, seconds());
-        await note(id, ending);
-        return { error, last };
+        return attemptOf({ error, last }, note(id, ending));
       }
-      const keep = channel === 'email' && config().email.storeEmails.enabled;
-      await note(id, { ...endingOf(delivery), keep });
-      await keepRefusal(parts, message, delivery);
-      const provider = delivery.outcome === 'captured' ? 'none' : delivery.provider;
-      measures.attempted({ channel, provider, outcome: delivery.outcome, last: true }, seconds());
-      if (chainId !== null) await onStep(chainId);
-      return delivery;
+    },
+  };
+}
+
+function attemptOf(ended: Attempt['ended'], noting: Promise<void>): Attempt {
+  const noted = noting.then(
+    () => undefined,
+    (error: unknown) => ({ error }),
+  );
+  return {
+    ended,
+    async noted() {
+      const failed = await noted;
+      if (failed) throw failed.error;
     },
   };
 }
 
 /** Endings that one statement notes. */
 const mostNotes = 500;
+/** After a statement, so that the next one notes many: each is a commit, and wakes who waits for events. Milliseconds. */
+const gatherMs = 15;
 /** Pauses before a note is written again: the provider has it, so that giving up would double the message. Milliseconds. */
 const notePauses = [100, 500, 2000, 10_000, 30_000];
 
 /**
- * Notes endings: at once while there are few, and all that came meanwhile in one statement while one is being written.
+ * Notes endings: the first at once, and all that come while it is being written, and shortly after, in one statement.
  * Resolves when the ending is committed.
  */
 function createNotes({
@@ -111,6 +137,7 @@ function createNotes({
       } catch (error) {
         for (const { done } of group) done.reject(error);
       }
+      await sleep(gatherMs);
     }
     writing = false;
   };
@@ -129,7 +156,7 @@ async function persistently(work: () => Promise<unknown>): Promise<void> {
       return;
     } catch (error) {
       if (pause === undefined) throw error;
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      await sleep(pause);
     }
   }
 }

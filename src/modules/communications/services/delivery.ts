@@ -16,7 +16,13 @@ import {
 import { purgeReports } from '../feedback-queries.ts';
 import { purgeNotifications } from '../inbox-queries.ts';
 import { type Channel, purgeMessages } from '../queries.ts';
-import { type Attempts, createAttempts, type Failure, type Transports } from './attempts.ts';
+import {
+  type Attempt,
+  type Attempts,
+  createAttempts,
+  type Failure,
+  type Transports,
+} from './attempts.ts';
 import { measureMessages, type ProviderState } from './metrics.ts';
 import { type Pace, providersOf } from './providers/in-order.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';
@@ -39,6 +45,8 @@ const purgeBatch = 5000;
 /** Messages that are taken at once, and of those, how many are on their way at a time. */
 const batchSize = 64;
 const atATime = 8;
+/** Batches of a node: while one is fetched or put away, the others keep the connections busy. */
+const batches = 3;
 /** What was not begun by then goes back to the queue: whoever waits behind slow providers is not lost with them. Milliseconds. */
 const beginWithinMs = 30_000;
 
@@ -90,7 +98,8 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
       const [message] = (await claimMessages(database, [id], lostAfterMs)).claimed;
       if (!message) return undefined;
       const suppressed = await suppressedOf(database, [message]);
-      const ended = await attempts.make(message, suppressed.get(id));
+      const { ended, noted } = await attempts.make(message, suppressed.get(id));
+      await noted();
       if (!('error' in ended)) return ended;
       const { error, last } = ended;
       // The caller is told, and sends it again when our credentials are in order.
@@ -117,6 +126,7 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
         expireInSeconds,
         batch: {
           size: batchSize,
+          atOnce: batches,
           handler: (all, { signal }) =>
             deliverAll(
               sender,
@@ -169,6 +179,7 @@ async function deliverAll(
   const failures = new Map<number, unknown>();
   const beginBy = Date.now() + beginWithinMs;
   const untouched: string[] = [];
+  const notes: Attempt['noted'][] = [];
 
   const work = async (): Promise<void> => {
     for (let turn = turns.shift(); turn; turn = turns.shift()) {
@@ -178,7 +189,8 @@ async function deliverAll(
         continue;
       }
       if (at > Date.now()) await sleep(at - Date.now());
-      const ended = await attempts.make(message, suppressed.get(message.id));
+      const { ended, noted } = await attempts.make(message, suppressed.get(message.id));
+      notes.push(noted);
       if ('error' in ended && !ended.last) retryLater(ended, message.id);
     }
   };
@@ -189,7 +201,8 @@ async function deliverAll(
   };
 
   const working = await Promise.allSettled(Array.from({ length: atATime }, work));
-  const [broken] = working.filter((one) => one.status === 'rejected');
+  const noting = await Promise.allSettled(notes.map((noted) => noted()));
+  const [broken] = [...working, ...noting].filter((one) => one.status === 'rejected');
   if (broken && turns.length > 0) untouched.push(...turns.map(({ message }) => message.id));
   if (untouched.length > 0) {
     await releaseMessages(database, untouched);
