@@ -182,6 +182,62 @@ test('a chain goes on where a channel fails, and says what was tried', async () 
   });
 });
 
+test('a chain is kept under a name, used by it, and is state as code', async () => {
+  await post('/email/templates', { name: 'Reminder', subject: 'Due {{day}}', body: '<p>x</p>' });
+  const path = '/communications/chain-definitions';
+  const steps = [{ channel: 'push', timeout: 2000 }, { channel: 'email' }];
+  const kept = await put(`${path}/reminders`, { steps, templateName: 'Reminder' });
+  expect(kept.body).toMatchObject({ name: 'reminders', steps, allowDuplicate: false });
+  await put(`${path}/other`, { steps: [{ channel: 'email', until: 'delivered' }] });
+  expect((await get(path, { search: 'REMIND' })).body).toMatchObject({
+    count: 1,
+    chains: [{ name: 'reminders', templateName: 'Reminder', description: null }],
+  });
+  // The caller says who and with what, the chain says how and what.
+  const message = { recipient: { email: 'kept@example.com' }, variables: { day: 'today' } };
+  const done = (await post('/send/fallback', { chain: 'reminders', ...message })).body;
+  expect(done).toMatchObject({ name: 'reminders', status: 'done', successfulChannel: 'email' });
+  expect((await captured(done.messageId)).content.subject).toBe('Due today');
+  expect((await chain(done.chainId)).body).toMatchObject({ name: 'reminders', status: 'done' });
+  const own = { chain: 'reminders', ...message, subject: 'Said here', body: 'b' };
+  expect((await captured((await post('/send/fallback', own)).body.messageId)).content.subject).toBe(
+    'Said here',
+  );
+  // What is under way goes on as it began.
+  const user = await platform.registerUser();
+  await put(`${path}/waiting`, { steps: [{ channel: 'push', until: 'read', timeout: 60_000 }] });
+  const about = { recipient: await idOf(user), subject: 's', body: 'b' };
+  const waiting = (await post('/send/fallback', { chain: 'waiting', ...about })).body;
+  expect((await platform.admin.delete(`${path}/waiting`)).body).toEqual({ deleted: true });
+  expect((await chain(waiting.chainId)).body).toMatchObject({ name: 'waiting', status: 'running' });
+  for (const [body, status, code] of [
+    [{ chain: 'waiting', ...about }, 404, 'CHAIN_DEFINITION_NOT_FOUND'],
+    [about, 400, 'INVALID_ARGUMENTS'],
+    [{ chain: 'reminders', fallbackChain: steps, ...about }, 400, 'INVALID_ARGUMENTS'],
+  ] as const)
+    expect(await post('/send/fallback', body)).toMatchObject({ status, body: { code } });
+  expect((await get(`${path}/waiting`)).status).toBe(404);
+  expect((await platform.admin.delete(`${path}/waiting`)).status).toBe(404);
+  for (const bad of [
+    { steps: [] },
+    { steps: [{ channel: 'fax' }] },
+    { steps: [{ channel: 'sms', timeout: 99 }] },
+  ])
+    expect((await put(`${path}/bad`, bad)).status).toBe(400);
+  // As state: exported, planned, pruned, imported.
+  const of = async (query = {}) =>
+    (await get('/state/export', { types: 'messageChains', ...query })).body;
+  const exported = await of();
+  expect(exported.modules.communications.messageChains).toEqual([
+    { name: 'other', steps: [{ channel: 'email', until: 'delivered' }] },
+    { name: 'reminders', steps, templateName: 'Reminder' },
+  ]);
+  expect((await post('/state/plan', exported)).body.changes ?? []).toEqual([]);
+  await platform.admin.delete(`${path}/reminders`);
+  expect((await post('/state/import', exported)).status).toBe(200);
+  expect(await of()).toEqual(exported);
+});
+
 test('what was not read in time goes on over the next channel, and what was read does not', async () => {
   const fallbackChain = [{ channel: 'push', until: 'read', timeout: 1500 }, { channel: 'email' }];
   const [reader, sleeper] = [await platform.registerUser(), await platform.registerUser()];

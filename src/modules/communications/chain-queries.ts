@@ -11,6 +11,10 @@ export interface ChainStep {
   readonly until: 'accepted' | 'delivered' | 'read';
 }
 
+/** A step as it is written. */
+export type FallbackStep = Pick<ChainStep, 'channel'> &
+  Partial<Pick<ChainStep, 'timeout' | 'until'>>;
+
 export interface ChainAttempt {
   readonly channel: Channel;
   readonly success: boolean;
@@ -20,6 +24,8 @@ export interface ChainAttempt {
 
 export interface ChainRow {
   readonly id: string;
+  /** Under which its steps are kept, where they are. */
+  readonly name: string | null;
   readonly status: 'running' | 'done' | 'failed' | 'cancelled';
   readonly contentSealed: string;
   readonly steps: readonly ChainStep[];
@@ -34,21 +40,24 @@ export interface ChainRow {
   readonly finishedAt: Date | null;
 }
 
-const columns = `id, status, content_sealed as "contentSealed", steps, position, message_id as "messageId", notification_id as "notificationId",
+const columns = `id, name, status, content_sealed as "contentSealed", steps, position, message_id as "messageId", notification_id as "notificationId",
   step_until as "stepUntil", attempts, created_at as "createdAt", finished_at as "finishedAt"`;
 
 export const insertChain = (
   database: Queryable,
   {
     id,
+    name,
     userId,
     contentSealed,
     steps,
-  }: Pick<ChainRow, 'id' | 'contentSealed' | 'steps'> & { readonly userId: string | null },
+  }: Pick<ChainRow, 'id' | 'name' | 'contentSealed' | 'steps'> & {
+    readonly userId: string | null;
+  },
 ): Promise<unknown> =>
   database.query(sql`
-    insert into penstock.message_chains (id, user_id, status, content_sealed, steps)
-    values (${id}::uuid, ${userId}::uuid, 'running', ${contentSealed}, ${JSON.stringify(steps)}::jsonb)`);
+    insert into penstock.message_chains (id, name, user_id, status, content_sealed, steps)
+    values (${id}::uuid, ${name}, ${userId}::uuid, 'running', ${contentSealed}, ${JSON.stringify(steps)}::jsonb)`);
 
 /** Locked, so that one worker at a time moves it on. */
 export const lockChain = async (database: Queryable, id: string): Promise<ChainRow | undefined> =>
@@ -168,3 +177,87 @@ export async function forgetChainsOf(
       values: [userIds],
     });
 }
+
+/* Chains that are kept under a name. */
+
+export interface ChainDefinitionRow {
+  readonly name: string;
+  readonly steps: readonly FallbackStep[];
+  readonly allowDuplicate: boolean;
+  readonly templateName: string | null;
+  readonly description: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+const definitionColumns = `name, steps, allow_duplicate as "allowDuplicate", template_name as "templateName", description,
+  created_at as "createdAt", updated_at as "updatedAt"`;
+
+/** A page of them by name, and how many there are. */
+export async function listChainDefinitions(
+  database: Queryable,
+  {
+    skip,
+    limit,
+    search,
+  }: { readonly skip: number; readonly limit: number; readonly search?: string | undefined },
+): Promise<{ readonly rows: readonly ChainDefinitionRow[]; readonly count: number }> {
+  const where = `($1::text is null or position(lower($1) in lower(name)) > 0)`;
+  const values = [search ?? null];
+  const { rows } = await database.query<ChainDefinitionRow>({
+    text: `select ${definitionColumns} from penstock.chain_definitions where ${where} order by name offset $2 limit $3`,
+    values: [...values, skip, limit],
+  });
+  const counted = await database.query<{ count: number }>({
+    text: `select count(*)::int as count from penstock.chain_definitions where ${where}`,
+    values,
+  });
+  return { rows, count: counted.rows[0]?.count ?? 0 };
+}
+
+export const allChainDefinitions = async (
+  database: Queryable,
+): Promise<readonly ChainDefinitionRow[]> =>
+  (
+    await database.query<ChainDefinitionRow>({
+      text: `select ${definitionColumns} from penstock.chain_definitions order by name`,
+    })
+  ).rows;
+
+export const chainDefinitionByName = async (
+  database: Queryable,
+  name: string,
+): Promise<ChainDefinitionRow | undefined> =>
+  (
+    await database.query<ChainDefinitionRow>({
+      text: `select ${definitionColumns} from penstock.chain_definitions where name = $1`,
+      values: [name],
+    })
+  ).rows[0];
+
+export async function saveChainDefinition(
+  database: Queryable,
+  {
+    name,
+    steps,
+    allowDuplicate,
+    templateName,
+    description,
+  }: Omit<ChainDefinitionRow, 'createdAt' | 'updatedAt'>,
+): Promise<ChainDefinitionRow> {
+  const { rows } = await database.query<ChainDefinitionRow>({
+    text: `insert into penstock.chain_definitions (name, steps, allow_duplicate, template_name, description)
+      values ($1, $2::jsonb, $3, $4, $5)
+      on conflict (name) do update set steps = excluded.steps, allow_duplicate = excluded.allow_duplicate,
+        template_name = excluded.template_name, description = excluded.description, updated_at = now()
+      returning ${definitionColumns}`,
+    values: [name, JSON.stringify(steps), allowDuplicate, templateName, description],
+  });
+  const [row] = rows;
+  if (!row) throw new Error('A stored chain was not answered');
+  return row;
+}
+
+export const deleteChainDefinition = async (database: Queryable, name: string): Promise<boolean> =>
+  (await database.query(sql`delete from penstock.chain_definitions where name = ${name}`)).count >
+  0;

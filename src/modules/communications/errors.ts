@@ -13,6 +13,7 @@ export const messageErrors = defineErrors({
   BROADCAST_NOT_FOUND: [404, 'There is no such broadcast, or it is no longer kept'],
   PARTIAL_NOT_FOUND: [404, 'There is no such partial'],
   UNSUBSCRIBE_INVALID: [404, 'This link is not, or no longer, good'],
+  CHAIN_DEFINITION_NOT_FOUND: [404, 'No chain is kept under this name'],
   CHAIN_NOT_FOUND: [404, 'There is no such chain, or it is no longer kept'],
   SUPPRESSION_NOT_FOUND: [404, 'This address is not on the list'],
   WEBHOOK_NOT_FOUND: [404, 'No such provider reports here'],

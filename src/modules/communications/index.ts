@@ -4,10 +4,12 @@ import { router } from '../router/index.ts';
 import { storage } from '../storage/index.ts';
 import { type CommunicationsConfig, communicationsConfig } from './config.ts';
 import { migrations } from './migrations.ts';
+import { ChainDocument } from './operations/chain-definitions.ts';
 import { formerModules } from './operations/former-config.ts';
 import { operationsOf } from './operations.ts';
 import { createParts } from './parts.ts';
 import { communicationTemplateSchema, emailTemplateSchema } from './schemas.ts';
+import { chainState } from './services/chain-definitions.ts';
 import { isMailSandbox } from './services/email/transports.ts';
 import type { Inbox } from './services/inbox.ts';
 import type { Messages } from './services/messages.ts';
@@ -95,6 +97,7 @@ async function start({
       templateState(kernel.database, templates),
       partialState(partials),
       unifiedState(kernel.database, unified),
+      chainState(kernel.database, ChainDocument),
     ],
     async stop() {
       transports.email.close();

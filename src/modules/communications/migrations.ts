@@ -281,6 +281,24 @@ const atSize = `
   create index messages_of_broadcast on penstock.messages (broadcast_id) where broadcast_id is not null;
 `;
 
+/**
+ * Chains that are kept under a name. A message changes at least twice while it goes out: with room in its page that
+ * writes no index.
+ */
+const keptChains = `
+  create table penstock.chain_definitions (
+    name text primary key,
+    steps jsonb not null,
+    allow_duplicate boolean not null default false,
+    template_name text,
+    description text,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now()
+  );
+  alter table penstock.message_chains add column name text;
+  alter table penstock.messages set (fillfactor = 60);
+`;
+
 const step = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -294,4 +312,5 @@ export const migrations: readonly Migration[] = [
   step('0005-choices', choices),
   step('0006-chains', chains),
   step('0007-at-size', atSize),
+  step('0008-kept-chains', keptChains),
 ];

@@ -2,6 +2,7 @@
 import type { Kernel } from '../../host/kernel.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import { broadcastOperations } from './operations/broadcasts.ts';
+import { chainDefinitionOperations } from './operations/chain-definitions.ts';
 import { chainOperations } from './operations/chains.ts';
 import { deviceOperations } from './operations/devices.ts';
 import { emailOperations } from './operations/email.ts';
@@ -33,6 +34,7 @@ export const operationsOf = (kernel: Kernel, parts: Parts): readonly Operation[]
   ...unifiedTemplateOperations(parts.unified, parts.templates),
   ...orchestrationOperations({ ...kernel, ...parts, available: parts.messages.available }),
   ...chainOperations({ ...kernel, ...parts, available: parts.messages.available }),
+  ...chainDefinitionOperations(parts.chainDefinitions),
   ...templateOperations(parts.templates),
   ...externalTemplateOperations(parts.external),
   ...deviceOperations(parts.devices),

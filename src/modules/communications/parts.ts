@@ -3,6 +3,7 @@ import type { Kernel } from '../../host/kernel.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { CommunicationsConfig } from './config.ts';
 import { createBroadcasts } from './services/broadcasts.ts';
+import { createChainDefinitions } from './services/chain-definitions.ts';
 import { createChains } from './services/chains.ts';
 import { createComposer } from './services/composer.ts';
 import { createDelivery } from './services/delivery.ts';
@@ -72,6 +73,7 @@ export function createParts(foundation: Foundation) {
     unified,
     composer,
     chains,
+    chainDefinitions: createChainDefinitions(kernel),
     digests,
     notifier,
     broadcasts,

@@ -1,14 +1,15 @@
 /** A message that goes over one channel after the other. */
 import Type from 'typebox';
+import { invalid } from '../../../kernel/errors.ts';
 import {
   defineOperation,
   type Operation,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
-import type { ChainStep } from '../chain-queries.ts';
 import { messageErrors } from '../errors.ts';
 import type { ChainView } from '../services/chains.ts';
 import { requireReachable } from '../services/composer.ts';
+import { AllowDuplicate, FallbackStep } from './chain-definitions.ts';
 import { adminFacts, ChannelName, Id, nullable, Timestamp } from './shapes.ts';
 import {
   message,
@@ -35,16 +36,18 @@ const ChainStatus = Type.Enum(['running', 'done', 'failed', 'cancelled']);
 
 const chainFacts = {
   chainId: Type.String({ format: 'uuid' }),
+  name: nullable(Type.String({ description: 'Under which its steps are kept' })),
   status: ChainStatus,
   successfulChannel: nullable(ChannelName),
   messageId: nullable(Type.String({ format: 'uuid' })),
   attempts: Type.Array(Attempt),
 };
 
-function onWire({ id, status, attempts }: ChainView) {
+function onWire({ id, name, status, attempts }: ChainView) {
   const success = attempts.find((attempt) => attempt.success);
   return {
     chainId: id,
+    name,
     status,
     successfulChannel: success?.channel ?? null,
     messageId: success?.messageId ?? null,
@@ -52,7 +55,6 @@ function onWire({ id, status, attempts }: ChainView) {
   };
 }
 
-const week = 604_800_000;
 /** How long a caller waits. Milliseconds. */
 const waitMs = 45_000;
 
@@ -65,52 +67,48 @@ const fallbackOperation = (parts: Orchestration): Operation =>
     account: { statements: 3000 },
     input: {
       body: Type.Object({
-        fallbackChain: Type.Array(
-          Type.Object({
-            channel: ChannelName,
-            timeout: Type.Optional(
-              Type.Integer({
-                minimum: 100,
-                maximum: week,
-                description:
-                  'Milliseconds before the next one; orchestration.fallbackTimeout unless set',
-              }),
-            ),
-            until: Type.Optional(
-              Type.Enum(['accepted', 'delivered', 'read'], {
-                description:
-                  'What must have happened by then: a provider took it (unless set), it was delivered, or it was opened',
-              }),
-            ),
-          }),
-          { minItems: 1, maxItems: 10 },
-        ),
-        allowDuplicate: Type.Optional(
-          Type.Boolean({
-            description:
-              'Go on also where nobody knows whether a provider took it; it may arrive twice',
+        fallbackChain: Type.Optional(Type.Array(FallbackStep, { minItems: 1, maxItems: 10 })),
+        chain: Type.Optional(
+          Type.String({
+            maxLength: 100,
+            description: 'Name of a chain that is kept, in place of fallbackChain',
           }),
         ),
+        allowDuplicate: AllowDuplicate,
         ...message,
       }),
     },
     output: Type.Object(chainFacts),
-    errors: [...sendingErrors, messageErrors.CHANNELS_FAILED],
+    errors: [
+      ...sendingErrors,
+      messageErrors.CHAIN_DEFINITION_NOT_FOUND,
+      messageErrors.CHANNELS_FAILED,
+    ],
     summary: 'Send a message over one channel after the other',
     description:
       'The first that succeeds ends it. Steps until `delivered` or `read`, and what takes longer than the call, go on by themselves: `status` is then running, and GET /communications/chains/:id tells the rest.',
-    handler: async (_context, { body: { fallbackChain, allowDuplicate, ...said } }) => {
-      const about = await readMessage(parts.composer, said);
-      const { fallbackTimeout } = parts.config().orchestration;
-      const steps = fallbackChain.map(
-        ({ channel, timeout = fallbackTimeout, until = 'accepted' }): ChainStep => ({
-          channel,
-          timeout,
-          until,
-        }),
+    handler: async (
+      _context,
+      { body: { fallbackChain, chain: name, allowDuplicate, ...said } },
+    ) => {
+      if ((fallbackChain === undefined) === (name === undefined))
+        throw invalid(
+          'fallbackChain',
+          'choice',
+          'is to be given, or the name of a chain that is kept in its place',
+        );
+      const { steps, ...chosen } = await parts.chainDefinitions.choose(
+        { fallbackChain, chain: name, allowDuplicate, ...said },
+        parts.config().orchestration.fallbackTimeout,
       );
+      const { templateName } = chosen;
+      const about = await readMessage(parts.composer, {
+        ...said,
+        ...(templateName === undefined ? {} : { templateName }),
+      });
       requireReachable(steps, about.to);
-      const chain = await parts.chains.run({ ...about, allowDuplicate }, steps, waitMs);
+      const order = { ...about, name: chosen.name, allowDuplicate: chosen.allowDuplicate };
+      const chain = await parts.chains.run(order, steps, waitMs);
       if (chain.status === 'failed') throw allFailed(chain);
       return onWire(chain);
     },

@@ -4,6 +4,7 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
 import type { Channel } from '../queries.ts';
+import type { ChainDefinitions } from '../services/chain-definitions.ts';
 import type { Chains } from '../services/chains.ts';
 import type { Addresses, Composer, UnifiedMessage } from '../services/composer.ts';
 import type { Digests } from '../services/digests.ts';
@@ -14,6 +15,7 @@ export interface Orchestration {
   readonly database: Kernel['database'];
   readonly composer: Composer;
   readonly chains: Chains;
+  readonly chainDefinitions: ChainDefinitions;
   readonly digests: Digests;
   readonly config: () => CommunicationsConfig;
   readonly available: (channel: Channel) => boolean;

@@ -26,6 +26,8 @@ import type { Addresses, Composer, UnifiedMessage } from './composer.ts';
 import type { DeliverNow } from './delivery.ts';
 
 export interface ChainOrder {
+  /** Under which its steps are kept, where they are. */
+  readonly name?: string | null | undefined;
   readonly to: Addresses;
   readonly message: UnifiedMessage;
   /** Goes on also where nobody knows whether a step was taken. */
@@ -88,6 +90,7 @@ export function createChains(dependencies: Dependencies): Chains {
       await database.transaction(async (transaction) => {
         await insertChain(transaction, {
           id,
+          name: order.name ?? null,
           userId: order.to.userId ?? null,
           contentSealed: secrets.seal(JSON.stringify(order), contextOf(id)),
           steps,
