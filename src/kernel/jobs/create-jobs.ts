@@ -89,21 +89,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     async unregister(name) {
       if (registrations.delete(name) && working) await endWork(await open(), name);
     },
-    async enqueue(name, data, options = {}) {
-      const { valid } = registered(registrations, name);
-      if (!valid(data)) throw new Error(`The data of job "${name}" does not fit its schema`);
-      const boss = await open();
-      const id = await boss.send(name, data, sendOptions(database, options));
-      if (options.startAfterSeconds) alarm.expect(name, options.startAfterSeconds);
-      return id;
-    },
-    async enqueueMany(name, all, { transaction = database } = {}) {
-      const { valid } = registered(registrations, name);
-      if (all.length === 0) return;
-      await sendMany({ boss: await open(), name, valid, transaction }, all);
-      const seconds = all.flatMap(({ startAfterSeconds = 0 }) => startAfterSeconds || []);
-      if (seconds.length > 0) alarm.expect(name, Math.min(...seconds));
-    },
+    ...enqueueing({ database, registrations, open, alarm }),
     waiting: (name) => countWaiting(database, name),
     status: async (id) => (await open()) && readStatus(database, [...registrations.keys()], id),
     start() {
@@ -121,6 +107,36 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     },
   };
 }
+
+interface Enqueueing {
+  readonly database: Database;
+  readonly registrations: ReadonlyMap<string, Registration>;
+  readonly alarm: DueAlarm;
+  open(): Promise<PgBoss>;
+}
+
+const enqueueing = ({
+  database,
+  registrations,
+  open,
+  alarm,
+}: Enqueueing): Pick<Jobs, 'enqueue' | 'enqueueMany'> => ({
+  async enqueue(name, data, options = {}) {
+    const { valid } = registered(registrations, name);
+    if (!valid(data)) throw new Error(`The data of job "${name}" does not fit its schema`);
+    const boss = await open();
+    const id = await boss.send(name, data, sendOptions(database, options));
+    if (options.startAfterSeconds) alarm.expect(name, options.startAfterSeconds);
+    return id;
+  },
+  async enqueueMany(name, all, { transaction = database } = {}) {
+    const { valid } = registered(registrations, name);
+    if (all.length === 0) return;
+    await sendMany({ boss: await open(), name, valid, transaction }, all);
+    const seconds = all.flatMap(({ startAfterSeconds = 0 }) => startAfterSeconds || []);
+    if (seconds.length > 0) alarm.expect(name, Math.min(...seconds));
+  },
+});
 
 function registrationFor({ log, metrics }: JobsOptions, definition: JobDefinition): Registration {
   const valid = dataCheck(definition.data);
