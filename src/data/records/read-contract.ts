@@ -1,6 +1,7 @@
 /** What reads are told of what is asked for, and what those are told who keep an answer current (contract: store.ts). */
 import type { Caller } from '../../kernel/caller.ts';
 import type { LiveFilter, LiveRead } from '../../kernel/operations/live-read.ts';
+import type { SelectedFields } from '../../kernel/operations/operation-input.ts';
 import type { LostRelation } from '../../kernel/permissions.ts';
 import type { Condition } from '../conditions/condition.ts';
 
@@ -10,6 +11,13 @@ export interface ReadOptions {
   readonly scope?: string;
   /** Records in the trash instead, with `deletedAt`. For operators only. */
   readonly deleted?: boolean;
+  /** Fields that will be looked at, here and in what is populated: others may be left out, and are where that saves work. All unless set. */
+  readonly only?: SelectedFields;
+  /**
+   * The fields of `only` and no others, in their order: what is not there or not for the caller is null, and a relation
+   * of which fields are requested is a record even where its id alone is known.
+   */
+  readonly exactly?: boolean;
 }
 
 /**

@@ -3,7 +3,6 @@
  * or parsed records for modules. Writes make the record and its event in one statement.
  */
 import type { Caller } from '../../kernel/caller.ts';
-import type { SelectedFields } from '../../kernel/operations/operation-input.ts';
 import type { Condition } from '../conditions/condition.ts';
 import type { Grant, LiveRecords, ReadOptions, RecordAccess } from './read-contract.ts';
 
@@ -32,8 +31,6 @@ export interface ListOptions extends ReadOptions {
   readonly sort?: readonly string[];
   /** How the answer's `count` is made; `exact` unless set. */
   readonly count?: CountMode;
-  /** Fields that will be looked at, here and in what is populated: others may be left out, and are where that saves work. All unless set. */
-  readonly only?: SelectedFields;
   /**
    * Instead of `skip`: where an earlier page ended (its `nextCursor`), empty or `start` for the first page. The
    * answer then has `nextCursor`, null on the last page. Records that come or go meanwhile are neither

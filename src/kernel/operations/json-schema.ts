@@ -14,6 +14,8 @@ export interface JsonSchema {
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
   readonly default?: unknown;
+  readonly minimum?: number;
+  readonly maximum?: number;
   readonly format?: string;
   readonly description?: string;
   readonly contentMediaType?: string;
@@ -31,6 +33,8 @@ export interface JsonSchema {
   readonly sentence?: string;
   /** Ours: text that is the id of a record although it is no UUID. Not published. */
   readonly recordId?: boolean;
+  /** Ours: a whole number that may need more than 32 bits. Not published. */
+  readonly wide?: boolean;
   /**
    * Ours: in a body, keys that this does not declare are refused, and not dropped: all of them, also in what is in
    * it, or those that begin with `$`. Not published.

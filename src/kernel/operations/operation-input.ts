@@ -41,12 +41,17 @@ export interface OperationContext {
   readonly log: Logger;
   /** What of the answer is looked at, where the caller has said so; a handler may leave the rest out. */
   readonly requested?: SelectedFields | undefined;
+  /** `requested` names each member once: an answer with these alone, in their order (`Reply.requested`), goes out as it is. */
+  readonly requestedExactly?: boolean | undefined;
   /** For operations that are written to the audit log; a later call adds to an earlier one. */
   audited(facts: AuditFacts): void;
 }
 
-/** Members of an answer by name, each with the names inside it; none: all of it. */
-export interface SelectedFields extends ReadonlyMap<string, SelectedFields> {}
+/** Members of an answer by name and in the order of the request, each with the names inside it; none: all of it. */
+export interface SelectedFields extends ReadonlyMap<string, SelectedFields> {
+  /** What the member `__typename` is, where it is among them. */
+  readonly typeName?: string;
+}
 
 /** How a body is written: JSON, or the fields of an HTML form (`application/x-www-form-urlencoded`). */
 export type BodyType = 'json' | 'form';

@@ -84,6 +84,7 @@ export type Chunks = AsyncIterable<Uint8Array | string>;
 interface Body {
   readonly value?: unknown;
   readonly json?: string;
+  readonly isRequested?: boolean;
   readonly text?: string;
   readonly chunks?: Chunks;
 }
@@ -96,6 +97,8 @@ export class Reply {
   readonly value: unknown;
   /** Body that is JSON text already, rendered by PostgreSQL and passed through. */
   readonly json: string | undefined;
+  /** `json` has the members that were requested, in their order, and nothing else. */
+  readonly isRequested: boolean;
   /** Body of another content type; `headers` must name it. */
   readonly text: string | undefined;
   /** Body that is made while it is sent; `headers` must name its content type. */
@@ -113,6 +116,7 @@ export class Reply {
     this.headers = headers;
     this.value = body.value;
     this.json = body.json;
+    this.isRequested = body.isRequested ?? false;
     this.text = body.text;
     this.chunks = body.chunks;
     this.cookies = cookies;
@@ -126,6 +130,11 @@ export class Reply {
   /** JSON text as it is. */
   static json(json: string, headers: Headers = {}, status = 200): Reply {
     return new Reply(status, headers, { json });
+  }
+
+  /** JSON text with exactly what the context's `requested` names: a surface that builds answers of parts takes it unread. */
+  static requested(json: string): Reply {
+    return new Reply(200, {}, { json, isRequested: true });
   }
 
   /** Text of another content type, such as HTML or the legacy health line. */

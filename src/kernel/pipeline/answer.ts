@@ -12,6 +12,8 @@ export interface Answer {
   readonly body: string;
   /** True: `body` is JSON text. False: `headers` name its type, or there is no body. */
   readonly json: boolean;
+  /** `body` has the members that the call requested, in their order, and nothing else. */
+  readonly isRequested?: boolean;
   /** Texts of `Set-Cookie` headers. */
   readonly cookies?: readonly string[];
   /** Instead of `body`. */
@@ -49,7 +51,8 @@ function answerOfReply(
 ): Answer {
   const { status, headers, json, text, chunks, value } = reply;
   const cookies = reply.cookies.length > 0 ? { cookies: reply.cookies } : undefined;
-  if (json !== undefined) return { status, headers, body: json, json: true, ...cookies };
+  if (json !== undefined)
+    return { status, headers, body: json, json: true, isRequested: reply.isRequested, ...cookies };
   if (chunks !== undefined)
     return {
       status,

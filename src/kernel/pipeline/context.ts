@@ -41,6 +41,8 @@ export interface Call {
   app?: string | undefined;
   /** What of the answer will be looked at; nothing: all. */
   readonly requested?: SelectedFields | undefined;
+  /** `requested` names all that the answer is to have, each member once. */
+  readonly requestedExactly?: boolean | undefined;
   /** Runs `listener` if the client goes away before the answer is out. */
   onDisconnect(listener: () => void): void;
 }
@@ -102,6 +104,10 @@ export class CallContext implements OperationContext {
 
   get requested(): SelectedFields | undefined {
     return this.#call.requested;
+  }
+
+  get requestedExactly(): boolean | undefined {
+    return this.#call.requestedExactly;
   }
 
   get cookies(): Readonly<Record<string, string>> {

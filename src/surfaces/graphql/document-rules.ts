@@ -20,11 +20,11 @@ import {
 
 /**
  * Scalars whose values are the same JSON. Clients written for other servers declare `$limit: Int` and `$id: ID`
- * where this schema says Number and String; the operation checks the value in any case.
+ * where this schema says BigInt and String; the operation checks the value in any case.
  */
 const families: readonly ReadonlySet<string>[] = [
   new Set(['String', 'ID', 'Date']),
-  new Set(['Number', 'Int', 'Float']),
+  new Set(['Number', 'Int', 'Float', 'BigInt', 'Decimal']),
 ];
 
 const isSameFamily = (a: string, b: string): boolean =>

@@ -23,6 +23,7 @@ import {
 } from './document-rules.ts';
 import { type Measure, measureOperation } from './operation-cost.ts';
 import type { GraphqlOptions } from './options.ts';
+import { type PlainQuery, plainQuery } from './plain-query.ts';
 import { RefusedDocument, tooMuch } from './responses.ts';
 import type { BuiltSchema } from './schema.ts';
 import type { Selection } from './selection.ts';
@@ -37,6 +38,8 @@ export interface PreparedOperation {
   readonly measure: Measure;
   /** Selections by the name of the root field in the answer; undefined where they depend on variables. */
   readonly selections: Map<string, Selection> | undefined;
+  /** The fields of a query whose answers may go out as they are. */
+  readonly plain: PlainQuery | undefined;
   run(
     context: unknown,
     variables: Readonly<Record<string, unknown>>,
@@ -74,6 +77,7 @@ function prepareOperation({
     kind: node.operation,
     measure,
     selections: statistics.directives === 0 ? new Map() : undefined,
+    plain: plainQuery({ built, document, node, statistics }),
     run(context, variables) {
       uses++;
       if (uses === USES_BEFORE_COMPILING && isCompilable(node, statistics)) compiled = compile();

@@ -10,7 +10,8 @@ import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema
 import { isStreamed, type Operation } from '../../kernel/operations/operation.ts';
 import { camelName } from '../../kernel/operations/registry.ts';
 import { compare } from '../openapi/schemas.ts';
-import { camelHeader, createNamePool, readShape } from './shape.ts';
+import { scalars } from './scalars.ts';
+import { camelHeader, createNamePool, isInteger, readShape } from './shape.ts';
 import { REQUEST, type TypeBuilder } from './types.ts';
 
 /** Where the value of an argument goes. */
@@ -132,7 +133,9 @@ function argumentsOf(name: string, { input }: Operation, types: TypeBuilder) {
       args[argument] = argumentConfig(
         property,
         required.has(key),
-        types.input(property, `${name}_${argument}`),
+        place === 'query' && isInteger(property)
+          ? scalars.Int // Nobody skips more than 32 bits of rows, and `$skip: Int` is what clients declare.
+          : types.input(property, `${name}_${argument}`),
       );
     }
   };

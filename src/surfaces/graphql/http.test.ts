@@ -169,7 +169,9 @@ it('says where its scalars are specified', async () => {
     (type: { specifiedByURL: unknown }) => type.specifiedByURL,
   );
   expect(specified.map(({ name }: { name: string }) => name).sort()).toEqual([
+    'BigInt',
     'Date',
+    'Decimal',
     'JSONObject',
     'Number',
   ]);

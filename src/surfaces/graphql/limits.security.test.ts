@@ -72,7 +72,7 @@ describe('a closed GraphQL surface', () => {
     expect((await ask(query, { n: 999 })).errors).toBeUndefined();
     refused(await ask(query, { n: 1_000 }), 'GRAPHQL_LIMIT_EXCEEDED');
     refused(
-      await ask('{ getDatabaseBook(limit: 1e9) { documents { _id } } }'),
+      await ask('{ getDatabaseBook(limit: 1000000000) { documents { _id } } }'),
       'GRAPHQL_LIMIT_EXCEEDED',
     );
     refused(

@@ -51,10 +51,18 @@ export const resolveOperation: ResolveOperation = (field) => (_source, args, con
 
 interface FieldRunner {
   run(field: OperationField, args: Arguments, info: GraphQLResolveInfo): Promise<unknown>;
+  /** The answer of a field of a plain query. The executor gets the same one, where it runs all the same. */
+  answer(field: OperationField, args: Arguments, place: FieldPlace): Promise<Answer>;
   /** Headers that operations gave their answers and that stand for the whole. */
   readonly headers: Readonly<Record<string, string>>;
   /** Cookies of all of them. */
   readonly cookies: readonly string[];
+}
+
+interface FieldPlace {
+  /** In the answer. */
+  readonly name: string;
+  readonly selection: Selection;
 }
 
 interface FieldRunnerParts {
@@ -88,27 +96,45 @@ export function createFieldRunner({
     return selection;
   };
 
+  const answers = new Map<string, Promise<Answer>>();
+
+  const call = async (
+    field: OperationField,
+    args: Arguments,
+    { name, selection }: FieldPlace,
+  ): Promise<Answer> => {
+    const { compiled } = field;
+    const nested = new NestedCall(request, compiled, name);
+    const admitted = pipeline.admit(nested, { identity, prepaid });
+    prepaid = false;
+    const caller = admitted instanceof Promise ? await admitted : admitted;
+    nested.requested = selection.requested;
+    nested.requestedExactly = selection.isPlain;
+    const given = operationInput(field, args, selection.populate);
+    chargeInput(given);
+    const answer = await pipeline.run(nested, caller, compiled.accept(given));
+    for (const header of passedOn)
+      if (answer.headers[header] !== undefined) headers[header] = answer.headers[header];
+    if (answer.cookies) cookies.push(...answer.cookies);
+    return answer;
+  };
+
   return {
     headers,
     cookies,
+    answer(field, args, place) {
+      const answer = call(field, args, place);
+      answers.set(place.name, answer);
+      return answer;
+    },
     async run(field, args, info) {
-      const { compiled } = field;
       const [node] = info.fieldNodes;
       const name = node?.alias?.value ?? field.name;
-      const call = new NestedCall(request, compiled, name);
-      const admitted = pipeline.admit(call, { identity, prepaid });
-      prepaid = false;
-      const caller = admitted instanceof Promise ? await admitted : admitted;
       const selection = selectionOf(name, info);
-      call.requested = selection.requested;
-      const given = operationInput(field, args, selection.populate);
-      chargeInput(given);
-      const input = compiled.accept(given);
-      const answer = await pipeline.run(call, caller, input);
-      for (const header of passedOn)
-        if (answer.headers[header] !== undefined) headers[header] = answer.headers[header];
-      if (answer.cookies) cookies.push(...answer.cookies);
-      return answeredValue(answer, selection);
+      return answeredValue(
+        await (answers.get(name) ?? call(field, args, { name, selection })),
+        selection,
+      );
     },
   };
 }

@@ -133,17 +133,19 @@ async function run(
     types: built.types,
     operation,
   });
-  const result = await operation.run(runner, variables);
+  const result =
+    (await operation.plain?.run(runner, variables)) ?? (await operation.run(runner, variables));
   if (result.data === undefined) throw new RefusedDocument('BAD_USER_INPUT', result.errors ?? []);
+  const data = typeof result.data === 'string' ? result.data : JSON.stringify(result.data);
   const failed = result.errors?.length
     ? fieldErrors(result.errors, errorContext(parts, exchange))
     : undefined;
   return {
     status: 200,
     headers: { ...runner.headers, ...failed?.headers, 'content-type': form.contentType },
-    body: JSON.stringify(
-      failed ? { errors: failed.errors, data: result.data } : { data: result.data },
-    ),
+    body: failed
+      ? `{"errors":${JSON.stringify(failed.errors)},"data":${data}}`
+      : `{"data":${data}}`,
     json: false,
     ...(runner.cookies.length > 0 ? { cookies: runner.cookies } : {}),
   };

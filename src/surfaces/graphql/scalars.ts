@@ -2,7 +2,9 @@
 import {
   GraphQLBoolean,
   GraphQLError,
+  GraphQLFloat,
   GraphQLID,
+  GraphQLInt,
   GraphQLScalarType,
   GraphQLString,
   Kind,
@@ -67,14 +69,29 @@ function wholeNumber(digits: string): WholeNumber | number {
   return Number.isSafeInteger(value) ? value : new WholeNumber(digits);
 }
 
-export const NumberScalar = new GraphQLScalarType({
-  name: 'Number',
-  specifiedByURL: 'https://www.rfc-editor.org/rfc/rfc8259#section-6',
-  description: 'A number, whole or not. Where a JSON number would lose digits, text of digits.',
-  serialize: asIs,
-  parseValue: readNumber,
-  parseLiteral: numberLiteral,
-});
+/** Takes what `Number`, `BigInt` and `Decimal` take: they differ in what they promise. */
+const digitScalar = (name: string, description: string): GraphQLScalarType =>
+  new GraphQLScalarType({
+    name,
+    specifiedByURL: 'https://www.rfc-editor.org/rfc/rfc8259#section-6',
+    description,
+    serialize: asIs,
+    parseValue: readNumber,
+    parseLiteral: numberLiteral,
+  });
+
+/** The type of variables in documents for servers that have no other type of number. */
+export const NumberScalar = digitScalar(
+  'Number',
+  'A number, whole or not, for variables. Fields are Int, Float, BigInt or Decimal.',
+);
+
+/** The library's scalar, which passes on what the database rendered. */
+const passing = (scalar: GraphQLScalarType): GraphQLScalarType =>
+  new GraphQLScalarType({ ...scalar.toConfig(), serialize: asIs });
+
+const IntScalar = passing(GraphQLInt);
+const FloatScalar = passing(GraphQLFloat);
 
 function readDate(value: unknown): unknown {
   if (typeof value === 'string') return value;
@@ -103,7 +120,16 @@ export const scalars: Readonly<Record<ScalarName, GraphQLScalarType>> = {
   String: GraphQLString,
   Boolean: GraphQLBoolean,
   ID: GraphQLID,
-  Number: NumberScalar,
+  Int: IntScalar,
+  Float: FloatScalar,
+  BigInt: digitScalar(
+    'BigInt',
+    'A whole number of 64 bits: a number up to 2^53, and beyond that text of its digits. Either is taken.',
+  ),
+  Decimal: digitScalar(
+    'Decimal',
+    'A number of any precision: a number, and text of its digits where a JSON number would lose some. Either is taken.',
+  ),
   Date: DateScalar,
   JSONObject: JsonScalar,
 };

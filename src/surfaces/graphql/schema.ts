@@ -2,9 +2,7 @@
 import {
   GraphQLBoolean,
   type GraphQLFieldConfigMap,
-  GraphQLFloat,
   type GraphQLInputObjectType,
-  GraphQLInt,
   type GraphQLNamedType,
   GraphQLObjectType,
   GraphQLSchema,
@@ -25,7 +23,7 @@ import {
   operationField,
   type ResolveOperation,
 } from './fields.ts';
-import { DateScalar, JsonScalar, NumberScalar } from './scalars.ts';
+import { NumberScalar, scalars } from './scalars.ts';
 import { createTypeBuilder, type TypeBuilder } from './types.ts';
 
 export interface BuiltSchema {
@@ -68,8 +66,8 @@ export async function buildSchema(
   const schema = new GraphQLSchema({
     query,
     ...(mutation && { mutation }),
-    // Int and Float, so that clients may declare their variables with the usual types (rules.ts).
-    types: [GraphQLInt, GraphQLFloat, NumberScalar, DateScalar, JsonScalar],
+    // All scalars, so that clients may declare their variables with any of a kind (document-rules.ts).
+    types: [...Object.values(scalars), NumberScalar],
     // Names and types are made to be valid here; checking thousands of them again costs more than building them.
     assumeValid: true,
   });

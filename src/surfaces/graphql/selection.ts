@@ -6,6 +6,7 @@ import {
   type FieldNode,
   type FragmentDefinitionNode,
   GraphQLIncludeDirective,
+  type GraphQLObjectType,
   type GraphQLOutputType,
   GraphQLSkipDirective,
   getDirectiveValues,
@@ -16,7 +17,7 @@ import {
   type SelectionSetNode,
 } from 'graphql';
 import type { SelectedFields } from '../../kernel/operations/operation-input.ts';
-import type { TypeBuilder } from './types.ts';
+import { isRecordType, type TypeBuilder } from './types.ts';
 
 export interface Selection {
   /** Paths for the operation's `populate`, dotted for depth. */
@@ -24,13 +25,17 @@ export interface Selection {
   /** Where in the answer relations are selected. */
   readonly links: LinkTree;
   readonly requested: SelectedFields;
+  /** Every field is answered under its own name: JSON with exactly these is the answer. */
+  readonly isPlain: boolean;
 }
 
 export type LinkTree = ReadonlyMap<
   string,
   { readonly relation: boolean; readonly children: LinkTree }
 >;
-interface GrowingNames extends Map<string, GrowingNames> {}
+interface GrowingNames extends Map<string, GrowingNames> {
+  typeName?: string;
+}
 type GrowingTree = Map<string, { relation: boolean; readonly children: GrowingTree }>;
 
 export interface SelectionSource {
@@ -48,6 +53,7 @@ export function readSelection(source: SelectionSource, types: TypeBuilder): Sele
     populate: longest(reader.paths),
     links: withRelations(tree),
     requested: reader.requested(source.fieldNodes, source.returnType),
+    isPlain: isPlain({ ...reader, types }, source.fieldNodes, source.returnType),
   };
 }
 
@@ -112,9 +118,9 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
     const object = getNamedType(type);
     if (!isObjectType(object)) return;
     const relations = types.relationsOf(object);
+    names.typeName = object.name;
     for (const node of nodes.flatMap(({ selectionSet }) => chosen(selectionSet))) {
       const { value } = node.name;
-      if (value === '__typename') continue;
       const name = relations.get(value) ?? value;
       const inner = names.get(name) ?? new Map();
       names.set(name, inner);
@@ -123,7 +129,34 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
     }
   };
 
-  return { paths, read, requested };
+  return { chosen, paths, read, requested };
+}
+
+interface PlainTest {
+  readonly types: TypeBuilder;
+  chosen(set: SelectionSetNode | undefined): readonly FieldNode[];
+}
+
+/** Parts of nested objects are picked by the executor; relations are rendered as they are requested. */
+function isPlain(test: PlainTest, nodes: readonly FieldNode[], type: GraphQLOutputType): boolean {
+  const object = getNamedType(type);
+  if (!isObjectType(object)) return true;
+  return nodes
+    .flatMap(({ selectionSet }) => test.chosen(selectionSet))
+    .every((node) => isPlainField(test, node, object));
+}
+
+function isPlainField(test: PlainTest, node: FieldNode, object: GraphQLObjectType): boolean {
+  const { types } = test;
+  const { value } = node.name;
+  if (node.alias) return false;
+  if (value === '__typename') return true;
+  const definition = object.getFields()[value];
+  if (!definition || definition.resolve) return false;
+  if (!node.selectionSet) return true;
+  if (isRecordType(object) && types.relationsOf(object).get(value) !== value) return false;
+  const inner = getNamedType(definition.type);
+  return isObjectType(inner) && isRecordType(inner) && isPlain(test, [node], inner);
 }
 
 /** The id is there without its record. */

@@ -12,6 +12,8 @@ const reserved = [
   'ID',
   'Date',
   'Number',
+  'BigInt',
+  'Decimal',
   'JSONObject',
   'Query',
   'Mutation',
@@ -53,7 +55,16 @@ export const camelHeader = (header: string): string =>
 /** For names of types inside types: `Post` and `place` make `PostPlace`. */
 export const capitalised = (name: string): string => name.slice(0, 1).toUpperCase() + name.slice(1);
 
-export type ScalarName = 'String' | 'Number' | 'Boolean' | 'ID' | 'Date' | 'JSONObject';
+export type ScalarName =
+  | 'String'
+  | 'Int'
+  | 'Float'
+  | 'BigInt'
+  | 'Decimal'
+  | 'Boolean'
+  | 'ID'
+  | 'Date'
+  | 'JSONObject';
 
 type Shape =
   | { readonly kind: 'scalar'; readonly scalar: ScalarName }
@@ -129,7 +140,8 @@ function shapeOfChoices(schema: JsonSchema, others: readonly JsonSchema[]): Shap
     shapes.map((shape) => (shape.kind === 'scalar' ? shape.scalar : 'JSONObject')),
   );
   if (names.size === 1) return scalar([...names][0] ?? 'JSONObject');
-  if (names.size === 2 && names.has('Number') && names.has('String')) return scalar('Number');
+  if (names.size === 2 && names.has('String') && others.some(isNumber))
+    return scalar(others.some(isInteger) ? 'BigInt' : 'Decimal');
   const allText = [...names].every((name) => name === 'String' || name === 'ID' || name === 'Date');
   return scalar(allText ? 'String' : 'JSONObject');
 }
@@ -140,14 +152,14 @@ function shapeOfOne(schema: JsonSchema): Shape {
   const [type] = types;
   if (types.length !== 1)
     return types.length > 1 && types.every((one) => one === 'number' || one === 'integer')
-      ? scalar('Number')
+      ? scalar('Float')
       : json;
   switch (type) {
     case 'string':
       return scalar(textScalar(schema));
     case 'number':
     case 'integer':
-      return scalar('Number');
+      return scalar(isInteger(schema) && !isWide(schema) ? 'Int' : 'Float');
     case 'boolean':
       return scalar('Boolean');
     case 'array':
@@ -163,6 +175,14 @@ function shapeOfOne(schema: JsonSchema): Shape {
       return json;
   }
 }
+
+export const isInteger = (schema: JsonSchema): boolean => typesIn(schema).includes('integer');
+const isNumber = (schema: JsonSchema): boolean =>
+  isInteger(schema) || typesIn(schema).includes('number');
+
+/** What `Int` holds: 32 bits with a sign. */
+const isWide = ({ wide = false, minimum = 0, maximum = 0 }: JsonSchema): boolean =>
+  wide || minimum < -(2 ** 31) || maximum >= 2 ** 31;
 
 function textScalar({ format, instant, recordId }: JsonSchema): ScalarName {
   if (format === 'uuid' || recordId) return 'ID';

@@ -95,6 +95,11 @@ interface OutputTypes {
 
 type Fields = GraphQLFieldConfigMap<unknown, unknown>;
 
+const recordTypes = new WeakSet<GraphQLObjectType>();
+
+/** Whether the values of a type are records of a schema. */
+export const isRecordType = (type: GraphQLObjectType): boolean => recordTypes.has(type);
+
 /** `readable`: schemas whose records can be read, so that relations to them are objects; all others are ids. */
 function createOutputTypes(
   names: NamePool,
@@ -129,17 +134,17 @@ function createOutputTypes(
       fields: () => fieldsOf(type, object),
     });
     for (const key of [source, shared ?? source]) known.set(key, type);
+    if (source.record !== undefined) recordTypes.add(type);
     return type;
   };
 
   const fieldsOf = (type: GraphQLObjectType, object: ObjectShape): Fields => {
     const fieldNames = createNamePool([]);
-    const isRecord = object.source.record !== undefined;
     const related = new Map<string, string>();
     const fields = Object.create(null) as Fields;
     for (const [property, schema] of legalFirst(object.properties)) {
       const field = fieldNames.take(property);
-      const target = isRecord ? targetOf(schema, readable, typeOf) : undefined;
+      const target = isRecordType(type) ? targetOf(schema, readable, typeOf) : undefined;
       if (target) related.set(field, property);
       const valueType = target ?? typeOf(schema, type.name + capitalised(property));
       fields[field] = {

@@ -20,6 +20,7 @@ export class NestedCall implements Call {
   readonly fetchSite: string | undefined;
   /** Set when the field has read its selection. */
   requested: SelectedFields | undefined;
+  requestedExactly = false;
   app: string | undefined;
   readonly #request: Call;
 

@@ -148,7 +148,9 @@ export function projectedSchema(
   const known = bySelection.get(only);
   if (known?.schema === schema) return known;
   const { fields } = schema.tree;
-  const isWhole = [...only.keys()].some((name) => !automaticFields.has(name) && !fields.has(name));
+  const isWhole = [...only.keys()].some(
+    (name) => !automaticFields.has(name) && !fields.has(name) && name !== '__typename',
+  );
   const kept = new Map([...fields].filter(([name]) => only.has(name)));
   const timestamps =
     schema.modelOptions.timestamps && (only.has('createdAt') || only.has('updatedAt'));
@@ -191,6 +193,20 @@ function projectedBranch(
     viewSchema: { ...branch, target: target.viewSchema, children: children.viewSchema },
     key: `{${target.key}}(${children.key})`,
   };
+}
+
+const keys = new WeakMap<SelectedFields, string>();
+
+/** What of requested fields decides the text of a statement that renders them exactly. */
+export function requestedKey(only: SelectedFields): string {
+  const known = keys.get(only);
+  if (known !== undefined) return known;
+  const key = [...only]
+    .map(([name, inner]) => (inner.size === 0 ? name : `${name}{${requestedKey(inner)}}`))
+    .concat(only.has('__typename') ? (only.typeName ?? '') : [])
+    .join();
+  keys.set(only, key);
+  return key;
 }
 
 /* Rules of fields that depend on the record, as SQL over its row: the caller owns it, or stands in a relation to it. */

@@ -61,8 +61,8 @@ function createRouteReads(
       return readOptimistically(own, (given) => {
         const view = viewOf(given, caller, schema, readOptions);
         if (view instanceof Promise)
-          return view.then((found) => getRecord(given, schema, id, found));
-        return getRecord(given, schema, id, view);
+          return view.then((found) => getRecord(given, schema, { ...readOptions, id }, found));
+        return getRecord(given, schema, { ...readOptions, id }, view);
       });
     },
   };

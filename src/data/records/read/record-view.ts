@@ -34,9 +34,16 @@ import {
   projectedSchema,
   projectedTree,
   type RowConditions,
+  requestedKey,
   resolvePopulate,
 } from './projection.ts';
-import { createRenderContext, recordJson, selectList } from './render.ts';
+import {
+  createRenderContext,
+  type RenderContext,
+  recordJson,
+  requestedList,
+  selectList,
+} from './render.ts';
 
 export interface RecordDependencies {
   readonly database: Database;
@@ -163,32 +170,39 @@ export const recordColumns = (schema: CompiledSchema): string =>
 export async function getRecord(
   dependencies: RecordDependencies,
   schema: CompiledSchema,
-  id: string,
+  { id, ...options }: ReadOptions & { readonly id: string },
   view: View,
 ): Promise<RecordText> {
   if (!isRecordId(schema.key, id)) throw recordErrors.RECORD_NOT_FOUND();
   const [row] = await runRead<RecordRow>(
     dependencies,
     schema,
-    getStatement(dependencies.plans, schema, id, view),
+    getStatement(dependencies.plans, schema, { id, ...options }, view),
   );
   if (!row) throw recordErrors.RECORD_NOT_FOUND();
   return requireWholeRecord(row);
 }
 
-function getStatement(plans: PlanCache, schema: CompiledSchema, id: string, view: View): Statement {
-  const shape = view === wholeView ? 'get' : `get|${viewShape(view)}`;
+function getStatement(
+  plans: PlanCache,
+  schema: CompiledSchema,
+  { id, only, exactly }: ReadOptions & { readonly id: string },
+  view: View,
+): Statement {
+  const requested = exactly ? only : undefined;
+  const part = requested ? `get{${requestedKey(requested)}}` : 'get';
+  const shape = view === wholeView ? part : `${part}|${viewShape(view)}`;
   return plans.statement(
     { schema, shape, values: [id], dynamic: isDynamic(view), class: classOf(view) },
     (parameters) => {
-      const list = selectList(
-        schema,
-        't0',
-        view.populate,
-        createRenderContext(parameters, view.conditions),
-      );
+      const context = createRenderContext(parameters, view.conditions);
+      const list = requested
+        ? requestedList(schema, { alias: 't0', only: requested }, view.populate, context)
+        : selectList(schema, 't0', view.populate, context);
       const where = `${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
-      const text = `select ${recordColumns(schema)} from (select ${list} from ${schema.rows} t0 where ${where}) x`;
+      const text = requested
+        ? `select t0."_id" as id, t0."__v" as version, (select row_to_json(x.*) from (select ${list}) x)::text as json from ${schema.rows} t0 where ${where}`
+        : `select ${recordColumns(schema)} from (select ${list} from ${schema.rows} t0 where ${where}) x`;
       if (view.populate.size === 0) return text;
       // A record by itself has the size of a request; what its relations lead to may have any. The offset keeps it from being made twice.
       return `select r.id, r.version, ${boundedText('r.json')} as json from (${text} offset 0) r`;
@@ -207,23 +221,17 @@ export async function listRecords(
   const mode = options.count ?? 'exact';
   const first = firstRows(schema, page, view);
   const guard = view.predicate?.guard;
-  const { viewSchema, key: only } = projectedSchema(schema, options.only);
-  const populate = projectedTree(view.populate, options.only);
-  const shape = `list|${mode}|${only}|${populate.key}|${page.shape}|${first !== undefined}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
+  const rendering = renderingOf(schema, options, view);
+  const shape = `list|${mode}|${rendering.key}|${page.shape}|${first !== undefined}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
   const statement = dependencies.plans.statement(
     { schema, shape, values: page.values, dynamic: isDynamic(view) },
     (parameters) => {
-      const list = selectList(
-        viewSchema,
-        't0',
-        populate.viewSchema,
-        createRenderContext(parameters, view.conditions),
-      );
+      const list = rendering.columns('t0', createRenderContext(parameters, view.conditions));
       const use = isIndexed(schema, options.sort) ? 'rows' : 'sorted';
       const where = `true${first ? '' : restriction(view.predicate, 't0', parameters, use)}`;
       // The rows of the page are found first: what is skipped or sorted away is never rendered.
       const { before, rows, after } = page.text(where, first?.(parameters));
-      const joined = `select string_agg(${recordJson(viewSchema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
+      const joined = `select string_agg(${rendering.json}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
       const documents = `select ${boundedText('p.page')} from (${joined}) p`;
       const counted = countText(schema, mode, view.predicate, parameters);
       const current = guard ? `, ${guard(parameters.next)} as current` : '';
@@ -236,6 +244,35 @@ export async function listRecords(
     statement,
   );
   return row?.current === false ? undefined : page.answer(row);
+}
+
+interface Rendering {
+  /** What of it decides the text of a statement. */
+  readonly key: string;
+  /** The row `x` of these columns as JSON. */
+  readonly json: string;
+  columns(alias: string, context: RenderContext): string;
+}
+
+/** How the records of a list are rendered: whole, without fields that nobody looks at, or exactly as requested. */
+function renderingOf(
+  schema: CompiledSchema,
+  { only, exactly }: ReadOptions,
+  view: View,
+): Rendering {
+  if (only && exactly)
+    return {
+      key: `{${requestedKey(only)}}`,
+      json: 'row_to_json(x.*)',
+      columns: (alias, context) => requestedList(schema, { alias, only }, view.populate, context),
+    };
+  const { viewSchema, key } = projectedSchema(schema, only);
+  const populate = projectedTree(view.populate, only);
+  return {
+    key: `${key}|${populate.key}`,
+    json: recordJson(viewSchema, 'x'),
+    columns: (alias, context) => selectList(viewSchema, alias, populate.viewSchema, context),
+  };
 }
 
 /** Whether an index gives the order, as far as its first field decides. Of tables of others nothing is known. */

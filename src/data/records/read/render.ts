@@ -6,6 +6,7 @@
 
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
+import type { SelectedFields } from '../../../kernel/operations/operation-input.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import {
   type ColumnType,
@@ -72,6 +73,82 @@ export function selectList(
       );
   }
   return [...items, ...automaticColumns(schema, alias)].join(', ');
+}
+
+/** The columns of `only` alone, each once and in that order (`ReadOptions.exactly`). */
+export function requestedList(
+  schema: CompiledSchema,
+  { alias, only }: { readonly alias: string; readonly only: SelectedFields },
+  populate: PopulateTree,
+  context: RenderContext,
+): string {
+  const columns = [...only].map(([name, inner]) => {
+    const value =
+      name === '__typename'
+        ? literalOf(only.typeName ?? '', 'text')
+        : requestedColumn(schema, { alias, name, inner }, populate.get(name), context);
+    return `${value} as ${identifier(name)}`;
+  });
+  return columns.join(', ');
+}
+
+interface RequestedColumn {
+  readonly alias: string;
+  readonly name: string;
+  /** What is requested of the record that a relation leads to. */
+  readonly inner: SelectedFields;
+}
+
+function requestedColumn(
+  schema: CompiledSchema,
+  { alias, name, inner }: RequestedColumn,
+  branch: Branch | undefined,
+  context: RenderContext,
+): string {
+  const column = `${alias}.${identifier(name)}`;
+  if (name === '_id') return column;
+  const field = schema.tree.fields.get(name);
+  if (!field) return isTime(schema, name) ? instantOf(schema, column) : 'null';
+  const relation = inner.size > 0 ? schema.relations.get(name) : undefined;
+  const value = relation
+    ? requestedRelation(column, { inner, many: relation.many }, branch, context)
+    : columnView(schema, field, column, nestedDrops(schema.droppedFields).get(name) ?? []);
+  if (!field.hidden) return value;
+  const rule = schema.fieldVisibility?.conditional.get(name);
+  const row = { alias, parameters: context.parameters };
+  const test = rule && context.conditions?.test(schema, rule, row);
+  return test ? `case when ${test} then ${value} end` : 'null';
+}
+
+const isTime = ({ modelOptions }: CompiledSchema, name: string): boolean =>
+  modelOptions.timestamps && (name === 'createdAt' || name === 'updatedAt');
+
+/** The related record or records; of one that cannot be read, the id, and null for what else is requested. */
+function requestedRelation(
+  column: string,
+  { inner, many }: { readonly inner: SelectedFields; readonly many: boolean },
+  branch: Branch | undefined,
+  context: RenderContext,
+): string {
+  const record = (id: string): string => {
+    const known = new Map([
+      ['_id', `${id}::text`],
+      ['__typename', literalOf(inner.typeName ?? '', 'text')],
+    ]);
+    const alone = [...inner.keys()].map(
+      (name) => `${known.get(name) ?? 'null'} as ${identifier(name)}`,
+    );
+    const unread = `(select row_to_json(u.*) from (select ${alone.join(', ')}) u)`;
+    if (!branch) return unread;
+    const read = relatedRows(id, branch, context, (alias) =>
+      requestedList(branch.target, { alias, only: inner }, branch.children, context),
+    );
+    return `coalesce((select row_to_json(${read.row}.*) from ${read.rows}), ${unread})`;
+  };
+  if (!many) return `case when ${column} is not null then ${record(column)} end`;
+  const list = context.nextAlias();
+  const records = `select coalesce(json_agg(${record(`${list}.id`)} order by ${list}.n), '[]'::json)`;
+  return `case when ${column} is not null then (${records} from unnest(${column}) with ordinality ${list}(id, n)) end`;
 }
 
 function automaticColumns(schema: CompiledSchema, alias: string): readonly string[] {
@@ -199,13 +276,24 @@ function populated(column: string, branch: Branch, context: RenderContext): stri
   return `case when ${column} is not null then (${records} from unnest(${column}) with ordinality ${list}(id, n)) end`;
 }
 
-function relatedRecord(
+function relatedRecord(id: string, branch: Branch, context: RenderContext): string {
+  const { target, children } = branch;
+  const { row, rows } = relatedRows(id, branch, context, (alias) =>
+    selectList(target, alias, children, context),
+  );
+  return `(select ${recordJson(target, row)} from ${rows})`;
+}
+
+/** The columns `list` of the related record, if it may be read, as the row `row` of `rows`. */
+function relatedRows(
   id: string,
-  { target, children, predicate }: Branch,
+  { target, predicate }: Branch,
   context: RenderContext,
-): string {
+  list: (alias: string) => string,
+): { readonly row: string; readonly rows: string } {
   const alias = context.nextAlias();
-  const list = selectList(target, alias, children, context);
+  const columns = list(alias);
   const where = `${idTest(target, alias, id)}${restriction(predicate, alias, context.parameters, 'row')}`;
-  return `(select ${recordJson(target, `${alias}_r`)} from (select ${list} from ${target.rows} ${alias} where ${where}) ${alias}_r)`;
+  const row = `${alias}_r`;
+  return { row, rows: `(select ${columns} from ${target.rows} ${alias} where ${where}) ${row}` };
 }

@@ -209,7 +209,7 @@ function numberShape(field: NumberField, purpose: Purpose): TSchema {
   if (field.enum)
     return Type.Unsafe<number>({ type: 'number', enum: [...field.enum], ...described(field) });
   const number = field.integer
-    ? Type.Integer({ ...rules, ...described(field) })
+    ? Type.Integer({ ...rules, ...described(field), wide: field.storage !== 'integer' })
     : Type.Number({ ...rules, ...described(field) });
   return wide
     ? Type.Union([

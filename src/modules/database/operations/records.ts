@@ -53,12 +53,38 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
     description:
       '`count` is the number of all records that you may see: exact, unless you ask otherwise.',
     live: (caller, { query }) => records.live(caller, name, { ...liveQuery(query), filter: all() }),
-    handler: async ({ caller, requested }, { query }) =>
-      Reply.json(
-        await records.list(caller, name, requested ? withSelection(query, requested) : query),
-      ),
+    async handler({ caller, requested, requestedExactly = false }, { query }) {
+      if (!requested) return Reply.json(await records.list(caller, name, query));
+      const requestedText = requestedExactly ? inOrder(query, requested) : undefined;
+      const options = { ...withSelection(query, requested), exactly: requestedText !== undefined };
+      const json = await records.list(caller, name, options);
+      return requestedText ? Reply.requested(requestedText(json)) : Reply.json(json);
+    },
   });
   return { crud: 'read', operation };
+}
+
+/**
+ * Brings a list's answer into the form that is requested, where its members are those of the answer in their order, and
+ * `__typename` the first or the last.
+ */
+function inOrder(
+  { count = 'exact', cursor }: ListOptions,
+  requested: SelectedFields,
+): ((json: string) => string) | undefined {
+  const answered = ['documents'];
+  if (requested.has('count') && count === 'exact') answered.push('count');
+  if (cursor !== undefined) answered.push('nextCursor');
+  const names = [...requested.keys()];
+  const typeName = `"__typename":${JSON.stringify(requested.typeName)}`;
+  const [withoutFirst, withoutLast] = [names.slice(1).join(), names.slice(0, -1).join()];
+  const expected = answered.join();
+  if (names.join() === expected) return (json) => json;
+  if (names[0] === '__typename' && withoutFirst === expected)
+    return (json) => `{${typeName},${json.slice(1)}`;
+  if (names.at(-1) === '__typename' && withoutLast === expected)
+    return (json) => `${json.slice(0, -1)},${typeName}}`;
+  return undefined;
 }
 
 /** A list without what nobody looks at: fields, and the count, whose cost grows with the table. */
@@ -84,8 +110,12 @@ function get(records: RecordStore, schema: CompiledSchema): RecordOperation {
         ...liveQuery({ ...query, limit: 1 }),
         filter: equals('_id', params.id),
       }),
-    handler: async ({ caller }, { params, query }) =>
-      recordReply(await records.get(caller, name, params.id, query)),
+    async handler({ caller, requested, requestedExactly = false }, { params, query }) {
+      if (!requested || !requestedExactly)
+        return recordReply(await records.get(caller, name, params.id, query));
+      const options = { ...query, only: requested, exactly: true };
+      return Reply.requested((await records.get(caller, name, params.id, options)).json);
+    },
   });
   return { crud: 'read', operation };
 }

@@ -73,7 +73,7 @@ const form = ({ submitting, config }: Services): Operation =>
         description: 'A field to be shown to programs alone; empty: none',
       }),
       maxFiles: Type.Integer(),
-      maxFileSize: Type.Integer({ description: 'Bytes' }),
+      maxFileSize: Type.Integer({ description: 'Bytes', wide: true }),
     }),
     errors: [formErrors.FORM_NOT_FOUND],
     summary: 'Read what a form asks for',

@@ -57,7 +57,7 @@ export const Signed = Type.Object({
   url: Type.String({ description: 'Send the bytes there, or, of a form, where to read the file' }),
   id: Type.String({ format: 'uuid' }),
   name: Type.String(),
-  size: Type.Integer({ description: 'Bytes' }),
+  size: Type.Integer({ description: 'Bytes', wide: true }),
   method: Type.Optional(Type.Literal('PUT')),
   headers: Type.Optional(Type.Record(Type.String(), Type.String())),
   expiresAt: Type.Optional(Type.String({ format: 'date-time' })),
@@ -263,7 +263,7 @@ const receive = ({ signedUploads, links, config }: StorageServices): Operation =
       }),
       stream: { contentTypes: [anyType], description: 'The bytes.', mayBeEmpty: true },
     },
-    output: Type.Object({ success: Type.Literal(true), size: Type.Integer() }),
+    output: Type.Object({ success: Type.Literal(true), size: Type.Integer({ wide: true }) }),
     errors: [storageErrors.SIGNATURE_INVALID, storageErrors.FILE_NOT_FOUND, ...uploadErrors],
     summary: 'Send the bytes of a file to a signed address',
     async handler({ signal }, { params, query: { upload: uploadId, expires, sig }, stream }) {
