@@ -17,9 +17,10 @@ import type { Settings } from './kernel/settings/settings.ts';
 import type { CoreService } from './modules/core/index.ts';
 import type { RouterConfig, RouterService } from './modules/router/index.ts';
 import type { GraphqlOptions, GraphqlOptionsSource } from './surfaces/graphql/options.ts';
+import { type GraphqlSockets, mountGraphqlSockets } from './surfaces/graphql/socket-mount.ts';
 import { configuredSurfaceOptions, type SurfaceOptionsSource } from './surfaces/http/options.ts';
 import { listenError } from './surfaces/http/server.ts';
-import { startHttpSurfaces } from './surfaces/http-surfaces.ts';
+import { type HttpSurfaces, startHttpSurfaces } from './surfaces/http-surfaces.ts';
 import type { McpOptions, McpSource } from './surfaces/mcp/options.ts';
 import { asyncApiOperation } from './surfaces/realtime/asyncapi.ts';
 import { eventStreamOperation } from './surfaces/realtime/event-stream.ts';
@@ -112,6 +113,7 @@ export async function startSurfaces(
     describeRealtime(kernel, engine, client);
     const realtime = await startRealtimeSurface(kernel, { client, pipeline, engine });
     if (realtime) http.mountOnClient(realtime.mount);
+    const subscriptions = serveSubscriptions(kernel, { http, engine, client });
     return {
       addresses: {
         client: http.clientAddress,
@@ -129,6 +131,7 @@ export async function startSurfaces(
       async close() {
         // Event streams end with it, so that nobody waits for them.
         engine.stop();
+        subscriptions?.close();
         await Promise.all([realtime?.close(), http.close()]);
       },
     };
@@ -136,6 +139,25 @@ export async function startSurfaces(
     await http.close();
     throw error;
   }
+}
+
+/** Subscriptions of GraphQL. Without sockets there are none. */
+function serveSubscriptions(
+  kernel: Kernel,
+  {
+    http: { graphql, pipeline, mountOnClient },
+    ...parts
+  }: {
+    readonly http: HttpSurfaces;
+    readonly engine: LiveEngine;
+    readonly client: SurfaceOptionsSource;
+  },
+): GraphqlSockets | undefined {
+  if (kernel.settings.clientSocketPort < 0) return undefined;
+  const log = kernel.log.child({ surface: 'graphql' });
+  const sockets = mountGraphqlSockets({ kernel, graphql, requests: pipeline, log, ...parts });
+  mountOnClient(sockets.mount);
+  return sockets;
 }
 
 /** The routes of realtime; who may read the description follows the options. */

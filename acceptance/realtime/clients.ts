@@ -34,8 +34,8 @@ export async function connect(
   return {
     socket,
     heard,
-    ask: (event: string, input: object): Promise<Json> =>
-      socket.timeout(10_000).emitWithAck(event, input),
+    ask: (event: string, ...input: readonly unknown[]): Promise<Json> =>
+      socket.timeout(10_000).emitWithAck(event, ...input),
   };
 }
 

@@ -2,8 +2,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EventSource } from 'eventsource';
+import { createClient } from 'graphql-ws';
 import { io } from 'socket.io-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import type { Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -88,7 +90,7 @@ it('sends to others in a channel, and sees who is there', async () => {
     },
   };
   const app = (accessToken: string, onMessage: (message: Json) => void) =>
-    run(blocks[2] ?? '', { ...given, accessToken, onMessage }, '{ socket, send }');
+    run(blocks[3] ?? '', { ...given, accessToken, onMessage }, '{ socket, send }');
   const one = app(user.accessToken, (message) => heard.push(message));
   await waitFor(() => members.length === 1);
   const other = app((await platform.registerUser()).accessToken, () => undefined);
@@ -123,5 +125,33 @@ it('listens to an event stream', async () => {
     await waitFor(() => titles(shown ?? []).join() === 'streamed');
   } finally {
     app.source.close();
+  }
+});
+
+it('subscribes over GraphQL', async () => {
+  let shown: Json[] | undefined;
+  const { client } = platform.addresses;
+  const app = run(
+    blocks[2] ?? '',
+    {
+      createClient: (options: object) =>
+        createClient({ ...options, webSocketImpl: WebSocket } as never),
+      graphqlUrl: `${client.replace('http', 'ws')}/graphql`,
+      freshToken: async () => user.accessToken,
+      showTasks: (records: Json[]) => {
+        shown = records;
+      },
+    },
+    '{ client, stopTasks }',
+  );
+  try {
+    await waitFor(() => shown !== undefined);
+    const id = await create(user, 'Task', { title: 'subscribed' });
+    await waitFor(() => titles(shown ?? []).includes('subscribed'));
+    await user.api.delete(`/database/Task/${id}`);
+    await waitFor(() => !titles(shown ?? []).includes('subscribed'));
+    app.stopTasks();
+  } finally {
+    await app.client.dispose();
   }
 });

@@ -13,7 +13,7 @@ import {
 } from '../kernel/pipeline/rate-limits.ts';
 import type { RequestSettingsProvider } from '../kernel/pipeline/request-limits.ts';
 import type { GaugeReading } from '../kernel/telemetry/metrics.ts';
-import { serveGraphql } from './graphql/graphql-routes.ts';
+import { type ServedGraphql, serveGraphql } from './graphql/graphql-routes.ts';
 import { fixedGraphqlOptions, type GraphqlOptionsSource } from './graphql/options.ts';
 import { createAddressOf } from './http/client-address.ts';
 import { Exchange } from './http/exchange.ts';
@@ -54,7 +54,7 @@ export type SurfaceKernel = Pick<
   | 'operations'
   | 'identity'
 > &
-  Partial<Pick<Kernel, 'modules' | 'bus' | 'config' | 'schemas'>>;
+  Partial<Pick<Kernel, 'modules' | 'bus' | 'config' | 'schemas' | 'sockets'>>;
 
 export interface HttpSurfaceOptions {
   readonly client?: SurfaceOptionsSource;
@@ -74,6 +74,7 @@ export interface HttpSurfaces {
   readonly adminAddress: string;
   /** The pipeline that the surfaces use, for further transports. */
   readonly pipeline: Pipeline;
+  readonly graphql: ServedGraphql;
   /** Serves another protocol on the port of the client surface. */
   mountOnClient(mount: HttpMount): void;
   /** `close` gives clients with kept connections a moment to hear, with an answer, that theirs ends. */
@@ -99,6 +100,7 @@ export async function startHttpSurfaces(
   const log = kernel.log.child({ surface: 'graphql' });
   const graphql = serveGraphql({
     registry,
+    sockets: kernel.sockets,
     pipeline,
     identity,
     log,
@@ -122,7 +124,7 @@ export async function startHttpSurfaces(
       pipeline,
       draining,
       observe: createRequestMetrics(surface, histogram, modules),
-      protocolHandlers: surface === 'client' ? graphql : mcp,
+      protocolHandlers: surface === 'client' ? graphql.handlers : mcp,
     });
   const servers = { client: make('client', client), admin: make('admin', admin) };
 
@@ -139,7 +141,8 @@ export async function startHttpSurfaces(
   countRoutes(kernel, 'admin');
   try {
     const addresses = await listenBoth(kernel, servers);
-    return { ...addresses, pipeline, mountOnClient: servers.client.mount, closeGently, close };
+    const mountOnClient = servers.client.mount;
+    return { ...addresses, pipeline, graphql, mountOnClient, closeGently, close };
   } catch (error) {
     await close();
     throw error;

@@ -54,6 +54,8 @@ export interface SocketNamespace {
   readonly errorEvent: string;
   readonly events: readonly SocketEvent[];
   readonly sends: readonly SentEvent[];
+  /** What sockets are sent is a subscription of GraphQL too, for those who send by operations; `by` chooses among payloads. */
+  readonly graphql?: { readonly field: string; readonly by?: string };
   /**
    * Prepares a socket whose caller is known, before the client hears that it is connected; throws to refuse it.
    * `connected` runs when it is, `closed` when it has gone, in any case and once.

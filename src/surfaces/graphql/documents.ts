@@ -1,6 +1,7 @@
 /** Documents, read and checked once per text: parsed, measured, validated and, when they come often, compiled. */
 import {
   type DocumentNode,
+  type ExecutionArgs,
   type ExecutionResult,
   execute,
   type FragmentDefinitionNode,
@@ -40,6 +41,8 @@ export interface PreparedOperation {
   readonly selections: Map<string, Selection> | undefined;
   /** The fields of a query whose answers may go out as they are. */
   readonly plain: PlainQuery | undefined;
+  /** What the library runs. */
+  args(context: unknown, variables: Readonly<Record<string, unknown>>): ExecutionArgs;
   run(
     context: unknown,
     variables: Readonly<Record<string, unknown>>,
@@ -73,8 +76,17 @@ function prepareOperation({
     return isCompiledQuery(result) ? result : undefined;
   };
 
+  const args: PreparedOperation['args'] = (contextValue, variableValues) => ({
+    schema,
+    document,
+    contextValue,
+    variableValues,
+    ...(operationName === undefined ? {} : { operationName }),
+  });
+
   return {
     kind: node.operation,
+    args,
     measure,
     selections: statistics.directives === 0 ? new Map() : undefined,
     plain: plainQuery({ built, document, node, statistics }),
@@ -85,13 +97,7 @@ function prepareOperation({
         return compiled.query(undefined, context, variables) as
           | Promise<ExecutionResult>
           | ExecutionResult;
-      return execute({
-        schema,
-        document,
-        contextValue: context,
-        variableValues: variables,
-        ...(operationName === undefined ? {} : { operationName }),
-      });
+      return execute(args(context, variables));
     },
   };
 }

@@ -4,6 +4,7 @@ import { __Schema, type GraphQLSchema } from 'graphql';
 import type { Identity } from '../../kernel/identity.ts';
 import type { OperationRegistry } from '../../kernel/operations/registry.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
+import type { SocketNamespaces } from '../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { ProtocolHandler } from '../http/exchange.ts';
 import { createDocuments } from './documents.ts';
@@ -12,6 +13,7 @@ import type { GraphqlOptionsSource } from './options.ts';
 import { resolveOperation } from './run-field.ts';
 import type { GraphqlState } from './run-request.ts';
 import { type BuiltSchema, createSchemaSource } from './schema.ts';
+import { subscribeToField } from './subscriber.ts';
 
 /* Asking for the whole schema: some 20 fields for each of what may be thousands of types, in slices of time. */
 
@@ -39,21 +41,31 @@ function inTurns<T>(items: readonly T[]): readonly (T | Promise<T>)[] {
 
 export interface GraphqlParts {
   readonly registry: OperationRegistry;
+  /** What sockets are told is told to subscribers too. */
+  readonly sockets?: Pick<SocketNamespaces, 'all'> | undefined;
   readonly pipeline: Pipeline;
   readonly identity: Identity;
   readonly options: GraphqlOptionsSource;
   readonly log: Logger;
 }
 
+export interface GraphqlEngine {
+  readonly handler: ProtocolHandler;
+  /** What the next request runs against. */
+  state(): GraphqlState | Promise<GraphqlState>;
+}
+
 export function createGraphqlEngine({
   registry,
+  sockets,
   pipeline,
   identity,
   options,
   log,
-}: GraphqlParts): ProtocolHandler {
+}: GraphqlParts): GraphqlEngine {
   introspectInSlices();
-  const schemas = createSchemaSource(registry, resolveOperation, log);
+  const parts = { resolveWith: resolveOperation, subscribeWith: subscribeToField, log };
+  const schemas = createSchemaSource(registry, parts, sockets);
   let current: GraphqlState | undefined;
   /** Prepared documents are for one schema and one set of options. */
   const stateOf = (built: BuiltSchema): GraphqlState => {
@@ -66,5 +78,5 @@ export function createGraphqlEngine({
     const built = schemas.current();
     return built instanceof Promise ? built.then(stateOf) : stateOf(built);
   };
-  return createGraphqlHandler({ state, options, pipeline, identity, log });
+  return { handler: createGraphqlHandler({ state, options, pipeline, identity, log }), state };
 }

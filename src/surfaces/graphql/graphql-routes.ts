@@ -4,16 +4,25 @@ import { errors } from '../../kernel/errors.ts';
 import { defineOperation, type Operation, Reply } from '../../kernel/operations/operation.ts';
 import { MEGABYTE } from '../../kernel/pipeline/request-limits.ts';
 import { loadedLater, type ProtocolHandler } from '../http/exchange.ts';
-import type { GraphqlParts } from './engine.ts';
+import type { GraphqlEngine, GraphqlParts } from './engine.ts';
 import { explorerAsset } from './explorer.ts';
+import type { GraphqlOptionsSource } from './options.ts';
 
 /** The group of these operations in the registry. */
 const OWNER = 'router/graphql';
 const EXECUTE = 'graphql.execute';
 const QUERY = 'graphql.query';
 
-/** Adds the routes and keeps them in step with the options. Answers who handles them, by id of the operation. */
-export function serveGraphql(parts: GraphqlParts): ReadonlyMap<string, ProtocolHandler> {
+export interface ServedGraphql {
+  /** Who handles the routes, by id of the operation. */
+  readonly handlers: ReadonlyMap<string, ProtocolHandler>;
+  readonly options: GraphqlOptionsSource;
+  /** Loads what GraphQL needs at run time. */
+  engine(): Promise<GraphqlEngine>;
+}
+
+/** Adds the routes and keeps them in step with the options. */
+export function serveGraphql(parts: GraphqlParts): ServedGraphql {
   const { registry, options } = parts;
   const register = (): void => {
     const { enabled, explorer } = options.current();
@@ -21,11 +30,17 @@ export function serveGraphql(parts: GraphqlParts): ReadonlyMap<string, ProtocolH
   };
   options.onChange(register);
   register();
-  const handler = loadedLater(async () => (await import('./engine.ts')).createGraphqlEngine(parts));
-  return new Map([
+  let loading: Promise<GraphqlEngine> | undefined;
+  const engine = (): Promise<GraphqlEngine> => {
+    loading ??= import('./engine.ts').then(({ createGraphqlEngine }) => createGraphqlEngine(parts));
+    return loading;
+  };
+  const handler = loadedLater(async () => (await engine()).handler);
+  const handlers = new Map([
     [EXECUTE, handler],
     [QUERY, handler],
   ]);
+  return { handlers, options, engine };
 }
 
 const GraphqlError = Type.Object({

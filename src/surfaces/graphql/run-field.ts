@@ -15,10 +15,10 @@ import type { TypeBuilder } from './types.ts';
 
 /* From the arguments of a field to the input of its operation. */
 
-type Arguments = Readonly<Record<string, unknown>>;
+export type Arguments = Readonly<Record<string, unknown>>;
 
 /** Null counts as left out, as it does in JSON bodies; `populate` adds to what the arguments ask for. */
-function operationInput(
+export function operationInput(
   field: OperationField,
   given: Arguments,
   populate: readonly string[],
@@ -140,7 +140,7 @@ export function createFieldRunner({
 }
 
 /** A variable counts each time that it is used. */
-function chargeInput(input: DecodedInput): void {
+export function chargeInput(input: DecodedInput): void {
   const account = currentAccount();
   account?.charge('bytesIn', jsonSize(input, account.left('bytesIn') + 1));
 }

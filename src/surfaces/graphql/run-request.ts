@@ -152,16 +152,30 @@ async function run(
 }
 
 function requireRunnable(
-  { kind, measure }: PreparedOperation,
+  operation: PreparedOperation,
   { request }: Exchange,
   { variables, budget }: { variables: Readonly<Record<string, unknown>>; budget: Turn['budget'] },
 ): void {
+  const { kind } = operation;
+  if (kind === 'subscription')
+    throw new RefusedDocument('OPERATION_RESOLUTION_FAILURE', [
+      new GraphQLError('Subscriptions need a WebSocket: connect to this path with graphql-ws'),
+    ]);
   if (kind !== 'query' && request.method !== 'POST') {
     throw errors.METHOD_NOT_ALLOWED({
       message: 'GET is for queries: send mutations with POST',
       headers: { allow: 'POST' },
     });
   }
+  chargeObjects(operation, variables, budget);
+}
+
+/** Throws `RefusedDocument` for an operation that asks for more than is left. */
+export function chargeObjects(
+  { measure }: PreparedOperation,
+  variables: Readonly<Record<string, unknown>>,
+  budget: { objects: number },
+): void {
   const cost = totalCost(measure, variables);
   if (cost > budget.objects) {
     throw tooMuch(

@@ -9,9 +9,13 @@ import { createOperationRegistry } from '../../kernel/operations/registry.ts';
 import { isField } from './fields.ts';
 import { buildSchema, createSchemaSource } from './schema.ts';
 
-const resolve = () => () => undefined;
+const parts = {
+  resolveWith: () => () => undefined,
+  subscribeWith: () => () => undefined,
+  log: silentLog,
+};
 const build = async (operations: readonly Operation[]) =>
-  (await buildSchema(operations, resolve, silentLog)).schema;
+  (await buildSchema(operations, parts)).schema;
 const library = libraryOperations(() => undefined).filter(isField);
 
 /** Without what is assumed about it. */
@@ -41,7 +45,7 @@ describe('the schema', () => {
 
   it('gives a name that two paths want to the one that is spelled like it, whatever the order', async () => {
     const named = async (operations: readonly Operation[]) => {
-      const { fields } = await buildSchema(operations, resolve, silentLog);
+      const { fields } = await buildSchema(operations, parts);
       return ['getAb', 'getAb2', 'getAb3'].map((name) => fields.get(name)?.compiled.operation.path);
     };
     expect(await named(library)).toEqual(['/ab', '/a-b', '/a.b']);
@@ -134,7 +138,7 @@ describe('the schema of a registry', () => {
   it('is built again only when operations of GraphQL have changed', async () => {
     const registry = createOperationRegistry();
     registry.replace('example', library);
-    const source = createSchemaSource(registry, resolve, silentLog);
+    const source = createSchemaSource(registry, parts);
     const first = await source.current();
     registry.replace(
       'other',

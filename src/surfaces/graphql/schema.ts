@@ -14,6 +14,7 @@ import {
 import { alternatives, type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import type { OperationRegistry } from '../../kernel/operations/registry.ts';
+import type { SocketNamespace, SocketNamespaces } from '../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { createTimeSlices, type Pause } from '../../kernel/time-slices.ts';
 import {
@@ -23,6 +24,7 @@ import {
   operationField,
   type ResolveOperation,
 } from './fields.ts';
+import { createSubscriptionFields, type SubscribeWith } from './live-fields.ts';
 import { NumberScalar, scalars } from './scalars.ts';
 import { createTypeBuilder, type TypeBuilder } from './types.ts';
 
@@ -33,39 +35,51 @@ export interface BuiltSchema {
   readonly types: TypeBuilder;
 }
 
+export interface SchemaParts {
+  readonly resolveWith: ResolveOperation;
+  readonly subscribeWith: SubscribeWith;
+  readonly log: Logger;
+}
+
 /** Made in slices of time: hundreds of record schemas make thousands of types. */
 export async function buildSchema(
   operations: readonly Operation[],
-  resolveWith: ResolveOperation,
-  log: Logger,
+  { resolveWith, subscribeWith, log }: SchemaParts,
+  namespaces: readonly SocketNamespace[] = [],
 ): Promise<BuiltSchema> {
   const pause = createTimeSlices();
   const types = createTypeBuilder(readableRecords(operations));
   const fields = new Map<string, OperationField>();
-  const roots = { query: newFields(), mutation: newFields() };
+  const roots = { query: newFields(), mutation: newFields(), subscription: newFields() };
+  const subscriptions = createSubscriptionFields(types, subscribeWith);
   for (const named of namedOperations(operations)) {
     try {
       const { field, config } = operationField(named, types, resolveWith);
       roots[named.operation.method === 'GET' ? 'query' : 'mutation'][field.name] = config;
       fields.set(field.name, field);
+      if (named.operation.live)
+        roots.subscription[field.name] = subscriptions.ofOperation(field, config);
     } catch (error) {
       // One operation that cannot be described must not take all others with it.
       log.error({ error, operation: named.operation.id }, 'An operation has no GraphQL field');
     }
     await pause();
   }
-  const query = new GraphQLObjectType({
-    name: 'Query',
-    fields: Object.keys(roots.query).length > 0 ? roots.query : nothingToRead,
-  });
-  const mutation =
-    Object.keys(roots.mutation).length > 0
-      ? new GraphQLObjectType({ name: 'Mutation', fields: roots.mutation })
-      : undefined;
-  await resolveFields(mutation ? [query, mutation] : [query], pause);
+  for (const namespace of namespaces) {
+    const found = subscriptions.ofNamespace(namespace);
+    if (found && !(found.name in roots.subscription)) roots.subscription[found.name] = found.config;
+  }
+  const query = rootType('Query', roots.query) ?? rootType('Query', nothingToRead);
+  const mutation = rootType('Mutation', roots.mutation);
+  const subscription = rootType('Subscription', roots.subscription);
+  await resolveFields(
+    [query, mutation, subscription].filter((root) => root !== undefined),
+    pause,
+  );
   const schema = new GraphQLSchema({
-    query,
+    ...(query && { query }),
     ...(mutation && { mutation }),
+    ...(subscription && { subscription }),
     // All scalars, so that clients may declare their variables with any of a kind (document-rules.ts).
     types: [...Object.values(scalars), NumberScalar],
     // Names and types are made to be valid here; checking thousands of them again costs more than building them.
@@ -86,6 +100,8 @@ async function resolveFields(roots: readonly GraphQLObjectType[], pause: Pause):
   }
 }
 
+type Fields = GraphQLFieldConfigMap<unknown, unknown>;
+
 interface TypedField {
   readonly type: GraphQLType;
   readonly args?: readonly { readonly type: GraphQLType }[];
@@ -94,9 +110,12 @@ interface TypedField {
 const fieldsOf = (type: GraphQLObjectType | GraphQLInputObjectType): readonly TypedField[] =>
   Object.values(type.getFields());
 
-const newFields = () => Object.create(null) as GraphQLFieldConfigMap<unknown, unknown>;
+const rootType = (name: string, fields: Fields): GraphQLObjectType | undefined =>
+  Object.keys(fields).length > 0 ? new GraphQLObjectType({ name, fields }) : undefined;
 
-const nothingToRead: GraphQLFieldConfigMap<unknown, unknown> = {
+const newFields = () => Object.create(null) as Fields;
+
+const nothingToRead: Fields = {
   _: {
     type: GraphQLBoolean,
     description: 'There is nothing to read here yet.',
@@ -128,8 +147,8 @@ export interface SchemaSource {
 /** Follows the registry. A request that has a schema keeps it to its end. */
 export function createSchemaSource(
   registry: OperationRegistry,
-  resolveWith: ResolveOperation,
-  log: Logger,
+  parts: SchemaParts,
+  sockets?: Pick<SocketNamespaces, 'all'>,
 ): SchemaSource {
   let version = 0;
   let kept: KeptSchema | undefined;
@@ -137,21 +156,27 @@ export function createSchemaSource(
   registry.onChange(() => {
     version += 1;
   });
+  const isCurrent = (one: KeptSchema): boolean =>
+    one.version === version && isSame(one.namespaces, sockets?.all() ?? none);
   const refresh = async (): Promise<BuiltSchema> => {
-    if (kept?.version === version) return kept.built;
+    if (kept && isCurrent(kept)) return kept.built;
     const of = version;
     const operations = registry
       .all()
       .map(({ operation }) => operation)
       .filter(isField);
-    const same = kept && isSame(kept.operations, operations) ? kept.built : undefined;
-    const built = same ?? (await buildSchema(operations, resolveWith, log));
-    kept = { version: of, operations, built };
+    const namespaces = sockets?.all() ?? none;
+    const same =
+      kept && isSame(kept.operations, operations) && isSame(kept.namespaces, namespaces)
+        ? kept.built
+        : undefined;
+    const built = same ?? (await buildSchema(operations, parts, namespaces));
+    kept = { version: of, operations, namespaces, built };
     return built;
   };
   return {
     current() {
-      if (kept?.version === version) return kept.built;
+      if (kept && isCurrent(kept)) return kept.built;
       // One after the other: who asks after a change gets a schema that has it, even if one is being built.
       const next = building.then(refresh, refresh);
       building = next;
@@ -160,13 +185,16 @@ export function createSchemaSource(
   };
 }
 
+const none: readonly never[] = [];
+
 /** `version`: changes of the registry that the schema has seen. */
 interface KeptSchema {
   readonly version: number;
   readonly operations: readonly Operation[];
+  readonly namespaces: readonly SocketNamespace[];
   readonly built: BuiltSchema;
 }
 
 /** Operations of schemas that did not change are the same objects. */
-const isSame = (before: readonly Operation[], now: readonly Operation[]): boolean =>
-  before.length === now.length && before.every((operation, i) => operation === now[i]);
+const isSame = <T>(before: readonly T[], now: readonly T[]): boolean =>
+  before.length === now.length && before.every((one, i) => one === now[i]);

@@ -219,6 +219,8 @@ const readProperty =
       : undefined;
 
 export interface TypeBuilder {
+  /** A name for a type of another kind. */
+  take(name: string): string;
   readonly input: InputTypes;
   output(schema: JsonSchema, name: string): GraphQLOutputType;
   readonly relationsOf: OutputTypes['relationsOf'];
@@ -228,6 +230,7 @@ export function createTypeBuilder(readable: ReadonlyMap<string, JsonSchema>): Ty
   const names = createNamePool();
   const outputs = createOutputTypes(names, readable);
   return {
+    take: names.take,
     input: createInputTypes(names),
     output: outputs.typeOf,
     relationsOf: outputs.relationsOf,

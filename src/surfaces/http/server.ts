@@ -38,12 +38,15 @@ export function createDraining(): Draining {
 
 type RequestHandler = (request: IncomingMessage, response: ServerResponse, url: string) => void;
 
-/** A protocol of its own below a path: its requests and its upgraded connections are its own business. */
+/** A protocol of its own at a path: its upgraded connections are its own business, and its requests where it takes them. */
 export interface HttpMount {
   owns(url: string): boolean;
-  request(request: IncomingMessage, response: ServerResponse): void;
+  request?(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
+
+/** One that takes the requests at its path too. */
+export type SocketMount = Required<HttpMount>;
 
 export interface HttpServer {
   /** From now on. */
@@ -86,7 +89,8 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
     mounts.find((one) => one.owns(url));
   const server = createServer({
     // Whoever asks for another protocol elsewhere is answered in this one.
-    shouldUpgradeCallback: (request) => mountOf(request) !== undefined,
+    shouldUpgradeCallback: (request) =>
+      mountOf(request) !== undefined && request.headers.upgrade?.toLowerCase() === 'websocket',
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -96,7 +100,7 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
   });
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const mount = mounts.length > 0 ? mountOf(request) : undefined;
-    if (mount) mount.request(request, response);
+    if (mount?.request) mount.request(request, response);
     else handle(request, response, request.url ?? '/');
   };
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>

@@ -42,7 +42,7 @@ export interface Connection {
 }
 
 /** Events that one socket may send. */
-const eventBudget: LimitBucket = { name: 'realtime.events', requests: 50, seconds: 1 };
+export const eventBudget: LimitBucket = { name: 'realtime.events', requests: 50, seconds: 1 };
 /** Milliseconds between two looks at a token that has ended by its own account but still passes. */
 const leastTimer = 500;
 /** `setTimeout` cannot wait longer; ms. */
@@ -172,7 +172,11 @@ async function answer(
 }
 
 /** Looks at the session again when its token says that it ends. */
-function watchExpiry(socket: Socket, session: Session, recheck: () => Promise<void>) {
+export function watchExpiry(
+  socket: Pick<Socket, 'connected'>,
+  session: Session,
+  recheck: () => Promise<void>,
+) {
   let timer: NodeJS.Timeout | undefined;
   const watch = (): void => {
     clearTimeout(timer);

@@ -10,10 +10,15 @@ import {
   standardLimit,
 } from '../../kernel/operations/operation.ts';
 import { callKey } from '../../kernel/pipeline/request-limits.ts';
-import { createRechecks, type Rechecks } from './connections.ts';
-import { describeError, realtimeErrors } from './errors.ts';
+import { realtimeErrors } from './errors.ts';
 import { type LiveEngine, Watch, type WatchRequest } from './live/live-engine.ts';
-import type { LiveBeginning, LiveListener, LiveMessage, LiveQuery } from './live/live-query.ts';
+import type { LiveBeginning } from './live/live-query.ts';
+import {
+  createStreamSessions,
+  openLiveStream,
+  type StreamMessage,
+  type StreamSessions,
+} from './live-stream.ts';
 
 const SSE = 'text/event-stream';
 /** Seconds after which a stream ends by itself; its client comes back with the last position. */
@@ -23,8 +28,6 @@ const HEARTBEAT_MS = 15_000;
 /** Streams of one caller, and of one process. */
 const MOST_OF_CALLER = 20;
 const MOST_STREAMS = 2_000;
-/** What waits for a reader that is slow; beyond it, it is told to ask anew. */
-const MOST_WAITING = 256;
 
 const { schema, documentId, sort, limit, populate, scope, endpoint } = Watch.properties;
 const json = (description: string) =>
@@ -152,30 +155,6 @@ function parsed(name: string, text: unknown): unknown {
   throw invalid(name, 'json', 'must be an object, as JSON');
 }
 
-/** Those who listen by streams, by user: events about a user make their streams look at their session again. */
-function createStreamSessions(events: Pick<Kernel['events'], 'subscribe'>) {
-  const byUser = new Map<string, Set<{ recheck(): Promise<void> }>>();
-  const rechecks: Rechecks = createRechecks(byUser);
-  let unfollow: (() => void) | undefined;
-  return {
-    /** Answers how to leave. */
-    enter(caller: Caller, recheck: () => Promise<void>): () => void {
-      if (caller.kind !== 'user') return () => undefined;
-      unfollow ??= events.subscribe('*', (event) => rechecks.recheckSubjects(event));
-      const { userId } = caller;
-      const one = { recheck };
-      byUser.set(userId, (byUser.get(userId) ?? new Set()).add(one));
-      return () => {
-        byUser.get(userId)?.delete(one);
-        if (byUser.get(userId)?.size === 0) byUser.delete(userId);
-        if (byUser.size > 0) return;
-        unfollow?.();
-        unfollow = undefined;
-      };
-    },
-  };
-}
-
 interface Listening {
   readonly caller: Caller;
   /** Throws when the session has ended. */
@@ -186,7 +165,7 @@ interface Listening {
 
 interface StreamParts {
   readonly engine: LiveEngine;
-  readonly sessions: ReturnType<typeof createStreamSessions>;
+  readonly sessions: StreamSessions;
 }
 
 /** Rejects with what the operation rejects with that answers the same. */
@@ -194,42 +173,27 @@ async function listenAsStream(
   { engine, sessions }: StreamParts,
   { caller, callerNow, signal, request }: Listening,
 ): Promise<AsyncGenerator<string>> {
-  const queue = createQueue(signal);
-  let query: LiveQuery | undefined;
-  const admits = async (): Promise<boolean> => {
-    try {
-      await callerNow();
-      return true;
-    } catch (error) {
-      queue.end({ event: 'error', data: describeError(error) });
-      return false;
-    }
-  };
-  const listener: LiveListener = {
-    entered(entered) {
-      query = entered;
-    },
-    admits,
-    tell: (message) => queue.put(message),
-    ended: () => queue.end(),
-  };
-  const { beginning } = await engine.watch(caller, request, listener);
-  const forget = sessions.enter(caller, async () => void (await admits()));
+  const stream = await openLiveStream((listener) => engine.watch(caller, request, listener), {
+    callerNow,
+    onSlow: engine.slow,
+  });
+  const userId = caller.kind === 'user' ? caller.userId : '';
+  const forget = sessions.enter(userId, async () => void (await stream.admits()));
   const leave = (): void => {
     forget();
-    query?.leave(listener);
+    stream.leave();
   };
   // The client may go before the first line is asked for, or have gone.
   if (signal.aborted) leave();
   signal.addEventListener('abort', leave, { once: true });
   async function* lines(): AsyncGenerator<string> {
     try {
-      yield beginningText(query?.id ?? '', beginning, request.since !== undefined);
+      yield beginningText(stream.watch, stream.beginning, request.since !== undefined);
       while (true) {
-        const message = await queue.next(HEARTBEAT_MS);
+        const message = await stream.next(HEARTBEAT_MS);
         if (message === 'end') return;
         if (message !== 'silence') yield eventText(message);
-        else if (await admits()) yield ':\n\n';
+        else if (await stream.admits()) yield ':\n\n';
       }
     } finally {
       leave();
@@ -244,45 +208,6 @@ async function* ending(lines: AsyncGenerator<string>, close: () => void): AsyncG
   } finally {
     close();
   }
-}
-
-type StreamMessage = LiveMessage | { readonly event: 'error'; readonly data: unknown };
-
-/** What waits for the reader, bounded: who is slower than that is told so, and the stream ends. */
-function createQueue(signal: AbortSignal) {
-  const waiting: StreamMessage[] = [];
-  let ended = false;
-  let ring: () => void = () => undefined;
-  const end = (last?: StreamMessage): void => {
-    if (ended) return;
-    ended = true;
-    if (last) waiting.push(last);
-    ring();
-  };
-  signal.addEventListener('abort', () => end(), { once: true });
-  return {
-    end,
-    put(message: LiveMessage): void {
-      if (ended) return;
-      if (waiting.length >= MOST_WAITING) {
-        waiting.length = 0;
-        end({ event: 'gap', data: { watch: message.data.watch, reason: 'slow' } });
-        return;
-      }
-      waiting.push(message);
-      ring();
-    },
-    async next(ms: number): Promise<StreamMessage | 'silence' | 'end'> {
-      if (waiting.length === 0 && !ended) {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        const timer = setTimeout(resolve, ms);
-        ring = resolve;
-        await promise;
-        clearTimeout(timer);
-      }
-      return waiting.shift() ?? (ended ? 'end' : 'silence');
-    },
-  };
 }
 
 const idLine = (data: unknown): string => {

@@ -5,14 +5,14 @@ import type { Duplex } from 'node:stream';
 import { errors } from '../../kernel/errors.ts';
 import { answerClientError, renderError } from '../http/error-answers.ts';
 import { requestIdOf, securityHeaders } from '../http/headers.ts';
-import { type HttpMount, listenError } from '../http/server.ts';
+import { listenError, type SocketMount } from '../http/server.ts';
 
 /** Milliseconds in which headers, and the whole request, must have arrived. */
 const headersTimeout = 15_000;
 const requestTimeout = 60_000;
 
 /** A server that answers everything that is no socket with 404 as JSON. */
-export function createPlainServer(sockets: HttpMount): Server {
+export function createPlainServer(sockets: SocketMount): Server {
   const server = createServer({ headersTimeout, requestTimeout }, (request, response) => {
     if (sockets.owns(request.url ?? '/')) sockets.request(request, response);
     else answerNotFound(request, response);

@@ -20,7 +20,7 @@ import {
   fixedSurfaceOptions,
   type SurfaceOptionsSource,
 } from '../http/options.ts';
-import type { HttpMount } from '../http/server.ts';
+import type { SocketMount } from '../http/server.ts';
 import {
   type Connections,
   createConnections,
@@ -48,22 +48,22 @@ export interface RealtimeSurface {
   /** Such as `http://127.0.0.1:3001`. */
   readonly address: string;
   /** The same server, for another port. */
-  readonly mount: HttpMount;
+  readonly mount: SocketMount;
   /** Disconnects everybody (clients connect again elsewhere and resume) and frees the port. */
   close(): Promise<void>;
 }
 
 /** Each under both spellings: existing clients use the one with the slash. In `/communications/` users hear of their inbox. */
 const namespaces = ['/database/', '/database', '/communications/', '/communications'];
-const maxMessageBytes = 1_000_000;
+export const maxMessageBytes = 1_000_000;
 /** Milliseconds in which a client must have joined a namespace. */
-const joinTimeoutMs = 10_000;
+export const joinTimeoutMs = 10_000;
 /** Milliseconds between looks at all sessions, for what no event told. */
 const sweepEveryMs = 30_000;
 /** New sockets of one address. */
 const connectBudget: LimitBucket = { name: 'realtime.connect', requests: 200, seconds: 10 };
 /** New transports of one address: each takes memory before anybody says who it is. */
-const handshakeBudget: LimitBucket = { ...connectBudget, name: 'realtime.handshake' };
+export const handshakeBudget: LimitBucket = { ...connectBudget, name: 'realtime.handshake' };
 
 /** Listens on CLIENT_SOCKET_PORT; `undefined` when that is negative. Throws `StartError` when the port cannot be used. */
 export async function startRealtimeSurface(
@@ -114,9 +114,9 @@ export async function startRealtimeSurface(
 async function openEntry(
   { settings }: RealtimeKernel,
   io: Server,
-): Promise<{ readonly mount: HttpMount; readonly sessions: WorkerSessions }> {
+): Promise<{ readonly mount: SocketMount; readonly sessions: WorkerSessions }> {
   const engine = io.engine as SocketEngine;
-  const own: HttpMount = {
+  const own: SocketMount = {
     owns: (url) => url.startsWith('/realtime/'),
     request: (request, response) => engine.handleRequest(request, response),
     upgrade: (request, socket, head) => engine.handleUpgrade(request, socket, head),

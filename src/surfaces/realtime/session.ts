@@ -4,7 +4,6 @@
  */
 
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'socket.io';
 import {
   type AnonymousCaller,
   addressKey,
@@ -142,14 +141,17 @@ function remainingLife(token: string): number | undefined {
 
 const maxTokenLength = 8_192;
 
+/** Of a socket of Socket.IO, and of one of GraphQL whose first message holds what stands in `auth`. */
+interface Handshake {
+  readonly request: IncomingMessage;
+  readonly handshake: { readonly auth: Readonly<Record<string, unknown>> };
+}
+
 /**
  * The bearer of the Authorization header, else of the handshake's `auth`: `token`, `accessToken`, or
  * `authorization` (with or without `Bearer `). Throws 401 for a malformed header.
  */
-function presentedToken(
-  socket: Pick<Socket, 'request' | 'handshake'>,
-  address: string,
-): string | undefined {
+function presentedToken(socket: Handshake, address: string): string | undefined {
   const { bearer } = presentedCredentials(socket.request, 'client', address);
   if (bearer !== undefined) return bearer;
   const { token, accessToken, authorization } = socket.handshake.auth;
@@ -162,10 +164,7 @@ function presentedToken(
 }
 
 /** Everything that decides who connects. Browsers cannot set headers here: the app may stand in the handshake's `auth` too. */
-export function presented(
-  socket: Pick<Socket, 'request' | 'handshake'>,
-  address: string,
-): Presented {
+export function presented(socket: Handshake, address: string): Presented {
   const app = presentedApp(socket.request.headers);
   const { clientid, clientsecret, csrfToken } = socket.handshake.auth;
   const { cookies, sender } = presentedCredentials(socket.request, 'client', address);

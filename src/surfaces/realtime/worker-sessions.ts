@@ -13,13 +13,13 @@ import {
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import type { HttpMount } from '../http/server.ts';
+import type { SocketMount } from '../http/server.ts';
 
 export interface WorkerSessions {
   /** What stands in front of the ids of this worker's sessions. */
   readonly prefix: string;
   /** The same mount, where requests of others' sessions are handed on. */
-  shared(own: HttpMount): HttpMount;
+  shared(own: SocketMount): SocketMount;
   close(): Promise<void>;
 }
 
@@ -45,7 +45,7 @@ const SESSION = /[?&]sid=(\d{1,3})~/;
 /** Opens a port for the other workers; only requests of sessions that exist here are served on it. */
 export async function openWorkerSessions(
   { slot, dataDir }: WorkerPlace,
-  entry: () => HttpMount,
+  entry: () => SocketMount,
 ): Promise<WorkerSessions> {
   const isOwn = (url = ''): boolean => SESSION.exec(url)?.[1] === String(slot);
   const inner = createServer((request, response) => {

@@ -10,6 +10,7 @@ export const chatNamespace = (services: ChatServices): SocketNamespace => ({
   errorEvent: 'chat_error',
   events: chatEvents(services),
   sends: sentEvents,
+  graphql: { field: 'chatEvents', by: 'room' },
   async admit(connection) {
     const { parts, presence } = services;
     const { connected, closed } = await parts.hub.admit(connection);

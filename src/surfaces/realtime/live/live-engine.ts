@@ -62,6 +62,8 @@ export interface LiveEngine {
     listener: LiveListener,
   ): Promise<Watched>;
   counts: LiveHub['counts'];
+  /** Somebody was told to ask anew, because they do not read what they are told. */
+  slow(): void;
   stop(): void;
 }
 
@@ -96,6 +98,10 @@ export function createLiveEngine(
     'Listeners to live answers',
     () => hub.counts().listeners,
   );
+  const slow = kernel.metrics.counter(
+    'realtime_slow_readers_total',
+    'Listeners that were told to ask anew, because they did not read',
+  );
   const watchOperation: LiveEngine['watchOperation'] = async (
     caller,
     { operation, input, since },
@@ -112,6 +118,7 @@ export function createLiveEngine(
     },
     watchOperation,
     counts: hub.counts,
+    slow: () => slow.inc(),
     stop: hub.stop,
   };
 }

@@ -21,7 +21,7 @@ export const Unwatch = Type.Object({ watch: Type.String({ minLength: 1, maxLengt
 const MOST_OF_SOCKET = 100;
 const MOST_OF_USER = 1_000;
 /** Each begins with a reading of the whole list. */
-const watchBudget: LimitBucket = { name: 'realtime.watch', requests: 600, seconds: 60 };
+export const watchBudget: LimitBucket = { name: 'realtime.watch', requests: 600, seconds: 60 };
 
 const roomOf = (watch: string): string => `watch:${watch}`;
 
@@ -84,7 +84,7 @@ export function createSocketWatches(
 ): SocketWatches {
   const { socket, session, limits, engine } = parts;
   const held = new Map<string, { readonly query: LiveQuery; readonly listener: LiveListener }>();
-  const places = placesOf(parts);
+  const places = placesOf(session.userId, parts.ofUsers);
 
   const leave = (id: string): void => {
     const one = held.get(id);
@@ -127,18 +127,24 @@ export function createSocketWatches(
   };
 }
 
-/** Counts what a socket, and its user, hold or are about to hold. */
-function placesOf({ session: { userId }, ofUsers }: SocketWatchParts) {
+export interface ListenerPlaces {
+  /** Throws SUBSCRIPTION_LIMIT_EXCEEDED. */
+  take(): void;
+  free(): void;
+}
+
+/** Counts what a connection, and its user, hold or are about to hold. */
+export function placesOf(userId: string, ofUsers: Map<string, number>): ListenerPlaces {
   let own = 0;
   return {
-    take(): void {
+    take() {
       const all = ofUsers.get(userId) ?? 0;
       if (own >= MOST_OF_SOCKET || all >= MOST_OF_USER)
         throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED();
       own += 1;
       ofUsers.set(userId, all + 1);
     },
-    free(): void {
+    free() {
       own -= 1;
       const left = (ofUsers.get(userId) ?? 1) - 1;
       if (left === 0) ofUsers.delete(userId);
@@ -153,7 +159,7 @@ interface Held {
 }
 
 function listenerOf(
-  { socket, session, channels }: SocketWatchParts,
+  { socket, session, channels, engine }: SocketWatchParts,
   { leave, end }: Held,
 ): LiveListener {
   let query: LiveQuery | undefined;
@@ -176,6 +182,7 @@ function listenerOf(
       if (waitingPackets(socket) > maxWaitingPackets && query) {
         // Nothing is kept for a slow reader but this.
         socket.emit('gap', { watch: query.id, reason: 'slow' });
+        engine.slow();
         leave(query.id);
         return false;
       }

@@ -1,0 +1,123 @@
+/** Lets WebSockets in at the path of GraphQL. What they are served by is loaded with the first of them. */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { Kernel } from '../../host/kernel.ts';
+import { addressKey } from '../../kernel/caller.ts';
+import { createAddressOf } from '../http/client-address.ts';
+import type { SurfaceOptionsSource } from '../http/options.ts';
+import type { HttpMount } from '../http/server.ts';
+import { createStreamSessions } from '../realtime/live-stream.ts';
+import { handshakeBudget, maxMessageBytes } from '../realtime/realtime-surface.ts';
+import { originAllowed } from '../realtime/session.ts';
+import { createSocketAudience } from './socket-audience.ts';
+import type { GraphqlSocketServer, SocketServerParts } from './socket-server.ts';
+
+type MountParts = Omit<SocketServerParts, 'onDelivered' | 'audience' | 'sessions' | 'ofUsers'> & {
+  readonly kernel: Pick<Kernel, 'events' | 'sockets' | 'settings' | 'metrics'>;
+  readonly client: SurfaceOptionsSource;
+};
+
+export interface GraphqlSockets {
+  readonly mount: HttpMount;
+  /** Closes all connections; their clients connect again elsewhere. */
+  close(): void;
+}
+
+const PATH = '/graphql';
+const PROTOCOL = 'graphql-transport-ws';
+/** Connections of one process. */
+const MOST_CONNECTIONS = 20_000;
+const SERVICE_RESTART = 1012;
+/** Milliseconds between looks at all connections: who does not answer is gone. */
+const HEARTBEAT_MS = 25_000;
+
+export function mountGraphqlSockets(given: MountParts): GraphqlSockets {
+  const { kernel, graphql, client } = given;
+  const deliveries = kernel.metrics.counter(
+    'graphql_deliveries_total',
+    'Messages of subscriptions that were told',
+  );
+  const audience = createSocketAudience(() => undefined);
+  const sessions = createStreamSessions(kernel.events);
+  const detach = kernel.sockets.attach(audience);
+  const open = new Set<WebSocket>();
+  kernel.metrics.gauge('graphql_sockets', 'Connections of GraphQL subscriptions', () => open.size);
+  const ws = new WebSocketServer({
+    noServer: true,
+    maxPayload: maxMessageBytes,
+    perMessageDeflate: false,
+    handleProtocols: (protocols) => (protocols.has(PROTOCOL) ? PROTOCOL : false),
+  });
+  let loading: Promise<GraphqlSocketServer> | undefined;
+  const server = (): Promise<GraphqlSocketServer> => {
+    const parts = { ...given, audience, sessions, ofUsers: new Map<string, number>() };
+    loading ??= import('./socket-server.ts').then(({ createGraphqlSocketServer }) =>
+      createGraphqlSocketServer({ ...parts, onDelivered: () => deliveries.inc() }),
+    );
+    return loading;
+  };
+  const heartbeat = watchLife(open);
+  const addressOf = createAddressOf(kernel.settings.trustedProxies);
+  const upgrade = async (request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> => {
+    const address = addressOf(request);
+    if (!graphql.options.current().enabled) return refuse(stream, 404);
+    if (!originAllowed(request, client.current().cors)) return refuse(stream, 403);
+    const { allowed } = await kernel.limits.consume(handshakeBudget, addressKey(address));
+    if (!allowed || open.size >= MOST_CONNECTIONS) return refuse(stream, 429);
+    const { open: serve } = await server();
+    ws.handleUpgrade(request, stream, head, (socket) => {
+      open.add(socket);
+      socket.once('close', () => open.delete(socket));
+      // A frame that is too large or malformed: the library closes the connection with a code.
+      socket.on('error', () => undefined);
+      serve(socket, { request, address, id: randomUUID() });
+    });
+  };
+  return {
+    mount: {
+      owns: (url) => url === PATH || url.startsWith(`${PATH}?`),
+      upgrade(request, stream, head) {
+        stream.on('error', () => stream.destroy());
+        upgrade(request, stream, head).catch((error: unknown) => {
+          given.log.error({ err: error }, 'A GraphQL connection could not be opened');
+          refuse(stream, 500);
+        });
+      },
+    },
+    close() {
+      clearInterval(heartbeat);
+      detach();
+      for (const socket of open) {
+        socket.close(SERVICE_RESTART, 'The platform stops: connect again');
+        setTimeout(() => socket.terminate(), 500).unref();
+      }
+    },
+  };
+}
+
+/** Pings of the transport: a connection that has not answered since the last one is cut. */
+function watchLife(open: ReadonlySet<WebSocket>): NodeJS.Timeout {
+  const asked = new WeakSet<WebSocket>();
+  const heartbeat = setInterval(() => {
+    for (const socket of open) {
+      if (asked.has(socket)) socket.terminate();
+      else {
+        asked.add(socket);
+        socket.once('pong', () => asked.delete(socket));
+        socket.ping();
+      }
+    }
+  }, HEARTBEAT_MS);
+  heartbeat.unref();
+  return heartbeat;
+}
+
+function refuse(stream: Duplex, status: 403 | 404 | 429 | 500): void {
+  const body = JSON.stringify({ message: STATUS_CODES[status] });
+  stream.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  );
+}
