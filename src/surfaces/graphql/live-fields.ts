@@ -3,21 +3,18 @@
  * of its field, and one for each namespace of sockets that asks for one.
  */
 import {
-  GraphQLBoolean,
   GraphQLEnumType,
   type GraphQLFieldConfig,
   type GraphQLFieldResolver,
-  GraphQLID,
-  GraphQLInt,
   GraphQLList,
   GraphQLNonNull,
   GraphQLObjectType,
   type GraphQLOutputType,
-  GraphQLString,
 } from 'graphql';
 import { alternatives, type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
 import type { SocketNamespace } from '../../kernel/sockets/socket-namespace.ts';
 import type { OperationField } from './fields.ts';
+import { scalars } from './scalars.ts';
 import { camelHeader, capitalised, createNamePool } from './shape.ts';
 import type { TypeBuilder } from './types.ts';
 
@@ -70,7 +67,7 @@ export function createSubscriptionFields(
         args: {
           ...config.args,
           [since]: {
-            type: GraphQLString,
+            type: scalars.String,
             description: 'The last position that was heard, to go on after a loss.',
           },
         },
@@ -88,7 +85,7 @@ export function createSubscriptionFields(
         args:
           by === undefined
             ? {}
-            : { [by]: { type: GraphQLID, description: `Only what has this \`${by}\`.` } },
+            : { [by]: { type: scalars.ID, description: `Only what has this \`${by}\`.` } },
         description: `${summary} What is told of is what is selected: each field is an event.`,
         subscribe: subscribeWith({ kind: 'events', namespace: name, by }),
         resolve: (source) => source,
@@ -114,7 +111,7 @@ function eventsType(
     name,
     description: summary,
     fields: {
-      event: { type: new GraphQLNonNull(GraphQLString), description: 'Its name over sockets.' },
+      event: { type: new GraphQLNonNull(scalars.String), description: 'Its name over sockets.' },
       ...Object.fromEntries(events),
     },
   });
@@ -131,9 +128,8 @@ function recordOf(output: JsonSchema): JsonSchema | undefined {
     .find(isRecord);
 }
 
-/** Types of what subscribers are told. All questions about one kind of record share theirs. */
-function createAnswerTypes(types: TypeBuilder) {
-  const known = new Map<GraphQLOutputType, GraphQLObjectType>();
+/** What subscribers are told in any case. */
+function commonFields(types: TypeBuilder) {
   const gap = new GraphQLEnumType({
     name: types.take('GapReason'),
     description: 'Why a listener may have missed something.',
@@ -145,14 +141,20 @@ function createAnswerTypes(types: TypeBuilder) {
       failed: { description: 'The platform could not read. Subscribe again, later.' },
     },
   });
+  return {
+    position: { type: scalars.String, description: 'Where this stands: send it as `since`.' },
+    gap: { type: gap, description: 'The subscription ends after it, but after `lost`.' },
+  };
+}
+
+/** Types of what subscribers are told. All questions about one kind of record share theirs. */
+function createAnswerTypes(types: TypeBuilder) {
+  const known = new Map<GraphQLOutputType, GraphQLObjectType>();
   const kind = new GraphQLEnumType({
     name: types.take('ChangeKind'),
     values: { added: {}, changed: {}, removed: {} },
   });
-  const common = {
-    position: { type: GraphQLString, description: 'Where this stands: send it as `since`.' },
-    gap: { type: gap, description: 'The subscription ends after it, but after `lost`.' },
-  };
+  const common = commonFields(types);
   const listType = (record: GraphQLOutputType, name: string): GraphQLObjectType => {
     const change = new GraphQLObjectType({
       name: types.take(`${name}Change`),
@@ -160,8 +162,8 @@ function createAnswerTypes(types: TypeBuilder) {
         'Take the record out of your list; unless it is removed, put it in at the index.',
       fields: {
         kind: { type: new GraphQLNonNull(kind) },
-        id: { type: new GraphQLNonNull(GraphQLID) },
-        index: { type: GraphQLInt, description: 'Its place, from 0.' },
+        id: { type: new GraphQLNonNull(scalars.ID) },
+        index: { type: scalars.Int, description: 'Its place, from 0.' },
         record: { type: record },
       },
     });
@@ -185,7 +187,7 @@ function createAnswerTypes(types: TypeBuilder) {
       name: types.take(`${capitalised(name)}Live`),
       fields: {
         ...common,
-        changed: { type: GraphQLBoolean, description: 'False for what you begin with.' },
+        changed: { type: scalars.Boolean, description: 'False for what you begin with.' },
         value: { type: value, description: 'The whole answer.' },
       },
     });

@@ -25,7 +25,7 @@ interface Served {
   readonly ends: Set<() => void>;
 }
 
-export function createSocketAudience(onDelivered: (count: number) => void): SocketAudience {
+export function createSocketAudience(): SocketAudience {
   const served = new Map<string, Served>();
   return {
     serve(namespace) {
@@ -41,7 +41,6 @@ export function createSocketAudience(onDelivered: (count: number) => void): Sock
       if (!members) return;
       const except = typeof audience === 'string' ? undefined : audience.except;
       for (const member of members) if (member.id !== except) member.emit(event, data);
-      onDelivered(members.size);
     },
     async enter(name, given, ended) {
       const one = served.get(name);

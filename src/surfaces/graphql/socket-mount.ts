@@ -35,22 +35,17 @@ const SERVICE_RESTART = 1012;
 const HEARTBEAT_MS = 25_000;
 
 export function mountGraphqlSockets(given: MountParts): GraphqlSockets {
-  const { kernel, graphql, client } = given;
+  const { kernel } = given;
   const deliveries = kernel.metrics.counter(
     'graphql_deliveries_total',
     'Messages of subscriptions that were told',
   );
-  const audience = createSocketAudience(() => undefined);
+  const audience = createSocketAudience();
   const sessions = createStreamSessions(kernel.events);
   const detach = kernel.sockets.attach(audience);
   const open = new Set<WebSocket>();
   kernel.metrics.gauge('graphql_sockets', 'Connections of GraphQL subscriptions', () => open.size);
-  const ws = new WebSocketServer({
-    noServer: true,
-    maxPayload: maxMessageBytes,
-    perMessageDeflate: false,
-    handleProtocols: (protocols) => (protocols.has(PROTOCOL) ? PROTOCOL : false),
-  });
+  const ws = createAcceptor();
   let loading: Promise<GraphqlSocketServer> | undefined;
   const server = (): Promise<GraphqlSocketServer> => {
     const parts = { ...given, audience, sessions, ofUsers: new Map<string, number>() };
@@ -60,13 +55,12 @@ export function mountGraphqlSockets(given: MountParts): GraphqlSockets {
     return loading;
   };
   const heartbeat = watchLife(open);
+  const refusalOf = createRefusals(given);
   const addressOf = createAddressOf(kernel.settings.trustedProxies);
   const upgrade = async (request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> => {
     const address = addressOf(request);
-    if (!graphql.options.current().enabled) return refuse(stream, 404);
-    if (!originAllowed(request, client.current().cors)) return refuse(stream, 403);
-    const { allowed } = await kernel.limits.consume(handshakeBudget, addressKey(address));
-    if (!allowed || open.size >= MOST_CONNECTIONS) return refuse(stream, 429);
+    const refused = open.size < MOST_CONNECTIONS ? await refusalOf(request, address) : 429;
+    if (refused !== undefined) return refuse(stream, refused);
     const { open: serve } = await server();
     ws.handleUpgrade(request, stream, head, (socket) => {
       open.add(socket);
@@ -78,7 +72,7 @@ export function mountGraphqlSockets(given: MountParts): GraphqlSockets {
   };
   return {
     mount: {
-      owns: (url) => url === PATH || url.startsWith(`${PATH}?`),
+      owns: isPath,
       upgrade(request, stream, head) {
         stream.on('error', () => stream.destroy());
         upgrade(request, stream, head).catch((error: unknown) => {
@@ -98,6 +92,28 @@ export function mountGraphqlSockets(given: MountParts): GraphqlSockets {
   };
 }
 
+type Refusal = 403 | 404 | 429;
+
+/** Why a connection is not opened, before anybody says who it is. */
+const createRefusals =
+  ({ graphql, client, kernel }: MountParts) =>
+  async (request: IncomingMessage, address: string): Promise<Refusal | undefined> => {
+    if (!graphql.options.current().enabled) return 404;
+    if (!originAllowed(request, client.current().cors)) return 403;
+    const { allowed } = await kernel.limits.consume(handshakeBudget, addressKey(address));
+    return allowed ? undefined : 429;
+  };
+
+const createAcceptor = () =>
+  new WebSocketServer({
+    noServer: true,
+    maxPayload: maxMessageBytes,
+    perMessageDeflate: false,
+    handleProtocols: (protocols) => (protocols.has(PROTOCOL) ? PROTOCOL : false),
+  });
+
+const isPath = (url: string): boolean => url === PATH || url.startsWith(`${PATH}?`);
+
 /** Pings of the transport: a connection that has not answered since the last one is cut. */
 function watchLife(open: ReadonlySet<WebSocket>): NodeJS.Timeout {
   const asked = new WeakSet<WebSocket>();
@@ -115,7 +131,7 @@ function watchLife(open: ReadonlySet<WebSocket>): NodeJS.Timeout {
   return heartbeat;
 }
 
-function refuse(stream: Duplex, status: 403 | 404 | 429 | 500): void {
+function refuse(stream: Duplex, status: Refusal | 500): void {
   const body = JSON.stringify({ message: STATUS_CODES[status] });
   stream.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
