@@ -1,6 +1,6 @@
 /** Searches by every door: filters with `$search`, and searches of the module, by REST, custom endpoints, GraphQL and MCP. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Json } from '../../test/support/api.ts';
+import { createApi, type Json } from '../../test/support/api.ts';
 import {
   compare,
   createEndpointBench,
@@ -128,5 +128,86 @@ describe('a search of the module', () => {
       ofHits(await tool('embeddings', 'post_embeddings_search', { ...params, ...more }));
     expect(await found()).toEqual(all);
     expect(await found({ userId: bob.userId })).toEqual(bobsLeaves);
+  });
+});
+
+describe('a search of everything', () => {
+  const everything = async (query: Json, api = platform.admin): Promise<Json> => {
+    const answer = await api.get('/search', { query });
+    expect(answer.status, answer.text).toBe(200);
+    return answer.body;
+  };
+  const ofKind = (kind: string, { results }: Json): Json[] =>
+    results.filter((one: Json) => one.kind === kind);
+
+  beforeAll(async () => {
+    const file = { name: 'Teas of Asia.txt', data: Buffer.from('x').toString('base64') };
+    const made = await platform.admin.post('/storage/files', { ...file, mimeType: 'text/plain' });
+    expect(made.status, made.text).toBe(200);
+  });
+
+  it('finds records, files, users, schemas, settings and operations, and says where they are', async () => {
+    const tea = await everything({ text: 'tea', limit: 10 });
+    expect(tea.incomplete).toEqual([]);
+    const records = ofKind('record', tea);
+    expect(records.map(({ title }) => title).sort()).toEqual(all);
+    const [record] = records;
+    expect(record).toMatchObject({ description: 'Leaf', score: expect.any(Number) });
+    const there = await platform.admin.get(record?.path);
+    expect([there.status, there.body.result?.text ?? there.body.text]).toEqual([
+      200,
+      record?.title,
+    ]);
+    expect(ofKind('file', tea)).toMatchObject([{ title: 'Teas of Asia.txt' }]);
+    expect((await platform.admin.get(ofKind('file', tea)[0]?.path)).status).toBe(200);
+    // Somebody who types is not done.
+    expect(ofKind('record', await everything({ text: 'cof' }))[0]?.title).toBe(
+      'coffee from Sidamo',
+    );
+    const [user] = ofKind('user', await everything({ text: ann.email.toUpperCase() }));
+    expect(user).toMatchObject({ title: ann.email, id: ann.userId });
+    expect((await platform.admin.get(user?.path)).body.users[0]._id).toBe(ann.userId);
+    expect(ofKind('user', await everything({ text: bob.userId }))).toHaveLength(1);
+    const own = await everything({ text: 'leaf' });
+    expect(ofKind('schema', own)).toMatchObject([{ id: 'Leaf', description: 'database' }]);
+    const keys = await everything({
+      text: 'embedTimeout provider',
+      kinds: ['setting', 'operation'],
+    });
+    expect(keys.results).toMatchObject([{ id: 'embeddings.security.embedTimeoutMs' }]);
+    const calls = await everything({ text: 'start backfills', kinds: ['operation'] });
+    expect(calls.results[0]).toMatchObject({ title: 'POST /embeddings/backfills' });
+    expect(tea.results.length).toBeGreaterThan(0);
+  });
+
+  it('is one call of a tool, and has no more than its credential may see', async () => {
+    const answer = await tool('embeddings', 'get_search', { text: 'tea' });
+    expect(
+      ofKind('record', answer)
+        .map(({ title }) => title)
+        .sort(),
+    ).toEqual(all);
+    const made = await platform.admin.post('/api-tokens', {
+      name: 'narrow',
+      scopes: ['embeddings', 'storage'],
+    });
+    expect(made.status, made.text).toBe(200);
+    const narrow = createApi(platform.admin.baseUrl, {
+      authorization: `Bearer ${made.body.token}`,
+    });
+    const { results, incomplete } = await everything({ text: 'tea', limit: 20 }, narrow);
+    const kinds = new Set(results.map(({ kind }: Json) => kind));
+    for (const hidden of ['record', 'user', 'schema']) expect(kinds).not.toContain(hidden);
+    expect(kinds).toContain('file');
+    expect(incomplete).toEqual([]);
+    const settings = await everything({ text: 'a', kinds: ['setting'], limit: 20 }, narrow);
+    for (const { id } of settings.results) expect(id).toMatch(/^(embeddings|storage)\./);
+    expect((await everything({ text: ann.email }, narrow)).results).toEqual([]);
+  });
+
+  it('refuses what says nothing, and is for operators', async () => {
+    for (const query of [{}, { text: ' ' }, { text: 'a', kinds: ['x'] }])
+      expect((await platform.admin.get('/search', { query: query as Json })).status).toBe(400);
+    expect((await ann.api.get('/search', { query: { text: 'tea' } })).status).toBe(404);
   });
 });

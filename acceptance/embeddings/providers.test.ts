@@ -40,6 +40,7 @@ const own = (settings: object) => ({ providers: { 'openai-compatible': settings 
 beforeAll(async () => {
   platform = await createTestPlatform();
   fake = await startFakeService();
+  fake.answer = embeddingsOf;
   await configured({
     ...own({
       endpoint: `${fake.url}/v1/embeddings`,
@@ -402,6 +403,62 @@ describe('what may be read', () => {
       for (const [i, hit] of answer.body.hits.entries())
         expect(hit.score).toBeCloseTo((1 + cosine(expected[i]?.at ?? [], query)) / 2, 5);
     }
+  });
+
+  it('comes in pages that repeat nothing and leave nothing out, in every mode', async () => {
+    const [owner] = users;
+    const question = { text: '(0.3,-0.2,0.9,0.1) doc', userId: owner?.userId, limit: 25 };
+    const pages = async (more: Json, between?: () => Promise<unknown>): Promise<string[]> => {
+      const ids: string[] = [];
+      for (let cursor: string | null | undefined; cursor !== null; ) {
+        const answer = await search('Private', { ...question, ...more, ...(cursor && { cursor }) });
+        expect(answer.status, answer.text).toBe(200);
+        ids.push(...answer.body.hits.map(({ document }: Json) => document._id));
+        if (cursor === undefined) await between?.();
+        cursor = answer.body.nextCursor;
+      }
+      expect(new Set(ids).size).toBe(ids.length);
+      return ids;
+    };
+    const query = vectorOf(question.text, 4);
+    const byMeaning = byHand(query, { owner: 0, rank: undefined, limit: 200 }).map(({ id }) => id);
+    expect(await pages({})).toEqual(byMeaning);
+    const words = await pages({ mode: 'keyword', text: 'doc' });
+    expect(words.toSorted()).toEqual(byMeaning.toSorted());
+    const both = await pages({ mode: 'hybrid' });
+    expect(both.length).toBeGreaterThanOrEqual(100);
+    // With something nearer than everything: it does not push others onto a page twice.
+    const nearer = async () => {
+      const [made] = await createAll('Private', [{ text: '(0.3,-0.2,0.9,0.1) doc' }], owner?.api);
+      docs.push({ id: made._id, at: query, rank: -1, owner: 0 });
+      await indexed('Private', docs.length);
+    };
+    expect(await pages({}, nearer)).toEqual(byMeaning);
+    const { nextCursor } = (await search('Private', question)).body;
+    const other = async (more: Json) =>
+      (await search('Private', { ...question, cursor: nextCursor, ...more })).status;
+    expect(await other({})).toBe(200);
+    for (const more of [{ text: 'doc' }, { userId: users[1]?.userId }, { filter: { rank: 1 } }])
+      expect(await other(more)).toBe(400);
+    expect(await other({ cursor: `x${nextCursor}` })).toBe(400);
+    expect((await search('Private', { ...question, minScore: 0.95 })).body.nextCursor).toBeNull();
+  });
+
+  it('is grouped by a field that is seen: of each value the best', async () => {
+    const query = '(0.3,-0.2,0.9,0.1)';
+    const asked = { text: query, userId: users[1]?.userId, groupBy: 'rank', limit: 10 };
+    const answer = await search('Private', asked);
+    expect(answer.status, answer.text).toBe(200);
+    const order = byHand(vectorOf(query, 4), { owner: 1, rank: undefined, limit: 200 });
+    const best = order.filter(({ rank }, at) => order.findIndex((x) => x.rank === rank) === at);
+    expect(answer.body.hits.map(({ document, group }: Json) => [document._id, group])).toEqual(
+      best.map(({ id, rank }) => [id, rank]),
+    );
+    expect(answer.body.nextCursor).toBeNull();
+    expect((await search('Private', { ...asked, limit: 2 })).body.hits).toHaveLength(2);
+    for (const groupBy of ['nowhere', 'text.x', ''])
+      expect((await search('Private', { ...asked, groupBy })).status).toBe(400);
+    expect((await search('Private', { ...asked, cursor: 'x' })).status).toBe(400);
   });
 
   it('follows permissions at once, whoever a body says one is', async () => {

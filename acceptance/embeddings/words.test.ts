@@ -111,6 +111,14 @@ it('marks words as HTML that holds nothing of the text but its letters', async (
   expect(chosen.highlights).toEqual({ body: 'A story from <mark>Rome</mark>' });
 });
 
+it('groups by a field that the caller sees, and by no other', async () => {
+  const { hits } = await search('bicycle or tomatoes or nothing', { groupBy: 'shelf' });
+  expect(hits.map(({ group }: Json) => group).sort()).toEqual(['film', 'food', 'home']);
+  const price = { schemaName: 'Book', mode: 'keyword', text: 'bicycle', groupBy: 'price' };
+  const refused = await ann.api.post('/embeddings/search', price);
+  expect([400, 403]).toContain(refused.status);
+});
+
 it('counts what the caller may see alone, and only by fields that they see', async () => {
   const { facets } = await search('bicycle', { facets: ['shelf'], limit: 1 });
   const byValue = (list: Json) => Object.fromEntries(list.map((x: Json) => [x.value, x.count]));

@@ -1,4 +1,5 @@
 /** Embeddings: texts of records become searchable by what they mean, and by their words. */
+import { createCursors } from '../../data/records/page/keyset.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { storage } from '../storage/index.ts';
 import { type EmbeddingsConfig, embeddingsConfig } from './config.ts';
@@ -9,6 +10,7 @@ import { migrations } from './migrations.ts';
 import { createModelSource } from './models/model-source.ts';
 import { backfillOperations } from './operations/backfills.ts';
 import { configOperations } from './operations/configs.ts';
+import { everythingOperations } from './operations/everything.ts';
 import { searchOperations } from './operations/search.ts';
 import { statusOperations } from './operations/status.ts';
 import { createVectorIndex } from './scan/pgvector-index.ts';
@@ -16,6 +18,7 @@ import { createBackfills } from './services/backfills.ts';
 import { createBackground } from './services/background.ts';
 import { createConfigs } from './services/configs.ts';
 import type { EmbeddingParts } from './services/embedding-parts.ts';
+import { createSearchEverything } from './services/everything.ts';
 import { createSearch } from './services/search.ts';
 import { configState } from './state.ts';
 
@@ -56,6 +59,8 @@ async function start({
   });
   const backfills = createBackfills({ ...parts, wake: background.wake });
   const configs = createConfigs({ ...parts, backfills, wake: background.wake });
+  const cursors = createCursors(kernel.secrets);
+  const search = createSearch({ ...parts, index, cursors });
   const stopListening = config.onChange(() => {
     models.renew();
     background.wake();
@@ -65,10 +70,13 @@ async function start({
     service: undefined,
     state: [configState({ configs, config: current, schemas: kernel.schemas })],
     operations: [
-      ...searchOperations(createSearch({ ...parts, index })),
+      ...searchOperations(search),
+      ...everythingOperations(
+        createSearchEverything({ ...kernel, configuration: kernel.config, search }),
+      ),
       ...configOperations(configs),
       ...backfillOperations(backfills, configs, kernel.database),
-      ...statusOperations({ ...parts, index }),
+      ...statusOperations({ ...parts, index, cursors }),
     ],
     jobs: [backfills.job, purgeJob(parts), indexJob(parts)],
     async stop() {

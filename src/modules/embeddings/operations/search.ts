@@ -1,6 +1,7 @@
 /** Searching, on the client surface and for operators. */
 import Type from 'typebox';
 import { recordErrors } from '../../../data/records/errors.ts';
+import { MAX_CURSOR } from '../../../data/records/page/keyset.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
@@ -18,6 +19,23 @@ export const searchOperations = (search: Search): readonly Operation[] => [
 const MAX_HITS = 50;
 const MAX_ADMIN_HITS = 1_000;
 const Scope = Type.String({ minLength: 3, maxLength: 256 });
+
+const paging = {
+  cursor: Type.Optional(
+    Type.String({
+      maxLength: MAX_CURSOR,
+      description:
+        'nextCursor of the page before, with everything else as it was; the first 1,000 records have pages',
+    }),
+  ),
+  groupBy: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: 'Of each value of this field the best record alone, among the best 1,000',
+    }),
+  ),
+};
 
 const asked = (most: number) => ({
   schemaName: SchemaName,
@@ -63,6 +81,7 @@ const asked = (most: number) => ({
         'Fields whose values are counted: in mode keyword of the records with the words, else of all that fit the filter',
     }),
   ),
+  ...paging,
   select: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 })),
   populate: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: 20 })),
 });
@@ -76,6 +95,7 @@ const Hits = Type.Object({
       metric: Type.Optional(Type.Enum(similarities)),
       provider: Type.Optional(Type.String()),
       raw: Type.Optional(Type.Number({ description: 'The dot product itself' })),
+      group: Type.Optional(Type.Unknown({ description: 'The value of the field of groupBy' })),
       highlights: Type.Optional(
         Type.Record(Type.String(), Type.String(), {
           description: 'By field: escaped HTML with <mark> around the words',
@@ -86,6 +106,9 @@ const Hits = Type.Object({
       ),
     }),
   ),
+  nextCursor: Type.Union([Type.String(), Type.Null()], {
+    description: 'Where the next page begins; null: there is none',
+  }),
   facets: Type.Optional(
     Type.Record(
       Type.String(),
@@ -193,8 +216,9 @@ const userCaller = (userId: string): Caller => ({
 const inputOf = (body: object, scope: string | undefined): SearchInput =>
   ({ ...body, ...(scope !== undefined && { scope }) }) as SearchInput;
 
-const answerOf = ({ hits, degraded, facets, took, usage }: TimedResult) => ({
+const answerOf = ({ hits, nextCursor, degraded, facets, took, usage }: TimedResult) => ({
   hits: hits.map((hit) => ({ ...hit })),
+  nextCursor,
   ...(facets && {
     facets: Object.fromEntries(Object.entries(facets).map(([name, own]) => [name, [...own]])),
   }),

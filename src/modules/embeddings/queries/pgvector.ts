@@ -86,12 +86,21 @@ export async function fillRecords(
     where v.generation_id = ${generationId}::uuid and v.record_id = f.record_id and v.ordinal = f.ordinal`);
 }
 
-/** Generations that have an index, and whether it is whole. */
+export interface DatabaseIndex {
+  /** Whether it is whole. */
+  readonly valid: boolean;
+  readonly bytes: number;
+  /** About how many passages it has. */
+  readonly passages: number;
+}
+
+/** Generations that have an index. */
 export async function indexedGenerations(
   database: Queryable,
-): Promise<ReadonlyMap<string, { readonly valid: boolean; readonly bytes: number }>> {
-  const { rows } = await database.query<{ name: string; valid: boolean; bytes: number }>(sql`
-    select c.relname as name, i.indisvalid as valid, pg_relation_size(c.oid)::double precision as bytes from pg_index i
+): Promise<ReadonlyMap<string, DatabaseIndex>> {
+  const { rows } = await database.query<DatabaseIndex & { name: string }>(sql`
+    select c.relname as name, i.indisvalid as valid, pg_relation_size(c.oid)::double precision as bytes,
+      greatest(c.reltuples, 0)::double precision as passages from pg_index i
     join pg_class c on c.oid = i.indexrelid
     where i.indrelid = 'penstock.embeddings_vectors'::regclass and c.relname like 'embeddings_hnsw_%'`);
   return new Map(

@@ -5,6 +5,7 @@ import type { GenerationRow } from '../queries/configs.ts';
 import {
   addColumn,
   buildIndex,
+  type DatabaseIndex,
   dropIndex,
   fillColumn,
   hasColumn,
@@ -22,7 +23,7 @@ import { createMemoryIndex, type VectorIndex, type VectorIndexParts } from './ve
 /** Milliseconds for which a node relies on what it knows of indexes. */
 const KNOWN_MS = 5_000;
 
-type Indexes = Awaited<ReturnType<typeof indexedGenerations>>;
+type Indexes = ReadonlyMap<string, DatabaseIndex>;
 
 /** The way to search that fits each generation. */
 export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
@@ -39,19 +40,24 @@ export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
     }
     return known.indexes;
   };
-  const isInDatabase = async ({ id }: GenerationRow): Promise<boolean> =>
-    config().search.index === 'auto' && (await indexes()).get(id)?.valid === true;
+  const inDatabase = async ({ id }: GenerationRow): Promise<DatabaseIndex | undefined> => {
+    const index = config().search.index === 'auto' ? (await indexes()).get(id) : undefined;
+    return index?.valid ? index : undefined;
+  };
 
   return {
     async nearest(generation, query, options) {
-      if (!(await isInDatabase(generation))) return memory.nearest(generation, query, options);
+      const own = await inDatabase(generation);
+      if (!own) return memory.nearest(generation, query, options);
       const { k, within } = options;
-      if (!within) return nearestRecords(parts, generation, query, k);
-      return listed(await nearestOfRecords(database, generation, query, { ids: within, k }));
+      const passages = within
+        ? await nearestOfRecords(database, generation, query, { ids: within, k })
+        : await nearestRecords(parts, generation, query, k);
+      return { ...listed(passages), passages: own.passages };
     },
     async facts(generation) {
-      if (!(await isInDatabase(generation))) return memory.facts(generation);
-      return databaseFacts(parts, generation, (await indexes()).get(generation.id)?.bytes ?? 0);
+      const own = await inDatabase(generation);
+      return own ? databaseFacts(parts, generation, own.bytes) : memory.facts(generation);
     },
     close: memory.close,
   };
@@ -63,17 +69,16 @@ async function nearestRecords(
   generation: GenerationRow,
   query: Float32Array,
   k: number,
-): Promise<Nearest> {
+): Promise<readonly NearPassage[]> {
   for (let limit = k; ; limit *= 2) {
     const passages = await nearPassages(database, generation, query, limit);
     const records = new Map<string, NearPassage>();
     for (const one of passages) if (!records.has(one.recordId)) records.set(one.recordId, one);
-    if (records.size >= k || passages.length < limit)
-      return listed([...records.values()].slice(0, k));
+    if (records.size >= k || passages.length < limit) return [...records.values()].slice(0, k);
   }
 }
 
-const listed = (passages: readonly NearPassage[]): Nearest => ({
+const listed = (passages: readonly NearPassage[]): Omit<Nearest, 'passages'> => ({
   ids: passages.map(({ recordId }) => recordId),
   ordinals: passages.map(({ ordinal }) => ordinal),
   distances: passages.map(({ distance }) => distance),

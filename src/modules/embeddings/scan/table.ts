@@ -20,6 +20,8 @@ export interface Nearest {
   /** The passage of each that is nearest. */
   readonly ordinals: readonly number[];
   readonly distances: readonly number[];
+  /** About how many passages there are in all. */
+  readonly passages: number;
 }
 
 export interface SearchOptions {
@@ -94,6 +96,7 @@ export function createVectorTable(dimensions: number, similarity: Similarity): V
         ids: found.map(({ id }) => id),
         ordinals: found.map(({ ordinal }) => ordinal),
         distances: found.map((one) => one.distance),
+        passages: store.passages(),
       };
     },
     async grow(milliseconds) {

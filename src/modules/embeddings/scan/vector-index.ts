@@ -44,7 +44,7 @@ const PAGE = 2_000;
 /** Bytes of a passage beside its vector. */
 const ENTRY_BYTES = 200;
 
-const nothing: Nearest = { ids: [], ordinals: [], distances: [] };
+const nothing: Nearest = { ids: [], ordinals: [], distances: [], passages: 0 };
 const atStart: Place = { version: 0, recordId: '', ordinal: -1 };
 const fresh = (): Loaded => ({
   version: -1,

@@ -23,6 +23,8 @@ export interface Hit {
   readonly score: number;
   /** By field, HTML. */
   readonly highlights?: Readonly<Record<string, string>>;
+  /** The value of the field by which is grouped. */
+  readonly group?: unknown;
   readonly distance?: number;
   readonly metric?: Similarity;
   readonly provider?: string;
@@ -43,16 +45,22 @@ const scores: Readonly<Record<Similarity, (distance: number) => number>> = {
   dotProduct: (distance) => 1 / (1 + Math.exp(distance)),
 };
 
+/** Those with the score that is asked for. */
+export const nearEnough = (
+  { input: { minScore = 0 }, generation: { similarity } }: SearchRequest,
+  found: readonly Found[],
+): readonly Found[] => found.filter((one) => scoreOf(one, similarity) >= minScore);
+
 /** The records as the caller may see them now, in their order. */
 export async function hitsOf(
   parts: SearchParts,
   request: SearchRequest,
-  found: readonly Found[],
+  near: readonly Found[],
+  groups?: ReadonlyMap<string, unknown>,
 ): Promise<readonly Hit[]> {
   const { caller, input, generation, filter } = request;
-  const { minScore = 0, schemaName, scope, select, populate } = input;
-  const { similarity, sourceFields } = generation;
-  const near = found.filter((one) => scoreOf(one, similarity) >= minScore);
+  const { schemaName, scope, select, populate } = input;
+  const { sourceFields } = generation;
   if (near.length === 0) return [];
   const records = await parts.records.ranked(caller, schemaName, {
     filter,
@@ -74,6 +82,7 @@ export async function hitsOf(
     return {
       document,
       ...factsOf(one, request),
+      ...(groups && { group: groups.get(one.id) ?? null }),
       ...matched(document, plainFields, places.get(one.id)),
     };
   });

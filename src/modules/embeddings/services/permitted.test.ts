@@ -1,15 +1,17 @@
 import { expect, it } from 'vitest';
-import { bestReadable, createFewHints } from './permitted.ts';
+import { bestReadable, createDepthHints } from './permitted.ts';
 
 /** An order of so many records, of which those that fit may be shown; counts what it is asked. */
 function world(records: number, fits: (number: number) => boolean) {
-  const asked = { looks: 0, all: 0 };
+  const asked = { depths: [] as number[], all: 0 };
   const ids = Array.from({ length: records }, (_, i) => ({ id: `r${i}` }));
   const isShown = (id: string): boolean => fits(Number(id.slice(1)));
   const ranking = {
+    size: () => records,
     async best(k: number, within?: readonly string[]) {
-      if (!within) asked.looks += 1;
-      return ids.filter(({ id }) => !within || within.includes(id)).slice(0, k);
+      if (!within) asked.depths.push(k);
+      const own = within && new Set(within);
+      return ids.filter(({ id }) => !own || own.has(id)).slice(0, k);
     },
   };
   const readable = {
@@ -22,35 +24,55 @@ function world(records: number, fits: (number: number) => boolean) {
         .slice(0, limit);
     },
   };
-  return { asked, ranking, readable };
+  const search = async (limit: number, hint = createDepthHints()('somebody')) => {
+    const found = await bestReadable(ranking, readable, { limit, hint });
+    return found.map(({ id }) => id);
+  };
+  return { asked, search };
 }
 
-it('begins with the few when looks found too little, and looks again after a while', async () => {
-  const { asked, ranking, readable } = world(3_000, (number) => number % 300 === 299);
-  const hint = createFewHints()('somebody');
-  const counts: number[] = [];
-  for (let i = 0; i < 24; i += 1) {
-    const found = await bestReadable(ranking, readable, { limit: 3, hint });
-    expect(found.map(({ id }) => id)).toEqual(['r299', 'r599', 'r899']);
-    counts.push(asked.looks);
-  }
-  // Two look, twenty rely on them, one looks again, and so on.
-  expect(counts.slice(0, 3)).toEqual([1, 2, 2]);
-  expect(counts.slice(-3)).toEqual([2, 3, 3]);
-  expect(asked.all).toBe(24);
+it('begins with those that may be shown when they are few among many', async () => {
+  const hint = createDepthHints()('somebody');
+  const { asked, search } = world(30_000, (number) => number % 3_000 === 2_999);
+  for (let i = 0; i < 10; i += 1)
+    expect(await search(3, hint)).toEqual(['r2999', 'r5999', 'r8999']);
+  expect(asked).toEqual({ depths: [100], all: 10 });
 });
 
-it('answers the same when the few have become many, and forgets what it learned', async () => {
-  const hint = createFewHints()('somebody');
-  const before = world(20_000, (number) => number % 1_000 === 999);
-  for (let i = 0; i < 2; i += 1)
-    await bestReadable(before.ranking, before.readable, { limit: 2, hint });
-  expect(hint.isLikely()).toBe(true);
-  const { asked, ranking, readable } = world(20_000, (number) => number % 2 === 1);
-  for (let i = 0; i < 2; i += 1)
-    expect(await bestReadable(ranking, readable, { limit: 2, hint })).toEqual([
-      { id: 'r1' },
-      { id: 'r3' },
-    ]);
-  expect([asked, hint.isLikely()]).toEqual([{ looks: 2, all: 1 }, false]);
+it('looks as deep as searches like it had to, when not so few may be shown', async () => {
+  const hint = createDepthHints()('somebody');
+  const { asked, search } = world(30_000, (number) => number % 30 === 29);
+  for (let i = 0; i < 10; i += 1)
+    expect(await search(5, hint)).toEqual(['r29', 'r59', 'r89', 'r119', 'r149']);
+  expect(asked.all).toBe(0);
+  expect(asked.depths.length).toBe(11);
+  expect(Math.max(...asked.depths)).toBeLessThan(500);
+});
+
+it('asks for the few again when what was learned does not hold for a search', async () => {
+  const hint = createDepthHints()('somebody');
+  const even = world(30_000, (number) => number % 30 === 29);
+  for (let i = 0; i < 2; i += 1) await even.search(5, hint);
+  // As many, but all of them at the end of the order.
+  const last = world(30_000, (number) => number >= 29_700);
+  for (let i = 0; i < 5; i += 1) expect(await last.search(2, hint)).toEqual(['r29700', 'r29701']);
+  expect(last.asked.all).toBe(5);
+  expect(last.asked.depths.length).toBeLessThanOrEqual(2);
+});
+
+it('goes deeper when those that may be shown are many, and all of them far away', async () => {
+  const hint = createDepthHints()('somebody');
+  const { asked, search } = world(30_000, (number) => number >= 20_000);
+  for (let i = 0; i < 3; i += 1) expect(await search(2, hint)).toEqual(['r20000', 'r20001']);
+  expect(asked.all).toBeLessThanOrEqual(3);
+});
+
+it('answers the same when the few have become many', async () => {
+  const hint = createDepthHints()('somebody');
+  const before = world(20_000, (number) => number % 2_000 === 999);
+  for (let i = 0; i < 3; i += 1) await before.search(2, hint);
+  expect(hint.begin(2)).toBe('few');
+  const { search } = world(20_000, (number) => number % 2 === 1);
+  for (let i = 0; i < 3; i += 1) expect(await search(2, hint)).toEqual(['r1', 'r3']);
+  expect(hint.begin(2)).toBeTypeOf('number');
 });

@@ -13,6 +13,8 @@ export interface Ranked {
 export interface Ranking<T extends Ranked> {
   /** The first `k`, or of `within` only. */
   best(k: number, within?: readonly string[]): Promise<readonly T[]>;
+  /** About how many records there are in it, after `best` was asked. */
+  size?(): number;
 }
 
 /** What of it may be shown. */
@@ -24,89 +26,177 @@ export interface Readable {
 }
 
 /**
- * What searches like this one have learned: that looks into the order find too little. It is a hint alone: with a wrong one
- * a search takes longer, and answers the same.
+ * What searches like this one have learned: which part of their orders may be shown. It is a hint alone: with a wrong one a
+ * search takes longer, and answers the same.
  */
-export interface FewHint {
-  /** Whether to begin with all that may be shown. */
-  isLikely(): boolean;
-  /** Whether there were so few that they were put in order themselves. */
-  note(isFew: boolean): void;
+export interface DepthHint {
+  /** How many records to look at first; or `few`: to begin with all that may be shown. */
+  begin(limit: number): number | 'few';
+  /** Of the records of an order, such a part (0 to 1) may be shown, if anything follows about it. */
+  learn(share: number | undefined): void;
+  /** There are too many that may be shown to put them in order one by one. */
+  areMany(): void;
+  /** What was learned, if anything, has led to a look that found too little. */
+  doubt(): void;
 }
 
 /** Searches that are remembered. */
 const MAX_HINTS = 5_000;
 /** Characters of what tells them apart. */
 const MAX_KEY = 500;
-/** Searches in succession that found too little; and those that rely on it until one looks again. */
-const LEARNT_AFTER = 2;
-const RELIED_ON = 20;
-
-export function createFewHints(): (key: string) => FewHint {
-  const known = new LRUCache<string, { few: number; relied: number }>({ max: MAX_HINTS });
-  return (whole) => {
-    const key = whole.slice(0, MAX_KEY);
-    return {
-      isLikely() {
-        const state = known.get(key);
-        if (!state || state.few < LEARNT_AFTER) return false;
-        if (state.relied++ < RELIED_ON) return true;
-        known.set(key, { few: LEARNT_AFTER - 1, relied: 0 });
-        return false;
-      },
-      note(isFew) {
-        const { few = 0, relied = 0 } = known.get(key) ?? {};
-        if (isFew) known.set(key, { few: few + 1, relied });
-        else known.delete(key);
-      },
-    };
-  };
-}
+/** Searches that begin with the few after a look that found too little. */
+const DOUBTED = 20;
 
 /** Who may read no more than these has them put in order one by one. */
 const FEW = 5_000;
 const FIRST = 100;
 /** Each further look goes so many times as deep. */
 const DEEPER = 8;
+/** Looking deeper takes longer than asking for all that may be shown, unless they are many. */
+const DEEP = 600;
+const DEEPEST = 20_000;
+/** So that most looks suffice. */
+const RESERVE = 1.6;
+/** From fewer records that may be shown nothing follows about the others. */
+const TELLING = 3;
+
+const leastDepth = (limit: number): number => Math.max(10 * limit, FIRST);
+const depthFor = (limit: number, share: number): number => Math.ceil((RESERVE * limit) / share);
+
+interface Learned {
+  share: number;
+  many: boolean;
+  doubted: number;
+}
+
+export function createDepthHints(): (key: string) => DepthHint {
+  const known = new LRUCache<string, Learned>({ max: MAX_HINTS });
+  return (whole) => {
+    const key = whole.slice(0, MAX_KEY);
+    const change = (next: Partial<Learned>): void => {
+      const { share = 1, many = false, doubted = 0 } = known.get(key) ?? {};
+      known.set(key, { share, many, doubted, ...next });
+    };
+    return {
+      begin(limit) {
+        const least = leastDepth(limit);
+        const state = known.get(key);
+        if (!state) return least;
+        const depth = depthFor(limit, state.share);
+        if (state.many) return Math.min(Math.max(least, depth), DEEPEST);
+        if (state.doubted > 0) {
+          state.doubted -= 1;
+          return 'few';
+        }
+        return depth <= DEEP ? Math.max(least, depth) : 'few';
+      },
+      learn(share) {
+        if (share === undefined) return;
+        const before = known.get(key)?.share ?? share;
+        change({ share: (before + share) / 2 });
+      },
+      areMany: () => change({ many: true }),
+      doubt() {
+        if (known.has(key)) change({ many: false, doubted: DOUBTED });
+      },
+    };
+  };
+}
+
+interface Options {
+  readonly limit: number;
+  readonly hint: DepthHint;
+}
+
+/** For orders about which nothing is learned. */
+const noHint: DepthHint = {
+  begin: leastDepth,
+  learn: () => undefined,
+  areMany: () => undefined,
+  doubt: () => undefined,
+};
 
 export async function bestReadable<T extends Ranked>(
   ranking: Ranking<T>,
   readable: Readable,
-  { limit, hint }: { readonly limit: number; readonly hint?: FewHint },
+  { limit, hint = noHint }: { readonly limit: number; readonly hint?: DepthHint },
 ): Promise<readonly T[]> {
-  let isAsked = false;
-  /** The best of all that may be shown, when they are few. */
-  const bestOfFew = async (): Promise<readonly T[] | undefined> => {
-    isAsked = true;
-    const few = await readable.some(FEW + 1);
-    hint?.note(few.length <= FEW);
-    // They are permitted; the records themselves are read with their permissions once more.
-    return few.length <= FEW ? ranking.best(limit, few) : undefined;
-  };
-  const known = hint?.isLikely() ? await bestOfFew() : undefined;
-  if (known) return known;
-  for (let k = Math.max(10 * limit, FIRST); ; k *= DEEPER) {
+  const options = { limit, hint };
+  const begin = hint.begin(limit);
+  if (begin !== 'few') return lookInto(ranking, readable, { ...options, begin, isAsked: false });
+  const best = await bestOfFew(ranking, readable, options);
+  const looks = { ...options, begin: leastDepth(limit), isAsked: true };
+  return best ?? lookInto(ranking, readable, looks);
+}
+
+/** Looks deeper and deeper. `isAsked`: those that may be shown are many, as is known already. */
+async function lookInto<T extends Ranked>(
+  ranking: Ranking<T>,
+  readable: Readable,
+  { begin, isAsked, ...options }: Options & { readonly begin: number; readonly isAsked: boolean },
+): Promise<readonly T[]> {
+  const { limit, hint } = options;
+  let areMany = isAsked;
+  for (let k = begin; ; ) {
     const ranked = await ranking.best(k);
-    const permitted = await permittedOf(ranked, readable, limit);
-    if (permitted.length >= limit || ranked.length < k) {
-      if (!isAsked) hint?.note(false);
-      return permitted;
-    }
-    const best = isAsked ? undefined : await bestOfFew();
+    const { permitted, share } = await permittedOf(ranked, readable, limit);
+    const isEnough = permitted.length >= limit || ranked.length < k;
+    if (k === begin && !isEnough) hint.doubt();
+    hint.learn(share);
+    if (isEnough) return permitted;
+    const near = nearDepth(k, limit, share);
+    const best = near || areMany ? undefined : await bestOfFew(ranking, readable, options);
     if (best) return best;
+    areMany ||= !near;
+    k = near ?? k * DEEPER;
   }
+}
+
+/** How deep to look next, if that is known and not too deep. */
+function nearDepth(k: number, limit: number, share: number | undefined): number | undefined {
+  const depth = share === undefined ? k : depthFor(limit, share);
+  return depth > k && depth <= DEEP ? depth : undefined;
+}
+
+/** The best of all that may be shown; nothing when they are many. */
+async function bestOfFew<T extends Ranked>(
+  ranking: Ranking<T>,
+  readable: Readable,
+  { limit, hint }: Options,
+): Promise<readonly T[] | undefined> {
+  const few = await readable.some(FEW + 1);
+  if (few.length > FEW) {
+    hint.areMany();
+    return undefined;
+  }
+  // They are permitted; the records themselves are read with their permissions once more.
+  const best = await ranking.best(limit, few);
+  const size = ranking.size?.() ?? 0;
+  if (size > 0) hint.learn(Math.min(1, few.length / size));
+  return best;
+}
+
+interface Permitted<T> {
+  readonly permitted: readonly T[];
+  /** Of the records that had to be looked at for them, 0 to 1; nothing when they are too few to tell. */
+  readonly share: number | undefined;
 }
 
 async function permittedOf<T extends Ranked>(
   ranked: readonly T[],
   readable: Readable,
   limit: number,
-): Promise<readonly T[]> {
+): Promise<Permitted<T>> {
   // Asked also when there is nothing to be shown: who may not search at all is told so.
   const kept = await readable.keep(
     ranked.map(({ id }) => id),
     limit,
   );
-  const byId = new Map(ranked.map((one) => [one.id, one]));
-  return kept.flatMap((id) => byId.get(id) ?? []);
+  const places = new Map(ranked.map(({ id }, place) => [id, place]));
+  const last = places.get(kept.at(-1) ?? '');
+  const looked = kept.length >= limit && last !== undefined ? last + 1 : ranked.length;
+  return {
+    permitted: kept.flatMap((id) => ranked[places.get(id) ?? -1] ?? []),
+    share: kept.length < TELLING ? undefined : kept.length / looked,
+  };
 }

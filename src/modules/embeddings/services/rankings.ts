@@ -16,12 +16,15 @@ export async function byMeaning(
   if (generation.provider === noProvider) throw embeddingErrors.VECTOR_SEARCH_UNAVAILABLE();
   const { vector, cached, tokens } = await models.query(generation, text);
   Object.assign(usage, { cachedQuery: cached, tokens });
+  let size = 0;
   const ranking: Ranking<Found> = {
+    size: () => size,
     async best(k, within) {
-      const { ids, ordinals, distances } = await index.nearest(generation, vector, {
+      const { ids, ordinals, distances, passages } = await index.nearest(generation, vector, {
         k,
         ...(within && { within }),
       });
+      size = passages;
       return ids.map((id, i) => ({
         id,
         ordinal: ordinals[i] ?? 0,
@@ -39,7 +42,7 @@ export async function byMeaning(
 export async function byWords(
   parts: SearchParts,
   request: SearchRequest,
-  size = request.limit,
+  size: number,
 ): Promise<readonly Found[]> {
   const { database } = parts;
   const { generation, readable, input } = request;
@@ -77,12 +80,14 @@ const POOL = 5;
 /** How much less a place counts than the one before it; the higher, the less. */
 const RANK_CONSTANT = 60;
 
-/** Both orders put together by their places (reciprocal rank fusion). */
+export const poolFor = (limit: number): number => Math.max(limit * POOL, 50);
+
+/** Both orders, so much of each, put together by their places (reciprocal rank fusion). */
 export async function byBoth(
   parts: SearchParts,
   request: SearchRequest,
+  size: number,
 ): Promise<readonly Found[]> {
-  const size = Math.max(request.limit * POOL, 50);
   const [meaning, words] = await Promise.all([
     byMeaning(parts, request, size),
     byWords(parts, request, size),
@@ -94,7 +99,7 @@ export async function byBoth(
       const score = (before?.fused ?? 0) + (RANK_CONSTANT + 1) / (2 * (RANK_CONSTANT + 1 + place));
       fused.set(one.id, { ...before, ...one, fused: score });
     });
-  return [...fused.values()]
-    .sort((a, b) => (b.fused ?? 0) - (a.fused ?? 0) || (a.id < b.id ? -1 : 1))
-    .slice(0, request.limit);
+  return [...fused.values()].sort(
+    (a, b) => (b.fused ?? 0) - (a.fused ?? 0) || (a.id < b.id ? -1 : 1),
+  );
 }

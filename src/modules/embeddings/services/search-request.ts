@@ -1,6 +1,7 @@
 /** What a search asks for, checked and filled in. */
 import { all, type Condition, equals, not } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
+import type { Cursors } from '../../../data/records/page/keyset.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { shortName } from '../../../data/schema/language/names.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
@@ -10,7 +11,7 @@ import { embeddingErrors } from '../errors.ts';
 import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/configs.ts';
 import type { VectorIndex } from '../scan/vector-index.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
-import type { FewHint, Readable } from './permitted.ts';
+import type { DepthHint, Readable } from './permitted.ts';
 import { fileFieldsOf, textOf } from './texts.ts';
 
 export type SearchMode = 'vector' | 'keyword' | 'hybrid';
@@ -37,14 +38,19 @@ export interface SearchInput {
   readonly select?: readonly string[] | undefined;
   readonly populate?: readonly string[] | undefined;
   readonly scope?: string | undefined;
+  /** Where an earlier page of the same search ended. */
+  readonly cursor?: string | undefined;
+  /** Of each value of this field the best record alone. */
+  readonly groupBy?: string | undefined;
 }
 
 export interface IndexParts extends EmbeddingParts {
   readonly index: VectorIndex;
+  readonly cursors: Cursors;
 }
 
 export interface SearchParts extends IndexParts {
-  readonly hints: (key: string) => FewHint;
+  readonly hints: (key: string) => DepthHint;
 }
 
 /** A search with everything about it found out. */
@@ -55,7 +61,7 @@ export interface SearchRequest {
   readonly text: string;
   readonly limit: number;
   readonly readable: Readable;
-  readonly hint: FewHint;
+  readonly hint: DepthHint;
   readonly filter: Condition;
   readonly usage: SearchUsage;
 }
@@ -78,12 +84,24 @@ export async function requestOf(
   const { limit = config.search.defaultLimit } = input;
   const filter = filterOf(input);
   const { current } = chosenConfig(await readableConfigs(parts, caller, input), input);
+  requireGroup(parts, input);
   const readable = readableBy(parts, { caller, input, filter, generation: current });
   const text = await textToSearch(parts, { caller, input, generation: current });
   const like = [current.id, callerKey(caller), input.scope ?? '', input.filter ?? {}];
   const hint = parts.hints(JSON.stringify(like));
   const usage = { cachedQuery: false, tokens: 0 };
   return { caller, input, generation: current, text, limit, readable, hint, filter, usage };
+}
+
+/** Throws 400 for a group by something that has no values to compare, or together with a cursor. */
+function requireGroup(
+  { schemas }: Pick<SearchParts, 'schemas'>,
+  { schemaName, groupBy, cursor }: SearchInput,
+): void {
+  if (groupBy === undefined) return;
+  if (cursor !== undefined) throw invalid('cursor', 'groupBy', 'goes through records, not groups');
+  if (!schemas.get(schemaName)?.sortable.has(groupBy))
+    throw invalid('groupBy', 'field', 'must be a field that holds one text, number, date or flag');
 }
 
 /** What is like a record is not that record. */

@@ -4,9 +4,9 @@ import { invalid } from '../../../kernel/errors.ts';
 import { embeddingErrors } from '../errors.ts';
 import { ModelError } from '../model.ts';
 import { facetsOf, highlightsOf } from './beside-hits.ts';
-import { type Found, type Hit, hitsOf } from './hits.ts';
-import { createFewHints } from './permitted.ts';
-import { byBoth, byMeaning, byWords } from './rankings.ts';
+import { type Hit, hitsOf, nearEnough } from './hits.ts';
+import { continuesWords, pageOf } from './pages.ts';
+import { createDepthHints } from './permitted.ts';
 import {
   type IndexParts,
   requestOf,
@@ -19,6 +19,8 @@ import {
 
 export interface SearchResult {
   readonly hits: readonly Hit[];
+  /** Where the next page begins. */
+  readonly nextCursor: string | null;
   /** The model could not be asked, and words were searched for instead. */
   readonly degraded?: true;
   readonly facets?: Awaited<ReturnType<typeof facetsOf>>;
@@ -33,7 +35,7 @@ export interface TimedResult extends SearchResult {
 export type Search = (caller: Caller, input: SearchInput) => Promise<TimedResult>;
 
 export function createSearch(given: IndexParts): Search {
-  const parts: SearchParts = { ...given, hints: createFewHints() };
+  const parts: SearchParts = { ...given, hints: createDepthHints() };
   return async (caller, input) => {
     const started = performance.now();
     const { mode = 'vector' } = input;
@@ -51,16 +53,30 @@ async function answer(
   request: SearchRequest,
   mode: SearchMode,
 ): Promise<SearchResult> {
-  if (mode === 'keyword')
-    return { hits: await hitsOf(parts, request, await byWords(parts, request)) };
+  if (mode === 'keyword') return hitsBy(parts, request, mode);
+  if (continuesWords(parts, request, mode))
+    return { ...(await hitsBy(parts, request, 'keyword')), degraded: true };
   try {
-    return { hits: await hitsOf(parts, request, await found(parts, request, mode)) };
+    return await hitsBy(parts, request, mode);
   } catch (error) {
     if (!(error instanceof ModelError)) throw error;
-    if (request.input.fallback !== 'keyword') throw publicError(error);
-    const hits = await hitsOf(parts, request, await byWords(parts, request));
-    return { hits, degraded: true };
+    // A page of another order does not go on in that of words.
+    if (request.input.fallback !== 'keyword' || request.input.cursor !== undefined)
+      throw publicError(error);
+    return { ...(await hitsBy(parts, request, 'keyword')), degraded: true };
   }
+}
+
+async function hitsBy(
+  parts: SearchParts,
+  request: SearchRequest,
+  mode: SearchMode,
+): Promise<SearchResult> {
+  const { found, groups, nextCursor } = await pageOf(parts, request, mode);
+  const near = nearEnough(request, found);
+  const hits = await hitsOf(parts, request, near, groups);
+  // Behind one that is too far away are none that are nearer.
+  return { hits, nextCursor: near.length < found.length ? null : nextCursor };
 }
 
 /** Marks and counts, when they are asked for. */
@@ -81,13 +97,6 @@ async function withMore(
   const hits = result.hits.map((hit, at) => ({ ...hit, highlights: marked[at] ?? {} }));
   return { ...result, hits, ...counted };
 }
-
-const found = (
-  parts: SearchParts,
-  request: SearchRequest,
-  mode: 'vector' | 'hybrid',
-): Promise<readonly Found[]> =>
-  mode === 'vector' ? byMeaning(parts, request, request.limit) : byBoth(parts, request);
 
 /** A failure of a model as callers hear of it. */
 function publicError({ failure, retryAfter = 5, message }: ModelError): Error {
