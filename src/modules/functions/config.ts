@@ -28,6 +28,11 @@ const limits = Type.Object({
     [KILOBYTE, 4 * MEGABYTE],
     'Bytes of the text of one function.',
   ),
+  maxPackageBytes: tuned(
+    4 * MEGABYTE,
+    [KILOBYTE, 32 * MEGABYTE],
+    'Bytes of the packages that are bundled with one function.',
+  ),
   processes: whole(
     0,
     [0, 32],

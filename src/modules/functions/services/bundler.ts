@@ -1,19 +1,230 @@
-/** Packages that functions ask for, out of those that the operator installed, as one text each. */
+/**
+ * Packages that functions ask for, out of those that the operator installed into a folder, as one text each. They are
+ * bundled when a function is stored and kept with its version: nothing is read or fetched when it runs, and what is
+ * installed later changes no function that is stored.
+ */
+import { realpath } from 'node:fs/promises';
+import { builtinModules } from 'node:module';
+import { join, sep } from 'node:path';
+import type { Plugin, RolldownLog } from 'rolldown';
 import { invalid } from '../../../kernel/errors.ts';
+import { shortened } from '../../../kernel/text.ts';
 import type { SourceForm } from '../engine/protocol.ts';
 
+export interface BundleRequest {
+  readonly names: readonly string[];
+  readonly form: SourceForm;
+  /** The text that runs: what it imports from a package by name is what the bundle exports. */
+  readonly code: string;
+}
+
 export interface Bundler {
-  /** Texts by name. Throws 400 for a package that is not allowed or not there. */
-  bundle(names: readonly string[], form: SourceForm): Promise<Readonly<Record<string, string>>>;
+  /** Texts by name. Throws 400 for a package that is not there or that cannot run in a sandbox. */
+  bundle(request: BundleRequest): Promise<Readonly<Record<string, string>>>;
+}
+
+interface BundlerOptions {
+  /** Where the operator installs packages: it has a `node_modules`. */
+  readonly folder: string;
+  /** Bytes of all packages of one function. */
+  readonly maxBytes: () => number;
 }
 
 /** What every sandbox brings along. */
-export const builtInPackages: ReadonlySet<string> = new Set(['axios']);
+const builtInPackages: ReadonlySet<string> = new Set(['axios']);
 
-export const noPackages: Bundler = {
-  async bundle(names) {
-    const [missing] = names.filter((name) => !builtInPackages.has(name));
-    if (missing === undefined) return {};
-    throw invalid('functionCode', 'package', `the package ${missing} is not installed`);
+/** Most modules import nothing: the parser is not loaded for those. */
+const importWord = /\b(?:from|import)\b/;
+
+const packageName = /^(?:@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*(?:\/[A-Za-z0-9._-]+){0,10}$/;
+const isName = (name: string): boolean =>
+  name.length <= 200 && packageName.test(name) && !name.split('/').includes('..');
+
+export const createBundler = (options: BundlerOptions): Bundler => ({
+  async bundle(request) {
+    const asked = await packagesOf(request);
+    if (asked.size === 0) return {};
+    const root = await realpath(options.folder).catch(() => undefined);
+    const texts: [name: string, text: string][] = [];
+    for (const [name, imports] of asked) {
+      if (!isName(name) || root === undefined) throw missing(name);
+      texts.push([name, await bundleOne({ name, form: request.form, root, imports })]);
+    }
+    const bytes = texts.reduce((sum, [, text]) => sum + Buffer.byteLength(text), 0);
+    const most = options.maxBytes();
+    if (bytes > most)
+      throw problem('maxLength', `the packages have ${bytes} bytes, and ${most} are allowed`);
+    return Object.fromEntries(texts);
   },
-};
+});
+
+/** By name, with what is imported from them. */
+async function packagesOf({
+  names,
+  form,
+  code,
+}: BundleRequest): Promise<ReadonlyMap<string, Imports | undefined>> {
+  if (form === 'module') return importWord.test(code) ? importsOf(code) : new Map();
+  return new Map(
+    names.filter((name) => !builtInPackages.has(name)).map((name) => [name, undefined]),
+  );
+}
+
+const problem = (rule: string, message: string) => invalid('functionCode', rule, message);
+const missing = (name: string) =>
+  problem('package', `the package ${name} is not installed for functions`);
+
+/* What a module imports. */
+
+interface Imports {
+  readonly names: Set<string>;
+  /** Everything is imported: `import * as x`. */
+  whole: boolean;
+}
+
+/** Of packages, by what they are asked for. */
+async function importsOf(code: string): Promise<ReadonlyMap<string, Imports>> {
+  const { parseAst } = await import('rolldown/parseAst');
+  const found = new Map<string, Imports>();
+  for (const node of parseAst(code, { sourceType: 'module' }).body) {
+    const isImport = node.type === 'ImportDeclaration';
+    const isExport = node.type === 'ExportNamedDeclaration' || node.type === 'ExportAllDeclaration';
+    if (!(isImport || isExport) || !node.source) continue;
+    const { value } = node.source;
+    const imports = found.get(value) ?? { names: new Set(), whole: false };
+    found.set(value, imports);
+    if (node.type === 'ExportAllDeclaration') imports.whole = true;
+    else for (const one of node.specifiers) noteSpecifier(imports, one);
+  }
+  return found;
+}
+
+interface Specifier {
+  readonly type: string;
+  readonly imported?: object;
+  readonly local?: object;
+}
+
+function noteSpecifier(imports: Imports, { type, imported, local }: Specifier): void {
+  if (type === 'ImportNamespaceSpecifier') imports.whole = true;
+  const named = type === 'ImportSpecifier' ? imported : type === 'ExportSpecifier' ? local : {};
+  const name = named && 'name' in named ? String(named.name) : undefined;
+  if (name !== undefined && name !== 'default') imports.names.add(name);
+}
+
+/* One bundle. */
+
+interface One {
+  readonly name: string;
+  readonly form: SourceForm;
+  readonly root: string;
+  readonly imports: Imports | undefined;
+}
+
+const ENTRY = '\0entry';
+const STUB = '\0absent:';
+
+/** What asks for the package, in the form in which the sandbox loads it. */
+function entryText({ name, form, imports }: One): string {
+  const from = JSON.stringify(name);
+  if (form === 'body') return `module.exports = require(${from});`;
+  const names = [...(imports?.names ?? [])].map((one) => `export const ${one} = all.${one};`);
+  const rest = imports?.whole ? `export * from ${from};` : '';
+  return `import * as all from ${from};
+${rest}
+${imports?.whole ? '' : names.join('\n')}
+export default 'default' in all ? all.default : all;`;
+}
+
+async function bundleOne(one: One): Promise<string> {
+  const { rolldown } = await import('rolldown');
+  const { name, form, root } = one;
+  const undefinedNames: string[] = [];
+  const unresolved = new Set<string>();
+  const bundle = await rolldown({
+    cwd: root,
+    input: { package: ENTRY },
+    platform: 'browser',
+    tsconfig: false,
+    resolve: { conditionNames: [form === 'module' ? 'import' : 'require', 'browser', 'default'] },
+    transform: { define: { 'process.env.NODE_ENV': '"production"', global: 'globalThis' } },
+    plugins: [contained(one, unresolved)],
+    onLog: (_level, log) => {
+      const asked = undefinedImport(log);
+      if (asked !== undefined && asked !== 'default') undefinedNames.push(asked);
+    },
+  });
+  try {
+    const { output } = await bundle.generate({
+      format: form === 'module' ? 'esm' : 'cjs',
+      exports: 'auto',
+      codeSplitting: false,
+    });
+    const stray = undefinedNames.find((asked) => one.imports?.names.has(asked));
+    if (stray !== undefined) throw problem('package', `the package ${name} exports no ${stray}`);
+    return output[0].code;
+  } catch (error) {
+    throw unresolved.has(name) ? missing(name) : named(error, one);
+  } finally {
+    await bundle.close();
+  }
+}
+
+const undefinedImport = ({ code, message }: RolldownLog): string | undefined =>
+  code === 'IMPORT_IS_UNDEFINED' ? /`([^`]{1,100})`/.exec(message)?.[1] : undefined;
+
+/** What the bundler says, for the operator: without colours and places of this machine. */
+function named(error: unknown, { name, root }: One): unknown {
+  if (!(error instanceof Error) || !('errors' in error)) return error;
+  const [first] = error.errors as readonly RolldownLog[];
+  const text = (first?.message ?? error.message)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours of a terminal
+    .replace(/\u001b\[[0-9;]*m/g, '')
+    .replaceAll(root, '.');
+  return problem('package', `the package ${name} cannot be bundled: ${shortened(text, 400)}`);
+}
+
+const nodeModules: ReadonlySet<string> = new Set(builtinModules);
+const withoutScheme = (id: string): string => id.replace(/^node:/, '');
+
+/** Finds packages in the folder of the operator alone; what only Node has is a stub that says so when it is used. */
+const contained = (one: One, unresolved: Set<string>): Plugin => ({
+  name: 'penstock-contained',
+  async resolveId(id, importer, { kind }) {
+    if (id === ENTRY) return ENTRY;
+    const isAsked = importer === ENTRY;
+    const from = isAsked ? join(one.root, 'index.js') : importer;
+    const resolved = await this.resolve(id, from, { skipSelf: true });
+    if (resolved && inside(one.root, resolved.id)) return resolved;
+    const stub = stubOf(id, resolved?.id);
+    if (stub !== undefined) return stub;
+    unresolved.add(id);
+    // A package may try what need not be there.
+    if (kind === 'require-call' && !isAsked) return `${STUB}${id}`;
+    throw new Error(`${id} is not installed`);
+  },
+  load(id) {
+    if (id === ENTRY) return { code: entryText(one), moduleType: 'js' };
+    return id.startsWith(STUB) ? { code: stubText(id.slice(STUB.length)), moduleType: 'js' } : null;
+  },
+});
+
+/** What stands for something outside of the folder. Throws for a file there. */
+function stubOf(id: string, resolved: string | undefined): string | undefined {
+  if (id.startsWith('node:') || nodeModules.has(id)) return `${STUB}node:${withoutScheme(id)}`;
+  if (resolved?.startsWith('\0')) return resolved;
+  if (resolved === undefined || resolved === id) return undefined;
+  throw new Error(`${id} is not in the folder for packages`);
+}
+
+const inside = (root: string, id: string): boolean => id.startsWith(root + sep);
+
+function stubText(name: string): string {
+  if (name === 'node:buffer') return 'module.exports = { Buffer: globalThis.Buffer };';
+  if (name === 'node:url') return 'module.exports = { URL, URLSearchParams };';
+  const message = JSON.stringify(`Functions have no ${name}`);
+  return `module.exports = Object.create(new Proxy({}, { get(_, key) {
+  if (typeof key === 'symbol' || key === '__esModule' || key === 'then') return undefined;
+  throw new Error(${message} + ', which a package asked for ' + key);
+} }));`;
+}

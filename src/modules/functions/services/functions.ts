@@ -177,7 +177,7 @@ async function prepare(
     throw invalid('functionCode', 'maxLength', `is longer than ${maxCodeBytes} bytes`);
   const { text, ...facts } = await pool.check(functionCode, fileOf(definition.name, 'javascript'));
   if (facts.error) throw codeProblem(facts.error);
-  const packages = await bundler.bundle(facts.packages, facts.form);
+  const packages = await bundler.bundle({ names: facts.packages, form: facts.form, code: text });
   const { form, language } = facts;
   return { facts: { form, language }, running: text, packages };
 }
