@@ -36,7 +36,12 @@ it('run as the guide says', async () => {
     const answer = await platform.admin.post('/functions/upload', JSON.parse(text));
     ids.set(kind, expectStatus(answer, 200, kind).body._id);
   }
-  expect([...ids.keys()]).toEqual(['event', 'cron', 'hook', 'workflow']);
+  expect([...ids.keys()]).toEqual(['event', 'cron', 'hook', 'account', 'workflow']);
+  const stranger = { email: 'someone@elsewhere.example', password: 'a long enough passphrase 7' };
+  expect(await platform.client.post('/authentication/local/new', stranger)).toMatchObject({
+    status: 403,
+    body: { message: 'Ask us for an account' },
+  });
   const { body: order } = await platform.client.post('/database/Order', { total: 12 });
   expect(order.note).toBe('checked');
   expect((await platform.client.post('/database/Order', { total: -1 })).body.message).toBe(

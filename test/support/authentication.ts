@@ -16,6 +16,7 @@ import { migrate } from '../../src/kernel/database/migrate.ts';
 import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
 import { createEvents } from '../../src/kernel/events/create-events.ts';
 import { migrations as eventMigrations } from '../../src/kernel/events/migrations.ts';
+import { createHooks } from '../../src/kernel/hooks/hooks.ts';
 import { createIdentity, type PresentedCredentials } from '../../src/kernel/identity.ts';
 import type { JobDefinition, Jobs } from '../../src/kernel/jobs/jobs.ts';
 import { createLimits } from '../../src/kernel/limits/create-limits.ts';
@@ -153,6 +154,7 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
     operations: createOperationRegistry(),
     identity: createIdentity(),
     permissions,
+    hooks: createHooks(),
   } as unknown as Kernel;
   await schemas.install(authentication.name, authentication.schemas ?? []);
   await migrate(database, [

@@ -92,17 +92,19 @@ export interface Ending {
   readonly detail?: string | undefined;
   /** What was sent stays to be read and sent again. */
   readonly keep?: boolean | undefined;
+  /** What went out, where hooks changed it. */
+  readonly contentSealed?: string | undefined;
 }
 
 const finishText = `
   with given as (
     select * from jsonb_to_recordset($1::jsonb)
-      as g(id uuid, status text, error text, provider text, "providerId" text, kind text, detail text, keep boolean)),
+      as g(id uuid, status text, error text, provider text, "providerId" text, kind text, detail text, keep boolean, "contentSealed" text)),
   done as (
     update penstock.messages m set status = case when m.status = 'sending' then g.status else m.status end, error = g.error,
       provider = coalesce(g.provider, m.provider), provider_id = coalesce(g."providerId", m.provider_id),
       finished_at = case when g.status = 'queued' then null else now() end,
-      content_sealed = case when g.status <> 'sent' or coalesce(g.keep, false) then m.content_sealed end
+      content_sealed = case when g.status <> 'sent' or coalesce(g.keep, false) then coalesce(g."contentSealed", m.content_sealed) end
     from given g where m.id = g.id
     returning m.id, m.channel, m.recipient, m.user_id, m.template, g.provider, g.error, g.status as ended),
   told as (${announcing(`

@@ -1,6 +1,7 @@
 /** Functions: code of operators beside the data, in processes of its own. */
 
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { router } from '../router/index.ts';
@@ -11,7 +12,7 @@ import { migrations } from './migrations.ts';
 import { functionOperations } from './operations/functions.ts';
 import { runOperations } from './operations/runs.ts';
 import { versionOperations } from './operations/versions.ts';
-import { noPackages } from './services/bundler.ts';
+import { createBundler } from './services/bundler.ts';
 import { databaseCalls } from './services/calls/database.ts';
 import { operationCalls } from './services/calls/operations.ts';
 import { outsideCalls } from './services/calls/outside.ts';
@@ -49,7 +50,7 @@ export const functions = defineModule<
 });
 
 async function start(context: Context): Promise<RunningModule<FunctionsService>> {
-  const { kernel, config, log } = context;
+  const { kernel, config, services, log } = context;
   const { database } = kernel;
   const current = () => config.current();
   const store = followingStore(await createFunctionStore(kernel), () => triggers.follow());
@@ -58,7 +59,10 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     ...kernel,
     store,
     pool,
-    bundler: noPackages,
+    bundler: createBundler({
+      folder: join(kernel.settings.dataDir, 'functions'),
+      maxBytes: () => current().limits.maxPackageBytes,
+    }),
     config: current,
     check: startProblems,
   });
@@ -71,9 +75,14 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     config: current,
     metrics: lastingMetrics(kernel),
     calls: createHostCalls(
+      database,
       new Map([
         ...databaseCalls(kernel),
-        ...outsideCalls({ config: current, secrets: all.secrets }),
+        ...outsideCalls({
+          config: current,
+          secrets: all.secrets,
+          realtime: services.router.realtime,
+        }),
         ...operationCalls({ operations: kernel.operations, log }),
       ]),
     ),

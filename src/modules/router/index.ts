@@ -3,7 +3,7 @@
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
 import { withoutEnd } from '../../kernel/text.ts';
-import { createChannels } from './channels/index.ts';
+import { createChannels, type Realtime } from './channels/index.ts';
 import { type RouterConfig, routerConfig } from './config.ts';
 import { migrations } from './migrations.ts';
 import { clientOperations } from './operations/clients.ts';
@@ -14,6 +14,7 @@ import { createClients, measureClients } from './services/clients.ts';
 import { createClientGate } from './services/gate.ts';
 import { clientState, middlewareState } from './state.ts';
 
+export type { Realtime } from './channels/index.ts';
 export type { RouterConfig } from './config.ts';
 export { routerErrors } from './errors.ts';
 export type { Platform } from './queries.ts';
@@ -24,6 +25,8 @@ export interface RouterService {
   /** Public address of the client surface, for links: the configured one, else the one that it listens on. */
   publicUrl(): string;
   readonly captcha: Captcha;
+  /** What the server says to channels and to the sockets of users. */
+  readonly realtime: Realtime;
   /** What a registered app runs on; nothing when there is no such app. */
   platformOf(clientId: string): Promise<Platform | undefined>;
   /** Told by the composition root once the client surface listens. */
@@ -62,6 +65,7 @@ async function start({
   return {
     service: {
       config,
+      realtime: channels.realtime,
       captcha: createCaptcha(() => config.current().captcha, log),
       platformOf: async (clientId) => (await gate.find(clientId))?.platform,
       publicUrl: () => withoutEnd(config.current().hostUrl || local, '/'),

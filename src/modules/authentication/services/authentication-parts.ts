@@ -66,7 +66,7 @@ function foundation(
   const { messages } = services.communications;
   const makePair = createPairMaker(accessTokens, config);
   const sessions = createSessions({ ...kernel, states });
-  const hooks = createTokenHooks(log);
+  const hooks = createTokenHooks(kernel.hooks, log);
   const openSession = createSessionOpener({ ...kernel, states, makePair, hooks, config });
   const requireAllowedEmail = createEmailGate(() => config().emailRestrictions, log);
   const isBreached = createBreachCheck(() => config().passwords.breached, log);

@@ -10,8 +10,9 @@ import {
   noteEvent,
 } from '../delivery-queries.ts';
 import { insertSuppression } from '../feedback-queries.ts';
-import { openContent } from './content.ts';
+import { type MessageContent, openContent, sealContent } from './content.ts';
 import type { MailTransport } from './email/transports.ts';
+import { askHooks } from './message-hooks.ts';
 import type { MessageMeasures } from './metrics.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';
 import type { PushTransport } from './push/delivery.ts';
@@ -23,7 +24,7 @@ export interface Transports {
   readonly push: PushTransport;
 }
 
-export interface AttemptParts extends Pick<Kernel, 'database' | 'events' | 'secrets'> {
+export interface AttemptParts extends Pick<Kernel, 'database' | 'events' | 'secrets' | 'hooks'> {
   readonly transports: Transports;
   readonly config: () => CommunicationsConfig;
   readonly measures: MessageMeasures;
@@ -53,10 +54,15 @@ export function createAttempts(parts: AttemptParts): Attempts {
   const { config, measures, onStep } = parts;
   const note = createNotes(parts);
 
-  const noteDelivery = async (message: ClaimedMessage, delivery: Delivery): Promise<void> => {
+  const noteDelivery = async (
+    message: ClaimedMessage,
+    delivery: Delivery,
+    changed: MessageContent | undefined,
+  ): Promise<void> => {
     const { id, channel, chainId } = message;
     const keep = channel === 'email' && config().email.storeEmails.enabled;
-    await note(id, { ...endingOf(delivery), keep });
+    const contentSealed = changed && sealContent(parts.secrets, id, changed);
+    await note(id, { ...endingOf(delivery), keep, contentSealed });
     await keepRefusal(parts, message, delivery);
     if (chainId !== null) await onStep(chainId);
   };
@@ -66,12 +72,16 @@ export function createAttempts(parts: AttemptParts): Attempts {
       const { id, channel, attempts } = message;
       const began = performance.now();
       const seconds = () => (performance.now() - began) / 1000;
+      let changed: MessageContent | undefined;
+      const onChange = (content: MessageContent) => {
+        changed = content;
+      };
       try {
-        const delivery = await deliver(parts, message, suppressed);
+        const delivery = await deliver(parts, message, { suppressed, onChange });
         const { outcome } = delivery;
         const provider = outcome === 'captured' ? 'none' : delivery.provider;
         measures.attempted({ channel, provider, outcome, last: true }, seconds());
-        return attemptOf(delivery, noteDelivery(message, delivery));
+        return attemptOf(delivery, noteDelivery(message, delivery, changed));
       } catch (error) {
         const provider = error instanceof DeliveryError ? error.provider : 'none';
         const last = attempts > config().messages.retries;
@@ -173,11 +183,19 @@ async function keepRefusal(
   await insertSuppression(database, { channel, address: recipient, scope: '', reason, detail });
 }
 
+interface Delivering {
+  /** Why the recipient gets none. */
+  readonly suppressed: string | undefined;
+  /** Told what goes out in place of what was stored. */
+  readonly onChange: (content: MessageContent) => void;
+}
+
 async function deliver(
-  { database, secrets, transports, config, measures }: AttemptParts,
+  parts: AttemptParts,
   message: ClaimedMessage,
-  suppressed: string | undefined,
+  { suppressed, onChange }: Delivering,
 ): Promise<Delivery> {
+  const { database, secrets, transports, config, measures } = parts;
   const { id, channel, recipient, contentSealed, completed } = message;
   if (!isAllowed(config().messages.allowOnly, recipient)) return { outcome: 'captured' };
   if (suppressed !== undefined)
@@ -187,7 +205,10 @@ async function deliver(
       about: 'recipient',
       reason: `the recipient gets no messages: ${suppressed}`,
     };
-  const content = openContent(secrets, id, contentSealed);
+  const stored = openContent(secrets, id, contentSealed);
+  const content = await askHooks(parts.hooks, message, stored);
+  if ('outcome' in content) return content;
+  if (content !== stored) onChange(content);
   const began = performance.now();
   const passed = async ({ provider, message: detail }: DeliveryError): Promise<void> => {
     const seconds = (performance.now() - began) / 1000;

@@ -51,7 +51,7 @@ const batches = 3;
 const beginWithinMs = 30_000;
 
 interface Dependencies
-  extends Pick<Kernel, 'database' | 'events' | 'secrets' | 'metrics' | 'jobs'> {
+  extends Pick<Kernel, 'database' | 'events' | 'secrets' | 'metrics' | 'jobs' | 'hooks'> {
   readonly transports: Transports;
   readonly pace: Pace;
   readonly config: () => CommunicationsConfig;

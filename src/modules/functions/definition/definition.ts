@@ -113,7 +113,11 @@ export const InputsShape = Type.Object({
   trigger: Type.Optional(
     Type.Object({
       schema: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-      op: Type.String({ minLength: 1, maxLength: 64 }),
+      op: Type.String({
+        minLength: 1,
+        maxLength: 64,
+        description: '`create`, `update`, `delete` of records; `signUp`, `signIn`, `send`',
+      }),
       when: Type.Enum(['before', 'after']),
     }),
   ),

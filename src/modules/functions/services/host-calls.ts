@@ -1,6 +1,7 @@
 /** What code may ask of the platform (`ctx`), in whose name, and what it leaves open when it ends. */
 import type { Caller } from '../../../kernel/caller.ts';
 import { system } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { StoredFunction } from '../definition/definition.ts';
@@ -165,14 +166,28 @@ export class RunScope {
 }
 
 /** The calls of all parts of `ctx`, by name. */
-export function createHostCalls(calls: ReadonlyMap<string, HostCall>): HostCalls {
+export function createHostCalls(
+  database: Database,
+  calls: ReadonlyMap<string, HostCall>,
+): HostCalls {
+  /** What fails in a transaction of the platform (a hook of a sign-up) fails alone, so that the code can catch it. */
+  const apart =
+    (call: HostCall): HostCall =>
+    (scope, given) =>
+      given.transaction === undefined && database.inTransaction()
+        ? database.part(() => call(scope, given))
+        : call(scope, given);
+
   return {
     async call(scope, name, args) {
       const call = scope.facts.extra?.get(name) ?? calls.get(name);
       if (!call) throw errors.NOT_FOUND({ message: `There is no call ${cutText(name, 64)} here` });
       const given: unknown = JSON.parse(args);
       try {
-        const value = await call(scope, (given ?? {}) as GivenCall);
+        const value = await (name === 'db.begin' ? call : apart(call))(
+          scope,
+          (given ?? {}) as GivenCall,
+        );
         return value instanceof JsonText ? value.text : (JSON.stringify(value) ?? '');
       } catch (error) {
         if (error instanceof RunSuspended) scope.suspend(error);

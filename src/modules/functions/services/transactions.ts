@@ -14,45 +14,45 @@ export interface OpenTransaction {
 
 class RolledBack extends Error {}
 
-/** Resolves when the transaction is open. */
+/** Resolves when the transaction is open. Inside of another one (a hook of a sign-up) it is a part of that one. */
 export function openTransaction(database: Database): Promise<OpenTransaction> {
   const opened = Promise.withResolvers<OpenTransaction>();
   const decision = Promise.withResolvers<void>();
-  const done = database.transaction(
-    async () => {
-      const inside = AsyncLocalStorage.snapshot();
-      let last: Promise<unknown> = Promise.resolve();
-      const end = async (): Promise<void> => {
-        await last.catch(() => undefined);
-      };
-      opened.resolve({
-        within(work) {
-          const next = last.then(
-            () => inside(work),
-            () => inside(work),
-          );
-          last = next;
-          return next;
-        },
-        async commit() {
-          await end();
-          decision.resolve();
-          await done;
-        },
-        async rollback() {
-          await end();
-          decision.reject(new RolledBack());
-          await done.catch(() => undefined);
-        },
-        async abandon() {
-          decision.reject(new RolledBack());
-          await done.catch(() => undefined);
-        },
-      });
-      await decision.promise;
-    },
-    { attempts: 1 },
-  );
+  const open = async (): Promise<void> => {
+    const inside = AsyncLocalStorage.snapshot();
+    let last: Promise<unknown> = Promise.resolve();
+    const end = async (): Promise<void> => {
+      await last.catch(() => undefined);
+    };
+    opened.resolve({
+      within(work) {
+        const next = last.then(
+          () => inside(work),
+          () => inside(work),
+        );
+        last = next;
+        return next;
+      },
+      async commit() {
+        await end();
+        decision.resolve();
+        await done;
+      },
+      async rollback() {
+        await end();
+        decision.reject(new RolledBack());
+        await done.catch(() => undefined);
+      },
+      async abandon() {
+        decision.reject(new RolledBack());
+        await done.catch(() => undefined);
+      },
+    });
+    await decision.promise;
+  };
+  const done = database.inTransaction()
+    ? database.part(open)
+    : database.transaction(open, { attempts: 1 });
   done.catch((error: unknown) => {
     opened.reject(error instanceof RolledBack ? errors.CONFLICT() : error);
   });

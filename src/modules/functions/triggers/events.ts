@@ -7,6 +7,7 @@ import { sql } from '../../../kernel/database/sql.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { NewItem } from '../../../kernel/queue/durable-queue.ts';
 import type { StoredFunction } from '../definition/definition.ts';
+import { topicsAfter } from './hooks.ts';
 import { operationWords, type RunData, type TriggerParts } from './parts.ts';
 
 /** Runs of one transaction; a single event may be about a thousand records. */
@@ -22,8 +23,9 @@ function concerns({ functionType, inputs }: StoredFunction, event: PublishedEven
   if (functionType === 'event' || functionType === 'workflow')
     return inputs.event !== undefined && matches(inputs.event, event.topic);
   const { trigger } = inputs;
+  if (trigger?.when !== 'after') return false;
+  if (topicsAfter(trigger.op).some((topic) => matches(topic, event.topic))) return true;
   return (
-    trigger?.when === 'after' &&
     event.operation !== undefined &&
     event.schema === trigger.schema &&
     operationWords[event.operation] === trigger.op

@@ -1,11 +1,19 @@
-/** Functions that are asked before records are written, and before somebody is signed in. */
+/** Functions that are asked before records are written, before accounts and sessions are made, and before messages go out. */
 import {
   type RecordHookOperation,
   type RecordHookValue,
   recordHookPoint,
 } from '../../../data/records/record-hooks.ts';
 import { PenstockError, type Problem } from '../../../kernel/errors.ts';
-import type { HookHandler } from '../../../kernel/hooks/hooks.ts';
+import type { HookCall, HookHandler } from '../../../kernel/hooks/hooks.ts';
+import {
+  type MessageHookValue,
+  type SignInHookValue,
+  type SignUpHookValue,
+  sendPoint,
+  signInPoint,
+  signUpPoint,
+} from '../../../kernel/hooks/points.ts';
 import type { FunctionDefinition, StoredFunction } from '../definition/definition.ts';
 import { functionErrors, userErrorOf } from '../errors.ts';
 import type { TriggerParts } from './parts.ts';
@@ -16,6 +24,83 @@ const isOperation = (text: string): text is RecordHookOperation =>
 
 /** Milliseconds that a hook may take; the registry has the same bound for all hooks of one write. */
 const HOOK_MS = 2_000;
+
+/** What a function answers, as an object. */
+type Answer = Readonly<Record<string, unknown>>;
+
+/** Something that is no record and has hooks. */
+interface Matter {
+  readonly point: string;
+  /** Events of which those after it hear. */
+  readonly topics: readonly string[];
+  /** What of the value the code may answer anew. */
+  readonly changes: readonly string[];
+  /** The value with the answer of the code in it. Throws for what makes no sense. */
+  readonly take: (value: never, answer: Answer) => object;
+}
+
+const objectIn = (answer: Answer, key: string): Answer => {
+  const value = answer[key] ?? {};
+  if (typeof value === 'object' && !Array.isArray(value)) return value as Answer;
+  throw new Error(`The hook answers ${key} that is no object`);
+};
+
+const textsIn = (answer: Answer, keys: readonly string[]): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    keys.flatMap((key) => {
+      const value = answer[key];
+      if (value === undefined || value === null) return [];
+      if (typeof value === 'string') return [[key, value]];
+      throw new Error(`The hook answers ${key} that is no text`);
+    }),
+  );
+
+const matters: ReadonlyMap<string, Matter> = new Map<string, Matter>([
+  [
+    'signUp',
+    {
+      point: signUpPoint,
+      topics: ['authentication:register:user'],
+      changes: ['userData'],
+      take: (value: SignUpHookValue, answer) => ({
+        ...value,
+        userData: { ...value.userData, ...objectIn(answer, 'userData') },
+      }),
+    },
+  ],
+  [
+    'signIn',
+    {
+      point: signInPoint,
+      topics: ['authentication:login:user'],
+      changes: ['claims'],
+      take: (value: SignInHookValue, answer) => ({
+        ...value,
+        claims: { ...value.claims, ...objectIn(answer, 'claims') },
+      }),
+    },
+  ],
+  [
+    'send',
+    {
+      point: sendPoint,
+      topics: ['communications:sent:*', 'communications:captured:*'],
+      changes: ['subject', 'html', 'text', 'title', 'data'],
+      take: (value: MessageHookValue, answer) => {
+        const { data } = answer;
+        const given = data === undefined ? undefined : objectIn(answer, 'data');
+        return {
+          ...value,
+          ...textsIn(answer, ['subject', 'html', 'text', 'title']),
+          ...(given && { data: textsIn(given, Object.keys(given)) }),
+        };
+      },
+    },
+  ],
+]);
+
+/** Topics of which a hook after something hears that is no record. */
+export const topicsAfter = (op: string): readonly string[] => matters.get(op)?.topics ?? [];
 
 /** What is wrong with the trigger of a definition. */
 export function triggerProblems({ functionType, inputs }: FunctionDefinition): readonly Problem[] {
@@ -32,10 +117,15 @@ export function triggerProblems({ functionType, inputs }: FunctionDefinition): r
   if (functionType !== 'hook')
     return trigger ? [problem('inputs.trigger', 'kind', 'only hooks have a trigger')] : [];
   if (!trigger) return [problem('inputs.trigger', 'required', 'is needed: {schema, op, when}')];
+  if (matters.has(trigger.op))
+    return trigger.schema === undefined
+      ? []
+      : [problem('inputs.trigger.schema', 'kind', `${trigger.op} is not about records`)];
+  const known = [...operations, ...matters.keys()].join(', ');
   return [
     ...(isOperation(trigger.op)
       ? []
-      : [problem('inputs.trigger.op', 'enum', `must be one of ${operations.join(', ')}`)]),
+      : [problem('inputs.trigger.op', 'enum', `must be one of ${known}`)]),
     ...(trigger.schema === undefined
       ? [problem('inputs.trigger.schema', 'required', 'is needed: the schema of the records')]
       : []),
@@ -71,31 +161,55 @@ function register(
 ): (() => void) | undefined {
   const { trigger } = one.inputs;
   if (!one.enabled || one.functionType !== 'hook' || trigger?.when !== 'before') return undefined;
+  const matter = matters.get(trigger.op);
+  if (matter) return hooks.register<object>(matter.point, one.name, askAbout(parts, one, matter));
   if (trigger.schema === undefined || !isOperation(trigger.op)) return undefined;
   const point = recordHookPoint(trigger.schema, trigger.op);
   return hooks.register<RecordHookValue>(point, one.name, askFunction(parts, one));
 }
 
+/** What a function answers, where that is an object. */
+async function answerOf(
+  { runner }: TriggerParts,
+  { _id, name }: StoredFunction,
+  { value, caller, signal }: HookCall<object>,
+): Promise<Answer | undefined> {
+  try {
+    const { result } = await runner.run({
+      ...{ functionId: _id, req: { ...value }, caller, trigger: 'hook' },
+      ...{ deadlineMs: HOOK_MS, signal },
+    });
+    if (typeof result !== 'object' || result === null || Array.isArray(result)) return undefined;
+    return result as Answer;
+  } catch (error) {
+    throw refusalOf(error, name);
+  }
+}
+
 /** What the function answers takes the place of the input; nothing leaves it. */
 const askFunction =
-  ({ runner }: TriggerParts, { _id, name }: StoredFunction): HookHandler<RecordHookValue> =>
-  async ({ value, caller, signal }) => {
-    try {
-      const { result } = await runner.run({
-        ...{ functionId: _id, req: { ...value }, caller, trigger: 'hook' },
-        ...{ deadlineMs: HOOK_MS, signal },
-      });
-      if (typeof result !== 'object' || result === null || Array.isArray(result)) return undefined;
-      return { ...value, input: result as RecordHookValue['input'] };
-    } catch (error) {
-      throw refusalOf(error, name);
-    }
+  (parts: TriggerParts, one: StoredFunction): HookHandler<RecordHookValue> =>
+  async (call) => {
+    const input = await answerOf(parts, one, call);
+    return input && { ...call.value, input: input as RecordHookValue['input'] };
   };
 
-/** A refusal has the message of the code: it is for whoever writes. */
+/** What it answers about something that is no record: only what may be changed there. */
+const askAbout =
+  (parts: TriggerParts, one: StoredFunction, { changes, take }: Matter): HookHandler<object> =>
+  async (call) => {
+    const answer = await answerOf(parts, one, call);
+    if (!answer) return undefined;
+    const stray = Object.keys(answer).find((key) => !changes.includes(key));
+    if (stray !== undefined)
+      throw new Error(`The hook ${one.name} answers ${stray}; it may answer ${changes.join(', ')}`);
+    return take(call.value as never, answer);
+  };
+
+/** A refusal has the message of the code: it is for whoever asked. That its process died is no refusal. */
 function refusalOf(error: unknown, name: string): unknown {
-  if (!(error instanceof PenstockError)) return error;
-  if (error.code === functionErrors.FUNCTION_FAILED.code)
-    return new Error(userErrorOf(error)?.user.message ?? `The hook ${name} failed`);
-  return error;
+  if (!(error instanceof PenstockError) || error.code !== functionErrors.FUNCTION_FAILED.code)
+    return error;
+  const user = userErrorOf(error)?.user;
+  return user?.code === 'CRASHED' ? error : new Error(user?.message ?? `The hook ${name} failed`);
 }

@@ -107,7 +107,12 @@ async function requestOf(
   const { schema, operation, ids = [], payload = {}, topic, occurredAt } = data;
   const [id] = ids;
   if (schema === undefined || operation === undefined || id === undefined)
-    return { ...payload, ...(ids.length > 0 && { ids }), topic, occurredAt };
+    return {
+      ...payload,
+      ...(data.kind === 'hook' && { id }),
+      ...(ids.length > 0 && { ids }),
+      ...{ topic, occurredAt },
+    };
   const record = operation === 'delete' ? undefined : await recordOf(parts, schema, id);
   if (data.kind === 'event') return { ...record, _id: id };
   return { schema, operation: operationWords[operation], id, record: record ?? null };

@@ -90,10 +90,8 @@ export interface FoundChannel {
   readonly definition: ChannelDefinition;
 }
 
-export const Channel = Type.String({
-  maxLength: 105,
-  pattern: '^[a-z][a-z0-9-]{0,39}(:[A-Za-z0-9_-]{1,64})?$',
-});
+export const channelName = /^[a-z][a-z0-9-]{0,39}(:[A-Za-z0-9_-]{1,64})?$/;
+export const Channel = Type.String({ maxLength: 105, pattern: channelName.source });
 
 type RightsKernel = Pick<Kernel, 'records' | 'schemas' | 'permissions'>;
 

@@ -3,11 +3,15 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { ChannelDefinition } from './definitions.ts';
+import { createRealtime, type Realtime } from './from-server.ts';
 import { createMembers, type Members } from './members.ts';
 import { channelNamespace } from './namespace.ts';
 import { channelsJob, createWords, type Say } from './words.ts';
 
+export type { Realtime } from './from-server.ts';
+
 export interface Channels {
+  readonly realtime: Realtime;
   readonly job: JobDefinition;
   /** Definitions are others now. */
   redefined(): void;
@@ -51,6 +55,11 @@ export function createChannels(
   const parts = lastingParts(kernel, log);
   parts.definitions = definitions;
   return {
+    realtime: createRealtime({
+      ...kernel,
+      say: parts.say,
+      definitions: () => parts.definitions(),
+    }),
     job: channelsJob(kernel),
     redefined: () => parts.members.redefined(),
     start() {

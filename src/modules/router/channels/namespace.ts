@@ -14,14 +14,14 @@ import { routerErrors } from '../errors.ts';
 import { Channel } from './definitions.ts';
 import type { Member, Members } from './members.ts';
 import { keepMessage, lastMessages, membersOf } from './store.ts';
-import { namespaceName, type Say } from './words.ts';
+import { namespaceName, type Say, userRoom } from './words.ts';
 
 interface Parts extends Pick<Kernel, 'database' | 'limits'> {
   readonly members: Members;
   readonly say: Say;
 }
 
-const PAYLOAD_BYTES = 4_096;
+export const PAYLOAD_BYTES = 4_096;
 const MESSAGES_PER_SECOND = 30;
 /** Bytes of what a member says of themselves. */
 const STATE_BYTES = 1_024;
@@ -40,7 +40,7 @@ export function channelNamespace(parts: Parts): SocketNamespace {
     events: [...memberEvents(parts), sendEvent(parts), ...askEvents(parts)],
     sends,
     admit: async (connection) => ({
-      connected: () => undefined,
+      connected: () => connection.join(userRoom(connection.userId)),
       closed: () => parts.members.closed(connection),
     }),
   };
@@ -185,7 +185,7 @@ function count(window: Member['window'], most: number): void {
 }
 
 /** As JSON, which is what the other nodes and the database get. Throws 400 and 413. */
-function textOf(place: string, value: unknown, most: number): string {
+export function textOf(place: string, value: unknown, most: number): string {
   if (isDeeper(value, DEPTH)) throw invalid(place, 'depth', `has more than ${DEPTH} levels`);
   const text = JSON.stringify(value);
   if (Buffer.byteLength(text) > most)
@@ -234,6 +234,15 @@ const sends: readonly SentEvent[] = [
       event: Text,
       data: Type.Unknown(),
       seq: Type.Optional(Type.Integer()),
+      sentAt: Type.String({ format: 'date-time' }),
+    }),
+  },
+  {
+    name: 'notice',
+    summary: 'What the server says to you, in whichever channels you are.',
+    payload: Type.Object({
+      event: Text,
+      data: Type.Unknown(),
       sentAt: Type.String({ format: 'date-time' }),
     }),
   },

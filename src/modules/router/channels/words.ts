@@ -7,10 +7,13 @@ import { purgeMessages } from './store.ts';
 
 export const namespaceName = '/channels';
 
+/** The room of all sockets of a user. No channel has such a name. */
+export const userRoom = (userId: string): string => `@${userId.toLowerCase()}`;
+
 /** It may be lost with a node: what has to be known again is asked for. */
 export interface Word {
   readonly channel: string;
-  readonly event: 'message' | 'presence';
+  readonly event: 'message' | 'presence' | 'notice';
   readonly data: unknown;
   /** Id of a socket that does not hear it. */
   readonly except?: string | undefined;
@@ -62,7 +65,7 @@ export function createWords({
   });
   return (word) => {
     hear(word);
-    if (word.event === 'message') sent.inc();
+    if (word.event !== 'presence') sent.inc();
     if (waiting.length >= MOST_WORDS || bytes + word.size > MOST_BYTES) {
       dropped.inc();
       return;

@@ -8,6 +8,7 @@ import type { RecordText } from '../../../../data/records/store.ts';
 import type { Kernel } from '../../../../host/kernel.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
+import { type SignUpHookValue, signUpPoint } from '../../../../kernel/hooks/points.ts';
 import { forgetAnswersTo } from '../../../../kernel/pipeline/idempotency/idempotency.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import type { Messages } from '../../../communications/index.ts';
@@ -85,6 +86,8 @@ export interface NewAccount {
   readonly invitationToken?: string;
   /** The anonymous user that becomes this account. */
   readonly upgrades?: string;
+  /** The address that hooks are asked about, where the account is made only for show. */
+  readonly presentedEmail?: string;
 }
 
 /** What a hook adds to the account before it is written, and what it does once it is. */
@@ -113,7 +116,8 @@ export interface AccountCreation {
   onRegistration(hook: RegistrationHook): () => void;
 }
 
-interface CreationDependencies extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas'> {
+interface CreationDependencies
+  extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas' | 'hooks'> {
   /** Throws EMAIL_NOT_ALLOWED. */
   readonly requireAllowedEmail: (email: string) => void;
   readonly userDataConfig: () => UserDataConfig;
@@ -163,7 +167,11 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
       return writingUser(() =>
         database.transaction(async (transaction) => {
           const { admissions, admitted } = await admit(transaction, caller, account);
-          const user = await write(dependencies, transaction, admitted);
+          const user = await write(
+            dependencies,
+            transaction,
+            await askHooks(dependencies, caller, admitted),
+          );
           for (const admission of admissions) await admission.registered?.(user.id);
           await events.emit(
             transaction,
@@ -179,6 +187,25 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
       return () => void hooks.splice(hooks.indexOf(hook), 1);
     },
   };
+}
+
+/** The account as the hooks of operators left it. Throws what they refuse with, and 400 for fields that there are not. */
+async function askHooks(
+  { hooks, schemas }: CreationDependencies,
+  caller: Caller,
+  account: NewAccount,
+): Promise<NewAccount> {
+  if (!hooks.has(signUpPoint)) return account;
+  const { strategy, email, presentedEmail, username, phoneNumber, upgrades } = account;
+  const userData = account.userData ?? {};
+  const answer = await hooks.run<SignUpHookValue>(signUpPoint, caller, {
+    ...{ strategy, email: presentedEmail ?? email, username, phoneNumber, upgrades, userData },
+    isVerified: account.isVerified === true,
+    isAnonymous: account.isAnonymous === true,
+    invited: account.invitationToken !== undefined,
+  });
+  if (answer.userData === userData) return account;
+  return { ...account, userData: allowedUserData(schemas, answer.userData) };
 }
 
 async function write(

@@ -149,7 +149,8 @@ function createMaker({
      */
     pretend: (caller: Caller, { account, origin }: Candidate): Promise<string> =>
       database.transaction(async () => {
-        const pretended = { ...account, email: unusedAddress() };
+        const { email: presentedEmail } = account;
+        const pretended = { ...account, email: unusedAddress(), presentedEmail };
         const { json } = await withRollback(database, () =>
           creation.create(system('authentication'), pretended),
         );
@@ -161,10 +162,8 @@ function createMaker({
           outcome: 'refused',
           facts: { strategy: account.strategy, reason: 'taken' },
         });
-        return JSON.stringify({
-          ...(JSON.parse(userView(schemas, json)) as object),
-          email: account.email,
-        });
+        const view = JSON.parse(userView(schemas, json)) as object;
+        return JSON.stringify({ ...view, email: presentedEmail });
       }),
   };
 }

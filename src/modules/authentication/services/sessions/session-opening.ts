@@ -1,9 +1,11 @@
 /** Opening a session for an account that has just proven who it is. */
 
 import type { Kernel } from '../../../../host/kernel.ts';
-import type { UserCaller } from '../../../../kernel/caller.ts';
+import { anonymous, type UserCaller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors } from '../../../../kernel/errors.ts';
+import type { Hooks } from '../../../../kernel/hooks/hooks.ts';
+import { type SignInHookValue, signInPoint } from '../../../../kernel/hooks/points.ts';
 import { newId } from '../../../../kernel/ids.ts';
 import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
@@ -78,13 +80,17 @@ export type TokenHook = (
   request: TokenRequest,
 ) => Promise<CustomClaims | undefined>;
 
+/** A session that is about to be opened. */
+interface Opening {
+  readonly account: Credentials;
+  readonly origin: Origin;
+  readonly strategy: string;
+  readonly pending: PendingFactor | undefined;
+}
+
 interface TokenHooks {
   /** What all hooks say together, or null. Throws what a hook throws, and 503 when one takes too long or it is more than fits into a token. */
-  claimsFor(
-    transaction: Transaction,
-    account: Credentials,
-    origin: Origin,
-  ): Promise<CustomClaims | null>;
+  claimsFor(transaction: Transaction, opening: Opening): Promise<CustomClaims | null>;
   /** Adds a hook; answers how to take it away. */
   onToken(hook: TokenHook): () => void;
 }
@@ -92,16 +98,16 @@ interface TokenHooks {
 /** Bytes of JSON: tokens travel in every request, and longer ones are not read. */
 const maxBytes = 800;
 
-export function createTokenHooks(log: Logger): TokenHooks {
+export function createTokenHooks(hooked: Hooks, log: Logger): TokenHooks {
   const hooks: TokenHook[] = [];
   return {
-    async claimsFor(transaction, { userId }, origin) {
-      const claims: Record<string, unknown> = {};
+    async claimsFor(transaction, opening) {
+      const { userId } = opening.account;
+      const clientId = clientOf(opening.origin);
+      const own: Record<string, unknown> = {};
       for (const hook of hooks)
-        Object.assign(
-          claims,
-          await withTimeout(hook(transaction, { userId, clientId: clientOf(origin) }), log),
-        );
+        Object.assign(own, await withTimeout(hook(transaction, { userId, clientId }), log));
+      const claims = await askHooks(hooked, opening, own);
       if (Object.keys(claims).length === 0) return null;
       const bytes = Buffer.byteLength(JSON.stringify(claims));
       if (bytes <= maxBytes) return claims;
@@ -113,6 +119,20 @@ export function createTokenHooks(log: Logger): TokenHooks {
       return () => void hooks.splice(hooks.indexOf(hook), 1);
     },
   };
+}
+
+/** The claims with what hooks of operators add. Nobody is signed in yet: they are asked in nobody's name. */
+async function askHooks(
+  hooks: Hooks,
+  { account: { userId }, origin, strategy, pending }: Opening,
+  claims: CustomClaims,
+): Promise<CustomClaims> {
+  if (!hooks.has(signInPoint)) return claims;
+  const answer = await hooks.run<SignInHookValue>(signInPoint, anonymous, {
+    ...{ userId, strategy, clientId: clientOf(origin), address: origin.address, claims },
+    secondFactorPending: pending !== undefined,
+  });
+  return answer.claims;
 }
 
 /* What a sign-in still needs after its first proof. */
@@ -162,7 +182,7 @@ export function createSessionOpener(dependencies: OpenerDependencies): SessionOp
   const { database, events, states, makePair, hooks, config } = dependencies;
   return async (account, origin, strategy, pending) => {
     const opened = await database.transaction(async (transaction) => {
-      const claims = await hooks.claimsFor(transaction, account, origin);
+      const claims = await hooks.claimsFor(transaction, { account, origin, strategy, pending });
       // Of several logins at the same time each must see the sessions of the others.
       if (pending === undefined && endsOthers(config()))
         await lockUsers(transaction, [account.userId]);

@@ -46,6 +46,7 @@ const platformMethods = {
   files: ['get', 'list', 'url', 'read', 'create', 'delete'],
   messages: ['email', 'sms', 'push', 'send'],
   search: ['query'],
+  realtime: ['publish', 'toUser'],
 } as const;
 
 const namespaceOf = (name: string, methods: readonly string[], scope: Scope): Namespace =>

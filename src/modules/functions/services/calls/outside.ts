@@ -1,6 +1,7 @@
-/** `ctx.secrets` and `ctx.fetch`: what the function keeps, and what it asks of servers of others. */
+/** `ctx.secrets`, `ctx.fetch` and `ctx.realtime`: what the function keeps, asks of servers of others, and says over sockets. */
 import { errors, invalid } from '../../../../kernel/errors.ts';
 import { createOutboundFetch, OutboundError } from '../../../../kernel/outbound.ts';
+import type { Realtime } from '../../../router/index.ts';
 import type { FunctionsConfig } from '../../config.ts';
 import type { FunctionSecrets } from '../functions.ts';
 import { type GivenCall, type HostCall, textArgument } from '../host-calls.ts';
@@ -8,12 +9,15 @@ import { type GivenCall, type HostCall, textArgument } from '../host-calls.ts';
 interface Parts {
   readonly config: () => FunctionsConfig;
   readonly secrets: Pick<FunctionSecrets, 'read'>;
+  readonly realtime: Realtime;
 }
 
 export const outsideCalls = (parts: Parts): ReadonlyMap<string, HostCall> =>
   new Map<string, HostCall>([
     ['secrets.get', secretCall(parts)],
     ['fetch', fetchCall(parts)],
+    ['realtime.publish', publishCall(parts)],
+    ['realtime.toUser', toUserCall(parts)],
   ]);
 
 const secretCall =
@@ -24,6 +28,27 @@ const secretCall =
     const value = await secrets.read(scope.facts.function._id, key);
     if (value !== undefined) scope.noteSecret(value);
     return value ?? null;
+  };
+
+/** The third and the second argument: code leaves the name of the event out where one is enough. */
+const sayingOf = ({ args = [] }: GivenCall) => {
+  const [, event, data] = args;
+  return args.length < 3 ? { event: 'message', data: event } : { event: event as string, data };
+};
+
+const publishCall =
+  ({ realtime }: Parts): HostCall =>
+  async (scope, given) => {
+    const channel = textArgument(given, 0, 'channel');
+    scope.require(`realtime:publish:${channel.split(':', 1)[0]}`);
+    return realtime.publish(scope.callerOf(given), channel, sayingOf(given));
+  };
+
+const toUserCall =
+  ({ realtime }: Parts): HostCall =>
+  async (scope, given) => {
+    scope.require('realtime:toUser');
+    realtime.toUser(scope.callerOf(given), textArgument(given, 0, 'userId'), sayingOf(given));
   };
 
 /** Headers that the platform itself writes, or that would say who it is not. */
