@@ -123,6 +123,17 @@ export interface Placement {
   predicate(): Promise<RowPredicate>;
 }
 
+/** Rows that a predicate is about. */
+export interface AskedRows {
+  /** In whose place the caller acts. */
+  readonly scope?: string | undefined;
+  /**
+   * Ids of the records, where they are known: it is right for these alone, and a few of them are decided without
+   * everything that the caller reaches.
+   */
+  readonly ids?: readonly string[] | undefined;
+}
+
 export interface PermissionEngine {
   check(caller: Caller, action: string, resource: string, scope?: string): Promise<boolean>;
   /**
@@ -137,9 +148,14 @@ export interface PermissionEngine {
   ): Promise<boolean>;
   /**
    * Predicate for lists and single rows; `action` is one of the type, or a relation. Throws 403 when the caller may not
-   * act for `scope`, and 401 for visitors where nothing is public.
+   * act for the scope, and 401 for visitors where nothing is public.
    */
-  predicate(caller: Caller, action: string, schema: string, scope?: string): Promise<RowPredicate>;
+  predicate(
+    caller: Caller,
+    action: string,
+    schema: string,
+    asked?: AskedRows,
+  ): Promise<RowPredicate>;
   /**
    * The same without waiting for what the database says about changes: for reads that are done again, with `predicate`,
    * when it is not confirmed. Absent: nothing is remembered.
@@ -148,7 +164,7 @@ export interface PermissionEngine {
     caller: Caller,
     action: string,
     schema: string,
-    scope?: string,
+    asked?: AskedRows,
   ): Promise<RowPredicate>;
   /** Whether the type has this action, or relation; where it is not defined, whether it will have it with row authorization. */
   knows(schema: string, action: string): Promise<boolean>;
@@ -223,6 +239,7 @@ export type RowRule = (
   caller: Caller,
   action: RecordAction,
   scope: string | undefined,
+  ids?: readonly string[],
 ) => Promise<RowPredicate | undefined>;
 
 export interface PermissionPort {

@@ -82,6 +82,7 @@ async function isThere(
     schema,
     action: 'read',
     scope: undefined,
+    ids: [id],
   });
   const request = {
     schema,
@@ -193,12 +194,16 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     createMany: async (caller, name, inputs, writeOptions) =>
       createRecords(await write(caller, name, 'create', writeOptions), inputs),
     async update(...[caller, name, id, input, writeOptions]) {
-      return updateRecord(await write(caller, name, 'update', writeOptions), id, input);
+      return updateRecord(
+        await write(caller, name, 'update', { ...writeOptions, ids: [id] }),
+        id,
+        input,
+      );
     },
     updateMany: async (caller, name, inputs, writeOptions) =>
       updateRecords(await write(caller, name, 'update', writeOptions), inputs),
     async replace(...[caller, name, id, input, writeOptions]) {
-      const replace = () => write(caller, name, 'update', writeOptions);
+      const replace = () => write(caller, name, 'update', { ...writeOptions, ids: [id] });
       if (!writeOptions?.upsert) return replaceRecord(await replace(), id, input);
       return upsertRecord(
         { replace, create: () => write(caller, name, 'create', writeOptions) },
@@ -209,7 +214,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     replaceMany: async (caller, name, inputs, writeOptions) =>
       replaceRecords(await write(caller, name, 'update', writeOptions), inputs),
     remove: async (caller, name, id, writeOptions) =>
-      removeRecord(await write(caller, name, 'delete', writeOptions), id),
+      removeRecord(await write(caller, name, 'delete', { ...writeOptions, ids: [id] }), id),
     move: createMoves(write),
     async updateWhere(...[caller, name, assignments, { filter, ...writeOptions }]) {
       return updateSelected(await write(caller, name, 'update', writeOptions), filter, assignments);

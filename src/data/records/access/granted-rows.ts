@@ -10,7 +10,7 @@ import type { SchemaRegistry } from '../../schema/registry/registry.ts';
 import { recordErrors } from '../errors.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { Grant, NeededAction } from '../store.ts';
-import { bothRules, isTrusted } from './operation-access.ts';
+import { bothRules, canonicalIds, isTrusted } from './operation-access.ts';
 
 interface Dependencies {
   readonly permissions: PermissionPort;
@@ -23,6 +23,8 @@ interface Asked {
   /** Further rows that the caller must be able to act on, where they are of this schema. */
   readonly also?: { readonly schema: string; readonly action: string } | undefined;
   readonly needs: Grant['needs'];
+  /** The records that it is about, where they are known. */
+  readonly ids?: readonly string[] | undefined;
 }
 
 /** True when there is something to ask. */
@@ -32,15 +34,17 @@ export const asksMore = (caller: Caller, { needs }: Pick<Grant, 'needs'>): boole
 /** Those of the rows for which everything holds. Throws 403 when the caller lacks an action on the record that is named. */
 export async function grantedRows(
   dependencies: Dependencies,
-  { caller, scope, also, needs }: Asked,
+  { caller, scope, also, needs, ids }: Asked,
   rows: RowPredicate | undefined,
 ): Promise<RowPredicate | undefined> {
   if (isTrusted(caller) || (!also && !needs)) return rows;
   const { engine } = dependencies.permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  const ownSchema = also && dependencies.schemas.get(also.schema);
+  const about = ownSchema && ids && canonicalIds(ownSchema, ids);
   const found = [
     rows,
-    also && (await engine.predicate(caller, also.action, also.schema, scope)),
+    also && (await engine.predicate(caller, also.action, also.schema, { scope, ids: about })),
     needs && (await recordHolds(dependencies, engine, { caller, scope, needs })),
   ].filter((one) => one !== undefined);
   return found.reduce(bothRules);
@@ -61,7 +65,8 @@ async function recordHolds(
   await requireAction(engine, { caller, scope, needs });
   const target = schemas.get(needs.schema);
   if (!target) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  const held = await engine.predicate(caller, needs.action, needs.schema, scope);
+  const about = canonicalIds(target, [needs.id]);
+  const held = await engine.predicate(caller, needs.action, needs.schema, { scope, ids: about });
   return {
     shape: `needs ${needs.schema}:${held.shape}`,
     compile(_id, next) {

@@ -7,6 +7,7 @@ import type { PermissionPort, RecordAction, RowPredicate } from '../../../kernel
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { schemaErrors } from '../../schema/errors.ts';
 import type { CrudOperation } from '../../schema/language/options.ts';
+import { canonicalId, isRecordId } from '../../schema/language/record-key.ts';
 import { publicSchema } from '../../schema/public-view.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
 import { recordErrors } from '../errors.ts';
@@ -132,24 +133,31 @@ interface RowAccess {
   /** The action of the type that is asked for, where that is another one. */
   readonly asked?: string;
   readonly scope: string | undefined;
+  /** The records that it is about, where they are known. */
+  readonly ids?: readonly string[] | undefined;
 }
 
 /** Which rows the caller may act on; `undefined` means all of them. */
 export async function rowPredicate(
   permissions: PermissionPort,
-  { caller, schema, action, asked = action, scope }: RowAccess,
+  { caller, schema, action, asked = action, scope, ids }: RowAccess,
 ): Promise<RowPredicate | undefined> {
   const own = isOwnersOnly(schema, action) ? ownedRows(schema, caller) : undefined;
   if (!schema.modelOptions.conduit.authorization.enabled) return own;
   const rule = permissions.rules.get(schema.name);
-  if (rule) return rule(caller, action, scope);
+  const about = ids && canonicalIds(schema, ids);
+  if (rule) return rule(caller, action, scope, about);
   const { engine } = permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  const permitted = await engine.predicate(caller, asked, schema.name, scope);
+  const permitted = await engine.predicate(caller, asked, schema.name, { scope, ids: about });
   if (!own) return permitted;
   const combine = schema.modelOptions.conduit.owner?.combine === 'or' ? eitherRule : bothRules;
   return combine(own, permitted);
 }
+
+/** As relations name them. What is no id is no record. */
+export const canonicalIds = ({ key }: CompiledSchema, ids: readonly string[]): readonly string[] =>
+  ids.filter((id) => isRecordId(key, id)).map((id) => canonicalId(key, id));
 
 /** True when what this caller may do is decided row by row: by permission, by the owner, or by both, as `owner.combine` says. */
 export const isRowAuthorised = (

@@ -43,7 +43,10 @@ async function viewOfHistory({
   requireHistory(schema);
   requireOffered(caller, schema, 'read');
   if (!isId(id)) throw recordErrors.RECORD_NOT_FOUND();
-  const view = await viewOf(dependencies, caller, schema, scope === undefined ? {} : { scope });
+  const view = await viewOf(dependencies, caller, schema, {
+    ...(scope !== undefined && { scope }),
+    ids: [id],
+  });
   // Operators see the history also of records that are gone.
   if (isTrusted(caller)) return view;
   const rules = [...(schema.fieldVisibility?.conditional.values() ?? [])];

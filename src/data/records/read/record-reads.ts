@@ -59,7 +59,7 @@ function createRouteReads(
         requestScope instanceof Promise ? await requestScope : requestScope;
       const schema = readable(caller, find(name), readOptions);
       return readOptimistically(own, (given) => {
-        const view = viewOf(given, caller, schema, readOptions);
+        const view = viewOf(given, caller, schema, { ...readOptions, ids: [id] });
         if (view instanceof Promise)
           return view.then((found) => getRecord(given, schema, { ...readOptions, id }, found));
         return getRecord(given, schema, { ...readOptions, id }, view);

@@ -72,14 +72,28 @@ export function viewOf(
   dependencies: RecordDependencies,
   caller: Caller,
   schema: CompiledSchema,
-  { populate = [], scope, ...asked }: ReadOptions & AskedOfCallers,
+  { populate = [], scope, ids, ...asked }: ViewOptions,
 ): View | Promise<View> {
   const restricted = isRowAuthorised(caller, schema, 'read');
   const conditional = schema.fieldVisibility?.conditional.size;
   if (!restricted && populate.length === 0 && !conditional && !asksMore(caller, asked))
     return wholeView;
-  return resolveView(dependencies, { caller, schema, paths: populate, scope, restricted, asked });
+  return resolveView(dependencies, {
+    caller,
+    schema,
+    paths: populate,
+    scope,
+    restricted,
+    asked,
+    ids,
+  });
 }
+
+type ViewOptions = ReadOptions &
+  AskedOfCallers & {
+    /** The records that are read, where they are known. */
+    readonly ids?: readonly string[];
+  };
 
 /** What an offer asks beside `read`. */
 type AskedOfCallers = Pick<Grant, 'action' | 'needs'>;
@@ -91,16 +105,17 @@ interface ViewRequest {
   readonly scope: string | undefined;
   readonly restricted: boolean;
   readonly asked: AskedOfCallers;
+  readonly ids: readonly string[] | undefined;
 }
 
 async function resolveView(dependencies: RecordDependencies, request: ViewRequest): Promise<View> {
-  const { caller, schema, scope, restricted, asked } = request;
+  const { caller, schema, scope, restricted, asked, ids } = request;
   const readable = restricted
-    ? await rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope })
+    ? await rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope, ids })
     : undefined;
   const { needs, action } = asked;
   const also = action === undefined ? undefined : { schema: schema.name, action };
-  const predicate = await grantedRows(dependencies, { caller, scope, also, needs }, readable);
+  const predicate = await grantedRows(dependencies, { caller, scope, also, needs, ids }, readable);
   const populate = await resolvePopulate(dependencies, request);
   const rules = [...(schema.fieldVisibility?.conditional.values() ?? [])];
   return {

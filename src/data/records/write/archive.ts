@@ -168,7 +168,7 @@ const versionColumn: Column = {
 
 export const createTrash = (write: OpenWrite): RecordTrash => ({
   async restore(...[caller, name, id, options]) {
-    return restoreRecord(await write(caller, name, 'delete', options), id);
+    return restoreRecord(await write(caller, name, 'delete', { ...options, ids: [id] }), id);
   },
   async purge(caller, name, ids) {
     requireTrusted(caller);
@@ -206,7 +206,11 @@ export function createHistory(
       );
     },
     async restore(...[caller, name, id, version, options]) {
-      return restoreVersion(await write(caller, name, 'update', options), id, version);
+      return restoreVersion(
+        await write(caller, name, 'update', { ...options, ids: [id] }),
+        id,
+        version,
+      );
     },
     async prune(caller, name, signal) {
       requireTrusted(caller);

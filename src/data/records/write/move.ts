@@ -37,7 +37,10 @@ interface Move {
 export const createMoves =
   (write: OpenWrite): RecordStore['move'] =>
   async (caller, name, ids, { to, ...options } = {}) =>
-    moveRecords(await write(caller, name, 'update', { ...options, action: 'move' }), { ids, to });
+    moveRecords(await write(caller, name, 'update', { ...options, ids, action: 'move' }), {
+      ids,
+      to,
+    });
 
 /** All of them or none. Throws 400, 403, 404 or 412. The answer is what the caller saw of them before. */
 async function moveRecords(

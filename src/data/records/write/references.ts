@@ -5,11 +5,10 @@
  * may not read is refused like one that does not exist: a link to it would tell them that it is there, and could keep
  * its owner from deleting it.
  */
-import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
-import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
 import { invalidRecord } from '../errors.ts';
@@ -152,7 +151,8 @@ async function danglingReferences(
     const same = many ? `w.id = any(${column})` : `${column} = w.id`;
     // Of a record that they may not change they learn nothing.
     const kept = `exists (select 1 from ${schema.rows} t1 where t1."_id" = w.record and ${same}${restriction(predicate, 't1', parameters, 'row')})`;
-    const seen = (await readable(context, target)).map(
+    const named = [...new Set(links.map(({ id }) => id))];
+    const seen = (await readable(context, target, named)).map(
       ({ compile }) => `(${compile('t0."_id"', parameters.next, 'row', 't0')})`,
     );
     visible = ` and (${[...seen, kept].join(' or ')})`;
@@ -172,19 +172,13 @@ async function danglingReferences(
 async function readable(
   { caller, options, dependencies }: WriteContext,
   schema: CompiledSchema,
+  ids: readonly string[],
 ): Promise<readonly RowPredicate[]> {
   if (caller.kind !== 'user') return [];
   const { scope } = options;
-  const own = await ask(dependencies.permissions, caller, schema);
-  const acting =
-    scope === undefined ? undefined : await ask(dependencies.permissions, caller, schema, scope);
+  const ask = (as?: string): Promise<RowPredicate | undefined> =>
+    rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope: as, ids });
+  const own = await ask();
+  const acting = scope === undefined ? undefined : await ask(scope);
   return [own, acting].filter((predicate) => predicate !== undefined);
 }
-
-const ask = (
-  permissions: PermissionPort,
-  caller: Caller,
-  schema: CompiledSchema,
-  scope?: string,
-): Promise<RowPredicate | undefined> =>
-  rowPredicate(permissions, { caller, schema, action: 'read', scope });

@@ -63,14 +63,19 @@ export type OpenWrite = (
   caller: Caller,
   schema: string,
   operation: WriteOperation,
-  options?: WriteOptions,
+  options?: OpenOptions,
 ) => WriteContext | Promise<WriteContext>;
+
+interface OpenOptions extends WriteOptions {
+  /** The records that it is about, where they are known. */
+  readonly ids?: readonly string[] | undefined;
+}
 
 interface WriteRequest {
   readonly caller: Caller;
   readonly schema: CompiledSchema;
   readonly operation: WriteOperation;
-  readonly options: WriteOptions;
+  readonly options: OpenOptions;
   readonly rights: WriteRights;
 }
 
@@ -116,7 +121,7 @@ async function resolveWrite(
   request: WriteRequest,
 ): Promise<WriteContext> {
   const { caller, schema, operation, options, rights } = request;
-  const { scope, populate: paths = [] } = options;
+  const { scope, ids, populate: paths = [] } = options;
   const ownership = namesOwner(request)
     ? await ownershipOf(dependencies.permissions, request)
     : undefined;
@@ -128,10 +133,11 @@ async function resolveWrite(
           action: actionOf(operation),
           ...(options.action !== undefined && { asked: options.action }),
           scope,
+          ids,
         })
       : undefined;
   const { needs } = options;
-  const rows = await grantedRows(dependencies, { caller, scope, needs }, predicate);
+  const rows = await grantedRows(dependencies, { caller, scope, needs, ids }, predicate);
   const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
   const rules = [
     ...(schema.fieldVisibility?.conditional.values() ?? []),

@@ -43,7 +43,7 @@ export function createEngine(model: Model, reach?: GrantCache<ReachableSet>): En
     listResources: (database, question, options) =>
       listResources(scopeOf(database), question, options),
     listSubjects: (database, question, options) =>
-      listSubjects(scopeOf(database), question, options),
+      listSubjects(scopeOf(database), question, options, memory.large),
     directRelations: (database, subject, resource) =>
       directRelations(scopeOf(database), subject, resource),
     predicate: (database, question, catchUp) =>

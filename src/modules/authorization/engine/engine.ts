@@ -26,6 +26,11 @@ export interface ResourceQuestion {
   readonly type: string;
 }
 
+/** "Which rows?", or with `ids`: which of these? Then the answer says nothing about others. */
+export interface RowQuestion extends ResourceQuestion {
+  readonly ids?: readonly string[] | undefined;
+}
+
 /** "Which subjects of `type` may do `action` on `resource`?" */
 export interface SubjectQuestion {
   readonly resource: ObjectRef;
@@ -159,7 +164,7 @@ export interface Engine {
    */
   predicate(
     database: Queryable,
-    question: ResourceQuestion,
+    question: RowQuestion,
     catchUp?: () => Promise<DatabaseSnapshot>,
   ): Promise<RowPredicate>;
 }

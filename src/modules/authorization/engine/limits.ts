@@ -6,6 +6,12 @@ export const limits = {
   tuples: 10_000,
   /** Most objects that a subject may reach on the way to a list. */
   reached: 100_000,
+  /** Most objects above a subject that are named to decide a few rows: of more, the rows are decided one by one. */
+  reachedForFew: 1_000,
+  /** Most objects that several subjects may reach whose ways up are followed by one statement. */
+  reachedTogether: 20_000,
+  /** So many rows are few. */
+  fewRows: 50,
   /** Most questions in one batch. */
   batch: 50,
   /** Most tuples that count for one question only. */

@@ -1,3 +1,4 @@
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { isExact, mayBeOpen, originsOf } from '../model/expansion-rules.ts';
 import { formatSubject, type SubjectRef } from '../model/grammar.ts';
 import { keyOf, type Name } from '../model/model.ts';
@@ -10,9 +11,11 @@ import {
   requireSubject,
   resolveName,
 } from './ask.ts';
+import { descentText } from './descent.ts';
 import type { Page, PageOptions, ResourceQuestion } from './engine.ts';
+import { engineErrors } from './limits.ts';
 import { type Doubt, noteDoubt, readPage } from './pages.ts';
-import { hasOwnSet, principalsOf } from './principals.ts';
+import { hasOwnSet, type Principal, principalsOf } from './principals.ts';
 import { ruledRows } from './record-rules.ts';
 import { lookupColumns, lookupCondition, lookupRows, lookupsTo } from './rows/row-sources.ts';
 import { recordRelationsNaming, sourcedStatement, sourceOf } from './tuple-source.ts';
@@ -39,18 +42,58 @@ export async function listResources(
     goal,
     evaluationContext: evaluationContextOf(model, options),
   };
-  const candidates = await resourceCandidates(engineScope, search);
+  const principals = await namedPrincipals(engineScope, search);
+  const candidates = resourceCandidates(engineScope, search, principals);
   const doubt = { found: false };
   const exact = isExact(model, goal) && search.evaluationContext.contextual.length === 0;
+  const kept = (ids: readonly string[]): readonly string[] | Promise<readonly string[]> => {
+    if (!exact) return allowedResources(engineScope, search, ids, doubt);
+    return principals ? ids : descended(engineScope, search, ids);
+  };
   const page = await readPage(
     {
       question: `resources ${formatSubject(subject)} ${keyOf(goal)}`,
       candidates,
-      keep: async (ids) => (exact ? ids : allowedResources(engineScope, search, ids, doubt)),
+      keep: async (ids) => kept(ids),
     },
     options,
   );
   return doubt.found ? { ...page, incomplete: true } : page;
+}
+
+/** The objects through which the subject acts; `undefined` where they are too many to be named. */
+async function namedPrincipals(
+  engineScope: EngineScope,
+  { subject, goal, evaluationContext }: ResourceSearch,
+): Promise<readonly Principal[] | undefined> {
+  const names = originsOf(engineScope.model, goal);
+  try {
+    return await principalsOf(engineScope, subject, names, evaluationContext);
+  } catch (error) {
+    if (codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
+    return undefined;
+  }
+}
+
+/** Those of the resources from which the way down leads to the subject. The name must be exact. */
+async function descended(
+  { model, database }: EngineScope,
+  { subject, goal }: ResourceSearch,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const values: unknown[] = [ids];
+  const holds = descentText(
+    model,
+    { subject, name: goal },
+    'x.id',
+    (value) => `$${values.push(value)}`,
+  );
+  const text = `select x.id from unnest($1::text[]) with ordinality x(id, n) where ${holds} order by x.n`;
+  const { rows } = await database.query<{ id: string }>({ text, values });
+  const found = new Set(rows.map(({ id }) => id));
+  const own = (id: string): boolean =>
+    isSelf({ subject, object: { type: goal.type, id }, name: goal });
+  return ids.filter((id) => found.has(id) || own(id));
 }
 
 async function allowedResources(
@@ -85,18 +128,14 @@ const resourcesStatement = sourcedStatement(
   ) x group by id order by id collate "C" limit $8::bigint`,
 );
 
-/** Pages of resources that the subject may have the name on: exactly those, for a name that is exact. */
-async function resourceCandidates(
+/** Pages of resources that the subject may have the name on: exactly those, for a name that is exact; without principals, all that stand in any tuple. */
+function resourceCandidates(
   engineScope: EngineScope,
   { subject, goal, evaluationContext }: ResourceSearch,
+  named: readonly Principal[] | undefined,
 ) {
   const { model, database } = engineScope;
-  const principals = await principalsOf(
-    engineScope,
-    subject,
-    originsOf(model, goal),
-    evaluationContext,
-  );
+  const principals = named ?? [];
   const lookups = lookupsTo(model, { subject, goal, principals });
   const columns = lookupColumns(lookups);
   const known = [
@@ -108,7 +147,7 @@ async function resourceCandidates(
       [s, resource].flatMap((o) => (o.type === goal.type && o.id !== '*' ? [o.id] : [])),
     ),
   ];
-  const open = mayBeOpen(model, goal);
+  const open = named === undefined || mayBeOpen(model, goal);
   // Where rights need no tuple, whatever stands in any tuple is listed.
   const around = open
     ? [

@@ -1,13 +1,7 @@
 /** "Who may act on this resource?": a walk down to everybody who is named on the way, each evaluated exactly. */
 import { invalid } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
-import {
-  formatObject,
-  formatSubject,
-  type ObjectRef,
-  type SubjectRef,
-  sameObject,
-} from '../model/grammar.ts';
+import { formatObject, formatSubject, type ObjectRef, sameObject } from '../model/grammar.ts';
 import { keyOf, type Name } from '../model/model.ts';
 import {
   type EngineScope,
@@ -15,13 +9,17 @@ import {
   evaluationContextOf,
   isSelf,
   keepAllowed,
+  type Resolved,
   resolveName,
 } from './ask.ts';
 import type { Page, PageOptions, SubjectQuestion } from './engine.ts';
-import { isPlain } from './graph.ts';
-import { engineErrors, limits } from './limits.ts';
+import { type Bounds, isPlain } from './graph.ts';
+import { limits } from './limits.ts';
 import { type Doubt, noteDoubt, readPage } from './pages.ts';
+import { rulesBelow } from './record-rules.ts';
+import type { LargeSets } from './rows/named-sets.ts';
 import { ruleCallers } from './rule-callers.ts';
+import { candidateBounds, type SubjectSort, writtenSubjects } from './subject-candidates.ts';
 import { type Footprint, footprintOf, footprintSource } from './tuple-loading.ts';
 import { sourcedStatement } from './tuple-source.ts';
 
@@ -33,6 +31,7 @@ export async function listSubjects(
   engineScope: EngineScope,
   question: SubjectQuestion,
   options: PageOptions,
+  large: LargeSets,
 ): Promise<Page<string>> {
   const { resource, action } = question;
   const sort = { type: question.type, relation: question.relation ?? '' };
@@ -40,35 +39,39 @@ export async function listSubjects(
   const goal = resolveName(engineScope.model, resource.type, action);
   const evaluationContext = evaluationContextOf(engineScope.model, options);
   const footprint = footprintOf(engineScope.model, goal);
-  const objects = await objectsBelow(engineScope, footprint, resource, evaluationContext);
-  const callers = await ruleCallers(engineScope, goal, objects, limits.tuples);
-  const doubt = { found: callers.incomplete };
+  const search = { resource, goal, sort, evaluationContext };
+  const key = `below ${formatObject(resource)} ${keyOf(goal)}`;
+  const objects = large.has(key)
+    ? undefined
+    : await objectsBelow(engineScope, footprint, resource, evaluationContext);
+  if (!objects) large.add(key);
+  const callers = await ruleCallers(engineScope, goal, objects ?? [resource], limits.tuples);
+  // Of what cannot be named, nobody knows whom fields name that rules compare.
+  const unseen = objects === undefined && rulesBelow(engineScope.model, goal).size > 0;
+  const doubt = { found: callers.incomplete || unseen };
+  const known = [
+    ...knownSubjects(search),
+    // Of a set of anything on the way its own set may be meant.
+    ...(sort.relation === ''
+      ? callers.ids
+      : (objects ?? []).flatMap(({ type, id }) => (type === sort.type ? [id] : []))),
+  ];
+  const boundsOf = objects
+    ? evaluatedTogether(engineScope, search)
+    : candidateBounds(engineScope, { ...search, object: resource });
   const page = await readPage(
     {
       question: `subjects ${formatObject(resource)} ${keyOf(goal)} ${sort.type}#${sort.relation}`,
-      candidates: subjectCandidates(engineScope, {
-        footprint,
-        objects,
-        sort,
-        known: [
-          ...knownSubjects({ sort, resource, evaluationContext }),
-          // Of a set of anything on the way its own set may be meant.
-          ...(sort.relation === ''
-            ? callers.ids
-            : objects.flatMap(({ type, id }) => (type === sort.type ? [id] : []))),
-        ],
-      }),
-      keep: (ids) =>
-        allowedSubjects(engineScope, { resource, goal, sort, evaluationContext }, ids, doubt),
+      candidates: objects
+        ? subjectCandidates(engineScope, { footprint, objects, sort, known })
+        : writtenSubjects(engineScope, sort, known),
+      keep: (ids) => allowedSubjects(search, { ids, bounds: boundsOf(ids), doubt }),
     },
     options,
   );
   const items = page.items.map((id) => formatSubject({ ...sort, id }));
   return { ...page, items, ...(doubt.found && { incomplete: true }) };
 }
-
-/** Objects of a type, or sets of those who stand in a relation to one. */
-type SubjectSort = Omit<SubjectRef, 'id'>;
 
 /** Throws 400. */
 function requireSort(model: EngineScope['model'], { type, relation }: SubjectSort): void {
@@ -87,18 +90,29 @@ interface SubjectSearch {
   readonly evaluationContext: EvaluationContext;
 }
 
-async function allowedSubjects(
-  engineScope: EngineScope,
-  { resource, goal, sort, evaluationContext }: SubjectSearch,
+const questionsOf = (
+  { resource, goal, sort }: SubjectSearch,
   ids: readonly string[],
-  doubt: Doubt,
+): readonly Resolved[] =>
+  ids.map((id) => ({ subject: { ...sort, id }, object: resource, name: goal }));
+
+const evaluatedTogether =
+  (engineScope: EngineScope, search: SubjectSearch) =>
+  (ids: readonly string[]): Promise<readonly Bounds[]> =>
+    keepAllowed(engineScope, questionsOf(search, ids), search.evaluationContext);
+
+interface Evaluated {
+  readonly ids: readonly string[];
+  readonly bounds: Promise<readonly Bounds[]>;
+  readonly doubt: Doubt;
+}
+
+async function allowedSubjects(
+  search: SubjectSearch,
+  { ids, bounds: asked, doubt }: Evaluated,
 ): Promise<readonly string[]> {
-  const questions = ids.map((id) => ({
-    subject: { ...sort, id },
-    object: resource,
-    name: goal,
-  }));
-  const bounds = await keepAllowed(engineScope, questions, evaluationContext);
+  const questions = questionsOf(search, ids);
+  const bounds = await asked;
   noteDoubt(doubt, bounds.slice(ids[0] === '*' ? 1 : 0));
   return ids.filter((_, i) => bounds[i]?.sure || (questions[i] && isSelf(questions[i])));
 }
@@ -145,13 +159,13 @@ const walkStatement = sourcedStatement(
   select type, id from below limit ${most}`,
 );
 
-/** The resource and every object that an answer about it can hang on. */
+/** The resource and every object that an answer about it can hang on; `undefined` where they are too many to be named. */
 async function objectsBelow(
   { model, database }: EngineScope,
   { follows, sets }: Footprint,
   resource: ObjectRef,
   { contextual }: EvaluationContext,
-): Promise<readonly ObjectRef[]> {
+): Promise<readonly ObjectRef[] | undefined> {
   const roots = [
     resource,
     ...contextual.map((t) => t.subject).filter((s) => isPlain(s) || s.relation !== ''),
@@ -171,8 +185,7 @@ async function objectsBelow(
       unique.map((o) => o.id),
     ],
   });
-  if (rows.length > limits.reached) throw engineErrors.BREADTH_EXCEEDED();
-  return rows;
+  return rows.length > limits.reached ? undefined : rows;
 }
 
 interface Below {

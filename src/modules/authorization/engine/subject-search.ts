@@ -8,7 +8,7 @@ import { keyOf, type Model, type Name } from '../model/model.ts';
 import { fits, indexTuples, type Tuple } from '../model/tuple.ts';
 import { arrayText, type TupleRow, tupleColumns, tupleOf } from '../tuple-sql.ts';
 import type { EvaluationContext, Resolved, SubjectSearch } from './ask.ts';
-import { isReachable } from './descent.ts';
+import { descentText, isReachable } from './descent.ts';
 import { evaluate, type Verdict } from './evaluate.ts';
 import { type Bounds, no, nodeKey, yes } from './graph.ts';
 import { engineErrors, limits } from './limits.ts';
@@ -31,8 +31,8 @@ export const searchFromSubject: SubjectSearch = async (
     if (!isTooLarge(error)) throw error;
     const { object, name } = question;
     const last = bound >= limits.reached;
-    if (!last || evaluationContext.contextual.length > 0 || !isExact(scope.model, name))
-      return undefined;
+    if (!last || evaluationContext.contextual.length > 0) return undefined;
+    if (!isExact(scope.model, name)) return searchFromObject(scope, question, evaluationContext);
     const bounds = (await isReachable(scope, question)) ? yes : no;
     return given(scope.model, question, new Map([[nodeKey(object, name), bounds]]));
   }
@@ -79,6 +79,56 @@ async function search(
       ? { reached: [] }
       : await findReachable(scope, { subject, names }, evaluationContext, bound);
   const principals = await principalsAmong(scope, { subject, names }, reached, evaluationContext);
+  return decide(scope, { subject, object, name }, evaluationContext, principals);
+}
+
+/** Where both sides are too large to be named: of the objects that the object itself names each is asked in the database. */
+async function searchFromObject(
+  scope: Parameters<SubjectSearch>[0],
+  question: Resolved,
+  evaluationContext: EvaluationContext,
+): Promise<Verdict | undefined> {
+  const names = originsBelow(scope.model, question.name);
+  if (!names.every((name) => isExact(scope.model, name))) return undefined;
+  const principals: Principal[] = [];
+  for (const name of names) {
+    const ids = await namedAndHeld(scope, question, name);
+    if (!ids) return undefined;
+    principals.push(...ids.map((id) => ({ type: name.type, id, name: keyOf(name), bounds: yes })));
+  }
+  return decide(scope, question, evaluationContext, principals);
+}
+
+/** Objects in relations of the object on which the subject has a name; `undefined` when they are too many. */
+async function namedAndHeld(
+  { model, database }: Parameters<SubjectSearch>[0],
+  { subject, object, name: goal }: Resolved,
+  name: Name,
+): Promise<readonly string[] | undefined> {
+  const relations = relationsOf(model, goal, object.type);
+  const from = sourceOf(
+    model,
+    relations.map((relation) => ({ type: object.type, relation })),
+  );
+  const values: unknown[] = [object.type, object.id, arrayText(relations), name.type];
+  const held = descentText(model, { subject, name }, 'o.id', (value) => `$${values.push(value)}`);
+  const text = `select o.id from (
+      select distinct t.subject_id as id from ${from.rows} t
+       where t.resource_type = $1::text and t.resource_id = $2::text${from.resource('t', '$2::text')} and t.relation = any($3::text[])
+         and t.subject_type = $4::text and t.subject_id <> '*' offset 0) o
+    where ${held} limit ${limits.tuples + 1}`;
+  const { rows } = await database.query<{ id: string }>({ text, values });
+  return rows.length > limits.tuples ? undefined : rows.map(({ id }) => id);
+}
+
+/** What tuples of the object say, with what the subject has beyond it. */
+async function decide(
+  scope: Parameters<SubjectSearch>[0],
+  { subject, object, name }: Resolved,
+  evaluationContext: EvaluationContext,
+  principals: readonly Principal[],
+): Promise<Verdict> {
+  const { model } = scope;
   const stored = await tuplesNaming(scope, { subject, object, name }, principals);
   const tuples = indexTuples([...stored, ...evaluationContext.contextual]);
   const known = new Map(principals.map((one) => [`${one.id}|${one.name}`, one.bounds] as const));
@@ -108,10 +158,7 @@ async function tuplesNaming(
   { subject, object, name }: Resolved,
   principals: readonly Principal[],
 ): Promise<readonly Tuple[]> {
-  const { probes, follows, sets } = footprintOf(model, name);
-  const relations = [...probes, ...follows, ...sets]
-    .filter(([type]) => type === object.type)
-    .map((row) => row[1]);
+  const relations = relationsOf(model, name, object.type);
   const from = sourceOf(
     model,
     relations.map((relation) => ({ type: object.type, relation })),
@@ -127,13 +174,21 @@ async function tuplesNaming(
     arrayText(sought.map((one) => one.type)),
     arrayText(sought.map((one) => one.id)),
     arrayText(sought.map((one) => one.relation)),
-    arrayText([...new Set(relations)]),
+    arrayText(relations),
     arrayText(wholeRelations(model, name)),
   ];
   const { rows } = await database.query<TupleRow>({ ...namingStatement(from), values });
   if (rows.length > limits.tuples) throw engineErrors.BREADTH_EXCEEDED();
   return rows.map(tupleOf).filter((tuple) => fits(model, tuple));
 }
+
+/** Relations of a type that a name can hang on. */
+const relationsOf = (model: Model, name: Name, type: string): readonly string[] =>
+  model.derived(`relations ${type} ${keyOf(name)}`, () => {
+    const { probes, follows, sets } = footprintOf(model, name);
+    const ofType = [...probes, ...follows, ...sets].filter((row) => row[0] === type);
+    return [...new Set(ofType.map((row) => row[1]))];
+  });
 
 /** Relations of the object of which every tuple may count: those under "every", and those that lead to what everybody has. */
 const wholeRelations = (model: Model, goal: Name): readonly string[] =>

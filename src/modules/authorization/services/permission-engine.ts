@@ -80,13 +80,13 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
         { contextual },
       );
     },
-    async predicate(caller, action, schema, scope) {
+    async predicate(caller, action, schema, { scope, ids } = {}) {
       const subject = await readerOf(caller, { action, schema, scope });
-      return rows.certain({ subject, action, type: schema });
+      return rows.certain({ subject, action, type: schema, ids });
     },
-    async cachedPredicate(caller, action, schema, scope) {
+    async cachedPredicate(caller, action, schema, { scope, ids } = {}) {
       const subject = await readerOf(caller, { action, schema, scope });
-      return rows.optimistic({ subject, action, type: schema });
+      return rows.optimistic({ subject, action, type: schema, ids });
     },
     async roles(caller) {
       if (caller.kind !== 'user') return noRoles;

@@ -6,15 +6,15 @@
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
-import type { Engine, ResourceQuestion } from '../engine/engine.ts';
+import type { Engine, ResourceQuestion, RowQuestion } from '../engine/engine.ts';
 import type { DatabaseSnapshot } from '../engine/grant-cache/change-tracker.ts';
 import type { Models } from './definitions/models.ts';
 
 export interface RowPredicates {
   /** True now. */
-  certain(question: ResourceQuestion): Promise<RowPredicate>;
+  certain(question: RowQuestion): Promise<RowPredicate>;
   /** True if it is confirmed, when that can be asked. */
-  optimistic(question: ResourceQuestion): Promise<RowPredicate>;
+  optimistic(question: RowQuestion): Promise<RowPredicate>;
 }
 
 interface RowPredicateParts {
@@ -24,12 +24,12 @@ interface RowPredicateParts {
 
 export function createRowPredicates({ database, models }: RowPredicateParts): RowPredicates {
   /** From the database alone. */
-  const fresh = async (question: ResourceQuestion): Promise<RowPredicate> =>
+  const fresh = async (question: RowQuestion): Promise<RowPredicate> =>
     ask(await models.engine(), question);
 
   function ask(
     engine: Engine,
-    question: ResourceQuestion,
+    question: RowQuestion,
     catchUp?: () => Promise<DatabaseSnapshot>,
   ): Promise<RowPredicate> {
     if (!engine.model.action(question.type, question.action))
@@ -37,7 +37,7 @@ export function createRowPredicates({ database, models }: RowPredicateParts): Ro
     return engine.predicate(database, question, catchUp);
   }
 
-  async function optimistic(question: ResourceQuestion): Promise<RowPredicate> {
+  async function optimistic(question: RowQuestion): Promise<RowPredicate> {
     // A transaction sees what it wrote itself, which nobody else may see.
     if (database.inTransaction()) return fresh(question);
     const engine = await models.optimistic();

@@ -49,6 +49,7 @@ export interface FileAccess {
     caller: Caller,
     action: FileAction,
     scope: string | undefined,
+    ids?: readonly string[],
   ): Promise<RowPredicate | undefined>;
   /** Another reason to let a user read a file, asked when there is none here. Answers how to take it away. */
   onRead(reason: ReadReason): () => void;
@@ -112,10 +113,10 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
       const { type, id } = await engineNow(rules).owner(caller, fileSchema.name, scope);
       return `${type}:${id}`;
     },
-    rows: async (caller, action, scope) =>
+    rows: async (caller, action, scope, ids) =>
       isOperator(caller)
         ? undefined
-        : bothRules(ofNoModule, await rowsFor(rules, caller, action, scope)),
+        : bothRules(ofNoModule, await rowsFor(rules, caller, action, scope, ids)),
   };
 }
 
@@ -162,12 +163,15 @@ async function mayReadElsewhere(
 
 async function rowsFor(
   rules: Rules,
-  ...[caller, action, scope]: Parameters<FileAccess['rows']>
+  ...[caller, action, scope, ids]: Parameters<FileAccess['rows']>
 ): Promise<RowPredicate> {
   const open = action === 'read' ? publicRows : noRows;
   if (caller.kind !== 'user') return open;
   if (asksRelations(rules)) {
-    const permitted = await engineNow(rules).predicate(caller, action, fileSchema.name, scope);
+    const permitted = await engineNow(rules).predicate(caller, action, fileSchema.name, {
+      scope,
+      ids,
+    });
     return eitherRule(open, permitted);
   }
   return action === 'read' && rules.config().access.privateRead === 'authenticated'

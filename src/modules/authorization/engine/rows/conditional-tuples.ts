@@ -8,7 +8,7 @@ import { fits } from '../../model/tuple.ts';
 import { liveTuple, type TupleRow, tupleColumns, tupleOf } from '../../tuple-sql.ts';
 import type { EngineScope } from '../ask.ts';
 import type { Bounds } from '../graph.ts';
-import { engineErrors, limits } from '../limits.ts';
+import { engineErrors } from '../limits.ts';
 import { arrowsIn } from '../tuple-loading.ts';
 
 /** Ids of conditional tuples that count, by relation. */
@@ -16,33 +16,33 @@ export interface ConditionalTuples {
   ids(relation: string, polarity: keyof Bounds): readonly string[];
 }
 
-const most = limits.reached + 1;
-
 const text = `select ${tupleColumns}, id, false as expired from (
     select r.* from unnest((select $1::text[])) w(relation) cross join unnest((select $2::text[]), (select $3::text[]), (select $4::text[])) s(s_type, s_id, s_relation)
       cross join lateral (
         select t.* from penstock.tuples t
          where t.subject_type = s.s_type and t.subject_id = s.s_id and t.subject_relation = s.s_relation
            and t.resource_type = $6::text and t.relation = w.relation and t.condition is not null and ${liveTuple('t')}
-         limit ${most}) r
+         limit (select $7::bigint)) r
     union all
     select r.* from unnest((select $5::text[])) w(relation) cross join lateral (
         select t.* from penstock.tuples t
          where t.resource_type = $6::text and t.relation = w.relation and t.condition is not null and ${liveTuple('t')}
-         limit ${most}) r
-  ) x limit ${most}`;
+         limit (select $7::bigint)) r
+  ) x limit (select $7::bigint)`;
 const name = statementName(text);
 
 /** Subjects that count for rows of a type, and what is asked of the rows. */
 export interface RowSubjects {
   readonly goal: Name;
   readonly subjects: readonly SubjectRef[];
+  /** Most that are loaded. */
+  readonly bound: number;
 }
 
-/** Loads and evaluates them. Context is not given: what hangs on it is possible, not sure. */
+/** Loads and evaluates them. Throws `PERMISSION_SET_TOO_LARGE` when they are more than the bound. Context is not given: what hangs on it is possible, not sure. */
 export async function conditionalTuples(
   { model, database }: EngineScope,
-  { goal, subjects }: RowSubjects,
+  { goal, subjects, bound }: RowSubjects,
 ): Promise<ConditionalTuples> {
   const { some, every } = conditionalRelations(model, goal);
   const found: Record<keyof Bounds, Map<string, string[]>> = {
@@ -57,13 +57,14 @@ export async function conditionalTuples(
       subjects.map((s) => s.relation),
       every,
       goal.type,
+      bound + 1,
     ];
     const { rows } = await database.query<TupleRow & { readonly id: string }>({
       name,
       text,
       values,
     });
-    if (rows.length > limits.reached) throw engineErrors.PERMISSION_SET_TOO_LARGE();
+    if (rows.length > bound) throw engineErrors.PERMISSION_SET_TOO_LARGE();
     const now = new Date().toISOString();
     for (const row of rows) {
       const { sure, possible } = standingOf(model, row, now);

@@ -41,11 +41,21 @@ export const emptyContext: EvaluationContext = { context: {}, contextual: [] };
 export const nothing: ReachableSet = { reached: [], until: undefined };
 /** Stands for what is too much to be named. */
 export const unnamed: ReachableSet = { reached: [], until: undefined };
+
+interface SetRequest {
+  readonly goal: Name;
+  readonly way: ReachableQuery;
+  /** Whether what was kept may be used. */
+  readonly useKept: boolean;
+  /** Most objects that are named. */
+  readonly bound: number;
+}
+
+/** Throws `PERMISSION_SET_TOO_LARGE`. */
 async function reachableSetOf(
   engineScope: EngineScope,
-  way: ReachableQuery,
+  { way, useKept, bound }: SetRequest,
   { reach, scope }: ReachMemory,
-  useKept: boolean,
 ): Promise<CachedValue<ReachableSet>> {
   const { subject, names } = way;
   if (names.length === 0) return restingOnNothing(nothing, reach);
@@ -56,17 +66,21 @@ async function reachableSetOf(
     engineScope.model.recordRelations.some((one) => one.type === type && one.relation === relation),
   );
   if (!useKept || !reach || expansion.open.length > 0 || ofRecords) {
-    return { value: await findReachable(engineScope, way, emptyContext), stands: () => true };
+    const value = await findReachable(engineScope, way, emptyContext, bound);
+    return { value, stands: () => true };
   }
-  return reach.read({
+  const kept = await reach.read({
     key: `${scope} ${formatSubject(subject)} ${names.map(keyOf).join(' ')}`,
     types: [...new Set([...expansion.direct, ...expansion.steps].map((rule) => rule.type))],
-    find: async () => cacheEntryOf(subject, await findReachable(engineScope, way, emptyContext)),
+    find: async () =>
+      cacheEntryOf(subject, await findReachable(engineScope, way, emptyContext, bound)),
   });
+  if (kept.value.reached.length > bound) throw engineErrors.PERMISSION_SET_TOO_LARGE();
+  return kept;
 }
 
 /** What no tuple changes. */
-function restingOnNothing(
+export function restingOnNothing(
   value: ReachableSet,
   reach: ReachMemory['reach'],
 ): CachedValue<ReachableSet> {
@@ -78,25 +92,19 @@ function restingOnNothing(
   };
 }
 
-interface SetRequest {
-  readonly goal: Name;
-  readonly way: ReachableQuery;
-  /** Whether what was kept may be used. */
-  readonly useKept: boolean;
-}
-
 /** The same, or `unnamed` where it is too much and each object can be asked in the database instead. */
 export async function namedSetOf(
   engineScope: EngineScope,
-  { goal, way, useKept }: SetRequest,
+  request: SetRequest,
   memory: ReachMemory,
 ): Promise<CachedValue<ReachableSet>> {
-  const key = `${formatSubject(way.subject)} ${keyOf(goal)}`;
+  const { goal, way, bound } = request;
+  const key = `${formatSubject(way.subject)} ${keyOf(goal)} ${bound}`;
   const { model } = engineScope;
   const descends = !takesConditions(model, goal) && way.names.every((name) => isExact(model, name));
   if (descends && memory.large.has(key)) return restingOnNothing(unnamed, memory.reach);
   try {
-    return await reachableSetOf(engineScope, way, memory, useKept);
+    return await reachableSetOf(engineScope, request, memory);
   } catch (error) {
     if (!descends || codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
     memory.large.add(key);

@@ -5,19 +5,28 @@
  * is asked of each row's own tuples, or found from the subject's.
  */
 import { createHash } from 'node:crypto';
+import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
 import { isExact, isPublic, mayBeOpen, originsOf } from '../../model/expansion-rules.ts';
 import { formsOf, type SubjectRef } from '../../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../../model/model.ts';
-import { type EngineScope, isSelf, requireSubject, resolveName } from '../ask.ts';
-import type { ResourceQuestion } from '../engine.ts';
+import { type EngineScope, isSelf, keepAllowed, requireSubject, resolveName } from '../ask.ts';
+import type { RowQuestion } from '../engine.ts';
 import { type DatabaseSnapshot, guardText } from '../grant-cache/change-tracker.ts';
 import type { CachedValue } from '../grant-cache/grant-cache.ts';
+import { engineErrors, limits } from '../limits.ts';
 import { type Principal, principalsAmong } from '../principals.ts';
 import { factsFor, rulesOf } from '../record-rules.ts';
 import type { ReachableSet } from '../reverse-expansion.ts';
 import { conditionalTuples, takesConditions } from './conditional-tuples.ts';
-import { emptyContext, namedSetOf, nothing, type ReachMemory, unnamed } from './named-sets.ts';
+import {
+  emptyContext,
+  namedSetOf,
+  nothing,
+  type ReachMemory,
+  restingOnNothing,
+  unnamed,
+} from './named-sets.ts';
 import { nameTest, originsBelow, setsOf } from './predicate-builder.ts';
 import { anyOf, never, renderTest, type Test } from './predicate-tree.ts';
 import {
@@ -54,28 +63,77 @@ interface RowPlan {
 const MOST_FIRST = 20_000;
 
 /**
- * Compiles the predicate. A value that only a request could give counts as not given: such rows are not shown. With
+ * Compiles the predicate. A few rows that are known need not everything that the subject reaches: where that is much,
+ * they are decided by themselves.
+ * A value that only a request could give counts as not given: such rows are not shown. With
  * `catchUp`, what was kept is used, and the predicate says how to find out whether it stands.
  */
 export async function rowPredicate(
   engineScope: EngineScope,
-  question: ResourceQuestion,
+  question: RowQuestion,
   memory: PredicateCache,
   catchUp?: () => Promise<DatabaseSnapshot>,
 ): Promise<RowPredicate> {
-  const { subject, action, type } = question;
+  const { subject, action, type, ids } = question;
   const { model } = engineScope;
   requireSubject(model, subject);
   const goal = resolveName(model, type, action);
+  const few = ids !== undefined && ids.length <= limits.fewRows ? ids : undefined;
+  const search = { subject, goal, few };
+  if (!few) return searchedRows(engineScope, search, memory, catchUp);
+  try {
+    return await searchedRows(engineScope, search, memory, catchUp);
+  } catch (error) {
+    if (codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
+    const predicate = await checkedRows(engineScope, { subject, goal }, few);
+    const reach = restingOnNothing(nothing, memory.reach);
+    return catchUp ? { ...predicate, ...confirmation(model.revision, reach, catchUp) } : predicate;
+  }
+}
+
+interface RowsSought extends Goal {
+  /** The rows, where they are known and few. */
+  readonly few: readonly string[] | undefined;
+}
+
+/** Those of the rows that a check lets through, each from the smaller side. */
+async function checkedRows(
+  engineScope: EngineScope,
+  { subject, goal }: Goal,
+  ids: readonly string[],
+): Promise<RowPredicate> {
+  const questions = ids.map((id) => ({ subject, object: { type: goal.type, id }, name: goal }));
+  const bounds = await keepAllowed(engineScope, questions, emptyContext);
+  const held = questions.filter((question, i) => bounds[i]?.sure || isSelf(question));
+  const allowed = held.map(({ object }) => object.id);
+  return {
+    shape: 'checked',
+    compile: (id, next) => `(${id})::text = any(${next(allowed)}::text[])`,
+  };
+}
+
+/** By the objects through which the subject acts. Throws `PERMISSION_SET_TOO_LARGE`. */
+async function searchedRows(
+  engineScope: EngineScope,
+  { subject, goal, few }: RowsSought,
+  memory: PredicateCache,
+  catchUp?: () => Promise<DatabaseSnapshot>,
+): Promise<RowPredicate> {
+  const { model } = engineScope;
+  const { type } = goal;
   const way = { subject, names: originsBelow(model, goal) };
   const useKept = catchUp !== undefined;
-  const reach = await namedSetOf(engineScope, { goal, way, useKept }, memory);
-  const plan = await planOf(engineScope, { subject, goal }, memory, reach.value);
+  // Where each object must be evaluated as well, a check is sooner less work.
+  const named = way.names.every((name) => isExact(model, name)) ? 1 : 0.1;
+  const bound = few ? limits.reachedForFew * named : limits.reached;
+  const reach = await namedSetOf(engineScope, { goal, way, useKept, bound }, memory);
+  const plan = await planOf(engineScope, { subject, goal, bound }, memory, reach.value);
   const { source, principals } = plan;
   const size =
+    few === undefined &&
     source &&
     (await sizeOf(engineScope, { subject, goal, principals }, source.lookups, memory.sizes));
-  const predicate = compiled(plan, { id: subject.id, type }, size);
+  const predicate = compiled(plan, { id: subject.id, type }, size || undefined);
   return catchUp ? { ...predicate, ...confirmation(model.revision, reach, catchUp) } : predicate;
 }
 
@@ -96,31 +154,37 @@ interface Goal {
   readonly goal: Name;
 }
 
+interface PlanRequest extends Goal {
+  /** Most tuples with conditions that are evaluated. */
+  readonly bound: number;
+}
+
 /** The plan that was made from this reach before, where it rests on nothing else. */
 async function planOf(
   engineScope: EngineScope,
-  { subject, goal }: Goal,
+  request: PlanRequest,
   { plans }: PredicateCache,
   reach: ReachableSet,
 ): Promise<RowPlan> {
   const { model } = engineScope;
+  const { goal } = request;
   const lasting =
     reach !== nothing &&
     reach !== unnamed &&
     rulesOf(model, goal).length === 0 &&
     !takesConditions(model, goal) &&
     originsBelow(model, goal).every((name) => isExact(model, name));
-  if (!lasting) return makePlan(engineScope, { subject, goal }, reach);
+  if (!lasting) return makePlan(engineScope, request, reach);
   const known = plans.get(reach) ?? new Map<string, RowPlan>();
   plans.set(reach, known);
-  const plan = known.get(keyOf(goal)) ?? (await makePlan(engineScope, { subject, goal }, reach));
+  const plan = known.get(keyOf(goal)) ?? (await makePlan(engineScope, request, reach));
   known.set(keyOf(goal), plan);
   return plan;
 }
 
 async function makePlan(
   engineScope: EngineScope,
-  { subject, goal }: Goal,
+  { subject, goal, bound }: PlanRequest,
   reach: ReachableSet,
 ): Promise<RowPlan> {
   const { model } = engineScope;
@@ -134,6 +198,7 @@ async function makePlan(
   const conditional = await conditionalTuples(engineScope, {
     goal,
     subjects: [...formsOf(subject), ...setsOf(model, principals)],
+    bound,
   });
   const self = isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal });
   const lookups = lookupsTo(model, { subject, goal, principals });

@@ -1,0 +1,277 @@
+/**
+ * Questions about sets that are too large to be named are answered all the same, by work that does not grow with them.
+ * `SIZE` sets how large they are, with the limits as they are: `SIZE=1000000` asks about a million objects.
+ */
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-table.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import type { RowPredicate } from '../../../kernel/permissions.ts';
+import { parseDefinition } from '../model/definition.ts';
+import { parseObject, parseSubject } from '../model/grammar.ts';
+import { buildModel } from '../model/model.ts';
+import { createEngine } from './create-engine.ts';
+import { limits } from './limits.ts';
+
+/** Without a size, less is large. */
+vi.mock(import('./limits.ts'), async (original) => {
+  const module = await original();
+  const smaller = { reached: 5_000, tuples: 2_000, reachedForFew: 300, reachedTogether: 1_000 };
+  const limits = process.env.SIZE ? module.limits : { ...module.limits, ...smaller };
+  return { ...module, limits: limits as typeof module.limits };
+});
+
+const SIZE = Number(process.env.SIZE ?? 5_500);
+const DENIALS = Math.ceil(SIZE / 10);
+const LEVELS = 100;
+/** Milliseconds; generous, because of the million. */
+const LONG = 600_000;
+
+const engine = createEngine(
+  buildModel(
+    [
+      { name: 'User', relations: {}, permissions: {} },
+      { name: 'Group', relations: { member: ['User', 'Group#member'] }, permissions: {} },
+      {
+        name: 'Folder',
+        relations: { viewer: ['User'], parent: ['Folder'], closed: ['User'] },
+        permissions: {
+          view: ['viewer', 'parent->view'],
+          open: { exclusion: { base: ['view'], subtract: ['closed'] } },
+        },
+      },
+      {
+        name: 'Doc',
+        relations: {
+          owner: ['User'],
+          reader: ['User', 'Group#member'],
+          banned: ['User'],
+          folder: ['Folder'],
+        },
+        permissions: {
+          read: ['owner', 'reader', 'folder->view'],
+          calm: { exclusion: { base: ['reader', 'folder->view'], subtract: ['banned'] } },
+          careful: ['owner', 'folder->open'],
+        },
+      },
+    ].map(parseDefinition),
+    0,
+  ),
+);
+
+let table: TupleTable;
+beforeAll(async () => {
+  table = await openTupleTable();
+  await table.replace([]);
+});
+afterAll(() => table.close());
+
+/** Tuples of one form: each part is SQL of a number `n` from 1. */
+async function fill(
+  count: number,
+  [subject, relation, resource]: readonly [string, string, string],
+): Promise<void> {
+  const [type, id = '', set = ''] = subject.split(/[:#]/);
+  const [resourceType, resourceId] = resource.split(':');
+  await table.database.query({
+    text: `insert into penstock.tuples (id, subject_type, subject_id, subject_relation, relation, resource_type, resource_id)
+      select gen_random_uuid(), '${type}', ${id}, '${set}', '${relation}', '${resourceType}', ${resourceId} from generate_series(1, ${count}) n`,
+    limitMs: LONG,
+  });
+}
+
+const docId = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
+const docText = `'00000000-0000-7000-8000-' || lpad(cast(n as text), 12, '0')`;
+const user = (id: string) => parseSubject(`User:${id}`, 'subject');
+
+interface Work {
+  statements: number;
+  rows: number;
+}
+
+/** The same database, where what it is asked is counted. */
+function counted(database: Queryable): { readonly database: Queryable; readonly work: Work } {
+  const work: Work = { statements: 0, rows: 0 };
+  const query: Queryable['query'] = async (statement) => {
+    const answer = await database.query(statement);
+    work.statements += 1;
+    work.rows += answer.rows.length;
+    return answer as never;
+  };
+  return { database: { query } as Queryable, work };
+}
+
+/** Those of the documents that a predicate lets through. */
+async function through(predicate: RowPredicate, ids: readonly string[]): Promise<string[]> {
+  const values: unknown[] = [ids];
+  const where = predicate.compile('d._id', (value) => `$${values.push(value)}`, 'row', 'd');
+  const text = `select d._id::text as id from unnest($1::uuid[]) d(_id) where ${where} order by 1`;
+  return (await table.database.query<{ id: string }>({ text, values })).rows.map(({ id }) => id);
+}
+
+/** What of these documents somebody may act on, asked one by one, and the work that each took at most. */
+async function single(id: string, action: string, docs: readonly number[]) {
+  const found: number[] = [];
+  const most: Work = { statements: 0, rows: 0 };
+  for (const n of docs) {
+    const { database, work } = counted(table.database);
+    const ids = [docId(n)];
+    const predicate = await engine.predicate(database, {
+      subject: user(id),
+      action,
+      type: 'Doc',
+      ids,
+    });
+    if ((await through(predicate, ids)).length > 0) found.push(n);
+    most.statements = Math.max(most.statements, work.statements);
+    most.rows = Math.max(most.rows, work.rows);
+  }
+  return { found, most };
+}
+
+/** Everything that pages give, and the largest of them. */
+async function walked(
+  page: (cursor: string | undefined) => Promise<{ items: readonly string[]; cursor?: string }>,
+): Promise<readonly string[]> {
+  const items: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const next = await page(cursor);
+    items.push(...next.items);
+    cursor = next.cursor;
+  } while (cursor !== undefined);
+  return items;
+}
+
+describe('somebody who reaches more than is named', () => {
+  beforeAll(async () => {
+    await fill(1, [`User:'u'`, 'viewer', `Folder:'root'`]);
+    await fill(SIZE, [`Folder:'root'`, 'parent', `Folder:'f' || n`]);
+    await fill(LEVELS, [`Folder:'l' || n - 1`, 'parent', `Folder:'l' || n`]);
+    await fill(1, [`Folder:'f7'`, 'parent', `Folder:'l0'`]);
+    await fill(1, [`Folder:'f99'`, 'folder', `Doc:'${docId(1)}'`]);
+    await fill(1, [`User:'u'`, 'owner', `Doc:'${docId(2)}'`]);
+    await fill(1, [`Folder:'else'`, 'folder', `Doc:'${docId(3)}'`]);
+    await fill(1, [`Folder:'l${LEVELS}'`, 'folder', `Doc:'${docId(4)}'`]);
+    await fill(1, [`Folder:'f5'`, 'folder', `Doc:'${docId(5)}'`]);
+    await fill(1, [`User:'u'`, 'closed', `Folder:'f5'`]);
+    await fill(DENIALS, [`User:'u'`, 'banned', `Doc:${docText}`]);
+    await fill(1, [`Folder:'f6'`, 'folder', `Doc:'${docId(DENIALS + 1)}'`]);
+    await table.database.query({ text: 'analyze penstock.tuples', limitMs: LONG });
+  }, LONG);
+
+  const docs = [1, 2, 3, 4, 5, DENIALS + 1];
+
+  it(
+    'has single records decided without what they reach',
+    async () => {
+      const read = await single('u', 'read', docs);
+      expect(read.found).toEqual([1, 2, 4, 5, DENIALS + 1]);
+      // The first of them finds out that it is much, and no more than that is ever loaded.
+      expect(read.most.rows).toBeLessThanOrEqual(limits.reachedForFew + 10);
+      const again = await single('u', 'read', docs);
+      expect(again.most).toEqual({ statements: 0, rows: 0 });
+    },
+    LONG,
+  );
+
+  it(
+    'has them decided where rights above them are taken away again',
+    async () => {
+      const careful = await single('u', 'careful', docs);
+      expect(careful.found).toEqual([1, 2, 4, DENIALS + 1]);
+      expect(careful.most.rows).toBeLessThanOrEqual(2 * limits.reachedForFew);
+      const calm = await single('u', 'calm', docs);
+      expect(calm.found).toEqual([DENIALS + 1]);
+      expect((await single('x', 'careful', docs)).found).toEqual([]);
+    },
+    LONG,
+  );
+
+  it(
+    'has several records decided together',
+    async () => {
+      for (const action of ['read', 'careful']) {
+        const ids = docs.map(docId);
+        const subject = user('u');
+        const predicate = await engine.predicate(table.database, {
+          subject,
+          action,
+          type: 'Doc',
+          ids,
+        });
+        const found = action === 'read' ? [1, 2, 4, 5, DENIALS + 1] : [1, 2, 4, DENIALS + 1];
+        expect(await through(predicate, ids)).toEqual(found.map(docId));
+      }
+    },
+    LONG,
+  );
+
+  it(
+    'gets a list of resources, page by page',
+    async () => {
+      const question = { subject: user('u'), type: 'Doc' };
+      for (const [action, expected] of [
+        ['read', [1, 2, 4, 5, DENIALS + 1]],
+        ['careful', [1, 2, 4, DENIALS + 1]],
+      ] as const) {
+        const asked = { ...question, action };
+        const found = await walked((cursor) =>
+          engine.listResources(table.database, asked, { limit: 1_000, ...(cursor && { cursor }) }),
+        );
+        expect(found).toEqual(expected.map(docId));
+      }
+    },
+    LONG,
+  );
+});
+
+describe('an object below which more stands than is named', () => {
+  const shared = parseObject('Doc:shared', 'resource');
+  beforeAll(async () => {
+    await fill(SIZE, [`Group:'g' || n#member`, 'member', `Group:'all'`]);
+    await fill(1, [`Group:'all'#member`, 'reader', `Doc:'shared'`]);
+    await fill(120, [`User:'m' || lpad(cast(n as text), 4, '0')`, 'member', `Group:'g' || n`]);
+    await fill(120, [`User:'o' || lpad(cast(n as text), 4, '0')`, 'member', `Group:'other'`]);
+    await fill(20, [`User:'m' || lpad(cast(n as text), 4, '0')`, 'banned', `Doc:'shared'`]);
+    await fill(1, [`User:'direct'`, 'reader', `Doc:'shared'`]);
+    await table.database.query({ text: 'analyze penstock.tuples', limitMs: LONG });
+  }, LONG);
+
+  const members = Array.from({ length: 120 }, (_, n) => `User:m${String(n + 1).padStart(4, '0')}`);
+  const who = (action: string, limit: number) =>
+    walked((cursor) =>
+      engine.listSubjects(
+        table.database,
+        { resource: shared, action, type: 'User' },
+        { limit, ...(cursor && { cursor }) },
+      ),
+    );
+
+  it(
+    'tells who may, page by page',
+    async () => {
+      expect(await who('read', 70)).toEqual(['User:direct', ...members]);
+      expect(await who('read', 1_000)).toEqual(['User:direct', ...members]);
+    },
+    LONG,
+  );
+
+  it(
+    'leaves out from whom it is taken away',
+    async () => {
+      expect(await who('calm', 100)).toEqual(['User:direct', ...members.slice(20)]);
+    },
+    LONG,
+  );
+
+  it(
+    'loads no more than candidates for a page',
+    async () => {
+      const { database, work } = counted(table.database);
+      const question = { resource: shared, action: 'read', type: 'User' };
+      await engine.listSubjects(database, question, { limit: 20 });
+      expect(work.rows).toBeLessThan(5_000);
+    },
+    LONG,
+  );
+});
