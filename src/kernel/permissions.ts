@@ -52,6 +52,8 @@ export interface FirstRows {
       readonly rows: string;
       readonly count: string;
       readonly order?: string | undefined;
+      /** In the order of the ids: only those after this one (SQL, a text) are meant. `rows` says so as well. */
+      readonly after?: string | undefined;
     },
     next: (value: unknown) => string,
   ): string;

@@ -53,7 +53,7 @@ export function sortTerms(schema: CompiledSchema, sort: readonly string[]): read
 }
 
 /** What stands behind `order by`. */
-const orderText = (terms: readonly SortTerm[], alias = 't0'): string =>
+export const orderText = (terms: readonly SortTerm[], alias = 't0'): string =>
   terms
     .map(({ name, descending }) => `${alias}.${identifier(name)}${descending ? ' desc' : ''}`)
     .join(', ');
@@ -131,8 +131,10 @@ interface Following {
   readonly values: readonly string[];
   /** What of it decides the text. */
   readonly shape: string;
-  /** A select of whole rows that fit `where`, in order, at most `limit`. */
-  text(where: string, limit: number): string;
+  /** Conditions of which one holds for each row `t0` that follows. */
+  readonly stretches: readonly string[];
+  /** A select of whole rows that fit `where`, in order, at most `limit`. `source`: all that follow, in the place of the rows. */
+  text(where: string, limit: number, source?: string): string;
 }
 
 /** `last`: the place of the last row by each term; `undefined`: from the beginning. */
@@ -150,7 +152,10 @@ export function following(
   return {
     values,
     shape,
-    text(where, limit) {
+    stretches,
+    text(where, limit, source) {
+      if (source !== undefined)
+        return `select t0.* from ${source} t0 where ${where} order by ${order} limit ${limit}`;
       const [first = 'false', ...others] = stretches.map((stretch) =>
         select(stretch, where, limit),
       );

@@ -8,7 +8,7 @@ import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import type { CountMode, ListOptions } from '../store.ts';
-import { type Cursors, following, orderOf, type SortTerm, sortTerms } from './keyset.ts';
+import { type Cursors, following, orderOf, orderText, type SortTerm, sortTerms } from './keyset.ts';
 
 /*
  * How large the answer to a list may become. The number of records is bounded, their size is up to whoever stored
@@ -106,9 +106,9 @@ export interface Page {
   readonly values: unknown[];
   /** What of it decides the text. */
   readonly shape: string;
-  /** Set for a page by number: it is among so many first rows. `fixed`: the number is part of the shape. */
-  readonly among?: Among;
-  /** `source` stands in the place of the schema's rows; only for a page that is `among` the first. */
+  /** The page is among so many first rows. `fixed`: the number is part of the shape. */
+  readonly among: Among;
+  /** `source` stands in the place of the schema's rows: the first of them are in it. */
   text(where: string, source?: string): PageText;
   /** The answer to a list, from the row that the statement answered. */
   answer(row: PageRow | undefined): string;
@@ -117,6 +117,8 @@ export interface Page {
 interface Among {
   readonly count: number;
   readonly fixed: boolean;
+  /** Conditions on rows `t0`: the first of those are meant that fit one of them. */
+  readonly stretches: readonly string[];
   /** Another order than that of the ids (SQL over rows of an alias). */
   readonly order: ((alias: string) => string) | undefined;
 }
@@ -158,6 +160,7 @@ export function pageOf(request: PageRequest): Page {
     among: {
       count: skip + limit,
       fixed: skip === 0,
+      stretches: ['true'],
       order:
         order === 't0."_id"' ? undefined : (alias) => orderOf(schema, options.sort ?? [], alias),
     },
@@ -217,11 +220,21 @@ function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: nu
   return {
     values: [...rest.values],
     shape: `cursor|${rest.shape}|${limit}|${terms.map(termText).join()}`,
-    text(where) {
+    among: {
+      // One row more is read: it says that something follows.
+      count: limit + 1,
+      fixed: true,
+      stretches: rest.stretches,
+      order:
+        terms.length === 1 && terms[0] && termText(terms[0]) === '_id'
+          ? undefined
+          : (alias) => orderText(terms, alias),
+    },
+    text(where, source) {
       const keys = terms.map(({ name }) => `p.${identifier(name)}::text`).join(', ');
       const ended = `p.${ROW} = ${limit} and exists (select 1 from p where p.${ROW} > ${limit})`;
       return {
-        before: `with p as (select t0.*, row_number() over () as ${ROW} from (${rest.text(where, limit + 1)}) t0) `,
+        before: `with p as (select t0.*, row_number() over () as ${ROW} from (${rest.text(where, limit + 1, source)}) t0) `,
         rows: `select t0.* from p t0 where t0.${ROW} <= ${limit}`,
         after: `, (select json_build_array(${keys})::text from p where ${ended}) as last`,
       };

@@ -3,7 +3,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Statement, StatementClass } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
-import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import type { FirstRows, PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRecordId } from '../../schema/language/record-key.ts';
@@ -309,10 +309,28 @@ function firstRows(
   { predicate }: View,
 ): ((parameters: Parameters) => string) | undefined {
   const first = predicate?.first;
-  if (!first || !among || among.count > first.most || mapping) return undefined;
+  if (!first || among.count > first.most || mapping) return undefined;
   if (among.order && !first.sorts) return undefined;
-  return ({ next }) => {
-    const count = among.fixed ? String(among.count) : `(select ${next(among.count)}::bigint)`;
-    return `(${first.compile({ rows, count, order: among.order?.('d') }, next)})`;
-  };
+  return (parameters) => firstRowsText(first, { rows, among }, parameters);
+}
+
+/** `rows`: the schema's own, or those of them that fit a filter. */
+export function firstRowsText(
+  first: FirstRows,
+  { rows, among }: Pick<Page, 'among'> & { readonly rows: string },
+  { next }: Parameters,
+): string {
+  const count = among.fixed ? String(among.count) : `(select ${next(among.count)}::bigint)`;
+  const order = among.order?.('d');
+  const texts = among.stretches.map((stretch) =>
+    first.compile(
+      {
+        rows: stretch === 'true' ? rows : `(select t0.* from ${rows} t0 where ${stretch})`,
+        count,
+        order,
+      },
+      next,
+    ),
+  );
+  return `(${texts.length === 1 ? texts[0] : texts.map((text) => `(${text})`).join(' union all ')})`;
 }

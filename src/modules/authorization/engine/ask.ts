@@ -15,7 +15,7 @@ import { liveTuple } from '../tuple-sql.ts';
 import type { Answer, AskOptions, Question } from './engine.ts';
 import { evaluate, type Verdict } from './evaluate.ts';
 import type { Bounds, Evaluation } from './graph.ts';
-import { engineErrors, limits } from './limits.ts';
+import { engineErrors, limits, sizesOf } from './limits.ts';
 import { askRules, type RuleScope, rulesBelow } from './record-rules.ts';
 import { footprintOf, loadTuples, mergeFootprints } from './tuple-loading.ts';
 import { sourcedStatement, sourceOf } from './tuple-source.ts';
@@ -118,7 +118,7 @@ export async function evaluateAll(
     engineScope,
     questions,
     evaluationContext,
-    more.length === 0 && engineScope.search ? FEW_TUPLES : limits.tuples,
+    more.length === 0 && engineScope.search ? FEW_TUPLES : sizesOf(engineScope).tuples,
   );
   if (verdicts) return verdicts;
   return inOneSnapshot(engineScope, async (scope) => {
@@ -144,10 +144,11 @@ async function evaluateLarge(
   question: Resolved,
   evaluationContext: EvaluationContext,
 ): Promise<Verdict> {
+  const { tuples, reached } = sizesOf(engineScope);
   const verdict =
     (await search?.(engineScope, question, evaluationContext, FEW_REACHED)) ??
-    (await evaluateLoaded(engineScope, [question], evaluationContext, limits.tuples))?.[0] ??
-    (await search?.(engineScope, question, evaluationContext, limits.reached));
+    (await evaluateLoaded(engineScope, [question], evaluationContext, tuples))?.[0] ??
+    (await search?.(engineScope, question, evaluationContext, reached));
   if (!verdict) throw engineErrors.BREADTH_EXCEEDED();
   return verdict;
 }

@@ -6,6 +6,7 @@ import { answerAll, checkAll, directRelations, type EngineScope } from './ask.ts
 import type { Engine } from './engine.ts';
 import { explain } from './explain.ts';
 import type { GrantCache } from './grant-cache/grant-cache.ts';
+import type { SizeLimits } from './limits.ts';
 import { listResources } from './lists.ts';
 import { probe } from './probe.ts';
 import type { ReachableSet } from './reverse-expansion.ts';
@@ -19,7 +20,11 @@ import { searchFromSubject } from './subject-search.ts';
 let engines = 0;
 
 /** With `reach`, what subjects reach is kept there. It may serve several engines. */
-export function createEngine(model: Model, reach?: GrantCache<ReachableSet>): Engine {
+export function createEngine(
+  model: Model,
+  reach?: GrantCache<ReachableSet>,
+  sizes?: SizeLimits,
+): Engine {
   const memory: PredicateCache = {
     sizes: createSizeEstimates(),
     reach,
@@ -32,6 +37,7 @@ export function createEngine(model: Model, reach?: GrantCache<ReachableSet>): En
     database,
     search: searchFromSubject,
     callers: lookUpCaller,
+    ...(sizes && { sizes }),
   });
   return {
     model,

@@ -6,6 +6,7 @@ import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts'
 import { buildModel } from '../model/model.ts';
 import { addIndexText, addSortIndexText, sortIndexName } from '../owner-columns.ts';
 import { createEngine } from './create-engine.ts';
+import { descentText } from './descent.ts';
 import type { Engine, Question } from './engine.ts';
 
 const model = buildModel(
@@ -159,6 +160,33 @@ describe('somebody who reaches more than can be named', () => {
     await fill(1, [`Folder:'f7'`, 'parent', `Folder:'g11000'`]);
     expect(await can(`User:u read Doc:${docId(3)}`)).toBe(true);
     expect(await can(`User:x read Doc:${docId(3)}`)).toBe(false);
+  });
+});
+
+describe('tuples that came after the statistics', () => {
+  beforeAll(async () => {
+    await start();
+    await fill(50, [`User:'v' || n`, 'viewer', `Folder:'first'`]);
+    await table.database.query({ text: 'analyze penstock.tuples' });
+    await fill(20_000, [`Folder:'root'`, 'parent', `Folder:'f' || n`]);
+    await fill(1, [`User:'u'`, 'viewer', `Folder:'root'`]);
+  });
+
+  it('are found by the id of their object', async () => {
+    const values: unknown[] = ['f1'];
+    const goal = {
+      subject: user('x'),
+      name: { type: 'Folder', kind: 'action', name: 'view' },
+    } as const;
+    const text = descentText(model, goal, '(select $1::text)', (value) => `$${values.push(value)}`);
+    const { rows } = await table.database.query<{ 'QUERY PLAN': string }>({
+      text: `explain (analyze, costs off, timing off) select ${text}`,
+      values,
+    });
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    expect(plan).toMatch(/Index Cond: .*resource_id = b\.id/);
+    const searches = [...plan.matchAll(/Index Searches: (\d+)/g)].map(([, n]) => Number(n));
+    expect(Math.max(...searches)).toBeLessThan(20);
   });
 });
 

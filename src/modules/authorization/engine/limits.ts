@@ -20,6 +20,14 @@ export const limits = {
   page: 1_000,
 } as const;
 
+/** How much of something is named before another way is taken. Answers do not hang on it. */
+export type SizeLimits = {
+  readonly [K in 'tuples' | 'reached' | 'reachedForFew' | 'reachedTogether']: number;
+};
+
+/** Those of a scope: tests make them small. */
+export const sizesOf = ({ sizes = limits }: { readonly sizes?: SizeLimits }): SizeLimits => sizes;
+
 /* Why a question has no answer. None of these is ever turned into "allowed". */
 
 export const engineErrors = defineErrors({

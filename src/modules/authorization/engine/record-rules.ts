@@ -14,6 +14,7 @@ import { formatSubject, type ObjectRef, type SubjectRef } from '../model/grammar
 import { type Model, type Name, reachable } from '../model/model.ts';
 import { inputsOf } from '../model/typed-rule.ts';
 import { type Bounds, no, unknown, yes } from './graph.ts';
+import type { SizeLimits } from './limits.ts';
 
 /** Rules that are kept typed, for each state of a schema. */
 const typed = new WeakMap<CompiledSchema, LRUCache<string, CompiledRule>>();
@@ -24,6 +25,8 @@ export interface RuleScope {
   readonly database: Queryable;
   /** Absent: roles and teams of callers are not known. */
   readonly callers?: CallerLookup;
+  /** Those of limits.ts unless set. */
+  readonly sizes?: SizeLimits;
 }
 
 /** What rules may ask of a caller beside the id. */

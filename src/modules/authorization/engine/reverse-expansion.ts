@@ -8,7 +8,7 @@ import { grantedAction, type Model } from '../model/model.ts';
 import { allows } from '../model/tuple.ts';
 import { liveTuple } from '../tuple-sql.ts';
 import type { EngineScope } from './ask.ts';
-import { engineErrors, limits } from './limits.ts';
+import { engineErrors, limits, sizesOf } from './limits.ts';
 import { recordRelationsNaming, sourcedStatement, sourceOf } from './tuple-source.ts';
 
 /** An object and the key of a name (`keyOf`) that the subject has on it. */
@@ -105,11 +105,12 @@ export interface ReachableSet {
 
 /** Follows the rules. Throws `PERMISSION_SET_TOO_LARGE` when more than `bound` is reached. */
 export async function expandReverse(
-  { model, database }: EngineScope,
+  scope: EngineScope,
   { lookups, seeds, open }: Start,
   { steps }: ExpansionRules,
-  bound: number = limits.reached,
+  bound: number = sizesOf(scope).reached,
 ): Promise<ReachableSet> {
+  const { model, database } = scope;
   if (lookups.length + seeds.length + open.length === 0) return { reached: [], until: undefined };
   const { rows } = await database.query<ReachableObject & { readonly until: string | null }>({
     ...expansionStatement(

@@ -9,7 +9,7 @@ import type { Model, Name } from '../model/model.ts';
 import { arrayText, liveTuple } from '../tuple-sql.ts';
 import { type EngineScope, type EvaluationContext, keepAllowed } from './ask.ts';
 import { type Bounds, no, yes } from './graph.ts';
-import { limits } from './limits.ts';
+import { sizesOf } from './limits.ts';
 import { type Lookup, lookupsOf } from './reverse-expansion.ts';
 import { recordRelationsNaming, sourcedStatement, sourceOf, tupleSource } from './tuple-source.ts';
 
@@ -161,6 +161,7 @@ async function walkTogether(
 ): Promise<Walked> {
   const { goal, object, origins, sort } = walk;
   const { model, database } = scope;
+  const most = sizesOf(scope).reachedTogether;
   const { direct, steps } = expansionTo(model, origins);
   const last = rulesTo(model, goal);
   const subjects = ids.map((id) => ({ ...sort, id }));
@@ -172,12 +173,12 @@ async function walkTogether(
       ...stepValues(steps),
       ...directValues(model, subjects, last.direct),
       ...stepValues(last.steps),
-      limits.reachedTogether + 1,
+      most + 1,
     ],
     class: 'pooled',
   });
   const [found] = rows;
-  if (found && found.amount <= limits.reachedTogether) {
+  if (found && found.amount <= most) {
     const leading = found.leading.flatMap((n) => ids[n] ?? []);
     return { leading: new Set(leading), undecided: new Set() };
   }

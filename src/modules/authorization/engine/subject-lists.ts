@@ -14,7 +14,7 @@ import {
 } from './ask.ts';
 import type { Page, PageOptions, SubjectQuestion } from './engine.ts';
 import { type Bounds, isPlain } from './graph.ts';
-import { limits } from './limits.ts';
+import { limits, sizesOf } from './limits.ts';
 import { type Doubt, noteDoubt, readPage } from './pages.ts';
 import { rulesBelow } from './record-rules.ts';
 import type { LargeSets } from './rows/named-sets.ts';
@@ -156,16 +156,18 @@ const walkStatement = sourcedStatement(
          limit ${most}) r
        where w.type = b.type) f
   )
-  select type, id from below limit ${most}`,
+  select type, id from below limit (select $8::bigint)`,
 );
 
 /** The resource and every object that an answer about it can hang on; `undefined` where they are too many to be named. */
 async function objectsBelow(
-  { model, database }: EngineScope,
+  scope: EngineScope,
   { follows, sets }: Footprint,
   resource: ObjectRef,
   { contextual }: EvaluationContext,
 ): Promise<readonly ObjectRef[] | undefined> {
+  const { model, database } = scope;
+  const { reached } = sizesOf(scope);
   const roots = [
     resource,
     ...contextual.map((t) => t.subject).filter((s) => isPlain(s) || s.relation !== ''),
@@ -183,9 +185,10 @@ async function objectsBelow(
       sets.map((s) => s[1]),
       unique.map((o) => o.type),
       unique.map((o) => o.id),
+      reached + 1,
     ],
   });
-  return rows.length > limits.reached ? undefined : rows;
+  return rows.length > reached ? undefined : rows;
 }
 
 interface Below {

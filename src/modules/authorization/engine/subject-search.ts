@@ -11,7 +11,7 @@ import type { EvaluationContext, Resolved, SubjectSearch } from './ask.ts';
 import { descentText, isReachable } from './descent.ts';
 import { evaluate, type Verdict } from './evaluate.ts';
 import { type Bounds, no, nodeKey, yes } from './graph.ts';
-import { engineErrors, limits } from './limits.ts';
+import { engineErrors, limits, sizesOf } from './limits.ts';
 import { findReachable, type Principal, principalsAmong } from './principals.ts';
 import { askRules, noRules } from './record-rules.ts';
 import { originsBelow, setsOf } from './rows/predicate-builder.ts';
@@ -30,7 +30,7 @@ export const searchFromSubject: SubjectSearch = async (
   } catch (error) {
     if (!isTooLarge(error)) throw error;
     const { object, name } = question;
-    const last = bound >= limits.reached;
+    const last = bound >= sizesOf(scope).reached;
     if (!last || evaluationContext.contextual.length > 0) return undefined;
     if (!isExact(scope.model, name)) return searchFromObject(scope, question, evaluationContext);
     const bounds = (await isReachable(scope, question)) ? yes : no;

@@ -14,7 +14,7 @@ import { type EngineScope, isSelf, keepAllowed, requireSubject, resolveName } fr
 import type { RowQuestion } from '../engine.ts';
 import { type DatabaseSnapshot, guardText } from '../grant-cache/change-tracker.ts';
 import type { CachedValue } from '../grant-cache/grant-cache.ts';
-import { engineErrors, limits } from '../limits.ts';
+import { engineErrors, limits, sizesOf } from '../limits.ts';
 import { type Principal, principalsAmong } from '../principals.ts';
 import { factsFor, rulesOf } from '../record-rules.ts';
 import type { ReachableSet } from '../reverse-expansion.ts';
@@ -125,7 +125,8 @@ async function searchedRows(
   const useKept = catchUp !== undefined;
   // Where each object must be evaluated as well, a check is sooner less work.
   const named = way.names.every((name) => isExact(model, name)) ? 1 : 0.1;
-  const bound = few ? limits.reachedForFew * named : limits.reached;
+  const { reached: most, reachedForFew } = sizesOf(engineScope);
+  const bound = few ? reachedForFew * named : most;
   const reach = await namedSetOf(engineScope, { goal, way, useKept, bound }, memory);
   const plan = await planOf(engineScope, { subject, goal, bound }, memory, reach.value);
   const { source, principals } = plan;
@@ -298,9 +299,9 @@ function piecesOf(
         most: Math.floor(MOST_FIRST / Math.max(1, source.lookups.length)),
         // Few rows lead there by stored tuples, and an index says in order what the subject owns.
         sorts: size.storedFew && size.amount !== 'few',
-        compile({ rows, count, order }, next) {
+        compile({ rows, count, order, after }, next) {
           const rowTest = exact ? undefined : tested('d."_id"', next, 'rows', 'd');
-          const found = firstRows(source, { rows, count, order, test: rowTest }, next);
+          const found = firstRows(source, { rows, count, order, after, test: rowTest }, next);
           const own =
             self === undefined
               ? ''

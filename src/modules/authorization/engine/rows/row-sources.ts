@@ -148,12 +148,14 @@ interface FirstRows {
   readonly test: string | undefined;
   /** Another order than that of the ids (SQL over `d`). */
   readonly order: string | undefined;
+  /** Only resources after this id (SQL, a text) are meant. */
+  readonly after?: string | undefined;
 }
 
 /** The first rows of each lookup in order, some more than once: the first of all are among them. */
 export function firstRows(
   source: RowSource,
-  { rows, count, test, order }: FirstRows,
+  { rows, count, test, order, after }: FirstRows,
   next: Next,
 ): string {
   // Ids of rows are written in one way only, so the order of the texts is theirs. The offset makes the row a
@@ -162,7 +164,7 @@ export function firstRows(
   const lookups = lookupsIn(source, next);
   const stored = `select r.* from ${lookups} cross join lateral (
     select d.* from penstock.tuples t cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
-     where ${foundBy(storedPart(source))}${tested}
+     where ${foundBy(storedPart(source))}${after === undefined ? '' : ` and t.resource_id > ${after}`}${tested}
      order by ${order ?? 't.resource_id'} limit ${count}) r`;
   const beside = (source.from.beside ?? []).map(
     ({ relation, field }) => `select r.* from ${lookups} cross join lateral (
