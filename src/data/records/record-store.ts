@@ -193,28 +193,11 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
       createRecord(await write(caller, name, 'create', writeOptions), input),
     createMany: async (caller, name, inputs, writeOptions) =>
       createRecords(await write(caller, name, 'create', writeOptions), inputs),
-    async update(...[caller, name, id, input, writeOptions]) {
-      return updateRecord(
-        await write(caller, name, 'update', { ...writeOptions, ids: [id] }),
-        id,
-        input,
-      );
-    },
     updateMany: async (caller, name, inputs, writeOptions) =>
       updateRecords(await write(caller, name, 'update', writeOptions), inputs),
-    async replace(...[caller, name, id, input, writeOptions]) {
-      const replace = () => write(caller, name, 'update', { ...writeOptions, ids: [id] });
-      if (!writeOptions?.upsert) return replaceRecord(await replace(), id, input);
-      return upsertRecord(
-        { replace, create: () => write(caller, name, 'create', writeOptions) },
-        id,
-        input,
-      );
-    },
     replaceMany: async (caller, name, inputs, writeOptions) =>
       replaceRecords(await write(caller, name, 'update', writeOptions), inputs),
-    remove: async (caller, name, id, writeOptions) =>
-      removeRecord(await write(caller, name, 'delete', { ...writeOptions, ids: [id] }), id),
+    ...createSingleWrites(write),
     move: createMoves(write),
     async updateWhere(...[caller, name, assignments, { filter, ...writeOptions }]) {
       return updateSelected(await write(caller, name, 'update', writeOptions), filter, assignments);
@@ -227,3 +210,27 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     history: retryingHistory(options.database, createHistory(requestScopeOf, write)),
   };
 }
+
+/** Changes of one record that is there: its rights need not be those to all others. */
+const createSingleWrites = (
+  write: OpenWrite,
+): Pick<RecordStore, 'update' | 'replace' | 'remove'> => ({
+  async update(...[caller, name, id, input, writeOptions]) {
+    return updateRecord(
+      await write(caller, name, 'update', { ...writeOptions, ids: [id] }),
+      id,
+      input,
+    );
+  },
+  async replace(...[caller, name, id, input, writeOptions]) {
+    const replace = () => write(caller, name, 'update', { ...writeOptions, ids: [id] });
+    if (!writeOptions?.upsert) return replaceRecord(await replace(), id, input);
+    return upsertRecord(
+      { replace, create: () => write(caller, name, 'create', writeOptions) },
+      id,
+      input,
+    );
+  },
+  remove: async (caller, name, id, writeOptions) =>
+    removeRecord(await write(caller, name, 'delete', { ...writeOptions, ids: [id] }), id),
+});
