@@ -39,7 +39,11 @@ export async function describedOperations(
     Object.entries<Json>(item)
       .filter(([method]) => ['get', 'post', 'put', 'patch', 'delete'].includes(method))
       .map(([method, operation]) =>
-        describe({ surface, path, method: method.toUpperCase() }, operation, item.parameters ?? []),
+        describe(
+          { surface, path, method: method.toUpperCase() },
+          { security: resolved.security, ...operation },
+          item.parameters ?? [],
+        ),
       ),
   );
 }

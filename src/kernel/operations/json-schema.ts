@@ -42,6 +42,8 @@ export interface JsonSchema {
   readonly closed?: 'all' | 'operators';
   /** Ours: the name under which documents publish this once. Unlike `$id` it means nothing to validators and GraphQL. */
   readonly component?: string;
+  /** Ours: the same properties, of which none is required: documents may publish this as more than that. */
+  readonly lesser?: JsonSchema;
   /** Ours: a property that every answer has, although the shape does not require it. Not published as such. */
   readonly answered?: boolean;
   /** Ours: null is let through, for the handler to refuse, but no document offers it. Not published as such. */

@@ -1,5 +1,6 @@
 /** The OpenAPI 3.1 description of a surface, derived from the operation registry and from nothing else. */
 import { readFileSync } from 'node:fs';
+import Type from 'typebox';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import {
   type Access,
@@ -20,6 +21,8 @@ import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempoten
 import { createTimeSlices } from '../../kernel/time-slices.ts';
 import { createParameterPublisher, type ParameterPublisher, requestBody } from './parameters.ts';
 import {
+  type AnswerPublisher,
+  createAnswerPublisher,
   createFailurePublisher,
   errorSchema,
   type FailurePublisher,
@@ -50,12 +53,16 @@ export async function openApiDocument(
   operations: readonly OwnedOperation[],
   { surface, hostUrl }: DocumentOptions,
 ): Promise<string> {
-  const routes = routeEntries(operations.filter(({ operation }) => operation.surface === surface));
+  const all = routeEntries(operations.filter(({ operation }) => operation.surface === surface));
+  const isLarge = new Set(all.map(({ operation }) => operation.tag)).size > MANY_SCHEMAS;
+  const routes = isLarge ? withoutRepeated(all) : all;
   const records = recordsIn(routes.map(({ operation }) => jsonSchema(operation.output)));
-  const schemas = createSchemaPublisher(records);
+  const schemas = createSchemaPublisher(records, { isLarge });
   const publishers: Publishers = {
+    isLarge,
     schemas,
     failures: createFailurePublisher(),
+    answers: createAnswerPublisher(),
     parameters: createParameterPublisher(schemas),
   };
   const paths = await pathsOf(routes, publishers);
@@ -74,7 +81,8 @@ export async function openApiDocument(
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: hostUrl === '' ? '/' : hostUrl }],
-    ...tagsOf(routes),
+    ...(surface === 'client' ? { security: ofMostSchemas } : {}),
+    ...tagsOf(routes, isLarge),
     paths,
     components: {
       securitySchemes: Object.fromEntries(
@@ -85,14 +93,56 @@ export async function openApiDocument(
         ...publishers.parameters.finish(),
       },
       headers: { RetryAfter: { description: 'Seconds to wait.', schema: { type: 'integer' } } },
-      responses: publishers.failures.components(),
+      responses: { ...publishers.failures.components(), ...publishers.answers.finish() },
       schemas: { Error: errorSchema, ...schemas.components() },
     },
   });
 }
 
+/** Tags beyond which what differs by nothing but names stands once: programs read the whole description. */
+const MANY_SCHEMAS = 100;
+
+/**
+ * Routes of many records (`/database/Post/many`), which every schema has: described once for all of them, with the name
+ * of the schema as a parameter. Their bodies hold what the routes for one record take.
+ */
+function withoutRepeated(routes: readonly RouteEntry[]): readonly RouteEntry[] {
+  const families = new Set<string>();
+  return routes.flatMap((route) => {
+    const { tag } = route.operation;
+    const path = tag === undefined ? route.path : route.path.replace(`/${tag}/`, '/:schema/');
+    if (path === route.path || !path.endsWith('/many')) return [route];
+    const family = `${route.method} ${path}`;
+    if (families.has(family)) return [];
+    families.add(family);
+    return [{ ...route, path, operation: ofAnySchema(route.operation) }];
+  });
+}
+
+const anyRecords = Type.Object({ docs: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
+
+function ofAnySchema({ tag = '', ...operation }: Operation): Operation {
+  const schema = Type.String({ description: `Name of a schema, such as ${tag}` });
+  return {
+    ...operation,
+    id: operation.id.replace(`.${tag}.`, '.'),
+    summary: operation.summary.replace(`${tag} records`, 'records of a schema'),
+    description:
+      'Every schema has this route. The items of `docs` are as for one record of it, with `_id` where records are changed.',
+    input: {
+      ...operation.input,
+      params: Type.Object({ schema }),
+      ...(operation.input.body && { body: anyRecords }),
+    },
+    output: anyRecords,
+  };
+}
+
+/** Who may call what most schemas offer; operations that differ say so. */
+const ofMostSchemas = schemesOf('optionalUser');
+
 /** A tag for each module, and one for each schema of the database; viewers show the second kind below the first. */
-function tagsOf(routes: readonly RouteEntry[]): Json {
+function tagsOf(routes: readonly RouteEntry[], isLarge: boolean): Json {
   const groups = new Map<string, Set<string>>();
   for (const { module, operation } of routes) {
     const tags = groups.get(module) ?? new Set();
@@ -100,11 +150,12 @@ function tagsOf(routes: readonly RouteEntry[]): Json {
   }
   const sorted = [...groups].sort(([a], [b]) => compare(a, b));
   const tags = sorted.flatMap(([module, names]) =>
-    [...names].sort(compare).map((name) => ({
-      name,
-      description:
-        name === module ? `The ${name} module.` : `Records and endpoints of the schema ${name}.`,
-    })),
+    [...names].sort(compare).map((name) => {
+      if (name === module) return { name, description: `The ${name} module.` };
+      return isLarge
+        ? { name }
+        : { name, description: `Records and endpoints of the schema ${name}.` };
+    }),
   );
   const tagGroups = sorted.map(([name, names]) => ({ name, tags: [...names].sort(compare) }));
   return { tags, 'x-tagGroups': tagGroups };
@@ -182,7 +233,9 @@ function schemesOf(access: Access): readonly Readonly<Record<string, readonly st
 
 /** What stands once for the whole document. */
 interface Publishers {
+  readonly isLarge: boolean;
   readonly schemas: SchemaPublisher;
+  readonly answers: AnswerPublisher;
   readonly failures: FailurePublisher;
   readonly parameters: ParameterPublisher;
 }
@@ -225,6 +278,7 @@ async function pathsOf(routes: readonly RouteEntry[], publishers: Publishers): P
     templates.set(shape, template);
     const path = template.replace(/:(\w+)/g, '{$1}');
     const item = paths.get(path) ?? {};
+    if (!item.parameters) Object.assign(item, sharedParameters(route, template, publishers));
     item[route.method.toLowerCase()] = operationObject(
       route,
       { template, operationId: uniqueId(ids, route) },
@@ -234,6 +288,16 @@ async function pathsOf(routes: readonly RouteEntry[], publishers: Publishers): P
     await pause();
   }
   return Object.fromEntries(paths);
+}
+
+/** Operations of one record take the same id: it stands once, beside them. */
+function sharedParameters(
+  route: RouteEntry,
+  template: string,
+  { parameters }: Publishers,
+): { readonly parameters?: readonly Json[] } {
+  const shared = route.operation.tag === undefined ? [] : parameters.ofPath(route, template);
+  return shared.length > 0 ? { parameters: shared } : {};
 }
 
 function uniqueId(ids: Set<string>, { method, path }: RouteEntry): string {
@@ -249,11 +313,14 @@ function operationObject(
   place: { template: string; operationId: string },
   publishers: Publishers,
 ): Json {
-  const { schemas, failures } = publishers;
+  const { schemas, failures, answers } = publishers;
   const { operation, module, alias } = route;
+  const isOfSchema = operation.tag !== undefined;
+  const description = isOfSchema && publishers.isLarge ? undefined : operation.description;
+  const security = schemesOf(operation.access);
   const form = recordForm(operation);
   const parameters = [
-    ...publishers.parameters.ofPath(route, place.template),
+    ...(isOfSchema ? [] : publishers.parameters.ofPath(route, place.template)),
     ...publishers.parameters.of(operation.input.query, 'query'),
     ...publishers.parameters.of(operation.input.headers, 'header'),
     ...(takesIdempotencyKey(operation) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
@@ -262,14 +329,13 @@ function operationObject(
     operationId: place.operationId,
     tags: [operation.tag ?? module],
     summary: operation.summary,
-    ...(operation.description ? { description: operation.description } : {}),
+    ...(description ? { description } : {}),
     ...(operation.deprecated || operation.legacy || alias ? { deprecated: true } : {}),
-    security: schemesOf(operation.access),
+    ...(isOfSchema && operation.access === 'optionalUser' ? {} : { security }),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...requestBody(operation, schemas),
-    responses: responsesOf(operation, { schemas, failures, form }),
-    'x-operation': operation.id,
-    'x-module': module,
+    responses: responsesOf(operation, { schemas, failures, answers, form }),
+    ...(isOfSchema ? {} : { 'x-operation': operation.id, 'x-module': module }),
     ...(operation.mcp === false || isStreamed(operation) || alias || operation.surface === 'client'
       ? {}
       : { 'x-mcp-tool': mcpToolName(route.method, route.path) }),

@@ -7,6 +7,12 @@ import { compare, freeName, type Json, type SchemaPublisher } from './schemas.ts
 
 type Place = 'path' | 'query' | 'header';
 
+interface Described {
+  readonly name: string;
+  readonly place: Place;
+  readonly required: boolean;
+}
+
 /** Describes parameters; what many operations take in the same way stands once, under `components.parameters`. */
 export interface ParameterPublisher {
   /** Path parameters, under the names of the template that stands for this path. */
@@ -27,12 +33,28 @@ export function createParameterPublisher(schemas: SchemaPublisher): ParameterPub
     { readonly value: Json; readonly places: Record<string, unknown>[] }
   >();
 
-  const placed = (value: Json): Json => {
+  /** Operations of schemas share the schemas of their parameters. */
+  const known = new WeakMap<JsonSchema, Map<string, Record<string, unknown>[]>>();
+
+  const placesOf = (about: Described, property: JsonSchema): Record<string, unknown>[] => {
+    const key = `${about.place} ${about.name} ${about.required}`;
+    const ofProperty = known.get(property) ?? new Map<string, Record<string, unknown>[]>();
+    known.set(property, ofProperty);
+    let places = ofProperty.get(key);
+    if (!places) {
+      const value = parameter(about, property, schemas);
+      const text = JSON.stringify(value);
+      const same = found.get(text) ?? { value, places: [] };
+      found.set(text, same);
+      places = same.places;
+      ofProperty.set(key, places);
+    }
+    return places;
+  };
+
+  const placed = (about: Described, property: JsonSchema): Json => {
     const place = {};
-    const text = JSON.stringify(value);
-    const same = found.get(text);
-    if (same) same.places.push(place);
-    else found.set(text, { value, places: [place] });
+    placesOf(about, property).push(place);
     return place;
   };
 
@@ -41,13 +63,7 @@ export function createParameterPublisher(schemas: SchemaPublisher): ParameterPub
       const properties = propertiesOf(operation.input.params);
       const own = namesIn(path);
       return namesIn(template).map((name, i) =>
-        placed(
-          parameter(
-            { name, place: 'path', required: true },
-            properties[own[i] ?? ''] ?? {},
-            schemas,
-          ),
-        ),
+        placed({ name, place: 'path', required: true }, properties[own[i] ?? ''] ?? {}),
       );
     },
     of(schema, place) {
@@ -56,12 +72,9 @@ export function createParameterPublisher(schemas: SchemaPublisher): ParameterPub
         .filter(([name]) => place === 'query' || !describedElsewhere.has(name))
         .map(([name, property]) =>
           placed(
-            parameter(
-              // What has a default may be left out, although the handler always finds it.
-              { name, place, required: required.has(name) && property.default === undefined },
-              property,
-              schemas,
-            ),
+            // What has a default may be left out, although the handler always finds it.
+            { name, place, required: required.has(name) && property.default === undefined },
+            property,
           ),
         );
     },
@@ -96,7 +109,7 @@ const propertiesOf = (schema: Operation['input']['params']): Readonly<Record<str
   (schema && jsonSchema(schema).properties) ?? {};
 
 function parameter(
-  { name, place, required }: { name: string; place: Place; required: boolean },
+  { name, place, required }: Described,
   property: JsonSchema,
   schemas: SchemaPublisher,
 ): Json {

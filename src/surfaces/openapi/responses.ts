@@ -2,6 +2,7 @@
 import { errors as common, type ErrorFactory, nameOfStatus } from '../../kernel/errors.ts';
 import { operationErrors } from '../../kernel/operations/errors.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
+import { camelName } from '../../kernel/operations/registry.ts';
 import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
 import { compare, freeName, type Json, type RecordForm, type SchemaPublisher } from './schemas.ts';
 
@@ -88,13 +89,15 @@ const adminErrors = (operation: Operation): readonly ErrorFactory[] => [
 
 /** The `responses` object of an operation. Statuses ascend. */
 export function responsesOf(operation: Operation, { failures, ...context }: ResponseContext): Json {
-  const responses = new Map<string, Json>([
-    ['200', successOf(operation, 'The call succeeded.', context)],
-  ]);
+  const success = successOf(operation, 'The call succeeded.', context);
   const { otherStatuses = {}, tag } = operation;
-  const own = errorsOf(operation).filter((factory) => !anywhere.has(factory));
   if (tag !== undefined)
-    return { ...Object.fromEntries(responses), ...inOneRange(operation, own, failures) };
+    return {
+      200: context.answers.placed(success, operation),
+      default: failuresTogether(operation, failures),
+    };
+  const responses = new Map<string, Json>([['200', success]]);
+  const own = errorsOf(operation).filter((factory) => !anywhere.has(factory));
   for (const [status, factories] of byStatus(own)) {
     if (!(status in otherStatuses)) responses.set(`${status}`, failures.publish(factories));
   }
@@ -109,21 +112,56 @@ export function responsesOf(operation: Operation, { failures, ...context }: Resp
  * There may be hundreds of schemas with a dozen operations each, which fail in the same ways: one entry for all of
  * them, whose text and examples say which there are, keeps the document small.
  */
-function inOneRange(
-  { id, tag }: Operation,
-  factories: readonly ErrorFactory[],
-  failures: FailurePublisher,
-): Json {
-  const name = id.replace(`.${tag}.`, '.');
-  const refused = factories.filter(({ status }) => status < 500);
+function failuresTogether(operation: Operation, failures: FailurePublisher): Json {
+  const name = operation.id.replace(`.${operation.tag}.`, '.');
+  return failures.publish(errorsOf(operation), name);
+}
+
+/** Answers of operations of schemas; what several of them answer stands once, under `components.responses`. */
+export interface AnswerPublisher {
+  placed(answer: Json, operation: Operation): Json;
+  /** To be asked once, when all operations are described. */
+  finish(): Readonly<Record<string, Json>>;
+}
+
+export function createAnswerPublisher(): AnswerPublisher {
+  const found = new Map<
+    string,
+    { answer: Json; name: string; places: Record<string, unknown>[] }
+  >();
   return {
-    '4XX': failures.publish(refused, name),
-    default: failures.publishDefault([...anywhere]),
+    placed(answer, { method, path }) {
+      const place = {};
+      const text = JSON.stringify(answer);
+      const same = found.get(text);
+      if (same) same.places.push(place);
+      else
+        found.set(text, { answer, name: nameIn(text) ?? camelName(method, path), places: [place] });
+      return place;
+    },
+    finish() {
+      const components = new Map<string, Json>();
+      for (const { answer, name: requested, places } of found.values()) {
+        const isShared = places.length > 1;
+        const name = freeName(requested, components);
+        if (isShared) components.set(name, answer);
+        const stands = isShared ? { $ref: `#/components/responses/${name}` } : answer;
+        for (const place of places) Object.assign(place, stands);
+      }
+      return Object.fromEntries([...components].sort(([a], [b]) => compare(a, b)));
+    },
   };
+}
+
+/** The name of the one schema that the answer refers to. */
+function nameIn(text: string): string | undefined {
+  const names = [...text.matchAll(/"#\/components\/schemas\/([\w.-]+)"/g)].map(([, name]) => name);
+  return names.length === 1 && text.includes('"schema":{"$ref"') ? names[0] : undefined;
 }
 
 interface ResponseContext {
   readonly schemas: SchemaPublisher;
+  readonly answers: AnswerPublisher;
   readonly failures: FailurePublisher;
   readonly form: RecordForm;
 }
@@ -147,15 +185,23 @@ export interface FailurePublisher {
 export function createFailurePublisher(): FailurePublisher {
   const names = new Map<string, string>();
   const components = new Map<string, Json>();
+  const known = new Map<string, { factories: readonly ErrorFactory[]; reference: Json }>();
+  const publishNew = (factories: readonly ErrorFactory[], requested: string): Json => {
+    const failure = failureOf(factories);
+    const text = JSON.stringify(failure);
+    // Modules may word the same code differently.
+    const name = names.get(text) ?? freeName(requested, components);
+    names.set(text, name);
+    components.set(name, failure);
+    return { $ref: `#/components/responses/${name}` };
+  };
   return {
     publish(factories, requested = factories.map(({ code }) => code).join('.')) {
-      const failure = failureOf(factories);
-      const text = JSON.stringify(failure);
-      // Modules may word the same code differently.
-      const name = names.get(text) ?? freeName(requested, components);
-      names.set(text, name);
-      components.set(name, failure);
-      return { $ref: `#/components/responses/${name}` };
+      const same = known.get(requested);
+      if (same && isEqual(same.factories, factories)) return same.reference;
+      const reference = publishNew(factories, requested);
+      known.set(requested, { factories, reference });
+      return reference;
     },
     publishDefault(factories) {
       if (!components.has(DEFAULT)) components.set(DEFAULT, failureOf(factories));
@@ -165,12 +211,15 @@ export function createFailurePublisher(): FailurePublisher {
   };
 }
 
+const isEqual = (one: readonly unknown[], other: readonly unknown[]): boolean =>
+  one.length === other.length && one.every((value, i) => value === other[i]);
+
 const DEFAULT = 'Error';
 
 function successOf(
   operation: Operation,
   description: string,
-  { schemas, form }: Omit<ResponseContext, 'failures'>,
+  { schemas, form }: Pick<ResponseContext, 'schemas' | 'form'>,
 ): Json {
   const schema = schemas.publish(operation.output, form);
   const media =

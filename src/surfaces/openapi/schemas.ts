@@ -42,6 +42,7 @@ export interface SchemaPublisher {
 /** `records`: those whose shape may be told, by schema; relations to others are described as an object with an id. */
 export function createSchemaPublisher(
   records: ReadonlyMap<string, JsonSchema> = new Map(),
+  { isLarge = false }: { readonly isLarge?: boolean } = {},
 ): SchemaPublisher {
   const components = new Map<string, Json>();
   const nameOf = createComponentNames();
@@ -52,8 +53,10 @@ export function createSchemaPublisher(
     if (name === undefined) return clean(schema, form);
     if (!components.has(name)) {
       components.set(name, {}); // A schema may refer to itself.
-      const cleaned = clean(schema, form);
-      const example = hasExample(schema, name) ? { example: exampleOf(schema as JsonSchema) } : {};
+      const cleaned = inParts({ publish, clean, isLarge }, schema, form);
+      const isExample = schema.record === undefined || !isLarge;
+      const example =
+        isExample && hasExample(schema, name) ? { example: exampleOf(schema as JsonSchema) } : {};
       components.set(name, { ...cleaned, ...example });
     }
     return { $ref: `#/components/schemas/${name}` };
@@ -102,6 +105,69 @@ export function createSchemaPublisher(
     components: () => Object.fromEntries([...components].sort(([a], [b]) => compare(a, b))),
   };
 }
+
+interface PartPublisher {
+  readonly isLarge: boolean;
+  publish(schema: Json, form: RecordForm): Json;
+  clean(schema: Json, form: RecordForm): Json;
+}
+
+/** What several schemas have in common stands once. */
+function inParts(publisher: PartPublisher, schema: Json, form: RecordForm): Json {
+  const { isLarge, publish, clean } = publisher;
+  if (typeof schema.record !== 'string')
+    return (isLarge && asMoreThan(publisher, schema)) || clean(schema, form);
+  const parts = partsOf(schema, isLarge);
+  if (parts.length === 1) return clean(schema, form);
+  return { allOf: parts.map((part) => publish(part, part.component ? 'ids' : form)) };
+}
+
+/** The body of a creation as the body of a change of which some fields are required. */
+function asMoreThan(
+  { publish, clean }: PartPublisher,
+  { required, properties, lesser }: Json,
+): Json | undefined {
+  if (!required || !lesser) return undefined;
+  const { properties: found } = lesser as Json;
+  const [all, lesserAll] = [properties, found].map((one) =>
+    JSON.stringify(clean({ properties: one }, 'ids')),
+  );
+  return all === lesserAll ? { allOf: [publish(lesser as Json, 'ids')], required } : undefined;
+}
+
+/**
+ * Parts of a record, each with the properties of its own: what all records have (where there are many of them), what
+ * its two forms have in common, and its relations, which differ in them.
+ */
+function partsOf(schema: Json, isLarge: boolean): readonly Json[] {
+  const { properties, required = [], record, ...others } = schema;
+  const all = Object.entries(properties as Json);
+  const partNames = ['all', 'own', 'related'] as const;
+  const partOf = ([name, value]: readonly [string, unknown]) => {
+    if (isLarge && ofEveryRecord.has(name)) return 'all';
+    return hasRelation(value) ? 'related' : 'own';
+  };
+  const names = { all: 'RecordBase', own: `${record}Fields`, related: undefined };
+  const found = partNames.map((part) => {
+    const members = all.filter((entry) => partOf(entry) === part);
+    const own = new Set(members.map(([name]) => name));
+    return {
+      ...others,
+      type: 'object',
+      properties: Object.fromEntries(members),
+      required: (required as readonly string[]).filter((name) => own.has(name)),
+      component: names[part],
+    };
+  });
+  const parts = found.filter((part) => Object.keys(part.properties).length > 0);
+  // Without relations there is one form, of which the fields need no name.
+  const isOneForm = parts.every(({ component }) => component !== undefined);
+  return isOneForm
+    ? parts.map((part) => (part.component === names.own ? { ...part, component: undefined } : part))
+    : parts;
+}
+
+const ofEveryRecord: ReadonlySet<string> = new Set(['_id', 'createdAt', 'updatedAt', '__v']);
 
 /** Names under which schemas stand once; undefined for those that stand where they are used. */
 function createComponentNames(): (schema: Json, form: RecordForm) => string | undefined {

@@ -38,15 +38,17 @@ export const noOperators = { closed: 'operators' } as const;
 /** `name` marks the shape of records, so that protocols with named types (GraphQL) know what it describes. */
 export function recordShapes(name: string, tree: ObjectField, options: ShapeOptions): RecordShapes {
   const written = writtenTree(tree, options.mapping);
+  const update = Type.Object(properties(written, 'update'), {
+    ...noOperators,
+    component: `${name}Update`,
+  });
   return {
     create: Type.Object(properties(written, 'create'), {
       ...noOperators,
       component: `${name}Create`,
+      lesser: update,
     }),
-    update: Type.Object(properties(written, 'update'), {
-      ...noOperators,
-      component: `${name}Update`,
-    }),
+    update,
     record: Type.Object(
       {
         _id: recordId(options.key),

@@ -10,7 +10,7 @@ import { noOperators } from '../../../data/schema/compile/shapes.ts';
 import { expectedVersion, ifMatch } from '../../../kernel/operations/if-match.ts';
 import { defineOperation, Reply } from '../../../kernel/operations/operation.ts';
 import type { SelectedFields } from '../../../kernel/operations/operation-input.ts';
-import { listFacts } from '../services/listing.ts';
+import { listAnswer } from '../services/listing.ts';
 import {
   idParams,
   listQuery,
@@ -45,10 +45,7 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
     path: `/database/${name}`,
     heavy: true,
     input: { query: listQuery(schema) },
-    output: Type.Object({
-      documents: Type.Array(schema.shapes.record),
-      ...listFacts,
-    }),
+    output: listAnswer(schema.shapes.record),
     summary: `List ${name} records`,
     description:
       '`count` is the number of all records that you may see: exact, unless you ask otherwise.',

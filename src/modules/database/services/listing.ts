@@ -1,5 +1,5 @@
 /** Pages of lists that are in memory. */
-import Type from 'typebox';
+import Type, { type TSchema } from 'typebox';
 import { MAX_CURSOR } from '../../../data/records/page/keyset.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
@@ -39,6 +39,15 @@ export const listFacts = {
   ),
   nextCursor,
 };
+
+/** A list's answer. Published as its documents and what all lists have, which so stands once. */
+export function listAnswer<T extends TSchema>(items: T) {
+  const documents = Type.Array(items);
+  const published = () => Type.Intersect([listPage, Type.Object({ documents })]);
+  return Type.Object({ documents, ...listFacts }, { published });
+}
+
+const listPage = Type.Object(listFacts, { component: 'Page' });
 
 /** Query of a list. */
 export const listRange = {
