@@ -129,6 +129,47 @@ test('entries of the inbox that are read together are one event; unread ones are
   }
 });
 
+test('mails of one call end each by itself, and none is stored while one recipient gets none', async () => {
+  const to = ['one', 'refused', 'away', 'two'].map((name) => `${name}@together.example`);
+  const sent = await platform.admin.post('/email/send', { to, subject: 'x', body: 'y' });
+  const [one, refused, away, two] = sent.body.messageIds;
+  const read = async (id: string) =>
+    (await platform.admin.get(`/communications/messages/${id}`)).body;
+  const triedAgain = async () =>
+    (await read(away)).timeline.some(({ kind }: Json) => kind === 'tried');
+  await waitFor(triedAgain, { timeoutMs: 20_000 });
+  failing = false;
+  for (const [id, status] of [
+    [one, 'sent'],
+    [two, 'sent'],
+    [refused, 'failed'],
+    [away, 'sent'],
+  ])
+    await waitFor(async () => (await read(id)).status === status, {
+      timeoutMs: 20_000,
+      what: `${id} as ${status}`,
+    });
+  failing = true;
+  const count = async () => (await platform.admin.get('/communications/messages')).body.count;
+  const before = await count();
+  expectStatus(
+    await platform.admin.post('/communications/suppressions', {
+      channel: 'email',
+      address: 'gone@together.example',
+    }),
+    200,
+    'suppression',
+  );
+  const recipients = ['first@together.example', 'gone@together.example'];
+  const none = await platform.admin.post('/email/send', {
+    to: recipients,
+    subject: 'x',
+    body: 'y',
+  });
+  expect(none).toMatchObject({ status: 422, body: { code: 'RECIPIENT_SUPPRESSED' } });
+  expect(await count()).toBe(before);
+});
+
 test('a provider that keeps failing is a warning, and the platform stays ready', async () => {
   const ready = async () =>
     expectStatus(

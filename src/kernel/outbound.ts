@@ -126,11 +126,18 @@ type OutboundFailure = 'address' | 'insecure' | 'timeout' | 'tooLarge' | 'unreac
 /** Why a request was not sent or its answer not taken. The message names the host, never the path or the query. */
 export class OutboundError extends Error {
   readonly failure: OutboundFailure;
+  /** The connection stood: whoever was asked may have taken the request. */
+  readonly sent: boolean;
 
-  constructor(failure: OutboundFailure, host: string, cause?: unknown) {
+  constructor(
+    failure: OutboundFailure,
+    host: string,
+    { cause, sent = false }: { readonly cause?: unknown; readonly sent?: boolean } = {},
+  ) {
     super(`${host}: ${sentences[failure]}`, cause === undefined ? undefined : { cause });
     this.name = 'OutboundError';
     this.failure = failure;
+    this.sent = sent;
   }
 }
 
@@ -150,15 +157,23 @@ export function createOutboundFetch(options: OutboundOptions): OutboundFetch {
     requireAllowed(url, allowInternal);
     const timeout = AbortSignal.timeout(options.timeoutMs);
     const signal = request.signal ? AbortSignal.any([timeout, request.signal]) : timeout;
+    let sent = false;
+    const onConnected = (): void => {
+      sent = true;
+    };
     try {
       const incoming = await send(url, request, {
         signal,
         lookup: guardedLookup(url.host, allowInternal),
+        onConnected,
       });
       return answerOf(incoming, await readBody(incoming, options.maxBytes, url.host));
     } catch (error) {
       if (error instanceof OutboundError) throw error;
-      throw new OutboundError(signal.aborted ? 'timeout' : 'unreachable', url.host, error);
+      throw new OutboundError(signal.aborted ? 'timeout' : 'unreachable', url.host, {
+        cause: error,
+        sent,
+      });
     }
   };
 }
@@ -199,12 +214,14 @@ function guardedLookup(host: string, allowInternal: boolean): LookupFunction {
 interface Connection {
   readonly signal: AbortSignal;
   readonly lookup: LookupFunction;
+  /** From now on the request is on its way. */
+  onConnected(): void;
 }
 
 function send(
   url: URL,
   { method = 'GET', headers, body }: OutboundRequest,
-  { signal, lookup }: Connection,
+  { signal, lookup, onConnected }: Connection,
 ): Promise<IncomingMessage> {
   const request = url.protocol === 'https:' ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
@@ -216,6 +233,8 @@ function send(
       agent: false,
       headers: { ...headers, ...standardHeaders },
     });
+    const connected = url.protocol === 'https:' ? 'secureConnect' : 'connect';
+    outgoing.once('socket', (socket) => socket.once(connected, onConnected));
     outgoing.once('response', resolve).once('error', reject).end(body);
   });
 }
@@ -232,7 +251,7 @@ async function readBody(
   let size = 0;
   for await (const chunk of incoming as AsyncIterable<Uint8Array>) {
     size += chunk.byteLength;
-    if (size > maxBytes) throw new OutboundError('tooLarge', host);
+    if (size > maxBytes) throw new OutboundError('tooLarge', host, { sent: true });
     chunks.push(chunk);
   }
   return new Uint8Array(Buffer.concat(chunks));

@@ -90,7 +90,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       if (registrations.delete(name) && working) await endWork(await open(), name);
     },
     ...enqueueing({ database, registrations, open, alarm }),
-    waiting: (name) => countWaiting(database, name),
+    waiting: (name, list) => countWaiting(database, name, list),
     status: async (id) => (await open()) && readStatus(database, [...registrations.keys()], id),
     start() {
       starting = startWork();
@@ -294,9 +294,14 @@ async function endWork(boss: PgBoss, name: string): Promise<void> {
   await boss.unschedule(name);
 }
 
-async function countWaiting(database: Database, name: string): Promise<number> {
+async function countWaiting(
+  database: Database,
+  name: string,
+  list: string | undefined,
+): Promise<number> {
   const { rows } = await database.query<{ count: number }>(sql`
-    select count(*)::integer as count from penstock_jobs.job where name = ${name} and state < 'active'`);
+    select coalesce(sum(case when ${list ?? null}::text is null then 1 else jsonb_array_length(data -> ${list ?? null}::text) end), 0)::integer as count
+    from penstock_jobs.job where name = ${name} and state < 'active'`);
   return rows[0]?.count ?? 0;
 }
 

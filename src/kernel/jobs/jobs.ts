@@ -64,8 +64,8 @@ export interface Jobs {
     all: readonly NewJob[],
     options?: Pick<EnqueueOptions, 'transaction'>,
   ): Promise<void>;
-  /** How many of a name wait, also those whose time has not come. */
-  waiting(name: string): Promise<number>;
+  /** How many of a name wait, also those whose time has not come; with `list`, how many entries this list of their data has. */
+  waiting(name: string, list?: string): Promise<number>;
   status(id: string): Promise<JobStatus | undefined>;
 }
 

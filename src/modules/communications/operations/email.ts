@@ -54,19 +54,18 @@ const emailOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
       'With `email`, and with `templateName` or `subject` and `body`; empty text counts as none. The mail is stored and sent by a job; `messageId` leads to its state.',
     handler: async ({ caller }, { body }) => {
       const mails = mailsOf(await withFiles(body, fileFor(caller)));
-      const messageIds: string[] = [];
-      for (const mail of mails)
-        messageIds.push(
-          await outbox.sendEmail(mail, {
-            ...storingOf(body),
-            idempotency: idempotencyOf(callerKey(caller), mail, body),
-          }),
-        );
+      const storing = storingOf(body);
+      const messageIds = await outbox.sendEmails(
+        mails.map((mail) => [
+          mail,
+          { ...storing, idempotency: idempotencyOf(callerKey(caller), mail, body) },
+        ]),
+      );
       const [messageId = ''] = messageIds;
       return {
         message: 'Email queued',
         messageId,
-        ...(messageIds.length > 1 ? { messageIds } : {}),
+        ...(messageIds.length > 1 ? { messageIds: [...messageIds] } : {}),
       };
     },
   });

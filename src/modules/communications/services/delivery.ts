@@ -2,8 +2,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
 import type { HealthResult } from '../../../kernel/health.ts';
-import { defineBatchJob, defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import {
+  defineBatchJob,
+  defineJob,
+  type JobDefinition,
+  type NewJob,
+} from '../../../kernel/jobs/jobs.ts';
 import { purgeBroadcasts } from '../broadcast-queries.ts';
 import { purgeChains } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
@@ -42,6 +48,10 @@ const expireInSeconds = 5 * 60;
 const queueRetries = 60;
 const purgeBatch = 5000;
 
+/** Messages that were stored together go out together: one job for so many of them at most. */
+const togetherJob = 'communications.deliver-together';
+const togetherAtMost = 32;
+const togetherBatch = 2;
 /** Messages that are taken at once, and of those, how many are on their way at a time. */
 const batchSize = 64;
 const atATime = 8;
@@ -81,7 +91,9 @@ interface DeliveryService {
 
 export function createDelivery(dependencies: Dependencies): DeliveryService {
   const { database, jobs } = dependencies;
-  const measures = measureMessages(dependencies, deliveryJob);
+  const waiting = async (): Promise<number> =>
+    (await jobs.waiting(deliveryJob)) + (await jobs.waiting(togetherJob, 'ids'));
+  const measures = measureMessages(dependencies, waiting);
   const attempts = createAttempts({ ...dependencies, measures });
   const sender = { ...dependencies, attempts };
   const providers = (): DeliveryHealth['providers'] =>
@@ -117,27 +129,72 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
       const switches = { email, sms, push };
       return healthOf(providers().filter(({ channel }) => switches[channel].active));
     },
-    health: async () => ({ waiting: await jobs.waiting(deliveryJob), providers: providers() }),
-    jobs: [
-      defineBatchJob({
-        name: deliveryJob,
-        data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
-        retries: queueRetries,
-        expireInSeconds,
-        batch: {
-          size: batchSize,
-          atOnce: batches,
-          handler: (all, { signal }) =>
-            deliverAll(
-              sender,
-              all.map(({ id }) => id),
-              signal,
-            ),
-        },
-      }),
-      purgeJob(dependencies),
-    ],
+    health: async () => ({ waiting: await waiting(), providers: providers() }),
+    jobs: [...deliveryJobs(sender), purgeJob(dependencies)],
   };
+}
+
+const Id = Type.String({ format: 'uuid' });
+
+function deliveryJobs(sender: Sender): readonly JobDefinition[] {
+  const facts = { retries: queueRetries, expireInSeconds };
+  return [
+    defineBatchJob({
+      ...facts,
+      name: deliveryJob,
+      data: Type.Object({ id: Id }),
+      batch: {
+        size: batchSize,
+        atOnce: batches,
+        handler: (all, { signal }) =>
+          deliverAll(
+            sender,
+            all.map(({ id }) => id),
+            signal,
+          ),
+      },
+    }),
+    defineBatchJob({
+      ...facts,
+      name: togetherJob,
+      data: Type.Object({ ids: Type.Array(Id) }),
+      batch: {
+        size: togetherBatch,
+        atOnce: batches,
+        async handler(all, { signal }) {
+          const ids = all.flatMap((one) => one.ids);
+          const failures = await deliverAll(sender, ids, signal);
+          // Each has its own pauses from now on.
+          const again = [...failures.keys()].flatMap((place) => ids[place] ?? []);
+          await sender.jobs.enqueueMany(
+            deliveryJob,
+            again.map((id) => ({ data: { id }, startAfterSeconds: firstPauseSeconds })),
+          );
+          return new Map();
+        },
+      },
+    }),
+  ];
+}
+
+/** Leaves messages to be sent, those that are due at the same time by as few jobs as there can be. */
+export async function enqueueDeliveries(
+  jobs: Kernel['jobs'],
+  messages: readonly { readonly id: string; readonly startAfterSeconds?: number | undefined }[],
+  transaction?: Queryable,
+): Promise<void> {
+  const options = transaction && { transaction };
+  const [single, together]: [NewJob[], NewJob[]] = [[], []];
+  const byTime = Map.groupBy(messages, ({ startAfterSeconds }) => startAfterSeconds);
+  for (const [startAfterSeconds, some] of byTime)
+    for (let from = 0; from < some.length; from += togetherAtMost) {
+      const ids = some.slice(from, from + togetherAtMost).map(({ id }) => id);
+      const [id] = ids;
+      if (ids.length === 1) single.push({ data: { id }, startAfterSeconds });
+      else together.push({ data: { ids }, startAfterSeconds });
+    }
+  await jobs.enqueueMany(deliveryJob, single, options);
+  await jobs.enqueueMany(togetherJob, together, options);
 }
 
 /** So many failures running are no accident any more. */
@@ -208,11 +265,12 @@ async function deliverAll(
     await releaseMessages(database, untouched);
     later.set(1, [...(later.get(1) ?? []), ...untouched]);
   }
-  for (const [startAfterSeconds, some] of later)
-    await jobs.enqueueMany(
-      deliveryJob,
-      some.map((id) => ({ data: { id }, startAfterSeconds })),
-    );
+  await enqueueDeliveries(
+    jobs,
+    [...later].flatMap(([startAfterSeconds, some]) =>
+      some.map((id) => ({ id, startAfterSeconds })),
+    ),
+  );
   if (broken) throw broken.reason;
   return failures;
 }

@@ -5,9 +5,11 @@
 
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { forgetChainsOf } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
+import { suppressedOf } from '../delivery-queries.ts';
 import { messageErrors } from '../errors.ts';
 import { suppressionOf } from '../feedback-queries.ts';
 import { forgetChoicesOf } from '../preference-queries.ts';
@@ -18,7 +20,7 @@ import type { MessageContent, PushNote } from './content.ts';
 import { writeMail } from './mail-content.ts';
 import type { PlainEmail, Push, Recipient, Sms, Storing, TemplatedEmail } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
-import { channelSettings, createStorage, type Storage } from './storing.ts';
+import { channelSettings, createStorage, type Prepared, type Storage } from './storing.ts';
 import type { Templates } from './templates.ts';
 import type { Unsubscribe } from './unsubscribe.ts';
 
@@ -56,6 +58,11 @@ export interface MessageStore extends Messages {
     content: MessageContent,
     storing: Storing,
   ): Promise<string | undefined>;
+  /** Stores several mails, all or none; their ids in their order. Throws as `sendEmail`. */
+  sendEmails(
+    transaction: Queryable,
+    mails: readonly (readonly [TemplatedEmail | PlainEmail, Storing])[],
+  ): Promise<readonly (string | undefined)[]>;
   /** What a mail says to its recipient. Throws as `sendEmail`. */
   contentOf(
     transaction: Queryable,
@@ -72,6 +79,13 @@ export interface MessageStore extends Messages {
     recipient: string,
     about: Pick<Storing, 'category' | 'critical'> & Recipient,
   ): Promise<void>;
+  /** The same for several whose users are not known. Throws RECIPIENT_SUPPRESSED. */
+  requireAllWilling(
+    channel: Channel,
+    recipients: readonly (Pick<Storing, 'category' | 'critical'> & {
+      readonly recipient: string;
+    })[],
+  ): Promise<void>;
 }
 
 interface Dependencies
@@ -85,7 +99,7 @@ interface Dependencies
 
 export function createMessages(dependencies: Dependencies): MessageStore {
   const { config } = dependencies;
-  const { one: store, all: storeAll } = createStorage(dependencies);
+  const { one: store, all: storeAll, keyed } = createStorage(dependencies);
   const isOn = (channel: Channel) => channelSettings(config(), channel).active;
 
   return {
@@ -93,15 +107,18 @@ export function createMessages(dependencies: Dependencies): MessageStore {
     async sendEmail(transaction, email, storing = {}) {
       const recipient = requireMailbox(email.to);
       if (!isOn('email')) return undefined;
-      const { userId } = email;
       const content = await contentFor(dependencies, transaction, email, storing);
-      const [template, essential] =
-        'template' in email ? [email.template, email.essential === true] : [null, false];
-      return store(
-        transaction,
-        { channel: 'email', recipient, userId: userId ?? null, template, essential, content },
-        storing,
-      );
+      return store(transaction, preparedMail(recipient, email, content), storing);
+    },
+    async sendEmails(transaction, mails) {
+      if (!isOn('email')) return mails.map(() => undefined);
+      const prepared: (readonly [Prepared, Storing])[] = [];
+      for (const [email, storing] of mails) {
+        const recipient = requireMailbox(email.to);
+        const content = await contentFor(dependencies, transaction, email, storing);
+        prepared.push([preparedMail(recipient, email, content), storing]);
+      }
+      return keyed(transaction, prepared);
     },
     async sendSms(transaction, { to, text, code, userId, template = null }, storing) {
       const recipient = requireNumber(to);
@@ -136,6 +153,15 @@ export function createMessages(dependencies: Dependencies): MessageStore {
     storeAll,
     requireWilling: (channel, recipient, about) =>
       requireWilling(dependencies, { channel, recipient }, about),
+    async requireAllWilling(channel, recipients) {
+      const asked = recipients.map(({ recipient, category, critical = false }) => ({
+        ...{ id: newId(), channel, recipient, category: category ?? null },
+        critical: critical || category === undefined,
+      }));
+      const reasons = await suppressedOf(dependencies.database, asked);
+      const [reason] = asked.flatMap(({ id }) => reasons.get(id) ?? []);
+      if (reason !== undefined) throw suppressedError(reason);
+    },
     async forgetUsers(transaction, userIds) {
       await deleteMessagesOf(transaction, userIds);
       await forgetPushOf(transaction, userIds);
@@ -143,6 +169,20 @@ export function createMessages(dependencies: Dependencies): MessageStore {
       await forgetChainsOf(transaction, userIds);
     },
   };
+}
+
+const suppressedError = (reason: string) =>
+  messageErrors.RECIPIENT_SUPPRESSED({ message: `This recipient gets no messages: ${reason}` });
+
+function preparedMail(
+  recipient: string,
+  email: TemplatedEmail | PlainEmail,
+  content: MessageContent,
+): Prepared {
+  const [template, essential] =
+    'template' in email ? [email.template, email.essential === true] : [null, false];
+  const userId = email.userId ?? null;
+  return { channel: 'email', recipient, userId, template, essential, content };
 }
 
 /** Throws RECIPIENT_SUPPRESSED, RECIPIENT_OPTED_OUT. */
@@ -155,10 +195,7 @@ async function requireWilling(
     category: category ?? null,
     critical: critical || category === undefined,
   });
-  if (suppressed)
-    throw messageErrors.RECIPIENT_SUPPRESSED({
-      message: `This recipient gets no messages: ${suppressed.reason}`,
-    });
+  if (suppressed) throw suppressedError(suppressed.reason);
   if (userId === undefined || category === undefined || critical) return;
   const choices = (await preferences.choices(database, [userId])).get(userId);
   if (choices && !isEnabled(choices, category, channel)) throw messageErrors.RECIPIENT_OPTED_OUT();

@@ -48,10 +48,12 @@ export interface MessageMeasures {
   stateOf(channel: Channel, provider: string): ProviderState;
 }
 
-type Measured = Pick<Kernel, 'metrics' | 'database' | 'jobs'>;
+type Measured = Pick<Kernel, 'metrics' | 'database'>;
+/** How many messages wait to be sent. */
+type Waiting = () => Promise<number>;
 
-export function measureMessages(kernel: Measured, queue: string): MessageMeasures {
-  measureState(kernel, queue);
+export function measureMessages(kernel: Measured, waiting: Waiting): MessageMeasures {
+  measureState(kernel, waiting);
   const { metrics } = kernel;
   const ended = metrics.counter('messages_total', 'Messages by how their delivery ended', [
     'channel',
@@ -130,7 +132,7 @@ function sentCounter(metrics: Measured['metrics']): (channel: Channel) => void {
 }
 
 /** What is there: templates, and messages that wait. */
-function measureState({ metrics, database, jobs }: Measured, queue: string): void {
+function measureState({ metrics, database }: Measured, waiting: Waiting): void {
   const mailTemplates = remembered(RENEW_MS, [{ labels: modules.email, value: 0 }], async () => [
     { labels: modules.email, value: await countTemplates(database) },
   ]);
@@ -148,6 +150,6 @@ function measureState({ metrics, database, jobs }: Measured, queue: string): voi
   metrics.gauge(
     'communications_queue_depth',
     'Messages that wait to be sent, as of the last half minute',
-    remembered(RENEW_MS, 0, () => jobs.waiting(queue)),
+    remembered(RENEW_MS, 0, waiting),
   );
 }

@@ -47,8 +47,13 @@ export interface Outbox {
   cancel(id: string): Promise<void>;
   /** Sends a mail once more, as another message; answers its id. Throws MESSAGE_CONTENT_MISSING. */
   resend(id: string): Promise<string>;
-  /** Stores a message that an operator writes; answers its id. Throws 503 when the channel is off, 429 when the recipient got too many. */
-  sendEmail(email: TemplatedEmail | PlainEmail, storing?: MailStoring): Promise<string>;
+  /**
+   * Stores mails that an operator writes, all or none; answers their ids. Throws 503 when the channel is off, 422 when a
+   * recipient gets none, 429 when one got too many.
+   */
+  sendEmails(
+    mails: readonly (readonly [TemplatedEmail | PlainEmail, MailStoring])[],
+  ): Promise<readonly string[]>;
   /** Sends a mail while the caller waits, past what its recipient chose; answers what the provider said. Throws as `sendSms`. */
   testEmail(
     email: TemplatedEmail | PlainEmail,
@@ -145,7 +150,7 @@ function createWriting({
   database,
   messages,
   deliverNow,
-}: Dependencies): Pick<Outbox, 'testEmail' | 'sendEmail' | 'queueSms' | 'sendSms'> {
+}: Dependencies): Pick<Outbox, 'testEmail' | 'sendEmails' | 'queueSms' | 'sendSms'> {
   return {
     async testEmail(email) {
       if (!messages.available('email')) throw messageErrors.CHANNEL_DISABLED();
@@ -159,13 +164,14 @@ function createWriting({
       const captured = !(outcome instanceof Error) && outcome?.outcome === 'captured';
       return { messageId, sent: isSent, captured };
     },
-    async sendEmail(email, storing = {}) {
+    async sendEmails(mails) {
       if (!messages.available('email')) throw messageErrors.CHANNEL_DISABLED();
-      await messages.requireWilling('email', email.to, storing);
-      return sent(
-        await database.transaction((transaction) =>
-          messages.sendEmail(transaction, email, storing),
-        ),
+      await messages.requireAllWilling(
+        'email',
+        mails.map(([email, storing]) => ({ recipient: email.to, ...storing })),
+      );
+      return database.transaction(async (transaction) =>
+        (await messages.sendEmails(transaction, mails)).map(sent),
       );
     },
     async queueSms(sms) {

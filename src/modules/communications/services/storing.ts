@@ -11,7 +11,7 @@ import type { CommunicationsConfig } from '../config.ts';
 import type { ChoicesRow } from '../preference-queries.ts';
 import { type Channel, insertMessages, lockKey, messageByKey } from '../queries.ts';
 import { type MessageContent, sealContent } from './content.ts';
-import { deliveryJob, lostAfterSeconds } from './delivery.ts';
+import { enqueueDeliveries, lostAfterSeconds } from './delivery.ts';
 import type { Storing } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
 
@@ -35,7 +35,12 @@ export interface Prepared {
 export interface Storage {
   /** The id, also where it was stored before under the same key; nothing where its recipient opted out, or got too many. */
   one(transaction: Queryable, message: Prepared, storing?: Storing): Promise<string | undefined>;
-  /** The same for many, in their order. Keys of callers are not looked at. */
+  /** The same for many, in their order. */
+  keyed(
+    transaction: Queryable,
+    messages: readonly (readonly [Prepared, Storing])[],
+  ): Promise<readonly (string | undefined)[]>;
+  /** The same, where keys of callers are not looked at. */
   all(
     transaction: Queryable,
     messages: readonly (readonly [Prepared, Storing])[],
@@ -82,23 +87,27 @@ export function createStorage(dependencies: Dependencies): Storage {
       );
       database.afterCommit(() => events.wake());
     }
-    await jobs.enqueueMany(
-      deliveryJob,
-      rows.map(({ row: { id }, wait }) => ({ data: { id }, startAfterSeconds: wait })),
-      { transaction },
+    await enqueueDeliveries(
+      jobs,
+      rows.map(({ row: { id }, wait }) => ({ id, startAfterSeconds: wait })),
+      transaction,
     );
     const ids = new Map(rows.map(({ place, row: { id } }) => [place, id]));
     return messages.map((_message, place) => ids.get(place));
   };
+  const keyed: Storage['keyed'] = async (transaction, messages) => {
+    const earlier = await earlierMessages(transaction, messages);
+    const fresh = messages.flatMap((message, place) => (earlier.has(place) ? [] : [message]));
+    const ids = [...(fresh.length === 0 ? [] : await all(transaction, fresh))];
+    return messages.map((_message, place) => earlier.get(place) ?? ids.shift());
+  };
   return {
     all,
     async one(transaction, message, storing = {}) {
-      const { idempotency } = storing;
-      const earlier = idempotency && (await earlierMessage(transaction, idempotency));
-      if (earlier !== undefined) return earlier;
-      const [id] = await all(transaction, [[message, storing]]);
+      const [id] = await keyed(transaction, [[message, storing]]);
       return id;
     },
+    keyed,
   };
 }
 
@@ -204,6 +213,23 @@ function createQuota({
     const places = new Set(refused.map(({ place }) => place));
     return messages.map((_message, place) => !places.has(place));
   };
+}
+
+/** What was stored before under the keys of these, by their place. In one order for all, so that none waits in a circle. */
+async function earlierMessages(
+  transaction: Queryable,
+  messages: readonly Given[],
+): Promise<ReadonlyMap<number, string>> {
+  const keyed = messages.flatMap(([, { idempotency }], place) =>
+    idempotency ? [{ idempotency, place }] : [],
+  );
+  keyed.sort((one, other) => (one.idempotency.key < other.idempotency.key ? -1 : 1));
+  const found = new Map<number, string>();
+  for (const { idempotency, place } of keyed) {
+    const id = await earlierMessage(transaction, idempotency);
+    if (id !== undefined) found.set(place, id);
+  }
+  return found;
 }
 
 /** The message that was stored under this key. Others with the same key wait meanwhile. Throws 409 for another request. */

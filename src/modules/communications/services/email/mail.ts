@@ -93,7 +93,3 @@ const aboutOf = (said: string): 'recipient' | 'content' =>
   /recipient|'?to'? (?:parameter|address)|to\.\d|email address|invalid.{0,20}address/i.test(said)
     ? 'recipient'
     : 'content';
-
-export const notJson = (provider: string, answer: ProviderAnswer): DeliveryError =>
-  // It said yes in words that we do not know: sending again may double it.
-  new DeliveryError('unknown', provider, words(`${answer.status} without an id: ${answer.text}`));

@@ -1,5 +1,5 @@
 /** MailerSend's HTTP API. */
-import { baseOf, type CallProvider, textAt } from '../providers/outcome.ts';
+import { baseOf, type CallProvider, textAt, withoutId } from '../providers/outcome.ts';
 import { type MailProvider, type MailSettings, type OutgoingMail, refusedMail } from './mail.ts';
 
 const provider = 'mailersend';
@@ -19,10 +19,13 @@ export const createMailersend = (
       const said = `${textAt(answer.json(), 'message') ?? answer.text} ${errors ? JSON.stringify(errors) : ''}`;
       return refusedMail(provider, answer, said);
     }
+    const id = answer.header('x-message-id');
+    // Its warnings are JSON; a page of somebody in between is not.
+    if (id === undefined && answer.text !== '') throw withoutId(provider, answer);
     return {
       outcome: 'accepted',
       provider,
-      id: answer.header('x-message-id'),
+      id,
       detail: String(answer.status),
     };
   },

@@ -1,12 +1,6 @@
 /** Mailgun's HTTP API. */
-import { baseOf, basicAuth, type CallProvider, textAt } from '../providers/outcome.ts';
-import {
-  type MailProvider,
-  type MailSettings,
-  notJson,
-  type OutgoingMail,
-  refusedMail,
-} from './mail.ts';
+import { baseOf, basicAuth, type CallProvider, textAt, withoutId } from '../providers/outcome.ts';
+import { type MailProvider, type MailSettings, type OutgoingMail, refusedMail } from './mail.ts';
 
 const provider = 'mailgun';
 
@@ -35,7 +29,7 @@ export const createMailgun = (
     if (!answer.ok)
       return refusedMail(provider, answer, textAt(answer.json(), 'message') ?? answer.text);
     const id = textAt(answer.json(), 'id');
-    if (id === undefined) throw notJson(provider, answer);
+    if (id === undefined) throw withoutId(provider, answer);
     return { outcome: 'accepted', provider, id: id.replace(/^<|>$/g, ''), detail: answer.text };
   },
 });

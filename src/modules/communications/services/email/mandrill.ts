@@ -6,9 +6,10 @@ import {
   DeliveryError,
   type ProviderAnswer,
   textAt,
+  withoutId,
   words,
 } from '../providers/outcome.ts';
-import { type MailProvider, type MailSettings, notJson, type OutgoingMail } from './mail.ts';
+import type { MailProvider, MailSettings, OutgoingMail } from './mail.ts';
 
 const provider = 'mandrill';
 
@@ -42,7 +43,7 @@ function resultOf(answer: ProviderAnswer, to: string): Delivery {
       about: 'recipient',
       reason: words(`${status} ${textAt(entry, 'reject_reason') ?? ''}`),
     };
-  if (status === undefined) throw notJson(provider, answer);
+  if (status === undefined) throw withoutId(provider, answer);
   return { outcome: 'accepted', provider, id: textAt(entry, '_id'), detail: status };
 }
 

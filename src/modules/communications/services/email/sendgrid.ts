@@ -5,6 +5,7 @@ import {
   listAt,
   type ProviderAnswer,
   textAt,
+  withoutId,
 } from '../providers/outcome.ts';
 import { type MailProvider, type MailSettings, type OutgoingMail, refusedMail } from './mail.ts';
 
@@ -21,11 +22,13 @@ export const createSendgrid = (settings: () => Settings, call: CallProvider): Ma
     const { url, headers } = sendgridRequest(settings(), 'mail/send');
     const answer = await call(url, { headers, body: JSON.stringify(bodyOf(mail)) });
     if (!answer.ok) return refusedMail(provider, answer, sendgridWords(answer));
-    // 202 with an empty body; the id is in a header.
+    // 202, or 200 in its sandbox, with an empty body; the id is in a header.
+    const id = answer.header('x-message-id');
+    if (id === undefined && answer.text !== '') throw withoutId(provider, answer);
     return {
       outcome: 'accepted',
       provider,
-      id: answer.header('x-message-id'),
+      id,
       detail: String(answer.status),
     };
   },

@@ -6,15 +6,10 @@ import {
   DeliveryError,
   type ProviderAnswer,
   textAt,
+  withoutId,
   words,
 } from '../providers/outcome.ts';
-import {
-  type MailProvider,
-  type MailSettings,
-  notJson,
-  type OutgoingMail,
-  refusedMail,
-} from './mail.ts';
+import { type MailProvider, type MailSettings, type OutgoingMail, refusedMail } from './mail.ts';
 
 const provider = 'amazonSes';
 type Settings = MailSettings['amazonSes'];
@@ -48,7 +43,7 @@ export const createSes = (settings: () => Settings, call: CallProvider): MailPro
     });
     if (!answer.ok) return refusal(answer);
     const id = textAt(answer.json(), 'MessageId');
-    if (id === undefined) throw notJson(provider, answer);
+    if (id === undefined) throw withoutId(provider, answer);
     return { outcome: 'accepted', provider, id, detail: String(answer.status) };
   },
 });

@@ -13,7 +13,6 @@ import {
   openFile,
 } from './mail.ts';
 
-/** Milliseconds. */
 /** Until a connection stands at most. Milliseconds. */
 const connectWithinMs = 10_000;
 
@@ -145,7 +144,8 @@ async function connect({
     tls: { rejectUnauthorized: !smtp.allowInvalidCertificates },
     ...(user === '' ? {} : { auth: { user, pass }, authMethod: method }),
     connectionTimeout: Math.min(connectWithinMs, timeoutMs),
-    greetingTimeout: Math.min(connectWithinMs, timeoutMs),
+    // Before the time of the socket is over: who said nothing has taken nothing.
+    greetingTimeout: Math.min(connectWithinMs, timeoutMs * 0.9),
     socketTimeout: timeoutMs,
     pool: true,
     maxConnections,

@@ -107,8 +107,7 @@ export function createCaller(
       };
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
-      const uncertain = error.failure === 'timeout' || error.failure === 'tooLarge';
-      throw new DeliveryError(uncertain ? 'unknown' : 'transient', provider, error.message);
+      throw new DeliveryError(error.sent ? 'unknown' : 'transient', provider, error.message);
     }
   };
 }
@@ -140,6 +139,20 @@ export function refuseCommon(provider: string, answer: ProviderAnswer, said: str
   if (status === 429) throw new DeliveryError('throttled', provider, reason, retryAfterOf(answer));
   if (status >= 500 || status === 408)
     throw new DeliveryError('transient', provider, reason, retryAfterOf(answer));
+}
+
+/** It said yes in words that we do not know: sending again may double it. */
+export const withoutId = (provider: string, answer: ProviderAnswer): DeliveryError =>
+  new DeliveryError('unknown', provider, words(`${answer.status} without an id: ${answer.text}`));
+
+/** What a provider that said yes calls the message. Throws where that is missing. */
+export function requireId(
+  provider: string,
+  answer: ProviderAnswer,
+  id: string | undefined,
+): string {
+  if (id === undefined) throw withoutId(provider, answer);
+  return id;
 }
 
 /** A text at a path of an answer of unknown shape. */

@@ -5,6 +5,7 @@ import {
   type CallProvider,
   DeliveryError,
   type ProviderAnswer,
+  requireId,
   retryAfterOf,
   words,
 } from './outcome.ts';
@@ -26,6 +27,12 @@ export type SnsAnswer =
   | { readonly ok: true; readonly text: string }
   | ({ readonly ok: false } & SnsRefusal);
 
+/** What a yes tells, by the action. */
+const tells: ReadonlyMap<string | undefined, string> = new Map([
+  ['Publish', 'MessageId'],
+  ['CreatePlatformEndpoint', 'EndpointArn'],
+]);
+
 /** Answers what SNS answered, or its refusal. Throws `DeliveryError` for what may go better later. */
 export async function callSns(
   call: CallProvider,
@@ -45,7 +52,11 @@ export async function callSns(
     { region, accessKeyId, secretAccessKey, service: 'sns' },
   );
   const answer = await call(url, { headers, body });
-  if (answer.ok) return { ok: true, text: answer.text };
+  if (answer.ok) {
+    const told = tells.get(parameters.Action);
+    if (told !== undefined) requireId('awsSns', answer, elementOf(answer.text, told));
+    return { ok: true, text: answer.text };
+  }
   const code = elementOf(answer.text, 'Code') ?? String(answer.status);
   const message = elementOf(answer.text, 'Message') ?? '';
   refuseLater(answer, code, message);

@@ -5,7 +5,7 @@ import { pemOf } from '../../config/leaves.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 import type { PushNote } from '../content.ts';
 import { baseOf, DeliveryError, textAt, words } from '../providers/outcome.ts';
-import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';
+import { type Device, type DeviceResult, inTurns, type PushProvider, unheard } from './provider.ts';
 
 type Settings = CommunicationsConfig['pushNotifications']['apns'];
 
@@ -45,16 +45,21 @@ export function createApns(settings: () => Settings, timeoutMs: () => number): P
     messageId: string,
   ): Promise<DeviceResult> => {
     const current = settings();
-    const post = async (fresh: boolean): Promise<ApnsAnswer> =>
-      postTo(connections.to(hostOf(current, device)), {
+    const host = hostOf(current, device);
+    const post = async (fresh: boolean): Promise<ApnsAnswer> => {
+      const authorization = `bearer ${await bearer(current, fresh)}`;
+      const session = connections.to(host);
+      return postTo(session, {
         timeoutMs: timeoutMs(),
         path: `/3/device/${encodeURIComponent(device.token)}`,
-        headers: {
-          authorization: `bearer ${await bearer(current, fresh)}`,
-          ...headersOf(note, current.bundleId, messageId),
-        },
+        headers: { authorization, ...headersOf(note, current.bundleId, messageId) },
         body: payloadOf(note),
+      }).catch((error: unknown) => {
+        // A connection on which nothing comes back is not asked again.
+        connections.leave(host, session);
+        throw error;
       });
+    };
     let answer = await post(false);
     // Once: a token that was made on another clock, or used too long.
     if (answer.status === 403 && answer.reason === 'ExpiredProviderToken')
@@ -69,8 +74,7 @@ export function createApns(settings: () => Settings, timeoutMs: () => number): P
         try {
           return await sendOne(note, device, messageId);
         } catch (error) {
-          if (!(error instanceof DeliveryError) || error.kind === 'auth') throw error;
-          return { device: device.id, provider: name, outcome: 'later', detail: error.message };
+          return unheard(name, device, error);
         }
       }),
     close: connections.close,
@@ -164,13 +168,27 @@ function postTo(
   { timeoutMs, path, headers, body }: Post,
 ): Promise<ApnsAnswer> {
   return new Promise((resolve, reject) => {
+    let isSent = !session.connecting;
+    session.once('connect', () => {
+      isSent = true;
+    });
     const stream = session.request({ ':method': 'POST', ':path': path, ...headers });
     const fail = (cause: unknown): void =>
-      reject(new DeliveryError('transient', name, `No answer: ${words(String(cause))}`));
+      reject(
+        new DeliveryError(
+          isSent ? 'unknown' : 'transient',
+          name,
+          `No answer: ${words(String(cause))}`,
+        ),
+      );
     let status = 0;
     let text = '';
     stream.setEncoding('utf8');
-    stream.setTimeout(timeoutMs, () => stream.close(constants.NGHTTP2_CANCEL));
+    // Also while there is no connection yet, and while single bytes come.
+    const timer = setTimeout(() => {
+      fail('no answer in time');
+      stream.close(constants.NGHTTP2_CANCEL);
+    }, timeoutMs);
     stream.on('response', (answer) => {
       status = Number(answer[':status'] ?? 0);
     });
@@ -179,6 +197,7 @@ function postTo(
     });
     stream.on('error', fail);
     stream.on('close', () => {
+      clearTimeout(timer);
       if (status === 0) fail('the connection broke');
       else resolve({ status, ...wordsOf(text) });
     });
@@ -215,6 +234,12 @@ function createConnections() {
       session.unref();
       open.set(host, session);
       return session;
+    },
+    /** The next request gets another one; what still runs on this one may end. */
+    leave(host: string, session: ClientHttp2Session): void {
+      if (open.get(host) === session) open.delete(host);
+      if (session.connecting) session.destroy();
+      else session.close();
     },
     close(): void {
       for (const session of open.values()) session.destroy();

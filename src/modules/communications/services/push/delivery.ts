@@ -171,7 +171,7 @@ async function summaryOf(
     await note();
     const waits = later.flatMap(({ retryAfter }) => (retryAfter === undefined ? [] : [retryAfter]));
     throw new DeliveryError(
-      'transient',
+      later.some(({ unknown }) => unknown) ? 'unknown' : 'transient',
       provider,
       detail,
       waits.length === 0 ? undefined : Math.max(...waits),

@@ -13,9 +13,10 @@ import {
   refuseCommon,
   retryAfterOf,
   textAt,
+  withoutId,
   words,
 } from '../providers/outcome.ts';
-import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';
+import { type Device, type DeviceResult, inTurns, type PushProvider, unheard } from './provider.ts';
 
 type Settings = CommunicationsConfig['pushNotifications']['firebase'];
 
@@ -102,16 +103,14 @@ async function sendOne({ note, device, url, bearer, call }: OneSend): Promise<De
       headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/json' },
       body: JSON.stringify({ message: messageOf(note, device) }),
     });
-    if (answer.ok)
-      return {
-        ...result,
-        outcome: 'accepted',
-        detail: textAt(answer.json(), 'name') ?? 'accepted',
-      };
+    if (answer.ok) {
+      const detail = textAt(answer.json(), 'name');
+      if (detail === undefined) throw withoutId(name, answer);
+      return { ...result, outcome: 'accepted', detail };
+    }
     return { ...result, ...refusalOf(answer) };
   } catch (error) {
-    if (!(error instanceof DeliveryError) || error.kind === 'auth') throw error;
-    return { ...result, outcome: 'later', detail: error.message, retryAfter: error.retryAfter };
+    return unheard(name, device, error);
   }
 }
 

@@ -8,6 +8,7 @@ import {
   type ProviderAnswer,
   refuseCommon,
   textAt,
+  withoutId,
   words,
 } from '../providers/outcome.ts';
 import type { Device, DeviceResult, PushProvider } from './provider.ts';
@@ -81,6 +82,9 @@ function resultsOf(answer: ProviderAnswer, devices: readonly Device[]): DeviceRe
     ...listAt(body.errors, 'invalid_subscription_ids'),
   ]);
   const id = textAt(body, 'id') ?? '';
+  // The key of the request keeps a further attempt from doubling it.
+  if (answer.ok && id === '' && !Object.hasOwn(body, 'id') && !Object.hasOwn(body, 'errors'))
+    throw withoutId(name, answer);
   return devices.map((device) => {
     const result = { device: device.id, provider: name };
     if (invalid.has(device.token)) return { ...result, outcome: 'dead', detail: said };

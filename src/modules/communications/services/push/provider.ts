@@ -2,6 +2,7 @@
 
 import type { WebKeys } from '../../push-queries.ts';
 import type { PushNote } from '../content.ts';
+import { DeliveryError } from '../providers/outcome.ts';
 
 export interface Device {
   readonly id: string;
@@ -24,8 +25,21 @@ export type DeviceResult = {
   readonly detail: string;
 } & (
   | { readonly outcome: 'accepted' | 'dead' | 'refused'; readonly endpointRef?: string | undefined }
-  | { readonly outcome: 'later'; readonly retryAfter?: number | undefined }
+  | {
+      readonly outcome: 'later';
+      readonly retryAfter?: number | undefined;
+      /** Whether the provider took it is not known: a further attempt may bring it twice. */
+      readonly unknown?: boolean;
+    }
 );
+
+/** A device of which nobody heard. Throws what is no matter of this device: our credentials, a mistake of ours. */
+export function unheard(provider: string, device: Device, error: unknown): DeviceResult {
+  if (!(error instanceof DeliveryError) || error.kind === 'auth') throw error;
+  const { message: detail, retryAfter, kind } = error;
+  const unknown = kind === 'unknown';
+  return { device: device.id, provider, outcome: 'later', detail, retryAfter, unknown };
+}
 
 export interface PushProvider {
   readonly name: string;

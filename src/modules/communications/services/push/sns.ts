@@ -1,9 +1,9 @@
 /** Push messages through Amazon SNS: each device is an endpoint of a platform application. */
 import type { CommunicationsConfig } from '../../config.ts';
 import type { PushNote } from '../content.ts';
-import { type CallProvider, DeliveryError, words } from '../providers/outcome.ts';
+import { type CallProvider, words } from '../providers/outcome.ts';
 import { callSns, elementOf, type SnsAnswer } from '../providers/sns.ts';
-import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';
+import { type Device, type DeviceResult, inTurns, type PushProvider, unheard } from './provider.ts';
 
 type Settings = CommunicationsConfig['pushNotifications']['sns'];
 
@@ -68,8 +68,7 @@ export function createSnsPush(settings: () => Settings, call: CallProvider): Pus
         try {
           return await sendOne(note, device);
         } catch (error) {
-          if (!(error instanceof DeliveryError) || error.kind === 'auth') throw error;
-          return { device: device.id, provider: name, outcome: 'later', detail: error.message };
+          return unheard(name, device, error);
         }
       }),
   };

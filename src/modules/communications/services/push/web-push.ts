@@ -13,7 +13,7 @@ import {
   retryAfterOf,
   words,
 } from '../providers/outcome.ts';
-import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';
+import { type Device, type DeviceResult, inTurns, type PushProvider, unheard } from './provider.ts';
 
 type Settings = CommunicationsConfig['pushNotifications']['webpush'];
 
@@ -72,8 +72,7 @@ export function createWebPush(settings: () => Settings, call: CallProvider): Pus
         try {
           return await sendOne(note, device, body);
         } catch (error) {
-          if (!(error instanceof DeliveryError) || error.kind === 'auth') throw error;
-          return { device: device.id, provider: name, outcome: 'later', detail: error.message };
+          return unheard(name, device, error);
         }
       });
     },

@@ -10,7 +10,9 @@ import {
   DeliveryError,
   limitsOf,
   listAt,
+  type ProviderAnswer,
   refuseCommon,
+  requireId,
   textAt,
   words,
 } from '../providers/outcome.ts';
@@ -104,13 +106,10 @@ const twilio =
     const body = answer.json();
     const code = textAt(body, 'code') ?? textAt(body, 'error_code') ?? '';
     const said = `${code} ${textAt(body, 'message') ?? textAt(body, 'status') ?? answer.text}`;
-    if (answer.ok)
-      return {
-        outcome: 'accepted',
-        provider: 'twilio',
-        id: textAt(body, 'sid'),
-        detail: words(said),
-      };
+    if (answer.ok) {
+      const sid = requireId('twilio', answer, textAt(body, 'sid'));
+      return { outcome: 'accepted', provider: 'twilio', id: sid, detail: words(said) };
+    }
     if (code === '20429') throw new DeliveryError('throttled', 'twilio', words(said));
     refuseCommon('twilio', answer, said);
     return refused(
@@ -138,13 +137,10 @@ const messageBird =
       }),
     });
     const name = 'messageBird';
-    if (answer.ok)
-      return {
-        outcome: 'accepted',
-        provider: name,
-        id: textAt(answer.json(), 'id'),
-        detail: String(answer.status),
-      };
+    if (answer.ok) {
+      const taken = requireId(name, answer, textAt(answer.json(), 'id'));
+      return { outcome: 'accepted', provider: name, id: taken, detail: String(answer.status) };
+    }
     const [error] = listAt(answer.json(), 'errors');
     const code = textAt(error, 'code') ?? '';
     const said = `${code} ${textAt(error, 'description') ?? answer.text}`;
@@ -182,7 +178,7 @@ const clickSend =
     const body = answer.json();
     if (!answer.ok) refuseCommon(name, answer, textAt(body, 'response_msg') ?? answer.text);
     const [message] = listAt(body.data, 'messages');
-    const status = textAt(message, 'status') ?? textAt(body, 'response_code') ?? answer.text;
+    const status = judgedBy(answer, textAt(message, 'status') ?? textAt(body, 'response_code'));
     if (status === 'SUCCESS')
       return {
         outcome: 'accepted',
@@ -197,6 +193,11 @@ const clickSend =
       `${answer.status} ${status}`,
     );
   };
+
+/** Throws where it said yes and no more: nobody knows whether the message goes. */
+function judgedBy(answer: ProviderAnswer, status: string | undefined): string {
+  return answer.ok ? requireId('clickSend', answer, status) : (status ?? answer.text);
+}
 
 const awsSns =
   (call: CallProvider) =>
