@@ -99,27 +99,13 @@ interface Dependencies
 
 export function createMessages(dependencies: Dependencies): MessageStore {
   const { config } = dependencies;
-  const { one: store, all: storeAll, keyed } = createStorage(dependencies);
+  const storage = createStorage(dependencies);
+  const { one: store, all: storeAll } = storage;
   const isOn = (channel: Channel) => channelSettings(config(), channel).active;
 
   return {
     available: isOn,
-    async sendEmail(transaction, email, storing = {}) {
-      const recipient = requireMailbox(email.to);
-      if (!isOn('email')) return undefined;
-      const content = await contentFor(dependencies, transaction, email, storing);
-      return store(transaction, preparedMail(recipient, email, content), storing);
-    },
-    async sendEmails(transaction, mails) {
-      if (!isOn('email')) return mails.map(() => undefined);
-      const prepared: (readonly [Prepared, Storing])[] = [];
-      for (const [email, storing] of mails) {
-        const recipient = requireMailbox(email.to);
-        const content = await contentFor(dependencies, transaction, email, storing);
-        prepared.push([preparedMail(recipient, email, content), storing]);
-      }
-      return keyed(transaction, prepared);
-    },
+    ...storingMails(dependencies, storage),
     async sendSms(transaction, { to, text, code, userId, template = null }, storing) {
       const recipient = requireNumber(to);
       if (!isOn('sms')) return undefined;
@@ -153,15 +139,8 @@ export function createMessages(dependencies: Dependencies): MessageStore {
     storeAll,
     requireWilling: (channel, recipient, about) =>
       requireWilling(dependencies, { channel, recipient }, about),
-    async requireAllWilling(channel, recipients) {
-      const asked = recipients.map(({ recipient, category, critical = false }) => ({
-        ...{ id: newId(), channel, recipient, category: category ?? null },
-        critical: critical || category === undefined,
-      }));
-      const reasons = await suppressedOf(dependencies.database, asked);
-      const [reason] = asked.flatMap(({ id }) => reasons.get(id) ?? []);
-      if (reason !== undefined) throw suppressedError(reason);
-    },
+    requireAllWilling: (channel, recipients) =>
+      requireAllWilling(dependencies, channel, recipients),
     async forgetUsers(transaction, userIds) {
       await deleteMessagesOf(transaction, userIds);
       await forgetPushOf(transaction, userIds);
@@ -169,6 +148,46 @@ export function createMessages(dependencies: Dependencies): MessageStore {
       await forgetChainsOf(transaction, userIds);
     },
   };
+}
+
+function storingMails(
+  dependencies: Dependencies,
+  { one, keyed }: Storage,
+): Pick<MessageStore, 'sendEmail' | 'sendEmails'> {
+  const isOn = () => channelSettings(dependencies.config(), 'email').active;
+  return {
+    async sendEmail(transaction, email, storing = {}) {
+      const recipient = requireMailbox(email.to);
+      if (!isOn()) return undefined;
+      const content = await contentFor(dependencies, transaction, email, storing);
+      return one(transaction, preparedMail(recipient, email, content), storing);
+    },
+    async sendEmails(transaction, mails) {
+      if (!isOn()) return mails.map(() => undefined);
+      const prepared: (readonly [Prepared, Storing])[] = [];
+      for (const [email, storing] of mails) {
+        const recipient = requireMailbox(email.to);
+        const content = await contentFor(dependencies, transaction, email, storing);
+        prepared.push([preparedMail(recipient, email, content), storing]);
+      }
+      return keyed(transaction, prepared);
+    },
+  };
+}
+
+/** One statement for all of them. Throws RECIPIENT_SUPPRESSED. */
+async function requireAllWilling(
+  { database }: Dependencies,
+  channel: Channel,
+  recipients: Parameters<MessageStore['requireAllWilling']>[1],
+): Promise<void> {
+  const asked = recipients.map(({ recipient, category, critical = false }) => ({
+    ...{ id: newId(), channel, recipient, category: category ?? null },
+    critical: critical || category === undefined,
+  }));
+  const reasons = await suppressedOf(database, asked);
+  const [reason] = asked.flatMap(({ id }) => reasons.get(id) ?? []);
+  if (reason !== undefined) throw suppressedError(reason);
 }
 
 const suppressedError = (reason: string) =>
