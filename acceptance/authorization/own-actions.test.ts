@@ -266,6 +266,61 @@ describe("actions of one's own", () => {
     expect((await imported('archive', [without])).status).toBe(400);
   });
 
+  it('are asked of the record that a parameter of a function names', async () => {
+    const requires = { action: 'approve', schema: 'Report', param: 'report' };
+    const upload = (inputs: Json, name = 'verdict') =>
+      platform.admin.post('/functions/upload', {
+        name,
+        functionType: 'request',
+        functionCode: 'return req.params.report',
+        inputs: { method: 'GET', auth: true, urlParams: { report: 'String' }, requires, ...inputs },
+      });
+    expectStatus(await upload({}), 200, 'function');
+    const call = (who: TestUser, id: string) => who.api.get(`/functions/verdict/${id}`);
+    expect((await call(approver, report)).body).toEqual({ result: report });
+    for (const [who, id] of [
+      [author, report],
+      [reader, report],
+      [approver, other],
+      [approver, 'nothing'],
+    ] as const)
+      expect([id, (await call(who, id)).status]).toEqual([id, 403]);
+    expect((await platform.client.get(`/functions/verdict/${report}`)).status).toBe(401);
+    for (const [wrong, path] of [
+      [{ requires: { ...requires, action: 'aprove' } }, 'inputs.requires.action'],
+      [{ requires: { ...requires, param: 'other' } }, 'inputs.requires.param'],
+      [{ urlParams: {}, queryParams: { report: 'String' } }, 'inputs.requires.param'],
+      [{ auth: false }, 'inputs.requires'],
+    ] as const) {
+      const { status, body } = await upload(wrong, 'wrong');
+      expect([status, body.errors[0].path]).toEqual([400, path]);
+    }
+  });
+
+  it('are not taken away from what needs them', async () => {
+    const { body: current } = await platform.admin.get('/authorization/resources/Report');
+    const { name, relations, permissions: actions } = current;
+    const { approve: _, ...fewer } = actions;
+    const without = { name, relations, permissions: fewer };
+    const exported = expectStatus(await platform.admin.get('/state/export'), 200, 'export').body;
+    const imported = (modules: Json) =>
+      platform.admin.post('/state/import', {
+        ...exported,
+        modules: { authorization: { resourceDefinitions: [without] }, ...modules },
+      });
+    const refused = await imported({});
+    expect([refused.status, refused.body.code]).toEqual([409, 'RESOURCE_IN_USE']);
+    expect(refused.body.errors[0].path).toMatch(/resourceDefinitions\.0\.permissions\.approve$/);
+    const told = refused.body.errors.map(({ message }: Json) => message).join('\n');
+    expect(told).toContain('the custom endpoint "approve" needs the action "approve" of Report');
+    expect(told).toContain('the function "verdict" needs the action "approve" of Report');
+    const changed = await platform.admin.patch('/authorization/resources/Report', without);
+    expect([changed.status, changed.body.code]).toEqual([409, 'RESOURCE_IN_USE']);
+    expect((await platform.admin.get('/authorization/resources/Report')).body.permissions).toEqual(
+      actions,
+    );
+  });
+
   it('say who may set a field', async () => {
     const set = (who: TestUser, body: object) => who.api.patch(`/database/Report/${report}`, body);
     await permissions.relate(`User:${author.userId} approver Report:${other}`);

@@ -2,6 +2,7 @@
  * The port of the permission engine. The authorization module implements it;
  * while it does not run, schemas with row authorization answer 503.
  */
+import type { ActionUses } from './action-uses.ts';
 import type { Caller } from './caller.ts';
 
 export type RecordAction = 'read' | 'edit' | 'delete';
@@ -248,6 +249,8 @@ export interface PermissionPort {
   engine: PermissionEngine | undefined;
   /** By the name of the schema. They hold for schemas with row authorization. */
   readonly rules: Map<string, RowRule>;
+  /** What asks its callers for actions, by the module that keeps it. */
+  readonly uses: Map<string, ActionUses>;
   /** `undefined` where no tuples are kept at all. */
   readonly tuples: RecordTuples | undefined;
 }
@@ -255,5 +258,6 @@ export interface PermissionPort {
 export const createPermissionPort = (tuples?: RecordTuples): PermissionPort => ({
   engine: undefined,
   rules: new Map(),
+  uses: new Map(),
   tuples,
 });

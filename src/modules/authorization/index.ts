@@ -100,6 +100,7 @@ function createServices({ kernel, config }: Pick<Context, 'kernel' | 'config'>) 
     hasRecords,
     objects,
     schemas,
+    uses: () => [...kernel.permissions.uses.values()].flatMap((uses) => uses()),
   });
   const tuples = createTuples({ database, events, models, schemas });
   const checks = createChecks({ database, models });

@@ -60,6 +60,8 @@ export const definitionState = (definitions: Definitions): StateType => ({
             .documents('database', 'schemas')
             .flatMap(({ document }) => (isRowAuthorised(document) ? [String(document.name)] : [])),
         ),
+        comes: ({ module, type, key }) =>
+          whole.changes(module, type).some((change) => change.key === key),
       },
       (name) => places.get(name) ?? name,
     );

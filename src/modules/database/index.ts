@@ -31,6 +31,7 @@ import { adminTrashOperations } from './operations/trash.ts';
 import { vectorOperations } from './operations/vectors.ts';
 import { createDocuments } from './services/documents.ts';
 import { createDroppedFieldAdmin, createPurgeFieldsJob } from './services/dropped-fields.ts';
+import { usesOf } from './services/endpoints/requires.ts';
 import { createEndpoints } from './services/endpoints/serving.ts';
 import { createIndexAdmin } from './services/indexes.ts';
 import { measureDatabase } from './services/insights/insights.ts';
@@ -60,6 +61,7 @@ export const database = defineModule({
     });
     const routes = createRecordRoutes(kernel.records, schemas);
     const documents = createDocuments(kernel.records, schemas);
+    permissions.uses.set('database', () => usesOf(endpoints.store.all()));
     measureDatabase(kernel.metrics, schemas, endpoints.store);
     let running = true;
     const publish = (): void =>
@@ -101,6 +103,7 @@ export const database = defineModule({
       async stop() {
         running = false;
         publish();
+        permissions.uses.delete('database');
         endpoints.close();
       },
     };

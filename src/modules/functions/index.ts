@@ -25,7 +25,7 @@ import { providedMiddlewares } from './services/routes.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
 import { createFunctionSockets } from './services/sockets.ts';
 import { createFunctionStore } from './services/store.ts';
-import { functionState } from './state.ts';
+import { actionUses, functionState } from './state.ts';
 import { followingStore, startProblems, startTriggers } from './triggers/triggers.ts';
 
 export interface FunctionsService {
@@ -98,7 +98,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
       ...triggers.operations,
     ],
     jobs: [cleanUpJob({ database, config: current }), ...triggers.jobs],
-    state: [functionState(database, all)],
+    state: [functionState(kernel, all)],
     async stop() {
       routes.stop();
       await triggers.stop();
@@ -113,7 +113,8 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
 function serveRoutes(kernel: Kernel, { store, secrets }: Functions, runner: FunctionRunner) {
   const { database, operations, middlewares } = kernel;
   const sockets = createFunctionSockets({ ...kernel, runner, store });
-  const routes = createFunctionRoutes({ runner, database, secrets }, operations);
+  const { permissions } = kernel;
+  const routes = createFunctionRoutes({ runner, database, secrets, permissions }, operations);
   let running = true;
   const publish = (): void => {
     const serving = running ? store.all() : [];
@@ -123,10 +124,12 @@ function serveRoutes(kernel: Kernel, { store, secrets }: Functions, runner: Func
   };
   publish();
   const stopListening = store.onChange(publish);
+  permissions.uses.set('functions', () => actionUses(store.all()));
   return {
     problemOf: routes.problemOf,
     stop() {
       running = false;
+      permissions.uses.delete('functions');
       stopListening();
       publish();
       sockets.close();

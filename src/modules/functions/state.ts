@@ -1,12 +1,16 @@
 /** Functions as state, by name. Secrets are none of it. */
+import { type ActionUse, unknownActions } from '../../kernel/action-uses.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import type { Database } from '../../kernel/database/database.ts';
+import { invalidInput } from '../../kernel/operations/problems.ts';
+import type { PermissionPort } from '../../kernel/permissions.ts';
 import {
   placed,
   type StateChange,
   type StateDocument,
   type StateType,
 } from '../../kernel/state.ts';
+import type { StoredFunction } from './definition/definition.ts';
 import { NewFunctionShape } from './operations/shapes.ts';
 import { codesOf } from './queries/functions.ts';
 import type { Functions, GivenFunction } from './services/functions.ts';
@@ -14,7 +18,10 @@ import type { Functions, GivenFunction } from './services/functions.ts';
 /** Milliseconds of a document that says nothing about it. */
 const DEFAULT_TIMEOUT = 180_000;
 
-export const functionState = (database: Database, functions: Functions): StateType => ({
+export const functionState = (
+  { database, permissions }: { readonly database: Database; readonly permissions: PermissionPort },
+  functions: Functions,
+): StateType => ({
   module: 'functions',
   type: 'functions',
   priority: 40,
@@ -49,10 +56,29 @@ export const functionState = (database: Database, functions: Functions): StateTy
       );
     return completed;
   },
+  async check(_caller, changes, whole) {
+    const asked = changes.flatMap(({ after, place }) => {
+      const requires = after && givenOf(after).inputs.requires;
+      return requires ? [{ ...requires, place: `${place}.inputs.requires.action` }] : [];
+    });
+    const knows = async (schema: string, action: string): Promise<boolean> =>
+      (await permissions.engine?.knows(schema, action)) ?? true;
+    const problems = await unknownActions(whole, asked, knows);
+    if (problems.length > 0) throw invalidInput([...problems]);
+  },
   async apply(caller, changes) {
     for (const change of changes) await applyOne(functions, caller, change);
   },
 });
+
+/** The actions that stored functions ask for. */
+export const actionUses = (all: readonly StoredFunction[]): readonly ActionUse[] =>
+  all.flatMap(({ name, inputs: { requires } }) => {
+    if (!requires) return [];
+    const { schema, action } = requires;
+    const title = `the function "${name}"`;
+    return [{ schema, action, module: 'functions', type: 'functions', key: name, title }];
+  });
 
 /** What is not said is as if it was not there. */
 function documentOf({ functionType, name, inputs, returns, timeout, functionCode }: GivenFunction) {

@@ -94,6 +94,7 @@ function withCachedGrants<D extends Dependencies>(
 class CachedGrantsPort implements PermissionPort {
   readonly tuples: PermissionPort['tuples'];
   readonly rules: PermissionPort['rules'];
+  readonly uses: PermissionPort['uses'];
   readonly #port: PermissionPort;
   readonly #prepare: (predicate: RowPredicate) => RowPredicate;
   #engine: PermissionEngine | undefined;
@@ -101,6 +102,7 @@ class CachedGrantsPort implements PermissionPort {
   constructor(port: PermissionPort, prepare: (predicate: RowPredicate) => RowPredicate) {
     this.tuples = port.tuples;
     this.rules = port.rules;
+    this.uses = port.uses;
     this.#port = port;
     this.#prepare = prepare;
   }

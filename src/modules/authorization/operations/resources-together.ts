@@ -99,6 +99,7 @@ async function planOf(definitions: Definitions, requested: readonly DefinitionCo
       withoutSchema: nothing,
       withRecords: nothing,
       withSchema: nothing,
+      comes: () => false,
     },
     (name) => places.get(name) ?? name,
   );

@@ -46,6 +46,7 @@ describe('relations that are written in a transaction of somebody else', () => {
       hasRecords: () => false,
       objects: { type: () => undefined },
       schemas: { get: () => undefined },
+      uses: () => [],
     });
     const tuples = createTuples({ database, events, models, schemas: { get: () => undefined } });
     const plain = { version: 0, permissions: {}, conditions: {}, actAs: null };

@@ -1,10 +1,10 @@
 /** Custom endpoints as state. */
 import Type from 'typebox';
+import { unknownActions } from '../../../kernel/action-uses.ts';
 import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
 import type { StateChange, StateDocument, StateImport, StateType } from '../../../kernel/state.ts';
-import { cutText } from '../../../kernel/text.ts';
 import { newEndpoint } from '../operations/endpoints.ts';
 import type { EndpointBody } from '../services/endpoints/admin.ts';
 import type { EndpointDefinition, StoredEndpoint } from '../services/endpoints/definition.ts';
@@ -84,28 +84,15 @@ async function requireKnownActions(
   changes: readonly StateChange[],
   whole: StateImport,
 ): Promise<void> {
-  const definitions = new Map(
-    whole.changes('authorization', 'resourceDefinitions').map((one) => [one.key, one]),
-  );
-  const problems: Problem[] = [];
-  for (const { after, place } of changes) {
+  const asked = changes.flatMap(({ after, place }) => {
     const requires = after?.requires as EndpointDefinition['requires'] | undefined;
-    if (!requires) continue;
-    const { action, record } = requires;
-    const schema = record?.schema ?? String(after?.selectedSchemaName);
-    const change = definitions.get(schema);
-    const isKnown = change ? hasWord(change.after, action) : await knowsAction(schema, action);
-    if (isKnown) continue;
-    const message = `"${cutText(action, 64)}" is not an action of the resource definition ${schema}`;
-    problems.push({ path: `${place}.requires.action`, rule: 'action', message });
-  }
-  if (problems.length > 0) throw invalidInput(problems);
+    if (!requires) return [];
+    const schema = requires.record?.schema ?? String(after?.selectedSchemaName);
+    return [{ schema, action: requires.action, place: `${place}.requires.action` }];
+  });
+  const problems = await unknownActions(whole, asked, knowsAction);
+  if (problems.length > 0) throw invalidInput([...problems]);
 }
-
-const hasWord = (definition: StateDocument | undefined, word: string): boolean =>
-  [definition?.permissions, definition?.relations].some(
-    (words) => typeof words === 'object' && words !== null && Object.hasOwn(words, word),
-  );
 
 /** As the database compares names, because generated clients do. */
 const plain = (name: string): string => name.replaceAll(/[_-]/g, '').toLowerCase();

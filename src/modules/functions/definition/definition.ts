@@ -72,6 +72,23 @@ const Signature = Type.Object({
 });
 export type SignatureOptions = Static<typeof Signature>;
 
+const Requires = Type.Object(
+  {
+    action: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: 'An action of the resource definition',
+    }),
+    schema: Type.String({ minLength: 1, maxLength: 64, description: 'The schema of the record' }),
+    param: Type.String({ maxLength: 64, description: 'The required parameter that holds its id' }),
+  },
+  {
+    additionalProperties: false,
+    description: 'Of request functions: an action that callers need on a record that they name',
+  },
+);
+export type FunctionRequires = Static<typeof Requires>;
+
 /** Names of capabilities: `database:read:Order`, `secrets`, `fetch`. */
 const capability = '^[a-z]+(:[A-Za-z0-9_*.-]+){0,2}$';
 
@@ -96,6 +113,7 @@ export const InputsShape = Type.Object({
     }),
   ),
   signature: Type.Optional(Signature),
+  requires: Type.Optional(Requires),
   memoryMb: Type.Optional(Type.Integer({ minimum: 8, maximum: 2_048 })),
   cpuMs: Type.Optional(Type.Integer({ minimum: 10, maximum: 600_000 })),
   cronPattern: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
@@ -197,7 +215,7 @@ export function definitionProblems(definition: FunctionDefinition): readonly Pro
     problems.push(problem('inputs.signature', 'kind', 'only webhooks have a signature'));
   if (signature?.scheme === 'hmac-sha256' && signature.header === undefined)
     problems.push(problem('inputs.signature.header', 'required', 'is needed for hmac-sha256'));
-  return [...problems, ...paramProblems(inputs)];
+  return [...problems, ...requiresProblems(definition), ...paramProblems(inputs)];
 }
 
 function socketProblems({ functionType, inputs, returns }: FunctionDefinition): Problem[] {
@@ -214,6 +232,39 @@ function socketProblems({ functionType, inputs, returns }: FunctionDefinition): 
   if (typeof returns === 'object' && returns !== null && Object.hasOwn(returns, 'ok'))
     problems.push(problem('returns.ok', 'name', 'the acknowledgement has an `ok` of its own'));
   return problems;
+}
+
+function requiresProblems({ functionType, inputs }: FunctionDefinition): readonly Problem[] {
+  const { requires, auth } = inputs;
+  if (!requires) return [];
+  const wrong = (path: string, rule: string, message: string): readonly Problem[] => [
+    problem(`inputs.requires${path}`, rule, message),
+  ];
+  if (functionType !== 'request')
+    return wrong('', 'kind', 'only request functions have callers that need an action');
+  if (auth !== true) return wrong('', 'authentication', 'needs auth: visitors have no actions');
+  return holdsId(inputs, requires.param)
+    ? []
+    : wrong('.param', 'reference', 'must be one parameter of a single id that is required');
+}
+
+/** True for a parameter that stands in one place alone, and is always there. */
+function holdsId(inputs: FunctionInputs, name: string): boolean {
+  const [first, ...others] = (['urlParams', 'bodyParams', 'queryParams'] as const).flatMap(
+    (place) => {
+      const params = inputs[place] ?? {};
+      const param = Object.hasOwn(params, name) ? params[name] : undefined;
+      return param === undefined ? [] : [{ place, param }];
+    },
+  );
+  if (!first || others.length > 0) return false;
+  const { place, param } = first;
+  const isObject = typeof param === 'object' && !Array.isArray(param);
+  const type = isObject ? param.type : param;
+  const required = place === 'urlParams' || (isObject && param.required === true);
+  return (
+    required && ['String', 'ObjectId', 'Relation'].includes(String(type)) && !Array.isArray(type)
+  );
 }
 
 function paramProblems(inputs: FunctionInputs): readonly Problem[] {

@@ -72,6 +72,7 @@ const upload = (parts: FunctionAdminParts): Operation =>
     description: 'It serves on every node when this returns.',
     async handler({ caller }, { body }) {
       const { inputs = {}, returns = null, timeout = DEFAULT_TIMEOUT, ...given } = body;
+      await parts.functions.requireKnownAction(inputs);
       return view(
         parts,
         await parts.functions.create(caller, { ...given, inputs, returns, timeout }),
@@ -147,7 +148,9 @@ const update = (parts: FunctionAdminParts): Operation =>
     summary: 'Change a function',
     description: 'What is left out stays. Each change is a version of its own.',
     async handler({ caller }, { params, body }) {
-      await parts.functions.update(caller, params.id, body as FunctionChange);
+      const change = body as FunctionChange;
+      await parts.functions.requireKnownAction(change.inputs ?? {});
+      await parts.functions.update(caller, params.id, change);
       return { updated: true as const };
     },
   });

@@ -1,15 +1,18 @@
 /** What operators do with functions: write, change, take back, switch off, keep secrets. */
 import { createHash } from 'node:crypto';
+import { unknownAction } from '../../../kernel/action-uses.ts';
 import { requireAuthority } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
+import type { PermissionPort } from '../../../kernel/permissions.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import type { FunctionsConfig } from '../config.ts';
 import {
   definitionProblems,
   type FunctionDefinition,
+  type FunctionInputs,
   type StoredFunction,
 } from '../definition/definition.ts';
 import type { Pool } from '../engine/pool.ts';
@@ -42,6 +45,8 @@ export interface Functions {
   get(id: string): StoredFunction;
   /** Throws what `create` would throw because of the function itself. Stores nothing. */
   examine(given: GivenFunction): Promise<void>;
+  /** Throws FUNCTION_INVALID where an action is asked for that its resource definition does not have now. */
+  requireKnownAction(inputs: FunctionInputs): Promise<void>;
   create(caller: Caller, given: GivenFunction): Promise<StoredFunction>;
   update(caller: Caller, id: string, change: FunctionChange): Promise<StoredFunction>;
   rollback(caller: Caller, id: string, version: number): Promise<StoredFunction>;
@@ -66,6 +71,7 @@ export interface FunctionsParts {
   readonly pool: Pool;
   readonly bundler: Bundler;
   readonly config: () => FunctionsConfig;
+  readonly permissions: Pick<PermissionPort, 'engine'>;
   /** What the owners of further kinds find wrong with a definition (schedules, hooks). */
   readonly check: (
     definition: FunctionDefinition,
@@ -90,6 +96,12 @@ export function createFunctions(parts: FunctionsParts): Functions {
     store,
     get,
     examine: async (given) => void (await prepare(parts, given)),
+    async requireKnownAction({ requires }) {
+      const { engine } = parts.permissions;
+      if (!requires || !engine || (await engine.knows(requires.schema, requires.action))) return;
+      const path = 'inputs.requires.action';
+      refuseFunction([{ path, rule: 'action', message: unknownAction(requires) }]);
+    },
     async create(caller, given) {
       requireAuthority(caller, mine);
       const id = newId();

@@ -1,5 +1,8 @@
 /** The client routes of functions: operations like any other, made from what each function declares. */
 import Type from 'typebox';
+import { requireAction } from '../../../data/records/access/granted-rows.ts';
+import { recordErrors } from '../../../data/records/errors.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import { middlewareContext } from '../../../kernel/middlewares/middleware-lists.ts';
 import type { ProvidedMiddleware } from '../../../kernel/middlewares/route-middlewares.ts';
 import {
@@ -11,7 +14,8 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
-import type { StoredFunction } from '../definition/definition.ts';
+import type { PermissionPort } from '../../../kernel/permissions.ts';
+import type { FunctionRequires, StoredFunction } from '../definition/definition.ts';
 import { inputSchemas, outputShape, pathParams, returnedBody } from '../definition/inputs.ts';
 import type { ReplyOptions } from '../engine/protocol.ts';
 import { functionErrors } from '../errors.ts';
@@ -21,6 +25,7 @@ import { readWebhook, type WebhookParts } from './webhooks.ts';
 
 export interface RouteParts extends WebhookParts {
   readonly runner: FunctionRunner;
+  readonly permissions: Pick<PermissionPort, 'engine'>;
 }
 
 /** What the deadline of the route leaves beyond the function's own time. */
@@ -38,7 +43,8 @@ const runErrors = [
 const deadlineOf = ({ timeout }: StoredFunction): number =>
   Math.min(timeout + SLACK_MS, MAX_DEADLINE_MS);
 
-export function requestRoute({ runner }: RouteParts, one: StoredFunction): Operation {
+export function requestRoute(parts: RouteParts, one: StoredFunction): Operation {
+  const { runner } = parts;
   const { name, inputs, returns } = one;
   const path = `/functions/${name}${pathParams(inputs)}`;
   return defineOperation({
@@ -54,9 +60,24 @@ export function requestRoute({ runner }: RouteParts, one: StoredFunction): Opera
     errors: runErrors,
     summary: `Call the function ${name}`,
     ...(inputs.method === 'GET' && { mcp: false }),
-    handler: async (context, input) =>
-      answer(runner, one, context, requestOf(context, input as DecodedInput, path)),
+    async handler(context, input) {
+      const req = requestOf(context, input as DecodedInput, path);
+      if (inputs.requires) await requireHeld(parts, context.caller, inputs.requires, req.params);
+      return answer(runner, one, context, req);
+    },
   });
+}
+
+/** Throws 403 for a caller who lacks the action on the record that they name, and 503 while nobody can tell. */
+async function requireHeld(
+  { permissions: { engine } }: RouteParts,
+  caller: Caller,
+  { schema, action, param }: FunctionRequires,
+  params: Req,
+): Promise<void> {
+  if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  const needs = { schema, action, id: String(params[param]) };
+  await requireAction(engine, { caller, scope: undefined, needs });
 }
 
 type Req = Readonly<Record<string, unknown>>;

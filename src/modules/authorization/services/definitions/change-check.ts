@@ -1,5 +1,6 @@
 /** What speaks against a change of resource definitions, found without changing anything. */
 import { isDeepStrictEqual } from 'node:util';
+import type { ActionUse, ActionUses } from '../../../../kernel/action-uses.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { placed } from '../../../../kernel/state.ts';
@@ -119,6 +120,8 @@ export interface DefinitionsChange {
   readonly withRecords: ReadonlySet<string>;
   /** Schemas that come with the change: fields of theirs may not be there yet. */
   readonly withSchema: ReadonlySet<string>;
+  /** Things that come or go with the change themselves, and are looked at by their owners. */
+  readonly comes: (use: ActionUse) => boolean;
 }
 
 /** The stored definitions as they will be when these are in force. */
@@ -141,12 +144,13 @@ interface Situation {
   readonly stored: Stored;
   /** True for a schema whose records are a matter of permission now. */
   readonly hasRecords: (name: string) => boolean;
+  readonly uses: ActionUses;
 }
 
 /** Throws 400 for what makes no sense and 409 for what would break, with `place(name)` before the paths. */
 export async function checkDefinitions(
-  { database, stored, hasRecords }: Situation,
-  { defined, removed, withoutSchema, withRecords }: DefinitionsChange,
+  { database, stored, hasRecords, uses }: Situation,
+  { defined, removed, withoutSchema, withRecords, comes }: DefinitionsChange,
   place: (name: string) => string,
 ): Promise<void> {
   const next = parsed(
@@ -178,12 +182,48 @@ export async function checkDefinitions(
     parsed(stored),
     defined.map(({ name }) => name),
   );
+  requireUsed(next, parsed(stored), {
+    uses: uses().filter((use) => !comes(use)),
+    place: (name) => `${place(name)}.`,
+  });
 }
 
 export const neededByRecords = (name: string) =>
   authorizationErrors.RESOURCE_IN_USE({
     message: `Records of ${name} are served by its actions read, edit and delete and its relation "owner" for User; force=true takes them away all the same`,
   });
+
+/** Throws 409 where something stored asks its callers for an action that would be gone. `place`: before the paths. */
+export function requireUsed(
+  next: readonly Definition[],
+  before: readonly Definition[],
+  {
+    uses,
+    place,
+  }: { readonly uses: readonly ActionUse[]; readonly place: (name: string) => string },
+): void {
+  const [now, then] = [wordsOf(before), wordsOf(next)];
+  const lost = uses.filter(
+    ({ schema, action }) => now.get(schema)?.has(action) && !then.get(schema)?.has(action),
+  );
+  if (lost.length === 0) return;
+  const problems = lost.slice(0, 10).map(({ schema, action, title }): Problem => {
+    const message = `${title} needs the action "${action}" of ${schema}`;
+    return { path: `${place(schema)}permissions.${action}`, rule: 'inUse', message };
+  });
+  throw authorizationErrors.RESOURCE_IN_USE({
+    message: `${problems[0]?.message}; force=true takes it away all the same`,
+    errors: problems,
+  });
+}
+
+const wordsOf = (definitions: readonly Definition[]): ReadonlyMap<string, ReadonlySet<string>> =>
+  new Map(
+    definitions.map(({ name, actions, relations }) => [
+      name,
+      new Set([...actions.keys(), ...relations.keys()]),
+    ]),
+  );
 
 /** Throws 409 when other definitions, sound until now, would hang in the air. */
 export function requireUnbroken(

@@ -5,6 +5,7 @@
  */
 
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { ActionUses } from '../../../../kernel/action-uses.ts';
 import { requireAuthority } from '../../../../kernel/authority.ts';
 import { type Caller, callerKey } from '../../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../../kernel/database/database.ts';
@@ -23,6 +24,7 @@ import {
   parsed,
   removeInvalidTuples,
   requireUnbroken,
+  requireUsed,
   type Stored,
   withContents,
 } from './change-check.ts';
@@ -94,6 +96,8 @@ interface Dependencies {
   readonly objects: Pick<ObjectDirectory, 'type'>;
   /** Schemas as they are now: what relations from fields are. */
   readonly schemas: Pick<SchemaRegistry, 'get'>;
+  /** What asks its callers for actions. */
+  readonly uses: ActionUses;
 }
 
 type Work<T> = (
@@ -155,7 +159,7 @@ function createBinding(
 }
 
 export function createDefinitions(dependencies: Dependencies): Definitions {
-  const { database, models, hasRecords, schemas } = dependencies;
+  const { database, models, hasRecords, schemas, uses } = dependencies;
   const bound = <T extends DefinitionContent>(content: T, mayCome = false): T =>
     withFields(content, schemas.get(content.name), mayCome);
   const change = createChange(dependencies);
@@ -184,7 +188,7 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
       const defined = requested.defined.map((content) =>
         bound(content, requested.withSchema.has(content.name)),
       );
-      const situation = { database, stored: await models.definitions(), hasRecords };
+      const situation = { database, stored: await models.definitions(), hasRecords, uses };
       return checkDefinitions(situation, { ...requested, defined }, place);
     },
     async warnings(contents) {
@@ -253,13 +257,16 @@ function createChanges(
 
 /** Deletes a type with its tuples; answers how many those were. Throws 409 for what would break. */
 async function removeDefinition(
-  { events, hasRecords }: Pick<Dependencies, 'events' | 'hasRecords'>,
+  { events, hasRecords, uses }: Pick<Dependencies, 'events' | 'hasRecords' | 'uses'>,
   { transaction, stored, caller, name, force }: Removal,
 ): Promise<number> {
   if (builtInNames.has(name)) throw authorizationErrors.RESOURCE_BUILT_IN();
   if (!force && hasRecords(name)) throw neededByRecords(name);
   const others = parsed(stored).filter((definition) => definition.name !== name);
-  if (!force) requireUnbroken(others, parsed(stored), [name]);
+  if (!force) {
+    requireUnbroken(others, parsed(stored), [name]);
+    requireUsed(others, parsed(stored), { uses: uses(), place: () => '' });
+  }
   await dropDefinition(transaction, name, callerKey(caller));
   await events.emit(transaction, caller, {
     topic: 'authorization:delete:resource',

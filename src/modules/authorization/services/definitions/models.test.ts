@@ -59,6 +59,7 @@ describe('definitions in force', () => {
         hasRecords: () => false,
         objects: { type: () => undefined },
         schemas: { get: () => undefined },
+        uses: () => [],
       }),
     };
   };

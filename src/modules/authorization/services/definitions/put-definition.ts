@@ -1,5 +1,6 @@
 /** Storing one definition, once it has been found to be sound. */
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { ActionUses } from '../../../../kernel/action-uses.ts';
 import { type Caller, callerKey } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import type { Events } from '../../../../kernel/events/events.ts';
@@ -12,6 +13,7 @@ import {
   parsed,
   removeInvalidTuples,
   requireUnbroken,
+  requireUsed,
   requireValidTuples,
   type Stored,
 } from './change-check.ts';
@@ -54,11 +56,13 @@ interface Dependencies {
   /** True for a schema whose records are a matter of permission. */
   readonly hasRecords: (name: string) => boolean;
   readonly schemas: Pick<SchemaRegistry, 'get'>;
+  /** What asks its callers for actions. */
+  readonly uses: ActionUses;
 }
 
 /** Stores a type as it will be from now on. Throws 400, and 409 for what would break. */
 export async function putDefinition(
-  { events, hasRecords, schemas }: Dependencies,
+  { events, hasRecords, schemas, uses }: Dependencies,
   change: DefinitionChange,
 ): Promise<DefinitionOutcome> {
   const { transaction, stored, beside = stored, caller, version, mayCome } = change;
@@ -74,6 +78,9 @@ export async function putDefinition(
   if (!change.force && hasRecords(content.name) && !servesRecords(definition))
     throw neededByRecords(content.name);
   const before = stored.get(content.name);
+  // Those of an import were looked at before, with everything that comes with them.
+  if (!change.force && !mayCome)
+    requireUsed([...others, definition], parsed(stored), { uses: uses(), place: () => '' });
   const warnings = before
     ? await changeWarnings({ database: transaction, before, after: content, others })
     : [];

@@ -4,10 +4,10 @@ import { PathError, resolveTarget } from '../../../../data/records/filter/target
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import { unknownAction } from '../../../../kernel/action-uses.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
 import type { PermissionPort } from '../../../../kernel/permissions.ts';
-import { cutText } from '../../../../kernel/text.ts';
 import { databaseErrors } from '../../errors.ts';
 import { endpointProblems } from './check.ts';
 import {
@@ -184,7 +184,7 @@ async function requireKnownAction(
   if (!requires || !engine) return;
   const schema = requires.record?.schema ?? selectedSchemaName;
   if (await engine.knows(schema, requires.action)) return;
-  const message = `"${cutText(requires.action, 64)}" is not an action of the resource definition ${schema}`;
+  const message = unknownAction({ schema, action: requires.action });
   throw invalidEndpoint([{ path: 'requires.action', rule: 'action', message }]);
 }
 

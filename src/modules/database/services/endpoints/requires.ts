@@ -2,6 +2,7 @@
 import type { Grant } from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { ActionUse } from '../../../../kernel/action-uses.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { type EndpointDefinition, type EndpointRequires, endpointOperation } from './definition.ts';
 
@@ -42,6 +43,23 @@ export function requiresProblems(
     ? []
     : problem('.record.input', 'reference', 'must be an input of one id that is not optional');
 }
+
+/** The actions that stored endpoints ask for. */
+export const usesOf = (endpoints: readonly EndpointDefinition[]): readonly ActionUse[] =>
+  endpoints.flatMap(({ name, selectedSchemaName, requires }) =>
+    requires
+      ? [
+          {
+            schema: requires.record?.schema ?? selectedSchemaName,
+            action: requires.action,
+            module: 'database',
+            type: 'customEndpoints',
+            key: name,
+            title: `the custom endpoint "${name}"`,
+          },
+        ]
+      : [],
+  );
 
 /** What the record engine asks. */
 export function grantOf(
