@@ -66,6 +66,8 @@ describe('admin operations', () => {
 
   test('that answer a secret which is shown once are these, and none is kept for replay', () => {
     expect(ids(({ answersSecret }) => answersSecret === true)).toEqual([
+      'authentication.openidClients.create',
+      'authentication.openidClients.rotateSecret',
       'authentication.users.impersonate',
       'core.apiTokens.create',
       'core.secondFactor.confirm',

@@ -90,6 +90,8 @@ class LazyOperation implements CompiledOperation {
 class CompiledInput {
   readonly #params: Place | undefined;
   readonly #query: Place | undefined;
+  /** Further parameters are no mistake. */
+  readonly #openQuery: boolean;
   readonly #headers: Place | undefined;
   readonly #body: BodyPlace | undefined;
   readonly #strict: boolean;
@@ -100,6 +102,7 @@ class CompiledInput {
     this.#largestPage = largestPage(operation);
     this.#params = params && new Place(params, 'path');
     this.#query = query && new Place(query, 'query');
+    this.#openQuery = query !== undefined && jsonSchema(query).additionalProperties === true;
     this.#headers = headers && new Place(headers, 'headers');
     this.#body = body && new BodyPlace(body, operation.strict ?? false);
     this.#strict = operation.strict ?? false;
@@ -114,7 +117,7 @@ class CompiledInput {
       raw.query,
       // Where nothing is declared, nothing can be wrong.
       this.#query ? problems : [],
-      (key) => void unknown.push(key),
+      (key) => void (this.#openQuery || unknown.push(key)),
     );
     const headers = this.#headers
       ? decodeTexts(this.#headers.fields, raw.headers, problems)

@@ -32,6 +32,8 @@ export interface OperationContext {
   readonly cookies: Readonly<Record<string, string>>;
   /** Headers as they came, credentials included; names in lower case. Only for code that operators write. */
   readonly headers?: RequestHeaders;
+  /** The part of the address after `?`, as it came. Only for protocols that are not ours to decode. */
+  readonly rawQuery?: string;
   /** The `Origin` header: which page the request comes from, when a browser says so. */
   readonly origin: string | undefined;
   /** `Sec-Fetch-Site`: how the page behind the request stands to us, when a browser says so. */

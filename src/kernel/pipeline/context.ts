@@ -29,6 +29,8 @@ export interface Call {
   readonly userAgent: string | undefined;
   /** Headers as they came, where the transport has any; names in lower case. */
   readonly headers?: RequestHeaders;
+  /** The part after `?`, where the transport has one. */
+  readonly rawQuery?: string | undefined;
   /** `Idempotency-Key` as sent. */
   readonly idempotencyKey: string | undefined;
   /** `Origin` as sent. */
@@ -116,6 +118,10 @@ export class CallContext implements OperationContext {
 
   get headers(): RequestHeaders {
     return this.#call.headers ?? {};
+  }
+
+  get rawQuery(): string {
+    return this.#call.rawQuery ?? '';
   }
 
   get origin(): string | undefined {

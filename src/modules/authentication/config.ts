@@ -19,6 +19,7 @@ import {
   passwordsConfig,
   userDataConfig,
 } from './config/local.ts';
+import { openidConfig, openidProblems } from './config/openid.ts';
 import { profilesConfig, profilesProblems } from './config/profiles.ts';
 import { shareInvitationsConfig, shareInvitationsProblems } from './config/share-invitations.ts';
 import { teamsConfig, teamsProblems } from './config/teams.ts';
@@ -145,6 +146,7 @@ export const authenticationConfig = defineConfig({
     ...factorsConfig,
     ...externalConfig,
     metamask: walletConfig,
+    openidProvider: openidConfig,
     impersonation: Type.Object({
       lifetime: Type.Integer({
         default: 15 * minute,
@@ -164,6 +166,7 @@ export const authenticationConfig = defineConfig({
     ...walletProblems(config),
     ...cookieProblems(config),
     ...issuerProblems(config.accessTokens.issuer),
+    ...openidProblems(config.openidProvider, config.accessTokens.issuer),
     ...addressProblems({
       'local.verification.redirect_uri': local.verification.redirect_uri,
       'local.forgot_password_redirect_uri': local.forgot_password_redirect_uri,

@@ -90,3 +90,18 @@ const ownFactorErrors = defineErrors({
 });
 
 export const factorErrors = { ...ownFactorErrors, ...identityErrors };
+
+/* What can go wrong while the platform is the provider for other apps, beside what the protocol itself answers. */
+
+export const openidProviderErrors = defineErrors({
+  OPENID_INTERACTION_INVALID: [
+    400,
+    'This sign-in has ended, took too long, or belongs to another browser: start it again in the app',
+  ],
+  OPENID_LOGIN_REQUIRED: [
+    403,
+    'The app wants you to prove who you are now: sign in again, and try once more',
+  ],
+  OPENID_CLIENT_NOT_FOUND: [404, 'There is no such app'],
+  OPENID_CLIENT_EXISTS: [409, 'clientId: another app has this id already'],
+});

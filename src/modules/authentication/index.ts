@@ -18,6 +18,7 @@ import { adminOperations } from './operations/admin.ts';
 import { helpOperations } from './operations/admin-help.ts';
 import { clientOperations } from './operations/client-operations.ts';
 import { keyOperations } from './operations/keys.ts';
+import { openidClientOperations, openidClientState } from './operations/openid-clients.ts';
 import { sessionOperations } from './operations/sessions.ts';
 import { securityEventsOperation } from './operations/user.ts';
 import { teamSchema, userSchema } from './schemas.ts';
@@ -100,7 +101,7 @@ async function start(
 ): Promise<RunningModule<AuthenticationService>> {
   const { kernel, config, services, optional, log } = context;
   const { keys, accessTokens, states } = await lastingParts(kernel, config.current());
-  const parts = createAuthenticationParts(context, { accessTokens, states });
+  const parts = createAuthenticationParts(context, { accessTokens, states, keys });
   await migrateOpenFields({ ...kernel, userDataConfig: () => config.current().userData, log });
   const users = createUserAdmin({ ...kernel, ...parts });
   const help = createAccountHelp({ ...kernel, ...parts });
@@ -140,13 +141,17 @@ async function start(
       securityEventsOperation(kernel.audit),
       ...adminOperations(users),
       ...helpOperations({ users, help, impersonate }),
+      ...openidClientOperations(parts.openid.clients),
     ],
     jobs: [
       ...authenticationJobs(kernel.database, keys, parts.config),
       anonymousExpiryJob(parts.factors.anonymousUsers),
       parts.requests.job,
     ],
-    state: [teamState({ ...kernel, access, teams: createTeams({ ...kernel, access }) })],
+    state: [
+      teamState({ ...kernel, access, teams: createTeams({ ...kernel, access }) }),
+      openidClientState(kernel.database, parts.openid.clients),
+    ],
     async stop() {
       running = false;
       stopTeams();

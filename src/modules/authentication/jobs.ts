@@ -4,6 +4,7 @@ import type { Database } from '../../kernel/database/database.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
 import type { AuthenticationConfig } from './config.ts';
 import type { AnonymousUsers } from './services/accounts/account-lifecycle.ts';
+import { purgeOpenid } from './services/openid/queries.ts';
 import { purgeDevices } from './services/sessions/login-guard.ts';
 import { purge } from './services/sessions/queries.ts';
 import { purgeShareInvitations } from './services/shares/invitation-queries.ts';
@@ -38,6 +39,8 @@ export const authenticationJobs = (
     async handler(_data, { signal }) {
       for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; )
         gone = await purgeTokens(database, purgeBatch);
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; )
+        gone = await purgeOpenid(database, purgeBatch);
     },
   }),
   defineJob({

@@ -8,6 +8,7 @@ import {
   userDataMigrations,
 } from './migrations/accounts.ts';
 import { externalMigrations, factorMigrations } from './migrations/credentials.ts';
+import { openidMigrations } from './migrations/openid.ts';
 import { shareMigrations, teamMigrations } from './migrations/teams.ts';
 
 const sessions = `
@@ -86,4 +87,5 @@ export const migrations: readonly Migration[] = [
     id: '0101-signing-terms',
     run: async (database) => void (await database.query({ text: signingTerms })),
   },
+  ...openidMigrations,
 ];

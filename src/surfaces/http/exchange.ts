@@ -111,6 +111,10 @@ export class Exchange implements Call {
     return this.request.headers['user-agent'];
   }
 
+  get rawQuery(): string | undefined {
+    return this.#match?.query;
+  }
+
   get idempotencyKey(): string | undefined {
     const key = this.request.headers['idempotency-key'];
     return key === undefined ? undefined : String(key);

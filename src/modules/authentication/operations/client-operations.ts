@@ -5,6 +5,7 @@ import type { Operation } from '../../../kernel/operations/operation.ts';
 import type { AuthenticationConfig } from '../config.ts';
 import { profileView } from '../services/accounts/user-data.ts';
 import type { Parts } from '../services/authentication-parts.ts';
+import { createConsents, createInteractions } from '../services/openid/interactions.ts';
 import type { Factors } from '../services/sign-in-methods.ts';
 import { withCaptcha } from './captcha.ts';
 import { deviceKeyOperations } from './device-keys.ts';
@@ -12,6 +13,8 @@ import { externalOperations } from './external.ts';
 import { discoveryOperation } from './keys.ts';
 import { localOperations, recoveryOperations, usernameOperations } from './local.ts';
 import { emailCodeOperations, exchangeOperation, magicLinkOperations } from './mail-sign-in.ts';
+import { openidDiscovery, openidOperations } from './openid.ts';
+import { interactionOperations } from './openid-interaction.ts';
 import { passkeyOperations, passkeyStepOperations } from './passkeys.ts';
 import { anonymousOperation, phoneOperations } from './phone.ts';
 import { recoverOperation, stepOperations, stepUpOperation } from './second-step.ts';
@@ -62,7 +65,7 @@ export function clientOperations(
   const config = parts.config();
   const User = userShape(schemas);
   const mail = parts.messages.available('email');
-  const { local, magic_link, email_code, redirectUris, accessTokens, refreshTokens } = config;
+  const { local, magic_link, email_code, redirectUris, refreshTokens } = config;
   const providers = parts.external.providers();
   const operations = [
     ...userOperations(parts, User),
@@ -83,10 +86,40 @@ export function clientOperations(
     ...externalOperations(parts.external, config.metamask.enabled),
     ...factorOperations(parts.factors, config, parts.messages.available('sms')),
     stepUpOperation(parts),
-    ...when(accessTokens.issuer !== '', () => [discoveryOperation(accessTokens.issuer)]),
+    ...issuerOperations(parts, config, mail),
     ...when(parts.tokenCookies.enabled(), () => [csrfOperation(parts.tokenCookies)]),
   ];
   return answeringInCookies(withCaptcha(operations, config.captcha, parts.router), parts);
+}
+
+/** What others need to trust this installation, and to let its users sign in to them. */
+function issuerOperations(
+  { openid, external }: Parts,
+  config: AuthenticationConfig,
+  mail: boolean,
+): readonly Operation[] {
+  const { accessTokens, openidProvider, local, email_code, passkeys } = config;
+  const { issuer } = accessTokens;
+  if (issuer === '') return [];
+  if (!openidProvider.enabled) return [discoveryOperation(issuer)];
+  const { server, database } = openid;
+  const ways = () => ({
+    password: local.enabled || local.username_auth_enabled,
+    username: local.username_auth_enabled,
+    emailCode: email_code.enabled && mail,
+    passkey: passkeys.enabled,
+    providers: external.providers().names,
+  });
+  return [
+    discoveryOperation(issuer, openidDiscovery(server)),
+    ...openidOperations(server),
+    ...interactionOperations({
+      interactions: createInteractions({ database, server, ways }),
+      consents: createConsents({ database }),
+      issuer,
+      signInPage: openidProvider.signInPage,
+    }),
+  ];
 }
 
 /** What goes by way of the mailbox. Links that are out already work as long as local accounts are on. */

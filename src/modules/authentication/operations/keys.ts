@@ -6,6 +6,7 @@ import {
   Reply,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import type { SigningKeys } from '../services/tokens/signing-keys.ts';
 
 /** Seconds for which others may keep keys and document. */
@@ -55,23 +56,32 @@ export const keyOperations = (keys: SigningKeys): readonly Operation[] => [
 const strings = (description: string) => Type.Array(Type.String(), { description });
 
 /** Exists only while there is an issuer address, which the document has to name. */
-export const discoveryOperation = (issuer: string): Operation =>
+export const discoveryOperation = (
+  issuer: string,
+  whole?: (context: OperationContext) => Promise<Reply>,
+): Operation =>
   defineOperation({
     ...common,
     id: 'authentication.keys.discovery',
     path: '/.well-known/openid-configuration',
     aliases: [{ method: 'GET', path: '/.well-known/oauth-authorization-server' }],
-    output: Type.Object({
-      issuer: Type.String({ description: 'What tokens say under `iss`.' }),
-      jwks_uri: Type.String({ description: 'Where the keys are.' }),
-      response_types_supported: strings('Empty: nobody signs in here by OpenID Connect.'),
-      subject_types_supported: strings('Always `public`: `sub` is the id of the user.'),
-      id_token_signing_alg_values_supported: strings('How tokens may be signed.'),
-    }),
+    output: Type.Object(
+      {
+        issuer: Type.String({ description: 'What tokens say under `iss`.' }),
+        jwks_uri: Type.String({ description: 'Where the keys are.' }),
+        response_types_supported: strings(
+          'Empty while the platform is no provider of OpenID Connect.',
+        ),
+        subject_types_supported: strings('Always `public`: `sub` is the id of the user.'),
+        id_token_signing_alg_values_supported: strings('How tokens may be signed.'),
+      },
+      { additionalProperties: true },
+    ),
     summary: 'Where the keys of tokens are',
     description:
-      'The document that gateways and libraries read to check access tokens (OpenID Connect Discovery, RFC 8414).',
-    handler: () =>
+      'The document that gateways and libraries read to check access tokens (OpenID Connect Discovery, RFC 8414), and apps to let users sign in, while the platform is a provider.',
+    handler: (context) =>
+      whole?.(context) ??
       Reply.json(
         JSON.stringify({
           issuer,

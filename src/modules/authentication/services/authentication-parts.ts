@@ -20,6 +20,7 @@ import { createMailSignIn } from './login/mail-sign-in.ts';
 import { createStepUp } from './login/step-up.ts';
 import { createMailGuard, createMailRequests } from './mail/mail-requests.ts';
 import { createNotices } from './mail/notices.ts';
+import { createOpenid } from './openid/provider.ts';
 import { createBreachCheck, createNewPassword } from './passwords.ts';
 import { createSecurityLog } from './security-log.ts';
 import { createLoginProtection } from './sessions/login-guard.ts';
@@ -39,6 +40,7 @@ import {
 import { createExternalSignIn, createFactors } from './sign-in-methods.ts';
 import type { AccessTokens } from './tokens/access-tokens.ts';
 import { createOneTimeTokens } from './tokens/one-time-tokens.ts';
+import type { SigningKeys } from './tokens/signing-keys.ts';
 
 /** The modules that authentication builds on. */
 export type Requirements = {
@@ -50,6 +52,7 @@ export type Requirements = {
 export interface ProcessServices {
   readonly accessTokens: AccessTokens;
   readonly states: SessionStates;
+  readonly keys: SigningKeys;
 }
 
 type Context = Pick<
@@ -60,7 +63,7 @@ type Context = Pick<
 /** What concerns accounts and their sessions, whatever the way in. */
 function foundation(
   { kernel, config: handle, services, log }: Context,
-  { accessTokens, states }: ProcessServices,
+  { accessTokens, states, keys }: ProcessServices,
 ) {
   const config = () => handle.current();
   const { messages } = services.communications;
@@ -103,6 +106,7 @@ function foundation(
     newPassword: createNewPassword({ ...kernel, isBreached, config: () => config().passwords }),
     creation: createAccountCreation({ ...kernel, requireAllowedEmail, log, userDataConfig }),
     erasure: createAccountErasure({ ...kernel, sessions, messages }),
+    openid: createOpenid({ ...own, keys, config, publicUrl }),
     takeoverGuard: createAccountTakeoverGuard({ ...kernel, sessions, tokens }),
     notices,
   };

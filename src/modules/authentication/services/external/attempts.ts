@@ -169,7 +169,7 @@ export interface Asker {
 export function attemptOf(
   mode: AttemptMode,
   request: StartRequest,
-  { redirectUris }: AuthenticationConfig,
+  { redirectUris, accessTokens, openidProvider }: AuthenticationConfig,
   { user, clientId }: Asker,
 ): Attempt {
   const { redirectUri, scopes = [], invitationToken, codeChallenge } = request;
@@ -182,6 +182,14 @@ export function attemptOf(
     clientId,
     ...(redirectUri === undefined
       ? {}
-      : { redirectUri: allowedRedirect(redirectUri, redirectUris) }),
+      : {
+          redirectUri: allowedRedirect(redirectUri, {
+            ...redirectUris,
+            // Our own page, on which users sign in to other apps.
+            whitelistedUris: openidProvider.enabled
+              ? [...redirectUris.whitelistedUris, `${accessTokens.issuer}/openid/interaction/*`]
+              : redirectUris.whitelistedUris,
+          }),
+        }),
   };
 }

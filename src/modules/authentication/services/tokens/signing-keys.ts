@@ -4,6 +4,7 @@
  * belongs to one algorithm and one issuer, so that a change of either is a new key and no logout.
  */
 import {
+  createPrivateKey,
   createPublicKey,
   generateKeyPair as generateKeyPairWithCallback,
   type JsonWebKey,
@@ -48,6 +49,8 @@ export interface SigningKeys {
   verifying(kid: string): VerifyingKey | undefined;
   /** Public keys, the newest first. Some of them may sign only later. */
   jwks(): readonly PublicJwk[];
+  /** The same with their private halves, the one that signs now first. Never leaves the process. */
+  privateJwks(): readonly JsonWebKey[];
   /** Reads the keys anew, at most once in five seconds: for tokens whose key another node may just have made. */
   refresh(): Promise<void>;
   /** Makes the first key, or replaces one of other terms at once; what it signed verifies for `tokenLifetimeMs` more. */
@@ -100,6 +103,9 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
   bus.subscribe(topic, load);
   bus.freshness.watch('signing-keys', load);
 
+  const privatePem = ({ kid, privateKeySealed }: StoredSigningKey): string =>
+    secrets.open(privateKeySealed, contextOf(kid));
+
   return {
     signing() {
       const stored = signingAt(known, Date.now());
@@ -108,12 +114,22 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
           kid: stored.kid,
           algorithm: stored.algorithm,
           issuer: stored.issuer,
-          privatePem: secrets.open(stored.privateKeySealed, contextOf(stored.kid)),
+          privatePem: privatePem(stored),
         };
       return opened;
     },
     verifying: (kid) => known.get(kid),
     jwks: () => [...known.values()].map(({ stored }) => stored.publicJwk),
+    privateJwks() {
+      const signing = signingAt(known, Date.now());
+      const others = [...known.values()].filter(({ stored }) => stored !== signing);
+      return [signing, ...others.map(({ stored }) => stored)].map((stored) => ({
+        ...createPrivateKey(privatePem(stored)).export({ format: 'jwk' }),
+        kid: stored.kid,
+        alg: stored.algorithm,
+        use: 'sig',
+      }));
+    },
     async refresh() {
       if (Date.now() - loadedAt >= minRefreshGapMs) await load();
     },
@@ -176,8 +192,16 @@ export const termsOf = ({ accessTokens }: AuthenticationConfig): SigningTerms =>
 });
 
 /** How long what a key has signed last may be used. */
-export const signedLifetimeMs = ({ accessTokens, impersonation }: AuthenticationConfig): number =>
-  Math.max(accessTokens.expiryPeriod, impersonation.lifetime);
+export const signedLifetimeMs = ({
+  accessTokens,
+  impersonation,
+  openidProvider,
+}: AuthenticationConfig): number =>
+  Math.max(
+    accessTokens.expiryPeriod,
+    impersonation.lifetime,
+    openidProvider.enabled ? openidProvider.accessTokenLifetime : 0,
+  );
 
 const contextOf = (kid: string): string => `authentication:signing-key:${kid}`;
 
