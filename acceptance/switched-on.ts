@@ -10,6 +10,8 @@ const appleKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.e
 });
 
 const authentication = {
+  accessTokens: { issuer: 'https://api.example.com' },
+  openidProvider: { enabled: true },
   local: { username_auth_enabled: true, verification: { send_email: true, method: 'code' } },
   magic_link: { enabled: true, link_uri: 'https://app.example.com/sign-in' },
   email_code: { enabled: true },

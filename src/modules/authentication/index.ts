@@ -8,6 +8,7 @@ import {
   type RunningModule,
 } from '../../host/module.ts';
 import type { Caller } from '../../kernel/caller.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
 import { authorization } from '../authorization/index.ts';
 import { communications } from '../communications/index.ts';
 import { router } from '../router/index.ts';
@@ -136,12 +137,9 @@ async function start(
   return {
     service: serviceOf(parts),
     operations: [
-      ...sessionOperations(parts),
-      ...keyOperations(keys),
-      securityEventsOperation(kernel.audit),
+      ...lastingOperations(kernel, parts, keys),
       ...adminOperations(users),
       ...helpOperations({ users, help, impersonate }),
-      ...openidClientOperations(parts.openid.clients),
     ],
     jobs: [
       ...authenticationJobs(kernel.database, keys, parts.config),
@@ -162,6 +160,18 @@ async function start(
     },
   };
 }
+
+/** Operations that the configuration does not switch. */
+const lastingOperations = (
+  { audit }: Kernel,
+  parts: ReturnType<typeof createAuthenticationParts>,
+  keys: SigningKeys,
+): readonly Operation[] => [
+  ...sessionOperations(parts),
+  ...keyOperations(keys),
+  securityEventsOperation(audit),
+  ...openidClientOperations(parts.openid.clients),
+];
 
 /** What is tied to the bus for as long as the process lives, also while the module is switched off and on. */
 interface LastingParts {

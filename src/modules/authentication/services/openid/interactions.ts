@@ -8,6 +8,7 @@ import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import { openidProviderErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
+import type { InteractionView, SignInWays } from './pages.ts';
 import type { OpenidRequest, OpenidServer } from './provider.ts';
 import {
   type ConsentRow,
@@ -35,27 +36,6 @@ export const createConsents = ({ database }: Pick<Kernel, 'database'>): Consents
       await removeItemsOf(transaction, userId, clientId);
     }),
 });
-
-/** What the pages show. */
-export interface InteractionView {
-  readonly interaction: string;
-  /** `login`: the user proves who they are; `consent`: the user says what the app may know. */
-  readonly prompt: 'login' | 'consent';
-  /** Why a user who is signed in already must prove who they are, such as `max_age`. */
-  readonly reasons: readonly string[];
-  readonly client: { readonly clientId: string; readonly name: string };
-  readonly scopes: readonly string[];
-  /** Which ways to sign in there are now. */
-  readonly methods: SignInWays;
-}
-
-export interface SignInWays {
-  readonly password: boolean;
-  readonly username: boolean;
-  readonly emailCode: boolean;
-  readonly passkey: boolean;
-  readonly providers: readonly string[];
-}
 
 export interface Interactions {
   /** Throws 400 when the sign-in is over, or is that of another browser. */

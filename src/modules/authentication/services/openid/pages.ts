@@ -3,7 +3,27 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { KoaContextWithOIDC } from 'oidc-provider';
 import { Reply } from '../../../../kernel/operations/operation.ts';
-import type { InteractionView } from './interactions.ts';
+
+/** What the pages show. */
+export interface InteractionView {
+  readonly interaction: string;
+  /** `login`: the user proves who they are; `consent`: the user says what the app may know. */
+  readonly prompt: 'login' | 'consent';
+  /** Why a user who is signed in already must prove who they are, such as `max_age`. */
+  readonly reasons: readonly string[];
+  readonly client: { readonly clientId: string; readonly name: string };
+  readonly scopes: readonly string[];
+  /** Which ways to sign in there are now. */
+  readonly methods: SignInWays;
+}
+
+export interface SignInWays {
+  readonly password: boolean;
+  readonly username: boolean;
+  readonly emailCode: boolean;
+  readonly passkey: boolean;
+  readonly providers: readonly string[];
+}
 
 const entities: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -87,7 +107,7 @@ const scopeTexts: ReadonlyMap<string, string> = new Map([
   ['offline_access', 'all this while you are away'],
 ]);
 
-const hiddenUnless = (shown: boolean): string => (shown ? '' : ' hidden');
+const hiddenUnless = (visible: boolean): string => (visible ? '' : ' hidden');
 
 const signInForm = ({ methods }: InteractionView): string => `
 <form id="password"${hiddenUnless(methods.password)}>

@@ -103,32 +103,18 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
   bus.subscribe(topic, load);
   bus.freshness.watch('signing-keys', load);
 
-  const privatePem = ({ kid, privateKeySealed }: StoredSigningKey): string =>
-    secrets.open(privateKeySealed, contextOf(kid));
-
   return {
     signing() {
       const stored = signingAt(known, Date.now());
-      if (opened?.kid !== stored.kid)
-        opened = {
-          kid: stored.kid,
-          algorithm: stored.algorithm,
-          issuer: stored.issuer,
-          privatePem: privatePem(stored),
-        };
+      if (opened?.kid !== stored.kid) opened = openedKey(secrets, stored);
       return opened;
     },
     verifying: (kid) => known.get(kid),
     jwks: () => [...known.values()].map(({ stored }) => stored.publicJwk),
-    privateJwks() {
-      const signing = signingAt(known, Date.now());
-      const others = [...known.values()].filter(({ stored }) => stored !== signing);
-      return [signing, ...others.map(({ stored }) => stored)].map((stored) => ({
-        ...createPrivateKey(privatePem(stored)).export({ format: 'jwk' }),
-        kid: stored.kid,
-        alg: stored.algorithm,
-        use: 'sig',
-      }));
+    privateJwks: () => {
+      const first = signingAt(known, Date.now());
+      const others = [...known.values()].filter(({ stored }) => stored !== first);
+      return [first, ...others.map(({ stored }) => stored)].map((key) => privateJwk(secrets, key));
     },
     async refresh() {
       if (Date.now() - loadedAt >= minRefreshGapMs) await load();
@@ -138,16 +124,8 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
       return announceIf(await followTerms(dependencies, terms, tokenLifetimeMs));
     },
     async rotate(maxAgeMs, tokenLifetimeMs) {
-      const { algorithm, issuer } = latest ?? signingAt(known, Date.now());
-      return announceIf(
-        await locked(dependencies, async (transaction) => {
-          const verifiesFor = publicationLeadMs + tokenLifetimeMs;
-          if (!(await retireSigningKey(transaction, maxAgeMs, verifiesFor))) return false;
-          const key = await newKey(secrets, { algorithm, issuer });
-          await insertSigningKey(transaction, key, publicationLeadMs);
-          return true;
-        }),
-      );
+      const terms = latest ?? signingAt(known, Date.now());
+      return announceIf(await rotateKey(dependencies, terms, { maxAgeMs, tokenLifetimeMs }));
     },
     onChange: (listener) => void listeners.push(listener),
   };
@@ -171,6 +149,33 @@ const followTerms = (
     await insertSigningKey(transaction, await newKey(dependencies.secrets, terms), 0);
     return true;
   });
+
+const rotateKey = (
+  dependencies: Dependencies,
+  { algorithm, issuer }: SigningTerms,
+  { maxAgeMs, tokenLifetimeMs }: { readonly maxAgeMs: number; readonly tokenLifetimeMs: number },
+): Promise<boolean> =>
+  locked(dependencies, async (transaction) => {
+    const verifiesFor = publicationLeadMs + tokenLifetimeMs;
+    if (!(await retireSigningKey(transaction, maxAgeMs, verifiesFor))) return false;
+    const key = await newKey(dependencies.secrets, { algorithm, issuer });
+    await insertSigningKey(transaction, key, publicationLeadMs);
+    return true;
+  });
+
+const openedKey = (secrets: Kernel['secrets'], stored: StoredSigningKey): SigningKey => ({
+  kid: stored.kid,
+  algorithm: stored.algorithm,
+  issuer: stored.issuer,
+  privatePem: secrets.open(stored.privateKeySealed, contextOf(stored.kid)),
+});
+
+const privateJwk = (secrets: Kernel['secrets'], stored: StoredSigningKey): JsonWebKey => ({
+  ...createPrivateKey(openedKey(secrets, stored).privatePem).export({ format: 'jwk' }),
+  kid: stored.kid,
+  alg: stored.algorithm,
+  use: 'sig',
+});
 
 /** The newest key whose time has come. */
 function signingAt(known: ReadonlyMap<string, KnownKey>, now: number): StoredSigningKey {
