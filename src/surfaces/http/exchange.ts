@@ -11,6 +11,7 @@ import type { RequestHeaders } from '../../kernel/operations/operation-input.ts'
 import type { Answer, AnswerStream } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 import { announcesBody } from './body.ts';
+import type { CompressedBody } from './compression.ts';
 import {
   dropHeader,
   type HeaderList,
@@ -137,13 +138,17 @@ export class Exchange implements Call {
   }
 
   /** Sends the answer with the surface's headers. Does nothing when the client is gone or was answered. */
-  send(base: readonly string[], answer: Answer): void {
+  send(base: readonly string[], answer: Answer, packed?: CompressedBody): void {
     const { response, request } = this;
     if (response.headersSent || response.destroyed) return;
     const unchanged =
       request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
     const list = this.#headerList(base, answer, unchanged);
-    const body = unchanged ? '' : answer.body;
+    if (packed && !unchanged) {
+      list.push('content-encoding', packed.encoding);
+      setHeader(list, 'content-length', String(packed.bytes.length));
+    }
+    const body = unchanged ? '' : (packed?.bytes ?? answer.body);
     if (announcesBody(request) && !request.complete && this.#isLong())
       this.#sendAndDrain(list, answer.status, body);
     else response.writeHead(unchanged ? 304 : answer.status, list).end(body);
@@ -195,7 +200,7 @@ export class Exchange implements Call {
     return length === undefined || Number(length) > KEEP_ALIVE_BYTES;
   }
 
-  #sendAndDrain(list: HeaderList, status: number, body: string): void {
+  #sendAndDrain(list: HeaderList, status: number, body: string | Buffer): void {
     const { response } = this;
     setHeader(list, 'connection', 'close');
     response.writeHead(status, list);

@@ -26,6 +26,7 @@ import {
   receiveBody,
   requireFewValues,
 } from './body.ts';
+import { packedFor } from './compression.ts';
 import { renderError } from './error-answers.ts';
 import type { Exchange, ProtocolHandler } from './exchange.ts';
 import { type Cors, requireOneHost } from './headers.ts';
@@ -156,6 +157,12 @@ function send(
     return exchange
       .sendStream(base, answer, answer.stream)
       .then(() => done(parts, exchange, answer.status));
+  const packing = packedFor(exchange.request, base, answer);
+  if (packing)
+    return packing.then(({ varied, packed }) => {
+      exchange.send(base, varied, packed);
+      done(parts, exchange, answer.status);
+    });
   exchange.send(base, answer);
   done(parts, exchange, answer.status);
   return undefined;

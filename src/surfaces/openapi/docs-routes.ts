@@ -21,6 +21,7 @@ import { frontOperation } from './front-page.ts';
 interface Asset {
   readonly text: string;
   readonly type: string;
+  readonly etag: string;
 }
 
 interface Bundled {
@@ -52,22 +53,23 @@ const cache = new Map<string, Asset>();
 function viewerAsset(name: string): Asset | undefined {
   const known = cache.get(name);
   if (known) return known;
-  const asset = ownAsset(name) ?? bundledAsset(name);
+  const found = ownAsset(name) ?? bundledAsset(name);
+  const asset = found && { ...found, etag: etagOf(found.text) };
   if (asset) cache.set(name, asset);
   return asset;
 }
 
-function bundledAsset(name: string): Asset | undefined {
+function bundledAsset(name: string): Omit<Asset, 'etag'> | undefined {
   const file = bundled.get(name);
   return file && { text: readFileSync(fileURLToPath(file.locate()), 'utf8'), type: file.type };
 }
 
-function ownAsset(name: string): Asset | undefined {
+function ownAsset(name: string): Omit<Asset, 'etag'> | undefined {
   if (name === 'viewer.js') return { text: script, type: 'text/javascript; charset=utf-8' };
   return name === 'viewer.css' ? { text: style, type: 'text/css; charset=utf-8' } : undefined;
 }
 
-/** Nothing inline runs; only the API itself may be called. */
+/** Nothing inline runs; only the API itself may be called. Addresses are relative: a proxy may put a path before them. */
 function viewerPolicy(hostUrl: string): string {
   const api = URL.canParse(hostUrl) ? ` ${new URL(hostUrl).origin}` : '';
   return [
@@ -90,21 +92,21 @@ const viewerPage = (surface: SurfaceName): string => `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Penstock ${surface} API</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="/swagger/assets/swagger-ui.css">
-<link rel="stylesheet" href="/swagger/assets/viewer.css">
+<link rel="stylesheet" href="swagger/assets/swagger-ui.css">
+<link rel="stylesheet" href="swagger/assets/viewer.css">
 </head>
 <body>
-<header><strong>Penstock</strong> <span>${surface} API</span> <a href="/swagger.json">OpenAPI 3.1</a></header>
+<header><strong>Penstock</strong> <span>${surface} API</span> <a href="swagger.json">OpenAPI 3.1</a></header>
 <main id="viewer"></main>
-<noscript>The viewer needs JavaScript. The description itself is at <a href="/swagger.json">/swagger.json</a>.</noscript>
-<script src="/swagger/assets/swagger-ui-bundle.js"></script>
-<script src="/swagger/assets/viewer.js"></script>
+<noscript>The viewer needs JavaScript. The description itself is at <a href="swagger.json">/swagger.json</a>.</noscript>
+<script src="swagger/assets/swagger-ui-bundle.js"></script>
+<script src="swagger/assets/viewer.js"></script>
 </body>
 </html>
 `;
 
 const script = `SwaggerUIBundle({
-  url: '/swagger.json',
+  url: 'swagger.json',
   dom_id: '#viewer',
   deepLinking: true,
   docExpansion: 'none',
@@ -154,6 +156,10 @@ export function serveDocs(
   register();
 }
 
+/** A weak one: compressed or not, it says the same. */
+const etagOf = (text: string): string =>
+  `W/"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`;
+
 interface Document {
   readonly json: string;
   readonly etag: string;
@@ -170,8 +176,7 @@ function createDocuments(
   const make = async (surface: SurfaceName): Promise<Document> => {
     const { hostUrl } = options[surface].current();
     const json = await openApiDocument(registry.all(), { surface, hostUrl });
-    const digest = createHash('sha256').update(json).digest('base64url');
-    return { json, etag: `"${digest.slice(0, 22)}"` };
+    return { json, etag: etagOf(json) };
   };
   const documentOf = (surface: SurfaceName): Promise<Document> => {
     const document = made.get(surface) ?? make(surface);
@@ -236,7 +241,10 @@ function docsOperations(
       handler: (_context, { params }) => {
         const asset = viewerAsset(params.file);
         if (!asset) throw errors.NOT_FOUND();
-        return Reply.text(asset.text, asset.type, 200, { 'cache-control': 'public, max-age=3600' });
+        return Reply.text(asset.text, asset.type, 200, {
+          'cache-control': 'public, max-age=3600',
+          etag: asset.etag,
+        });
       },
     }),
   ];
