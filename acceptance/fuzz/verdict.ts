@@ -61,6 +61,7 @@ function errorProblems(operation: DescribedOperation, answer: FuzzAnswer): strin
   const { status, text, contentType } = answer;
   const body = parsed(text);
   if (operation.path === '/graphql') return graphqlErrorProblems(body);
+  if (operation.path.startsWith('/openid/') && isOpenidError(answer, body)) return [];
   if (operation.path === '/mcp' && Object(body).jsonrpc !== undefined)
     return rpcErrorProblems(body);
   if (!contentType.startsWith('application/json') || typeof body !== 'object' || body === null)
@@ -71,6 +72,10 @@ function errorProblems(operation: DescribedOperation, answer: FuzzAnswer): strin
     inBody === status;
   return fits ? [] : ['the error body lacks name, status, message, code or requestId'];
 }
+
+/** OAuth has a form of its own (RFC 6749 5.2); browsers get it as a page. */
+const isOpenidError = ({ contentType }: FuzzAnswer, body: unknown): boolean =>
+  contentType.startsWith('text/html') || typeof Object(body).error_description === 'string';
 
 /** GraphQL over HTTP has a form of its own: each error with its code. */
 function graphqlErrorProblems(body: unknown): string[] {

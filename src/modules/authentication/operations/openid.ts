@@ -150,7 +150,7 @@ function call(server: OpenidServer, { form, query, output, ...declared }: Call):
       ...(form ? { stream: Form(form) } : {}),
     },
     output: output ?? Page,
-    errors: [errors.INVALID_ARGUMENTS],
+    errors: [errors.INVALID_ARGUMENTS, errors.UNAUTHORIZED, errors.FORBIDDEN],
     async handler(context, { params, stream }) {
       const { uid = '' } = params as { uid?: string };
       const path = declared.path.replace(':uid', encodeURIComponent(uid));
@@ -262,13 +262,6 @@ const signOutCalls: readonly Call[] = [
     ),
     summary: 'Sign out of an app',
     description: 'Where apps send the browser; it asks the user, and goes back to the app.',
-  },
-  {
-    id: 'endSessionByPost',
-    method: 'POST',
-    path: endSession,
-    form: signOutForm,
-    summary: 'Sign out of an app, by POST',
   },
   {
     id: 'confirmEndSession',
