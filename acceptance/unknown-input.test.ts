@@ -10,7 +10,12 @@ beforeAll(async () => {
   platform = await createTestPlatform();
   await platform.createSchema({
     name: 'Task',
-    fields: { title: { type: 'String', required: true }, status: 'String' },
+    fields: {
+      title: { type: 'String', required: true },
+      status: 'String',
+      rank: 'Number',
+      due: 'Date',
+    },
     conduitOptions: {
       cms: {
         enabled: true,
@@ -70,6 +75,18 @@ describe('input that an operation does not know', () => {
       expect([refused.status, refused.body.errors]).toEqual([
         400,
         [{ path: 'titel', rule: 'unknown', message: 'is not known here: did you mean title?' }],
+      ]);
+      const wrong = await platform.client.post('/database/Task', {
+        titel: 'B',
+        rank: 'first',
+        due: 'tomorrow',
+      });
+      const found = wrong.body.errors as { path: string; rule: string }[];
+      expect(found.map(({ path, rule }) => `${path} ${rule}`).sort()).toEqual([
+        'due format',
+        'rank type',
+        'titel unknown',
+        'title required',
       ]);
       expect((await platform.client.get('/database/Task?search=apples')).status).toBe(400);
       expect((await platform.client.get('/database/Task?limit=1')).status).toBe(200);

@@ -172,6 +172,12 @@ function runProgram(program, { script, args = [], tied, here }, extra) {
   });
 }
 
+/** What the command line answers by itself, without any package; a Node that reads TypeScript is needed all the same. */
+const isQuestion = (name, extra) =>
+  name === 'penstock' &&
+  Number(process.versions.node.split('.')[0]) >= nodeMajor &&
+  extra.some((one) => ['--help', '-h', '--version', '-v'].includes(one));
+
 /** Does the task and ends this process with its exit code. */
 export async function runTask(name, extra) {
   const task = tasks.get(name);
@@ -180,7 +186,7 @@ export async function runTask(name, extra) {
     process.exit(1);
   }
   try {
-    await install(Boolean(task.dev));
+    if (!isQuestion(name, extra)) await install(Boolean(task.dev));
     process.exit(await runProgram(await findNode(), task, extra));
   } catch (error) {
     say(error.message);

@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
+import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { removeFolder, temporaryFolder } from '../test/support/temporary-folder.ts';
 import { version } from './kernel/version.ts';
 
 interface Outcome {
@@ -23,6 +25,23 @@ function penstock(
     );
   });
 }
+
+it('says how it is used before anything is installed', async () => {
+  const clone = await temporaryFolder('clone');
+  const root = join(import.meta.dirname, '..');
+  for (const part of ['bin', 'scripts', 'src', 'package.json', 'package-lock.json'])
+    await cp(join(root, part), join(clone, part), { recursive: true });
+  const { stdout, stderr } = await new Promise<{ stdout: string; stderr: string }>((resolve) =>
+    execFile(
+      process.execPath,
+      [join(clone, 'bin/penstock.mjs'), '--help'],
+      (_error, stdout, stderr) => resolve({ stdout, stderr }),
+    ),
+  );
+  expect(stderr).toBe('');
+  expect(stdout).toContain('Usage: penstock');
+  await removeFolder(clone);
+});
 
 it('tells its version and how it is used', async () => {
   expect(await penstock(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });

@@ -35,8 +35,11 @@ export interface RawInput {
 
 export interface CompiledOperation {
   readonly operation: Operation;
-  /** Decodes and validates; throws one 400 with everything that is wrong. */
-  decode(raw: RawInput): DecodedInput;
+  /**
+   * Decodes and validates; throws one 400 with everything that is wrong. With `refuseUnknown` that includes what the
+   * operation does not know; otherwise that is left out, and told in `notes`.
+   */
+  decode(raw: RawInput, refuseUnknown?: boolean): DecodedInput;
   /** The same for transports whose values are typed already (GraphQL, MCP, gRPC). */
   accept(input: DecodedInput): DecodedInput;
   /** Drops from an answer what the output does not declare. */
@@ -69,9 +72,9 @@ class LazyOperation implements CompiledOperation {
     this.operation = operation;
   }
 
-  decode(raw: RawInput): DecodedInput {
+  decode(raw: RawInput, refuseUnknown = false): DecodedInput {
     this.#input ??= new CompiledInput(this.operation);
-    return this.#input.decode(raw);
+    return this.#input.decode(raw, refuseUnknown);
   }
 
   accept(input: DecodedInput): DecodedInput {
@@ -108,7 +111,7 @@ class CompiledInput {
     this.#strict = operation.strict ?? false;
   }
 
-  decode(raw: RawInput): DecodedInput {
+  decode(raw: RawInput, refuseUnknown: boolean): DecodedInput {
     const problems: Problem[] = [];
     const params = this.#params ? decodeTexts(this.#params.fields, raw.params, problems) : nothing;
     const unknown: string[] = [];
@@ -125,8 +128,9 @@ class CompiledInput {
     const body = raw.form === undefined ? raw.body : this.#body?.decodeForm(raw.form, problems);
     const cut = cutPage(query, this.#largestPage);
     const left = unknownInput(unknown, [...(this.#query?.fields.keys() ?? [])]);
-    if (this.#strict) problems.push(...left);
-    const input = this.#validate({ params, query, headers, body, stream: raw.stream }, problems);
+    if (this.#strict || refuseUnknown) problems.push(...left);
+    const given = { params, query, headers, body, stream: raw.stream };
+    const input = this.#validate(given, problems, refuseUnknown && raw.form === undefined);
     const dropped = raw.form === undefined ? (this.#body?.unknownKeys(body, input.body) ?? []) : [];
     const notes = [...left, ...dropped, ...cut];
     return notes.length === 0 ? input : { ...input, notes };
@@ -146,12 +150,13 @@ class CompiledInput {
     return this.#validate(input, problems);
   }
 
-  #validate(input: DecodedInput, problems: Problem[]): DecodedInput {
+  #validate(input: DecodedInput, problems: Problem[], refuseUnknown = false): DecodedInput {
     this.#params?.check(input.params, problems);
     this.#query?.check(input.query, problems);
     this.#headers?.check(input.headers, problems);
     const parsed = input.stream ? undefined : this.#body;
     const body = parsed ? parsed.accept(input.body, problems) : undefined;
+    if (parsed && refuseUnknown) problems.push(...parsed.unknownKeys(input.body, body));
     if (problems.length > 0) throw invalidInput(problems);
     return {
       params: input.params,
@@ -243,11 +248,30 @@ class BodyPlace {
     }
     if (this.#keyCheck) problems.push(...this.#keyCheck(given, ''));
     const value = this.#project ? this.#project(given) : given;
-    if (!this.#check.passes(value))
+    if (!this.#check.passes(value)) {
       problems.push(...unreported(this.#check.problems(value), problems));
+      problems.push(...brokenInstants(this.#schema, value));
+    }
     return value;
   }
 }
+
+/**
+ * Fields for instants whose text is none. The record engine would say so, but it is not asked where the body is wrong
+ * already: all problems of a record come in one answer.
+ */
+function brokenInstants({ properties = {} }: JsonSchema, value: unknown): readonly Problem[] {
+  if (!isObject(value)) return [];
+  return Object.entries(properties).flatMap(([path, property]) => {
+    const given = Object.hasOwn(value, path) ? value[path] : undefined;
+    const expected = alternatives(property).some(({ instant }) => instant);
+    if (!expected || typeof given !== 'string' || !Number.isNaN(Date.parse(given))) return [];
+    return [{ path, rule: 'format', message: notAnInstant }];
+  });
+}
+
+const notAnInstant =
+  'must be an ISO 8601 instant such as 2026-01-31T12:00:00Z, or a date such as 2026-01-31';
 
 /** Fields that failed to decode are not reported a second time as missing or wrong. */
 function unreported(found: readonly Problem[], problems: readonly Problem[]): readonly Problem[] {

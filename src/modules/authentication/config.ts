@@ -38,6 +38,12 @@ const duration = (value: number, minimum: number, description: string) =>
 
 const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
 
+const serviceProblem = {
+  path: 'service.enabled',
+  rule: 'available',
+  message: 'cannot be switched off',
+};
+
 /** Others build addresses from the issuer and compare it letter by letter: it has one spelling. */
 function issuerProblems(issuer: string) {
   const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
@@ -147,6 +153,12 @@ export const authenticationConfig = defineConfig({
     ...externalConfig,
     metamask: walletConfig,
     openidProvider: openidConfig,
+    service: Type.Object({
+      enabled: flag(
+        true,
+        'Service accounts of operators, for an existing panel, which asks here. They cannot be switched off.',
+      ),
+    }),
     impersonation: Type.Object({
       lifetime: Type.Integer({
         default: 15 * minute,
@@ -165,6 +177,7 @@ export const authenticationConfig = defineConfig({
     ...factorsProblems(config),
     ...walletProblems(config),
     ...cookieProblems(config),
+    ...(config.service.enabled ? [] : [serviceProblem]),
     ...issuerProblems(config.accessTokens.issuer),
     ...openidProblems(config.openidProvider, config.accessTokens.issuer),
     ...addressProblems({

@@ -11,7 +11,6 @@ import type { Freshness } from '../../kernel/freshness/freshness.ts';
 import type { CompiledOperation, RawInput } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
-import { invalidInput } from '../../kernel/operations/problems.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import { LARGE_BYTES, loopTurn } from '../../kernel/request-account/fair-gate.ts';
@@ -243,11 +242,10 @@ function decode(
   compiled: CompiledOperation,
   raw: RawInput,
 ): DecodedInput {
-  const input = compiled.decode(raw);
+  const input = compiled.decode(raw, options.current().refuseUnknown);
   if (!input.notes) return input;
-  const unknown = input.notes.filter(({ rule }) => rule === 'unknown');
-  if (unknown.length > 0 && options.current().refuseUnknown) throw invalidInput(unknown);
-  if (unknown.length > 0) onUnknown?.(compiled.operation.id);
+  const isUnknown = input.notes.some(({ rule }) => rule === 'unknown');
+  if (isUnknown) onUnknown?.(compiled.operation.id);
   const told = input.notes.map(({ path, message }) => `${path}: ${message}`).join('; ');
   response.setHeader(INPUT_NOTES_HEADER, told.replace(/[^\x20-\x7e]/g, '?'));
   return input;
