@@ -186,6 +186,9 @@ function createDocuments(
   return Object.assign(documentOf, { forget });
 }
 
+const sendAsset = ({ text, type, etag }: Asset): Reply =>
+  Reply.text(text, type, 200, { 'cache-control': 'public, max-age=3600', etag });
+
 function docsOperations(
   surface: SurfaceName,
   source: SurfaceOptionsSource,
@@ -241,10 +244,7 @@ function docsOperations(
       handler: (_context, { params }) => {
         const asset = viewerAsset(params.file);
         if (!asset) throw errors.NOT_FOUND();
-        return Reply.text(asset.text, asset.type, 200, {
-          'cache-control': 'public, max-age=3600',
-          etag: asset.etag,
-        });
+        return sendAsset(asset);
       },
     }),
   ];
