@@ -81,13 +81,8 @@ describe('input that an operation does not know', () => {
         rank: 'first',
         due: 'tomorrow',
       });
-      const found = wrong.body.errors as { path: string; rule: string }[];
-      expect(found.map(({ path, rule }) => `${path} ${rule}`).sort()).toEqual([
-        'due format',
-        'rank type',
-        'titel unknown',
-        'title required',
-      ]);
+      const found = wrong.body.errors as { path: string }[];
+      expect(found.map(({ path }) => path).sort()).toEqual(['due', 'rank', 'titel', 'title']);
       expect((await platform.client.get('/database/Task?search=apples')).status).toBe(400);
       expect((await platform.client.get('/database/Task?limit=1')).status).toBe(200);
     } finally {
