@@ -15,6 +15,7 @@ import {
   boundedText,
   filteredCountText,
   MAX_LIMIT,
+  type Page,
   type PageRow,
   pageOf,
   rangeText,
@@ -28,7 +29,13 @@ import {
 } from '../sql/prepared-statements.ts';
 import { idsTest } from '../sql/row-id.ts';
 import type { SelectOptions, StreamOptions } from '../store.ts';
-import { type RecordDependencies, runRead, type View, viewOf } from './record-view.ts';
+import {
+  firstRowsText,
+  type RecordDependencies,
+  runRead,
+  type View,
+  viewOf,
+} from './record-view.ts';
 import { createRenderContext, recordJson, selectList } from './render.ts';
 
 /** Rows of a schema that fit a filter and that the caller may read. */
@@ -106,7 +113,8 @@ export async function listSelected(
         view.populate,
         createRenderContext(parameters, view.conditions),
       );
-      const { before, rows, after } = page.text(where);
+      const first = firstFitting(selection, page, parameters);
+      const { before, rows, after } = first ? page.text('true', first) : page.text(where);
       const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
       const documents = `select ${boundedText('p.page')} from (${joined}) p`;
       const counted = filteredCountText(schema, options.count ?? 'exact', where);
@@ -115,6 +123,18 @@ export async function listSelected(
   );
   const [row] = await runRead<PageRow>(dependencies, schema, statement);
   return page.answer(row);
+}
+
+/** The first rows of a page, where few of them are found by anything but columns that have indexes for orders. */
+function firstFitting(
+  { schema, view, filter, hits }: Selection,
+  { among }: Page,
+  parameters: Parameters,
+): string | undefined {
+  const first = view.predicate?.first;
+  if (!first?.sorts || hits || among.count > first.most || schema.mapping) return undefined;
+  const rows = `(select t0.* from ${schema.rows} t0 where ${filter.compile('t0', parameters)})`;
+  return firstRowsText(first, { rows, among }, parameters);
 }
 
 /** A bare JSON list of all that fit. Throws 400 when they are more than one list holds. */

@@ -1,6 +1,9 @@
 /** Answers where very much hangs on the object, on the subject, or on both: no limit turns into a refusal of something else. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-table.ts';
+import { pageOf } from '../../../data/records/page/page.ts';
+import { firstRowsText } from '../../../data/records/read/record-view.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { parseDefinition } from '../model/definition.ts';
 import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
 import { buildModel } from '../model/model.ts';
@@ -224,6 +227,10 @@ describe('somebody who sees many rows of very many', () => {
   });
 });
 
+/** Of all steps. */
+const mostRows = (plan: string): number =>
+  Math.max(...[...plan.matchAll(/rows=(\d+)/g)].map(([, n]) => Number(n)));
+
 describe('somebody who owns many records, in the order of a field', () => {
   const owner = '01900000-0000-7000-8000-000000000001';
   const note = 'app."Note"';
@@ -244,24 +251,37 @@ describe('somebody who owns many records, in the order of a field', () => {
   const run = async (...texts: readonly string[]): Promise<void> => {
     for (const text of texts) await table.database.query({ text });
   };
+  const schema = {
+    rows: note,
+    sortable: new Set(['_id', 'rank', 'other']),
+    layout: { columns: { rank: { notNull: true }, other: { notNull: true } } },
+  } as unknown as CompiledSchema;
+  interface PageRequest {
+    readonly sort?: string;
+    /** Where the page before ended. */
+    readonly last?: readonly string[];
+    readonly rows?: string;
+  }
   /** As the record engine reads a page: what the predicate finds first stands in the place of the table. */
-  const pageText = async (field: string): Promise<{ text: string; values: unknown[] }> => {
+  const pageText = async ({ sort, last, rows = note }: PageRequest) => {
     const predicate = await notes.predicate(table.database, {
       subject: user(owner),
       action: 'read',
       type: 'Note',
     });
-    expect(predicate.first?.sorts).toBe(true);
-    const values: unknown[] = [];
-    const order = (alias: string): string => `${alias}."${field}" desc, ${alias}."_id"`;
-    const first = predicate.first?.compile(
-      { rows: note, count: '20', order: order('d') },
-      (value) => `$${values.push(value)}`,
-    );
-    return { text: `select t0.* from (${first}) t0 order by ${order('t0')} limit 20`, values };
+    const cursors = { read: () => last ?? [], write: () => '' };
+    const options = { limit: 20, ...(sort && { sort: [sort] }), ...(last && { cursor: 'later' }) };
+    const page = pageOf({ schema, options, cursors });
+    const values = [...page.values];
+    const next = (value: unknown): string => `$${values.push(value)}`;
+    const { first } = predicate;
+    expect(first?.sorts).toBe(true);
+    const source = first && firstRowsText(first, { rows, among: page.among }, { values, next });
+    const text = page.text('true', source);
+    return { text: `${text.before}${text.rows}`, values };
   };
-  const planOf = async (field: string): Promise<string> => {
-    const { text, values } = await pageText(field);
+  const planOf = async (request: PageRequest): Promise<string> => {
+    const { text, values } = await pageText(request);
     const { rows } = await table.database.query<{ 'QUERY PLAN': string }>({
       text: `explain (analyze, costs off, timing off) ${text}`,
       values,
@@ -285,22 +305,43 @@ describe('somebody who owns many records, in the order of a field', () => {
   });
 
   it('gets the first of them, and of what is shared with them', async () => {
-    const { rows } = await table.database.query<{ rank: number }>(await pageText('rank'));
+    const { rows } = await table.database.query<{ rank: number }>(
+      await pageText({ sort: '-rank' }),
+    );
     const expected = [40_000, 39_999, ...Array.from({ length: 18 }, (_, i) => 39_995 - 5 * i)];
     expect(rows.map(({ rank }) => rank)).toEqual(expected);
   });
 
   it('has them read from an index in that order, and no others', async () => {
-    const plan = await planOf('rank');
+    const plan = await planOf({ sort: '-rank' });
     expect(plan).toContain(sortIndexName('Note', 'rank'));
     expect(plan).not.toMatch(/Seq Scan on "?Note/);
-    expect(Math.max(...[...plan.matchAll(/rows=(\d+)/g)].map(([, n]) => Number(n)))).toBeLessThan(
-      60,
-    );
+    expect(mostRows(plan)).toBeLessThan(60);
+  });
+
+  it('has a later page begin in that index, where the one before ended', async () => {
+    const later = { sort: '-rank', last: ['20000', '00000000-0000-0000-0000-000000000000'] };
+    const { rows } = await table.database.query<{ rank: number }>(await pageText(later));
+    const following = [20_000, ...Array.from({ length: 20 }, (_, i) => 19_995 - 5 * i)];
+    expect(rows.map(({ rank }) => rank)).toEqual(following.slice(0, 20));
+    const plan = await planOf(later);
+    expect(plan).toContain(sortIndexName('Note', 'rank'));
+    expect(mostRows(plan)).toBeLessThan(60);
+    const byId = await planOf({ last: ['80000000-0000-0000-0000-000000000000'] });
+    expect(byId).toMatch(/Index Cond: .*_id.* > /);
+    expect(mostRows(byId)).toBeLessThan(60);
+  });
+
+  it('has those that fit a filter read from it as well', async () => {
+    const rows = `(select t0.* from ${note} t0 where t0.other % 10 = 0)`;
+    const plan = await planOf({ sort: '-rank', rows });
+    expect(plan).toContain(sortIndexName('Note', 'rank'));
+    expect(plan).not.toMatch(/Seq Scan on "?Note/);
+    expect(mostRows(plan)).toBeLessThan(120);
   });
 
   it('has no more than their own looked at where no index gives the order', async () => {
-    const plan = await planOf('other');
+    const plan = await planOf({ sort: '-other' });
     expect(plan).toContain('Note@owner');
     expect(plan).not.toMatch(/Seq Scan on "?Note/);
   });
