@@ -38,6 +38,7 @@ const tasks = new Map([
   ['bench:events', { script: 'bench/events/run.ts', dev: true }],
   ['bench:mcp', { script: 'bench/mcp/run.ts', dev: true }],
   ['bench:search', { script: 'bench/search/run.ts', dev: true }],
+  ['bench:neighbours', { script: 'bench/search/neighbours.ts', dev: true }],
   ['bench:communications', { script: 'bench/communications/run.ts', dev: true }],
   ['bench:authentication', { script: 'bench/authentication/run.ts', dev: true }],
   ['bench:storage', { script: 'bench/storage/run.ts', dev: true }],

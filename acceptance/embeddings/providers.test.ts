@@ -1,4 +1,5 @@
 /** Providers over HTTP: batches, pauses, failures, another model, and an order that is that of a search by hand. */
+import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
@@ -106,6 +107,15 @@ const search = (schemaName: string, body: object) =>
   platform.admin.post('/embeddings/search', { schemaName, ...body });
 const texts = (answer: { body: Json }): string[] =>
   answer.body.hits.map(({ document }: Json) => document.text);
+/** What was told to subscribers and endpoints, or will be. */
+async function eventsOf(topic: string): Promise<readonly Json[]> {
+  const database = new pg.Client(platform.databaseUrl);
+  await database.connect();
+  const text = 'select ids, payload from penstock.outbox where topic = $1 order by seq';
+  const { rows } = await database.query(text, [topic]);
+  await database.end();
+  return rows;
+}
 const sent = (): string[] => fake.requests.flatMap((request) => request.json().input);
 
 describe('what a provider is sent', () => {
@@ -231,6 +241,9 @@ describe('a provider that fails', () => {
       '(1,0,0,0) one',
       '(0,1,0,0) two',
     ]);
+    const told = await eventsOf('embeddings:document:failed');
+    const failed = { schemaName: 'Refused', reason: expect.stringContaining('refused') };
+    expect(told).toMatchObject([{ ids: [expect.any(String)], payload: failed }]);
     const { generationQueue, warnings } = await status('Refused');
     expect(generationQueue.failed).toBe(1);
     expect(warnings.join()).toContain('1 records were given up');
@@ -324,10 +337,15 @@ describe('long texts and many records', () => {
       processedCount: 30,
       failedCount: 0,
     });
+    const told = await eventsOf('embeddings:run:completed');
+    expect(told.filter(({ ids }) => ids[0] === runs[0].id)).toMatchObject([
+      { payload: { schemaName: 'Filled', configId, queuedCount: 30, failedCount: 0 } },
+    ]);
     await start({ onlyMissing: true });
     await indexed('Filled', 60);
     expect(new Set(sent()).size).toBe(sent().length);
     expect((await search('Filled', { text: '(1,0,0,0)', limit: 100 })).body.hits).toHaveLength(60);
+    expect((await search('Filled', { text: '(1,0,0,0)' })).body.hits).toHaveLength(10);
     expect((await platform.admin.delete(`/embeddings/configs/${configId}`)).status).toBe(200);
     expect((await search('Filled', { text: '(1,0,0,0)' })).status).toBe(404);
   });

@@ -52,6 +52,7 @@ export async function waitForRecords(
     const path = `/embeddings/status?schemaName=${schemaName}`;
     const { generationQueue } = await call(platform, path, { method: 'GET' });
     if ((generationQueue as { completed: number }).completed >= records) return;
-    await sleep(100);
+    // Seldom: counting is not what is measured.
+    await sleep(500);
   }
 }

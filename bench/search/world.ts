@@ -34,13 +34,13 @@ export function createPoints(): () => Float32Array {
 
 /** A model whose vectors are such points: each text has its own. */
 export async function startModel(
-  point: () => Float32Array,
+  point: (text: string) => Float32Array,
 ): Promise<{ url: string; close(): void }> {
   const known = new Map<string, number[]>();
   const server = createServer(async (request, response) => {
     const { input } = (await new Response(request as never).json()) as { input: string[] };
     const data = input.map((text, index) => {
-      const embedding = known.get(text) ?? [...point()];
+      const embedding = known.get(text) ?? [...point(text)];
       known.set(text, embedding);
       return { index, embedding };
     });

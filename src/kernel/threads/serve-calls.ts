@@ -9,7 +9,7 @@ import type { Call, CallAnswer } from './worker-link.ts';
 export function giveWay(): void {
   if (process.platform !== 'linux') return;
   try {
-    setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+    setPriority(constants.priority.PRIORITY_LOW);
   } catch {
     // A sandbox may forbid it; results are right at any priority.
   }

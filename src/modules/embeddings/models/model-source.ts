@@ -11,7 +11,7 @@ import {
   normalised,
   openaiProvider,
 } from '../model.ts';
-import { addUsage, tokensOfToday } from '../queries/usage.ts';
+import { addUsage, tokensOfToday } from '../queries/runs.ts';
 import { createBuiltInModel } from './built-in.ts';
 import { createRemoteModel, type Spending } from './openai-compatible.ts';
 

@@ -75,6 +75,19 @@ export async function claimPending(
   return rows;
 }
 
+/** Who works on them is still there. */
+export async function renewClaim(
+  database: Queryable,
+  claimed: readonly ClaimedRow[],
+  { claim, seconds }: Pick<Claim, 'claim' | 'seconds'>,
+): Promise<void> {
+  const generations = [...new Set(claimed.map(({ generationId }) => generationId))];
+  await database.query(sql`
+    update penstock.embeddings_pending set claimed_until = now() + ${seconds}::integer * interval '1 second'
+    where generation_id = any(${generations}::uuid[]) and record_id = any(${claimed.map(({ recordId }) => recordId)}::text[])
+      and claim = ${claim}::uuid`);
+}
+
 interface ClaimedPart {
   readonly claim: string;
   readonly generationId: string;

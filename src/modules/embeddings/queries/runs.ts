@@ -1,4 +1,4 @@
-/** The SQL of backfills. */
+/** The SQL of backfills, and of what providers were sent. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { shortSql, sql, statementName } from '../../../kernel/database/sql.ts';
 
@@ -89,6 +89,8 @@ export async function listRuns(
 }
 
 interface RunStep {
+  /** Where the page began, and where the next one does. */
+  readonly from: string | null;
   readonly position: string | null;
   readonly scanned: boolean;
   /** Records of the page, and how many of them are to be looked at. */
@@ -96,14 +98,25 @@ interface RunStep {
   readonly queued: number;
 }
 
-/** A page is done. False when the run was ended meanwhile. */
+/** A page is done. False when the run was ended meanwhile, or somebody else has done the page. */
 export async function noteStep(database: Queryable, id: string, step: RunStep): Promise<boolean> {
   const { count } = await database.query(shortSql`
     update penstock.embeddings_runs set position = ${step.position}, scanned = ${step.scanned}, state = 'running',
       scanned_count = scanned_count + ${step.found}, queued_count = queued_count + ${step.queued},
       started_at = coalesce(started_at, now()), updated_at = now()
-    where id = ${id}::uuid and state in ('queued', 'running')`);
+    where id = ${id}::uuid and state in ('queued', 'running') and position is not distinct from ${step.from}`);
   return count === 1;
+}
+
+/** Runs that have pages to queue, and of which nothing was heard for so many seconds. */
+export async function silentRuns(
+  database: Queryable,
+  seconds: number,
+): Promise<readonly { readonly id: string }[]> {
+  const { rows } = await database.query<{ id: string }>(shortSql`
+    select id from penstock.embeddings_runs
+    where state in ('queued', 'running') and not scanned and updated_at < now() - ${seconds}::integer * interval '1 second'`);
+  return rows;
 }
 
 /** From one of some states into another. False when it is in none of them. */
@@ -135,5 +148,44 @@ export async function completedRuns(database: Queryable): Promise<readonly RunRo
   const text = `select ${columns} from penstock.embeddings_runs r where r.state = 'running' and r.scanned
     and not exists (select 1 from penstock.embeddings_pending p where p.run_id = r.id and p.state = 'waiting')`;
   const { rows } = await database.query<RunRow>({ text, name: statementName(text) });
+  return rows;
+}
+
+/* What providers were sent, by day (UTC). */
+
+export async function tokensOfToday(database: Queryable, provider: string): Promise<number> {
+  const { rows } = await database.query<{ tokens: string }>(shortSql`
+    select tokens from penstock.embeddings_usage
+    where day = (now() at time zone 'utc')::date and provider = ${provider}`);
+  return Number(rows[0]?.tokens ?? 0);
+}
+
+export async function addUsage(
+  database: Queryable,
+  provider: string,
+  { texts, tokens }: { readonly texts: number; readonly tokens: number },
+): Promise<void> {
+  await database.query(shortSql`
+    insert into penstock.embeddings_usage (day, provider, requests, texts, tokens)
+    values ((now() at time zone 'utc')::date, ${provider}, 1, ${texts}::bigint, ${tokens}::bigint)
+    on conflict (day, provider) do update set requests = penstock.embeddings_usage.requests + 1,
+      texts = penstock.embeddings_usage.texts + excluded.texts, tokens = penstock.embeddings_usage.tokens + excluded.tokens`);
+}
+
+export interface UsageRow {
+  readonly day: string;
+  readonly provider: string;
+  readonly requests: number;
+  readonly texts: number;
+  readonly tokens: number;
+}
+
+/** Of the last days, the youngest first. */
+export async function recentUsage(database: Queryable, days: number): Promise<readonly UsageRow[]> {
+  const { rows } = await database.query<UsageRow>(sql`
+    select day::text as day, provider, requests::double precision as requests, texts::double precision as texts,
+      tokens::double precision as tokens
+    from penstock.embeddings_usage where day > (now() at time zone 'utc')::date - ${days}::integer
+    order by day desc, provider`);
   return rows;
 }

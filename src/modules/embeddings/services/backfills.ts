@@ -17,6 +17,7 @@ import {
   type RunRow,
   type RunState,
   runById,
+  silentRuns,
 } from '../queries/runs.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 
@@ -47,6 +48,8 @@ export interface Backfills {
   resume(id: string): Promise<RunRow>;
   /** Records of a schema; exact for small ones. */
   estimate(schemaName: string): Promise<number>;
+  /** Goes on with those whose node was killed. */
+  revive(): Promise<void>;
   readonly job: JobDefinition;
 }
 
@@ -55,6 +58,8 @@ const DEFAULT_BATCH = 100;
 /** Milliseconds of one slice, and seconds after which one counts as lost. */
 const SLICE_MS = 20_000;
 const LOST_SECONDS = 300;
+/** Seconds without a page after which a run is taken up by whoever notices. Two who work on one do each page once. */
+const SILENT_SECONDS = 10;
 /** Records of a run that wait: more are queued when they become fewer. */
 const MOST_WAITING = 2_000;
 const PAUSE_SECONDS = 1;
@@ -88,7 +93,7 @@ export function createBackfills(parts: Parts): Backfills {
     };
     await database.transaction(async (transaction) => {
       if (!(await insertRun(transaction, run))) throw embeddingErrors.RUN_ACTIVE();
-      await jobs.enqueue(pageJob, { id: run.id }, { transaction });
+      await jobs.enqueue(pageJob, { id: run.id }, { transaction, singletonKey: run.id });
     });
     return find(run.id);
   };
@@ -112,7 +117,7 @@ export function createBackfills(parts: Parts): Backfills {
     async resume(id) {
       await database.transaction(async (transaction) => {
         await move(id, ['failed', 'canceled'], 'queued');
-        await jobs.enqueue(pageJob, { id }, { transaction });
+        await jobs.enqueue(pageJob, { id }, { transaction, singletonKey: id });
       });
       return find(id);
     },
@@ -120,6 +125,10 @@ export function createBackfills(parts: Parts): Backfills {
       const options = { filter: all(), limit: 1, count: 'estimated' } as const;
       const text = await parts.records.select(reader, schemaName, options);
       return (JSON.parse(text) as { readonly count: number }).count;
+    },
+    async revive() {
+      for (const { id } of await silentRuns(database, SILENT_SECONDS))
+        await jobs.enqueue(pageJob, { id }, { singletonKey: id });
     },
     job: jobOf(parts),
   };
@@ -134,8 +143,8 @@ function jobOf(parts: Parts): JobDefinition {
     async handler({ id }, { signal }) {
       const until = performance.now() + SLICE_MS;
       const seconds = await scan(parts, id, { until, signal });
-      if (seconds !== undefined)
-        await parts.jobs.enqueue(pageJob, { id }, { startAfterSeconds: seconds });
+      const options = { startAfterSeconds: seconds ?? 0, singletonKey: id };
+      if (seconds !== undefined) await parts.jobs.enqueue(pageJob, { id }, options);
     },
   });
 }
@@ -171,7 +180,7 @@ async function scan(
   return 0;
 }
 
-/** False when the run was ended, or its schema is gone. */
+/** False when the run was ended, somebody else has queued the page, or the schema is gone. */
 async function queuePage(parts: Parts, run: RunRow): Promise<boolean> {
   const { database } = parts;
   if (!parts.schemas.get(run.schemaName)) {
@@ -187,7 +196,13 @@ async function queuePage(parts: Parts, run: RunRow): Promise<boolean> {
       ids,
       onlyMissing: run.onlyMissing,
     });
-    const step = { position: next, scanned: next === null, found: ids.length, queued };
+    const step = {
+      from: run.position,
+      position: next,
+      scanned: next === null,
+      found: ids.length,
+      queued,
+    };
     return noteStep(transaction, run.id, step);
   });
 }

@@ -165,6 +165,7 @@ export function createBackground(parts: BackgroundParts): Background {
       next ? [current, next] : [current],
     );
     await revive(all, generations);
+    await all.backfills().revive();
     const followed = { ...all, backfills: all.backfills() };
     while (!stopped && (await followEvents(followed)));
     const batches = Array.from({ length: all.config().queue.concurrency }, async () => {
@@ -197,12 +198,18 @@ async function revive(parts: EmbeddingParts, generations: readonly GenerationRow
 }
 
 /** A backfill is through. A generation that was filled by it is searched from now on. */
-async function settle({ database, log }: EmbeddingParts, run: RunRow): Promise<void> {
+async function settle({ database, events, log }: EmbeddingParts, run: RunRow): Promise<void> {
   const allFailed = run.failedCount > 0 && run.failedCount >= run.queuedCount;
   const error = allFailed ? 'No record could be embedded: see their failures' : null;
   await database.transaction(async (transaction) => {
     const to = allFailed ? 'failed' : 'completed';
     if (!(await moveRun(transaction, run.id, { from: ['running'], to, error }))) return;
+    const { schemaName, configId, queuedCount, failedCount } = run;
+    await events.emit(transaction, system('embeddings.backfill'), {
+      topic: `embeddings:run:${to}`,
+      ids: [run.id],
+      payload: { schemaName, configId, queuedCount, failedCount },
+    });
     const isWhole = run.failedCount === 0 && !run.onlyMissing && run.filter === null;
     if (isWhole && (await switchGeneration(transaction, run.configId, run.generationId)))
       log.info({ config: run.configId }, 'Searches use the new embeddings now');

@@ -10,6 +10,7 @@ import {
   claimPending,
   finishClaimed,
   postponeClaimed,
+  renewClaim,
   stillClaimed,
 } from '../queries/pending.ts';
 import { knownHashes, nextVersion, type PassageRow, replacePassages } from '../queries/vectors.ts';
@@ -28,9 +29,11 @@ import {
 } from './texts.ts';
 import { wordsOf } from './words.ts';
 
-/** Records of one batch, and seconds after which it counts as lost. */
+/** Records of one batch. */
 const BATCH = 32;
-const CLAIM_SECONDS = 300;
+/** Seconds after which a claim that nobody renews counts as lost, and milliseconds after which it is renewed. */
+const CLAIM_SECONDS = 15;
+const RENEW_MS = 4_000;
 /** Files of one field that are read. */
 const MAX_FILES = 10;
 /** Seconds of the first pause after a failure; each is twice as long as the one before. */
@@ -51,9 +54,20 @@ export async function generateBatch(
     limit: BATCH,
     seconds: CLAIM_SECONDS,
   });
-  for (const generation of generations) {
-    const rows = claimed.filter(({ generationId }) => generationId === generation.id);
-    if (rows.length > 0) await workOn(parts, generation, { claim, rows });
+  if (claimed.length === 0) return 0;
+  // Of a node that was killed the records are free soon, however long a model may take.
+  const renewal = setInterval(() => {
+    // What cannot be renewed is lost, and done by whoever claims it.
+    const renewed = { claim, seconds: CLAIM_SECONDS };
+    renewClaim(parts.database, claimed, renewed).catch(() => undefined);
+  }, RENEW_MS);
+  try {
+    for (const generation of generations) {
+      const rows = claimed.filter(({ generationId }) => generationId === generation.id);
+      if (rows.length > 0) await workOn(parts, generation, { claim, rows });
+    }
+  } finally {
+    clearInterval(renewal);
   }
   return claimed.length;
 }
@@ -80,7 +94,7 @@ async function workOn(
 }
 
 async function postpone(
-  { database, config, measures, log }: EmbeddingParts,
+  { database, events, config, measures, log }: EmbeddingParts,
   generation: GenerationRow,
   { claim, rows }: Claimed,
   error: unknown,
@@ -99,14 +113,18 @@ async function postpone(
   if (!known) log.error({ err: error, ...details }, 'Records could not be embedded');
   else log.warn({ ...details, reason: known.message }, 'The provider of embeddings failed');
   (isLast ? measures.failed : measures.retried).inc({}, rows.length);
-  await postponeClaimed(database, {
-    claim,
-    generationId: generation.id,
-    ids: rows.map(({ recordId }) => recordId),
-    error: reason,
-    seconds: isLast ? 0 : pause,
-    state: isLast ? 'failed' : 'waiting',
-    permanent,
+  const ids = rows.map(({ recordId }) => recordId);
+  await database.transaction(async (transaction) => {
+    await postponeClaimed(transaction, {
+      ...{ claim, generationId: generation.id, ids, permanent },
+      error: reason,
+      seconds: isLast ? 0 : pause,
+      state: isLast ? 'failed' : 'waiting',
+    });
+    const { schemaName, configId } = generation;
+    const topic = 'embeddings:document:failed';
+    const payload = { schemaName, configId, reason };
+    if (isLast) await events.emit(transaction, reader, { topic, ids, payload });
   });
 }
 
