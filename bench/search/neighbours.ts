@@ -29,6 +29,8 @@ const vectorOf = (at: number): Float32Array =>
   vectors.slice(at * DIMENSIONS, (at + 1) * DIMENSIONS);
 /** Ids in the order of the numbers. */
 const idOf = (at: number): string => `00000000-0000-7000-8000-${at.toString(16).padStart(12, '0')}`;
+/** As the platform writes them: a version for each batch of records. */
+const versionOf = (at: number): number => 1 + Math.floor(at / 32);
 const numberOf = (id: string): number => Number.parseInt(id.slice(-12), 16);
 
 /** The model: `record 7` is the vector of that record, every other text one of its own. */
@@ -68,13 +70,19 @@ async function fill(platform: Platform, few: string, all: string): Promise<void>
     );
     await client.query(
       `insert into penstock.embeddings_vectors (generation_id, record_id, ordinal, starts, ends, hash, version, vector)
-       select $1::uuid, p.id, 0, 0, 6, '\\x00', 1, p.vector from unnest($2::text[], $3::bytea[]) p(id, vector)`,
-      [generation, ids, numbers.map((at) => Buffer.from(vectorOf(at).buffer))],
+       select $1::uuid, p.id, 0, 0, 6, '\\x00', p.version, p.vector from unnest($2::text[], $3::bytea[], $4::bigint[]) p(id, vector, version)`,
+      [
+        generation,
+        ids,
+        numbers.map((at) => Buffer.from(vectorOf(at).buffer)),
+        numbers.map(versionOf),
+      ],
     );
   }
-  await client.query('update penstock.embeddings_generations set version = 1 where id = $1::uuid', [
-    generation,
-  ]);
+  await client.query(
+    'update penstock.embeddings_generations set version = $2 where id = $1::uuid',
+    [generation, versionOf(RECORDS)],
+  );
   await client.query('vacuum analyze app."Big"');
   await client.query('analyze penstock.embeddings_vectors');
   await client.end();

@@ -4,6 +4,7 @@
  * get an index, which is made in the thread while searches go on.
  */
 import type { Database } from '../../../kernel/database/database.ts';
+import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { createWorkerLink, type WorkerLink } from '../../../kernel/threads/worker-link.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
@@ -74,7 +75,10 @@ export function createMemoryIndex(parts: VectorIndexParts): VectorIndex {
     const state = known ?? fresh();
     if (!known) await makeRoom({ ...parts, thread }, loaded, generation);
     loaded.set(generation.id, state);
-    state.reading ??= readPassages({ database, thread }, generation, state, version).finally(() => {
+    // Whoever began it may give up before it is through: it goes on for those who search next.
+    state.reading ??= offAccount(() =>
+      readPassages({ database, thread }, generation, state, version),
+    ).finally(() => {
       state.reading = undefined;
     });
     try {

@@ -126,12 +126,14 @@ export function createBackfills(parts: Parts): Backfills {
       const text = await parts.records.select(reader, schemaName, options);
       return (JSON.parse(text) as { readonly count: number }).count;
     },
-    async revive() {
-      for (const { id } of await silentRuns(database, SILENT_SECONDS))
-        await jobs.enqueue(pageJob, { id }, { singletonKey: id });
-    },
+    revive: () => reviveSilent(parts),
     job: jobOf(parts),
   };
+}
+
+async function reviveSilent({ database, jobs }: Parts): Promise<void> {
+  for (const { id } of await silentRuns(database, SILENT_SECONDS))
+    await jobs.enqueue(pageJob, { id }, { singletonKey: id });
 }
 
 /** Queues pages of a run, and itself again while there are more. */
