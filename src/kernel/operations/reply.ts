@@ -78,7 +78,10 @@ function problemOf({
 
 type Headers = Readonly<Record<string, string>>;
 
-/** A body that comes and goes piece by piece. Text is sent as UTF-8. */
+/** Bytes from which on the memory of a piece may be used again when the next piece is asked for. */
+export const REUSABLE_BYTES = 65_536;
+
+/** A body that comes and goes piece by piece. Text is sent as UTF-8. Who sends it is done with a piece of `REUSABLE_BYTES` before asking for the next. */
 export type Chunks = AsyncIterable<Uint8Array | string>;
 
 interface Body {

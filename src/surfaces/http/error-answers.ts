@@ -92,10 +92,15 @@ const long = new WeakSet<Socket>();
 
 /**
  * Takes the present request of a socket out of the time in which whole requests must have arrived. The
- * reader of its body watches it instead, and the connection is closed after it.
+ * reader of its body watches it instead.
  */
 export function allowLongRequest(socket: Socket): void {
   long.add(socket);
+}
+
+/** The request of a socket has arrived whole: the next one has the usual time. */
+export function endLongRequest(socket: Socket): void {
+  long.delete(socket);
 }
 
 /** Milliseconds in which the client may read its answer and stop sending, before the connection is cut. */

@@ -171,10 +171,14 @@ export class Exchange implements Call {
       response.writeHead(unchanged ? 304 : answer.status, list).end();
       return;
     }
-    await sendStream(response, stream, () => {
-      const list = this.#headerList(base, answer, true);
-      if (!request.complete) setHeader(list, 'connection', 'close');
-      response.writeHead(answer.status, list);
+    const length = answer.headers['content-length'];
+    await sendStream(response, stream, {
+      length: length === undefined ? undefined : Number(length),
+      head: () => {
+        const list = this.#headerList(base, answer, true);
+        if (!request.complete) setHeader(list, 'connection', 'close');
+        response.writeHead(answer.status, list);
+      },
     });
   }
 

@@ -296,7 +296,16 @@ describe('streamed bodies', () => {
       contentType: 'text/csv',
       length: 300_000,
     });
-    expect(answer.headers.get('connection')).toBe('close');
+    expect(answer.headers.get('connection')).toBe('keep-alive');
+  });
+
+  it('keep their connection when they were read to the end, and end it when they were not', async () => {
+    const body = 'x'.repeat(70_000);
+    const one = (query: string) =>
+      `POST /upload${query} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\nContent-Type: text/csv\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    const answers = async (text: string) =>
+      (await sendRaw(surfaces.clientAddress, text, 1_000)).split('HTTP/1.1 200').length - 1;
+    expect(await answers(one('') + one('') + one('?stopAfter=1') + one(''))).toBe(3);
   });
 
   it('are refused before a byte is read: caller, type, length, absence, other input', async () => {

@@ -1,10 +1,10 @@
 /** Bodies that the handler reads piece by piece. Nothing is read before it asks, and no more than it asks for. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { errors, invalid, PenstockError } from '../../kernel/errors.ts';
 import { anyType } from '../../kernel/operations/operation.ts';
 import type { BodyStream, StreamDeclaration } from '../../kernel/operations/operation-input.ts';
+import { REUSABLE_BYTES } from '../../kernel/operations/reply.ts';
 import type { AnswerStream } from '../../kernel/pipeline/answer.ts';
 import {
   announcesBody,
@@ -15,7 +15,7 @@ import {
   tooLarge,
   tooSlow,
 } from './body.ts';
-import { allowLongRequest } from './error-answers.ts';
+import { allowLongRequest, endLongRequest } from './error-answers.ts';
 
 /** Milliseconds without a byte after which a client that owes us more is given up. */
 const SILENCE_MS = 60_000;
@@ -67,6 +67,8 @@ async function* pieces(
 ): AsyncGenerator<Buffer, void> {
   if (request.headers.expect !== undefined) response.writeContinue();
   allowLongRequest(request.socket);
+  const keepAlive = response.shouldKeepAlive;
+  // A body that is not read to its end cannot be followed by another request.
   response.shouldKeepAlive = false;
   const silence = watchSilence(request);
   let size = 0;
@@ -80,6 +82,8 @@ async function* pieces(
       yield chunk as Buffer;
       silence.expect();
     }
+    response.shouldKeepAlive = keepAlive;
+    endLongRequest(request.socket);
   } catch (error) {
     throw request.readableAborted || request.errored
       ? new ClientGoneError('The client closed the connection while sending')
@@ -126,65 +130,121 @@ function watchSilence(request: IncomingMessage): SilenceWatch {
 /** Milliseconds in which a client that has been sent something must read on. */
 export const STALL_MS = 60_000;
 
+/** How the sending of a body begins. */
+export interface SendingBegin {
+  /** Bytes, where they are announced. */
+  readonly length: number | undefined;
+  /** Writes the head of the answer. */
+  head(): void;
+}
+
 /**
- * Calls `begin` when there is a first piece, so that what fails before it can be answered as an error.
- * Rejects with the failure of the source, with 504 when the deadline passed, with `ClientGoneError` when
- * the client left or took nothing for a minute.
+ * Calls `head` when there is a first piece, so that what fails before it can be answered as an error. A piece that is
+ * the whole body goes out with the head, and is not waited for. Rejects with the failure of the source, with 504 when
+ * the deadline passed, with `ClientGoneError` when the client left or took nothing for a minute.
  */
 export async function sendStream(
   response: ServerResponse,
   { chunks, signal }: AnswerStream,
-  begin: () => void,
+  { length, head }: SendingBegin,
 ): Promise<void> {
   const source = chunks[Symbol.asyncIterator]();
+  const waiting = new Waiting(signal);
   try {
-    const first = await untilAborted(source.next(), signal);
-    begin();
-    await sendPieces(response, continued(first, source), signal);
+    const first = await waiting.for(source.next());
+    head();
+    if (!first.done && typeof first.value !== 'string' && first.value.length === length) {
+      response.end(first.value);
+      // What the network did not take at once waits in memory: nobody may leave it there.
+      if (response.writableLength > 0) response.socket?.setTimeout(STALL_MS);
+    } else await sendPieces(response, first, { source, waiting });
   } catch (error) {
+    // What was written goes out before the connection is cut: the client sees that there was an answer, and that it broke off.
+    if (response.headersSent) await immediate();
     throw failureOf(error, signal);
   } finally {
+    waiting.end();
     // Not awaited: a source that hangs must not keep the exchange.
     source.return?.().catch(() => undefined);
   }
 }
 
+interface Sending {
+  readonly source: AsyncIterator<Uint8Array | string>;
+  readonly waiting: Waiting;
+}
+
+/** Asks for a piece when the one before it is on its way. The signal is aborted when the connection closes. */
 async function sendPieces(
   response: ServerResponse,
-  pieces: AsyncIterable<Uint8Array | string>,
-  signal: AbortSignal,
+  first: IteratorResult<Uint8Array | string>,
+  { source, waiting }: Sending,
 ): Promise<void> {
   const stall = watchStall(response);
+  const onError = (): void => waiting.fail(clientLeft());
+  response.on('error', onError);
   try {
-    await pipeline(Readable.from(pieces), response, { signal });
+    for (let piece = first; !piece.done; piece = await waiting.for(source.next()))
+      if (piece.value.length >= REUSABLE_BYTES) await waiting.for(written(response, piece.value));
+      else if (!response.write(piece.value)) await waiting.for(eventOf(response, 'drain'));
+    const finished = eventOf(response, 'finish');
+    response.end();
+    await waiting.for(finished);
   } finally {
     stall.end();
+    // The listener stays where it failed: what is written to a connection that is gone fails once more.
+    if (response.writableFinished) response.off('error', onError);
   }
 }
+
+/** Resolves when the system has taken the piece, so that its memory is free. */
+const written = (response: ServerResponse, piece: Uint8Array | string): Promise<void> =>
+  new Promise((resolve, reject) => {
+    response.write(piece, (error) => (error ? reject(clientLeft()) : resolve()));
+  });
+
+const eventOf = (response: ServerResponse, name: 'drain' | 'finish'): Promise<void> =>
+  new Promise((resolve) => response.once(name, resolve));
+
+/** Waits for one thing after the other until the signal is aborted, with one listener for all of them. */
+class Waiting {
+  readonly #signal: AbortSignal;
+  readonly #stop = (): void => this.fail(this.#signal.reason);
+  #failure: { readonly error: unknown } | undefined;
+  #reject: ((error: unknown) => void) | undefined;
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+    if (signal.aborted) this.#stop();
+    else signal.addEventListener('abort', this.#stop, { once: true });
+  }
+
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#reject?.(error);
+  }
+
+  for<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#reject = reject;
+      if (this.#failure) reject(this.#failure.error);
+      work.then(resolve, reject);
+    });
+  }
+
+  end(): void {
+    this.#signal.removeEventListener('abort', this.#stop);
+  }
+}
+
+const clientLeft = () => new ClientGoneError('The client went away before the answer was out');
 
 function failureOf(error: unknown, signal: AbortSignal): unknown {
   if (signal.reason instanceof PenstockError) return signal.reason;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   const left =
     error === signal.reason || code === 'ABORT_ERR' || code === 'ERR_STREAM_PREMATURE_CLOSE';
-  return left ? new ClientGoneError('The client went away before the answer was out') : error;
-}
-
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    if (signal.aborted) stop();
-    signal.addEventListener('abort', stop, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
-}
-
-/** The rest of an iteration that has begun. */
-async function* continued<T>(
-  first: IteratorResult<T>,
-  source: AsyncIterator<T>,
-): AsyncGenerator<T> {
-  for (let piece = first; !piece.done; piece = await source.next()) yield piece.value;
+  return left ? clientLeft() : error;
 }
 
 /** Looks now and then whether the client took anything while we had something for it. */

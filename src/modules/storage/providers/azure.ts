@@ -4,6 +4,7 @@ import { readConnectionString, signRequest, signSas } from './azure/sign.ts';
 import { requireBucket, requirePlace, requirePrefix } from './place.ts';
 import {
   type ByteRange,
+  discard,
   type ObjectAttributes,
   type ObjectFacts,
   type ObjectPlace,
@@ -118,7 +119,7 @@ function objectCalls(
     async put(place, body, attributes, signal) {
       try {
         requirePlace(place);
-        return await storeBody(body, attributes.size, {
+        return await storeBody(body, attributes, {
           maxWhole: MAX_WHOLE_BYTES,
           whole: (bytes) => putWhole(send, { place, attributes, signal }, bytes),
           begin: async () => uploads.begin(place, attributes),
@@ -128,7 +129,7 @@ function objectCalls(
           abort: (uploadId) => uploads.abort(place, uploadId),
         });
       } catch (error) {
-        body.destroy();
+        discard(body);
         throw signal?.aborted ? new ProviderError('ABORTED', 'Nobody waits for it') : error;
       }
     },

@@ -13,24 +13,28 @@ import {
   unlink,
 } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { Readable } from 'node:stream';
 import { codeOf, diskErrorOf, onDisk, unlessMissing } from './local/disk-errors.ts';
 import {
   isFolder,
   moveInto,
   noBucket,
-  prepareFolder,
+  type OpenFolder,
+  openFolder,
   removeEmptyFolders,
   requireReal,
   syncFolder,
+  type Target,
 } from './local/folders.ts';
 import { pathOfKey } from './local/key-path.ts';
 import { listFolder } from './local/list.ts';
 import { createLocalMultipart } from './local/multipart.ts';
-import { sweep, type Writing, writeFile } from './local/write.ts';
+import { readPieces, readStream } from './local/read.ts';
+import { sweep, type Writing, type Written, writeFile } from './local/write.ts';
 import { requireBucket, requirePlace, requirePrefix } from './place.ts';
 import {
-  type ByteRange,
+  discard,
+  type ObjectAttributes,
+  type ObjectBody,
   type ObjectFacts,
   type ObjectPlace,
   ProviderError,
@@ -42,8 +46,6 @@ export interface LocalProviderOptions {
   readonly root: string;
 }
 
-/** Bytes read ahead of a reader. */
-const READ_AHEAD_BYTES = 256 * 1024;
 const MAX_PAGE = 1000;
 
 /** Opens the folder and takes away what writes that died have left there. @throws ProviderError */
@@ -59,7 +61,7 @@ export async function createLocalProvider(options: LocalProviderOptions): Promis
     multipart: createLocalMultipart({
       uploads: disk.uploads,
       writeTemporary: (body, writing) => writeTemporary(disk, body, writing),
-      publish: (temporary, place) => publish(disk, temporary, place),
+      publish: (written, place) => publish(disk, written, place),
       requireBucket: (place) => requireBucketOf(disk, place),
     }),
     async probe() {
@@ -91,9 +93,11 @@ async function openDisk(folder: string): Promise<Disk> {
 }
 
 function objectCalls(disk: Disk) {
-  const calls: Pick<StorageProvider, 'put' | 'get' | 'head' | 'delete' | 'copy'> = {
-    put: (place, body, { size }, signal) => putWhole(disk, place, body, { size, signal }),
-    get: (place, range, signal) => onDisk(() => readFile(pathOf(disk, place), range, signal)),
+  const calls: Pick<StorageProvider, 'put' | 'get' | 'pieces' | 'head' | 'delete' | 'copy'> = {
+    put: (place, body, attributes, signal) =>
+      putWhole(disk, place, body, { ...attributes, signal }),
+    get: (place, range, signal) => onDisk(() => readStream(pathOf(disk, place), range, signal)),
+    pieces: (place, range) => readPieces(pathOf(disk, place), range),
     async head(place) {
       const path = pathOf(disk, place);
       const facts = await unlessMissing(async () => {
@@ -115,12 +119,12 @@ function objectCalls(disk: Disk) {
       await requireBucketOf(disk, to);
       const temporary = join(disk.temporary, randomUUID());
       try {
-        await onDisk(() => copyWhole(source, temporary));
+        const facts = await onDisk(() => copyWhole(source, temporary));
+        return await publish(disk, { path: temporary, facts }, to);
       } catch (error) {
         await rm(temporary, { force: true });
         throw error;
       }
-      return publish(disk, temporary, to);
     },
   };
   return calls;
@@ -170,54 +174,65 @@ async function requireBucketOf(disk: Disk, place: ObjectPlace): Promise<void> {
   if (!(await isFolder(join(disk.root, place.bucket)))) throw noBucket(place.bucket);
 }
 
-/** The folder is made and on the disk while the bytes come. */
+const targetOf = (disk: Disk, place: ObjectPlace): Target => ({
+  bucket: join(disk.root, place.bucket),
+  path: pathOf(disk, place),
+});
+
+/** The folder is made, and what must have happened before happens, while the bytes come. */
 async function putWhole(
   disk: Disk,
   place: ObjectPlace,
-  body: Readable,
-  writing: Writing,
+  body: ObjectBody,
+  { after, ...writing }: Pick<ObjectAttributes, 'after'> & Writing,
 ): Promise<ObjectFacts> {
-  const folderReady = async (): Promise<void> => {
-    try {
-      await prepareFolder(join(disk.root, place.bucket), dirname(pathOf(disk, place)));
-    } catch (error) {
-      body.destroy();
-      throw diskErrorOf(error);
-    }
+  const stopping = (error: unknown): never => {
+    discard(body);
+    throw error;
   };
-  const [folder, written] = await Promise.allSettled([
-    folderReady(),
+  const target = async (): Promise<OpenFolder> => {
+    const { bucket, path } = targetOf(disk, place);
+    return openFolder(bucket, dirname(path));
+  };
+  const [folder, written, before] = await Promise.allSettled([
+    onDisk(target).catch(stopping),
     writeTemporary(disk, body, writing),
+    Promise.resolve(after).catch(stopping),
   ]);
-  if (folder.status === 'rejected') {
-    if (written.status === 'fulfilled') await rm(written.value, { force: true });
-    throw folder.reason;
+  const failed = [folder, before, written].find(({ status }) => status === 'rejected');
+  if (!failed && folder.status === 'fulfilled' && written.status === 'fulfilled')
+    return publish(disk, written.value, place, folder.value);
+  if (folder.status === 'fulfilled') {
+    folder.value.close();
+    await removeEmptyFolders(join(disk.root, place.bucket), pathOf(disk, place));
   }
-  if (written.status === 'fulfilled') return publish(disk, written.value, place);
-  await removeEmptyFolders(join(disk.root, place.bucket), pathOf(disk, place));
-  throw written.reason;
+  if (written.status === 'fulfilled') await rm(written.value.path, { force: true });
+  throw failed?.status === 'rejected' ? failed.reason : undefined;
 }
 
 /** Whatever happens, no half file is left. */
-async function writeTemporary(disk: Disk, body: Readable, writing: Writing): Promise<string> {
+async function writeTemporary(disk: Disk, body: ObjectBody, writing: Writing): Promise<Written> {
   const path = join(disk.temporary, randomUUID());
   try {
-    await writeFile(path, body, writing);
-    return path;
+    return { path, facts: await writeFile(path, body, writing) };
   } catch (error) {
-    body.destroy();
+    discard(body);
     await rm(path, { force: true });
     throw error;
   }
 }
 
-async function publish(disk: Disk, temporary: string, place: ObjectPlace): Promise<ObjectFacts> {
+async function publish(
+  disk: Disk,
+  { path, facts }: Written,
+  place: ObjectPlace,
+  folder?: OpenFolder,
+): Promise<ObjectFacts> {
   try {
-    const facts = await lstat(temporary, { bigint: true });
-    await moveInto(join(disk.root, place.bucket), temporary, pathOf(disk, place));
+    await moveInto(targetOf(disk, place), path, folder);
     return factsOf(facts);
   } catch (error) {
-    await rm(temporary, { force: true });
+    await rm(path, { force: true });
     throw diskErrorOf(error);
   }
 }
@@ -229,43 +244,15 @@ const factsOf = ({ ino, size, mtimeNs, mtime }: BigIntStats): ObjectFacts => ({
   modifiedAt: mtime,
 });
 
-async function readFile(
-  path: string,
-  range: ByteRange | undefined,
-  signal: AbortSignal | undefined,
-): Promise<Readable> {
-  await requireReal(dirname(path));
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
-  try {
-    const facts = await file.stat();
-    if (!facts.isFile()) throw new ProviderError('NOT_FOUND', `${path} is no file`);
-    if (range && range.start >= facts.size)
-      throw new ProviderError('OUT_OF_RANGE', `${path} has ${facts.size} bytes`);
-    if (facts.size === 0) {
-      await file.close();
-      return Readable.from([]);
-    }
-    return file.createReadStream({
-      start: range?.start ?? 0,
-      // With its end known, a small content is one read of its own length.
-      end: Math.min(range?.end ?? facts.size, facts.size - 1),
-      highWaterMark: READ_AHEAD_BYTES,
-      ...(signal && { signal }),
-    });
-  } catch (error) {
-    await file.close();
-    throw error;
-  }
-}
-
 /** Shares the blocks where the file system can. */
-async function copyWhole(source: string, target: string): Promise<void> {
+async function copyWhole(source: string, target: string): Promise<BigIntStats> {
   await requireReal(dirname(source));
   if (!(await lstat(source)).isFile()) throw new ProviderError('NOT_FOUND', `${source} is no file`);
   await copyFile(source, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   const file = await open(target, 'r+');
   try {
     await file.sync();
+    return await file.stat({ bigint: true });
   } finally {
     await file.close();
   }

@@ -3,7 +3,7 @@
  * state between calls: every call names its bucket and key. Buckets and keys are chosen and checked by the
  * module; a provider still refuses what would leave its own root. Its errors are `ProviderError`s.
  */
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 
 export type ProviderName = 'local' | 'aws' | 'azure' | 'google' | 'aliyun';
 
@@ -18,6 +18,11 @@ export interface ObjectAttributes {
   readonly contentType: string;
   /** Bytes, when they are known before the body was read. A body of another length is `LENGTH_MISMATCH`. */
   readonly size?: number | undefined;
+  /**
+   * What must have happened before anybody finds the object. A store that shows nothing before its last step may take the
+   * bytes meanwhile. When it rejects, nothing is stored, and it comes through as it is.
+   */
+  readonly after?: Promise<unknown> | undefined;
 }
 
 export interface ObjectFacts {
@@ -101,16 +106,24 @@ export interface ProviderCapabilities {
   readonly minimumPartSize: number;
 }
 
+/** Short ones as they are: they cost less than a stream. */
+export type ObjectBody = Readable | Uint8Array;
+
+/** Gives a body up that nobody reads to its end. */
+export function discard(body: ObjectBody): void {
+  if (body instanceof Readable) body.destroy();
+}
+
 export interface StorageProvider {
   readonly name: ProviderName;
   readonly capabilities: ProviderCapabilities;
   /**
    * Whole or not at all: readers see the old object or the new one. A body that fails leaves nothing, and what it
-   * throws comes through as it is. The body is read to its end or destroyed, whatever happens.
+   * throws comes through as it is. A stream is read to its end or destroyed, whatever happens.
    */
   put(
     place: ObjectPlace,
-    body: Readable,
+    body: ObjectBody,
     attributes: ObjectAttributes,
     signal?: AbortSignal,
   ): Promise<ObjectFacts>;
@@ -119,6 +132,12 @@ export interface StorageProvider {
    * byte is `OUT_OF_RANGE`, one that ends there or later is cut. Who stops reading destroys the stream.
    */
   get(place: ObjectPlace, range?: ByteRange, signal?: AbortSignal): Promise<Readable>;
+  /**
+   * The same bytes without a stream around them, for those who send them on at once: what a piece holds is gone when the
+   * next one is asked for. Absent where that saves nothing.
+   * An object that ends before the range does fails with `OUT_OF_RANGE`.
+   */
+  pieces?(place: ObjectPlace, range: ByteRange, signal?: AbortSignal): AsyncGenerator<Uint8Array>;
   head(place: ObjectPlace): Promise<ObjectFacts | undefined>;
   /** A missing object is no error. */
   delete(place: ObjectPlace): Promise<void>;

@@ -2,7 +2,6 @@
  * Several stores behind one: the name of a bucket says on which it lies (`s2@pictures`; those of the first store have no
  * mark). So a place stays right whatever the configuration says later.
  */
-import type { Readable } from 'node:stream';
 import type { ObjectPlace, StorageProvider } from './provider.ts';
 
 const MARK = '@';
@@ -36,9 +35,14 @@ export function createRoutedProvider(
   return {
     name: current.name,
     capabilities: current.capabilities,
-    put: (place, body: Readable, attributes, signal) =>
+    put: (place, body, attributes, signal) =>
       on(place, (store, own) => store.put(own, body, attributes, signal)),
     get: (place, range, signal) => on(place, (store, own) => store.get(own, range, signal)),
+    async *pieces({ bucket, key }, range, signal) {
+      const store = await open(storeOfBucket(bucket));
+      const place = { bucket: bareBucket(bucket), key };
+      yield* store.pieces?.(place, range, signal) ?? (await store.get(place, range, signal));
+    },
     head: (place) => on(place, (store, own) => store.head(own)),
     delete: (place) => on(place, (store, own) => store.delete(own)),
     copy: (from, to) =>

@@ -78,7 +78,10 @@ function contentValues(file: NewFile): readonly unknown[] {
   ];
 }
 
-/** With its owner, in one statement. Nothing when the place is taken. */
+/**
+ * With its owner, in one statement, which also keeps its container from being deleted until the transaction ends. Nothing
+ * when the place is taken, or the container gone.
+ */
 export const insertFile = (
   database: Queryable,
   file: NewFile,
@@ -94,10 +97,12 @@ export const insertFile = (
   return firstOf(
     database.query<FileRow>(
       statement(
-        `with r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
+        `with held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 for key share),
+        r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
           "state", "generation", "lastGeneration", "bucket", "objectKey", "checksum", "etag", "pendingUpload", "uri", "containerId", "folderIds", "scan", "createdAt", "updatedAt", "__v")
-        values ($1::uuid, $2, $3, $4, $5, $6::bigint, $7::boolean, $8, $9::jsonb, $10::timestamptz, $11, $12,
-          $13, $14::integer, greatest(1, $14::integer), $15, $16, $17, $18, $19, '/storage/getFileUrl/' || ($1::uuid)::text, ${containerId('$5')}, ${folderIds('$5', '$20')}, $21, coalesce($22::timestamptz, now()), now(), 0)
+        select $1::uuid, $2, $3, $4, $5, $6::bigint, $7::boolean, $8, $9::jsonb, $10::timestamptz, $11, $12,
+          $13, $14::integer, greatest(1, $14::integer), $15, $16, $17, $18, $19, '/storage/getFileUrl/' || ($1::uuid)::text, ${containerId('$5')}, ${folderIds('$5', '$20')}, $21, coalesce($22::timestamptz, now()), now(), 0
+        where exists (select from held)
         on conflict ("container", "folder", "name") do nothing returning f.*)${owned.map((part) => `, ${part}`).join('')}
         select ${fileColumns} from r f`,
         [

@@ -2,16 +2,19 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { storageErrors } from '../errors.ts';
-import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
+import type { ObjectBody, ObjectPlace, StorageProvider } from '../providers/provider.ts';
 
 /** Bytes from the beginning of a content by which its type is known. */
 export const HEAD_BYTES = 4_096;
 
+/** Bytes up to which a content is held and stored as a whole. */
+const WHOLE_BYTES = 128 * 1_024;
+
 export interface Content {
-  /** The first bytes, at most `HEAD_BYTES` and a chunk. */
+  /** The first bytes, at least `HEAD_BYTES` where there are so many. */
   readonly head: Buffer;
-  /** All of them, once. Fails with what the source fails with, and with FILE_TOO_LARGE. */
-  readonly body: Readable;
+  /** All of them, once; a short content as it is. Fails with what the source fails with, and with FILE_TOO_LARGE. */
+  readonly body: ObjectBody;
   /** What has passed; complete when `body` has ended. */
   facts(): { readonly size: number; readonly checksum: string };
 }
@@ -29,9 +32,13 @@ export async function openContent(source: AsyncIterable<Buffer>, limit: number):
   const pieces = source[Symbol.asyncIterator]();
   const first: Buffer[] = [];
   let length = 0;
-  while (length < HEAD_BYTES) {
+  let ended = false;
+  while (length < WHOLE_BYTES) {
     const piece = await pieces.next();
-    if (piece.done) break;
+    if (piece.done) {
+      ended = true;
+      break;
+    }
     first.push(count(piece.value));
     length += piece.value.length;
   }
@@ -44,11 +51,9 @@ export async function openContent(source: AsyncIterable<Buffer>, limit: number):
       await pieces.return?.();
     }
   }
-  return {
-    head: first.length === 1 && first[0] ? first[0] : Buffer.concat(first),
-    body: Readable.from(passing(), { objectMode: false }),
-    facts: () => ({ size, checksum: hash.copy().digest('hex') }),
-  };
+  const head = first.length === 1 && first[0] ? first[0] : Buffer.concat(first);
+  const body = ended ? head : Readable.from(passing(), { objectMode: false });
+  return { head, body, facts: () => ({ size, checksum: hash.copy().digest('hex') }) };
 }
 
 export const tooLarge = (limit: number) =>

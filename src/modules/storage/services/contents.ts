@@ -9,7 +9,7 @@ import { newId } from '../../../kernel/ids.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
-import type { ObjectPlace } from '../providers/provider.ts';
+import { discard, type ObjectPlace } from '../providers/provider.ts';
 import type { ContainerRow } from '../queries/containers.ts';
 import { nextGeneration, setContent } from '../queries/file-writes.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
@@ -64,11 +64,12 @@ export interface Contents {
     expected: Pick<ExpectedContent, 'fileId' | 'kind'> & { readonly bucket: string },
     from: StoredContent,
   ): Promise<ArrivedContent>;
-  /** Writes a body to a place that an upload names already. */
+  /** Writes a body to a place that an upload names already, or will when `named` has resolved. */
   store(
     place: ObjectPlace,
     expected: Omit<ExpectedContent, 'fileId' | 'kind'>,
     source: AsyncIterable<Buffer>,
+    named?: Promise<unknown>,
   ): Promise<StoredContent>;
   /** Gives up what has arrived, also when the request is over. */
   abandon(arrived: Pick<ArrivedContent, 'upload'>): Promise<void>;
@@ -83,25 +84,31 @@ export interface Contents {
 
 export function createContents(parts: StorageParts): Contents {
   const abandon: Contents['abandon'] = ({ upload }) => giveUp(parts, upload);
-  const store: Contents['store'] = (place, expected, source) =>
-    storeBody(parts, place, expected, source);
+  const store: Contents['store'] = (place, expected, source, named) =>
+    storeBody(parts, place, { ...expected, named }, source);
   return {
     limitOf: (container) => limitOf(parts, container),
     abandon,
     store,
     async receive(caller, expected, source) {
       const { fileId, kind, container } = expected;
-      const upload = await begin(parts, caller, { fileId, kind, bucket: container.bucket });
+      const { upload, named } = await begin(parts, caller, {
+        fileId,
+        kind,
+        bucket: container.bucket,
+      });
       try {
         const place = { bucket: upload.bucket, key: upload.objectKey };
-        return { upload, content: await store(place, expected, source) };
+        return { upload, content: await store(place, expected, source, named) };
       } catch (error) {
+        await named.catch(() => undefined);
         await abandon({ upload });
         throw error;
       }
     },
     async copy(caller, { fileId, kind, bucket }, from) {
-      const upload = await begin(parts, caller, { fileId, kind, bucket });
+      const { upload, named } = await begin(parts, caller, { fileId, kind, bucket });
+      await named;
       try {
         await onStore(parts.log, async () =>
           (await parts.provider()).copy(
@@ -126,36 +133,47 @@ const limitOf = (
   { maxFileSize }: Pick<ContainerRow, 'maxFileSize'>,
 ): number => Math.min(config().limits.maxFileSize, maxFileSize ?? Number.POSITIVE_INFINITY);
 
-/** Committed at once, whatever transaction the request runs in: it must be there before the bytes are. */
-const begin = (
+/**
+ * Names the place of what is coming, committed at once whatever transaction the request runs in. `named`: it is; nothing
+ * may be found at the place before. A new file has its place without asking.
+ */
+async function begin(
   { database }: StorageParts,
   caller: Caller,
   { fileId, kind, bucket }: { fileId: string; kind: UploadKind; bucket: string },
-): Promise<Omit<UploadRow, 'expiresAt'>> =>
-  database.outside(async () => {
-    const write = async (to: Queryable, generation: number) => {
-      const upload = {
-        id: newId(),
-        fileId,
-        kind,
-        signed: false,
-        bucket,
-        objectKey: keyOf(fileId, generation),
-        generation,
-        size: null,
-        mimeType: null,
-        caller: callerKey(caller),
-      };
-      await insertUpload(to, { ...upload, expiresInSeconds: REQUEST_SECONDS });
-      return upload;
-    };
-    if (kind === 'create') return write(database, 1);
-    return database.transaction(async (transaction) => {
+): Promise<{ readonly upload: Omit<UploadRow, 'expiresAt'>; readonly named: Promise<unknown> }> {
+  const uploadOf = (generation: number): Omit<UploadRow, 'expiresAt'> => ({
+    id: newId(),
+    fileId,
+    kind,
+    signed: false,
+    bucket,
+    objectKey: keyOf(fileId, generation),
+    generation,
+    size: null,
+    mimeType: null,
+    caller: callerKey(caller),
+  });
+  const write = (to: Queryable, upload: Omit<UploadRow, 'expiresAt'>) =>
+    insertUpload(to, { ...upload, expiresInSeconds: REQUEST_SECONDS });
+  if (kind === 'create') {
+    const upload = uploadOf(1);
+    const named = database.outside(() => write(database, upload));
+    // Whoever waits for it hears of a failure, and whoever gives up before has another reason.
+    named.catch(() => undefined);
+    return { upload, named };
+  }
+  const upload = await database.outside(() =>
+    database.transaction(async (transaction) => {
       const generation = await nextGeneration(transaction, fileId, undefined);
       if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
-      return write(transaction, generation);
-    });
-  });
+      const made = uploadOf(generation);
+      await write(transaction, made);
+      return made;
+    }),
+  );
+  return { upload, named: Promise.resolve() };
+}
 
 const giveUp = (parts: StorageParts, upload: ArrivedContent['upload']): Promise<void> =>
   offAccount(() =>
@@ -178,16 +196,18 @@ const giveUp = (parts: StorageParts, upload: ArrivedContent['upload']): Promise<
 async function storeBody(
   parts: StorageParts,
   place: ObjectPlace,
-  expected: Omit<ExpectedContent, 'fileId' | 'kind'>,
+  expected: Omit<ExpectedContent, 'fileId' | 'kind'> & {
+    readonly named: Promise<unknown> | undefined;
+  },
   source: AsyncIterable<Buffer>,
 ): Promise<StoredContent> {
-  const { container, name, mimeType, size, signal } = expected;
+  const { container, name, mimeType, size, signal, named } = expected;
   const began = performance.now();
   const opened = await openContent(source, limitOf(parts, container));
   const contentType = await contentTypeOf(opened.head, name, mimeType, container);
   const facts = await onStore(parts.log, async () =>
-    (await parts.provider()).put(place, opened.body, { contentType, size }, signal),
-  ).finally(() => opened.body.destroy());
+    (await parts.provider()).put(place, opened.body, { contentType, size, after: named }, signal),
+  ).finally(() => discard(opened.body));
   parts.measures.upload((performance.now() - began) / 1_000);
   return storedContent(place, opened, { contentType, size: facts.size, scan: toScan(parts) });
 }

@@ -1,7 +1,7 @@
 /** Contents on their way out: whole or in part, at the reader's pace, as harmless as their type allows. */
 import { Reply } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
-import type { ByteRange, ObjectPlace } from '../providers/provider.ts';
+import type { ByteRange, ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import { type FileRow, fileById } from '../queries/files.ts';
 import { placeOf } from './places.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
@@ -98,25 +98,42 @@ const harmless = { 'content-security-policy': "default-src 'none'; sandbox" };
 export function createDelivery(parts: StorageParts): Delivery {
   const { database, provider, log } = parts;
 
-  const open = async (place: ObjectPlace, range: ByteRange | undefined, signal?: AbortSignal) =>
-    (await provider()).get(place, range, signal);
-
-  /** A content that was replaced after we read where it lies is gone from there: then the new one lies elsewhere. */
-  const opened = async (file: FileRow, range: ByteRange | undefined, signal?: AbortSignal) => {
+  /**
+   * A content that was replaced after we read where it lies is gone from there: then the new one lies elsewhere. `work`
+   * is done at the one place, or at the other.
+   */
+  const atContent = async <T>(
+    file: FileRow,
+    work: (store: StorageProvider, place: ObjectPlace) => Promise<T>,
+  ): Promise<T> => {
     const place = placeOf(file);
+    const store = await provider();
     try {
-      return await open(place, range, signal);
+      return await work(store, place);
     } catch (error) {
       if (!isMissingObject(error)) throw publicError(error, log);
       const now = await fileById(database, file._id);
       if (!now) throw storageErrors.FILE_NOT_FOUND();
       // Another content does not fit the length that was announced; the same bytes at another place do.
       if (now.objectKey === place.key || now.etag !== file.etag) throw publicError(error, log);
-      return open(placeOf(now), range, signal).catch((again: unknown) => {
+      return work(store, placeOf(now)).catch((again: unknown) => {
         throw publicError(again, log);
       });
     }
   };
+
+  const opened = (file: FileRow, range: ByteRange | undefined, signal?: AbortSignal) =>
+    atContent(file, (store, place) => store.get(place, range, signal));
+
+  /** Where the store can, without a stream; begun, so that a missing object is known. */
+  const begun = (file: FileRow, range: ByteRange | undefined, signal: AbortSignal) =>
+    atContent(file, async (store, place) => {
+      const iterator: AsyncIterator<Uint8Array> =
+        store.pieces && file.size > 0
+          ? store.pieces(place, range ?? { start: 0, end: file.size - 1 }, signal)
+          : (await store.get(place, range, signal))[Symbol.asyncIterator]();
+      return { first: await iterator.next(), iterator };
+    });
 
   async function* pieces(
     file: FileRow,
@@ -124,17 +141,30 @@ export function createDelivery(parts: StorageParts): Delivery {
     signal: AbortSignal,
   ): AsyncGenerator<Uint8Array> {
     const began = performance.now();
-    const body = await opened(file, range, signal);
+    const { first, iterator } = await begun(file, range, signal);
+    let left = range ? range.end - range.start + 1 : file.size;
     try {
-      for await (const chunk of body) yield chunk as Buffer;
-      parts.measures.download((performance.now() - began) / 1_000);
+      for (let piece = first; !piece.done; piece = await iterator.next()) {
+        left -= piece.value.length;
+        // Whoever has all of it does not ask for more.
+        if (left === 0) parts.measures.download((performance.now() - began) / 1_000);
+        yield piece.value;
+      }
     } catch (error) {
       throw publicError(error, log);
+    } finally {
+      await iterator.return?.();
     }
   }
 
   return {
-    stream: (file, signal) => pieces(file, undefined, signal),
+    async *stream(file, signal) {
+      try {
+        yield* await opened(file, undefined, signal);
+      } catch (error) {
+        throw publicError(error, log);
+      }
+    },
     reply(file, { range: header, ifRange, download, signal }) {
       placeOf(file);
       const range = isCurrent(file, ifRange) ? rangeOf(header, file.size) : undefined;

@@ -57,8 +57,7 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
     find,
     removeAll,
     async create(caller, request, { source, size, signal }, requestAtEnd) {
-      const early = await placing.place(caller, request);
-      await placing.requireFree(caller, early);
+      const early = await placing.placeFree(caller, request);
       const { container, name, mimeType } = early;
       const arrived = await contents.receive(
         caller,
@@ -80,8 +79,7 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
     async copy(caller, id, request) {
       const from = await find(id);
       await access.require(caller, 'read', from, request.scope);
-      const placement = await placing.place(caller, requestOfCopy(from, request));
-      await placing.requireFree(caller, placement);
+      const placement = await placing.placeFree(caller, requestOfCopy(from, request));
       const { bucket } = placement.container;
       const to = { fileId: newId(), kind: 'create', bucket } as const;
       return make(
@@ -138,12 +136,15 @@ function createMake(
         );
         return contents.replace(transaction, caller, placed.there, { ...arrived, generation });
       }
-      await events.emit(transaction, caller, fileEvent('create', placed.made));
-      await events.emit(transaction, caller, fileEvent('ready', placed.made));
-      await enqueueScan(parts, transaction, placed.made);
-      await enqueueChecksum(parts, transaction, placed.made);
       const container = placement.container.name;
-      await takeCounted(transaction, upload, { container, bytes: content.size, files: 1 });
+      // Sent together, done one after the other: the counters, for which all wait, come last.
+      await Promise.all([
+        events.emit(transaction, caller, fileEvent('create', placed.made)),
+        events.emit(transaction, caller, fileEvent('ready', placed.made)),
+        enqueueScan(parts, transaction, placed.made),
+        enqueueChecksum(parts, transaction, placed.made),
+        takeCounted(transaction, upload, { container, bytes: content.size, files: 1 }),
+      ]);
       return placed.made;
     });
 

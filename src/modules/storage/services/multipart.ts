@@ -8,6 +8,14 @@ import { storageErrors } from '../errors.ts';
 
 type Parser = InstanceType<typeof Busboy>;
 
+const load = () => import('@fastify/busboy');
+let loaded: ReturnType<typeof load> | undefined;
+/** Loaded by the first form. */
+const library = (): ReturnType<typeof load> => {
+  loaded ??= load();
+  return loaded;
+};
+
 const limits = {
   fields: 30,
   fieldNameSize: 100,
@@ -41,8 +49,7 @@ export async function readForm<T>(
   stream: BodyStream,
   onFile: (part: FilePart) => Promise<T>,
 ): Promise<ReadForm<T>> {
-  // Loaded by the first form.
-  const { Busboy } = await import('@fastify/busboy');
+  const { Busboy } = await library();
   const fields = new Map<string, string>();
   let parser: Parser;
   try {

@@ -3,11 +3,14 @@ import { storageErrors } from '../errors.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 
-/** Never used twice. Two levels of folders, by the random end of the id, keep each of them small on a disk. */
+/**
+ * Never used twice. Two levels of folders, by the random end of the id, keep each of them small on a disk; 256 in all, so
+ * that a young store does not make two for every file.
+ */
 export const keyOf = (fileId: string, generation: number): string =>
-  `${fileId.slice(-2)}/${fileId.slice(-4, -2)}/${fileId}~${generation}`;
+  `${fileId.slice(-1)}/${fileId.slice(-2, -1)}/${fileId}~${generation}`;
 
-const ownKey = /^[0-9a-f]{2}\/[0-9a-f]{2}\/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}~\d+$/;
+const ownKey = /^[0-9a-f]{1,2}\/[0-9a-f]{1,2}\/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}~\d+$/;
 /** The content that an object is, or was made of; undefined for what is not ours. */
 export function contentKeyOf(key: string): string | undefined {
   const source = sourceOfRendition(key) ?? key;

@@ -11,6 +11,7 @@ import {
   mediaTypeOf,
   metadataOf,
   partsOf,
+  ROOT,
   requirePathLength,
   suffixed,
 } from '../names.ts';
@@ -42,8 +43,6 @@ export interface Placement {
   readonly container: ContainerRow;
   readonly folder: string;
   readonly name: string;
-  /** No file was named, so any free name will do. */
-  readonly isNamed: boolean;
   readonly alias: string | undefined;
   readonly mimeType: string | undefined;
   readonly isPublic: boolean;
@@ -57,8 +56,8 @@ export interface Placement {
 export interface Placing {
   /** Throws for names that are none, for containers that may not be made, and for a private file among public ones. */
   place(caller: Caller, request: FileRequest): Promise<Placement>;
-  /** Throws FILE_EXISTS when it is known already that the name is taken, before bytes are sent for nothing. */
-  requireFree(caller: Caller, placement: Placement): Promise<void>;
+  /** The same; throws FILE_EXISTS too when it is known already that the name is taken, before bytes are sent for nothing. */
+  placeFree(caller: Caller, request: FileRequest): Promise<Placement>;
   /**
    * Writes the document, under another name where the configuration says so. Answers the file that is there instead,
    * locked, when it shall be overwritten. Throws FILE_EXISTS.
@@ -77,50 +76,63 @@ const TRIES = 20;
 export function createPlacing(parts: StorageParts, containers: Containers): Placing {
   const { database, config, access } = parts;
   const { tuples } = parts.permissions;
+  const place: Placing['place'] = async (caller, request) => {
+    const folder = folderOf(request.folder ?? '');
+    const name =
+      request.name === undefined || request.name === '' ? newId() : fileNameOf(request.name);
+    requirePathLength(folder, name);
+    const container = await containers.resolve(
+      caller,
+      request.container || undefined,
+      request.isPublic,
+    );
+    access.requireCreate(caller, container.name);
+    const owner = await access.ownerFor(caller, request.scope);
+    return {
+      container,
+      folder,
+      name,
+      alias: request.alias ? aliasOf(request.alias) : undefined,
+      mimeType: request.mimeType ? mediaTypeOf(request.mimeType) : undefined,
+      isPublic: visibilityIn(container, request.isPublic),
+      metadata: metadataOf(request.metadata),
+      expiresAt: request.expiresAt,
+      overwrite: request.overwrite ?? false,
+      owner,
+      scope: request.scope,
+    };
+  };
+
+  /** What stands where a file was asked for; asked beside the rest, so for what may turn out to be no place. */
+  const there = async (request: FileRequest): Promise<FileRow | undefined> => {
+    const { name, overwrite = false, container = '' } = request;
+    if (!name || (config().suffixOnNameConflict && !overwrite)) return undefined;
+    return fileAt(database, {
+      container: container || config().defaultContainer,
+      folder: folderOf(request.folder ?? ''),
+      name: fileNameOf(name),
+    });
+  };
+
   return {
-    async place(caller, request) {
-      const folder = folderOf(request.folder ?? '');
-      const name =
-        request.name === undefined || request.name === '' ? newId() : fileNameOf(request.name);
-      requirePathLength(folder, name);
-      const container = await containers.resolve(
-        caller,
-        request.container || undefined,
-        request.isPublic,
-      );
-      access.requireCreate(caller, container.name);
-      const owner = await access.ownerFor(caller, request.scope);
-      return {
-        container,
-        folder,
-        name,
-        isNamed: request.name !== undefined && request.name !== '',
-        alias: request.alias ? aliasOf(request.alias) : undefined,
-        mimeType: request.mimeType ? mediaTypeOf(request.mimeType) : undefined,
-        isPublic: visibilityIn(container, request.isPublic),
-        metadata: metadataOf(request.metadata),
-        expiresAt: request.expiresAt,
-        overwrite: request.overwrite ?? false,
-        owner,
-        scope: request.scope,
-      };
-    },
-    async requireFree(caller, placement) {
-      const { container, folder, name, isNamed, overwrite } = placement;
-      if (!isNamed || (config().suffixOnNameConflict && !overwrite)) return;
-      const there = await fileAt(database, { container: container.name, folder, name });
-      if (!there) return;
-      if (!overwrite) throw storageErrors.FILE_EXISTS();
-      await access.require(caller, 'edit', there, placement.scope);
+    place,
+    async placeFree(caller, request) {
+      const [placement, file] = await Promise.all([place(caller, request), there(request)]);
+      if (!file) return placement;
+      if (!placement.overwrite) throw storageErrors.FILE_EXISTS();
+      await access.require(caller, 'edit', file, placement.scope);
+      return placement;
     },
     async insert(transaction, caller, placement, rest) {
       const { container, folder, overwrite } = placement;
-      if (!(await holdContainer(transaction, container.name)))
-        throw storageErrors.CONTAINER_NOT_FOUND();
-      await ensureFolders(transaction, caller, { container, folder });
+      if (folder !== ROOT) {
+        await hold(transaction, container.name);
+        await ensureFolders(transaction, caller, { container, folder });
+      }
       const file = fileOf(caller, placement, rest);
       const made = await insertFile(transaction, file, tuples);
       if (made) return { made };
+      await hold(transaction, container.name);
       if (overwrite) {
         const there = await fileAt(transaction, file, true);
         if (!there) throw storageErrors.FILE_EXISTS();
@@ -131,6 +143,11 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
       return { made: await insertSuffixed(transaction, file, tuples) };
     },
   };
+}
+
+/** Keeps the container until the transaction ends. */
+async function hold(transaction: Transaction, container: string): Promise<void> {
+  if (!(await holdContainer(transaction, container))) throw storageErrors.CONTAINER_NOT_FOUND();
 }
 
 const fileOf = (

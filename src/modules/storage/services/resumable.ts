@@ -99,10 +99,9 @@ async function create(
   caller: Caller,
   { id, size, request, metadata }: NewResumable,
 ): Promise<void> {
-  const placement = await placing.place(caller, request);
+  const placement = await placing.placeFree(caller, request);
   const limit = contents.limitOf(placement.container);
   if (size > limit) throw tooLarge(limit);
-  await placing.requireFree(caller, placement);
   const { bucket } = placement.container;
   const seconds = config().upload.pendingExpiry;
   const main = { id: newId(), objectKey: keyOf(id, 1) };

@@ -8,15 +8,19 @@ export type StoreSettings = Pick<
   'provider' | 'local' | 'aws' | 'azure' | 'google' | 'aliyun'
 >;
 
+/** By configuration: a new one is another object. */
+const known = new WeakMap<StoreSettings, string>();
+
 /** What of the configuration decides how bytes are reached. */
-export const settingsOf = ({
-  provider,
-  local,
-  aws,
-  azure,
-  google,
-  aliyun,
-}: StoreSettings): string =>
+export function settingsOf(config: StoreSettings): string {
+  const there = known.get(config);
+  if (there !== undefined) return there;
+  const settings = settingsText(config);
+  known.set(config, settings);
+  return settings;
+}
+
+const settingsText = ({ provider, local, aws, azure, google, aliyun }: StoreSettings): string =>
   JSON.stringify({
     provider,
     local: { storagePath: local.storagePath },

@@ -1,74 +1,137 @@
 /** Folders of the local provider: made when they are needed, gone when they are empty, and never links. */
+import { closeSync, constants, fsync, open as openAny, readlinkSync } from 'node:fs';
 import { lstat, mkdir, open, realpath, rename, rmdir } from 'node:fs/promises';
-import { dirname, join, relative, sep } from 'node:path';
+import { dirname } from 'node:path';
+import { promisify } from 'node:util';
 import { ProviderError } from '../provider.ts';
 import { codeOf, unlessMissing } from './disk-errors.ts';
+
+const openFile = promisify(openAny);
+const syncFile = promisify(fsync);
+
+/** Windows opens no folders, and knows no syncing of them. */
+const opensFolders = process.platform !== 'win32';
+/** The system says by which way an open file was reached. */
+const namesOpenFiles = process.platform === 'linux';
 
 /** Deleting takes empty folders away, which may be just when somebody puts a file there. */
 const ATTEMPTS = 20;
 
 /** Refuses ways that lead through links, which could leave the root. Throws ENOENT as it comes. */
 export async function requireReal(folder: string): Promise<void> {
-  if ((await realpath(folder)) !== folder)
-    throw new ProviderError('INVALID_PLACE', `${folder} is reached through a link`);
+  if ((await realpath(folder)) !== folder) throw throughLink(folder);
 }
 
+const throughLink = (path: string): ProviderError =>
+  new ProviderError('INVALID_PLACE', `${path} is reached through a link`);
+
 /**
- * Moves a finished file to where readers look for it, replacing what is there, so that it also outlives a loss of
- * power. `bucket` is the folder of a bucket, above `target`.
+ * Opens what lies at a path, by which no link may lead; answers its number, to be closed with `closeSync`. Throws what
+ * the system says, and INVALID_PLACE.
  */
-export async function moveInto(bucket: string, temporary: string, target: string): Promise<void> {
-  const folder = dirname(target);
+export async function openReal(path: string, flags = 0): Promise<number> {
+  const file = await openFile(path, constants.O_RDONLY | constants.O_NOFOLLOW | flags);
+  try {
+    if (!isAt(file, path)) await requireReal(dirname(path));
+    return file;
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+/** Asks the system, not the disk. False: it does not tell. */
+function isAt(file: number, path: string): boolean {
+  if (!namesOpenFiles) return false;
+  try {
+    return readlinkSync(`/proc/self/fd/${file}`) === path;
+  } catch {
+    return false;
+  }
+}
+
+/** A folder that files are about to be moved into. */
+export interface OpenFolder {
+  /** Makes the names in it outlive a loss of power. */
+  sync(): Promise<void>;
+  close(): void;
+}
+
+/** Opens a folder below a bucket, made with those above it where it is missing. Throws NOT_FOUND without the bucket, INVALID_PLACE. */
+export async function openFolder(bucket: string, folder: string): Promise<OpenFolder> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await requireReal(folder);
-      await rename(temporary, target);
-      return await syncFolder(folder);
+      return await openExisting(folder);
     } catch (error) {
-      if (codeOf(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
-      await makeFolders(bucket, folder);
+      const missing = codeOf(error) === 'ENOENT';
+      if (folder === bucket && (missing || isNoFolder(error))) throw noBucket(bucket);
+      if (isNoFolder(error)) throw throughLink(folder);
+      if (!missing || attempt === ATTEMPTS) throw error;
+      await makeFolder(bucket, folder);
     }
   }
 }
 
-/** Makes the folder of a file that is about to come. Throws what `moveInto` would refuse. */
-export async function prepareFolder(bucket: string, folder: string): Promise<void> {
-  try {
-    if (folder === bucket && !(await isFolder(bucket))) throw noBucket(bucket);
+async function openExisting(folder: string): Promise<OpenFolder> {
+  if (!opensFolders) {
+    if (!(await lstat(folder)).isDirectory()) throw throughLink(folder);
     await requireReal(folder);
+    return { sync: async () => undefined, close: () => undefined };
+  }
+  const file = await openReal(folder, constants.O_DIRECTORY);
+  return { sync: () => syncFile(file), close: () => closeSync(file) };
+}
+
+const isNoFolder = (error: unknown): boolean =>
+  codeOf(error) === 'ENOTDIR' || codeOf(error) === 'ELOOP';
+
+/** In the folder above it, which is known to be real while it is open. */
+async function makeFolder(bucket: string, folder: string): Promise<void> {
+  const parent = await openFolder(bucket, dirname(folder));
+  try {
+    await mkdir(folder, { mode: 0o700 });
+    await parent.sync();
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error;
-    await makeFolders(bucket, folder);
+    // Somebody else was faster; or whoever deletes the last file took the folder above away: then it is made again.
+    if (codeOf(error) !== 'EEXIST' && codeOf(error) !== 'ENOENT') throw error;
+  } finally {
+    parent.close();
+  }
+}
+
+/** Where a finished file goes. */
+export interface Target {
+  /** Folder of the bucket, above `path`. */
+  readonly bucket: string;
+  readonly path: string;
+}
+
+/**
+ * Moves a finished file to where readers look for it, replacing what is there, so that it also outlives a loss of
+ * power. `opened`: its folder, where that is open already; it is closed.
+ */
+export async function moveInto(
+  { bucket, path }: Target,
+  temporary: string,
+  opened?: OpenFolder,
+): Promise<void> {
+  let folder = opened;
+  for (let attempt = 1; ; attempt++) {
+    folder ??= await openFolder(bucket, dirname(path));
+    try {
+      await rename(temporary, path);
+      return await folder.sync();
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
+    } finally {
+      folder.close();
+      folder = undefined;
+    }
   }
 }
 
 export const noBucket = (bucket: string): ProviderError =>
   new ProviderError('NOT_FOUND', `There is no bucket ${bucket}`);
-
-async function makeFolders(bucket: string, folder: string): Promise<void> {
-  if (!(await isFolder(bucket))) throw noBucket(bucket);
-  let parent = bucket;
-  for (const name of relative(bucket, folder).split(sep)) {
-    const next = join(parent, name);
-    // Whoever deletes the last file of an empty folder takes it away again; then there is nothing to keep.
-    if (await makeFolder(next)) await unlessMissing(() => syncFolder(parent));
-    parent = next;
-  }
-}
-
-/** Whether it was made just now. A folder that vanished again is left to the next attempt. */
-async function makeFolder(path: string): Promise<boolean> {
-  try {
-    await mkdir(path, { mode: 0o700 });
-    return true;
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return false;
-    if (codeOf(error) !== 'EEXIST') throw error;
-    if ((await unlessMissing(() => lstat(path)))?.isDirectory() === false)
-      throw new ProviderError('INVALID_PLACE', `${path} is no folder`);
-    return false;
-  }
-}
 
 /** A link to a folder is none. */
 export async function isFolder(path: string): Promise<boolean> {
@@ -89,7 +152,7 @@ export async function removeEmptyFolders(bucket: string, file: string): Promise<
 
 /** Names in a folder are on the disk once the folder is. Windows knows no such thing. */
 export async function syncFolder(path: string): Promise<void> {
-  if (process.platform === 'win32') return;
+  if (!opensFolders) return;
   const folder = await open(path, 'r');
   try {
     await folder.sync();

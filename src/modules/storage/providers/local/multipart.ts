@@ -13,15 +13,15 @@ import {
 } from '../provider.ts';
 import { onDisk, unlessMissing } from './disk-errors.ts';
 import { isFolder, syncFolder } from './folders.ts';
-import type { Writing } from './write.ts';
+import type { Writing, Written } from './write.ts';
 
 export interface LocalMultipartParts {
   /** Folder of all uploads. */
   readonly uploads: string;
-  /** Writes a body whole under a temporary name and answers the path. */
-  writeTemporary(body: Readable, writing: Writing): Promise<string>;
+  /** Writes a body whole under a temporary name. */
+  writeTemporary(body: Readable, writing: Writing): Promise<Written>;
   /** Moves a file to where the object lies. The file is gone afterwards, whatever happens. */
-  publish(temporary: string, place: ObjectPlace): Promise<ObjectFacts>;
+  publish(written: Written, place: ObjectPlace): Promise<ObjectFacts>;
   requireBucket(place: ObjectPlace): Promise<void>;
 }
 
@@ -38,7 +38,7 @@ export function createLocalMultipart(parts: LocalMultipartParts): MultipartUploa
       const folder = folderOf(uploads, place, uploadId);
       requirePartNumber(number);
       if (!(await isFolder(folder))) throw unknownUpload(uploadId);
-      const temporary = await parts.writeTemporary(body, { size });
+      const temporary = (await parts.writeTemporary(body, { size })).path;
       return onDisk(async () => {
         const path = join(folder, String(number));
         await rename(temporary, path).catch(async (error: unknown) => {

@@ -1,17 +1,26 @@
 /** Bytes on their way to a file: written whole under a temporary name, on the disk before anybody sees them. */
-import { close, constants, fsync, open, writev } from 'node:fs';
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  fsync,
+  open,
+  write as writeOnce,
+  writev,
+} from 'node:fs';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Readable, Writable } from 'node:stream';
+import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { ProviderError } from '../provider.ts';
+import { type ObjectBody, ProviderError } from '../provider.ts';
 import { onDisk, unlessMissing } from './disk-errors.ts';
 
 const openFile = promisify(open);
 const syncFile = promisify(fsync);
+const writeBytes = promisify(writeOnce);
 const writeChunks = promisify(writev);
-const closeFile = promisify(close);
 
 /** Bytes that wait for the disk. */
 const BUFFERED_BYTES = 1024 * 1024;
@@ -22,28 +31,60 @@ export interface Writing {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Writes a body and waits for the disk; answers its bytes. What the body itself throws comes through as it is. */
+/** A file that is written whole, and not yet where anybody looks. */
+export interface Written {
+  readonly path: string;
+  readonly facts: BigIntStats;
+}
+
+const aborted = (cause?: unknown) => new ProviderError('ABORTED', 'Nobody waits for it', { cause });
+
+/** Writes a body and waits for the disk; answers what it is there. What the body itself throws comes through as it is. */
 export async function writeFile(
   path: string,
-  body: Readable,
-  { size, signal }: Writing,
-): Promise<number> {
+  body: ObjectBody,
+  writing: Writing,
+): Promise<BigIntStats> {
+  if (writing.signal?.aborted) throw aborted();
   const how = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const file = await onDisk(() => openFile(path, how, 0o600));
+  try {
+    const written =
+      body instanceof Uint8Array
+        ? await writeWhole(file, body)
+        : await writeStream(file, body, writing);
+    const { size } = writing;
+    if (size !== undefined && written !== size) throw otherLength(written, size);
+    await onDisk(() => syncFile(file));
+    return fstatSync(file, { bigint: true });
+  } finally {
+    // It is on the disk, or given up: closing waits for nothing.
+    closeSync(file);
+  }
+}
+
+async function writeWhole(file: number, bytes: Uint8Array): Promise<number> {
+  for (let at = 0; at < bytes.length; ) {
+    const { bytesWritten } = await onDisk(() => writeBytes(file, bytes, at));
+    at += bytesWritten;
+  }
+  return bytes.length;
+}
+
+async function writeStream(
+  file: number,
+  body: Exclude<ObjectBody, Uint8Array>,
+  { size, signal }: Writing,
+): Promise<number> {
   const target = fileWriter(file, size);
   try {
     await pipeline(body, target.writable, signal ? { signal } : {});
-    const written = target.written();
-    if (size !== undefined && written !== size) throw otherLength(written, size);
-    await onDisk(() => syncFile(file));
-    return written;
+    return target.written();
   } catch (error) {
-    if (!signal?.aborted) throw error;
-    throw new ProviderError('ABORTED', 'Nobody waits for it', { cause: error });
+    throw signal?.aborted ? aborted(error) : error;
   } finally {
     // The number of a closed file may be another file's before the system writes.
     await target.idle();
-    await closeFile(file);
   }
 }
 

@@ -5,7 +5,13 @@
 import type { FileHandle } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { diskErrorOf } from '../local/disk-errors.ts';
-import { type ObjectFacts, type PartTag, ProviderError } from '../provider.ts';
+import {
+  type ObjectAttributes,
+  type ObjectBody,
+  type ObjectFacts,
+  type PartTag,
+  ProviderError,
+} from '../provider.ts';
 import { openSpool, spooled } from '../spool.ts';
 import type { RequestBody } from './transport.ts';
 
@@ -24,15 +30,21 @@ export interface StoredWays {
   readonly maxWhole: number;
 }
 
-/** Stores a body whole or not at all. The body is read to its end or destroyed. */
+/** Stores a body whole or not at all. A stream is read to its end or destroyed. */
 export async function storeBody(
-  body: Readable,
-  size: number | undefined,
+  body: ObjectBody,
+  { size, after }: Pick<ObjectAttributes, 'size' | 'after'>,
   ways: StoredWays,
 ): Promise<ObjectFacts> {
+  if (body instanceof Uint8Array) {
+    await after;
+    requireLength(body.length, size);
+    return ways.whole({ bytes: body });
+  }
   const source = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   try {
     const { chunks, ended, bytes } = await readUpTo(source, HELD_BYTES, size);
+    await after;
     if (ended) {
       requireLength(bytes, size);
       return await ways.whole({ bytes: Buffer.concat(chunks) });

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { requirePartNumber, requirePlace } from '../place.ts';
 import {
   type ByteRange,
+  discard,
   type ObjectAttributes,
   type ObjectFacts,
   type ObjectPlace,
@@ -82,11 +83,11 @@ function objectCalls(send: Send, { prefix, maxWholeBytes }: XmlStore) {
         requirePlace(place);
         return await storeBody(
           body,
-          attributes.size,
+          attributes,
           waysOf(send, { place, attributes, signal, maxWholeBytes }),
         );
       } catch (error) {
-        body.destroy();
+        discard(body);
         throw signal?.aborted ? new ProviderError('ABORTED', 'Nobody waits for it') : error;
       }
     },
