@@ -2,6 +2,7 @@
 import Type from 'typebox';
 import { system } from '../../kernel/caller.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
+import { addGrowth } from './queries/containers.ts';
 import { expiredFiles } from './queries/files.ts';
 import { purgeLinks } from './queries/links.ts';
 import { expiredResumable } from './queries/resumable.ts';
@@ -26,6 +27,7 @@ export const storageJobs = (
   createChecksumJob(parts),
   expireFiles(parts),
   purgeTrash(services),
+  countGrowth(parts),
   ...services.tasks.jobs,
 ];
 
@@ -95,6 +97,15 @@ const expireFiles = (parts: StorageParts): JobDefinition => {
     },
   });
 };
+
+/** Keeps short what operators wait for when they ask how much is in a container. */
+const countGrowth = ({ database }: StorageParts): JobDefinition =>
+  defineJob({
+    name: 'storage.count-growth',
+    data: Type.Object({}),
+    schedule: '* * * * *',
+    handler: async () => void (await addGrowth(database)),
+  });
 
 /** Destroys what was in the trash for long enough, and forgets links whose time is over. */
 const purgeTrash = ({ trash, database }: StorageServices): JobDefinition =>

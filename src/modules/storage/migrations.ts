@@ -133,6 +133,16 @@ const stores = `
   );
 `;
 
+/** What containers have grown by and do not say yet: changes of one container do not wait for each other. */
+const growth = `
+  create table penstock.storage_growth (
+    container text not null,
+    bytes bigint not null,
+    files integer not null
+  );
+  create index storage_growth_of_container on penstock.storage_growth (container);
+`;
+
 /** Files of before say by which folders and containers rights reach them, and who owns them. */
 const rights = `
   update "app"."File" f set "uri" = '/storage/getFileUrl/' || f."_id"::text,
@@ -167,4 +177,5 @@ export const migrations: readonly Migration[] = [
     id: '0015-rights-on-files',
     run: async (database) => void (await database.query({ text: rights })),
   },
+  { id: '0016-growth', run: async (database) => void (await database.query({ text: growth })) },
 ];

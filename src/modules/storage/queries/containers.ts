@@ -40,6 +40,7 @@ const containerColumns = [
   .map((name) => `c."${name}"`)
   .join(', ');
 const containers = '"app"."_StorageContainer"';
+const growth = 'penstock.storage_growth';
 
 export const containerByName = (
   database: Queryable,
@@ -133,8 +134,15 @@ export const updateContainer = (
 const jsonOrNull = (value: unknown): string | null =>
   value === null || value === undefined ? null : JSON.stringify(value);
 
+/** With what was still to be counted. Nobody adds to that while it is locked. */
 export const deleteContainer = (database: Queryable, id: string): Promise<unknown> =>
-  database.query(statement(`delete from ${containers} where "_id" = $1::uuid`, [id]));
+  database.query(
+    statement(
+      `with gone as (delete from ${containers} where "_id" = $1::uuid returning "name")
+       delete from ${growth} where container in (select "name" from gone)`,
+      [id],
+    ),
+  );
 
 /** Whether any private file is in it. */
 export const hasPrivateFiles = async (database: Queryable, container: string): Promise<boolean> =>
@@ -160,19 +168,52 @@ export const hasFiles = async (
     )
   ).count > 0;
 
+/** What a container grows by; negative where something goes. */
+export interface Growth {
+  readonly container: string;
+  readonly bytes: number;
+  readonly files: number;
+}
+
 /** Adds to the counters of a container; false when it would grow beyond its quota, and then nothing is added. */
 export const count = async (
   database: Queryable,
-  container: string,
-  { bytes, files }: { readonly bytes: number; readonly files: number },
+  { container, bytes, files }: Growth,
 ): Promise<boolean> =>
-  (await database.query(statement(counting('$1', '$2', '$3'), [container, bytes, files]))).count >
-  0;
+  (
+    await firstOf(
+      database.query<{ counted: boolean }>(
+        statement(
+          `with ${counting('$1', '$2', '$3')} select exists (select from noted union all select from counted) as counted`,
+          [container, bytes, files],
+        ),
+      ),
+    )
+  )?.counted ?? false;
 
-/** The statement that counts; it touches no row where the container would grow beyond its quota. Expressions. */
-export const counting = (name: string, bytes: string, files: string): string =>
-  `update ${containers} set "usedBytes" = greatest(0, "usedBytes" + ${bytes}::bigint), "fileCount" = greatest(0, "fileCount" + ${files}::integer)
-   where "name" = ${name} and (${bytes}::bigint <= 0 or "quota" is null or "usedBytes" + ${bytes}::bigint <= "quota")`;
+/**
+ * Parts `noted` and `counted` of a statement, of which one has a row when what was asked for is counted (decision 179).
+ * Without a quota the growth is written down beside those of others; a container with one is locked, and touched only where
+ * it does not grow beyond that. Expressions.
+ */
+export const counting = (name: string, bytes: string, files: string, condition = 'true'): string =>
+  `noted as (insert into ${growth} (container, bytes, files)
+     select ${name}, ${bytes}::bigint, ${files}::integer from ${containers} c where c."name" = ${name} and c."quota" is null and ${condition} returning 1),
+   counted as (update ${containers} set "usedBytes" = greatest(0, "usedBytes" + ${bytes}::bigint), "fileCount" = greatest(0, "fileCount" + ${files}::integer)
+     where "name" = ${name} and "quota" is not null and ${condition}
+       and (${bytes}::bigint <= 0 or "usedBytes" + ${bytes}::bigint + coalesce((select sum(g.bytes) from ${growth} g where g.container = ${name}), 0) <= "quota") returning 1)`;
+
+/** Adds what was written down to the counters of its containers: one of them, or all. Before anybody is told them. */
+export const addGrowth = (database: Queryable, container?: string): Promise<unknown> =>
+  database.query(
+    statement(
+      `with gone as (delete from ${growth} where $1::text is null or container = $1 returning container, bytes, files),
+         sums as (select container, sum(bytes)::bigint as bytes, sum(files)::integer as files from gone group by container)
+       update ${containers} c set "usedBytes" = greatest(0, c."usedBytes" + s.bytes), "fileCount" = greatest(0, c."fileCount" + s.files)
+       from sums s where c."name" = s.container`,
+      [container ?? null],
+    ),
+  );
 
 export interface StorageTotals {
   readonly containers: number;
@@ -190,6 +231,7 @@ export interface StorageTotals {
 
 /** Sums of the counters, and two counts of rows: for operators, not for every scrape. */
 export async function storageTotals(database: Queryable): Promise<StorageTotals> {
+  await addGrowth(database);
   const { rows } = await database.query<{ name: string; files: number; size: number }>({
     text: `select "name", "fileCount"::bigint as files, "usedBytes"::bigint as size from ${containers} order by "name"`,
   });

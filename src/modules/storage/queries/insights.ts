@@ -1,5 +1,6 @@
 /** The SQL of what operators are told about space. Nothing here reads more than a bounded number of files. */
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { addGrowth } from './containers.ts';
 import { type FileRow, fileColumns } from './files.ts';
 import { firstOf, statement } from './statement.ts';
 
@@ -20,16 +21,17 @@ export interface ContainerSpace extends Amount {
 export const largestContainers = async (
   database: Queryable,
   limit: number,
-): Promise<readonly ContainerSpace[]> =>
-  (
-    await database.query<ContainerSpace>(
-      statement(
-        `select "name", "fileCount"::bigint as files, "usedBytes"::bigint as size, "quota"::bigint as quota, (sum("usedBytes") over ())::bigint as total
+): Promise<readonly ContainerSpace[]> => {
+  await addGrowth(database);
+  const { rows } = await database.query<ContainerSpace>(
+    statement(
+      `select "name", "fileCount"::bigint as files, "usedBytes"::bigint as size, "quota"::bigint as quota, (sum("usedBytes") over ())::bigint as total
          from "app"."_StorageContainer" order by "usedBytes" desc, "name" limit $1::integer`,
-        [limit],
-      ),
-    )
-  ).rows;
+      [limit],
+    ),
+  );
+  return rows;
+};
 
 /** Files by their size. */
 export const largestFiles = async (

@@ -1,6 +1,6 @@
 /** The SQL that compares documents with what lies on the store. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import type { ContainerRow } from './containers.ts';
+import { addGrowth, type ContainerRow } from './containers.ts';
 import { firstOf, statement } from './statement.ts';
 
 /** A file with a content, as far as the store is concerned. */
@@ -71,9 +71,11 @@ export async function recountContainer(
   name: string,
   mend: boolean,
 ): Promise<Counted | undefined> {
+  if (mend) await addGrowth(database, name);
   const counted = await firstOf(
     database.query<Counted>({
-      text: `select c."usedBytes", c."fileCount", coalesce(sum(f."size"), 0)::bigint as bytes, count(f."_id") as files
+      text: `select c."usedBytes" + coalesce((select sum(g.bytes) from penstock.storage_growth g where g.container = c."name"), 0)::bigint as "usedBytes",
+               c."fileCount" + coalesce((select sum(g.files) from penstock.storage_growth g where g.container = c."name"), 0)::bigint as "fileCount", coalesce(sum(f."size"), 0)::bigint as bytes, count(f."_id") as files
              from "app"."_StorageContainer" c left join "app"."File" f on f."container" = c."name" and f."generation" > 0
              where c."name" = $1 group by c."_id"`,
       values: [name],
@@ -81,8 +83,8 @@ export async function recountContainer(
   );
   if (counted && mend)
     await database.query({
-      text: `update "app"."_StorageContainer" set "usedBytes" = $2::bigint, "fileCount" = $3::bigint where "name" = $1`,
-      values: [name, counted.bytes, counted.files],
+      text: `update "app"."_StorageContainer" set "usedBytes" = greatest(0, "usedBytes" + $2::bigint), "fileCount" = greatest(0, "fileCount" + $3::bigint) where "name" = $1`,
+      values: [name, counted.bytes - counted.usedBytes, counted.files - counted.fileCount],
     });
   return counted;
 }

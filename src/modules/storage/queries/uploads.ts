@@ -1,6 +1,6 @@
 /** The SQL of uploads: bytes on their way (migrations.ts). */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { counting } from './containers.ts';
+import { counting, type Growth } from './containers.ts';
 import { firstOf, statement } from './statement.ts';
 
 export type UploadKind = 'create' | 'replace' | 'move';
@@ -74,27 +74,16 @@ export const takeUpload = (
 /** Takes an upload as `takeUpload` does, and adds to the counters of its container what it brought, as `count` does. */
 export const takeAndCount = async (
   database: Queryable,
-  {
-    id,
-    objectKey,
-    grown: { container, bytes, files },
-  }: {
-    readonly id: string;
-    readonly objectKey: string;
-    readonly grown: {
-      readonly container: string;
-      readonly bytes: number;
-      readonly files: number;
-    };
-  },
+  upload: { readonly id: string; readonly objectKey: string },
+  { container, bytes, files }: Growth,
 ): Promise<{ readonly taken: boolean; readonly counted: boolean }> => {
   const found = await firstOf(
     database.query<{ taken: boolean; counted: boolean }>(
       statement(
         `with taken as (delete from penstock.storage_uploads where id = $1::uuid and object_key = $2 returning 1),
-           counted as (${counting('$3', '$4', '$5')} and exists (select from taken) returning 1)
-         select exists (select from taken) as taken, exists (select from counted) as counted`,
-        [id, objectKey, container, bytes, files],
+           ${counting('$3', '$4', '$5', 'exists (select from taken)')}
+         select exists (select from taken) as taken, exists (select from noted union all select from counted) as counted`,
+        [upload.id, upload.objectKey, container, bytes, files],
       ),
     ),
   );

@@ -6,6 +6,7 @@ import { mediaTypeOf } from '../names.ts';
 import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import { ProviderError } from '../providers/provider.ts';
 import {
+  addGrowth,
   type ContainerChange,
   type ContainerRow,
   containerById,
@@ -35,7 +36,9 @@ export function createContainerAdmin(parts: StorageParts, emptying: Emptying): C
   const removeEmpty = (caller: Caller, id: string): Promise<ContainerRow> =>
     database.transaction(async (transaction) => {
       const found = await containerById(transaction, id, true);
-      const container = existing(found, storageErrors.CONTAINER_NOT_FOUND);
+      const locked = existing(found, storageErrors.CONTAINER_NOT_FOUND);
+      await addGrowth(transaction, locked.name);
+      const container = (await containerById(transaction, id)) ?? locked;
       if (await hasFiles(transaction, container)) throw storageErrors.CONTAINER_NOT_EMPTY();
       if ((await uploadsIn(transaction, container.bucket)) > 0)
         throw storageErrors.CONTAINER_NOT_EMPTY({
@@ -58,6 +61,8 @@ export function createContainerAdmin(parts: StorageParts, emptying: Emptying): C
         if (next.isPublic && (await hasPrivateFiles(transaction, container.name)))
           throw storageErrors.PRIVATE_IN_PUBLIC({ message: 'There are private files in it' });
         next.allowedMimeTypes?.forEach(requireTypePattern);
+        // A quota counts all that is there.
+        await addGrowth(transaction, container.name);
         const changed = await updateContainer(transaction, id, next);
         await events.emit(transaction, caller, containerEvent('update', container));
         return existing(changed, storageErrors.CONTAINER_NOT_FOUND);

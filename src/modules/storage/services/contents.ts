@@ -10,7 +10,7 @@ import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import { discard, type ObjectPlace } from '../providers/provider.ts';
-import type { ContainerRow } from '../queries/containers.ts';
+import type { ContainerRow, Growth } from '../queries/containers.ts';
 import { nextGeneration, setContent } from '../queries/file-writes.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 import {
@@ -244,15 +244,15 @@ async function replaceContent(
 }
 
 /**
- * Ends an upload and counts what it brought. The last statement of its transaction: all changes of a container wait
- * for each other from here on. Throws UPLOAD_CLOSED, QUOTA_EXCEEDED.
+ * Ends an upload and counts what it brought. The last statement of its transaction: all changes of a container with a
+ * quota wait for each other from here on. Throws UPLOAD_CLOSED, QUOTA_EXCEEDED.
  */
 export async function takeCounted(
   transaction: Transaction,
   { id, objectKey }: ArrivedContent['upload'],
-  grown: Parameters<typeof takeAndCount>[1]['grown'],
+  grown: Growth,
 ): Promise<void> {
-  const { taken, counted } = await takeAndCount(transaction, { id, objectKey, grown });
+  const { taken, counted } = await takeAndCount(transaction, { id, objectKey }, grown);
   if (!taken) throw storageErrors.UPLOAD_CLOSED();
   if (!counted) throw storageErrors.QUOTA_EXCEEDED();
 }

@@ -95,39 +95,40 @@ export interface Delivery {
 /** Nothing in a content is run, framed or loaded from elsewhere, also when somebody opens it as a page. */
 const harmless = { 'content-security-policy': "default-src 'none'; sandbox" };
 
-export function createDelivery(parts: StorageParts): Delivery {
-  const { database, provider, log } = parts;
+/**
+ * Does `work` where the content lies. One that was replaced after we read where that is, is gone from there: then the new
+ * one lies elsewhere, if it is the same.
+ */
+async function atContent<T>(
+  { database, provider, log }: StorageParts,
+  file: FileRow,
+  work: (store: StorageProvider, place: ObjectPlace) => Promise<T>,
+): Promise<T> {
+  const place = placeOf(file);
+  const store = await provider();
+  try {
+    return await work(store, place);
+  } catch (error) {
+    if (!isMissingObject(error)) throw publicError(error, log);
+    const now = await fileById(database, file._id);
+    if (!now) throw storageErrors.FILE_NOT_FOUND();
+    // Another content does not fit the length that was announced; the same bytes at another place do.
+    if (now.objectKey === place.key || now.etag !== file.etag) throw publicError(error, log);
+    return work(store, placeOf(now)).catch((again: unknown) => {
+      throw publicError(again, log);
+    });
+  }
+}
 
-  /**
-   * A content that was replaced after we read where it lies is gone from there: then the new one lies elsewhere. `work`
-   * is done at the one place, or at the other.
-   */
-  const atContent = async <T>(
-    file: FileRow,
-    work: (store: StorageProvider, place: ObjectPlace) => Promise<T>,
-  ): Promise<T> => {
-    const place = placeOf(file);
-    const store = await provider();
-    try {
-      return await work(store, place);
-    } catch (error) {
-      if (!isMissingObject(error)) throw publicError(error, log);
-      const now = await fileById(database, file._id);
-      if (!now) throw storageErrors.FILE_NOT_FOUND();
-      // Another content does not fit the length that was announced; the same bytes at another place do.
-      if (now.objectKey === place.key || now.etag !== file.etag) throw publicError(error, log);
-      return work(store, placeOf(now)).catch((again: unknown) => {
-        throw publicError(again, log);
-      });
-    }
-  };
+export function createDelivery(parts: StorageParts): Delivery {
+  const { log } = parts;
 
   const opened = (file: FileRow, range: ByteRange | undefined, signal?: AbortSignal) =>
-    atContent(file, (store, place) => store.get(place, range, signal));
+    atContent(parts, file, (store, place) => store.get(place, range, signal));
 
   /** Where the store can, without a stream; begun, so that a missing object is known. */
   const begun = (file: FileRow, range: ByteRange | undefined, signal: AbortSignal) =>
-    atContent(file, async (store, place) => {
+    atContent(parts, file, async (store, place) => {
       const iterator: AsyncIterator<Uint8Array> =
         store.pieces && file.size > 0
           ? store.pieces(place, range ?? { start: 0, end: file.size - 1 }, signal)

@@ -168,8 +168,8 @@ async function describe(
     storageErrors.FILE_NOT_FOUND,
   );
   if (container === file.container || file.generation === 0) return described;
-  await count(transaction, file.container, { bytes: -file.size, files: -1 });
-  if (!(await count(transaction, container, { bytes: file.size, files: 1 })))
+  await count(transaction, { container: file.container, bytes: -file.size, files: -1 });
+  if (!(await count(transaction, { container, bytes: file.size, files: 1 })))
     throw storageErrors.QUOTA_EXCEEDED();
   return described;
 }

@@ -137,7 +137,7 @@ function createMake(
         return contents.replace(transaction, caller, placed.there, { ...arrived, generation });
       }
       const container = placement.container.name;
-      // Sent together, done one after the other: the counters, for which all wait, come last.
+      // Sent together, done one after the other: counters with a quota, for which all wait, come last.
       await Promise.all([
         events.emit(transaction, caller, fileEvent('create', placed.made)),
         events.emit(transaction, caller, fileEvent('ready', placed.made)),

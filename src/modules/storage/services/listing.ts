@@ -3,6 +3,7 @@ import { all, type Condition, contains, equals } from '../../../data/conditions/
 import type { CountMode } from '../../../data/records/store.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { containerOf, folderOf } from '../names.ts';
+import { addGrowth } from '../queries/containers.ts';
 import type { FileRow } from '../queries/files.ts';
 import { containerSchema, fileSchema, folderSchema } from '../schemas.ts';
 import { authorOf } from './access.ts';
@@ -70,7 +71,7 @@ export interface Listing {
 /** What is found was narrowed to what the caller may see. */
 const asModule = system('storage');
 
-export function createListing({ records, config }: StorageParts): Listing {
+export function createListing({ records, config, database }: StorageParts): Listing {
   /** What is said about a scope counts only where relations do. */
   const withScope = (filter: FileFilter): FileFilter =>
     config().authorization.enabled ? filter : { ...filter, scope: undefined };
@@ -125,8 +126,10 @@ export function createListing({ records, config }: StorageParts): Listing {
         ),
         { sort: ['name'], ...rest },
       ),
-    containers: (rest) =>
-      counted([asModule, containerSchema.name], all(), { sort: ['name'], ...rest }),
+    async containers(rest) {
+      await addGrowth(database);
+      return counted([asModule, containerSchema.name], all(), { sort: ['name'], ...rest });
+    },
   };
 }
 

@@ -86,5 +86,5 @@ async function uncount(transaction: Transaction, files: readonly FileRow[]): Pro
     shrunk.set(file.container, sum);
   }
   for (const [container, by] of [...shrunk].sort(([a], [b]) => (a < b ? -1 : 1)))
-    await count(transaction, container, by);
+    await count(transaction, { container, ...by });
 }

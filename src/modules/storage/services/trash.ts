@@ -76,7 +76,9 @@ export function createTrash(parts: StorageParts): Trash {
         );
         if (!made) throw storageErrors.FILE_EXISTS();
         await takeFromTrash(transaction, [id]);
-        if (!(await count(transaction, container.name, { bytes: trashed.size, files: 1 })))
+        if (
+          !(await count(transaction, { container: container.name, bytes: trashed.size, files: 1 }))
+        )
           throw storageErrors.QUOTA_EXCEEDED();
         await events.emit(transaction, caller, fileEvent('create', made));
         await events.emit(transaction, caller, fileEvent('ready', made));

@@ -48,6 +48,71 @@ function contentCases(bench: Bench): void {
     expect(await range(8, 500)).toBe('89');
     await expect(range(10, 12)).rejects.toEqual(refused('OUT_OF_RANGE'));
   });
+
+  bench.check('pieces are the same bytes, also of a content of many pieces', async () => {
+    const { provider } = bench;
+    if (!provider.pieces) return;
+    const whole = randomBytes(1_500_000);
+    const place = { bucket: await bench.bucket(), key: 'in pieces' };
+    await provider.put(place, whole, { ...type, size: whole.length });
+    const range = async (start: number, end: number): Promise<string> => {
+      const found: Buffer[] = [];
+      for await (const piece of provider.pieces?.(place, { start, end }) ?? [])
+        found.push(Buffer.from(piece));
+      return digest(Buffer.concat(found));
+    };
+    const ranges = [
+      [0, 1_499_999],
+      [0, 0],
+      [262_143, 262_144],
+      [500_000, 1_100_000],
+    ] as const;
+    // Beside each other: none of them gets the memory of another.
+    const found = await Promise.all(ranges.map((one) => range(...one)));
+    expect(found).toEqual(ranges.map(([start, end]) => digest(whole.subarray(start, end + 1))));
+    await expect(range(1_499_999, 1_500_000)).rejects.toEqual(refused('OUT_OF_RANGE'));
+    await expect(
+      provider.pieces({ ...place, key: 'x' }, { start: 0, end: 0 }).next(),
+    ).rejects.toEqual(refused('NOT_FOUND'));
+    for await (const first of provider.pieces(place, { start: 0, end: 1_499_999 })) {
+      expect(first.length).toBeGreaterThan(0);
+      break;
+    }
+  });
+
+  bench.check('short bodies may be bytes, and are as long as announced', async () => {
+    const { provider } = bench;
+    const place = { bucket: await bench.bucket(), key: 'bytes' };
+    expect((await provider.put(place, Buffer.from('five!'), { ...type, size: 5 })).size).toBe(5);
+    expect((await read(provider, place)).toString()).toBe('five!');
+    expect((await provider.put(place, Buffer.alloc(0), type)).size).toBe(0);
+    await expect(provider.put(place, Buffer.from('six'), { ...type, size: 5 })).rejects.toEqual(
+      refused('LENGTH_MISMATCH'),
+    );
+    expect(await read(provider, place)).toHaveLength(0);
+  });
+
+  bench.check('nothing is there before what must have happened', async () => {
+    const { provider } = bench;
+    const bucket = await bench.bucket();
+    for (const [key, body] of [
+      ['bytes', Buffer.from('x')],
+      ['stream', bytes('x')],
+    ] as const) {
+      const before = Promise.withResolvers<void>();
+      const putting = provider.put({ bucket, key }, body, { ...type, after: before.promise });
+      expect(await provider.head({ bucket, key })).toBeUndefined();
+      before.resolve();
+      expect(await putting).toMatchObject({ size: 1 });
+    }
+    for (const body of [Buffer.from('x'), bytes('x')]) {
+      const after = Promise.reject(new Error('not named'));
+      await expect(
+        provider.put({ bucket, key: 'never' }, body, { ...type, after }),
+      ).rejects.toThrow('not named');
+    }
+    expect(await provider.head({ bucket, key: 'never' })).toBeUndefined();
+  });
 }
 
 function copyCases(bench: Bench): void {
