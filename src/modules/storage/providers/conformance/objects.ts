@@ -6,6 +6,8 @@ import { type Bench, bytes, digest, read, refused, type } from './bench.ts';
 
 export function objectCases(bench: Bench): void {
   contentCases(bench);
+  bytesCases(bench);
+  orderCases(bench);
   copyCases(bench);
   parallelCases(bench);
 }
@@ -48,14 +50,16 @@ function contentCases(bench: Bench): void {
     expect(await range(8, 500)).toBe('89');
     await expect(range(10, 12)).rejects.toEqual(refused('OUT_OF_RANGE'));
   });
+}
 
+function bytesCases(bench: Bench): void {
   bench.check('pieces are the same bytes, also of a content of many pieces', async () => {
     const { provider } = bench;
     if (!provider.pieces) return;
     const whole = randomBytes(1_500_000);
     const place = { bucket: await bench.bucket(), key: 'in pieces' };
     await provider.put(place, whole, { ...type, size: whole.length });
-    const range = async (start: number, end: number): Promise<string> => {
+    const range = async ([start, end]: readonly [number, number]): Promise<string> => {
       const found: Buffer[] = [];
       for await (const piece of provider.pieces?.(place, { start, end }) ?? [])
         found.push(Buffer.from(piece));
@@ -68,9 +72,9 @@ function contentCases(bench: Bench): void {
       [500_000, 1_100_000],
     ] as const;
     // Beside each other: none of them gets the memory of another.
-    const found = await Promise.all(ranges.map((one) => range(...one)));
+    const found = await Promise.all(ranges.map(range));
     expect(found).toEqual(ranges.map(([start, end]) => digest(whole.subarray(start, end + 1))));
-    await expect(range(1_499_999, 1_500_000)).rejects.toEqual(refused('OUT_OF_RANGE'));
+    await expect(range([1_499_999, 1_500_000])).rejects.toEqual(refused('OUT_OF_RANGE'));
     await expect(
       provider.pieces({ ...place, key: 'x' }, { start: 0, end: 0 }).next(),
     ).rejects.toEqual(refused('NOT_FOUND'));
@@ -91,7 +95,9 @@ function contentCases(bench: Bench): void {
     );
     expect(await read(provider, place)).toHaveLength(0);
   });
+}
 
+function orderCases(bench: Bench): void {
   bench.check('nothing is there before what must have happened', async () => {
     const { provider } = bench;
     const bucket = await bench.bucket();
