@@ -1,6 +1,7 @@
 /**
- * A store of Azure that refuses, stands still or ends in the middle, by the client surface: the specified error,
- * nothing half is visible, and nothing is left. What S3 does then: stores.test.ts.
+ * Stores of Azure and Google that refuse, stand still or end in the middle, by the client surface: the specified error,
+ * nothing half is visible, and nothing is left. What S3 does then: stores.test.ts. And what is asked of a store before its
+ * configuration is kept.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -8,6 +9,7 @@ import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { startTestAzure } from '../../test/support/servers/azure.ts';
+import { startGoogleStore, startRefusingStore } from '../../test/support/servers/object-store.ts';
 import { startTcpProxy } from '../../test/support/tcp-proxy.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { bearer, readContent, sendForm } from './requests.ts';
@@ -24,11 +26,44 @@ const ways: Record<string, () => Promise<FailingStore>> = {
       provider: 'azure',
       azure: { connectionString: text.replace(`:${port}/`, `:${way.port}/`) },
     });
-    const refused = connectionString.replace(/AccountKey=[^;]*/, 'AccountKey=YW5vdGhlcg==');
     return {
       way,
+      port,
       good: config(connectionString),
-      refused: config(refused),
+      wrong: {
+        'azure.connectionString': config(
+          connectionString.replace(/AccountKey=[^;]*/, 'AccountKey=YW5vdGhlcg=='),
+        ),
+      },
+      close: async () => {
+        await way.close();
+        await close();
+      },
+    };
+  },
+  async google() {
+    const { endpoint, serviceAccount, close } = await startGoogleStore();
+    const port = Number(new URL(endpoint).port);
+    const way = await startTcpProxy(port);
+    const address = `http://127.0.0.1:${way.port}`;
+    const config = (key: object): Json => ({
+      provider: 'google',
+      google: {
+        endpoint: address,
+        serviceAccountKeyJson: JSON.stringify({
+          ...serviceAccount,
+          token_uri: `${address}/token`,
+          ...key,
+        }),
+      },
+    });
+    return {
+      way,
+      port,
+      good: config({}),
+      wrong: {
+        'google.serviceAccountKeyJson': config({ client_email: 'somebody@example.com' }),
+      },
       close: async () => {
         await way.close();
         await close();
@@ -39,9 +74,11 @@ const ways: Record<string, () => Promise<FailingStore>> = {
 
 interface FailingStore {
   readonly way: Awaited<ReturnType<typeof startTcpProxy>>;
+  /** Of the store itself. */
+  readonly port: number;
   readonly good: Json;
-  /** With a key that the store does not take. */
-  readonly refused: Json;
+  /** Configurations with a credential that the store does not take, by the field that is wrong. */
+  readonly wrong: Readonly<Record<string, Json>>;
   close(): Promise<void>;
 }
 
@@ -77,14 +114,44 @@ describe.each(Object.keys(ways))('%s that fails', (kind) => {
   it('refuses is 502, and says why in the log alone', async () => {
     expect((await send()).status).toBe(200);
     const before = await present();
-    await use(store.refused);
+    const refusing = await startRefusingStore();
+    store.way.lead(refusing.port);
     const sent = await send();
     expect(sent).toMatchObject({ status: 502, body: { code: 'PROVIDER_ERROR' } });
     expect(JSON.stringify(sent.body)).not.toMatch(/127\.0\.0\.1|Signature|Key|token/i);
-    await use(store.good);
+    store.way.lead(store.port);
+    await refusing.close();
     await waitFor(async () => JSON.stringify(await present()) === JSON.stringify(before));
     expect((await send()).status).toBe(200);
   }, 60_000);
+
+  it('whose credential is wrong is not kept, and the field is named', async () => {
+    const kept = (await platform.admin.get('/config/storage')).body;
+    for (const [path, config] of Object.entries(store.wrong)) {
+      const set = await platform.admin.patch('/config/storage?force=true', config);
+      expect(set.status, set.text).toBe(400);
+      expect(set.body).toMatchObject({
+        code: 'INVALID_ARGUMENTS',
+        errors: [{ path, rule: 'store' }],
+      });
+      expect(set.text).not.toMatch(/somebody@|YW5vdGhlcg|127\.0\.0\.1/);
+    }
+    expect((await platform.admin.get('/config/storage')).body).toEqual(kept);
+  }, 60_000);
+
+  it('stands still for longer than it may is 503, and leaves nothing', async () => {
+    const { body } = await send('there');
+    const before = await present();
+    await use({ connection: { timeout: 1, attempts: 2 } });
+    store.way.stop();
+    expect(await send()).toMatchObject({ status: 503, body: { code: 'PROVIDER_UNAVAILABLE' } });
+    expect(await read(body.id)).toMatchObject({ status: 503 });
+    store.way.mend();
+    await use({ connection: { timeout: 30, attempts: 4 } });
+    await waitFor(async () => JSON.stringify(await present()) === JSON.stringify(before), {
+      timeoutMs: 60_000,
+    });
+  }, 120_000);
 
   it('stands still: who gives up leaves nothing, and nobody else waits', async () => {
     const { body } = await send('there');

@@ -9,12 +9,15 @@ export interface TcpProxy {
   /** Lets nothing through any more, without a word, until `mend`. */
   stop(): void;
   mend(): void;
+  /** Leads new connections to another server; those that are open end. */
+  lead(port: number): void;
   close(): Promise<void>;
 }
 
 /** Listens on a free port of 127.0.0.1 and passes everything on to `target`. */
 export async function startTcpProxy(target: number): Promise<TcpProxy> {
   const open = new Set<Socket>();
+  let port = target;
   let whole = true;
   let still = false;
   const server = createServer((near) => {
@@ -22,7 +25,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
       near.destroy();
       return;
     }
-    const far = connect(target, '127.0.0.1');
+    const far = connect(port, '127.0.0.1');
     for (const [from, to] of [
       [near, far],
       [far, near],
@@ -54,6 +57,10 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
       if (still) for (const socket of open) socket.destroy();
       still = false;
       whole = true;
+    },
+    lead(other) {
+      port = other;
+      for (const socket of open) socket.destroy();
     },
     async close() {
       cut();

@@ -52,6 +52,15 @@ const local = Type.Object({
   }),
 });
 
+const connection = Type.Object({
+  timeout: whole(
+    30,
+    [1, 600],
+    'Seconds in which a store outside must send or take something, before it is asked again or given up.',
+  ),
+  attempts: whole(4, [1, 10], 'How often a request is sent to a store outside at most.'),
+});
+
 const side = (what: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096, description: `${what} in pixels` }));
 
@@ -150,6 +159,7 @@ export const storageConfig = defineConfig({
       ),
     }),
     scan,
+    connection,
     local,
     images,
     aws,

@@ -169,7 +169,8 @@ async function expectSound(): Promise<readonly { _id: string; container: string;
   expect(left).toEqual([]);
   const { rows } = await query(`select "_id", "container" from "app"."File" order by "_id"`);
   const { rows: counted } = await query(
-    `select c."fileCount" as counted, count(f."_id") as files from "app"."_StorageContainer" c
+    `select c."fileCount" + coalesce((select sum(g.files) from penstock.storage_growth g where g.container = c."name"), 0) as counted,
+       count(f."_id") as files from "app"."_StorageContainer" c
      left join "app"."File" f on f."container" = c."name" and f."generation" > 0 group by c."_id"`,
   );
   for (const { counted: known, files } of counted) expect(Number(known)).toBe(Number(files));

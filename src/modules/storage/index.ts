@@ -18,11 +18,16 @@ import { fileDocument } from './services/documents.ts';
 import { createLinks } from './services/links.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
 import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
-import { createProviderSource, type ProviderSource } from './services/provider-source.ts';
+import {
+  bareBucketOf,
+  createProviderSource,
+  type ProviderSource,
+} from './services/provider-source.ts';
 import { createRecordsWithFiles } from './services/records-with-files.ts';
 import { defineTypes } from './services/resource-types.ts';
 import type { StorageParts } from './services/storage-parts.ts';
 import { createStorageServices, type StorageServices } from './services/storage-services.ts';
+import { probeStore, reachesDifferently } from './services/store-probe.ts';
 import { fingerprintOf } from './services/store-settings.ts';
 import { serveNotices } from './sockets.ts';
 import { containerState, folderState } from './state.ts';
@@ -81,6 +86,14 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
     if (force || fingerprintOf(next) === fingerprintOf(previous)) return;
     if (await hasContents(kernel.database)) throw storageErrors.PROVIDER_IN_USE();
   });
+  const endProbe = config.guard(async (next, previous) => {
+    if (reachesDifferently(next, previous))
+      await probeStore(next, {
+        dataDir: kernel.settings.dataDir,
+        bucketOf: (asked) => bareBucketOf(asked, asked.defaultContainer),
+        log,
+      });
+  });
   const endRights = await serveRights(context, parts.access);
   // Uploads that come while the store is away make it then.
   await services.containers
@@ -97,6 +110,7 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
       stopNotices();
       endRights();
       endGuard();
+      endProbe();
       publish();
       services.renditions.close();
       await source.close();

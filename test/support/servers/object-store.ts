@@ -75,6 +75,8 @@ export async function startGoogleStore(): Promise<GoogleStore> {
     const { payload } = await jwtVerify(form.get('assertion') ?? '', key, {
       issuer: email,
       audience,
+    }).catch(() => {
+      throw new Refusal(400, 'invalid_grant');
     });
     if (!String(payload.scope).includes('devstorage')) throw new Refusal(403, 'no scope');
     const token = randomUUID();
@@ -104,6 +106,24 @@ export async function startGoogleStore(): Promise<GoogleStore> {
     token_uri: `${store.endpoint}/token`,
   };
   return { ...store, serviceAccount };
+}
+
+/** A store that takes nobody's credentials any more, and says more of it than clients may hear. */
+export async function startRefusingStore() {
+  const server = createServer((request, response) => {
+    request.resume();
+    response.writeHead(403, { 'content-type': 'application/xml' });
+    response.end('<Error><Code>AccessDenied</Code><Message>Key of 127.0.0.1</Message></Error>');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
 }
 
 async function start(
@@ -205,8 +225,8 @@ function requireSignature({ method, query, request }: Asked, path: string, schem
   const algorithm = fromQuery ? read('Algorithm') : (headers.authorization ?? '').split(' ', 1)[0];
   const hash = createHash('sha256').update(canonical).digest('hex');
   const text = [algorithm, date, scope.join('/'), hash].join('\n');
-  if (credential !== scheme.credential || !names.includes('host'))
-    throw new Refusal(403, 'AccessDenied');
+  if (credential !== scheme.credential) throw new Refusal(403, 'InvalidAccessKeyId');
+  if (!names.includes('host')) throw new Refusal(403, 'AccessDenied');
   if (!scheme.isValid(text, read('Signature'), scope))
     throw new Refusal(403, 'SignatureDoesNotMatch');
   const begun = Date.parse(

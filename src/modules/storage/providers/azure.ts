@@ -10,6 +10,7 @@ import {
   type ObjectPlace,
   ProviderError,
   type StorageProvider,
+  type TransportLimits,
 } from './provider.ts';
 import {
   answeredText,
@@ -28,7 +29,6 @@ import {
   type StoreAnswer,
   type StoreRequest,
   streamOf,
-  type TransportLimits,
 } from './remote/transport.ts';
 import { encodeKey, encodePart } from './remote/xml-store.ts';
 

@@ -10,6 +10,9 @@ import { objectCases } from './conformance/objects.ts';
 import { signedCases } from './conformance/signed.ts';
 
 /** Declares the cases; `open` starts whatever the provider talks to. */
+/** Emulators of stores take their time on a busy machine. */
+const SLOW_MS = 60_000;
+
 export function describeProvider(
   name: string,
   open: () => Promise<OpenedProvider>,
@@ -27,7 +30,8 @@ export function describeProvider(
     const bench: Bench = {
       traits,
       check(title, run) {
-        if (!traits.lacks?.some((beginning) => title.startsWith(beginning))) test(title, run);
+        if (!traits.lacks?.some((beginning) => title.startsWith(beginning)))
+          test(title, run, SLOW_MS);
       },
       get provider() {
         return opened.provider;

@@ -8,14 +8,10 @@ import {
   ProviderError,
   type SignedRequest,
   type StorageProvider,
+  type TransportLimits,
 } from './provider.ts';
 import { StoreRefusal, succeeded } from './remote/answers.ts';
-import {
-  createTransport,
-  type Transport,
-  type TransportLimits,
-  textOf,
-} from './remote/transport.ts';
+import { createTransport, type Transport, textOf } from './remote/transport.ts';
 import type { XmlStore } from './remote/xml-send.ts';
 import { encodePart, objectUrl, xmlCalls } from './remote/xml-store.ts';
 

@@ -159,6 +159,18 @@ export interface StorageProvider {
   close(): Promise<void>;
 }
 
+/** What is waited for from a store outside. */
+export interface TransportLimits {
+  /** Milliseconds until a connection stands. */
+  readonly connectMs: number;
+  /** Milliseconds in which nothing moves, in either direction, while we wait for the store. */
+  readonly idleMs: number;
+  /** How often a request is sent at most. */
+  readonly attempts: number;
+}
+
+export const usualLimits: TransportLimits = { connectMs: 10_000, idleMs: 30_000, attempts: 4 };
+
 export type ProviderProblem =
   | 'NOT_FOUND'
   | 'NOT_EMPTY'

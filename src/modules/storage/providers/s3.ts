@@ -1,7 +1,12 @@
 /** S3 and what speaks like it, Alibaba's OSS among them (specification storage.md 5.7). */
 import { AwsV4Signer } from 'aws4fetch';
 import { requirePlace } from './place.ts';
-import { ProviderError, type SignedRequest, type StorageProvider } from './provider.ts';
+import {
+  ProviderError,
+  type SignedRequest,
+  type StorageProvider,
+  type TransportLimits,
+} from './provider.ts';
 import {
   answeredText,
   nodeOf,
@@ -10,7 +15,7 @@ import {
   succeeded,
   textIn,
 } from './remote/answers.ts';
-import { createTransport, type TransportLimits, type UnsignedRequest } from './remote/transport.ts';
+import { createTransport, type UnsignedRequest } from './remote/transport.ts';
 import type { XmlStore } from './remote/xml-send.ts';
 import { objectUrl, xmlCalls } from './remote/xml-store.ts';
 

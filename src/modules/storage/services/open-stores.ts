@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { StorageProvider } from '../providers/provider.ts';
-import { type StoreSettings, s3Options } from './store-settings.ts';
+import { limitsOf, type StoreSettings, s3Options } from './store-settings.ts';
 
 interface OpenStores {
   opened(id: string): Promise<StorageProvider> | undefined;
@@ -65,7 +65,10 @@ export function createOpenStores({
 }
 
 /** Each way to a store is code that only those read who use it. */
-async function openProvider(config: StoreSettings, dataDir: string): Promise<StorageProvider> {
+export async function openProvider(
+  config: StoreSettings,
+  dataDir: string,
+): Promise<StorageProvider> {
   switch (config.provider) {
     case 'local': {
       const { createLocalProvider } = await import('../providers/local.ts');
@@ -73,11 +76,11 @@ async function openProvider(config: StoreSettings, dataDir: string): Promise<Sto
     }
     case 'azure': {
       const { createAzureProvider } = await import('../providers/azure.ts');
-      return createAzureProvider(config.azure);
+      return createAzureProvider({ ...config.azure, limits: limitsOf(config) });
     }
     case 'google': {
       const { createGoogleProvider } = await import('../providers/google.ts');
-      return createGoogleProvider(config.google);
+      return createGoogleProvider({ ...config.google, limits: limitsOf(config) });
     }
     default: {
       const { createS3Provider } = await import('../providers/s3.ts');

@@ -14,7 +14,7 @@ import { fingerprintOf, s3Options, settingsOf } from './store-settings.ts';
 /* What containers are called on the store, by its kind. */
 
 /** Without the mark of the store. */
-async function bareBucketOf(now: StorageConfig, container: string): Promise<string> {
+export async function bareBucketOf(now: StorageConfig, container: string): Promise<string> {
   switch (now.provider) {
     case 'local':
       return container;

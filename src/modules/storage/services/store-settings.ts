@@ -1,12 +1,26 @@
 /** What of the configuration is about the store, and what of that makes it another store. */
 import { createHash } from 'node:crypto';
 import type { StorageConfig } from '../config.ts';
+import { type TransportLimits, usualLimits } from '../providers/provider.ts';
 import type { S3ProviderOptions } from '../providers/s3.ts';
 
 export type StoreSettings = Pick<
   StorageConfig,
   'provider' | 'local' | 'aws' | 'azure' | 'google' | 'aliyun'
->;
+> & {
+  /** Settings of before have none. */
+  readonly connection?: StorageConfig['connection'];
+};
+
+/** Milliseconds in which a connection stands, however long a store may take afterwards. */
+const CONNECT_MS = 10_000;
+
+/** How long a store outside may take, and how often it is asked. */
+export function limitsOf({ connection }: StoreSettings): TransportLimits {
+  if (!connection) return usualLimits;
+  const idleMs = connection.timeout * 1_000;
+  return { connectMs: Math.min(CONNECT_MS, idleMs), idleMs, attempts: connection.attempts };
+}
 
 /** By configuration: a new one is another object. */
 const known = new WeakMap<StoreSettings, string>();
@@ -20,9 +34,18 @@ export function settingsOf(config: StoreSettings): string {
   return settings;
 }
 
-const settingsText = ({ provider, local, aws, azure, google, aliyun }: StoreSettings): string =>
+const settingsText = ({
+  provider,
+  connection,
+  local,
+  aws,
+  azure,
+  google,
+  aliyun,
+}: StoreSettings): string =>
   JSON.stringify({
     provider,
+    connection,
     local: { storagePath: local.storagePath },
     aws,
     azure,
@@ -67,7 +90,9 @@ function projectOf(key: string): string {
 }
 
 /** How the stores of Amazon and Alibaba, and those that speak as they do, are reached. */
-export function s3Options({ provider, aws, aliyun }: StoreSettings): S3ProviderOptions {
+export function s3Options(settings: StoreSettings): S3ProviderOptions {
+  const { provider, aws, aliyun } = settings;
+  const limits = limitsOf(settings);
   if (provider === 'aliyun') {
     const { region, accessKeyId, accessKeySecret } = aliyun;
     return {
@@ -77,6 +102,7 @@ export function s3Options({ provider, aws, aliyun }: StoreSettings): S3ProviderO
       secretAccessKey: accessKeySecret,
       endpoint: `https://s3.${region}.aliyuncs.com`,
       usePathStyle: false,
+      limits,
     };
   }
   const { region, accessKeyId, secretAccessKey, endpoint, usePathStyle } = aws;
@@ -87,5 +113,6 @@ export function s3Options({ provider, aws, aliyun }: StoreSettings): S3ProviderO
     secretAccessKey,
     endpoint: endpoint || undefined,
     usePathStyle,
+    limits,
   };
 }

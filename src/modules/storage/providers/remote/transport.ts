@@ -16,18 +16,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { addressClass } from '../../../../kernel/outbound.ts';
-import { ProviderError } from '../provider.ts';
-
-export interface TransportLimits {
-  /** Milliseconds until a connection stands. */
-  readonly connectMs: number;
-  /** Milliseconds in which nothing moves, in either direction, while we wait for the store. */
-  readonly idleMs: number;
-  /** How often a request is sent at most. */
-  readonly attempts: number;
-}
-
-export const usualLimits: TransportLimits = { connectMs: 10_000, idleMs: 30_000, attempts: 4 };
+import { ProviderError, type TransportLimits, usualLimits } from '../provider.ts';
 
 /** A body: bytes, or what reads them from the beginning each time (`size` bytes), or a stream that is read once. */
 export type RequestBody =
