@@ -83,6 +83,41 @@ describe('a link', () => {
   });
 });
 
+describe('reading, where operators want it written down,', () => {
+  it('is in the audit log with who and which file, and never with the token of a link', async () => {
+    const id = await upload();
+    const headers = { authorization: `Bearer ${ann.accessToken}` };
+    const download = (): Promise<{ status: number }> =>
+      readContent(platform, `/storage/download/${id}`, { headers });
+    expect((await download()).status).toBe(200);
+    const logged = async (action: string): Promise<readonly Json[]> =>
+      (await platform.admin.get('/audit-logs', { query: { action, limit: 100 } })).body.entries;
+    expect(await logged('storage.file.download')).toEqual([]);
+    await configure({ audit: { downloads: true } });
+    const { url, link } = (await ann.api.post(`/storage/file/${id}/links`, { maxUses: 1 })).body;
+    await waitFor(async () => {
+      await download();
+      return (await logged('storage.file.download')).length > 0;
+    });
+    expect(await logged('storage.file.download')).toContainEqual(
+      expect.objectContaining({
+        status: 200,
+        target: `fileId:${id}`,
+        actor: expect.objectContaining({ type: 'user', id: ann.userId }),
+      }),
+    );
+    expect((await readContent(platform, url)).status).toBe(200);
+    expect((await readContent(platform, url)).status).toBe(404);
+    const uses = await logged('storage.link.use');
+    expect(uses.map(({ status, target }) => [status, target]).sort()).toEqual([
+      [200, `id:${id} link:${link._id}`],
+      [404, 'link'],
+    ]);
+    expect(JSON.stringify(uses)).not.toContain(new URL(url).pathname.split('/').at(-1));
+    await configure({ audit: { downloads: false } });
+  });
+});
+
 describe('the trash', () => {
   it('gives a file back as it was, with its owner, and only to whom it belonged', async () => {
     await configure({ trash: { days: 3 } });

@@ -11,6 +11,8 @@ export interface AuditFacts {
   readonly actor?: Caller;
   /** What really changed, instead of what was asked for. No secrets. */
   readonly changes?: unknown;
+  /** What it was about, where the path says something that nobody may read, such as the token of a link. */
+  readonly target?: string;
 }
 
 export type RequestHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;

@@ -149,7 +149,8 @@ function entryOfRun(
   status: number,
 ): AuditEntry {
   const changes = facts?.changes ?? changesOf(call.compiled.operation, input);
-  return entryOf(call, { caller: facts?.actor ?? caller, status, changes, ...targetOf(input) });
+  const target = facts?.target === undefined ? targetOf(input) : { target: facts.target };
+  return entryOf(call, { caller: facts?.actor ?? caller, status, changes, ...target });
 }
 
 export const statusOf = (error: unknown): number =>

@@ -37,6 +37,12 @@ const aws = Type.Object({
   ),
   endpoint: text('Address of another S3-compatible server. Empty: the one of the region.'),
   usePathStyle: flag(true, 'Write the bucket into the path of addresses, not into the host.'),
+  encryption: Type.Union([Type.Literal(''), Type.Literal('AES256'), Type.Literal('aws:kms')], {
+    default: '',
+    description:
+      'How the store shall encrypt what it keeps: with its own keys (AES256) or with one of its key service (aws:kms). Empty: as the bucket says. It holds for what is stored from then on.',
+  }),
+  encryptionKey: text('Id of the key of the key service. Empty: the usual one of the account.'),
 });
 
 const local = Type.Object({
@@ -151,6 +157,12 @@ export const storageConfig = defineConfig({
           'Who reads private files while relations are not asked: every signed-in user, or the owner alone.',
       }),
     }),
+    audit: Type.Object({
+      downloads: flag(
+        false,
+        'Write to the audit log who has read the content of which file, by whichever address, before it is sent.',
+      ),
+    }),
     trash: Type.Object({
       days: whole(
         0,
@@ -172,6 +184,9 @@ export const storageConfig = defineConfig({
       ),
       serviceAccountKeyPath: text('File of this machine with the key of a service account.'),
       serviceAccountKeyJson: sensitive({ description: 'The same key itself, instead of a file.' }),
+      encryptionKey: text(
+        'Name of a key of the key service that the store shall encrypt with. Empty: as the bucket says.',
+      ),
     }),
     aliyun: Type.Object({
       region: text('Region of the buckets.'),
@@ -208,6 +223,9 @@ export const storageConfig = defineConfig({
     ...(store.endpoint === '' || isHttpUrl(store.endpoint)
       ? []
       : [problem('aws.endpoint', 'format', 'write an address like https://s3.example.com')]),
+    ...(store.encryptionKey === '' || store.encryption === 'aws:kms'
+      ? []
+      : [problem('aws.encryptionKey', 'requires', 'goes with aws.encryption: aws:kms')]),
     ...(url === '' || isHttpUrl(url)
       ? []
       : [problem('scan.url', 'format', 'write an address like http://127.0.0.1:8080/scan')]),

@@ -101,6 +101,7 @@ const data = (services: StorageServices): Operation =>
     input: { params: FileParams, query: scoped },
     output: Type.Object({ data: Type.String({ description: 'The content as base64' }) }),
     errors: [...readErrors, ...contentErrors, storageErrors.FILE_TOO_LARGE],
+    audit: services.config().audit.downloads,
     summary: 'Read a small file as base64',
     description: 'For servers that work on the bytes. To show a file, use its address.',
     handler: async ({ caller }, { params, query }) => {
@@ -152,6 +153,7 @@ const download = (services: StorageServices): Operation =>
     streams: binary,
     otherStatuses: { 206: 'a part of it', 304: 'you have it' },
     errors: [...readErrors, ...contentErrors],
+    audit: services.config().audit.downloads,
     summary: 'Download a file',
     async handler({ caller, signal }, { params, query, headers }) {
       const found = await readable(services, caller, { id: params.fileId, ...query });
@@ -213,6 +215,7 @@ const blob = (services: StorageServices): Operation =>
       storageErrors.FILE_PENDING,
       ...contentErrors,
     ],
+    audit: services.config().audit.downloads,
     summary: 'Read the content of a file by its address',
     description:
       'Public files need no signature. A private file without one and no file are the same here.',

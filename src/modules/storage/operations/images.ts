@@ -62,6 +62,7 @@ const image = (services: StorageServices): Operation =>
       storageErrors.PRESET_REQUIRED,
       ...contentErrors,
     ],
+    audit: services.config().audit.downloads,
     summary: 'Read a picture in another size or format',
     description:
       'Visitors name a preset. Turned as its camera says and without what the camera wrote into it; animated pictures come as they are.',

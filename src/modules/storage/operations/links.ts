@@ -155,14 +155,23 @@ const use = (services: StorageServices): Operation =>
       storageErrors.FILE_PENDING,
       ...contentErrors,
     ],
+    audit: services.config().audit.downloads,
     summary: 'Read a file by a link',
     description: 'Each request is one use, also one for a part.',
-    async handler({ signal }, { params: { token }, headers }) {
+    async handler(context, { params: { token }, headers }) {
       const { sharedLinks, signedUploads, delivery } = services;
+      // Whoever reads the log shall not read the file by it.
+      context.audited({ target: 'link' });
       const { link, file } = await sharedLinks.use(token);
+      context.audited({ target: `id:${file._id} link:${link._id}` });
       const ready = withContent(services, await signedUploads.confirmed(file));
       const { range, 'if-range': ifRange } = headers;
-      return delivery.reply(ready, { range, ifRange, download: link.download, signal });
+      return delivery.reply(ready, {
+        range,
+        ifRange,
+        download: link.download,
+        signal: context.signal,
+      });
     },
   });
 

@@ -21,6 +21,8 @@ export interface GoogleProviderOptions {
   readonly serviceAccountKeyPath?: string | undefined;
   /** Another address than Google's, with its scheme. */
   readonly endpoint?: string | undefined;
+  /** Name of a key of the key service that the store shall encrypt with. */
+  readonly encryptionKey?: string | undefined;
   readonly limits?: TransportLimits;
 }
 
@@ -48,6 +50,9 @@ export async function createGoogleProvider(
     address: (bucket) => new URL(bucket === undefined ? '/' : `/${bucket}/`, base),
     sign: async () => ({ authorization: `Bearer ${await token()}` }),
     prefix: 'x-goog-',
+    storing: options.encryptionKey
+      ? { 'x-goog-encryption-kms-key-name': options.encryptionKey }
+      : {},
     creation: { body: '', headers: { 'x-goog-project-id': account.project } },
     maxWholeBytes: MAX_OBJECT_BYTES,
   };
@@ -72,6 +77,7 @@ export async function createGoogleProvider(
       const headers = {
         'content-type': contentType,
         ...(size !== undefined && { 'x-goog-content-length-range': `${size},${size}` }),
+        ...store.storing,
       };
       return signUrl(store, account, {
         method: 'PUT',

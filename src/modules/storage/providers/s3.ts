@@ -28,6 +28,8 @@ export interface S3ProviderOptions {
   readonly endpoint?: string | undefined;
   /** The bucket in the path instead of the host name. */
   readonly usePathStyle: boolean;
+  /** How the store shall encrypt what it is given; as the bucket says where there is none. */
+  readonly encryption?: { readonly algorithm: string; readonly keyId: string } | undefined;
   readonly limits?: TransportLimits;
 }
 
@@ -44,6 +46,7 @@ export function createS3Provider(options: S3ProviderOptions): StorageProvider {
     address,
     sign: (request) => signHeaders(options, request),
     prefix: 'x-amz-',
+    storing: encryptionHeaders(options),
     maxWholeBytes: MAX_WHOLE_BYTES,
     creation: { body: locationOf(options), headers: {} },
   };
@@ -65,6 +68,7 @@ export function createS3Provider(options: S3ProviderOptions): StorageProvider {
       const headers = {
         'content-type': contentType,
         ...(size !== undefined && { 'content-length': String(size) }),
+        ...store.storing,
       };
       const url = objectUrl(store, place);
       return signQuery(options, { method: 'PUT', url, headers }, expiresInSeconds);
@@ -82,6 +86,13 @@ export function createS3Provider(options: S3ProviderOptions): StorageProvider {
     close: async () => transport.close(),
   };
 }
+
+const encryptionHeaders = ({
+  encryption,
+}: Pick<S3ProviderOptions, 'encryption'>): Record<string, string> => ({
+  ...(encryption && { 'x-amz-server-side-encryption': encryption.algorithm }),
+  ...(encryption?.keyId && { 'x-amz-server-side-encryption-aws-kms-key-id': encryption.keyId }),
+});
 
 function addressesOf({ name, endpoint, region, usePathStyle }: S3ProviderOptions) {
   const usual =

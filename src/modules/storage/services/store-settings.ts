@@ -106,6 +106,7 @@ export function s3Options(settings: StoreSettings): S3ProviderOptions {
     };
   }
   const { region, accessKeyId, secretAccessKey, endpoint, usePathStyle } = aws;
+  const { encryption: algorithm, encryptionKey: keyId } = aws;
   return {
     name: 'aws',
     region: region || 'us-east-1',
@@ -113,6 +114,7 @@ export function s3Options(settings: StoreSettings): S3ProviderOptions {
     secretAccessKey,
     endpoint: endpoint || undefined,
     usePathStyle,
+    encryption: algorithm ? { algorithm, keyId } : undefined,
     limits,
   };
 }

@@ -131,6 +131,49 @@ describe.each([
   });
 });
 
+test('what makes an object says how the store shall encrypt it, and nothing else does', async () => {
+  const told: string[] = [];
+  const endpoint = await serve((request, response) => {
+    request.resume();
+    const {
+      'x-amz-server-side-encryption': how,
+      'x-amz-server-side-encryption-aws-kms-key-id': key,
+    } = request.headers;
+    told.push(`${request.method} ${how} ${key}`);
+    request.once('end', () => {
+      response.writeHead(200, { etag: '"e"', 'content-length': 0 });
+      response.end();
+    });
+  });
+  const provider = createS3Provider({
+    name: 'aws',
+    region: 'us-east-1',
+    ...testAccess,
+    endpoint,
+    usePathStyle: true,
+    encryption: { algorithm: 'aws:kms', keyId: 'key-1' },
+    limits,
+  });
+  await provider.put(place, Buffer.from('x'), type);
+  await provider.multipart.begin(place, type);
+  await provider.head(place);
+  await provider.createBucket('bucket');
+  await provider.copy(place, { ...place, key: 'copy' });
+  expect(told).toEqual([
+    'PUT aws:kms key-1',
+    'POST aws:kms key-1',
+    'HEAD undefined undefined',
+    'PUT undefined undefined',
+    'HEAD undefined undefined',
+    'PUT aws:kms key-1',
+  ]);
+  const { url, headers } = await provider.signWrite(place, { ...type, expiresInSeconds: 60 });
+  expect(headers).toMatchObject({ 'x-amz-server-side-encryption': 'aws:kms' });
+  expect(new URL(url).searchParams.get('X-Amz-SignedHeaders')).toContain(
+    'x-amz-server-side-encryption',
+  );
+});
+
 test('a slow sender and a slow reader are not a slow store', async () => {
   const store = await startS3Store();
   closing.push(() => store.close());

@@ -9,6 +9,8 @@ export interface XmlStore {
   readonly sign: NonNullable<StoreRequest['sign']>;
   /** Beginning of the store's own headers. */
   readonly prefix: 'x-amz-' | 'x-goog-';
+  /** What goes with each request that makes an object, such as how the store shall encrypt it. */
+  readonly storing: Readonly<Record<string, string>>;
   /** Bytes that one request may carry or copy. */
   readonly maxWholeBytes: number;
   /** What making a bucket takes. */

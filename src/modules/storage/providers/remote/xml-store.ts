@@ -36,13 +36,18 @@ type XmlCalls = Omit<
 >;
 
 export function xmlCalls(store: XmlStore): XmlCalls {
-  const send: Send = (method, { bucket, key }, { query = {}, ...sending } = {}) =>
-    store.transport.send({
+  const send: Send = (method, { bucket, key }, { query = {}, headers, ...sending } = {}) => {
+    const makesObject =
+      key !== undefined &&
+      (method === 'PUT' ? query.partNumber === undefined : query.uploads !== undefined);
+    return store.transport.send({
       method,
       url: objectUrl(store, { bucket, key, query }),
       sign: store.sign,
+      headers: { ...headers, ...(makesObject && store.storing) },
       ...sending,
     });
+  };
   return { ...objectCalls(send, store), ...bucketCalls(send, store), multipart: multipartOf(send) };
 }
 
