@@ -33,14 +33,20 @@ export async function openContent(source: AsyncIterable<Buffer>, limit: number):
   const first: Buffer[] = [];
   let length = 0;
   let ended = false;
-  while (length < WHOLE_BYTES) {
-    const piece = await pieces.next();
-    if (piece.done) {
-      ended = true;
-      break;
+  try {
+    while (length < WHOLE_BYTES) {
+      const piece = await pieces.next();
+      if (piece.done) {
+        ended = true;
+        break;
+      }
+      first.push(count(piece.value));
+      length += piece.value.length;
     }
-    first.push(count(piece.value));
-    length += piece.value.length;
+  } catch (error) {
+    // Not awaited: a source that hangs must not keep who has heard enough.
+    pieces.return?.().catch(() => undefined);
+    throw error;
   }
   async function* passing(): AsyncGenerator<Buffer> {
     try {
