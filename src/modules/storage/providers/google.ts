@@ -50,9 +50,7 @@ export async function createGoogleProvider(
     address: (bucket) => new URL(bucket === undefined ? '/' : `/${bucket}/`, base),
     sign: async () => ({ authorization: `Bearer ${await token()}` }),
     prefix: 'x-goog-',
-    storing: options.encryptionKey
-      ? { 'x-goog-encryption-kms-key-name': options.encryptionKey }
-      : {},
+    storing: encryptionHeaders(options),
     creation: { body: '', headers: { 'x-goog-project-id': account.project } },
     maxWholeBytes: MAX_OBJECT_BYTES,
   };
@@ -101,6 +99,11 @@ export async function createGoogleProvider(
     close: async () => transport.close(),
   };
 }
+
+const encryptionHeaders = ({
+  encryptionKey: key,
+}: GoogleProviderOptions): Record<string, string> =>
+  key ? { 'x-goog-encryption-kms-key-name': key } : {};
 
 async function readAccount(options: GoogleProviderOptions): Promise<ServiceAccount> {
   const { serviceAccountKeyJson: json, serviceAccountKeyPath: path } = options;

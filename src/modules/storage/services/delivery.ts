@@ -120,21 +120,25 @@ async function atContent<T>(
   }
 }
 
+/** Reading, begun so that a missing object is known; without a stream where the store can. */
+const begun = (
+  parts: StorageParts,
+  file: FileRow,
+  ...[range, signal]: readonly [ByteRange | undefined, AbortSignal]
+) =>
+  atContent(parts, file, async (store, place) => {
+    const iterator: AsyncIterator<Uint8Array> =
+      store.pieces && file.size > 0
+        ? store.pieces(place, range ?? { start: 0, end: file.size - 1 }, signal)
+        : (await store.get(place, range, signal))[Symbol.asyncIterator]();
+    return { first: await iterator.next(), iterator };
+  });
+
 export function createDelivery(parts: StorageParts): Delivery {
   const { log } = parts;
 
   const opened = (file: FileRow, range: ByteRange | undefined, signal?: AbortSignal) =>
     atContent(parts, file, (store, place) => store.get(place, range, signal));
-
-  /** Where the store can, without a stream; begun, so that a missing object is known. */
-  const begun = (file: FileRow, range: ByteRange | undefined, signal: AbortSignal) =>
-    atContent(parts, file, async (store, place) => {
-      const iterator: AsyncIterator<Uint8Array> =
-        store.pieces && file.size > 0
-          ? store.pieces(place, range ?? { start: 0, end: file.size - 1 }, signal)
-          : (await store.get(place, range, signal))[Symbol.asyncIterator]();
-      return { first: await iterator.next(), iterator };
-    });
 
   async function* pieces(
     file: FileRow,
@@ -142,7 +146,7 @@ export function createDelivery(parts: StorageParts): Delivery {
     signal: AbortSignal,
   ): AsyncGenerator<Uint8Array> {
     const began = performance.now();
-    const { first, iterator } = await begun(file, range, signal);
+    const { first, iterator } = await begun(parts, file, range, signal);
     let left = range ? range.end - range.start + 1 : file.size;
     try {
       for (let piece = first; !piece.done; piece = await iterator.next()) {

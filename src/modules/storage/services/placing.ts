@@ -76,32 +76,8 @@ const TRIES = 20;
 export function createPlacing(parts: StorageParts, containers: Containers): Placing {
   const { database, config, access } = parts;
   const { tuples } = parts.permissions;
-  const place: Placing['place'] = async (caller, request) => {
-    const folder = folderOf(request.folder ?? '');
-    const name =
-      request.name === undefined || request.name === '' ? newId() : fileNameOf(request.name);
-    requirePathLength(folder, name);
-    const container = await containers.resolve(
-      caller,
-      request.container || undefined,
-      request.isPublic,
-    );
-    access.requireCreate(caller, container.name);
-    const owner = await access.ownerFor(caller, request.scope);
-    return {
-      container,
-      folder,
-      name,
-      alias: request.alias ? aliasOf(request.alias) : undefined,
-      mimeType: request.mimeType ? mediaTypeOf(request.mimeType) : undefined,
-      isPublic: visibilityIn(container, request.isPublic),
-      metadata: metadataOf(request.metadata),
-      expiresAt: request.expiresAt,
-      overwrite: request.overwrite ?? false,
-      owner,
-      scope: request.scope,
-    };
-  };
+  const place: Placing['place'] = (caller, request) =>
+    placementOf(parts, containers, caller, request);
 
   /** What stands where a file was asked for; asked beside the rest, so for what may turn out to be no place. */
   const there = async (request: FileRequest): Promise<FileRow | undefined> => {
@@ -142,6 +118,37 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
       if (!config().suffixOnNameConflict) throw storageErrors.FILE_EXISTS();
       return { made: await insertSuffixed(transaction, file, tuples) };
     },
+  };
+}
+
+async function placementOf(
+  { access }: StorageParts,
+  containers: Containers,
+  ...[caller, request]: Parameters<Placing['place']>
+): Promise<Placement> {
+  const folder = folderOf(request.folder ?? '');
+  const name =
+    request.name === undefined || request.name === '' ? newId() : fileNameOf(request.name);
+  requirePathLength(folder, name);
+  const container = await containers.resolve(
+    caller,
+    request.container || undefined,
+    request.isPublic,
+  );
+  access.requireCreate(caller, container.name);
+  const owner = await access.ownerFor(caller, request.scope);
+  return {
+    container,
+    folder,
+    name,
+    alias: request.alias ? aliasOf(request.alias) : undefined,
+    mimeType: request.mimeType ? mediaTypeOf(request.mimeType) : undefined,
+    isPublic: visibilityIn(container, request.isPublic),
+    metadata: metadataOf(request.metadata),
+    expiresAt: request.expiresAt,
+    overwrite: request.overwrite ?? false,
+    owner,
+    scope: request.scope,
   };
 }
 
