@@ -204,7 +204,7 @@ describe('a store that', () => {
         'google.serviceAccountKeyJson',
         { provider: 'google', google: { serviceAccountKeyJson: '{}' } },
       ],
-      ['local.storagePath', { provider: 'local', local: { storagePath: '/dev/null/files' } }],
+      ['local.storagePath', { provider: 'local', local: { storagePath: '/proc/none' } }],
     ];
     for (const [path, change] of wrong) {
       const set = await platform.admin.patch('/config/storage?force=true', change);

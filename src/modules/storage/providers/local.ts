@@ -82,8 +82,23 @@ interface Disk {
   readonly uploads: string;
 }
 
+/** With the folders above it. The way of Node to make all at once never ends below `/proc`. */
+async function makePath(folder: string): Promise<void> {
+  const make = (): Promise<void> =>
+    mkdir(folder, { mode: 0o700 }).catch((error: unknown) => {
+      if (codeOf(error) !== 'EEXIST') throw error;
+    });
+  try {
+    await make();
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT' || dirname(folder) === folder) throw error;
+    await makePath(dirname(folder));
+    await make();
+  }
+}
+
 async function openDisk(folder: string): Promise<Disk> {
-  await mkdir(resolve(folder), { recursive: true, mode: 0o700 });
+  await makePath(resolve(folder));
   const root = await realpath(resolve(folder));
   // No bucket's name begins with a dot.
   const [temporary, uploads] = [join(root, '.tmp'), join(root, '.uploads')];
