@@ -278,31 +278,35 @@ async function prepare(before: Scenario['before']): Promise<string> {
 }
 
 describe('a process that dies in the middle of', () => {
-  it.each(Object.entries(scenarios))('%s leaves one copy or none', async (_name, scenario) => {
-    const { before, run, outcomes } = scenario;
-    const seen = new Set<string>();
-    let died = true;
-    for (let last = 0; died; last++) {
-      const id = await prepare(before);
-      const life = new Life(last);
-      died = await run(mortal(life), id).then(
-        () => false,
-        (error: unknown) => {
-          if (life.steps <= last) throw error;
-          return true;
-        },
-      );
-      await mend();
-      const found = await expectSound();
-      const outcome = found.map(({ container, text }) => [container, text]).sort();
-      expect(outcomes, `killed at step ${last}`).toContainEqual(outcome);
-      seen.add(JSON.stringify(outcome));
-      for (const { _id } of found) await alive.files.remove(caller, _id);
-      if (before === 'a folder') await removeAgain(id);
-      await expectSound();
-    }
-    expect(seen.size).toBe(outcomes.length);
-  });
+  it.each(Object.entries(scenarios))(
+    '%s leaves one copy or none',
+    async (_name, scenario) => {
+      const { before, run, outcomes } = scenario;
+      const seen = new Set<string>();
+      let died = true;
+      for (let last = 0; died; last++) {
+        const id = await prepare(before);
+        const life = new Life(last);
+        died = await run(mortal(life), id).then(
+          () => false,
+          (error: unknown) => {
+            if (life.steps <= last) throw error;
+            return true;
+          },
+        );
+        await mend();
+        const found = await expectSound();
+        const outcome = found.map(({ container, text }) => [container, text]).sort();
+        expect(outcomes, `killed at step ${last}`).toContainEqual(outcome);
+        seen.add(JSON.stringify(outcome));
+        for (const { _id } of found) await alive.files.remove(caller, _id);
+        if (before === 'a folder') await removeAgain(id);
+        await expectSound();
+      }
+      expect(seen.size).toBe(outcomes.length);
+    },
+    120_000,
+  );
 });
 
 /** Whatever was left of a folder, deleting it once more ends it. */
