@@ -43,6 +43,7 @@ const tasks = new Map([
   ['bench:authentication', { script: 'bench/authentication/run.ts', dev: true }],
   ['bench:storage', { script: 'bench/storage/run.ts', dev: true }],
   ['bench:functions', { script: 'bench/functions/run.ts', dev: true }],
+  ['bench:realtime', { script: 'bench/realtime/run.ts', dev: true }],
   ['example', { script: 'examples/music-store/run.ts' }],
   ['coverage', { script: 'acceptance/coverage.ts', dev: true }],
   ['nemesis', { script: 'acceptance/nemesis/run.ts', dev: true }],

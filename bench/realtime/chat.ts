@@ -1,0 +1,175 @@
+/** Messages of chat, written and told, beside Socket.IO alone that writes nothing. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { median, percentile } from '../statistics.ts';
+import { ageOf, type LoadSocket, openAll, openSocket, stamp } from './clients.ts';
+import type { Account, Setting } from './setting.ts';
+
+const ROUNDS = 3;
+const WARM_MS = 1_500;
+const MEASURED_MS = 4_000;
+const CLIENTS = 100;
+const USERS = 20;
+
+/** A server that messages go through. */
+interface Target {
+  readonly name: 'bare' | 'ours';
+  readonly origin: string;
+  /** What socket `index` presents. */
+  authOf(index: number): object;
+}
+
+interface Work {
+  readonly name: string;
+  readonly rooms: readonly string[];
+  /** Rooms that each socket hears. */
+  roomsOf(index: number): readonly string[];
+}
+
+interface Figures {
+  readonly sends: number;
+  readonly deliveries: number;
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/** Each socket sends its next message when the last one was acknowledged, or `rate` of them are sent a second. */
+async function measure(target: Target, work: Work, rate?: number): Promise<Figures> {
+  let [sends, deliveries] = [0, 0];
+  let measuring = false;
+  const ages: number[] = [];
+  const sockets = await openAll(CLIENTS, (index) =>
+    openSocket({
+      origin: target.origin,
+      namespace: '/chat/',
+      auth: target.authOf(index),
+      onEvent(frame) {
+        if (!measuring) return;
+        deliveries += 1;
+        // One socket of ten is listened to closely.
+        if (index % 10 !== 0) return;
+        const age = ageOf(frame);
+        if (age !== undefined) ages.push(age);
+      },
+    }),
+  );
+  let running = true;
+  const send = async (socket: LoadSocket, index: number): Promise<void> => {
+    const rooms = work.roomsOf(index);
+    const room = rooms[Math.floor(Math.random() * rooms.length)];
+    const answer = (await socket.ask('message', room, stamp())) as { readonly ok: boolean };
+    if (!answer.ok) throw new Error(JSON.stringify(answer));
+    if (measuring) sends += 1;
+  };
+  const loops =
+    rate === undefined
+      ? sockets.map(async (socket, index) => {
+          while (running) await send(socket, index);
+        })
+      : [
+          paced(
+            rate,
+            () => running,
+            (n) => send(sockets[n % CLIENTS] as LoadSocket, n % CLIENTS),
+          ),
+        ];
+  await sleep(WARM_MS);
+  const began = performance.now();
+  measuring = true;
+  await sleep(MEASURED_MS);
+  measuring = false;
+  const seconds = (performance.now() - began) / 1_000;
+  running = false;
+  await Promise.all(loops);
+  for (const socket of sockets) socket.close();
+  ages.sort((a, b) => a - b);
+  return {
+    sends: sends / seconds,
+    deliveries: deliveries / seconds,
+    p50: percentile(ages, 0.5),
+    p99: percentile(ages, 0.99),
+  };
+}
+
+/** Sends so many a second, whatever becomes of them. */
+async function paced(
+  rate: number,
+  running: () => boolean,
+  send: (n: number) => Promise<void>,
+): Promise<void> {
+  const began = performance.now();
+  const sent: Promise<void>[] = [];
+  for (let n = 0; running(); ) {
+    const due = ((performance.now() - began) * rate) / 1_000;
+    while (n < due) sent.push(send(n++));
+    await sleep(2);
+  }
+  await Promise.all(sent);
+}
+
+async function makeRoom({ api }: Setting, owner: Account, others: readonly Account[]) {
+  const body = { roomName: 'bench', users: others.map(({ userId }) => userId) };
+  const { roomId } = await api('POST', '/chat/rooms', { body, token: owner.token });
+  return roomId as string;
+}
+
+/** 1,000 rooms of 10 sockets: two users of five sockets each. */
+async function manyRooms(setting: Setting, accounts: readonly Account[]): Promise<Work> {
+  const ofUser = accounts.map((): string[] => []);
+  const rooms = await openAll(1_000, async (n) => {
+    const [a, b] = [n % USERS, (n + 1 + (Math.floor(n / USERS) % (USERS - 1))) % USERS];
+    const room = await makeRoom(setting, accounts[a] as Account, [accounts[b] as Account]);
+    ofUser[a]?.push(room);
+    ofUser[b]?.push(room);
+    return room;
+  });
+  return { name: '1,000 rooms of 10', rooms, roomsOf: (index) => ofUser[index % USERS] ?? [] };
+}
+
+const rounded = (value: number): string => (value < 100 ? value.toFixed(1) : value.toFixed(0));
+
+/** Lines of a table. */
+export async function chat(setting: Setting): Promise<readonly string[]> {
+  const accounts = await setting.accounts(USERS);
+  const one = await makeRoom(setting, accounts[0] as Account, accounts.slice(1));
+  const works: readonly Work[] = [
+    { name: '100 clients in one room', rooms: [one], roomsOf: () => [one] },
+    await manyRooms(setting, accounts),
+  ];
+  const lines: string[] = [];
+  for (const work of works) {
+    const targets: readonly Target[] = [
+      {
+        name: 'bare',
+        origin: setting.bareOrigin,
+        authOf: (index) => ({ rooms: work.roomsOf(index), user: accounts[index % USERS]?.userId }),
+      },
+      {
+        name: 'ours',
+        origin: setting.platform.clientOrigin,
+        authOf: (index) => ({ token: accounts[index % USERS]?.token }),
+      },
+    ];
+    const found = { bare: [] as Figures[], ours: [] as Figures[] };
+    for (let round = 0; round < ROUNDS; round += 1)
+      for (const target of targets) found[target.name].push(await measure(target, work));
+    const middle = (of: readonly Figures[], what: keyof Figures) =>
+      median(of.map((figures) => figures[what]));
+    const half = middle(found.ours, 'sends') / 2;
+    const [bareHalf, oursHalf] = [
+      await measure(targets[0] as Target, work, half),
+      await measure(targets[1] as Target, work, half),
+    ];
+    const line = (what: string, bare: number, ours: number, goal: string) =>
+      lines.push(
+        `| ${work.name}: ${what} | ${rounded(bare)} | ${rounded(ours)} | ${(ours / bare).toFixed(2)} | ${goal} |`,
+      );
+    const both = (what: keyof Figures) => [middle(found.bare, what), middle(found.ours, what)];
+    const [bareRate = 0, oursRate = 0] = both('deliveries');
+    const [bareP50 = 0, oursP50 = 0] = both('p50');
+    line('deliveries a second', bareRate, oursRate, '>= 0.8');
+    line('p50 at saturation, ms', bareP50, oursP50, '<= 1.5');
+    line('p50 at half of our load, ms', bareHalf.p50, oursHalf.p50, '');
+    line('p99 at half of our load, ms', bareHalf.p99, oursHalf.p99, '<= 1.2');
+  }
+  return lines;
+}

@@ -1,0 +1,121 @@
+/** Live lists: what writes cost beside listeners, and what connections cost that wait. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { cpuTime, residentMemory } from '../machine.ts';
+import { percentile } from '../statistics.ts';
+import { ageOf, type LoadSocket, openAll, openSocket, stamp } from './clients.ts';
+import type { Account, Setting } from './setting.ts';
+
+const QUERIES = 100;
+const WRITES_PER_SECOND = 200;
+const MEASURED_MS = 6_000;
+const MEGABYTE = 1_048_576;
+
+interface Cost {
+  /** Microseconds of the platform's process for each write. */
+  readonly cpu: number;
+  readonly p50: number;
+  readonly deliveries: number;
+}
+
+/** `sockets`, each of which listens to all queries. */
+async function costOf(
+  { platform, api }: Setting,
+  { token }: Account,
+  sockets: number,
+): Promise<Cost> {
+  let deliveries = 0;
+  const ages: number[] = [];
+  const open = await openAll(sockets, (index) =>
+    openSocket({
+      origin: platform.clientOrigin,
+      namespace: '/database/',
+      auth: { token },
+      onEvent(frame) {
+        deliveries += 1;
+        const age = index === 0 ? ageOf(frame) : undefined;
+        if (age !== undefined) ages.push(age);
+      },
+    }),
+  );
+  for (const socket of open) await watchAll(socket);
+  const [cpu, began] = [cpuTime(platform.pid), performance.now()];
+  const writes: Promise<unknown>[] = [];
+  while (performance.now() - began < MEASURED_MS) {
+    const due = ((performance.now() - began) * WRITES_PER_SECOND) / 1_000;
+    while (writes.length < due) {
+      const body = { title: stamp(), part: `p${writes.length % QUERIES}` };
+      writes.push(api('POST', '/database/Item', { body, token }));
+    }
+    await sleep(2);
+  }
+  await Promise.all(writes);
+  await sleep(500);
+  const used = cpuTime(platform.pid) - cpu;
+  for (const socket of open) socket.close();
+  await sleep(500);
+  ages.sort((a, b) => a - b);
+  return { cpu: used / writes.length, p50: percentile(ages, 0.5), deliveries };
+}
+
+async function watchAll(socket: LoadSocket): Promise<void> {
+  for (let n = 0; n < QUERIES; n += 1) {
+    const request = { schema: 'Item', query: { part: `p${n}` }, sort: ['-createdAt'], limit: 10 };
+    const answer = (await socket.ask('watch', request)) as { readonly ok: boolean };
+    if (!answer.ok) throw new Error(JSON.stringify(answer));
+    // A socket may send 50 events a second.
+    await sleep(21);
+  }
+}
+
+export async function liveLists(setting: Setting): Promise<readonly string[]> {
+  const [account] = (await setting.accounts(1)) as [Account];
+  const offered = { enabled: true, authenticated: true };
+  await setting.api('POST', '/database/schemas', {
+    body: {
+      name: 'Item',
+      fields: { title: { type: 'String' }, part: { type: 'String', index: true } },
+      conduitOptions: {
+        cms: {
+          enabled: true,
+          crudOperations: { create: offered, read: offered },
+          query: { enabled: true, fields: ['part'] },
+        },
+      },
+    },
+  });
+  await costOf(setting, account, 0);
+  const alone = await costOf(setting, account, 0);
+  const lines: string[] = [`| no subscribers | ${alone.cpu.toFixed(0)} | 1.00 | | |`];
+  for (const sockets of [1, 10]) {
+    const { cpu, p50, deliveries } = await costOf(setting, account, sockets);
+    const name = `${sockets * QUERIES} subscribers to ${QUERIES} queries`;
+    lines.push(
+      `| ${name} | ${cpu.toFixed(0)} | ${(cpu / alone.cpu).toFixed(2)} | ${p50.toFixed(1)} | ${deliveries} |`,
+    );
+  }
+  return lines;
+}
+
+/** Memory for connections that wait: of one user each time, from many addresses, as limits are for each address. */
+export async function idle(setting: Setting, connections: number): Promise<readonly string[]> {
+  const { platform } = setting;
+  const [account] = (await setting.accounts(1)) as [Account];
+  await sleep(2_000);
+  const before = residentMemory(platform.pid);
+  const began = performance.now();
+  const sockets = await openAll(connections, (index) =>
+    openSocket({
+      origin: platform.clientOrigin,
+      namespace: '/database/',
+      auth: { token: account.token },
+      localAddress: `127.0.1.${1 + Math.floor(index / 150)}`,
+    }),
+  );
+  const seconds = (performance.now() - began) / 1_000;
+  await sleep(3_000);
+  const grown = (residentMemory(platform.pid) - before) / MEGABYTE;
+  for (const socket of sockets) socket.close();
+  return [
+    `${connections} idle connections: ${grown.toFixed(0)} MiB more (goal: at most 400), connected in ${seconds.toFixed(0)} s (goal: at most 60).`,
+  ];
+}
