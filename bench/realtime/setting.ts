@@ -57,7 +57,10 @@ export async function openSetting(nodeArguments: readonly string[]): Promise<Set
   const account = async (): Promise<Account> => {
     const body = { email: `bench${made++}@example.com`, password: 'Battery-Staple-17' };
     await api('POST', '/authentication/local/new', { body, token: '' });
-    const { accessToken: token = '' } = await api('POST', '/authentication/local', { body, token: '' });
+    const { accessToken: token = '' } = await api('POST', '/authentication/local', {
+      body,
+      token: '',
+    });
     const { _id: userId = '' } = await api('GET', '/authentication/user', { token });
     return { userId, token };
   };

@@ -12,7 +12,7 @@ const TIMES = 15;
 const copies = (table: string, own: string, times: number) => `
   insert into "app"."${table}"
   select (jsonb_populate_record(x, jsonb_build_object('_id', gen_random_uuid(), ${own}))).*
-  from (select * from "app"."${table}" where "_id" = $1) x, generate_series(1, ${times}) n`;
+  from "app"."${table}" x, generate_series(1, ${times}) n where x."_id" = $1`;
 
 const timed = async (work: () => Promise<unknown>): Promise<number> => {
   const began = performance.now();
@@ -35,13 +35,13 @@ async function seed(
   await client.query(copies('ChatRoom', `'name', 'room ' || n`, ROOMS), [room]);
   const others = `insert into "app"."ChatMember" select (jsonb_populate_record(x, jsonb_build_object('_id', gen_random_uuid(),`;
   await client.query(
-    `${others} 'user', u."_id"))).* from (select * from "app"."ChatMember" where "_id" = $1) x,
-      (select "_id" from "app"."User" where "email" like 'copy%') u`,
+    `${others} 'user', u."_id"))).* from "app"."ChatMember" x,
+      (select "_id" from "app"."User" where "email" like 'copy%') u where x."_id" = $1`,
     [member],
   );
   await client.query(
-    `${others} 'room', r."_id"))).* from (select * from "app"."ChatMember" where "_id" = $1) x,
-      (select "_id" from "app"."ChatRoom" where "name" like 'room %') r`,
+    `${others} 'room', r."_id"))).* from "app"."ChatMember" x,
+      (select "_id" from "app"."ChatRoom" where "name" like 'room %') r where x."_id" = $1`,
     [member],
   );
   await client.query(
@@ -95,6 +95,8 @@ export async function skew(setting: Setting, messages: number): Promise<readonly
   const { connection } = await platform.database();
   const client = new pg.Client(connection);
   await client.connect();
+  // Ends with the platform when something fails.
+  client.on('error', () => undefined);
   const member = (
     await client.query(`select "_id" from "app"."ChatMember" where "user" = $1 and "room" = $2`, [
       owner.userId,

@@ -172,7 +172,7 @@ function lastingParts(kernel: Kernel, log: ChatParts['log']): LastingParts {
   if (known) return known;
   const hub = createHub({ ...kernel, log });
   const presence = createPresence({ ...kernel, hub, log });
-  const parts = { hub, presence, measures: measureChat(kernel, () => hub.sockets()) };
+  const parts = { hub, presence, measures: measureChat(kernel, hub) };
   partsOf.set(kernel, parts);
   return parts;
 }

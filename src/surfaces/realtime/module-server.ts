@@ -30,6 +30,8 @@ interface ModuleServerOptions {
   /** Lets sockets into a namespace that is new. */
   readonly accept: (namespace: Namespace, entry: ModuleEntry) => void;
   readonly onDelivered: (count: number) => void;
+  /** A socket was closed that did not read what it was told. */
+  readonly onSlow: () => void;
 }
 
 /** Channels of modules cannot be those of Socket.IO itself, which are ids of sockets. */
@@ -37,7 +39,7 @@ const channelOf = (name: string): string => `channel:${name}`;
 
 export function createModuleServer(
   io: Server,
-  { accept, onDelivered }: ModuleServerOptions,
+  { accept, onDelivered, onSlow }: ModuleServerOptions,
 ): SocketServer {
   /** What is served now; a namespace of Socket.IO stays when its module stops. */
   const served = new Map<string, SocketNamespace>();
@@ -74,7 +76,7 @@ export function createModuleServer(
       for (const nsp of spellings(name)) {
         const members = nsp.adapter.rooms.get(room);
         if (!members) continue;
-        endSlow(nsp, members, namespace.errorEvent);
+        endSlow(nsp, members, { errorEvent: namespace.errorEvent, onSlow });
         // Each socket is a room of its own.
         (whole ? nsp.to(room) : nsp.to(room).except(audience.except)).emit(event, data);
         onDelivered(members.size);
@@ -84,11 +86,16 @@ export function createModuleServer(
 }
 
 /** Who does not read is told so; nothing is kept for them. */
-function endSlow(nsp: Namespace, members: ReadonlySet<string>, errorEvent: string): void {
+function endSlow(
+  nsp: Namespace,
+  members: ReadonlySet<string>,
+  { errorEvent, onSlow }: { readonly errorEvent: string; readonly onSlow: () => void },
+): void {
   for (const id of members) {
     const socket = nsp.sockets.get(id);
-    if (socket && waitingPackets(socket) > maxWaitingPackets)
-      close(socket, errorEvent, realtimeErrors.CONSUMER_TOO_SLOW());
+    if (!socket || waitingPackets(socket) <= maxWaitingPackets) continue;
+    onSlow();
+    close(socket, errorEvent, realtimeErrors.CONSUMER_TOO_SLOW());
   }
 }
 

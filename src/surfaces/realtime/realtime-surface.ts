@@ -83,7 +83,11 @@ export async function startRealtimeSurface(
   const serving = { kernel, connections, take, requests };
   for (const name of namespaces) serve(io.of(name), serving);
   const detach = kernel.sockets.attach(
-    createModuleServer(io, { accept: (nsp, entry) => serve(nsp, serving, entry), onDelivered }),
+    createModuleServer(io, {
+      accept: (nsp, entry) => serve(nsp, serving, entry),
+      onDelivered,
+      onSlow: engine.slow,
+    }),
   );
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();

@@ -15,7 +15,7 @@ const COUNT_MS = 30_000;
 
 export function measureChat(
   { metrics, database }: Pick<Kernel, 'metrics' | 'database'>,
-  sockets: () => number,
+  hub: { sockets(): number; rooms(): number },
 ): ChatMetrics {
   const sent = metrics.counter('messages_sent_total', 'Chat messages that were stored');
   const refused = metrics.counter(
@@ -32,7 +32,8 @@ export function measureChat(
       'Time in which messages were handed to the sockets of a node',
     )
     .bind({});
-  metrics.gauge('chat_connected_sockets', 'Sockets of chat on this node', sockets);
+  metrics.gauge('chat_connected_sockets', 'Sockets of chat on this node', hub.sockets);
+  metrics.gauge('chat_open_rooms', 'Rooms that somebody on this node hears', hub.rooms);
   metrics.gauge(
     'chat_rooms_total',
     'Chat rooms',

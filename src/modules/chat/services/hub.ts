@@ -24,6 +24,8 @@ export interface Hub extends Pick<RoomFeeds, 'stored'>, Pick<SocketRooms, 'admit
   hasUser(user: string): boolean;
   users(): readonly string[];
   sockets(): number;
+  /** Rooms that somebody on this node hears. */
+  rooms(): number;
   onUser(listener: (user: string, online: boolean) => void): void;
   stop(): void;
 }
@@ -97,6 +99,7 @@ export function createHub(dependencies: Dependencies): Hub {
     hasUser: (user) => listeners.of(user).length > 0,
     users: () => listeners.users(),
     sockets: () => listeners.all().length,
+    rooms: feeds.count,
     onUser: listeners.onUser,
     stop: unfollow,
   };

@@ -29,6 +29,8 @@ export interface RoomFeeds {
   open(room: string, place: Place): void;
   close(room: string): void;
   isOpen(room: string): boolean;
+  /** Rooms that somebody on this node hears. */
+  count(): number;
   /** Changes in their order. */
   offer(room: string, changes: readonly StoredChange[]): void;
   /** The room has got so far. */
@@ -89,6 +91,7 @@ export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeed
       if (feed.listeners === 0) feeds.delete(room);
     },
     isOpen: (room) => feeds.has(room),
+    count: () => feeds.size,
     offer,
     stored: offer,
     reached(room, change) {

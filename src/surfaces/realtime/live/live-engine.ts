@@ -77,6 +77,9 @@ export function createLiveEngine(
   accounts: Pick<Accounts, 'openFor'>,
 ): LiveEngine {
   const log = kernel.log.child({ surface: 'realtime' });
+  const lag = kernel.metrics
+    .histogram('realtime_lag_seconds', 'Time from a change until its listeners were told')
+    .bind({});
   const hub = createLiveHub({
     records: kernel.records,
     follow: (handler) => kernel.events.subscribe('*', handler),
@@ -86,6 +89,7 @@ export function createLiveEngine(
         return work();
       }),
     log: (error) => log.error({ err: error }, 'A live list could not be read'),
+    onTold: (lagMs) => lag(lagMs / 1_000),
   });
   kernel.schemas.onChange((names) => hub.schemasChanged(names));
   kernel.metrics.gauge(

@@ -12,6 +12,8 @@ export interface LiveHubParts {
   /** Hears of everything that happens from now on; answers how to stop. */
   follow(handler: (event: PublishedEvent) => void): () => void;
   readonly log: (error: unknown) => void;
+  /** Listeners were told of a change, so many milliseconds after it happened. */
+  readonly onTold: (lagMs: number) => void;
 }
 
 export interface LiveHub {
@@ -43,8 +45,8 @@ const SWEEP_MS = 10_000;
 export function createLiveHub(parts: LiveHubParts): LiveHub {
   const queries = new Map<string, LiveQuery>();
   const turns = createTurns(parts);
-  const gathered = createGathering((schema, ids) =>
-    concern(parts, [...queries.values()], schema, ids),
+  const gathered = createGathering((schema, changes) =>
+    concern(parts, [...queries.values()], schema, changes),
   );
 
   let unfollow: (() => void) | undefined;
@@ -55,14 +57,14 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     unfollow = undefined;
   };
   const heard = (event: PublishedEvent): void => {
-    const { topic, schema, ids = [], operation, payload } = event;
+    const { topic, schema, ids = [], operation, payload, occurredAt } = event;
     if (topic.startsWith('authorization:')) touchRights(queries.values(), payload);
     if (schema === undefined || operation === undefined) return;
     for (const query of [...queries.values()]) {
       const { madeFrom } = query.read;
       if (madeFrom?.schema === schema && ids.includes(madeFrom.id)) query.end('changed');
     }
-    gathered(schema, ids);
+    gathered(schema, ids, Date.parse(occurredAt));
   };
 
   const open = (read: LiveRead): LiveQuery => {
@@ -74,6 +76,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
       read,
       run: turns,
       log: parts.log,
+      onTold: parts.onTold,
       onEnd: () => queries.get(key) === query && forget(key),
     });
     queries.set(key, query);
@@ -151,24 +154,30 @@ function createTurns({ onOwnAccount }: LiveHubParts) {
   };
 }
 
+interface Changes {
+  readonly ids: Set<string>;
+  /** When the first of them happened, in ms since 1970. */
+  readonly since: number;
+}
+
 /** Changes of one schema, as they come in within a few milliseconds; the next ones wait until these have been looked at. */
-function createGathering(look: (schema: string, ids: readonly string[]) => Promise<void>) {
-  const bySchema = new Map<string, Set<string>>();
+function createGathering(look: (schema: string, changes: Changes) => Promise<void>) {
+  const bySchema = new Map<string, Changes>();
   const busy = new Set<string>();
   const begin = (schema: string): void => {
     busy.add(schema);
     setTimeout(async () => {
-      const ids = [...(bySchema.get(schema) ?? [])];
+      const changes = bySchema.get(schema);
       bySchema.delete(schema);
-      await look(schema, ids);
+      if (changes) await look(schema, changes);
       busy.delete(schema);
       if (bySchema.has(schema)) begin(schema);
     }, GATHER_MS);
   };
-  return (schema: string, ids: readonly string[]): void => {
-    const known = bySchema.get(schema) ?? new Set();
+  return (schema: string, ids: readonly string[], since: number): void => {
+    const known = bySchema.get(schema) ?? { ids: new Set(), since };
     bySchema.set(schema, known);
-    for (const id of ids) known.add(id);
+    for (const id of ids) known.ids.add(id);
     if (!busy.has(schema)) begin(schema);
   };
 }
@@ -178,16 +187,18 @@ async function concern(
   parts: LiveHubParts,
   queries: readonly LiveQuery[],
   schema: string,
-  ids: readonly string[],
+  changes: Changes,
 ): Promise<void> {
+  const { since } = changes;
+  const ids = [...changes.ids];
   const about = queries.filter(({ read }) => isAbout(read, schema));
   const lists = about.filter(
     ({ read }) => read.kind === 'rows' && read.schema === schema && !read.related.has(schema),
   );
-  for (const query of about) if (!lists.includes(query)) query.touch('all');
+  for (const query of about) if (!lists.includes(query)) query.touch('all', since);
   if (lists.length === 0) return;
   if (ids.length > MOST_IDS) {
-    for (const query of lists) query.touch('all');
+    for (const query of lists) query.touch('all', since);
     return;
   }
   const fits = await fittingOf(parts, lists, schema, ids);
@@ -195,7 +206,7 @@ async function concern(
     const filter = filterOf(query);
     const fitting = filter && fits?.get(filter.key);
     const concerned = fitting ? ids.filter((id) => query.has(id) || fitting.has(id)) : ids;
-    if (concerned.length > 0) query.touch(concerned);
+    if (concerned.length > 0) query.touch(concerned, since);
   }
 }
 

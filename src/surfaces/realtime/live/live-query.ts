@@ -75,6 +75,8 @@ export interface LiveQueryParts {
   run<T>(work: () => Promise<T>): Promise<T>;
   /** It has ended; nothing must be asked of it any more. */
   onEnd(): unknown;
+  /** Listeners were told of a change, so many milliseconds after it happened. */
+  onTold(lagMs: number): void;
   readonly log: (error: unknown) => void;
 }
 
@@ -102,6 +104,8 @@ export class LiveQuery {
   #missed: { readonly version: number; readonly message: LiveMessage; readonly bytes: number }[] =
     [];
   #changed: Set<string> | 'all' | undefined = 'all';
+  /** When the first change happened that listeners have not been told of; ms since 1970. */
+  #since: number | undefined;
   #running: Promise<void> | undefined;
   #ended = false;
   #begun = false;
@@ -123,9 +127,10 @@ export class LiveQuery {
     return this.#list.has(id);
   }
 
-  /** These records changed, or anything may have. */
-  touch(ids: readonly string[] | 'all'): void {
+  /** These records changed, or anything may have; `since`: when the first of it happened, in ms since 1970. */
+  touch(ids: readonly string[] | 'all', since?: number): void {
     if (this.#ended) return;
+    this.#since ??= since;
     if (ids === 'all' || this.#changed === 'all') this.#changed = 'all';
     else this.#changed = new Set([...(this.#changed ?? []), ...ids]);
     this.#running ??= this.#work();
@@ -202,10 +207,14 @@ export class LiveQuery {
     while (this.#changed !== undefined && !this.#ended) {
       const began = performance.now();
       const changed = this.#changed;
+      const [since, version] = [this.#since, this.#version];
       this.#changed = undefined;
+      this.#since = undefined;
       try {
         await this.#parts.run(() => this.#readAgain(changed));
         failures = 0;
+        if (since !== undefined && this.#version !== version && this.listeners.size > 0)
+          this.#parts.onTold(Date.now() - since);
       } catch (error) {
         failures += 1;
         this.#failed(error, failures);
