@@ -112,7 +112,7 @@ await describeWithPostgres15('two nodes, as a model', () => {
         messages: [],
       };
       try {
-        await waitFor(() => clients.every((client) => client.state().ready));
+        await waitFor(() => clients.every((client) => client.state().ready), { timeoutMs: 60_000 });
         for (let step = 0; step < STEPS; step += AT_ONCE) {
           await Promise.all(Array.from({ length: AT_ONCE }, () => takeStep(world)));
           if (random.chance(0.05)) await cutForAMoment(between);
@@ -125,7 +125,7 @@ await describeWithPostgres15('two nodes, as a model', () => {
         for (const client of clients) client.close();
       }
     },
-    180_000,
+    300_000,
   );
 });
 
@@ -254,7 +254,7 @@ async function sameInTheEnd(
       const { records, ready } = client.state();
       return ready && isDeepStrictEqual(byRoom(records), byRoom(inDatabase));
     },
-    { timeoutMs: 20_000, everyMs: 100 },
+    { timeoutMs: 60_000, everyMs: 100 },
   ).catch(() =>
     expect({ client: client.name, has: client.state().records }).toEqual({
       client: client.name,
