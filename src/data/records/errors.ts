@@ -85,7 +85,13 @@ export function recordError(error: unknown, refused: RefusedWrite): unknown {
     case '42703':
       return refused.schema.mapping ? externalReadError(error) : changedMeanwhile(error);
     default:
-      return refused.schema.mapping ? externalWriteError(refused.schema.mapping, error) : error;
+      return refused.schema.mapping
+        ? externalWriteError(
+            refused.schema.mapping,
+            error,
+            refused.schema.modelOptions.conduit.triggerMessages,
+          )
+        : error;
   }
 }
 

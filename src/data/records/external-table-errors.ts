@@ -1,6 +1,7 @@
 /** Refusals that only tables of others know: their types, rules, triggers and rights. */
 import { codeOf } from '../../kernel/database/failures.ts';
-import { defineErrors, errors } from '../../kernel/errors.ts';
+import { defineErrors, errors, type PenstockError } from '../../kernel/errors.ts';
+import { shortened, storable } from '../../kernel/text.ts';
 import { schemaErrors } from '../schema/errors.ts';
 import type { TableMapping } from '../schema/mapping/table-mapping.ts';
 
@@ -35,7 +36,11 @@ export function externalReadError(error: unknown): unknown {
 }
 
 /** Turns the refusal into an error of the catalogue; anything else comes back as it is. */
-export function externalWriteError({ rules }: TableMapping, error: unknown): unknown {
+export function externalWriteError(
+  { rules }: TableMapping,
+  error: unknown,
+  triggerMessages = false,
+): unknown {
   const { constraint = '' } = error as { constraint?: string };
   const code = codeOf(error) ?? '';
   switch (code) {
@@ -58,11 +63,12 @@ export function externalWriteError({ rules }: TableMapping, error: unknown): unk
     // insufficient_privilege
     case '42501':
       return externalTableErrors.TABLE_ACCESS_DENIED({ cause: error });
-    // raise_exception: a trigger had something to say; what it says may be for nobody outside.
+    // raise_exception: a trigger had something to say; the operator decides whether it is for callers.
     case 'P0001':
+      return triggerMessages ? toldByTrigger(error) : refusedByDatabase(error);
     // feature_not_supported: a rule of the table does something else instead, and gives no row back.
     case '0A000':
-      return errors.CONFLICT({ message: 'The database refused the record', cause: error });
+      return refusedByDatabase(error);
     default:
       // A value that does not fit its type: too long, out of range, no such date.
       return code.startsWith('22')
@@ -72,4 +78,20 @@ export function externalWriteError({ rules }: TableMapping, error: unknown): unk
           })
         : error;
   }
+}
+
+const refusedByDatabase = (cause: unknown): PenstockError =>
+  errors.CONFLICT({ message: 'The database refused the record', cause });
+
+/** Characters of what a trigger says that callers are told. */
+const MAX_TOLD = 1_000;
+
+/** The message of a trigger and its hint (`raise exception '...' using hint = '...'`); details stay in the log. */
+function toldByTrigger(cause: unknown): PenstockError {
+  const { message, hint } = cause as { message?: unknown; hint?: unknown };
+  const [said, advice] = [message, hint].map((text) =>
+    typeof text === 'string' ? storable(shortened(text, MAX_TOLD)) : '',
+  );
+  if (!said) return refusedByDatabase(cause);
+  return errors.CONFLICT({ message: advice ? `${said} (${advice})` : said, cause });
 }

@@ -71,6 +71,8 @@ function sidesOf(
   return [a, b];
 }
 
+const isInstant = (type: string): boolean => type.startsWith('timestamptz');
+
 /** A column beside a value that is known, in the type of the column, so that its index serves. */
 function columnSides(
   left: Expression,
@@ -82,11 +84,11 @@ function columnSides(
   const type = columnType(left.field);
   if (right.row) {
     const both = right.kind === 'field' && !isJsonb(right) && columnType(right.field) === type;
-    return both && (type === 'uuid' || type === 'timestamptz(3)')
+    return both && (type === 'uuid' || isInstant(type))
       ? [value, column(context, right.name)]
       : undefined;
   }
-  if (type === 'timestamptz(3)' && right.type.kind === 'timestamp')
+  if (isInstant(type) && right.type.kind === 'timestamp')
     return [value, constantSql(right, { ...constants(context), moments: true })];
   if (type === 'uuid' && right.kind === 'constant' && canonicalUuid.test(String(right.value)))
     return [value, `${context.next(right.value)}::uuid`];

@@ -111,6 +111,7 @@ export function columnText({ name, field, at }: Of<'field'>, context: SqlContext
     case 'boolean':
       return field.kind === 'objectId' || field.kind === 'relation' ? `${value}::text` : value;
     case 'timestamptz(3)':
+    case 'timestamptz':
       return `(extract(epoch from ${value}) * 1000000)`;
     case 'uuid[]':
     case 'jsonb':

@@ -199,6 +199,8 @@ function bare(field: Field): Field {
     case 'object':
     case 'vector':
       return field;
+    case 'date':
+      return { kind: 'date', ...plain, ...(field.exact && { exact: true }) };
     default:
       return { kind: field.kind, ...plain };
   }

@@ -52,7 +52,7 @@ export class PathError extends Error {}
 const plain = { required: false, unique: false, hidden: false, indexed: false } as const;
 const anyJson: Field = { kind: 'json', ...plain };
 const idField = { kind: 'objectId', ...plain } as const satisfies Field;
-const dateField: Field = { kind: 'date', ...plain };
+const dateField = { kind: 'date', ...plain } as const satisfies Field;
 const versionField: Field = { kind: 'number', storage: 'integer', integer: true, ...plain };
 
 /** A field of the record itself, also an automatic one. */
@@ -60,7 +60,9 @@ function topField(schema: CompiledSchema, name: string): Field | undefined {
   if (name === '_id') return schema.mapping ? mappedId(schema) : idField;
   if (name === '__v') return schema.isPublicView ? undefined : versionField;
   if (name === 'createdAt' || name === 'updatedAt')
-    return schema.modelOptions.timestamps ? dateField : undefined;
+    return schema.modelOptions.timestamps
+      ? { ...dateField, exact: schema.mapping !== undefined }
+      : undefined;
   return schema.tree.fields.get(name);
 }
 

@@ -44,9 +44,13 @@ const withinYear = '-MM-DD"T"HH24:MI:SS.MS"Z"';
  * `-000043-…`. PostgreSQL has no year 0: 44 BC is -44 there, and -43 in ISO 8601.
  */
 export function anyInstant(column: string): string {
+  // What is finer than a millisecond is shown where there is something.
+  const digits = `case when date_trunc('milliseconds', ${column}) = ${column} then`;
+  const within = `${digits} '${withinYear}' else '${withinYear.replace('MS', 'US')}' end`;
   const year = `extract(year from ${column})`;
-  const expanded = `to_char(${year} + case when ${year} < 0 then 1 else 0 end, 'SG000000') || to_char(${column}, '${withinYear}')`;
-  return `case when ${year} between 1 and 9999 then ${instant(column)} when isfinite(${column}) then ${expanded} end`;
+  const expanded = `to_char(${year} + case when ${year} < 0 then 1 else 0 end, 'SG000000') || to_char(${column}, ${within})`;
+  const usual = `to_char(${column}, 'YYYY' || ${within})`;
+  return `case when ${year} between 1 and 9999 then ${usual} when isfinite(${column}) then ${expanded} end`;
 }
 
 /** The columns of a record, named as on the wire. */
@@ -209,6 +213,7 @@ function columnView(
   if (isMappedId(field)) return `${column}::text`;
   switch (columnType(field)) {
     case 'timestamptz(3)':
+    case 'timestamptz':
       return instantOf(schema, column);
     case 'bigint':
     case 'numeric':

@@ -82,6 +82,8 @@ export interface PlatformOptions {
   /** Kept for old clients; without effect on PostgreSQL. */
   readonly readPreference?: string;
   readonly realtime?: { readonly enabled?: boolean };
+  /** Of an imported table: what its triggers say is for callers. */
+  readonly triggerMessages?: boolean;
   readonly softDelete?: SoftDeleteOption;
   readonly history?: HistoryOption;
   /** `null` takes it away again. */

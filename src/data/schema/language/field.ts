@@ -119,6 +119,8 @@ interface PlainField extends FieldCommon {
   readonly enum?: readonly unknown[];
   /** Of an `objectId`: how ids are stored where they are no UUIDs. */
   readonly idType?: KeyType;
+  /** Of a `date`: in a table of others, whose microseconds count. */
+  readonly exact?: boolean;
 }
 
 export interface RelationField extends FieldCommon {
@@ -166,7 +168,7 @@ export function columnType(field: Field): ColumnType {
     case 'boolean':
       return 'boolean';
     case 'date':
-      return 'timestamptz(3)';
+      return field.exact ? 'timestamptz' : 'timestamptz(3)';
     case 'objectId':
     case 'relation':
       return field.idType ?? 'uuid';

@@ -131,6 +131,9 @@ export const platformOptionsShape = Type.Object(
       ),
     ),
     ...recordOptionShapes,
+    triggerMessages: flag(
+      'Of an imported table: callers are told what its triggers and functions say when they refuse a record',
+    ),
     imported: flag('The schema was made by introspection'),
   },
   { additionalProperties: false },

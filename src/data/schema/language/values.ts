@@ -61,7 +61,7 @@ function plainChecker(field: Field): Check {
     case 'date':
       return withEnum(
         field.enum?.map((v) => readDate(v)),
-        checkDate,
+        dateChecker(field.exact ? readExactDate : readDate),
       );
     case 'objectId':
       return withEnum(field.enum, idChecker(field.idType));
@@ -225,14 +225,20 @@ function checkedYear(instant: Date): string | undefined {
   return year >= 1 && year <= 9999 ? instant.toISOString() : undefined;
 }
 
-const checkDate: Check = (value, path, problems) =>
-  readDate(value) ??
-  report(
-    problems,
-    path,
-    'format',
-    'must be an ISO 8601 instant such as 2026-01-31T12:00:00Z, or a date such as 2026-01-31',
-  );
+/** The same with microseconds, where there are any. */
+function readExactDate(value: unknown): string | undefined {
+  const instant = readDate(value);
+  if (instant === undefined || typeof value !== 'string') return instant;
+  const beyond = /\.\d{3}(\d{1,3})/.exec(value)?.[1]?.padEnd(3, '0') ?? '000';
+  return beyond === '000' ? instant : instant.replace('Z', `${beyond}Z`);
+}
+
+const dateChecker =
+  (read: typeof readDate): Check =>
+  (value, path, problems) =>
+    read(value) ?? report(problems, path, 'format', notDate);
+const notDate =
+  'must be an ISO 8601 instant such as 2026-01-31T12:00:00Z, or a date such as 2026-01-31';
 
 const checkJson: Check = (value, path, problems) => {
   const wrong = jsonProblem(value, 0);

@@ -175,6 +175,7 @@ export function writtenValue({ type, form }: MappedColumn, value: string): strin
 export function mappedTree(tree: ObjectField, mapping: TableMapping | undefined): ObjectField {
   if (!mapping) return tree;
   const fields = [...tree.fields].map(([name, field]): [string, Field] => {
+    if (field.kind === 'date') return [name, { ...field, exact: true }];
     const idType = mapping.columns[name]?.keyType;
     return field.kind === 'relation' && idType !== undefined && idType !== 'uuid'
       ? [name, { ...field, idType }]

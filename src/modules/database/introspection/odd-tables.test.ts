@@ -189,4 +189,67 @@ describe('odd tables', () => {
 
   it('has left the other tables as they were', () =>
     expectUntouched(platform, ['wide_lists', 'text_keys', 'blank_keys', 'picky', 'exacting']));
+
+  // The last one: it adds a table to those of the sample.
+  it('keeps every digit of times, and tells what a trigger says where the operator allows it', async () => {
+    await platform.sample.client.query(`
+      create table payments (id integer primary key, paid timestamp not null, seen timestamptz, day date, note text);
+      insert into payments values (1, '2022-06-21 07:41:50.707316', '2022-06-21 07:41:50.70731+02', '2022-06-21', 'a'),
+        (2, '2022-06-21 07:41:50.707317', null, null, 'b'), (3, '2022-06-21 07:41:50.7', null, null, 'c');
+      create function refuse() returns trigger language plpgsql as $$ begin
+        if new.note = 'boom' then raise exception 'No boom allowed' using hint = 'try another', detail = 'inside'; end if;
+        return new; end $$;
+      create trigger refuse before insert or update on payments for each row execute function refuse()`);
+    await platform.importAll();
+    const path = '/database/imp_payments';
+    const { body: first } = await client.get(`${path}/1`);
+    expect(first).toMatchObject({
+      paid: '2022-06-21T07:41:50.707316Z',
+      seen: '2022-06-21T05:41:50.707310Z',
+      day: '2022-06-21T00:00:00.000Z',
+    });
+    // Sending back what was served changes nothing.
+    const { __v, _id, ...served } = first;
+    expect((await client.patch(`${path}/1`, served)).status).toBe(200);
+    expect((await client.put(`${path}/1`, served)).status).toBe(200);
+    const { rows } = await platform.sample.client.query(
+      'select paid::text, seen::text, day::text from payments where id = 1',
+    );
+    expect(rows[0]).toEqual({
+      paid: '2022-06-21 07:41:50.707316',
+      seen: expect.stringContaining('50.70731+'),
+      day: '2022-06-21',
+    });
+    const find = async (query: object) =>
+      (await admin.post('/database/schemas/imp_payments/query', { query })).body.documents.map(
+        ({ id }: { id: number }) => id,
+      );
+    expect(await find({ paid: first.paid })).toEqual([1]);
+    expect(await find({ seen: first.seen })).toEqual([1]);
+    expect(await find({ paid: { $in: [first.paid, '2022-06-21T07:41:50.700Z'] } })).toEqual([1, 3]);
+    expect(await find({ paid: { $gt: first.paid } })).toEqual([2]);
+    // Pages by cursor, over times that differ by a millionth of a second.
+    const ids: number[] = [];
+    const readFrom = async (cursor: string): Promise<void> => {
+      const { body } = await client.get(path, { query: { sort: 'paid', limit: 1, cursor } });
+      ids.push(...body.documents.map(({ id }: { id: number }) => id));
+      if (body.nextCursor) await readFrom(body.nextCursor);
+    };
+    await readFrom('start');
+    expect(ids).toEqual([3, 1, 2]);
+
+    const refused = async () => (await client.patch(`${path}/1`, { note: 'boom' })).body;
+    expect(await refused()).toMatchObject({
+      status: 409,
+      message: 'The database refused the record',
+    });
+    const id = await platform.schemaId('imp_payments');
+    const allow = { conduitOptions: { triggerMessages: true } };
+    expect((await admin.patch(`/database/schemas/${id}`, allow)).status).toBe(200);
+    expect(await refused()).toMatchObject({
+      status: 409,
+      message: 'No boom allowed (try another)',
+    });
+    expect(JSON.stringify(await refused())).not.toContain('inside');
+  });
 });
