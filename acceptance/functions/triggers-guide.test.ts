@@ -55,11 +55,15 @@ it('run as the guide says', async () => {
   const { body } = await platform.admin.post(`/functions/${ids.get('workflow')}/start`, start);
   await note((text) => text === 'hello Ada');
   const path = `/functions/queue/${body.run._id}`;
-  const done = await waitFor(async () => {
-    await platform.client.patch(`/database/Order/${order._id}`, { total: 13 });
-    const run = (await platform.admin.get(path)).body;
-    return run.state === 'done' ? run : undefined;
-  });
+  const done = await waitFor(
+    async () => {
+      await platform.client.patch(`/database/Order/${order._id}`, { total: 13 });
+      const run = (await platform.admin.get(path)).body;
+      return run.state === 'done' ? run : undefined;
+    },
+    // Each change is an event of its own, and a busy machine works through them one after the other.
+    { timeoutMs: 40_000, everyMs: 500, what: 'the end of the workflow' },
+  );
   expect(done.tries[0].result).toBe(true);
   await note((text) => text === 'paid by Ada');
 });

@@ -7,6 +7,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type LoadResult, type RequestShape, requireWrk, runLoad } from '../load.ts';
@@ -222,7 +223,8 @@ async function hostile(platform: Platform): Promise<void> {
     while (running)
       await fetch(`${platform.clientOrigin}/functions/hostile_${at}`)
         .then((answer) => answer.text())
-        .catch(() => undefined);
+        .catch(() => undefined)
+        .then(() => sleep(20));
   });
   await new Promise((resolve) => setTimeout(resolve, 1_000));
   const during = await p99();

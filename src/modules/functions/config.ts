@@ -71,8 +71,35 @@ const egress = Type.Object({
   maxBytes: tuned(6 * MEGABYTE, [KILOBYTE, 32 * MEGABYTE], 'Bytes of one answer from the outside.'),
 });
 
+const cron = Type.Object({
+  catchUp: Type.Boolean({
+    ...harmless,
+    default: false,
+    description:
+      'What schedules do that say nothing in `missed`: true makes up once for times that passed while nothing ran.',
+  }),
+  jitterMs: tuned(
+    0,
+    [0, 600_000],
+    'Milliseconds by which runs of schedules are put off at most, each by a random part of it.',
+  ),
+});
+
+const events = Type.Object({
+  attempts: tuned(
+    5,
+    [1, 100],
+    'Tries of a run that nobody waits for, unless `inputs.attempts` says more or less.',
+  ),
+  backoffMs: tuned(
+    1_000,
+    [0, 86_400_000],
+    'Milliseconds before the second try; it doubles with each. `inputs.backoffMs` goes before it.',
+  ),
+});
+
 export const functionsConfig = defineConfig({
-  schema: Type.Object({ limits, retention, egress }),
+  schema: Type.Object({ limits, retention, egress, cron, events }),
 });
 
 export type FunctionsConfig = Static<typeof functionsConfig.schema>;

@@ -11,6 +11,8 @@ import { cleanUpJob } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { functionOperations } from './operations/functions.ts';
 import { runOperations } from './operations/runs.ts';
+import { functionTools } from './operations/tools.ts';
+import { typesOperation } from './operations/types.ts';
 import { versionOperations } from './operations/versions.ts';
 import { createBundler } from './services/bundler.ts';
 import { databaseCalls } from './services/calls/database.ts';
@@ -21,11 +23,12 @@ import { createFunctions, type Functions } from './services/functions.ts';
 import { createHostCalls } from './services/host-calls.ts';
 import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
 import { createFunctionRoutes } from './services/published-routes.ts';
-import { providedMiddlewares } from './services/routes.ts';
+import { providedMiddlewares, type RouteParts } from './services/routes.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
 import { createFunctionSockets } from './services/sockets.ts';
 import { createFunctionStore } from './services/store.ts';
 import { actionUses, functionState } from './state.ts';
+import { nextRunsOf } from './triggers/schedules.ts';
 import { followingStore, startProblems, startTriggers } from './triggers/triggers.ts';
 
 export interface FunctionsService {
@@ -87,14 +90,15 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
       ]),
     ),
   });
-  const triggers = await startTriggers({ ...kernel, store, runner, log });
-  const routes = serveRoutes(kernel, all, runner);
+  const triggers = await startTriggers({ ...kernel, store, runner, log, config: current });
+  const routes = serveRoutes(kernel, all, { runner, later: triggers.later });
   return {
     service: { runner, functions: all },
     operations: [
-      ...functionOperations({ functions: all, database, problemOf: routes.problemOf }),
+      ...functionOperations({ functions: all, database, problemOf: routes.problemOf, nextRunsOf }),
       ...runOperations({ functions: all, database, runner, executions }),
       ...versionOperations(all),
+      typesOperation(kernel.schemas),
       ...triggers.operations,
     ],
     jobs: [cleanUpJob({ database, config: current }), ...triggers.jobs],
@@ -110,15 +114,23 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
 }
 
 /** Keeps routes, middlewares and socket namespaces as the stored functions say, until it is stopped. */
-function serveRoutes(kernel: Kernel, { store, secrets }: Functions, runner: FunctionRunner) {
+function serveRoutes(
+  kernel: Kernel,
+  { store, secrets }: Functions,
+  { runner, later }: Pick<RouteParts, 'runner' | 'later'>,
+) {
   const { database, operations, middlewares } = kernel;
   const sockets = createFunctionSockets({ ...kernel, runner, store });
   const { permissions } = kernel;
-  const routes = createFunctionRoutes({ runner, database, secrets, permissions }, operations);
+  const routes = createFunctionRoutes(
+    { runner, later, database, secrets, permissions },
+    operations,
+  );
   let running = true;
   const publish = (): void => {
     const serving = running ? store.all() : [];
     routes.publish(serving);
+    operations.replace('functions/tools', functionTools(runner, serving));
     middlewares.provide(providedMiddlewares(runner, serving));
     sockets.publish(serving);
   };
@@ -137,11 +149,13 @@ function serveRoutes(kernel: Kernel, { store, secrets }: Functions, runner: Func
   };
 }
 
+/** Asked once: the system reads files to answer. */
+const usualProcesses = Math.max(1, Math.floor(availableParallelism() / 2));
+
 function poolOf({ config, log }: Context): Pool {
   return createPool(() => {
     const { processes, processMb } = config.current().limits;
-    const usual = Math.max(1, Math.floor(availableParallelism() / 2));
-    return { processes: processes || usual, processMegabytes: processMb };
+    return { processes: processes || usualProcesses, processMegabytes: processMb };
   }, log);
 }
 

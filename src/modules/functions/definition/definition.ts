@@ -114,6 +114,11 @@ export const InputsShape = Type.Object({
   ),
   signature: Type.Optional(Signature),
   requires: Type.Optional(Requires),
+  async: Type.Optional(
+    Type.Boolean({
+      description: 'Webhooks: 202 at once; the code runs afterwards, and again when it fails',
+    }),
+  ),
   memoryMb: Type.Optional(Type.Integer({ minimum: 8, maximum: 2_048 })),
   cpuMs: Type.Optional(Type.Integer({ minimum: 10, maximum: 600_000 })),
   cronPattern: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
@@ -211,6 +216,8 @@ export function definitionProblems(definition: FunctionDefinition): readonly Pro
     problems.push(problem('inputs.method', 'required', `is needed: one of ${methods.join(', ')}`));
   if (bodyParams && (method === 'GET' || method === 'DELETE') && Object.keys(bodyParams).length > 0)
     problems.push(problem('inputs.bodyParams', 'location', `${method} has no body`));
+  if (inputs.async && functionType !== 'webhook')
+    problems.push(problem('inputs.async', 'kind', 'only webhooks are answered before they run'));
   if (signature && functionType !== 'webhook')
     problems.push(problem('inputs.signature', 'kind', 'only webhooks have a signature'));
   if (signature?.scheme === 'hmac-sha256' && signature.header === undefined)

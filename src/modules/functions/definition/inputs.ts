@@ -30,7 +30,7 @@ function typeShape(name: string, place: Place): TSchema {
   }
 }
 
-function paramShape(param: Param, place: Place): TSchema {
+function paramShape(param: Param, place: Place, as: Place): TSchema {
   const isObject = typeof param === 'object' && !Array.isArray(param);
   const {
     type,
@@ -38,16 +38,21 @@ function paramShape(param: Param, place: Place): TSchema {
     enum: allowed,
   } = isObject ? param : { type: param, required: false, enum: undefined };
   const name = Array.isArray(type) ? (type[0] as string) : (type as string);
-  const item = allowed ? Type.Enum([...allowed]) : typeShape(name, place);
+  const item = allowed ? Type.Enum([...allowed]) : typeShape(name, as);
   const shape = Array.isArray(type) ? Type.Array(item, { maxItems: MAX_ITEMS }) : item;
   return required === true || place === 'urlParams' ? shape : Type.Optional(shape);
 }
 
-export function placeShape(inputs: FunctionInputs, place: Place): TObject | undefined {
+/** `as`: the place by whose rules the values are written, where that is another one. */
+export function placeShape(
+  inputs: FunctionInputs,
+  place: Place,
+  as: Place = place,
+): TObject | undefined {
   const params = Object.entries(inputs[place] ?? {});
   if (params.length === 0) return undefined;
   return Type.Object(
-    Object.fromEntries(params.map(([name, param]) => [name, paramShape(param, place)])),
+    Object.fromEntries(params.map(([name, param]) => [name, paramShape(param, place, as)])),
   );
 }
 

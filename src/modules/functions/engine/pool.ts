@@ -77,6 +77,8 @@ const IDLE_MS = 60_000;
 const MOST_SLOW = 2;
 /** How long a function counts as one that costs much. */
 const HOG_FOR_MS = 60_000;
+/** Between two starts of processes for these: they may end them as fast as they begin, and a start holds up the platform. */
+const HOG_START_MS = 3_000;
 
 const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
 
@@ -92,6 +94,7 @@ class ProcessPool implements Pool {
   readonly #checks = new Map<number, (facts: CheckedFacts & { readonly text: string }) => void>();
   readonly #hogs = new Map<string, number>();
   #lastId = 0;
+  #nextHogStart = 0;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -146,13 +149,23 @@ class ProcessPool implements Pool {
 
   #start(active: Active): void {
     const { run } = active;
+    const waitMs = this.#hogWaitMs(run.key);
+    if (waitMs > 0) {
+      active.overdue ??= this.#overdueTimer(active);
+      setTimeout(() => this.#active.has(active.id) && this.#start(active), waitMs).unref();
+      return;
+    }
     const process = this.#processFor(run.key);
     active.process = process;
     process.running += 1;
-    const leftMs = run.deadlineAt - performance.now();
-    active.overdue ??= setTimeout(() => this.#stuck(active), leftMs + GRACE_MS);
+    active.overdue ??= this.#overdueTimer(active);
     if (process.loaded.has(run.key)) this.#send(active, process);
     else void this.#load(active, process);
+  }
+
+  #overdueTimer(active: Active): NodeJS.Timeout {
+    const leftMs = active.run.deadlineAt - performance.now();
+    return setTimeout(() => this.#stuck(active), leftMs + GRACE_MS);
   }
 
   #send({ id, run }: Active, process: SandboxProcess): void {
@@ -173,18 +186,34 @@ class ProcessPool implements Pool {
     }
   }
 
+  #isHog(key: string): boolean {
+    const until = this.#hogs.get(key);
+    if (until === undefined) return false;
+    if (until > performance.now()) return true;
+    this.#hogs.delete(key);
+    return false;
+  }
+
+  /** Milliseconds until a function that costs much may have a new process, where it needs one. */
+  #hogWaitMs(key: string): number {
+    if (!this.#isHog(key)) return 0;
+    const isThere = [...this.#processes].some(({ slow, ended }) => slow && !ended);
+    return isThere ? 0 : this.#nextHogStart - performance.now();
+  }
+
   /** Functions that cost much are together, so that the others are not behind them. */
   #processFor(key: string): SandboxProcess {
     clearTimeout(this.#idle);
-    const hogUntil = this.#hogs.get(key);
-    const isHog = hogUntil !== undefined && hogUntil > performance.now();
-    if (hogUntil !== undefined && !isHog) this.#hogs.delete(key);
+    const isHog = this.#isHog(key);
     const fitting = [...this.#processes].filter(({ slow, ended }) => slow === isHog && !ended);
     const [first, ...others] = fitting.sort((a, b) => a.running - b.running);
     const most = isHog ? 1 : this.#settings().processes;
     if (first && (first.running === 0 || 1 + others.length >= most)) return first;
     const made = this.#spawn();
-    if (isHog) made.slowDown();
+    if (isHog) {
+      made.slowDown();
+      this.#nextHogStart = performance.now() + HOG_START_MS;
+    }
     return made;
   }
 
@@ -250,11 +279,13 @@ class ProcessPool implements Pool {
   }
 
   #stuck(active: Active): void {
-    this.#log.warn(
-      { function: active.run.file },
-      'A sandbox process does not answer and is killed',
-    );
-    active.process?.kill();
+    if (active.process) {
+      this.#log.warn(
+        { function: active.run.file },
+        'A sandbox process does not answer and is killed',
+      );
+      active.process.kill();
+    }
     this.#finish(active, { ...lost, outcome: 'timeout' });
   }
 

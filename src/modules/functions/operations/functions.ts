@@ -23,6 +23,8 @@ export interface FunctionAdminParts {
   readonly database: Database;
   /** Why a function does not serve. */
   readonly problemOf: (id: string) => string | undefined;
+  /** When a schedule is due next; nothing for other kinds. */
+  readonly nextRunsOf: (one: StoredFunction) => { readonly nextRuns?: readonly Date[] };
 }
 
 /** Milliseconds of a function that says nothing about it. */
@@ -44,12 +46,20 @@ export const functionOperations = (parts: FunctionAdminParts): readonly Operatio
   toggle(parts),
 ];
 
-async function views({ database, problemOf }: FunctionAdminParts, rows: readonly StoredFunction[]) {
+async function views(
+  { database, problemOf, nextRunsOf }: FunctionAdminParts,
+  rows: readonly StoredFunction[],
+) {
   const codes = await codesOf(
     database,
     rows.map(({ _id }) => _id),
   );
-  return rows.map((row) => functionOnWire(row, codes.get(row._id) ?? '', problemOf(row._id)));
+  return rows.map((row) =>
+    functionOnWire(row, codes.get(row._id) ?? '', {
+      problem: problemOf(row._id),
+      ...nextRunsOf(row),
+    }),
+  );
 }
 
 async function view(parts: FunctionAdminParts, row: StoredFunction) {

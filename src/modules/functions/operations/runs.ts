@@ -103,6 +103,12 @@ const invoke = (parts: RunAdminParts): Operation =>
         ),
         context: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
         version: Type.Optional(Type.Integer({ minimum: 1 })),
+        dryRun: Type.Optional(
+          Type.Boolean({
+            description:
+              'Whatever it writes is taken back, within 10 seconds; what would stay (messages, files, requests to others) is refused to it',
+          }),
+        ),
       }),
     },
     output: TestRun,
@@ -115,17 +121,37 @@ const invoke = (parts: RunAdminParts): Operation =>
     description: 'With the rights of the operator who asks. What the code does is done.',
     handler({ caller, requestId }, { params, body }) {
       const { _id: functionId, functionType } = parts.functions.get(params.id);
-      const { params: given = {}, context = {}, version } = body;
+      const { params: given = {}, context = {}, version, dryRun = false } = body;
       const isPayload = functionType === 'event' || functionType === 'cron';
       const values = isPayload ? (given as Record<string, unknown>) : requestOf(given, context);
       const one = { functionId, caller, requestId, req: values, trigger: 'invoke' };
-      return tried(parts, {
-        ...one,
-        evenIfDisabled: true,
-        ...(version !== undefined && { version }),
-      });
+      const run = { ...one, evenIfDisabled: true, ...(version !== undefined && { version }) };
+      return dryRun ? takenBack(parts.database, () => tried(parts, dry(run))) : tried(parts, run);
     },
   });
+
+/** Milliseconds: a connection is held meanwhile. */
+const DRY_RUN_MS = 10_000;
+
+const dry = (run: RunRequest): RunRequest => ({ ...run, dryRun: true, deadlineMs: DRY_RUN_MS });
+
+class TakenBack extends Error {}
+
+/** What the work answers, after everything that it wrote was undone. */
+async function takenBack<T>(database: Database, work: () => Promise<T>): Promise<T> {
+  const found: { value?: T } = {};
+  const undone = database.transaction(
+    async () => {
+      found.value = await work();
+      throw new TakenBack();
+    },
+    { attempts: 1 },
+  );
+  await undone.catch((error: unknown) => {
+    if (!(error instanceof TakenBack)) throw error;
+  });
+  return found.value as T;
+}
 
 const requestOf = (params: unknown, context: object): Record<string, unknown> => ({
   params,

@@ -64,6 +64,9 @@ export const FunctionView = Type.Object({
   language: Type.Enum(['javascript', 'typescript']),
   state: Type.Enum(['active', 'disabled', 'error']),
   problem: orNull(Type.String({ description: 'Why it does not serve' })),
+  nextRuns: Type.Optional(
+    Type.Array(Time, { description: 'Of schedules: the next five times, in UTC' }),
+  ),
   createdAt: Time,
   updatedAt: Time,
 });
@@ -72,7 +75,10 @@ export const FunctionView = Type.Object({
 export function functionOnWire(
   { facts, ...stored }: StoredFunction,
   functionCode: string,
-  problem: string | undefined,
+  {
+    problem,
+    nextRuns,
+  }: { readonly problem: string | undefined; readonly nextRuns?: readonly Date[] },
 ) {
   const state = stored.enabled ? (problem === undefined ? 'active' : 'error') : 'disabled';
   return {
@@ -81,5 +87,6 @@ export function functionOnWire(
     language: facts.language,
     state: state as 'active' | 'disabled' | 'error',
     problem: problem ?? null,
+    ...(nextRuns && { nextRuns: nextRuns.map((at) => at.toISOString()) }),
   };
 }

@@ -47,6 +47,7 @@ interface ScopeFacts {
   readonly function: StoredFunction;
   readonly version: number;
   readonly caller: Caller;
+  readonly dryRun?: boolean | undefined;
   readonly extra: ReadonlyMap<string, HostCall> | undefined;
 }
 
@@ -69,6 +70,10 @@ export function notForCode(message: string): Error {
   ownRefusals.add(error);
   return error;
 }
+
+/** What would stay although the run is taken back. */
+export const notInDryRun = (what: string): Error =>
+  notForCode(`A dry run does not do this: ${what}`);
 
 export class RunScope {
   readonly facts: ScopeFacts;
@@ -165,30 +170,32 @@ export class RunScope {
   }
 }
 
+/** What a run may ask for that leaves nothing behind. `call` looks at the operation itself. */
+const dryCalls = /^(?:call$|db\.|auth\.|search\.|secrets\.|files\.(?:get|list|url|read)$)/;
+
 /** The calls of all parts of `ctx`, by name. */
 export function createHostCalls(
   database: Database,
   calls: ReadonlyMap<string, HostCall>,
 ): HostCalls {
   /** What fails in a transaction of the platform (a hook of a sign-up) fails alone, so that the code can catch it. */
-  const apart =
-    (call: HostCall): HostCall =>
-    (scope, given) =>
-      given.transaction === undefined && database.inTransaction()
-        ? database.part(() => call(scope, given))
-        : call(scope, given);
+  const apart = async (name: string, call: HostCall, scope: RunScope, given: GivenCall) => {
+    const isApart =
+      name !== 'db.begin' && given.transaction === undefined && database.inTransaction();
+    const value = isApart
+      ? await database.part(() => call(scope, given))
+      : await call(scope, given);
+    return value instanceof JsonText ? value.text : (JSON.stringify(value) ?? '');
+  };
 
   return {
     async call(scope, name, args) {
       const call = scope.facts.extra?.get(name) ?? calls.get(name);
       if (!call) throw errors.NOT_FOUND({ message: `There is no call ${cutText(name, 64)} here` });
+      if (scope.facts.dryRun && !dryCalls.test(name)) throw notInDryRun(name);
       const given: unknown = JSON.parse(args);
       try {
-        const value = await (name === 'db.begin' ? call : apart(call))(
-          scope,
-          (given ?? {}) as GivenCall,
-        );
-        return value instanceof JsonText ? value.text : (JSON.stringify(value) ?? '');
+        return await apart(name, call, scope, (given ?? {}) as GivenCall);
       } catch (error) {
         if (error instanceof RunSuspended) scope.suspend(error);
         scope.noteRefusal(error);

@@ -26,13 +26,15 @@ import { readWebhook, type WebhookParts } from './webhooks.ts';
 export interface RouteParts extends WebhookParts {
   readonly runner: FunctionRunner;
   readonly permissions: Pick<PermissionPort, 'engine'>;
+  /** Stores a message whose code runs later; answers the id of the run. */
+  readonly later: (one: StoredFunction, req: Req) => Promise<string>;
 }
 
 /** What the deadline of the route leaves beyond the function's own time. */
 const SLACK_MS = 1_000;
 const MAX_DEADLINE_MS = 3_600_000;
 
-const runErrors = [
+export const runErrors = [
   functionErrors.FUNCTION_REFUSED,
   functionErrors.FUNCTION_FAILED,
   functionErrors.FUNCTION_BUSY,
@@ -119,7 +121,7 @@ const secretHeaders: ReadonlySet<string> = new Set([
 const visibleHeaders = ({ headers = {} }: OperationContext) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !secretHeaders.has(name)));
 
-const objectOf = (value: unknown): Readonly<Record<string, unknown>> =>
+export const objectOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Readonly<Record<string, unknown>>)
     : {};
@@ -254,7 +256,10 @@ export function webhookRoute(parts: RouteParts, one: StoredFunction): Operation 
       const base = requestOf(context, { ...(input as DecodedInput), body: received.body }, path);
       const headers = { ...base.headers, ...received.authorization };
       const req = { ...base, headers, rawBody: received.rawBody };
-      return answer(parts.runner, one, context, req);
+      if (!one.inputs.async) return answer(parts.runner, one, context, req);
+      // It is stored: without what proves who sent it.
+      const runId = await parts.later(one, { ...req, headers: base.headers, cookies: {} });
+      return Reply.json(JSON.stringify({ accepted: true, runId }), undefined, 202);
     },
   });
 }

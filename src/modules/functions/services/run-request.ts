@@ -24,6 +24,8 @@ export interface RunRequest {
   readonly requestId?: string;
   /** Calls of the code (`step.begin`, `step.sleep`, ...) that the starter answers, by name. */
   readonly calls?: ReadonlyMap<string, HostCall>;
+  /** Reads and writes records alone, in a transaction that is taken back. Whatever else it asks for is refused. */
+  readonly dryRun?: boolean;
   /** Runs although it is switched off. */
   readonly evenIfDisabled?: boolean;
   /** Keeps the input with the record of a failed run, so that it can be run again. */

@@ -140,6 +140,7 @@ async function runTarget(
     version: target.version,
     caller: request.caller,
     extra: request.calls,
+    dryRun: request.dryRun,
   });
   const within = AsyncLocalStorage.snapshot();
   const done = metrics.begin(name);

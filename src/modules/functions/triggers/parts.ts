@@ -4,6 +4,7 @@ import { type Caller, system } from '../../../kernel/caller.ts';
 import type { EventConsumer } from '../../../kernel/events/event-consumer.ts';
 import type { DurableQueue } from '../../../kernel/queue/durable-queue.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import type { FunctionsConfig } from '../config.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { FunctionRunner } from '../services/runner.ts';
 import type { FunctionStore } from '../services/store.ts';
@@ -15,6 +16,7 @@ export interface TriggerParts extends Pick<Kernel, 'database' | 'events' | 'reco
   readonly consumer: EventConsumer;
   /** Runs were stored. */
   readonly wake: () => void;
+  readonly config: () => FunctionsConfig;
   readonly log: Logger;
 }
 
@@ -35,6 +37,8 @@ export type RunData =
       readonly causes?: readonly string[];
     }
   | { readonly kind: 'cron'; readonly scheduledAt: string; readonly pattern: string }
+  /** Of a webhook that is answered before its code runs. */
+  | { readonly kind: 'webhook'; readonly req: Readonly<Record<string, unknown>> }
   | { readonly kind: 'workflow'; readonly input: unknown; readonly causes?: readonly string[] };
 
 /**

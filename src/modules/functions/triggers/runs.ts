@@ -5,15 +5,13 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { causedBy } from '../../../kernel/hooks/hooks.ts';
 import type { QueueItem, QueueWorker, Verdict } from '../../../kernel/queue/durable-queue.ts';
 import { shortened } from '../../../kernel/text.ts';
+import type { FunctionsConfig } from '../config.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import { functionErrors, userErrorOf } from '../errors.ts';
 import { type HostCall, RunSuspended } from '../services/host-calls.ts';
 import { operationWords, ownCaller, type RunData, type TriggerParts } from './parts.ts';
 import { type SuspendedUntil, workflowCalls } from './workflows.ts';
 
-/** What a definition does not say. */
-const ATTEMPTS = 5;
-const BACKOFF_MS = 1_000;
 const LONGEST_BACKOFF_MS = 3_600_000;
 /** Milliseconds until what cannot run now is looked at again. */
 const BUSY_MS = 500;
@@ -27,7 +25,7 @@ export const startRuns = (parts: TriggerParts): QueueWorker =>
     log: parts.log,
     concurrency: () => AT_ONCE,
     perTarget: () => PER_FUNCTION,
-    retryAfterMs: () => BACKOFF_MS,
+    retryAfterMs: () => parts.config().events.backoffMs,
     handle: (item, signal) => runItem(parts, item, signal),
   });
 
@@ -49,7 +47,7 @@ async function runItem(
         ...{
           functionId: item.target,
           req,
-          caller: ownCaller(definition),
+          caller: data.kind === 'webhook' ? { kind: 'anonymous' } : ownCaller(definition),
           trigger: data.kind,
           signal,
         },
@@ -62,7 +60,10 @@ async function runItem(
       data.kind === 'workflow' ? { executionId, result: result.result ?? null } : { executionId };
     return { outcome: 'done', note };
   } catch (error) {
-    return afterFailure(definition, item, { error, stopped: signal.aborted });
+    return afterFailure(definition, item, {
+      ...{ error, stopped: signal.aborted },
+      usual: parts.config().events,
+    });
   }
 }
 
@@ -70,12 +71,14 @@ interface Failure {
   readonly error: unknown;
   /** This node stops: the try does not count. */
   readonly stopped: boolean;
+  /** What a definition does not say. */
+  readonly usual: FunctionsConfig['events'];
 }
 
 function afterFailure(
   { inputs }: StoredFunction,
   { attempt }: QueueItem,
-  { error, stopped }: Failure,
+  { error, stopped, usual }: Failure,
 ): Verdict {
   if (error instanceof RunSuspended) {
     const { until } = error.reason as SuspendedUntil;
@@ -91,8 +94,8 @@ function afterFailure(
     ...(user && { executionId: user.executionId }),
   };
   const isLoop = error instanceof PenstockError && error.code === 'HOOK_DEPTH_EXCEEDED';
-  if (isLoop || attempt >= (inputs.attempts ?? ATTEMPTS)) return { outcome: 'dead', note };
-  const pause = (inputs.backoffMs ?? BACKOFF_MS) * 2 ** (attempt - 1);
+  if (isLoop || attempt >= (inputs.attempts ?? usual.attempts)) return { outcome: 'dead', note };
+  const pause = (inputs.backoffMs ?? usual.backoffMs) * 2 ** (attempt - 1);
   return { outcome: 'again', afterMs: Math.min(pause, LONGEST_BACKOFF_MS), note };
 }
 
@@ -104,6 +107,7 @@ async function requestOf(
   if (data.kind === 'cron')
     return { scheduledAt: data.scheduledAt, cronPattern: data.pattern, trigger: 'cron' };
   if (data.kind === 'workflow') return { input: data.input };
+  if (data.kind === 'webhook') return data.req;
   const { schema, operation, ids = [], payload = {}, topic, occurredAt } = data;
   const [id] = ids;
   if (schema === undefined || operation === undefined || id === undefined)

@@ -6,6 +6,7 @@ import { migrations as eventMigrations } from '../../../kernel/events/migrations
 import { newId } from '../../../kernel/ids.ts';
 import { createDurableQueue } from '../../../kernel/queue/create-durable-queue.ts';
 import { migrations as queueMigrations } from '../../../kernel/queue/migrations.ts';
+import type { FunctionsConfig } from '../config.ts';
 import type { FunctionInputs, StoredFunction } from '../definition/definition.ts';
 import { migrations } from '../migrations.ts';
 import type { FunctionStore } from '../services/store.ts';
@@ -26,9 +27,11 @@ beforeAll(async () => {
 afterAll(() => opened.close());
 
 let now = new Date();
+let cron: FunctionsConfig['cron'];
 let functions: readonly StoredFunction[] = [];
 let nodes: readonly Schedules[] = [];
 beforeEach(async () => {
+  cron = { catchUp: false, jitterMs: 0 };
   await opened.database.query({ text: 'delete from penstock.queue_items' });
   const store = {
     all: () => functions,
@@ -37,6 +40,7 @@ beforeEach(async () => {
   nodes = [opened.database, other].map((database) =>
     createSchedules({
       ...{ database, log: silentLog, now: () => now, wake: () => undefined },
+      config: () => ({ cron }) as FunctionsConfig,
       ...{
         store: store as unknown as FunctionStore,
         queue: createDurableQueue(database, queueName),
@@ -138,6 +142,27 @@ describe('a schedule', () => {
     await begin('2026-01-02T00:00:10Z', { event: '0 * * * *', missed: 'once' });
     await tickAt('2026-01-02T05:30:00Z', '2026-01-02T05:31:00Z');
     expect(await runs()).toEqual(['2026-01-02T01:00:00.000Z']);
+  });
+
+  it('makes up for what was missed where the configuration says so, and puts runs off by a part of the jitter', async () => {
+    cron = { catchUp: true, jitterMs: 60_000 };
+    await begin('2026-01-03T00:00:10Z', { event: '0 * * * *' });
+    await tickAt('2026-01-03T05:30:00Z');
+    expect(await runs()).toEqual(['2026-01-03T01:00:00.000Z']);
+    await endAll();
+    await begin('2026-01-04T00:00:10Z', { event: '0 * * * *', missed: 'none' });
+    await tickAt('2026-01-04T05:30:00Z');
+    expect(await runs()).toEqual([]);
+    await begin('2026-01-05T00:00:10Z', { event: '* * * * *', overlap: 'parallel' });
+    for (let minute = 1; minute <= 20; minute += 1)
+      await tickAt(new Date(Date.parse('2026-01-05T00:00:00Z') + minute * 60_000).toISOString());
+    const { rows } = await opened.database.query<{ late: number }>({
+      text: `select extract(epoch from due_at - (data->>'scheduledAt')::timestamptz)::float8 as late
+        from penstock.queue_items where state = 'waiting'`,
+    });
+    expect(rows).toHaveLength(20);
+    expect(rows.every(({ late }) => late >= 0 && late <= 60)).toBe(true);
+    expect(new Set(rows.map(({ late }) => late)).size).toBeGreaterThan(1);
   });
 
   it('begins anew when it is changed, and ends with its function', async () => {

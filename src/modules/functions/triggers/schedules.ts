@@ -31,6 +31,12 @@ export function nextRuns(definition: Scheduled, from: Date, count: number): read
   return Array.from({ length: count }, () => expression.next().toDate());
 }
 
+/** The next five times, of a schedule that is on. */
+export function nextRunsOf(one: StoredFunction): { readonly nextRuns?: readonly Date[] } {
+  const found = isSchedule(one) ? safely(() => nextRuns(one, new Date(), 5)) : undefined;
+  return found ? { nextRuns: found } : {};
+}
+
 /** What is wrong with the schedule of a definition. */
 export function scheduleProblems({ functionType, inputs }: FunctionDefinition): readonly Problem[] {
   if (functionType !== 'cron') return [];
@@ -64,7 +70,7 @@ export interface Schedules {
 }
 
 interface ScheduleParts
-  extends Pick<TriggerParts, 'database' | 'store' | 'queue' | 'wake' | 'log'> {
+  extends Pick<TriggerParts, 'database' | 'store' | 'queue' | 'wake' | 'log' | 'config'> {
   readonly now?: () => Date;
 }
 
@@ -142,7 +148,7 @@ function safely<T>(work: () => T): T | undefined {
 }
 
 async function storeDue(
-  { store, queue }: ScheduleParts,
+  { store, queue, config }: ScheduleParts,
   transaction: Transaction,
   now: Date,
 ): Promise<number> {
@@ -154,9 +160,11 @@ async function storeDue(
     const definition = store.byId(id);
     if (!definition || !isSchedule(definition)) continue;
     const isMissed = now.getTime() - nextAt.getTime() > MISSED_MS;
-    const runs = !isMissed || definition.inputs.missed === 'once';
+    const { catchUp, jitterMs } = config().cron;
+    const missed = definition.inputs.missed ?? (catchUp ? 'once' : 'none');
+    const runs = !isMissed || missed === 'once';
     if (runs && (await mayOverlap(transaction, definition)))
-      count += await queue.add(transaction, [itemOf(definition, nextAt)]);
+      count += await queue.add(transaction, [itemOf(definition, nextAt, laterBy(now, jitterMs))]);
     // What was missed is run once at most: the next time is one to come.
     const [next] = nextRuns(definition, isMissed ? now : nextAt, 1);
     await transaction.query(sql`
@@ -165,11 +173,14 @@ async function storeDue(
   return count;
 }
 
-function itemOf(definition: StoredFunction, at: Date) {
+const laterBy = (now: Date, jitterMs: number): Date =>
+  new Date(now.getTime() + Math.floor(Math.random() * (jitterMs + 1)));
+
+function itemOf(definition: StoredFunction, at: Date, dueAt: Date) {
   const scheduledAt = at.toISOString();
   const data: RunData = { kind: 'cron', scheduledAt, pattern: patternOf(definition) };
   const orderKey = definition.inputs.overlap === 'parallel' ? undefined : 'cron';
-  return { target: definition._id, dedupe: `cron:${scheduledAt}`, orderKey, data };
+  return { target: definition._id, dedupe: `cron:${scheduledAt}`, orderKey, data, dueAt };
 }
 
 /** `skip`, unless the definition says otherwise: no run while an earlier one has not ended. */

@@ -3,22 +3,25 @@ import Type from 'typebox';
 import { sql } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { createEventConsumer } from '../../../kernel/events/event-consumer.ts';
+import { newId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { Operation } from '../../../kernel/operations/operation.ts';
 import { createDurableQueue } from '../../../kernel/queue/create-durable-queue.ts';
 import type { QueueWorker } from '../../../kernel/queue/durable-queue.ts';
-import type { FunctionDefinition } from '../definition/definition.ts';
+import type { FunctionDefinition, StoredFunction } from '../definition/definition.ts';
 import type { FunctionStore } from '../services/store.ts';
 import { fanOutRuns, followsEvents } from './events.ts';
 import { followHooks, triggerProblems } from './hooks.ts';
 import { triggerOperations } from './operations.ts';
-import { queueName, type TriggerParts } from './parts.ts';
+import { queueName, type RunData, type TriggerParts } from './parts.ts';
 import { startRuns } from './runs.ts';
 import { createSchedules, scheduleProblems } from './schedules.ts';
 
 export interface Triggers {
   readonly operations: readonly Operation[];
   readonly jobs: readonly JobDefinition[];
+  /** Stores a message for a webhook that is answered before its code runs; answers the id of the run. */
+  later(webhook: StoredFunction, req: Readonly<Record<string, unknown>>): Promise<string>;
   /** From now on events are kept, until nobody follows them. */
   follow(): Promise<void>;
   stop(): Promise<void>;
@@ -59,6 +62,7 @@ export async function startTriggers(given: Given): Promise<Triggers> {
     operations: triggerOperations(parts),
     jobs: [tidy(parts)],
     follow: () => consumer.follow(database),
+    later: (webhook, req) => storeMessage(parts, webhook, req),
     async stop() {
       stopFollowing();
       stopHooks();
@@ -67,6 +71,19 @@ export async function startTriggers(given: Given): Promise<Triggers> {
       await worker?.stop();
     },
   };
+}
+
+async function storeMessage(
+  { queue, database, wake }: TriggerParts,
+  { _id: target }: StoredFunction,
+  req: Readonly<Record<string, unknown>>,
+): Promise<string> {
+  const dedupe = `webhook:${newId()}`;
+  const data: RunData = { kind: 'webhook', req };
+  await queue.add(database, [{ target, dedupe, data }]);
+  wake();
+  const run = await queue.find(target, dedupe);
+  return run?.id ?? '';
 }
 
 /** A store whose changes hold for events from the moment of the change: they are kept from before it. */

@@ -19,6 +19,7 @@ import {
   type HostCall,
   JsonText,
   notForCode,
+  notInDryRun,
   optionsArgument,
   type RunScope,
   textArgument,
@@ -129,6 +130,8 @@ async function callOperation(
     throw errors.CONFLICT({ message: `Functions call each other more than ${MOST_DEPTH} deep` });
   const caller = scope.callerOf(given);
   requireCallable(operation, caller);
+  if (scope.facts.dryRun && (operation.method !== 'GET' || operation.changes))
+    throw notInDryRun(operation.id);
   const compiled = compileOperation(operation);
   const decoded = compiled.accept(placesOf(input));
   const controller = new AbortController();
