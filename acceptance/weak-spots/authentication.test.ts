@@ -44,7 +44,7 @@ const rows: Readonly<Record<string, Proof>> = {
   ],
   'W9 a known signing key': [
     [beside('access-token.security'), 'keys are chosen among ours alone'],
-    [beside('sessions.security'), 'a new signing key is known on every node'],
+    [beside('sessions.security'), 'a new signing key is published first, then signs on every node'],
   ],
   'W10 secrets in clear': [
     [beside('renewal.security'), 'no token is stored in clear'],

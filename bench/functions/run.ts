@@ -221,7 +221,10 @@ async function hostile(platform: Platform): Promise<void> {
   let running = true;
   const attack = Array.from({ length: HOSTILE }, async (_, at) => {
     while (running)
-      await fetch(`${platform.clientOrigin}/functions/hostile_${at}`)
+      await fetch(`${platform.clientOrigin}/functions/hostile_${at}`, {
+        // Callers of their own: what one address may do at once is bounded, and they are not those who read.
+        headers: { 'x-forwarded-for': `192.0.2.${at + 1}` },
+      })
         .then((answer) => answer.text())
         .catch(() => undefined)
         .then(() => sleep(20));
@@ -266,7 +269,11 @@ await requireWrk();
 const folder = await mkdtemp(join(tmpdir(), 'penstock-bench-'));
 const dataDir = join(folder, 'data');
 const nodeArguments = values.profile ? ['--cpu-prof', `--cpu-prof-dir=${values.profile}`] : [];
-const platform = await startPlatform({ dataDir, nodeArguments });
+const platform = await startPlatform({
+  dataDir,
+  nodeArguments,
+  env: { TRUSTED_PROXIES: '127.0.0.1' },
+});
 try {
   await prepare(platform);
   if (isAsked('warm')) await warm(platform);

@@ -493,8 +493,10 @@ describe('custom endpoints', () => {
 
   it('stands in the description of the client surface as it is', async () => {
     const { body } = await platform.client.get('/swagger.json');
-    const operation = body.paths['/database/function/contains/{tag}'].get;
-    const names = operation.parameters.map(
+    const path = body.paths['/database/function/contains/{tag}'];
+    const operation = path.get;
+    // Parameters of the address stand at the path, for all its methods.
+    const names = [...(path.parameters ?? []), ...operation.parameters].map(
       ({ name, $ref }: Json) => name ?? $ref.split('/').at(-1),
     );
     expect(names).toEqual(expect.arrayContaining(['tag', 'text']));

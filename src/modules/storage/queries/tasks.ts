@@ -136,7 +136,7 @@ export const noteFailure = (
     ),
   );
 
-/** Only one slice of a task runs at a time, on whatever node. */
+/** Only one slice of a task runs at a time, on whatever node; of one that is paused or over, none. */
 export const leaseTask = async (
   database: Queryable,
   id: string,
@@ -146,7 +146,8 @@ export const leaseTask = async (
     await database.query(
       statement(
         `update penstock.storage_tasks set lease = $2::uuid, lease_until = now() + $3::integer * interval '1 second'
-         where id = $1::uuid and (lease is null or lease_until <= now()) returning id`,
+         where id = $1::uuid and state in ('waiting', 'running') and (lease is null or lease_until <= now())
+         returning id`,
         [id, token, seconds],
       ),
     )

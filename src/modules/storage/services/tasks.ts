@@ -125,11 +125,13 @@ const sliceJob = (
   { database, jobs }: Parts,
   works: Readonly<Record<TaskKind, TaskWork>>,
 ): JobDefinition => {
-  const run = async (task: TaskRow, signal: AbortSignal): Promise<void> => {
+  const run = async (task: TaskRow, token: string, signal: AbortSignal): Promise<void> => {
     const slice = await works[task.kind](task, performance.now() + SLICE_MS, signal);
     await database.transaction(async (transaction) => {
       const state = slice.position ? 'running' : 'done';
       const now = await noteTask(transaction, task._id, { ...slice, state });
+      // With the same commit: the next slice may begin at once, and ends where the lease is still held.
+      await releaseTask(transaction, task._id, token);
       if (now === 'running') await jobs.enqueue(taskJob, { id: task._id }, { transaction });
     });
   };
@@ -140,11 +142,11 @@ const sliceJob = (
     expireInSeconds: LOST_SECONDS,
     async handler({ id }, { signal, log }) {
       const lease = { token: newId(), seconds: LOST_SECONDS };
-      // Somebody else is at it, and asks for the next slice.
+      // It is paused or over, or somebody else is at it and asks for the next slice.
       if (!(await leaseTask(database, id, lease))) return;
       try {
         const task = await taskById(database, id);
-        if (task && (task.state === 'waiting' || task.state === 'running')) await run(task, signal);
+        if (task) await run(task, lease.token, signal);
       } catch (error) {
         log.warn({ err: error, task: id }, 'A slice of a task failed');
         // What is refused is refused the next time too.
