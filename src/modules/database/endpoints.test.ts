@@ -500,6 +500,10 @@ describe('custom endpoints', () => {
       ({ name, $ref }: Json) => name ?? $ref.split('/').at(-1),
     );
     expect(names).toEqual(expect.arrayContaining(['tag', 'text']));
-    expect(operation.responses['200'].content['application/json'].schema.type).toBe('array');
+    const answer = operation.responses['200'];
+    const response = answer.$ref
+      ? body.components.responses[answer.$ref.split('/').at(-1)]
+      : answer;
+    expect(response.content['application/json'].schema.type).toBe('array');
   });
 });
