@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { connect } from '../realtime/clients.ts';
 import { upload } from './requests.ts';
 
@@ -13,6 +14,7 @@ const example = /<!-- function: (\{.*\}) -->\n```[jt]s\n([\s\S]*?)\n```/g;
 interface Example {
   readonly name: string;
   readonly functionType: string;
+  readonly functionCode: string;
 }
 
 let platform: TestPlatform;
@@ -25,19 +27,27 @@ beforeAll(async () => {
     fields: { text: { type: 'String', required: true } },
     conduitOptions: { cms: { enabled: true, crudOperations: allOperations } },
   });
-  for (const [, facts = '', functionCode = ''] of guide.matchAll(example)) {
-    const given = JSON.parse(facts) as Example;
-    const made = await upload(platform.admin, { inputs: {}, ...given, functionCode });
-    ids.set(given.name, made._id);
-  }
+  for (const { functionType, ...given } of examples())
+    if (functionType !== 'hook') await store({ functionType, ...given });
 });
 afterAll(() => platform.close());
+
+const examples = (): readonly Example[] =>
+  [...guide.matchAll(example)].map(([, facts = '', functionCode = '']) => ({
+    ...{ inputs: {}, ...(JSON.parse(facts) as Omit<Example, 'functionCode'>), functionCode },
+  }));
+const store = async (given: Example) => {
+  const { _id } = await upload(platform.admin, given);
+  ids.set(given.name, _id);
+};
 
 const operation = { enabled: true, authenticated: false };
 const allOperations = { create: operation, read: operation, update: operation, delete: operation };
 
 it('has an example of each kind', () => {
-  expect([...ids.keys()]).toEqual(['greet', 'total', 'add_note', 'paid', 'vote', 'only_green']);
+  expect(examples().map(({ name }) => name)).toEqual([
+    ...['greet', 'total', 'add_note', 'paid', 'vote', 'only_green', 'members', 'footer'],
+  ]);
 });
 
 it('greets', async () => {
@@ -106,4 +116,34 @@ it('stands before a route', async () => {
   expect(await platform.client.get('/functions/greet')).toMatchObject({ status: 403 });
   const green = { headers: { 'x-colour': 'green' } };
   expect(await platform.client.get('/functions/greet', green)).toMatchObject({ status: 200 });
+});
+
+it('stands before sign-ins and messages', async () => {
+  for (const given of examples()) if (given.functionType === 'hook') await store(given);
+  const password = 'a long enough passphrase 7';
+  const signIn = async (email: string) => {
+    await platform.admin.post('/authentication/users', { email, password });
+    // A hook that has no time to answer on a busy machine refuses, with 503.
+    return waitFor(async () => {
+      const answer = await platform.client.post('/authentication/local', { email, password });
+      return answer.status < 500 ? answer : undefined;
+    });
+  };
+  expect(await signIn('ann@left.example')).toMatchObject({
+    status: 403,
+    body: { code: 'MEMBER_LEFT', message: 'You are no member any more' },
+  });
+  const { accessToken } = (await signIn('ann@corp.example')).body;
+  const payload = Buffer.from(accessToken.split('.')[1] ?? '', 'base64url').toString();
+  expect(JSON.parse(payload)).toMatchObject({ claims: { via: 'local', host: 'corp.example' } });
+  const news = { sender: 'us@corp.example', subject: 'News', body: '<p>Hello</p>' };
+  const sent = await platform.admin.post('/email/send', { email: 'bob@corp.example', ...news });
+  expect(sent).toMatchObject({ status: 200 });
+  const query = { recipient: 'bob@corp.example', status: 'captured' };
+  const id = await waitFor(
+    async () =>
+      (await platform.admin.get('/communications/messages', { query })).body.messages[0]?._id,
+  );
+  const { content } = (await platform.admin.get(`/communications/messages/${id}`)).body;
+  expect(content.html).toContain('<p>Hello</p><p>You have an account with us.</p>');
 });

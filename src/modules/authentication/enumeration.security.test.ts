@@ -3,6 +3,7 @@
  * status, body and headers are the same for known and unknown addresses, and so is the work before the answer.
  * Links in mail come from the configured address and from no header (GHSA-3529-5m8x-rpv3). Times: bench/authentication.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Answer } from '../../../test/support/api.ts';
 import { createMailbox, type Mailbox } from '../../../test/support/mailbox.ts';
@@ -134,12 +135,16 @@ test('what a registration refuses, it refuses for a taken address too', async ()
 test('30 registrations of one address at the same time are all answered alike and make one account', async () => {
   const email = 'crowd@known.example';
   await configure({ local: { verification: { method: 'link' } } });
-  const register = () => platform.client.post('/authentication/local/new', { email, password });
-  const statuses = new Map<number, number>();
-  for (const { status } of await Promise.all(Array.from({ length: 30 }, register))) {
-    statuses.set(status, (statuses.get(status) ?? 0) + 1);
-  }
-  expect([...statuses.keys()]).toEqual([200]);
+  const register = async (): Promise<Answer> => {
+    const answer = await platform.client.post('/authentication/local/new', { email, password });
+    const seconds = answer.headers.get('retry-after');
+    // Passwords are hashed below all other work: a busy machine sends some away, and says when to come again.
+    if (answer.status !== 503 || seconds === null) return answer;
+    await sleep(Number(seconds) * 1_000);
+    return register();
+  };
+  const all = await Promise.all(Array.from({ length: 30 }, register));
+  expect([...new Set(all.map(({ status }) => status))]).toEqual([200]);
   expect(
     (await platform.admin.get('/authentication/users', { query: { search: email } })).body.count,
   ).toBe(1);

@@ -96,7 +96,11 @@ function keyOf({ inputs }: StoredFunction, event: PublishedEvent): string {
   return isKey ? `by:${String(value).slice(0, 200)}` : (event.ids?.[0] ?? event.topic);
 }
 
-/** Workflows that wait for one of these events go on, with the event as the value of their step. */
+/**
+ * Workflows that wait for one of these events go on, with the event as the value of their step. One whose run has not
+ * ended yet is left alone: the end of the run sees the step (`whenSuspended`). It is woken by a statement of its own:
+ * the first one may have waited for the end of a run, and would not see what that has written.
+ */
 async function wakeWaiting(
   transaction: Transaction,
   events: readonly PublishedEvent[],
@@ -106,19 +110,21 @@ async function wakeWaiting(
     ids: ids ?? [],
     value: { topic, occurredAt, ids: ids ?? [], schema: schema ?? null, payload: payload ?? null },
   }));
-  await transaction.query(sql`
+  const { rows } = await transaction.query<{ item: string }>(sql`
     with e as (
       select x.* from rows from (json_to_recordset(${JSON.stringify(list)}::json)
         as (topic text, ids jsonb, value jsonb)) with ordinality as x(topic, ids, value, n)
-    ), met as (
-      update penstock.function_steps s set value = f.value, done = true
-      from (
-        select distinct on (w.item, w.name) w.item, w.name, e.value from penstock.function_steps w
-        join e on e.topic = w.topic and (w.about is null or e.ids ? w.about)
-        where not w.done and w.topic = any(${list.map(({ topic }) => topic)}::text[])
-        order by w.item, w.name, e.n
-      ) f where s.item = f.item and s.name = f.name and not s.done
-      returning s.item
     )
-    update penstock.queue_items i set due_at = now() from met where i.id = met.item and i.state = 'waiting' and i.lease is null`);
+    update penstock.function_steps s set value = f.value, done = true
+    from (
+      select distinct on (w.item, w.name) w.item, w.name, e.value from penstock.function_steps w
+      join e on e.topic = w.topic and (w.about is null or e.ids ? w.about)
+      where not w.done and w.topic = any(${list.map(({ topic }) => topic)}::text[])
+      order by w.item, w.name, e.n
+    ) f where s.item = f.item and s.name = f.name and not s.done
+    returning s.item::text as item`);
+  if (rows.length === 0) return;
+  await transaction.query(sql`
+    update penstock.queue_items set due_at = now()
+    where id = any(${rows.map(({ item }) => item)}::uuid[]) and state = 'waiting' and lease is null`);
 }

@@ -10,7 +10,7 @@ import type { StoredFunction } from '../definition/definition.ts';
 import { functionErrors, userErrorOf } from '../errors.ts';
 import { type HostCall, RunSuspended } from '../services/host-calls.ts';
 import { operationWords, ownCaller, type RunData, type TriggerParts } from './parts.ts';
-import { type SuspendedUntil, workflowCalls } from './workflows.ts';
+import { whenSuspended, workflowCalls } from './workflows.ts';
 
 const LONGEST_BACKOFF_MS = 3_600_000;
 /** Milliseconds until what cannot run now is looked at again. */
@@ -77,13 +77,11 @@ interface Failure {
 
 function afterFailure(
   { inputs }: StoredFunction,
-  { attempt }: QueueItem,
+  item: QueueItem,
   { error, stopped, usual }: Failure,
 ): Verdict {
-  if (error instanceof RunSuspended) {
-    const { until } = error.reason as SuspendedUntil;
-    return { outcome: 'again', afterMs: Math.max(0, until - Date.now()), counts: false };
-  }
+  const { attempt } = item;
+  if (error instanceof RunSuspended) return whenSuspended(item, error.reason);
   if (stopped) return { outcome: 'again', afterMs: 0, counts: false };
   if (error instanceof PenstockError && error.code === functionErrors.FUNCTION_BUSY.code)
     return { outcome: 'again', afterMs: BUSY_MS, counts: false };

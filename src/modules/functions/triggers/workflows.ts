@@ -2,14 +2,16 @@
  * Workflows: functions that go on where they were. A step that has ended is not done again, whatever died meanwhile; a
  * workflow that sleeps or waits for an event holds nothing but its row.
  */
-import type { Database } from '../../../kernel/database/database.ts';
+import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import type { QueueItem } from '../../../kernel/queue/durable-queue.ts';
+import type { QueueItem, Verdict } from '../../../kernel/queue/durable-queue.ts';
 import { type HostCall, RunSuspended } from '../services/host-calls.ts';
 
 /** Why a run of a workflow ends before the workflow does. */
-export interface SuspendedUntil {
+interface Suspension {
+  /** The step that it cannot pass yet. */
+  readonly step: string;
   /** Milliseconds since the epoch. */
   readonly until: number;
 }
@@ -36,8 +38,8 @@ export function workflowCalls(
     unnamed += 1;
     return `${kind}:${given === undefined ? unnamed : String(given)}`;
   };
-  const suspend = (until: Date): never => {
-    throw new RunSuspended({ until: until.getTime() } satisfies SuspendedUntil);
+  const suspend = (step: string, until: Date | null): never => {
+    throw new RunSuspended({ step, until: until?.getTime() ?? Date.now() } satisfies Suspension);
   };
 
   return new Map<string, HostCall>([
@@ -63,11 +65,9 @@ export function workflowCalls(
       async (_scope, { args = [] }) => {
         const [first, second] = args;
         const [name, duration] = second === undefined ? [undefined, first] : [first, second];
-        const row = await waitStep(database, id, {
-          ...{ name: nameOf('sleep', name), ms: millisecondsOf(duration) },
-        });
-        if (row.done || (row.until !== null && row.until.getTime() <= Date.now())) return null;
-        return suspend(row.until ?? new Date());
+        const step = nameOf('sleep', name);
+        const row = await waitStep(database, id, { name: step, ms: millisecondsOf(duration) });
+        return row.done || isOver(row) ? null : suspend(step, row.until);
       },
     ],
     [
@@ -77,16 +77,45 @@ export function workflowCalls(
         if (typeof topic !== 'string' || topic === '')
           throw invalid('event', 'type', 'must be the name of an event');
         const { timeout, id: about, name } = (options ?? {}) as Readonly<Record<string, unknown>>;
+        const step = nameOf('wait', name);
         const row = await waitStep(database, id, {
-          ...{ name: nameOf('wait', name), topic, ms: millisecondsOf(timeout ?? LONGEST_MS) },
+          ...{ name: step, topic, ms: millisecondsOf(timeout ?? LONGEST_MS) },
           ...(about !== undefined && { about: String(about) }),
         });
         if (row.done) return row.value;
-        if (row.until !== null && row.until.getTime() <= Date.now()) return null;
-        return suspend(row.until ?? new Date());
+        return isOver(row) ? endWait(database, id, step) : suspend(step, row.until);
       },
     ],
   ]);
+}
+
+const isOver = ({ until }: StepRow): boolean => until !== null && until.getTime() <= Date.now();
+
+/**
+ * What becomes of a run that was suspended. An event that came after the run had looked for it has ended the step and
+ * could not wake the run, which still had its lease. So the step is looked at once more, with the end of the try: whoever
+ * has the row of the step second sees what the other one did.
+ */
+export const whenSuspended = ({ id }: Pick<QueueItem, 'id'>, reason: unknown): Verdict => {
+  const { step, until } = reason as Suspension;
+  return {
+    outcome: 'again',
+    afterMs: Math.max(0, until - Date.now()),
+    counts: false,
+    hooked: (transaction) => goOnIfDone(transaction, id, step),
+  };
+};
+
+/**
+ * The order of the locks is step, then item, in `wakeWaiting` (events.ts), and item, then step, here. They do not block
+ * each other: as long as this transaction is open, the item has its lease for others, and they leave it alone.
+ */
+async function goOnIfDone(transaction: Transaction, item: string, step: string): Promise<void> {
+  const { rows } = await transaction.query<Pick<StepRow, 'done'>>(sql`
+    select done from penstock.function_steps where item = ${item}::uuid and name = ${step} for update`);
+  if (!rows[0]?.done) return;
+  await transaction.query(sql`
+    update penstock.queue_items set due_at = now() where id = ${item}::uuid and state = 'waiting'`);
 }
 
 function stepName(name: unknown): string {
@@ -157,4 +186,14 @@ async function waitStep(
     values (${item}::uuid, ${name}, false, ${until}, ${topic ?? null}, ${about ?? null})
     on conflict (item, name) do nothing`);
   return (await stepOf(database, item, name)) ?? { done: false, value: null, until };
+}
+
+/**
+ * The timeout of a wait is its end: an event that comes later does not change what the workflow was told. Answers an
+ * event that came just before.
+ */
+async function endWait(database: Database, item: string, name: string): Promise<unknown> {
+  const { count } = await database.query(sql`
+    update penstock.function_steps set done = true where item = ${item}::uuid and name = ${name} and not done`);
+  return count > 0 ? null : ((await stepOf(database, item, name))?.value ?? null);
 }

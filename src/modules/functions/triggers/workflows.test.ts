@@ -1,0 +1,181 @@
+/** Events that come while a run of a workflow ends: whichever of the two is first, the workflow goes on. */
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { type OpenTestDatabase, openTestDatabase } from '../../../../test/support/database.ts';
+import { silentLog } from '../../../../test/support/log.ts';
+import { waitFor } from '../../../../test/support/wait-for.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import type { PublishedEvent } from '../../../kernel/events/events.ts';
+import { migrations as eventMigrations } from '../../../kernel/events/migrations.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { createDurableQueue } from '../../../kernel/queue/create-durable-queue.ts';
+import type { QueueWorker, Verdict } from '../../../kernel/queue/durable-queue.ts';
+import { migrations as queueMigrations } from '../../../kernel/queue/migrations.ts';
+import { migrations } from '../migrations.ts';
+import { type HostCall, type RunScope, RunSuspended } from '../services/host-calls.ts';
+import type { RunRequest } from '../services/run-request.ts';
+import { fanOutRuns } from './events.ts';
+import { queueName, type TriggerParts } from './parts.ts';
+import { startRuns } from './runs.ts';
+import { workflowCalls } from './workflows.ts';
+
+let opened: OpenTestDatabase;
+/** Another node: it reads the events. */
+let other: Database;
+let worker: QueueWorker | undefined;
+beforeAll(async () => {
+  const sets = [
+    { owner: 'events', migrations: eventMigrations },
+    { owner: 'queue', migrations: queueMigrations },
+    { owner: 'functions', migrations: migrations.filter(({ id }) => id === '0004-triggers') },
+  ];
+  opened = await openTestDatabase({ migrations: sets });
+  other = await opened.openAgain();
+});
+afterEach(async () => {
+  await worker?.stop();
+  worker = undefined;
+});
+afterAll(() => opened.close());
+
+const noScope = {} as RunScope;
+const callOf = (calls: ReadonlyMap<string, HostCall> | undefined, name: string): HostCall => {
+  const call = calls?.get(name);
+  if (!call) throw new Error(`There is no call ${name}`);
+  return call;
+};
+const waitForPaid = (calls: ReadonlyMap<string, HostCall> | undefined, timeout: string) =>
+  callOf(calls, 'step.wait')(noScope, { args: ['paid', { timeout }] });
+
+/** The event is read and its readers are written, but not committed before `before` has ended. */
+const publish = (before: () => Promise<unknown> = async () => undefined): Promise<void> =>
+  other.transaction(async (transaction) => {
+    const event = { topic: 'paid', sequence: 1, payload: { total: 12 } };
+    const facts = { occurredAt: new Date().toISOString(), actor: 'system' };
+    await fanOutRuns(partsWith({}), transaction, [{ ...event, ...facts } as PublishedEvent]);
+    await before();
+  });
+
+const definition = { _id: newId(), name: 'waits', functionType: 'workflow', inputs: {} };
+const partsWith = (more: object): TriggerParts =>
+  ({
+    ...{ database: opened.database, log: silentLog },
+    queue: createDurableQueue(opened.database, queueName),
+    store: { all: () => [], byId: () => ({ ...definition, enabled: true }) },
+    config: () => ({ events: { attempts: 1, backoffMs: 10 } }),
+    ...more,
+  }) as unknown as TriggerParts;
+
+/** A workflow that waits for one event. `onSuspended`: its first run has seen that there is none, and has not ended. */
+const runnerWith = (onSuspended: () => Promise<unknown>) => {
+  let runs = 0;
+  return {
+    async run({ calls }: RunRequest) {
+      runs += 1;
+      const first = runs === 1;
+      try {
+        return { executionId: newId(), result: await waitForPaid(calls, '1h') };
+      } catch (error) {
+        if (first && error instanceof RunSuspended) await onSuspended();
+        throw error;
+      }
+    },
+  };
+};
+
+async function start({ queue }: TriggerParts): Promise<string> {
+  const dedupe = newId();
+  const data = { kind: 'workflow', input: null };
+  await queue.add(opened.database, [{ target: definition._id, dedupe, data }]);
+  return (await queue.find(definition._id, dedupe))?.id ?? '';
+}
+
+const expectPaid = async ({ queue }: TriggerParts, id: string) => {
+  const run = await waitFor(
+    async () => {
+      const row = await queue.get(id);
+      return row?.state === 'done' ? row : undefined;
+    },
+    { timeoutMs: 30_000, what: 'the end of the workflow' },
+  );
+  expect(run.tries).toMatchObject([
+    { outcome: 'done', note: { result: { topic: 'paid', payload: { total: 12 } } } },
+  ]);
+};
+
+const isBlocked = async (): Promise<boolean> => {
+  const { rows } = await other.query({
+    text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  });
+  return rows.length > 0;
+};
+
+it('an event after the run looked for it, and before the try has ended, wakes the workflow', async () => {
+  const parts = partsWith({ runner: runnerWith(() => publish()) });
+  const id = await start(parts);
+  worker = startRuns(parts);
+  await expectPaid(parts, id);
+});
+
+it('an event in a transaction that is open while the try ends, wakes the workflow', async () => {
+  const [read, commits] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let publishing: Promise<void> | undefined;
+  const onSuspended = async () => {
+    publishing = publish(() => {
+      read.resolve();
+      return commits.promise;
+    });
+    await read.promise;
+  };
+  const parts = partsWith({ runner: runnerWith(onSuspended) });
+  const id = await start(parts);
+  worker = startRuns(parts);
+  await read.promise;
+  /** The end of the try waits for the event; one that does not wait has ended. */
+  const hasEnded = async () => (await parts.queue.get(id))?.running === false;
+  await waitFor(async () => (await isBlocked()) || hasEnded(), { timeoutMs: 30_000 });
+  commits.resolve();
+  await publishing;
+  await expectPaid(parts, id);
+});
+
+it('an event while the end of the try is written and not committed, wakes the workflow', async () => {
+  const queue = createDurableQueue(opened.database, queueName);
+  let publishing: Promise<void> | undefined;
+  const during = (verdict: Verdict): Verdict => ({
+    ...verdict,
+    async hooked(transaction) {
+      await verdict.hooked?.(transaction);
+      if (publishing) return;
+      let published = false;
+      publishing = publish().then(() => {
+        published = true;
+      });
+      await waitFor(async () => published || (await isBlocked()), { timeoutMs: 30_000 });
+    },
+  });
+  const parts = partsWith({
+    runner: runnerWith(async () => undefined),
+    queue: {
+      ...queue,
+      work: (options: Parameters<typeof queue.work>[0]) =>
+        queue.work({
+          ...options,
+          handle: async (...given) => during(await options.handle(...given)),
+        }),
+    },
+  });
+  const id = await start(parts);
+  worker = startRuns(parts);
+  await waitFor(() => publishing !== undefined, { timeoutMs: 30_000 });
+  await publishing;
+  worker.wake();
+  await expectPaid(parts, id);
+});
+
+it('an event after the timeout does not change what the workflow was told', async () => {
+  const item = { id: newId() };
+  const ask = () => waitForPaid(workflowCalls(opened.database, item), '0s');
+  expect(await ask()).toBeNull();
+  await publish();
+  expect(await ask()).toBeNull();
+});
