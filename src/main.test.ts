@@ -58,7 +58,12 @@ it.each([
   [
     [],
     { MASTER_KEY: 'M4ST3RK3Y', NODE_ENV: 'production' },
-    'MASTER_KEY is a published default that everybody knows: set another one, or none, and one is made\n',
+    'MASTER_KEY is a published default that everybody knows: set another one, or none, and one is made; where the platform has run with this one, set a new one and this one as MASTER_KEY_PREVIOUS\n',
+  ],
+  [
+    [],
+    { MASTER_KEY: 'short', HOST: '0.0.0.0' },
+    'MASTER_KEY is shorter than 16 characters, and HOST=0.0.0.0 lets other machines call (NODE_ENV=development allows it nevertheless): set another one, or none, and one is made; where the platform has run with this one, set a new one and this one as MASTER_KEY_PREVIOUS\n',
   ],
 ])('refuses %j with %j in one line', async (args, env, stderr) => {
   expect(await penstock(args, env as Record<string, string>)).toEqual({

@@ -35,7 +35,7 @@ import { authentication } from './modules/authentication/index.ts';
 import { authorization } from './modules/authorization/index.ts';
 import { chat } from './modules/chat/index.ts';
 import { communications } from './modules/communications/index.ts';
-import { core } from './modules/core/index.ts';
+import { type CoreConfig, core } from './modules/core/index.ts';
 import { database as databaseModule } from './modules/database/index.ts';
 import { embeddings } from './modules/embeddings/index.ts';
 import { forms } from './modules/forms/index.ts';
@@ -100,6 +100,12 @@ export interface Platform {
   };
   readonly dataDir: string;
   readonly database: DatabaseInfo;
+  /** What the installation is for when it starts, and what decided it where nothing is configured. */
+  readonly environment: {
+    readonly env: CoreConfig['env'];
+    readonly because: Settings['defaultEnvironment']['because'];
+    readonly host: string;
+  };
   /** What this start made, or one before it that failed; to be shown once. */
   readonly firstStart: {
     readonly masterKey?: string;
@@ -172,6 +178,11 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
     addresses: surfaces.addresses,
     dataDir: folder.path,
     database: database.info(),
+    environment: {
+      env: serviceOf(host, core).environment(),
+      because: settings.defaultEnvironment.because,
+      host: settings.host,
+    },
     firstStart: await firstStartOf(folder),
     async close(how = {}) {
       await surfaces.drain(how);

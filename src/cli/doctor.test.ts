@@ -149,6 +149,38 @@ describe('penstock doctor', () => {
     await host('');
   });
 
+  test('warns of what other machines could read', async () => {
+    const asked = (env: Record<string, string>) =>
+      doctor({ ...testEnvironment(platform.dataDir, undefined), HOST: '0.0.0.0', ...env });
+    const [production, development] = [await asked({}), await asked({ NODE_ENV: 'development' })];
+    expect(about(production, 'Environment')).toBeUndefined();
+    expect(about(production, 'API documents')).toMatchObject({ severity: 'note' });
+    expect(about(development, 'Environment')).toMatchObject({
+      severity: 'warning',
+      advice: expect.stringContaining('NODE_ENV'),
+    });
+    for (const report of [production, development])
+      expect(about(report, 'Admin surface')).toMatchObject({
+        severity: 'warning',
+        message: expect.stringContaining('plain HTTP on 0.0.0.0'),
+        advice: expect.stringContaining('admin.hostUrl'),
+      });
+    const configure = (module: string, config: object) =>
+      platform.admin.patch(`/config/${module}`, { config });
+    await configure('admin', { hostUrl: 'https://admin.example.com', docs: { public: true } });
+    await configure('router', { graphql: { introspection: true }, docs: { public: false } });
+    const opened = await asked({});
+    expect(about(opened, 'Admin surface')).toBeUndefined();
+    expect(opened.findings.filter(({ subject }) => subject === 'API documents')).toMatchObject([
+      {
+        severity: 'warning',
+        message: expect.stringMatching(/: admin\.docs\.public, router\.graphql\.introspection$/),
+      },
+    ]);
+    await configure('admin', { hostUrl: null, docs: { public: null } });
+    await configure('router', { graphql: { introspection: null }, docs: { public: null } });
+  });
+
   test('asks whether the mail server answers', async () => {
     const mail = (port: number) =>
       platform.admin.patch('/config/communications', {

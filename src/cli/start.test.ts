@@ -16,6 +16,7 @@ const platform = {
     location: '/srv/data/postgres',
     connections: { total: 3, idle: 3, waiting: 0 },
   },
+  environment: { env: 'development', because: undefined, host: '127.0.0.1' },
   firstStart: {},
 } as unknown as StartedPlatform;
 
@@ -32,6 +33,24 @@ it('shows where everything is', () => {
     expect(text).toContain(part);
   }
   expect(text).not.toContain('first start');
+});
+
+it('says what was chosen where other machines can call, and how to choose otherwise', () => {
+  const said = (environment: Partial<StartedPlatform['environment']>) =>
+    /Environment +(.*)/.exec(
+      bannerText({ ...platform, environment: { ...platform.environment, ...environment } }, 1, {
+        isTerminal: false,
+      }),
+    )?.[1];
+  expect(said({})).toBe('development');
+  expect(said({ env: 'production' })).toBe('production');
+  const open = { host: '0.0.0.0', because: 'HOST' } as const;
+  expect(said({ ...open, env: 'production' })).toMatch(
+    /^production, as HOST=0\.0\.0\.0.*NODE_ENV=development or core\.env/,
+  );
+  // Configured, or by NODE_ENV.
+  expect(said({ ...open, env: 'development' })).toMatch(/^development, and HOST=0\.0\.0\.0/);
+  expect(said({ ...open, env: 'production', because: 'NODE_ENV' })).toBe('production');
 });
 
 const firstStart = { masterKey: 'the-key', adminUsername: 'admin', adminPassword: 'the-password' };

@@ -1,6 +1,7 @@
 /** `penstock start`: runs the platform until it is told to stop. */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isLoopback, refuseWeakMasterKey } from '../kernel/settings/default-environment.ts';
 import { readSettings, type Settings } from '../kernel/settings/settings.ts';
 import { findSupervisor, type Supervisor } from '../kernel/supervisor.ts';
 import { version } from '../kernel/version.ts';
@@ -27,6 +28,7 @@ export async function start(): Promise<number> {
   const stop = listenForStop(supervisor);
   const crash = watchForCrash();
   const settings = readSettings(process.env);
+  refuseWeakMasterKey(settings);
   const platform = await Promise.race([
     startPlatform({ settings, supervisor, onProgress: progressPrinter() }),
     crash,
@@ -106,6 +108,7 @@ export function bannerText(
     ['Realtime', addresses.realtime ?? 'off'],
     ['Database', `PostgreSQL ${database.version}, ${database.kind} (${database.location})`],
     ['Data', dataDir],
+    ['Environment', environmentText(platform.environment)],
   ];
   const made: [string, string][] = [];
   if (firstStart.masterKey !== undefined) made.push(['Master key', firstStart.masterKey]);
@@ -116,6 +119,15 @@ export function bannerText(
   const named = `\nMade at the first start: ${made.map(([label]) => label.toLowerCase()).join(' and ')}. Read ${file} (readable only by you).\n`;
   const secrets = made.length === 0 ? '' : isTerminal ? printed : named;
   return `\nPenstock ${version} is ready (${seconds.toFixed(1)} s)\n${table(rows)}\n${secrets}\nStop it with Ctrl-C.\n\n`;
+}
+
+/** What was chosen, what it means where others can call, and how to choose otherwise. */
+function environmentText({ env, because, host }: StartedPlatform['environment']): string {
+  if (env === 'production' && because === 'HOST')
+    return `production, as HOST=${host} lets other machines call: API documents need a credential, and first passwords must be changed. NODE_ENV=development or core.env (PATCH /config/core) choose otherwise`;
+  if (env !== 'production' && !isLoopback(host))
+    return `${env}, and HOST=${host} lets other machines call. Set core.env (PATCH /config/core) to production where they should not read the API documents`;
+  return env;
 }
 
 function table(rows: readonly [string, string][]): string {

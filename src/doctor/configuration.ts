@@ -4,7 +4,8 @@ import type pg from 'pg';
 import { wrappedKey } from '../backup/keys.ts';
 import { readSecrets } from '../kernel/data-folder/secrets-file.ts';
 import { opensDataKey } from '../kernel/security/secret-box.ts';
-import { masterKeyWeakness, type Settings } from '../kernel/settings/settings.ts';
+import { isLoopback, masterKeyWeakness } from '../kernel/settings/default-environment.ts';
+import type { Settings } from '../kernel/settings/settings.ts';
 import { type Finding, note, ok, problem, warning } from './finding.ts';
 
 /* The stored configuration, past the platform. */
@@ -20,7 +21,15 @@ interface Stored {
   readonly authentication?: {
     readonly passkeys?: { readonly enabled?: boolean; readonly rpId?: string };
   };
-  readonly router?: { readonly hostUrl?: string; readonly cors?: { readonly origin?: string } };
+  readonly router?: {
+    readonly hostUrl?: string;
+    readonly cors?: { readonly origin?: string };
+    readonly docs?: { readonly public?: boolean };
+    readonly graphql?: {
+      readonly introspection?: boolean | string;
+      readonly explorer?: boolean | string;
+    };
+  };
   readonly communications?: {
     readonly email?: {
       readonly active?: boolean;
@@ -122,34 +131,20 @@ const answers = (address: { host: string; port: number }): Promise<string | unde
     socket.once('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
   });
 
-const LOOPBACK = /^(127\.|::1$|localhost$)/;
-
 export async function checkConfiguration(
   settings: Settings,
   client: pg.Client | undefined,
 ): Promise<Finding[]> {
   const stored = client ? await readStored(client) : {};
-  const production = (stored.core?.env ?? 'development') === 'production';
-  const reachable = !LOOPBACK.test(settings.host);
+  const production = (stored.core?.env ?? settings.defaultEnvironment.env) === 'production';
   const found = [
     checkMasterKey(settings),
     await checkSeal(settings, client),
-    reachable && !production
-      ? warning(
-          'Environment',
-          `The platform listens on ${settings.host}, and core.env is not "production"`,
-          'Set it to production where others can reach the platform (PATCH /config/core): API documents close, and first passwords must be changed',
-        )
-      : undefined,
+    production ? undefined : checkEnvironment(settings),
+    checkPlainAdmin(settings, stored),
     production ? checkAddresses(stored) : undefined,
     checkPasskeys(stored),
-    production && stored.admin?.docs?.public === true
-      ? warning(
-          'API documents',
-          'Those of the admin surface are open to everybody',
-          'Set admin.docs.public to "auto" or false',
-        )
-      : undefined,
+    ...(production ? checkDocuments(stored) : []),
     production &&
     (stored.admin?.cors?.origin ?? '*') === '*' &&
     stored.admin?.cors?.enabled !== false
@@ -176,6 +171,57 @@ export async function checkConfiguration(
   return found.some(({ severity }) => severity === 'warning' || severity === 'problem')
     ? found
     : [...found, ok('Settings', 'None is weak')];
+}
+
+const checkEnvironment = ({ host }: Settings): Finding | undefined =>
+  isLoopback(host)
+    ? undefined
+    : warning(
+        'Environment',
+        `The platform listens on ${host}, and core.env is not "production"`,
+        'Set it to production where others can reach the platform (PATCH /config/core): API documents close, and first passwords must be changed. It is by default, unless NODE_ENV is development',
+      );
+
+/** The platform itself speaks plain HTTP: past loopback, somebody else has to encrypt what operators send. */
+function checkPlainAdmin(
+  { host, adminHttpPort }: Settings,
+  { admin }: Stored,
+): Finding | undefined {
+  if (isLoopback(host) || admin?.hostUrl?.startsWith('https://')) return undefined;
+  return warning(
+    'Admin surface',
+    `It answers plain HTTP on ${host}, port ${adminHttpPort}: whoever sees the traffic reads the master key and passwords of admins`,
+    'Let nobody but a proxy with TLS reach that port (a firewall, or a port that the container does not publish), and set admin.hostUrl to its https:// address',
+  );
+}
+
+/** Documents and GraphQL that stay open although this is production. */
+function checkDocuments({ admin, router }: Stored): Finding[] {
+  const open = [
+    ['admin.docs.public', admin?.docs?.public],
+    ['router.graphql.introspection', router?.graphql?.introspection],
+    ['router.graphql.explorer', router?.graphql?.explorer],
+  ].flatMap(([key, value]) => (value === true ? [String(key)] : []));
+  return [
+    ...(open.length > 0
+      ? [
+          warning(
+            'API documents',
+            `They are open to everybody in production: ${open.join(', ')}`,
+            'Set each to "auto" or false',
+          ),
+        ]
+      : []),
+    ...(router?.docs?.public === false
+      ? []
+      : [
+          note(
+            'API documents',
+            'Everybody may read the description of the client surface, which names schemas and fields',
+            'Set router.docs.public to false where only signed-in users should',
+          ),
+        ]),
+  ];
 }
 
 /** Without the right key the platform does not start: the secrets in its database cannot be opened. */

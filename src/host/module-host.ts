@@ -88,7 +88,7 @@ export function createModuleHost(): ModuleHost {
       for (const module of ordered) {
         const config = await kernel.config.register<Record<string, unknown>>(
           module.name,
-          configOf(module),
+          configOf(module, kernel),
         );
         entries.push(newEntry(module, config));
         config.onChange(() => serially(reconcile));
@@ -124,11 +124,12 @@ const stateOf = ({ module, running, note }: Entry): ModuleState => ({
   ...(note === undefined ? {} : { note }),
 });
 
-function configOf(module: AnyModule): ConfigDefinition {
-  if (module.essential) return module.config;
+function configOf(module: AnyModule, { settings }: Kernel): ConfigDefinition {
+  const config = module.configFor?.(settings) ?? module.config;
+  if (module.essential) return config;
   return defineConfig({
-    ...module.config,
-    schema: Type.Object({ active: activeKey, ...module.config.schema.properties }) as TObject,
+    ...config,
+    schema: Type.Object({ active: activeKey, ...config.schema.properties }) as TObject,
   });
 }
 

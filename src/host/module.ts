@@ -9,6 +9,7 @@ import type { ConfigDefinition, ConfigHandle } from '../kernel/config/config-def
 import type { Migration } from '../kernel/database/migrate.ts';
 import type { JobDefinition } from '../kernel/jobs/jobs.ts';
 import type { Operation } from '../kernel/operations/operation.ts';
+import type { Settings } from '../kernel/settings/settings.ts';
 import type { StateType } from '../kernel/state.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
 import type { Kernel } from './kernel.ts';
@@ -45,6 +46,8 @@ export interface ModuleDefinition<
   /** Modules that it works with when they run; they start before it. */
   readonly uses?: U;
   readonly config: ConfigDefinition<C>;
+  /** `config` with the defaults of this environment, where they depend on it. */
+  configFor?(settings: Settings): ConfigDefinition<C>;
   /** Core cannot be switched off; everything else has a config key `active`. */
   readonly essential?: boolean;
   /** Schemas it owns, brought up to date before it starts. */

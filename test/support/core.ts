@@ -136,7 +136,10 @@ async function startNode(
     identity: createIdentity(),
     modules: { list: () => modules },
   } as unknown as Kernel;
-  const handle = await config.register<CoreConfig>('core', core.config);
+  const handle = await config.register<CoreConfig>(
+    'core',
+    core.configFor?.(kernel.settings) ?? core.config,
+  );
   const { service, operations } = await core.start({
     kernel,
     config: handle,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { StartError } from '../start-error.ts';
-import { masterKeyWeakness, readSettings, settingsHelp } from './settings.ts';
+import { masterKeyWeakness, refuseWeakMasterKey } from './default-environment.ts';
+import { readSettings, settingsHelp } from './settings.ts';
 
 describe('readSettings', () => {
   it('has a default for everything', () => {
@@ -97,12 +98,37 @@ describe('readSettings', () => {
     ).toBe(0);
   });
 
-  it('refuses a weak master key in production only', () => {
+  it.each([
+    [{}, 'development', undefined],
+    [{ HOST: 'localhost' }, 'development', undefined],
+    [{ HOST: '127.0.0.53' }, 'development', undefined],
+    [{ HOST: '::1' }, 'development', undefined],
+    [{ HOST: '::ffff:127.0.0.1' }, 'development', undefined],
+    [{ NODE_ENV: 'test' }, 'development', undefined],
+    [{ NODE_ENV: 'production' }, 'production', 'NODE_ENV'],
+    [{ HOST: '0.0.0.0' }, 'production', 'HOST'],
+    [{ HOST: '::' }, 'production', 'HOST'],
+    [{ HOST: '192.0.2.7', NODE_ENV: 'test' }, 'production', 'HOST'],
+    [{ HOST: 'fe80::1%eth0' }, 'production', 'HOST'],
+    [{ HOST: '127.example.com' }, 'production', 'HOST'],
+    [{ HOST: '0.0.0.0', NODE_ENV: 'development' }, 'development', 'NODE_ENV'],
+  ])('takes %o for an installation of %s', (environment, env, because) => {
+    expect(readSettings(environment).defaultEnvironment).toEqual({ env, because });
+  });
+
+  it('refuses a weak master key in production only, where a start is meant', () => {
     for (const key of ['M4ST3RK3Y', 'short']) {
-      expect(() => readSettings({ MASTER_KEY: key, NODE_ENV: 'production' })).toThrow(StartError);
-      expect(readSettings({ MASTER_KEY: key }).masterKey).toBe(key);
+      const start = (environment: Record<string, string>) =>
+        refuseWeakMasterKey(readSettings({ MASTER_KEY: key, ...environment }));
+      expect(() => start({ NODE_ENV: 'production' })).toThrow(StartError);
+      expect(() => start({ HOST: '0.0.0.0' })).toThrow(
+        /^MASTER_KEY is .*HOST=0\.0\.0\.0.*NODE_ENV=development.*MASTER_KEY_PREVIOUS$/,
+      );
+      start({});
+      start({ HOST: '0.0.0.0', NODE_ENV: 'development' });
       expect(masterKeyWeakness(key)).toBeDefined();
     }
+    refuseWeakMasterKey(readSettings({ HOST: '0.0.0.0' }));
     expect(masterKeyWeakness('0123456789abcdef')).toBeUndefined();
     expect(masterKeyWeakness(undefined)).toBeUndefined();
   });

@@ -2,6 +2,11 @@
 import { resolve } from 'node:path';
 import { StartError } from '../start-error.ts';
 import {
+  type DefaultEnvironment,
+  defaultEnvironmentOf,
+  nodeEnvHelp,
+} from './default-environment.ts';
+import {
   count,
   flag,
   list,
@@ -28,6 +33,8 @@ export interface Settings {
   readonly clientSocketPort: number;
   readonly adminHttpPort: number;
   readonly host: string;
+  /** What `core.env` is unless it is configured. */
+  readonly defaultEnvironment: DefaultEnvironment;
   /** Processes that serve the same ports. */
   readonly workers: number;
   /** Which of them this is, from 0; the supervisor says it. */
@@ -90,7 +97,7 @@ export interface ReadySettings {
 
 type Table<T> = { readonly [K in keyof T]: Variable<T[K]> };
 
-const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets'>> = {
+const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets' | 'defaultEnvironment'>> = {
   clientHttpPort: port('CLIENT_HTTP_PORT', 3000, 'Port of the client surface; 0 picks a free one'),
   clientSocketPort: portOrOff(
     'CLIENT_SOCKET_PORT',
@@ -238,21 +245,19 @@ function readTable<T>(table: Table<T>, environment: Environment): T {
 
 /**
  * Reads all settings.
- * @throws StartError that names the variable and what it must be, or a master key that production must not have.
+ * @throws StartError that names the variable and what it must be.
  */
 export function readSettings(environment: Environment): Settings {
+  const values = readTable(variables, environment);
   const settings: Settings = {
-    ...readTable(variables, environment),
+    ...values,
+    defaultEnvironment: defaultEnvironmentOf(values.host, environment.NODE_ENV),
     stop: readStop(environment),
     ready: readTable(readyVariables, environment),
     stateSecrets: stateSecretsOf(environment),
   };
   refuseSharedPorts(settings);
   refuseFreePorts(settings);
-  const weakness = masterKeyWeakness(settings.masterKey);
-  if (weakness !== undefined && environment.NODE_ENV === 'production') {
-    throw new StartError(`MASTER_KEY ${weakness}: set another one, or none, and one is made`);
-  }
   return settings;
 }
 
@@ -302,18 +307,6 @@ const stateSecretsOf = (environment: Environment): Readonly<Record<string, strin
     ),
   );
 
-const LEAST_MASTER_KEY_LENGTH = 16;
-/** Published as the default of other platforms with this interface (spec/core.md 6.4): everybody knows it. */
-const PUBLISHED_MASTER_KEY = 'M4ST3RK3Y';
-
-/** Why a master key from the environment should not be used; `undefined` when it is fine or unset. */
-export function masterKeyWeakness(masterKey: string | undefined): string | undefined {
-  if (masterKey === PUBLISHED_MASTER_KEY) return 'is a published default that everybody knows';
-  if (masterKey !== undefined && masterKey.length < LEAST_MASTER_KEY_LENGTH)
-    return `is shorter than ${LEAST_MASTER_KEY_LENGTH} characters`;
-  return undefined;
-}
-
 const stateSecretHelp = {
   name: `${STATE_SECRET}<MODULE>_<PATH>`,
   description: 'Value of a secret that an imported state document refers to',
@@ -325,6 +318,7 @@ export function settingsHelp(): string {
   const tables = [variables, stopVariables, readyVariables];
   const rows = [
     ...tables.flatMap((table) => Object.values<Variable<unknown>>(table)),
+    nodeEnvHelp,
     stateSecretHelp,
   ];
   const width = Math.max(...rows.map(({ name }) => name.length));

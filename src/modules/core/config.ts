@@ -9,6 +9,7 @@ import {
   hstsProblems,
   originProblems,
 } from '../../kernel/config/surface-config.ts';
+import type { Settings } from '../../kernel/settings/settings.ts';
 
 const CORS_ALLOWED_HEADERS =
   'Content-Type,Authorization,Cache-Control,masterkey,credential,Idempotency-Key,If-Match,Last-Event-ID,' +
@@ -17,16 +18,16 @@ const CORS_EXPOSED_HEADERS =
   'Content-Type,Authorization,Cache-Control,ETag,Retry-After,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,' +
   'Idempotency-Replayed,X-Request-Id,Mcp-Session-Id,WWW-Authenticate';
 
+const environmentKey = (fallback: Settings['defaultEnvironment']['env']) =>
+  Type.Union([Type.Literal('development'), Type.Literal('production'), Type.Literal('test')], {
+    default: fallback,
+    description:
+      'What this installation is for. Only `development` opens the API documents and lets a first password stay. Unless it is set, `NODE_ENV` says it, or else `HOST`: `production` where other machines can call.',
+  });
+
 export const coreConfig = defineConfig({
   schema: Type.Object({
-    env: Type.Union(
-      [Type.Literal('development'), Type.Literal('production'), Type.Literal('test')],
-      {
-        default: 'development',
-        description:
-          'What this installation is for. Only `development` opens the API documents and lets a first password stay.',
-      },
-    ),
+    env: environmentKey('development'),
     audit: Type.Object({
       retentionDays: Type.Integer({
         minimum: 1,
@@ -69,6 +70,16 @@ export const coreConfig = defineConfig({
     }),
   }),
 });
+
+/** The environment decides what `env` is while nobody has set it. */
+export const coreConfigFor = ({ defaultEnvironment }: Settings): typeof coreConfig =>
+  defineConfig({
+    ...coreConfig,
+    schema: Type.Object({
+      ...coreConfig.schema.properties,
+      env: environmentKey(defaultEnvironment.env),
+    }),
+  });
 
 const count = (value: number, description: string) =>
   Type.Integer({ minimum: 1, maximum: 10_000, default: value, description });

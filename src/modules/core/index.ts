@@ -12,7 +12,13 @@ import { defineModule } from '../../host/module.ts';
 import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import { StartError } from '../../kernel/start-error.ts';
-import { type AdminConfig, adminConfig, type CoreConfig, coreConfig } from './config.ts';
+import {
+  type AdminConfig,
+  adminConfig,
+  type CoreConfig,
+  coreConfig,
+  coreConfigFor,
+} from './config.ts';
 import { purgeApiTokens, purgeAuditLog } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { adminOperations } from './operations/admins.ts';
@@ -58,6 +64,7 @@ export const core = defineModule<typeof coreConfig.schema, CoreService>({
   requires: {},
   essential: true,
   config: coreConfig,
+  configFor: coreConfigFor,
   migrations,
   async start({ kernel, config, log }) {
     const admin = await kernel.config.register<AdminConfig>('admin', adminConfig);

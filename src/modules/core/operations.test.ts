@@ -179,6 +179,29 @@ describe('configuration operations', () => {
     expect(fixture.node.service.adminDocsPublic()).toBe(true);
   });
 
+  it.each([
+    [{ HOST: '0.0.0.0' }, 'production'],
+    [{ HOST: '0.0.0.0', NODE_ENV: 'development' }, 'development'],
+    [{ NODE_ENV: 'production' }, 'production'],
+  ])('start with %o as %s, until the environment is set', async (env, expected) => {
+    const exposed = await openCore({ env });
+    const { node } = exposed;
+    const set = (value: string | null) =>
+      node.call('core.config.change', {
+        masterKey,
+        params: { module: 'core' },
+        body: { env: value },
+      });
+    try {
+      expect(node.service.environment()).toBe(expected);
+      expect(node.service.adminDocsPublic()).toBe(expected === 'development');
+      expect((await set('test')).body.config.env).toBe('test');
+      expect((await set(null)).body.config.env).toBe(expected);
+    } finally {
+      await exposed.close();
+    }
+  });
+
   it('let nobody but a super admin touch credentials and the environment', async () => {
     await call('core.admins.create', {
       masterKey,

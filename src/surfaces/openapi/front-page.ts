@@ -69,7 +69,8 @@ code { color: #5b7182; font-size: 0.85rem; }
 <ul>
 ${Object.entries(links)
   .map(
-    ([name, path]) => `<li><a href="${path}">${words[name] ?? name} <code>${path}</code></a></li>`,
+    // Relative, as a proxy may put a path before them.
+    ([name, path]) => `<li><a href=".${path}">${words[name] ?? name} <code>${path}</code></a></li>`,
   )
   .join('\n')}
 </ul>
