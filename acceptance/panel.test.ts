@@ -161,6 +161,10 @@ describe('the calls of the admin panel', () => {
     ]),
     'registered_schemas_total{module_name="database",imported="true"} 0',
     'forms_total{module_name="forms"} 0',
+    'push_notifications_sent_total{module_name="pushNotifications"} 0',
+    ...['email', 'sms', 'pushNotifications'].map(
+      (module) => `module_health_state{module_name="${module}"} 1`,
+    ),
     /registered_schemas_total\{module_name="database",imported="false"\} [1-9]/,
     'custom_endpoints_total{module_name="database"} 0',
     /database_queries_total\{module_name="database"\} \d/,

@@ -15,6 +15,8 @@ const pageSize = 200;
 
 let bench: WeakSpotBench;
 let push: FakeService;
+/** Of a test that writes to all of them. Milliseconds. */
+const longest = Math.max(20_000, recipients * 3);
 const sent = vi.spyOn(pg.Client.prototype, 'query');
 
 beforeAll(async () => {
@@ -72,35 +74,39 @@ const textOf = ([query]: readonly unknown[]): string => {
 };
 
 describe('a message to many', () => {
-  test('is written in pages of a few statements, and tells how far it is', async () => {
-    const before = sent.mock.calls.length;
-    const id = await broadcast({
-      to: { addresses: addresses(recipients) },
-      category: 'news',
-      sendAt: later(),
-    });
-    expect(await done(id)).toMatchObject({
-      status: 'done',
-      recipients,
-      queued: recipients,
-      skipped: 0,
-    });
-    const written = sent.mock.calls
-      .slice(before)
-      .map(textOf)
-      .filter((text) =>
-        /penstock\.(messages|limits|take_limits|suppressions|broadcast)/.test(text),
+  test(
+    'is written in pages of a few statements, and tells how far it is',
+    async () => {
+      const before = sent.mock.calls.length;
+      const id = await broadcast({
+        to: { addresses: addresses(recipients) },
+        category: 'news',
+        sendAt: later(),
+      });
+      expect(await done(id)).toMatchObject({
+        status: 'done',
+        recipients,
+        queued: recipients,
+        skipped: 0,
+      });
+      const written = sent.mock.calls
+        .slice(before)
+        .map(textOf)
+        .filter((text) =>
+          /penstock\.(messages|limits|take_limits|suppressions|broadcast)/.test(text),
+        );
+      // Not one statement more for each of them; this test's own questions are among these.
+      expect(written.length).toBeLessThan((recipients / pageSize) * 12 + 200);
+      const [{ count }] = await bench.rows(
+        'select count(distinct recipient)::integer as count from penstock.messages where broadcast_id = $1',
+        [id],
       );
-    // Not one statement more for each of them; this test's own questions are among these.
-    expect(written.length).toBeLessThan((recipients / pageSize) * 12 + 200);
-    const [{ count }] = await bench.rows(
-      'select count(distinct recipient)::integer as count from penstock.messages where broadcast_id = $1',
-      [id],
-    );
-    expect(count).toBe(recipients);
-    // Whom it went to is forgotten with the last page.
-    expect(await bench.rows('select 1 from penstock.broadcast_recipients limit 1')).toEqual([]);
-  });
+      expect(count).toBe(recipients);
+      // Whom it went to is forgotten with the last page.
+      expect(await bench.rows('select 1 from penstock.broadcast_recipients limit 1')).toEqual([]);
+    },
+    longest,
+  );
 
   test('stops: nothing more is written, and what waits is taken back', async () => {
     const id = await broadcast({ to: { addresses: addresses(recipients) }, sendAt: later() });
@@ -300,4 +306,76 @@ test('a message to a user with fifty devices costs as one to a user with one', a
   expect(fifty).toBe(one);
   const requests = push.requests.map((request) => request.json().include_subscription_ids.length);
   expect(requests).toEqual([1, 50]);
+});
+
+test('10,000 devices, three in a hundred of them dead: those are forgotten, the others told', async () => {
+  const users = await Promise.all(Array.from({ length: 10 }, () => bench.platform.registerUser()));
+  const userIds = await Promise.all(users.map(idOf));
+  await bench.rows(
+    `insert into penstock.push_devices (id, user_id, token, token_hash, platform)
+     select gen_random_uuid(), u, t, sha256(convert_to(t, 'UTF8')), 'ANDROID'
+     from unnest($1::uuid[]) u, generate_series(1, 1000) n,
+       lateral (select case when n <= 30 then 'dead-' else 'alive-' end || u || '-' || n as t) token`,
+    [userIds],
+  );
+  const told = new Set<string>();
+  push.answer = (request) => {
+    const tokens: string[] = request.json().include_subscription_ids;
+    for (const token of tokens) told.add(token);
+    const dead = tokens.filter((token) => token.startsWith('dead-'));
+    return { status: 200, body: { id: 'accepted', errors: { invalid_player_ids: dead } } };
+  };
+  const { body } = await bench.platform.admin.post('/push/sendToManyDevices', {
+    userIds,
+    title: 'Hello',
+    doNotStore: true,
+  });
+  expect(body.requestedCount).toBe(10);
+  const left = async () =>
+    (
+      await bench.rows(
+        'select count(*)::integer as count from penstock.push_devices where user_id = any($1::uuid[])',
+        [userIds],
+      )
+    )[0].count;
+  await waitFor(async () => (await left()) === 9700, { timeoutMs: 60_000, what: 'the dead to go' });
+  expect(told.size).toBe(10_000);
+});
+
+test('texts of 1 MB: a template is refused by name, a mail that becomes nearly as long comes whole', async () => {
+  const { admin } = bench.platform;
+  const template = (body: string) =>
+    admin.post('/email/templates', { name: 'Long', subject: 'Long', body });
+  const mail = (recipient: string, more: object) =>
+    admin.post('/email/send', { email: recipient, ...more });
+  const tooLong = 'x'.repeat(1_000_000);
+  const refused = { status: 400, body: { errors: [{ path: 'body' }] } };
+  expect(await template(tooLong)).toMatchObject(refused);
+  expect(await mail('long@example.org', { subject: 's', body: tooLong })).toMatchObject(refused);
+  // Above what a request may hold nobody looks inside.
+  expect((await template('x'.repeat(1_048_576))).status).toBe(413);
+
+  const tag = '{{{more}}}';
+  const fullest = `<p>${'y'.repeat(200_000 - tag.length - 7)}${tag}</p>`;
+  expect(fullest).toHaveLength(200_000);
+  expect((await template(fullest)).status).toBe(200);
+  const more = 'some words '.repeat(70_000);
+  const sending = { templateName: 'Long', variables: { more } };
+  const { body } = await mail('long@example.org', sending);
+  const captured = await waitFor(
+    async () => {
+      const read = await admin.get(`/communications/messages/${body.messageId}`);
+      return read.body.status === 'captured' && read.body;
+    },
+    { timeoutMs: 60_000, what: 'the long mail' },
+  );
+  expect(captured.content.html === fullest.replace(tag, more)).toBe(true);
+  // What would become longer still is not stored.
+  const twice = { subject: 'Long', body: `${tag}${tag}`, variables: { more } };
+  expect(await mail('longer@example.org', twice)).toMatchObject({
+    status: 400,
+    body: { code: 'TEMPLATE_INVALID', message: expect.stringContaining('too long') },
+  });
+  const query = { recipient: 'longer@example.org' };
+  expect((await admin.get('/communications/messages', { query })).body.count).toBe(0);
 });

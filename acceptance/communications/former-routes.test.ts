@@ -1,5 +1,7 @@
 /** Mail and text messages as clients of the 0.16 line use them (interface 4.7). */
+import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 
 let platform: TestPlatform;
@@ -114,4 +116,193 @@ test('templates: listed under both names, made, read, changed and deleted', asyn
   });
   expect((await platform.admin.get(`/admin/email/templates/${id}`)).status).toBe(404);
   expect((await platform.client.get('/admin/email/templates')).status).toBe(404);
+});
+
+/* As the existing panel, and agents, see what were three modules. */
+
+/** What the tools of an address are called, with those that read and need nothing. */
+async function toolsOf(modules: string): Promise<{ all: string[]; reading: string[] }> {
+  const { body } = await mcp(modules, 'tools/list');
+  const tools: Json[] = body.result.tools;
+  return {
+    all: tools.map(({ name }) => name),
+    reading: tools
+      .filter(
+        ({ annotations, inputSchema }) =>
+          annotations?.readOnlyHint === true && (inputSchema.required ?? []).length === 0,
+      )
+      .map(({ name }) => name),
+  };
+}
+const mcp = (modules: string, method: string, params: object = {}) =>
+  platform.admin.post(
+    `/mcp?modules=${modules}`,
+    { jsonrpc: '2.0', id: 1, method, params },
+    { headers: { accept: 'application/json, text/event-stream' } },
+  );
+
+test('tools: communications is mail, push, text messages and what they share', async () => {
+  const core = new Set((await toolsOf('core')).all);
+  const of = async (modules: string) =>
+    (await toolsOf(modules)).all.filter((name) => !core.has(name)).sort();
+  const [all, email, push, sms] = [
+    await of('communications'),
+    await of('email'),
+    await of('push'),
+    await of('sms'),
+  ];
+  for (const [channel, names] of [
+    ['email', email],
+    ['push', push],
+    ['sms', sms],
+  ] as const) {
+    expect(names.length).toBeGreaterThan(3);
+    for (const name of names) expect(name).toMatch(new RegExp(`^[a-z]+_${channel}`));
+    expect(all).toEqual(expect.arrayContaining(names));
+  }
+  const shared = all.filter((name) => ![email, push, sms].flat().includes(name));
+  expect(shared).toEqual(
+    expect.arrayContaining([
+      'post_communications_send',
+      'post_send_fallback',
+      'post_send_multiple',
+      'get_communications_messages',
+      'get_communications_templates',
+      'get_communications_chaindefinitions',
+      'post_communications_broadcasts',
+    ]),
+  );
+  // Every operation of the module on the admin surface is one of them, and its configuration.
+  const { paths } = (await platform.admin.get('/swagger.json')).body;
+  const described = Object.entries<Json>(paths).flatMap(([path, methods]) =>
+    Object.values<Json>(methods).map((operation) => ({ path, ...operation })),
+  );
+  const own = described.filter((operation) => operation['x-module'] === 'communications');
+  const config = described.filter(({ path }) => path.startsWith('/config/{module}'));
+  const names = [
+    ...own.map((operation) => operation['x-mcp-tool']),
+    ...config.map((operation) =>
+      operation['x-mcp-tool']?.replace('config_module', 'config_communications'),
+    ),
+  ];
+  expect(all).toEqual(names.filter((name) => name !== undefined).sort());
+  expect(all).toContain('patch_config_communications');
+  // What has no tool is another name of a route that has one, or a view of the 0.16 line.
+  const without = own.filter((operation) => operation['x-mcp-tool'] === undefined);
+  expect(without.filter(({ deprecated }) => deprecated !== true)).toEqual([]);
+});
+
+test('tools that read and need nothing answer', async () => {
+  const core = new Set((await toolsOf('core')).all);
+  const names = (await toolsOf('communications')).reading.filter((name) => !core.has(name));
+  expect(names.length).toBeGreaterThan(10);
+  for (const name of names) {
+    const { body } = await mcp('communications', 'tools/call', { name, arguments: {} });
+    // Templates of a provider need one that keeps them.
+    const isAway = name.includes('external') && body.result?.isError === true;
+    expect(
+      isAway || (body.result && body.result.isError !== true),
+      `${name} ${JSON.stringify(body)}`,
+    ).toBe(true);
+  }
+});
+
+test('the panel finds three modules and their configuration', async () => {
+  const names = (await platform.admin.get('/config/modules')).body.modules.map(
+    ({ moduleName }: Json) => moduleName,
+  );
+  expect(names).toEqual(
+    expect.arrayContaining(['communications', 'email', 'sms', 'pushNotifications']),
+  );
+  for (const [name, change, key] of [
+    ['email', { sendingDomain: 'panel.example.com' }, 'email'],
+    ['sms', { twilio: { accountSID: 'AC-panel' } }, 'sms'],
+    ['pushNotifications', { firebase: { projectId: 'panel' } }, 'pushNotifications'],
+  ] as const) {
+    const { config } = (await platform.admin.get(`/config/${name}`)).body;
+    expect(config).toHaveProperty('active');
+    expect(config).toHaveProperty(
+      { email: 'transportSettings', sms: 'twilio', pushNotifications: 'firebase' }[name],
+    );
+    const patched = await platform.admin.patch(`/config/${name}`, { config: change });
+    expect(patched, name).toMatchObject({ status: 200, body: { config: change } });
+    expect((await stored())[key]).toMatchObject(change);
+    expect((await platform.admin.patch(`/config/${name}`, { config: { active: 7 } })).status).toBe(
+      400,
+    );
+  }
+  // No provider of the sandbox keeps templates.
+  expect((await platform.admin.get('/email/externalTemplates')).status).toBe(501);
+  expect((await platform.admin.put('/email/syncExternalTemplates', {})).status).toBe(501);
+});
+
+test('whole configurations of the 0.16 line are taken as they are, each into its own channel', async () => {
+  const none = { region: '', accessKeyId: '', secretAccessKey: '' };
+  const privateKey = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    .privateKey.export({ format: 'pem', type: 'pkcs8' })
+    .toString()
+    .replaceAll('\n', '\\n');
+  const smtp = { host: '', port: -1, secure: false, ignoreTls: false };
+  const given = {
+    email: {
+      active: true,
+      transport: 'sendgrid',
+      sendingDomain: 'old.example.com',
+      transportSettings: {
+        mailgun: { apiKey: '', host: '', proxy: '' },
+        smtp: { ...smtp, auth: { username: '', password: '', method: 'PLAIN' } },
+        mandrill: { apiKey: '' },
+        sendgrid: { apiKey: 'old-key', residency: 'eu' },
+        mailersend: { apiKey: '', host: '', port: -1 },
+        amazonSes: none,
+      },
+      storeEmails: {
+        enabled: true,
+        storage: { enabled: false, container: 'mails', folder: 'sent' },
+        cleanupSettings: { enabled: false, repeat: 21_600_000, limit: 100 },
+      },
+    },
+    sms: {
+      active: true,
+      providerName: 'twilio',
+      twilio: {
+        phoneNumber: '+15005550006',
+        accountSID: 'AC-old',
+        authToken: 'old-token',
+        verify: { active: false, serviceSid: '' },
+      },
+      awsSns: none,
+      messageBird: { accessKeyId: '', originatorName: '' },
+    },
+    pushNotifications: {
+      active: false,
+      providerName: 'firebase',
+      firebase: { projectId: 'old', privateKey, clientEmail: 'push@old.example.com' },
+      onesignal: { appId: '', apiKey: '' },
+      sns: { ...none, gcmApplicationArn: '', apnsApplicationArn: '' },
+    },
+  };
+  const before = await stored();
+  for (const [name, config] of Object.entries(given)) {
+    const patched = await platform.admin.patch(`/config/${name}`, { config });
+    expect(patched.status, patched.text).toBe(200);
+    expect(patched.text).not.toMatch(/old-key|old-token|BEGIN PRIVATE KEY/);
+  }
+  const after = await stored();
+  const { email, sms, pushNotifications } = after;
+  expect(email).toMatchObject({
+    active: true,
+    transport: 'sendgrid',
+    sendingDomain: 'old.example.com',
+    transportSettings: { sendgrid: { apiKey: 'old-key', residency: 'eu' } },
+    storeEmails: { enabled: true },
+  });
+  const { verify: _verify, ...twilio } = given.sms.twilio;
+  expect(sms).toMatchObject({ active: true, providerName: 'twilio', twilio });
+  expect(pushNotifications).toMatchObject({
+    active: false,
+    providerName: 'firebase',
+    firebase: given.pushNotifications.firebase,
+  });
+  expect({ ...before, email, sms, pushNotifications }).toEqual(after);
 });

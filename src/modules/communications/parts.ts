@@ -23,10 +23,9 @@ import { createPreferences } from './services/preferences.ts';
 import { createPace } from './services/providers/in-order.ts';
 import { createPushTransport } from './services/push/delivery.ts';
 import { createSmsTransport } from './services/sms/providers.ts';
-import { createSuppressions } from './services/suppressions.ts';
+import { createSuppressions, createUnsubscribe } from './services/suppressions.ts';
 import { createTemplates } from './services/templates.ts';
 import { createUnifiedTemplates } from './services/unified-templates.ts';
-import { createUnsubscribe } from './services/unsubscribe.ts';
 
 interface Foundation {
   readonly kernel: Kernel;

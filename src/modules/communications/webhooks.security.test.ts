@@ -321,6 +321,47 @@ test('who leaves a list at the provider still gets what belongs to the account',
   expect((await send({})).status).toBe(200);
 });
 
+test('a chain ends where a provider reports a delivery, and goes on where it reports a bounce', async () => {
+  const begin = async (email: string) => {
+    const fallbackChain = [
+      { channel: 'email', until: 'delivered', timeout: 600_000 },
+      { channel: 'email' },
+    ];
+    const message = { recipient: { email }, subject: 'x', body: 'y' };
+    const { body } = await platform.admin.post('/send/fallback', { fallbackChain, ...message });
+    expect(body).toMatchObject({ status: 'running', attempts: [] });
+    const query = { recipient: email };
+    const id = await waitFor(async () => {
+      const [first] = (await platform.admin.get('/communications/messages', { query })).body
+        .messages;
+      return first?.status === 'sent' && first._id;
+    });
+    return { chainId: body.chainId, id };
+  };
+  const ended = (chainId: string) =>
+    waitFor(async () => {
+      const { body } = await platform.admin.get(`/communications/chains/${chainId}`);
+      return body.status !== 'running' && body;
+    });
+  const report = mailgun('mailgun-key');
+  const delivered = await begin('chain-delivered@example.org');
+  await report('delivered', delivered.id, 'chain-delivered@example.org');
+  expect(await ended(delivered.chainId)).toMatchObject({
+    status: 'done',
+    attempts: [{ channel: 'email', success: true, messageId: delivered.id }],
+  });
+  // The next step finds that the address gets nothing more.
+  const bounced = await begin('chain-bounced@example.org');
+  await report('failed/permanent', bounced.id, 'chain-bounced@example.org');
+  expect(await ended(bounced.chainId)).toMatchObject({
+    status: 'failed',
+    attempts: [
+      { channel: 'email', success: false, messageId: bounced.id },
+      { channel: 'email', success: false, error: expect.stringContaining('refuses messages') },
+    ],
+  });
+});
+
 test('mailersend names the message by its own id', async () => {
   const body = JSON.stringify({
     type: 'activity.hard_bounced',

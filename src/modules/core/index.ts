@@ -157,12 +157,15 @@ function masterKeys({ settings: { masterKey, masterKeyPrevious } }: Kernel): rea
   return masterKeyPrevious ? [masterKey, masterKeyPrevious] : [masterKey];
 }
 
-/** 1 while a module serves. */
+/** 1 while a module serves, also under the names of former modules that are parts of it. */
 function measureModules({ metrics, modules }: Kernel): void {
   const read = () =>
-    modules
-      .list()
-      .map(({ name, serving }) => ({ labels: { module_name: name }, value: serving ? 1 : 0 }));
+    modules.list().flatMap(({ name, formerly = [], serving }) =>
+      [name, ...formerly].map((module_name) => ({
+        labels: { module_name },
+        value: serving ? 1 : 0,
+      })),
+    );
   metrics.gauge('module_health_state', 'Whether each module serves', read, ['module_name']);
 }
 

@@ -6,7 +6,7 @@ import type { ChoicesRow } from '../preference-queries.ts';
 import { clockOf } from '../quiet-hours.ts';
 import { localePattern } from '../services/locales.ts';
 import type { Preferences } from '../services/preferences.ts';
-import type { Unsubscribe } from '../services/unsubscribe.ts';
+import type { Unsubscribe } from '../services/suppressions.ts';
 import { nullable, userFacts, userOf } from './shapes.ts';
 
 export const preferenceOperations = (

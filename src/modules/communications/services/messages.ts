@@ -21,8 +21,8 @@ import { writeMail } from './mail-content.ts';
 import type { PlainEmail, Push, Recipient, Sms, Storing, TemplatedEmail } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
 import { channelSettings, createStorage, type Prepared, type Storage } from './storing.ts';
+import type { Unsubscribe } from './suppressions.ts';
 import type { Templates } from './templates.ts';
-import type { Unsubscribe } from './unsubscribe.ts';
 
 export interface Messages {
   /** Whether messages of this channel are sent at all. */

@@ -145,7 +145,9 @@ function waitSeconds(
   dueAt: Date | undefined,
   { firstAttempt = false }: Storing,
 ): number | undefined {
-  if (dueAt) return Math.max(1, Math.ceil((dueAt.getTime() - Date.now()) / 1000));
+  // A little later rather than too early: the queue counts from the beginning of the transaction. Not in whole seconds:
+  // what is due at one time would come over a second.
+  if (dueAt) return Math.max(1, (Math.ceil((dueAt.getTime() - Date.now()) / 100) + 2) / 10);
   return firstAttempt ? lostAfterSeconds : undefined;
 }
 
