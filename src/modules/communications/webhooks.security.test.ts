@@ -357,7 +357,7 @@ test('a chain ends where a provider reports a delivery, and goes on where it rep
     status: 'failed',
     attempts: [
       { channel: 'email', success: false, messageId: bounced.id },
-      { channel: 'email', success: false, error: expect.stringContaining('refuses messages') },
+      { channel: 'email', success: false, error: expect.stringContaining('gets no messages') },
     ],
   });
 });
