@@ -1,4 +1,5 @@
-import { writeSync } from 'node:fs';
+import { writeFileSync, writeSync } from 'node:fs';
+import { relative } from 'node:path';
 import type { Reporter, TestModule } from 'vitest/node';
 
 /** How many tests ended how; errors outside of tests (a file that does not load, a stray rejection) count as failures. */
@@ -13,7 +14,11 @@ export function summaryLine({ passed, failed, skipped }: Summary): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
 }
 
-/** Prints the result of a run as its very last line, after whatever else is still written while the process ends. */
+/**
+ * Prints the result of a run as its very last line, after whatever else is still written while the process ends.
+ * With `FAILED_FILES=path` it also writes the paths of the files that failed, one a line, so that
+ * CI can run them once more. Errors outside of tests belong to no file: then it writes nothing.
+ */
 export class SummaryReporter implements Reporter {
   /** Until a run has ended it has failed. */
   #summary: Summary = { passed: 0, failed: 1, skipped: 0 };
@@ -24,8 +29,15 @@ export class SummaryReporter implements Reporter {
 
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
     this.#summary = countAll(modules, unhandledErrors.length);
+    const list = process.env.FAILED_FILES;
+    if (list && unhandledErrors.length === 0) writeFileSync(list, failedFiles(modules).join('\n'));
   }
 }
+
+const failedFiles = (modules: readonly TestModule[]): string[] =>
+  modules
+    .filter((module) => !module.ok())
+    .map((module) => relative(process.cwd(), module.moduleId));
 
 function countAll(modules: readonly TestModule[], strayErrors: number): Summary {
   const summary: Summary = { passed: 0, failed: strayErrors, skipped: 0 };

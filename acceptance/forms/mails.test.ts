@@ -167,6 +167,7 @@ it('waits for a confirmation by the address itself, which counts once', async ()
     forwarded: 'queued',
   });
   await mailbox.mail('confirmed@example.com', 'FormSubmission');
+  await mailbox.mail(to, 'FormAutoReply');
   expect(await mailbox.count('confirmed@example.com', 'FormSubmission')).toBe(1);
   expect(await mailbox.count(to, 'FormAutoReply')).toBe(1);
   const stored = await sql.query(
