@@ -26,6 +26,7 @@ import { apiTokenOperations, serviceAccountOperations } from './operations/api-t
 import { auditOperations } from './operations/audit.ts';
 import { configOperations } from './operations/config.ts';
 import { configDocsOperations } from './operations/config-docs.ts';
+import { configVersionOperations } from './operations/config-versions.ts';
 import { healthOperations } from './operations/health.ts';
 import { secondFactorOperations, sessionOperations } from './operations/session.ts';
 import { stateOperations } from './operations/state.ts';
@@ -143,6 +144,7 @@ function assemble(
     ...serviceAccountOperations(apiTokens),
     ...auditOperations(kernel.audit),
     ...configOperations(kernel.config, kernel.modules, () => config.current().configuration.strict),
+    ...configVersionOperations(kernel.config),
     ...configDocsOperations(kernel.config),
     ...stateOperations(
       createState({ ...kernel, handle: config, environment: settings.stateSecrets }),

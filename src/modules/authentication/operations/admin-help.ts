@@ -68,7 +68,12 @@ const endSessionOperation = ({ users }: HelpServices): Operation =>
     id: 'authentication.users.endSession',
     method: 'DELETE',
     path: '/authentication/users/:id/sessions/:sessionId',
-    input: { params: Type.Object({ id: Id, sessionId: Id }) },
+    input: {
+      params: Type.Object({
+        id: Type.String({ format: 'uuid', description: 'Its id' }),
+        sessionId: Type.String({ format: 'uuid', description: 'Id of the session' }),
+      }),
+    },
     output: TextResult,
     errors: [authErrors.SESSION_NOT_FOUND],
     summary: "End one of a user's sessions",

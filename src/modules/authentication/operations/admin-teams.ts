@@ -118,7 +118,9 @@ const createOperation = ({ teams }: AdminTeamServices): Operation =>
     input: {
       body: Type.Object({
         name: TeamName,
-        parentTeam: Type.Optional(Id),
+        parentTeam: Type.Optional(
+          Type.String({ format: 'uuid', description: 'Id of the team above it' }),
+        ),
         isDefault: Type.Optional(
           Type.Boolean({ description: 'New users become members of it; one team at most' }),
         ),
@@ -147,7 +149,7 @@ const updateOperation = ({ teams }: AdminTeamServices): Operation =>
       params: TeamId,
       body: Type.Object({
         name: Type.Optional(TeamName),
-        isDefault: Type.Optional(Type.Boolean()),
+        isDefault: Type.Optional(Type.Boolean({ description: 'New users become members of it' })),
         parentTeam: Type.Optional(
           Type.Union([Id, Type.Null()], { description: 'Null: a team of its own' }),
         ),

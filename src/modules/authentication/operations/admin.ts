@@ -13,9 +13,14 @@ import type { UserAdmin } from '../services/accounts/user-admin.ts';
 import { sortable } from '../services/accounts/user-queries.ts';
 import { Email, Password, User, UserId } from './shapes.ts';
 
-const Ids = Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 });
+const Ids = Type.Array(Type.String({ format: 'uuid' }), {
+  minItems: 1,
+  maxItems: 1000,
+  description: 'Their ids',
+});
 const Sort = Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), {
   maxItems: sortable.length,
+  description: 'What to order by; - in front: descending',
 });
 const nameConflicts = [
   authErrors.USER_EXISTS,
@@ -44,8 +49,13 @@ const listOperation = (users: UserAdmin): Operation =>
     path: '/authentication/users',
     input: {
       query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0 }),
-        limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+        skip: Type.Integer({ default: 0, minimum: 0, description: 'How many to pass over' }),
+        limit: Type.Integer({
+          default: 25,
+          minimum: 1,
+          maximum: 1000,
+          description: 'How many at most',
+        }),
         sort: Type.Optional(Sort),
         search: Type.Optional(
           Type.String({
@@ -53,8 +63,12 @@ const listOperation = (users: UserAdmin): Operation =>
             description: 'An id, or a part of the address, user name or phone number',
           }),
         ),
-        isActive: Type.Optional(Type.Boolean()),
-        isAnonymous: Type.Optional(Type.Boolean()),
+        isActive: Type.Optional(
+          Type.Boolean({ description: 'Only those that may sign in, or only those that may not' }),
+        ),
+        isAnonymous: Type.Optional(
+          Type.Boolean({ description: 'Only anonymous ones, or only the others' }),
+        ),
         provider: Type.Optional(
           Type.String({
             pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$',
@@ -79,7 +93,9 @@ const createOperation = (users: UserAdmin): Operation =>
     input: {
       body: Type.Object({
         email: Type.Optional(Email),
-        username: Type.Optional(Type.String({ minLength: 3, maxLength: 64 })),
+        username: Type.Optional(
+          Type.String({ minLength: 3, maxLength: 64, description: 'A name that nobody else has' }),
+        ),
         password: Password,
       }),
     },
@@ -123,12 +139,15 @@ const updateOperation = (users: UserAdmin): Operation =>
           }),
         ),
         twoFaMethod: Type.Optional(
-          Type.Union([
-            Type.Literal('authenticator'),
-            Type.Literal('sms'),
-            Type.Literal('passkey'),
-            Type.Null(),
-          ]),
+          Type.Union(
+            [
+              Type.Literal('authenticator'),
+              Type.Literal('sms'),
+              Type.Literal('passkey'),
+              Type.Null(),
+            ],
+            { description: 'How the second factor is given' },
+          ),
         ),
         requiresTwoFA: Type.Optional(
           Type.Boolean({
@@ -215,7 +234,12 @@ const toggleOperation = (users: UserAdmin): Operation =>
     method: 'POST',
     path: '/authentication/users/toggle',
     destructive: true,
-    input: { body: Type.Object({ ids: Ids, block: Type.Boolean() }) },
+    input: {
+      body: Type.Object({
+        ids: Ids,
+        block: Type.Boolean({ description: 'true blocks, false unblocks' }),
+      }),
+    },
     output: TextResult,
     errors: [
       authErrors.USER_ALREADY_BLOCKED,

@@ -168,7 +168,7 @@ const removeOperation = ({ deviceKeys }: Services): Operation =>
     path: '/authentication/biometrics/keys/:id',
     access: 'user',
     audit: true,
-    input: { params: Type.Object({ id: KeyId }) },
+    input: { params: Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) }) },
     output: TextResult,
     errors: [
       authErrors.SUDO_REQUIRED,

@@ -121,7 +121,7 @@ const unlinkOperation = ({ identities }: External): Operation =>
     method: 'DELETE',
     path: '/authentication/identities/:id',
     limit: standardLimit,
-    input: { params: Type.Object({ id: Type.String({ format: 'uuid' }) }) },
+    input: { params: Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) }) },
     output: TextResult,
     errors: [
       authErrors.SUDO_REQUIRED,

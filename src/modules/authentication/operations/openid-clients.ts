@@ -90,7 +90,9 @@ const completed = (given: Static<typeof ClientDocument>): OpenidClientFields => 
 
 const path = '/authentication/openid/clients';
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const params = Type.Object({ clientId: Type.String({ minLength: 1, maxLength: 100 }) });
+const params = Type.Object({
+  clientId: Type.String({ minLength: 1, maxLength: 100, description: 'Id of the app' }),
+});
 const unknown = openidProviderErrors.OPENID_CLIENT_NOT_FOUND;
 const dayMs = 24 * 60 * 60_000;
 

@@ -215,7 +215,11 @@ const consentOperations = (consents: Consents): readonly Operation[] => [
     method: 'DELETE',
     path: '/authentication/apps/:clientId',
     audit: true,
-    input: { params: Type.Object({ clientId: Type.String({ minLength: 1, maxLength: 100 }) }) },
+    input: {
+      params: Type.Object({
+        clientId: Type.String({ minLength: 1, maxLength: 100, description: 'Id of the app' }),
+      }),
+    },
     output: TextResult,
     errors: [openidProviderErrors.OPENID_CLIENT_NOT_FOUND],
     summary: 'Withdraw what an app may know',

@@ -49,7 +49,10 @@ const rest = { additionalProperties: true };
 export const CreationOptions = Type.Object(
   {
     challenge: Type.String(),
-    rp: Type.Object({ id: Type.Optional(Type.String()), name: Type.String() }),
+    rp: Type.Object({
+      id: Type.Optional(Type.String({ description: 'Its id' })),
+      name: Type.String(),
+    }),
     user: Type.Object({ id: Type.String(), name: Type.String(), displayName: Type.String() }),
     pubKeyCredParams: Type.Array(Type.Object({ alg: Type.Integer(), type: Type.String() })),
     timeout: Type.Optional(Type.Integer({ description: 'Milliseconds' })),

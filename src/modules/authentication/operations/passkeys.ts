@@ -38,7 +38,7 @@ const addErrors = [
   factorErrors.PASSKEY_REQUIRED,
   factorErrors.SECOND_FACTOR_METHOD_UNAVAILABLE,
 ] as const;
-const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
+const Id = Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) });
 
 /** There whatever the configuration says, for accounts whose second factor is a passkey. */
 export const passkeyStepOperations = (services: Services): readonly Operation[] => [

@@ -46,7 +46,7 @@ export function userShape(schemas: Pick<SchemaRegistry, 'get'>): Type.TObject {
 
 /** What every sign-in answers. */
 export const Login = Type.Object({
-  userId: Type.String({ format: 'uuid' }),
+  userId: Type.String({ format: 'uuid', description: 'Id of the user' }),
   accessToken: Type.String({ description: 'Bearer token of requests; a JWT' }),
   refreshToken: Type.Optional(
     Type.String({ description: 'Bearer token of POST /authentication/renew; works once' }),
@@ -86,8 +86,10 @@ export const Session = Type.Object({
   impersonated: Type.Boolean({ description: 'An operator acts as the user in it' }),
 });
 
-export const SessionId = Type.Object({ id: Type.String({ format: 'uuid' }) });
-export const UserId = Type.Object({ id: Type.String({ format: 'uuid' }) });
+export const SessionId = Type.Object({
+  id: Type.String({ format: 'uuid', description: 'Its id' }),
+});
+export const UserId = Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) });
 
 /** Checked further in the service, after Unicode was normalised. */
 export const Email = Type.String({
@@ -95,7 +97,11 @@ export const Email = Type.String({
   maxLength: 254,
   description: 'E-mail address; case does not matter',
 });
-export const Password = Type.String({ minLength: 1, maxLength: maxPasswordLength });
+export const Password = Type.String({
+  minLength: 1,
+  maxLength: maxPasswordLength,
+  description: 'What they sign in with',
+});
 export const UserData = Type.Record(Type.String(), Type.Unknown(), {
   description: 'Fields by which the schema User was extended',
 });

@@ -123,8 +123,18 @@ const list = (shares: ShareInvitations): Operation =>
     input: {
       query: Type.Object({
         resource: Resource,
-        skip: Type.Integer({ default: 0, minimum: 0, maximum: 100_000 }),
-        limit: Type.Integer({ default: 25, minimum: 1, maximum: 100 }),
+        skip: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 100_000,
+          description: 'How many to pass over',
+        }),
+        limit: Type.Integer({
+          default: 25,
+          minimum: 1,
+          maximum: 100,
+          description: 'How many at most',
+        }),
       }),
     },
     output: Type.Object({ invitations: Type.Array(Invitation), count: Type.Integer() }),
@@ -183,7 +193,7 @@ const withdraw = (shares: ShareInvitations): Operation =>
     audit: true,
     method: 'DELETE',
     path: `${path}/:id`,
-    input: { params: Type.Object({ id: Id }) },
+    input: { params: Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) }) },
     output: TextResult,
     errors: [authErrors.INVITE_NOT_FOUND],
     summary: 'Withdraw or decline an invitation',

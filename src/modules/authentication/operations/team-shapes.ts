@@ -59,7 +59,7 @@ export const Members = Type.Object({ members: Type.Array(Member), count: Type.In
 
 export const Invite = Type.Object({
   _id: Id,
-  teamId: Id,
+  teamId: Type.String({ format: 'uuid', description: 'Id of the team' }),
   email: nullable(Type.String({ description: 'Null for a persistent invitation' })),
   role: Role,
   userData: nullable(Type.Record(Type.String(), Type.Unknown())),
@@ -69,9 +69,15 @@ export const Invite = Type.Object({
   expiresAt: nullable(instant),
 });
 
-export const TeamId = Type.Object({ teamId: Id });
-export const TeamName = Type.String({ minLength: 1, maxLength: 100 });
-export const UserIds = Type.Array(Id, { minItems: 1, maxItems: 1000 });
+export const TeamId = Type.Object({
+  teamId: Type.String({ format: 'uuid', description: 'Id of the team' }),
+});
+export const TeamName = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  description: 'What people call it',
+});
+export const UserIds = Type.Array(Id, { minItems: 1, maxItems: 1000, description: 'Ids of users' });
 export const InvitationToken = Type.String({
   minLength: 20,
   maxLength: 64,
@@ -84,12 +90,15 @@ export const InviteData = Type.Record(Type.String(), Type.Unknown(), {
 
 const sortBy = (names: readonly string[]) =>
   Type.Optional(
-    Type.Array(Type.Enum(names.flatMap((name) => [name, `-${name}`])), { maxItems: names.length }),
+    Type.Array(Type.Enum(names.flatMap((name) => [name, `-${name}`])), {
+      maxItems: names.length,
+      description: 'What to order by; - in front: descending',
+    }),
   );
 
 export const paging = {
-  skip: Type.Integer({ default: 0, minimum: 0 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+  skip: Type.Integer({ default: 0, minimum: 0, description: 'How many to pass over' }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
 };
 export const teamPage = {
   ...paging,

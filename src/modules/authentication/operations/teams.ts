@@ -135,7 +135,10 @@ export const addOperation = (members: OwnMembers): Operation =>
     path: '/authentication/teams/:teamId/add',
     input: {
       params: TeamId,
-      body: Type.Object({ userId: Type.String({ format: 'uuid' }), role: Type.Optional(Role) }),
+      body: Type.Object({
+        userId: Type.String({ format: 'uuid', description: 'Id of the user' }),
+        role: Type.Optional(Role),
+      }),
     },
     output: TextResult,
     errors: memberRefusals,

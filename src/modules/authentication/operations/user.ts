@@ -32,8 +32,18 @@ export const securityEventsOperation = (audit: Pick<Audit, 'list' | 'count'>): O
     limit: standardLimit,
     input: {
       query: Type.Object({
-        skip: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
-        limit: Type.Integer({ minimum: 1, maximum: 100, default: 25 }),
+        skip: Type.Integer({
+          minimum: 0,
+          maximum: 1_000_000,
+          default: 0,
+          description: 'How many to pass over',
+        }),
+        limit: Type.Integer({
+          minimum: 1,
+          maximum: 100,
+          default: 25,
+          description: 'How many at most',
+        }),
       }),
     },
     output: Type.Object({

@@ -291,7 +291,11 @@ const subjectsOfMany = (services: QuestionServices): Operation =>
     bodyLimit,
     input: {
       body: Type.Object({
-        resources: Type.Array(Resource, { minItems: 1, maxItems: MOST_RESOURCES }),
+        resources: Type.Array(Resource, {
+          minItems: 1,
+          maxItems: MOST_RESOURCES,
+          description: 'Up to 50 objects, as <Type>:<id>',
+        }),
         permission: Name,
         subjectType: Type.Optional(Type.String(subjectType)),
         limit: Type.Optional(

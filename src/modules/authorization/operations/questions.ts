@@ -186,7 +186,11 @@ const batch = (services: QuestionServices): Operation =>
     bodyLimit,
     input: {
       body: Type.Object({
-        checks: Type.Array(Type.Object(parts), { minItems: 1, maxItems: maxQuestions }),
+        checks: Type.Array(Type.Object(parts), {
+          minItems: 1,
+          maxItems: maxQuestions,
+          description: 'The questions; each has its own answer',
+        }),
         consistencyToken: Token,
         ...contextKeys,
       }),

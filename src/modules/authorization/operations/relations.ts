@@ -136,7 +136,11 @@ const createMany = ({ tuples, tokens, maxBatch }: RelationServices): Operation =
       body: Type.Object({
         subject: Subject,
         relation: Name,
-        resources: Type.Array(Resource, { minItems: 1, maxItems: 1000 }),
+        resources: Type.Array(Resource, {
+          minItems: 1,
+          maxItems: 1000,
+          description: 'Objects, as <Type>:<id>',
+        }),
         ...tupleExtras,
       }),
     },

@@ -37,6 +37,7 @@ export const defineTogether = (definitions: Definitions): Operation =>
           definitions: Type.Array(Type.Object(written, { additionalProperties: false }), {
             minItems: 1,
             maxItems: MOST,
+            description: 'Types as POST /authorization/resources takes them',
           }),
           dryRun: Type.Optional(
             Type.Boolean({

@@ -60,11 +60,16 @@ const content = {
         'Action that lets somebody act for a scope of this type; the asked one unless set',
     }),
   ),
-  version: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_147_483_647 })),
+  version: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: 'Higher than the stored one' }),
+  ),
 };
 /** A definition as it is written. */
 export const NewDefinitionShape = Type.Object({
-  name: Type.String({ maxLength: 128 }),
+  name: Type.String({
+    maxLength: 128,
+    description: 'Name of the type; of a schema, where it is about its records',
+  }),
   ...content,
 });
 const changeErrors = [authorizationErrors.RESOURCE_MISMATCH, authorizationErrors.RESOURCE_IN_USE];

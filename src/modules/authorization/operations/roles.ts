@@ -9,7 +9,7 @@ import {
 import { authorizationErrors } from '../errors.ts';
 import { type RoleRow, roleOrders } from '../role-queries.ts';
 import type { Roles } from '../services/roles.ts';
-import { Id, Instant, paging, sortBy } from './shapes.ts';
+import { describedId, Id, Instant, paging, sortBy } from './shapes.ts';
 
 export const roleOperations = (roles: Roles): readonly Operation[] => [
   list(roles),
@@ -23,8 +23,11 @@ export const roleOperations = (roles: Roles): readonly Operation[] => [
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit, legacy: true } as const;
 
-const RoleName = Type.String({ pattern: '^[A-Za-z][\\w .-]{0,63}$' });
-const description = Type.String({ maxLength: 1024 });
+const RoleName = Type.String({
+  pattern: '^[A-Za-z][\\w .-]{0,63}$',
+  description: 'What people call it',
+});
+const description = Type.String({ maxLength: 1024, description: 'For people' });
 const permissions = Type.Array(
   Type.String({ pattern: '^(\\*|[A-Za-z][\\w.-]{0,63}):(\\*|[A-Za-z][\\w.-]{0,63})$' }),
   {
@@ -64,10 +67,10 @@ const roleOnWire = ({
 });
 
 const RoleList = Type.Object({ roles: Type.Array(Role), count: Type.Integer() });
-const roleParam = Type.Object({ roleId: Id });
+const roleParam = Type.Object({ roleId: describedId('role') });
 /** In a place where either can stand. */
 const roleRef = Type.String({ minLength: 1, maxLength: 64, description: 'Name or id of the role' });
-const userParam = Type.Object({ userId: Id });
+const userParam = Type.Object({ userId: describedId('user') });
 const Message = Type.Object({ message: Type.String() });
 
 const list = (roles: Roles): Operation =>
@@ -188,7 +191,7 @@ const revoke = (roles: Roles): Operation =>
     id: 'authorization.users.revokeRole',
     method: 'DELETE',
     path: '/authorization/users/:userId/roles/:roleId',
-    input: { params: Type.Object({ userId: Id, roleId: roleRef }) },
+    input: { params: Type.Object({ userId: describedId('user'), roleId: roleRef }) },
     output: Message,
     errors: [authorizationErrors.ROLE_NOT_FOUND, recordErrors.RECORD_NOT_FOUND],
     summary: 'Take a role from a user',

@@ -8,7 +8,7 @@ import {
 import { authorizationErrors } from '../errors.ts';
 import { type RuleRow, ruleOrders } from '../role-queries.ts';
 import type { Rules } from '../services/rules.ts';
-import { Id, Instant, paging, sortBy } from './shapes.ts';
+import { describedId, Id, Instant, paging, sortBy } from './shapes.ts';
 
 export const ruleOperations = (rules: Rules): readonly Operation[] => [
   listRules(rules),
@@ -20,7 +20,10 @@ export const ruleOperations = (rules: Rules): readonly Operation[] => [
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit, legacy: true } as const;
 const Message = Type.Object({ message: Type.String() });
 
-const TypeOrAction = Type.String({ pattern: '^[A-Za-z][\\w.-]{0,63}$' });
+const TypeOrAction = Type.String({
+  pattern: '^[A-Za-z][\\w.-]{0,63}$',
+  description: 'Name of a type or an action',
+});
 const ruleFields = {
   resource: TypeOrAction,
   action: TypeOrAction,
@@ -32,7 +35,7 @@ const conditions = Type.Record(Type.String(), Type.Unknown(), {
 });
 /** A rule as it is written. */
 export const NewRuleShape = Type.Object({ ...ruleFields, conditions: Type.Optional(conditions) });
-const ruleParam = Type.Object({ ruleId: Id });
+const ruleParam = Type.Object({ ruleId: describedId('rule') });
 
 const Rule = Type.Object({
   _id: Id,

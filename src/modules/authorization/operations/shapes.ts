@@ -58,7 +58,11 @@ const Reference = (description: string) =>
 
 export const Subject = Reference('<Type>:<id>, <Type>:<id>#<relation>, <Type>:* or * (everybody)');
 export const Resource = Reference('<Type>:<id>');
-export const Name = Type.String({ minLength: 1, maxLength: 128 });
+export const Name = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  description: 'Name of an action, a relation or a type',
+});
 export const Scope = Type.Optional(
   Type.String({ maxLength: 600, description: 'Act on behalf of this object, as <Type>:<id>' }),
 );
@@ -72,25 +76,32 @@ export const Context = Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(
   description: 'What conditions may look at',
 });
 export const Id = Type.String({ format: 'uuid' });
+export const describedId = (of: string) =>
+  Type.String({ format: 'uuid', description: `Id of the ${of}` });
 export const RefParam = Type.Object({
   id: Type.String({ minLength: 1, maxLength: 128, description: 'Id or name' }),
 });
 
 /** Paging of admin lists. */
 export const paging = {
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
 };
 
 /** The order of a list by one of these fields, `-` in front for descending. */
 export const sortBy = (fields: Iterable<string>, first: string) =>
   Type.Enum(
     [...fields].flatMap((name) => [name, `-${name}`]),
-    { default: first },
+    { default: first, description: 'What to order by; - in front: descending' },
   );
 
 export const cursorPaging = {
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
   cursor: Type.Optional(
     Type.String({ maxLength: 2048, description: 'Where the page before ended' }),
   ),

@@ -66,8 +66,18 @@ const list = (sharing: Sharing): Operation =>
     input: {
       params,
       query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0, maximum: 1000 }),
-        limit: Type.Integer({ default: 25, minimum: 1, maximum: 100 }),
+        skip: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 1000,
+          description: 'How many to pass over',
+        }),
+        limit: Type.Integer({
+          default: 25,
+          minimum: 1,
+          maximum: 100,
+          description: 'How many at most',
+        }),
       }),
     },
     output: Type.Object({

@@ -95,8 +95,8 @@ const listOperation = (services: ChatServices): Operation =>
     input: {
       query: Type.Object({
         ...filter,
-        roomId: Type.Optional(Uuid),
-        senderUser: Type.Optional(Uuid),
+        roomId: Type.Optional({ ...Uuid, description: 'Id of the room' }),
+        senderUser: Type.Optional({ ...Uuid, description: 'Id of the user who wrote them' }),
         senderId: Type.Optional({ ...Uuid, description: 'The same, as old panels write it' }),
       }),
     },
@@ -129,7 +129,11 @@ const deleteOperation = ({ messages }: ChatServices): Operation =>
     id: 'chat.adminMessages.delete',
     method: 'DELETE',
     path: '/chat/messages',
-    input: { query: Type.Object({ ids: Type.Array(Uuid, { minItems: 1, maxItems: 200 }) }) },
+    input: {
+      query: Type.Object({
+        ids: Type.Array(Uuid, { minItems: 1, maxItems: 200, description: 'Their ids' }),
+      }),
+    },
     output: TextResult,
     summary: 'Delete chat messages',
     description:
@@ -150,8 +154,10 @@ const sendOperation = ({ messages }: ChatServices): Operation =>
     input: {
       params: RoomParams,
       body: Type.Object({
-        content: Type.String({ minLength: 1, maxLength: 400_000 }),
-        contentType: Type.Optional(Type.Enum(['system', 'text'])),
+        content: Type.String({ minLength: 1, maxLength: 400_000, description: 'What it says' }),
+        contentType: Type.Optional(
+          Type.Enum(['system', 'text'], { description: 'Whether it is a note of the app itself' }),
+        ),
         userId: Type.Optional({ ...Uuid, description: 'A member in whose name it is sent' }),
       }),
     },
@@ -171,7 +177,7 @@ const Report = Type.Object({
   _id: Uuid,
   message: Uuid,
   room: Uuid,
-  content: orNull(Type.String()),
+  content: orNull(Type.String({ description: 'What it says' })),
   sender: orNull(Uuid),
   reporter: orNull(Uuid),
   reason: Type.String(),
@@ -191,7 +197,11 @@ const reportOperations = ({ moderation }: ChatServices): readonly Operation[] =>
     input: {
       query: Type.Object({
         ...Paging,
-        state: Type.Optional(Type.Union([Type.Literal('open'), Type.Literal('resolved')])),
+        state: Type.Optional(
+          Type.Union([Type.Literal('open'), Type.Literal('resolved')], {
+            description: 'Open ones, or those that were dealt with',
+          }),
+        ),
       }),
     },
     output: Type.Object({ reports: Type.Array(Report), count: Type.Integer() }),

@@ -35,7 +35,7 @@ const columns = {
   lastMessageAt: 'r."lastMessageAt"',
   _id: 'r."_id"',
 } as const;
-const Ids = Type.Array(Uuid, { minItems: 1, maxItems: 1_000 });
+const Ids = Type.Array(Uuid, { minItems: 1, maxItems: 1_000, description: 'Their ids' });
 
 export const adminRoomOperations = (services: ChatServices): readonly Operation[] => [
   listOperation(services),
@@ -65,7 +65,9 @@ const listOperation = ({ parts }: ChatServices): Operation =>
         users: Type.Optional(
           Type.Array(Uuid, { maxItems: 100, description: 'Rooms that one of them is in' }),
         ),
-        deleted: Type.Optional(Type.Boolean()),
+        deleted: Type.Optional(
+          Type.Boolean({ description: 'Those that were deleted, instead of the others' }),
+        ),
         populate,
       }),
     },

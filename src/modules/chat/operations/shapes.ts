@@ -7,19 +7,35 @@ export const userFacts = { surface: 'client', access: 'user', limit: standardLim
 export const adminFacts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 
 export const Uuid = Type.String({ format: 'uuid' });
-export const RoomParams = Type.Object({ roomId: Uuid });
-export const IdParams = Type.Object({ id: Uuid });
+export const RoomParams = Type.Object({
+  roomId: Type.String({ format: 'uuid', description: 'Id of the room' }),
+});
+export const IdParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) });
 export const MessageParams = Type.Object({ messageId: Uuid });
 export const Time = Type.String({ format: 'date-time' });
 export const orNull = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 
 export const Paging = {
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200, description: 'How many at most' }),
 };
 
-export const Users = Type.Array(Uuid, { minItems: 1, maxItems: 1_000 });
-export const RoomName = Type.String({ minLength: 1, maxLength: 200, pattern: '\\S' });
+export const Users = Type.Array(Uuid, {
+  minItems: 1,
+  maxItems: 1_000,
+  description: 'Ids of users',
+});
+export const RoomName = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  pattern: '\\S',
+  description: 'What people call it',
+});
 export const Metadata = Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
   maxProperties: 50,
   description: 'What the app wants to keep with it.',
@@ -101,7 +117,12 @@ export const InvitationDocument = Type.Object({
 });
 
 export const populateOf = <const N extends string>(names: readonly N[]) =>
-  Type.Optional(Type.Array(Type.Enum(names), { maxItems: names.length }));
+  Type.Optional(
+    Type.Array(Type.Enum(names), {
+      maxItems: names.length,
+      description: 'Relations to answer as records instead of ids',
+    }),
+  );
 
 /** SQL of an order by these columns; the id last, so that pages are stable. */
 export const orderOf = (
@@ -118,5 +139,8 @@ export const orderOf = (
 
 export const sortOf = (names: readonly string[]) =>
   Type.Optional(
-    Type.Array(Type.Enum(names.flatMap((name) => [name, `-${name}`])), { maxItems: 4 }),
+    Type.Array(Type.Enum(names.flatMap((name) => [name, `-${name}`])), {
+      maxItems: 4,
+      description: 'What to order by; - in front: descending',
+    }),
   );

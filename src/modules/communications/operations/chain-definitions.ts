@@ -37,14 +37,21 @@ const allowDuplicate = Type.Boolean({
 });
 export const AllowDuplicate = Type.Optional(allowDuplicate);
 
-const steps = Type.Array(FallbackStep, { minItems: 1, maxItems: 10 });
-export const ChainName = Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_.-]{0,99}$' });
+const steps = Type.Array(FallbackStep, {
+  minItems: 1,
+  maxItems: 10,
+  description: 'Channels in their order, each with how long it has',
+});
+export const ChainName = Type.String({
+  pattern: '^[A-Za-z][A-Za-z0-9_.-]{0,99}$',
+  description: 'Name of the chain',
+});
 const templateName = Type.String({
   minLength: 1,
   maxLength: 100,
   description: 'What is said unless the request says it',
 });
-const description = Type.String({ maxLength: 1000 });
+const description = Type.String({ maxLength: 1000, description: 'For people' });
 
 /** A chain as it is written. */
 const ChainBody = Type.Object({
@@ -63,7 +70,7 @@ const Chain = Type.Object({
   steps,
   allowDuplicate,
   templateName: nullable(Type.String()),
-  description: nullable(Type.String()),
+  description: nullable(Type.String({ description: 'For people' })),
   createdAt: Timestamp,
   updatedAt: Timestamp,
 });

@@ -67,7 +67,13 @@ const fallbackOperation = (parts: Orchestration): Operation =>
     account: { statements: 3000 },
     input: {
       body: Type.Object({
-        fallbackChain: Type.Optional(Type.Array(FallbackStep, { minItems: 1, maxItems: 10 })),
+        fallbackChain: Type.Optional(
+          Type.Array(FallbackStep, {
+            minItems: 1,
+            maxItems: 10,
+            description: 'Channels in their order, each with how long it has',
+          }),
+        ),
         chain: Type.Optional(
           Type.String({
             maxLength: 100,

@@ -28,7 +28,7 @@ export const EmailBody = Type.Object({
       { description: 'Another name for email; several get a mail each' },
     ),
   ),
-  templateName: Type.Optional(Type.String({ maxLength: 100 })),
+  templateName: Type.Optional(Type.String({ maxLength: 100, description: 'Name of the template' })),
   subject: Type.Optional(
     Type.String({ maxLength: 500, description: 'Goes before that of the template' }),
   ),
@@ -37,7 +37,11 @@ export const EmailBody = Type.Object({
   ),
   sender: mailbox('Goes before that of the template'),
   from: mailbox('Another name for sender'),
-  variables: Type.Optional(Type.Record(Type.String({ maxLength: 100 }), Type.Unknown())),
+  variables: Type.Optional(
+    Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
+      description: 'Values for the template, by name',
+    }),
+  ),
   cc: mailboxes('Copies that the recipient sees'),
   bcc: mailboxes('Copies that nobody sees'),
   replyTo: mailbox('Where answers go'),
@@ -91,7 +95,7 @@ export const EmailBody = Type.Object({
           }),
         ),
       }),
-      { maxItems: 20 },
+      { maxItems: 20, description: 'Files of the mail' },
     ),
   ),
   locale: Type.Optional(

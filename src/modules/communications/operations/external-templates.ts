@@ -46,8 +46,18 @@ const listOperation = (external: ExternalTemplates): Operation =>
     aliases: [{ method: 'GET', path: '/email/externalTemplates' }],
     input: {
       query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0, maximum: 1000 }),
-        limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+        skip: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 1000,
+          description: 'How many to pass over',
+        }),
+        limit: Type.Integer({
+          default: 25,
+          minimum: 1,
+          maximum: 1000,
+          description: 'How many at most',
+        }),
         sortByName: Type.Optional(
           Type.Boolean({ description: 'From A to Z; otherwise from Z to A' }),
         ),

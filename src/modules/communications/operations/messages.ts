@@ -13,13 +13,16 @@ import type { Outbox } from '../services/outbox.ts';
 import { adminFacts, ChannelName, Id, nullable } from './shapes.ts';
 
 const facts = adminFacts;
-const Status = Type.Union(messageStatuses.map((status) => Type.Literal(status)));
+const Status = Type.Union(
+  messageStatuses.map((status) => Type.Literal(status)),
+  { description: 'How far it is' },
+);
 
 const message = {
   _id: Type.String({ format: 'uuid' }),
   channel: ChannelName,
   recipient: Type.String(),
-  template: nullable(Type.String()),
+  template: nullable(Type.String({ description: 'Name of the template' })),
   status: Type.String({
     description:
       'queued, sending, sent (a provider took it), captured (kept here instead of being sent), cancelled or failed; and what providers report: delivered, opened, clicked, bounced, complained',
@@ -135,14 +138,26 @@ const listOperation = (outbox: Outbox): Operation =>
     path: '/communications/messages',
     input: {
       query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-        limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+        skip: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'How many to pass over',
+        }),
+        limit: Type.Integer({
+          default: 25,
+          minimum: 1,
+          maximum: 1000,
+          description: 'How many at most',
+        }),
         channel: Type.Optional(ChannelName),
         recipient: Type.Optional(
           Type.String({ maxLength: 254, description: 'The whole address or number' }),
         ),
         status: Type.Optional(Status),
-        template: Type.Optional(Type.String({ maxLength: 100 })),
+        template: Type.Optional(
+          Type.String({ maxLength: 100, description: 'Name of the template' }),
+        ),
       }),
     },
     output: Type.Object({ messages: Type.Array(Message), count: Type.Integer() }),

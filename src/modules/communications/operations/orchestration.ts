@@ -90,7 +90,12 @@ const multipleOperation = (parts: Orchestration): Operation =>
     path: '/send/multiple',
     input: {
       body: Type.Object({
-        channels: Type.Array(ChannelName, { minItems: 1, maxItems: 3, uniqueItems: true }),
+        channels: Type.Array(ChannelName, {
+          minItems: 1,
+          maxItems: 3,
+          uniqueItems: true,
+          description: 'Channels, all of them at once',
+        }),
         strategy: Type.Optional(
           Type.Enum(['BEST_EFFORT', 'ALL_OR_NOTHING'], {
             description: 'BEST_EFFORT unless set. ALL_OR_NOTHING: one that cannot keeps back all',

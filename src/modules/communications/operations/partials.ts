@@ -15,7 +15,7 @@ export const partialOperations = (partials: PartialTemplates): readonly Operatio
 ];
 
 const Name = Type.Object({
-  name: Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_-]{0,99}$' }),
+  name: Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_-]{0,99}$', description: 'Name of the part' }),
 });
 
 const listOperation = (partials: PartialTemplates): Operation =>
@@ -90,8 +90,14 @@ const removeOperation = (partials: PartialTemplates): Operation =>
 
 /** What a template becomes with these values. */
 export const PreviewBody = Type.Object({
-  variables: Type.Optional(Type.Record(Type.String({ maxLength: 100 }), Type.Unknown())),
-  locale: Type.Optional(Type.String({ pattern: localePattern })),
+  variables: Type.Optional(
+    Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
+      description: 'Values for the text, by name',
+    }),
+  ),
+  locale: Type.Optional(
+    Type.String({ pattern: localePattern, description: 'Language, such as de or pt-BR' }),
+  ),
   strict: Type.Optional(Type.Boolean({ description: 'A variable that is not there is an error' })),
 });
 

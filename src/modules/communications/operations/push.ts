@@ -17,11 +17,11 @@ export const pushOperations = (notifier: Notifier, devices: Devices): readonly O
   removeOperation(devices),
 ];
 
-const userId = Type.String({ format: 'uuid' });
+const userId = Type.String({ format: 'uuid', description: 'Id of the user' });
 
 const message = {
   title: Type.Optional(Type.String({ maxLength: 500, description: 'Needed unless silent' })),
-  body: Type.Optional(Type.String({ maxLength: 3000 })),
+  body: Type.Optional(Type.String({ maxLength: 3000, description: 'What it says' })),
   data: Type.Optional(
     Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
       description: 'Texts for the app; numbers and booleans become texts',
@@ -35,9 +35,15 @@ const message = {
     Type.Boolean({ description: 'Shows nothing and is not stored; the app gets `data`' }),
   ),
   doNotStore: Type.Optional(Type.Boolean({ description: 'No entry in the inbox' })),
-  badge: Type.Optional(Type.Integer({ minimum: 0, maximum: 99_999 })),
-  sound: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  image: Type.Optional(Type.String({ format: 'uri', maxLength: 1000 })),
+  badge: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 99_999, description: 'Number at the icon of the app' }),
+  ),
+  sound: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'Sound of the device' }),
+  ),
+  image: Type.Optional(
+    Type.String({ format: 'uri', maxLength: 1000, description: 'Address of a picture' }),
+  ),
   collapseKey: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_.-]{1,24}$',
@@ -82,7 +88,7 @@ const sendOperation = (notifier: Notifier): Operation =>
       { method: 'POST', path: '/admin/pushNotifications/send' },
       { method: 'POST', path: '/pushNotifications/send' },
     ],
-    input: { body: Type.Object({ userId, ...message }) },
+    input: { body: Type.Object({ userId, ...message }, { description: 'What it says' }) },
     output: Type.Object({
       result: Type.String(),
       message: Type.String(),
@@ -144,11 +150,16 @@ const sendManyOperation = (notifier: Notifier): Operation =>
       { method: 'POST', path: '/pushNotifications/sendToManyDevices' },
     ],
     input: {
-      body: Type.Object({
-        userIds: Type.Optional(Type.Array(userId, { minItems: 1, maxItems: 10_000 })),
-        notifications: Type.Optional(Notifications),
-        ...message,
-      }),
+      body: Type.Object(
+        {
+          userIds: Type.Optional(
+            Type.Array(userId, { minItems: 1, maxItems: 10_000, description: 'Ids of users' }),
+          ),
+          notifications: Type.Optional(Notifications),
+          ...message,
+        },
+        { description: 'What it says' },
+      ),
     },
     output: Counted,
     errors: sendingErrors,
@@ -190,7 +201,7 @@ const topicOperation = (notifier: Notifier): Operation =>
     id: 'communications.push.sendToTopic',
     path: '/push/sendToTopic',
     aliases: [{ method: 'POST', path: '/admin/pushNotifications/sendToTopic' }],
-    input: { body: Type.Object({ topic: Topic, ...message }) },
+    input: { body: Type.Object({ topic: Topic, ...message }, { description: 'What it says' }) },
     output: Counted,
     errors: sendingErrors,
     summary: 'Notify all who follow a topic',

@@ -112,21 +112,25 @@ const text = (maxLength: number, description: string) =>
 
 const listing = {
   ...Paging,
-  sort: Type.Optional(Type.Enum(['createdAt', '-createdAt'])),
+  sort: Type.Optional(
+    Type.Enum(['createdAt', '-createdAt'], {
+      description: 'What to order by; - in front: descending',
+    }),
+  ),
   search: text(254, 'Id, or a part of the recipient'),
 };
 
 const EmailQuery = Type.Object({
   ...listing,
   messageId: text(300, "The provider's name for it, or ours"),
-  templateId: Type.Optional(Type.String({ format: 'uuid' })),
+  templateId: Type.Optional(Type.String({ format: 'uuid', description: 'Id of the template' })),
   receiver: text(254, 'A part of the address'),
   sender: text(254, 'A part of the address'),
   cc: text(254, 'The whole address'),
   replyTo: text(254, 'A part of the address'),
-  startDate: Type.Optional(Timestamp),
-  endDate: Type.Optional(Timestamp),
-  status: Type.Optional(Type.Enum(emailStates)),
+  startDate: Type.Optional({ ...Timestamp, description: 'Not before this time' }),
+  endDate: Type.Optional({ ...Timestamp, description: 'Not after this time' }),
+  status: Type.Optional(Type.Enum(emailStates, { description: 'How far it is' })),
 });
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -222,6 +226,8 @@ const StatusInfo = Type.Object({
   ),
 });
 
+const MailName = Type.String({ minLength: 1, maxLength: 300, description: 'Id of the mail' });
+
 const statusOperation = (database: Database, outbox: Outbox): Operation =>
   defineOperation({
     ...adminFacts,
@@ -229,7 +235,7 @@ const statusOperation = (database: Database, outbox: Outbox): Operation =>
     method: 'GET',
     path: '/email/status',
     input: {
-      query: Type.Object({ messageId: Type.String({ minLength: 1, maxLength: 300 }) }),
+      query: Type.Object({ messageId: MailName }),
     },
     output: Type.Object({ statusInfo: StatusInfo }),
     errors: [messageErrors.MESSAGE_NOT_FOUND],
@@ -265,7 +271,7 @@ const resendOperation = (outbox: Outbox): Operation =>
     openWorld: true,
     input: {
       body: Type.Object({
-        id: Type.Optional(Type.String({ format: 'uuid' })),
+        id: Type.Optional(Type.String({ format: 'uuid', description: 'Its id' })),
         emailRecordId: Type.Optional(
           Type.String({ format: 'uuid', description: 'Another name for id' }),
         ),
@@ -307,7 +313,12 @@ const smsListOperation = (database: Database): Operation =>
     id: 'communications.sms.list',
     method: 'GET',
     path: '/sms/messages',
-    input: { query: Type.Object({ ...listing, status: Type.Optional(Type.Enum(smsStates)) }) },
+    input: {
+      query: Type.Object({
+        ...listing,
+        status: Type.Optional(Type.Enum(smsStates, { description: 'How far it is' })),
+      }),
+    },
     output: Type.Object({ smsDocuments: Type.Array(SmsRecord), count: Type.Integer() }),
     summary: 'List text messages that were sent',
     description: 'Newest first, without what they say.',

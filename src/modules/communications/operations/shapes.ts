@@ -10,19 +10,23 @@ export const adminFacts = { surface: 'admin', access: 'admin', limit: standardLi
 export const userFacts = { surface: 'client', access: 'user', limit: standardLimit } as const;
 
 export const nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
-export const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
+export const Id = Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) });
 export const Timestamp = Type.String({ format: 'date-time' });
 export const Acknowledged = { result: Type.String(), message: Type.String() };
 
-export const ChannelName = Type.Union([
-  Type.Literal('email'),
-  Type.Literal('sms'),
-  Type.Literal('push'),
-]);
+export const ChannelName = Type.Union(
+  [Type.Literal('email'), Type.Literal('sms'), Type.Literal('push')],
+  { description: 'How it gets to people' },
+);
 
 export const Paging = {
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
 };
 
 export const Sent = Type.Object({
@@ -57,11 +61,12 @@ export const Topic = Type.String({
   minLength: 1,
   maxLength: 100,
   pattern: '^[A-Za-z0-9\\-_.~%]+$',
+  description: 'Whom it reaches: all devices that follow it',
 });
 
 export const DeviceDocument = Type.Object({
   _id: Type.String({ format: 'uuid' }),
-  userId: Type.String({ format: 'uuid' }),
+  userId: Type.String({ format: 'uuid', description: 'Id of the user' }),
   token: Type.String(),
   platform: Type.String(),
   deviceId: nullable(Type.String()),

@@ -13,7 +13,7 @@ export const smsOperations = (outbox: Outbox): readonly Operation[] => [
   smsManyOperation(outbox),
 ];
 
-const SmsText = Type.String({ minLength: 1, maxLength: 1600 });
+const SmsText = Type.String({ minLength: 1, maxLength: 1600, description: 'What it says' });
 
 const smsOperation = (outbox: Outbox): Operation =>
   defineOperation({
@@ -76,7 +76,11 @@ const smsManyOperation = (outbox: Outbox): Operation =>
     auditChanges: ({ body }) => withoutContent(body),
     input: {
       body: Type.Object({
-        to: Type.Array(Type.String({ maxLength: 30 }), { minItems: 1, maxItems: 1000 }),
+        to: Type.Array(Type.String({ maxLength: 30 }), {
+          minItems: 1,
+          maxItems: 1000,
+          description: 'Numbers',
+        }),
         message: SmsText,
       }),
     },

@@ -37,6 +37,7 @@ const listOperation = (suppressions: Suppressions): Operation =>
             ['bounce', 'complaint', 'unsubscribe', 'stop', 'manual'].map((reason) =>
               Type.Literal(reason),
             ),
+            { description: 'Why they get none' },
           ),
         ),
         search: Type.Optional(
@@ -83,7 +84,9 @@ const addOperation = (suppressions: Suppressions): Operation =>
         channel: ChannelName,
         address: Address,
         scope: Type.Optional(Scope),
-        detail: Type.Optional(Type.String({ maxLength: 300 })),
+        detail: Type.Optional(
+          Type.String({ maxLength: 300, description: 'For operators: more about it' }),
+        ),
       }),
     },
     output: Type.Object({ added: Type.Boolean({ description: 'false: it was there' }) }),

@@ -8,7 +8,11 @@ import { previewOperation } from './partials.ts';
 import { adminFacts, Id } from './shapes.ts';
 
 const facts = adminFacts;
-const Name = Type.String({ minLength: 1, maxLength: 100 });
+const Name = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  description: 'Name of the template or of a variable',
+});
 const Subject = Type.String({
   minLength: 1,
   maxLength: 500,
@@ -75,11 +79,17 @@ export const templateOperations = (templates: Templates): readonly Operation[] =
 ];
 
 const ListQuery = Type.Object({
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
   sort: Type.Optional(
     Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), {
       maxItems: sortable.length,
+      description: 'What to order by; - in front: descending',
     }),
   ),
   search: Type.Optional(
@@ -245,7 +255,11 @@ const removeManyOperation = (templates: Templates): Operation =>
     path: '/email/templates',
     input: {
       query: Type.Object({
-        ids: Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 }),
+        ids: Type.Array(Type.String({ format: 'uuid' }), {
+          minItems: 1,
+          maxItems: 1000,
+          description: 'Their ids',
+        }),
       }),
     },
     output: Deleted,

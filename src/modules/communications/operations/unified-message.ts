@@ -30,7 +30,7 @@ const Recipient = Type.Union(
   [
     Type.String({ minLength: 1, maxLength: 254 }),
     Type.Object({
-      userId: Type.Optional(Type.String({ format: 'uuid' })),
+      userId: Type.Optional(Type.String({ format: 'uuid', description: 'Id of the user' })),
       email: Type.Optional(Type.String({ maxLength: 254 })),
       phone: Type.Optional(Type.String({ maxLength: 16 })),
     }),
@@ -46,9 +46,18 @@ export const message = {
   templateName: text(100, 'Template for several channels, or a mail template'),
   subject: text(500, 'Goes before that of the template; the title of a push message'),
   body: text(200_000, 'Goes before that of the template; may hold {{variables}}'),
-  variables: Type.Optional(Type.Record(Type.String({ maxLength: 100 }), Type.Unknown())),
+  variables: Type.Optional(
+    Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
+      description: 'Values for the template, by name',
+    }),
+  ),
   sender: text(254, 'Of a mail'),
-  locale: Type.Optional(Type.String({ pattern: localePattern })),
+  locale: Type.Optional(
+    Type.String({
+      pattern: localePattern,
+      description: 'Language of the template, such as de or pt-BR',
+    }),
+  ),
   category: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_.-]{1,50}$',

@@ -32,20 +32,35 @@ const text = (maxLength: number) => Type.String({ minLength: 1, maxLength });
 
 const blocks = {
   email: Type.Optional(
-    Type.Object({
-      subject: text(500),
-      body: text(200_000),
-      sender: Type.Optional(Type.String({ maxLength: 254 })),
-    }),
+    Type.Object(
+      {
+        subject: text(500),
+        body: text(200_000),
+        sender: Type.Optional(Type.String({ maxLength: 254 })),
+      },
+      { description: 'What the mail says' },
+    ),
   ),
-  push: Type.Optional(Type.Object({ title: text(500), body: text(3000) })),
-  sms: Type.Optional(Type.Object({ message: text(1600) })),
+  push: Type.Optional(
+    Type.Object(
+      { title: text(500), body: text(3000) },
+      { description: 'What the notification says' },
+    ),
+  ),
+  sms: Type.Optional(
+    Type.Object({ message: text(1600) }, { description: 'What the text message says' }),
+  ),
 };
 
 /** A template as it is written. */
 export const UnifiedShape = Type.Object({
-  name: text(100),
-  channels: Type.Array(ChannelName, { minItems: 1, maxItems: 3, uniqueItems: true }),
+  name: { ...text(100), description: 'Name by which messages use it' },
+  channels: Type.Array(ChannelName, {
+    minItems: 1,
+    maxItems: 3,
+    uniqueItems: true,
+    description: 'Channels for which it has a text',
+  }),
   ...blocks,
   translations: Type.Optional(
     Type.Record(Type.String({ pattern: localePattern }), Type.Object(blocks), {
@@ -53,9 +68,18 @@ export const UnifiedShape = Type.Object({
       description: 'The same blocks by language; those above are for all others',
     }),
   ),
-  templateDescription: Type.Optional(Type.String({ maxLength: 1000 })),
-  category: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_.-]{1,50}$' })),
-  critical: Type.Optional(Type.Boolean()),
+  templateDescription: Type.Optional(
+    Type.String({ maxLength: 1000, description: 'For operators' }),
+  ),
+  category: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_.-]{1,50}$',
+      description: 'Kind of message by which people choose what they get',
+    }),
+  ),
+  critical: Type.Optional(
+    Type.Boolean({ description: 'Goes also to those who want none of its category' }),
+  ),
   variables: Type.Optional(
     Type.Array(text(100), { maxItems: 100, description: 'Found in the texts unless given' }),
   ),
@@ -65,14 +89,18 @@ const CommunicationTemplate = Type.Object(
   {
     _id: Type.String({ format: 'uuid' }),
     name: Type.String(),
-    templateDescription: nullable(Type.String()),
+    templateDescription: nullable(Type.String({ description: 'For operators' })),
     channels: Type.Array(Type.String()),
-    email: nullable(Type.Unknown()),
-    push: nullable(Type.Unknown()),
-    sms: nullable(Type.Unknown()),
+    email: nullable(Type.Unknown({ description: 'What the mail says' })),
+    push: nullable(Type.Unknown({ description: 'What the notification says' })),
+    sms: nullable(Type.Unknown({ description: 'What the text message says' })),
     translations: nullable(Type.Unknown()),
-    variables: nullable(Type.Array(Type.String())),
-    category: nullable(Type.String()),
+    variables: nullable(
+      Type.Array(Type.String(), { description: 'Values for the template, by name' }),
+    ),
+    category: nullable(
+      Type.String({ description: 'Kind of message by which people choose what they get' }),
+    ),
     critical: Type.Boolean(),
   },
   { additionalProperties: true },
@@ -91,8 +119,13 @@ const listOperation = (unified: UnifiedTemplates): Operation =>
     input: {
       query: Type.Object({
         ...Paging,
-        sort: Type.Optional(Type.Array(Type.Enum(sortable), { maxItems: 3 })),
-        search: Type.Optional(text(100)),
+        sort: Type.Optional(
+          Type.Array(Type.Enum(sortable), {
+            maxItems: 3,
+            description: 'What to order by; - in front: descending',
+          }),
+        ),
+        search: Type.Optional({ ...text(100), description: 'A part of the name' }),
       }),
     },
     output: Type.Object({
@@ -188,10 +221,16 @@ const migrateOperation = (unified: UnifiedTemplates): Operation =>
     account: { statements: 20_000 },
     input: {
       body: Type.Object({
-        emailTemplateId: Type.Optional(Type.String({ format: 'uuid' })),
-        dryRun: Type.Optional(Type.Boolean()),
-        skipExisting: Type.Optional(Type.Boolean()),
-        deleteSource: Type.Optional(Type.Boolean()),
+        emailTemplateId: Type.Optional(
+          Type.String({ format: 'uuid', description: 'Id of the mail template' }),
+        ),
+        dryRun: Type.Optional(Type.Boolean({ description: 'Only say what would be made' })),
+        skipExisting: Type.Optional(
+          Type.Boolean({ description: 'Leave those out whose name is taken' }),
+        ),
+        deleteSource: Type.Optional(
+          Type.Boolean({ description: 'Take the mail templates away afterwards' }),
+        ),
       }),
     },
     output: Type.Object({
@@ -225,10 +264,20 @@ const migrateOperation = (unified: UnifiedTemplates): Operation =>
 
 const Preview = Type.Object({
   email: Type.Optional(
-    Type.Object({ subject: Type.String(), html: Type.String(), text: Type.String() }),
+    Type.Object(
+      { subject: Type.String(), html: Type.String(), text: Type.String() },
+      { description: 'What the mail says' },
+    ),
   ),
-  push: Type.Optional(Type.Object({ title: Type.String(), body: Type.String() })),
-  sms: Type.Optional(Type.Object({ message: Type.String() })),
+  push: Type.Optional(
+    Type.Object(
+      { title: Type.String(), body: Type.String() },
+      { description: 'What the notification says' },
+    ),
+  ),
+  sms: Type.Optional(
+    Type.Object({ message: Type.String() }, { description: 'What the text message says' }),
+  ),
 });
 
 const previewOperation = (unified: UnifiedTemplates, templates: Templates): Operation =>

@@ -81,7 +81,11 @@ const createServiceAccount = (tokens: ApiTokens): Operation =>
     path,
     idempotency: false,
     answersSecret: true,
-    input: { body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 128 }) }) },
+    input: {
+      body: Type.Object({
+        name: Type.String({ minLength: 1, maxLength: 128, description: 'What it is for' }),
+      }),
+    },
     output: NamedToken,
     summary: 'Make an API token for a service account',
     async handler({ caller }, { body }) {
@@ -160,9 +164,11 @@ const create = (tokens: ApiTokens, modules: ModuleDirectory): Operation =>
     answersSecret: true,
     input: {
       body: Type.Object({
-        name: Type.String({ minLength: 1, maxLength: 128 }),
+        name: Type.String({ minLength: 1, maxLength: 128, description: 'What it is for' }),
         scopes: Type.Optional(Scopes),
-        expiresInDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_650 })),
+        expiresInDays: Type.Optional(
+          Type.Integer({ minimum: 1, maximum: 3_650, description: 'Days after which it ends' }),
+        ),
       }),
     },
     output: Type.Object({
@@ -248,7 +254,10 @@ const revoke = (tokens: ApiTokens): Operation =>
     id: 'core.apiTokens.revoke',
     method: 'DELETE',
     path: '/api-tokens/:id',
-    input: { params: Type.Object({ id: Type.String() }), query: ofEverybody },
+    input: {
+      params: Type.Object({ id: Type.String({ description: 'Its id' }) }),
+      query: ofEverybody,
+    },
     output: Message,
     errors: [coreErrors.API_TOKEN_NOT_FOUND],
     summary: 'Revoke an API token',

@@ -97,7 +97,9 @@ const filterFields = {
   action: text('Beginning of the action: `core.` or `authentication.login`'),
   target: text('Beginning of what it was done to'),
   outcome: Type.Optional(
-    Type.Union([Type.Literal('success'), Type.Literal('refused'), Type.Literal('failed')]),
+    Type.Union([Type.Literal('success'), Type.Literal('refused'), Type.Literal('failed')], {
+      description: 'How it ended',
+    }),
   ),
   from: time('Not before this moment'),
   to: time('Before this moment'),
@@ -137,8 +139,22 @@ const list = (audit: Audit): Operation =>
     input: {
       query: Type.Object({
         ...filterFields,
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        skip: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000,
+            default: 0,
+            description: 'How many to pass over',
+          }),
+        ),
+        limit: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000,
+            default: 25,
+            description: 'How many at most',
+          }),
+        ),
       }),
     },
     output: Type.Object({ entries: Type.Array(AuditEntry), count: Type.Integer() }),

@@ -68,7 +68,11 @@ const docsOfOne = (config: ConfigService): Operation =>
     path: '/config/:module/docs',
     perModule: 'name',
     about: { module: 'config' },
-    input: { params: Type.Object({ module: Type.String({ maxLength: 64 }) }) },
+    input: {
+      params: Type.Object({
+        module: Type.String({ maxLength: 64, description: 'Name of the module' }),
+      }),
+    },
     output: Type.Object({ module: Type.String(), keys: Keys }),
     errors: [errors.NOT_FOUND],
     summary: 'Explain every configuration key of a module',

@@ -19,7 +19,7 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
-import { NullableTimestamp, Timestamp } from './shapes.ts';
+import { NullableTimestamp } from './shapes.ts';
 
 /** `strict`: whether keys that are not known are refused instead of left out. */
 export const configOperations = (
@@ -32,16 +32,20 @@ export const configOperations = (
   get(config),
   change(config, strict),
   importAll(config, strict),
-  history(config),
-  rollback(config),
 ];
 
-const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+export const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 /** The answer says which nodes run the new version, which can only be known after the commit: so it is no part of a stored one. */
-const write = { ...facts, idempotency: false } as const;
+export const write = { ...facts, idempotency: false } as const;
 
 const Tree = Type.Record(Type.String(), Type.Unknown());
-const ModuleParam = Type.Object({ module: Type.String({ maxLength: 64 }) });
+const ModuleName = Type.String({ maxLength: 64, description: 'Name of the module' });
+export const ModuleParam = Type.Object({ module: ModuleName });
+const Configurations = Type.Object(
+  { modules: Type.Record(Type.String(), Tree) },
+  { description: 'Configurations by module' },
+);
+const ByName = Type.Optional(Type.Boolean({ description: 'In the order of names' }));
 const revealQuery = Type.Object({
   reveal: Type.Optional(Type.Boolean({ description: 'Secrets in clear; for super admins only' })),
 });
@@ -52,7 +56,7 @@ const Stored = Type.Object({
   updatedAt: NullableTimestamp,
   updatedBy: Type.Union([Type.String(), Type.Null()]),
 });
-const Changed = Type.Object({
+export const Changed = Type.Object({
   ...Stored.properties,
   warnings: Type.Array(Type.String(), { description: 'Keys that are not known and were left out' }),
   applied: Type.Object({
@@ -67,10 +71,10 @@ const answer = (stored: StoredConfig): Reply =>
   Reply.json(JSON.stringify(stored), { etag: etagOf(stored.version) });
 
 /** The answer is the whole configuration; what of it has changed is for the audit log. */
-const changed = ({ differences: _, ...stored }: ChangedConfig): Reply => answer(stored);
+export const changed = ({ differences: _, ...stored }: ChangedConfig): Reply => answer(stored);
 
 /** The audit log gets what really changes, in time to be written with it. */
-const noted = (context: OperationContext): Pick<ChangeOptions, 'onDecided'> => ({
+export const noted = (context: OperationContext): Pick<ChangeOptions, 'onDecided'> => ({
   onDecided: (differences) => context.audited({ changes: { differences } }),
 });
 
@@ -105,7 +109,7 @@ const listModules = (modules: ModuleDirectory): Operation =>
     id: 'core.config.modules',
     method: 'GET',
     path: '/config/modules',
-    input: { query: Type.Object({ sortByName: Type.Optional(Type.Boolean()) }) },
+    input: { query: Type.Object({ sortByName: ByName }) },
     output: Type.Object({
       modules: Type.Array(
         Type.Object({
@@ -234,7 +238,7 @@ const importAll = (config: ConfigService, strict: () => boolean): Operation =>
     destructive: true,
     about: { config: 'inside' },
     input: {
-      body: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }),
+      body: Type.Object({ config: Configurations }),
     },
     output: Type.Object({
       results: Type.Record(
@@ -304,46 +308,3 @@ async function importOne(
     throw error;
   }
 }
-
-const history = (config: ConfigService): Operation =>
-  defineOperation({
-    ...facts,
-    id: 'core.config.history',
-    method: 'GET',
-    path: '/config/:module/history',
-    perModule: 'name',
-    about: { module: 'config' },
-    input: { params: ModuleParam },
-    output: Type.Object({
-      versions: Type.Array(
-        Type.Object({ version: Type.Integer(), updatedAt: Timestamp, updatedBy: Type.String() }),
-      ),
-    }),
-    errors: [errors.NOT_FOUND],
-    summary: 'List the versions of a configuration',
-    description: 'The last 20, newest first.',
-    handler: async ({ caller }, { params }) => ({
-      versions: [...(await config.history(caller, params.module))],
-    }),
-  });
-
-const rollback = (config: ConfigService): Operation =>
-  defineOperation({
-    ...write,
-    id: 'core.config.rollback',
-    method: 'POST',
-    path: '/config/:module/rollback',
-    destructive: true,
-    perModule: 'name',
-    about: { module: 'config' },
-    input: {
-      params: ModuleParam,
-      body: Type.Object({ version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) }),
-    },
-    output: Changed,
-    errors: [errors.NOT_FOUND, errors.CONFLICT],
-    summary: 'Go back to an earlier version of a configuration',
-    description: 'Stores that version again, as the newest one.',
-    handler: async (context, { params, body }) =>
-      changed(await config.rollback(context.caller, params.module, body.version, noted(context))),
-  });

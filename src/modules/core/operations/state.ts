@@ -161,7 +161,12 @@ const exportState = (state: State): Operation =>
     textType: 'application/yaml',
     input: {
       query: Type.Object({
-        format: Type.Optional(Type.Enum(['json', 'yaml'], { default: 'json' })),
+        format: Type.Optional(
+          Type.Enum(['json', 'yaml'], {
+            default: 'json',
+            description: 'How the document is written',
+          }),
+        ),
         secrets: Type.Optional(
           Type.Enum(['redact', 'include'], {
             default: 'redact',

@@ -72,13 +72,19 @@ const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as con
 const BODY_LIMIT = 8 * 1024 * 1024;
 const MAX_DOCS = 1_000;
 
-const schemaName = Type.String({ maxLength: 64 });
+const schemaName = Type.String({ maxLength: 64, description: 'Name of the schema' });
 const schemaParams = Type.Object({ schemaName });
-const recordParams = Type.Object({ schemaName, id: Type.String({ maxLength: 1_024 }) });
+const recordParams = Type.Object({
+  schemaName,
+  id: Type.String({ maxLength: 1_024, description: 'Its id' }),
+});
 const document = Type.Record(Type.String(), Type.Unknown(), {
   description: 'A record, in the shape of its schema',
 });
-const documents = Type.Array(document, { maxItems: MAX_DOCS });
+const documents = Type.Array(document, {
+  maxItems: MAX_DOCS,
+  description: 'Records in the shape of the schema',
+});
 const docs = Type.Object({ docs: Type.Array(document) });
 const writeErrors = [
   databaseErrors.DOCUMENTS_READ_ONLY,
@@ -97,7 +103,12 @@ const get = (service: Documents): Operation =>
     input: {
       params: recordParams,
       query: Type.Object({
-        populate: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 10 })),
+        populate: Type.Optional(
+          Type.Array(Type.String({ maxLength: 256 }), {
+            maxItems: 10,
+            description: 'Relations to answer as records instead of ids',
+          }),
+        ),
       }),
     },
     output: document,
@@ -127,8 +138,22 @@ const query = (service: Documents): Operation =>
     input: {
       params: schemaParams,
       query: Type.Object({
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        skip: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000_000,
+            default: 0,
+            description: 'How many to pass over',
+          }),
+        ),
+        limit: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000,
+            default: 25,
+            description: 'How many at most',
+          }),
+        ),
         cursor: cursorQuery,
         count: countQuery,
         sort: Type.Optional(

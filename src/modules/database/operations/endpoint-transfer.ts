@@ -29,8 +29,22 @@ const schemasInUse = ({ store, schemas }: EndpointParts): Operation =>
     path: '/database/customEndpoints/schemas',
     input: {
       query: Type.Object({
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        skip: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000,
+            default: 0,
+            description: 'How many to pass over',
+          }),
+        ),
+        limit: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000,
+            default: 25,
+            description: 'How many at most',
+          }),
+        ),
       }),
     },
     output: Type.Object({
@@ -107,8 +121,12 @@ const operationDetails = ({ schemas }: EndpointParts): Operation =>
     path: '/database/schemas/:schemaId/cms/operation/:operation/details',
     input: {
       params: Type.Object({
-        schemaId: Type.String({ maxLength: 64 }),
-        operation: Type.Integer({ minimum: 0, maximum: 5 }),
+        schemaId: Type.String({ maxLength: 64, description: 'Id of the schema' }),
+        operation: Type.Integer({
+          minimum: 0,
+          maximum: 5,
+          description: '0 GET, 1 POST, 2 PUT, 3 DELETE, 4 PATCH, 5 aggregate (GET)',
+        }),
       }),
     },
     output: Type.Object({

@@ -41,29 +41,41 @@ export const endpointOperations = (parts: EndpointParts): readonly Operation[] =
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const { ENDPOINT_INVALID, ENDPOINT_NOT_FOUND, ENDPOINT_EXISTS } = databaseErrors;
 const { SCHEMA_NOT_FOUND } = schemaErrors;
-const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
+const params = Type.Object({ id: Type.String({ maxLength: 64, description: 'Its id' }) });
 const flag = (description: string) => Type.Optional(Type.Boolean({ description }));
 
 /** Fields that a change may have too. */
 export const changeFields = {
   selectedSchema: Type.Optional(Type.String({ maxLength: 64, description: 'Id of the schema' })),
   selectedSchemaName: Type.Optional(Type.String({ maxLength: 64, description: 'Or its name' })),
-  endpointDescription: Type.Optional(Type.String({ maxLength: 4_096 })),
-  inputs: Type.Optional(Type.Array(InputShape, { maxItems: 64 })),
+  endpointDescription: Type.Optional(
+    Type.String({ maxLength: 4_096, description: 'For people who read the API' }),
+  ),
+  inputs: Type.Optional(Type.Array(InputShape, { maxItems: 64, description: 'What callers give' })),
   query: Type.Optional(
     Type.Unknown({ description: '{"AND": [...]}, {"OR": [...]} or one comparison' }),
   ),
-  assignments: Type.Optional(Type.Array(AssignmentShape, { maxItems: 256 })),
+  assignments: Type.Optional(
+    Type.Array(AssignmentShape, {
+      maxItems: 256,
+      description: 'Of changes: what the fields become',
+    }),
+  ),
   authentication: flag('Only signed-in users may call it'),
   paginated: flag('The caller gives skip and limit, and gets {documents, count}'),
   sorted: flag('The caller may give sort'),
   matchAllWhenEmpty: flag('An OR whose inputs are all absent means everything instead of nothing'),
-  aggregate: Type.Optional(Type.Union([AggregateShape, Type.Null()])),
+  aggregate: Type.Optional(
+    Type.Union([AggregateShape, Type.Null()], { description: 'Of operation 5: groups and values' }),
+  ),
   requires: Type.Optional(Type.Union([RequiresShape, Type.Null()])),
 };
 
 export const newEndpoint = Type.Object({
-  name: Type.String({ maxLength: 256 }),
+  name: Type.String({
+    maxLength: 256,
+    description: 'Last part of its path: /database/function/<name>',
+  }),
   operation: Type.Integer({
     minimum: 0,
     maximum: 5,
@@ -88,8 +100,22 @@ const list = (parts: EndpointParts): Operation =>
     path: '/database/customEndpoints',
     input: {
       query: Type.Object({
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        skip: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000,
+            default: 0,
+            description: 'How many to pass over',
+          }),
+        ),
+        limit: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000,
+            default: 25,
+            description: 'How many at most',
+          }),
+        ),
         sort: Type.Optional(
           Type.String({
             maxLength: 256,
@@ -99,8 +125,19 @@ const list = (parts: EndpointParts): Operation =>
         search: Type.Optional(
           Type.String({ maxLength: 256, description: 'Part of the name; case does not matter' }),
         ),
-        operation: Type.Optional(Type.Integer({ minimum: 0, maximum: 5 })),
-        schemaName: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
+        operation: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 5,
+            description: '0 GET, 1 POST, 2 PUT, 3 DELETE, 4 PATCH, 5 aggregate (GET)',
+          }),
+        ),
+        schemaName: Type.Optional(
+          Type.Array(Type.String({ maxLength: 64 }), {
+            maxItems: 64,
+            description: 'Name of the schema',
+          }),
+        ),
       }),
     },
     output: Type.Object({ customEndpoints: Type.Array(EndpointView), count: Type.Integer() }),

@@ -48,8 +48,17 @@ const versionText = Type.Integer({
   description: 'Version (`__v`) of the record',
 });
 const pageQuery = {
-  skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, default: 0 })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+  skip: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 1_000_000_000_000,
+      default: 0,
+      description: 'How many to pass over',
+    }),
+  ),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000, default: 25, description: 'How many at most' }),
+  ),
 };
 const compare = Type.Optional(
   Type.Enum(['next', 'current'], {
@@ -163,8 +172,8 @@ function clientRestore(records: RecordStore, schema: CompiledSchema): RecordOper
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const recordParams = Type.Object({
-  schemaName: Type.String({ maxLength: 64 }),
-  id: Type.String({ maxLength: 1_024 }),
+  schemaName: Type.String({ maxLength: 64, description: 'Name of the schema' }),
+  id: Type.String({ maxLength: 1_024, description: 'Its id' }),
 });
 const adminVersionParams = Type.Object({ ...recordParams.properties, version: versionText });
 const document = Type.Record(Type.String(), Type.Unknown(), {

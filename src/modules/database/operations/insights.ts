@@ -50,10 +50,24 @@ const read = (dependencies: InsightDependencies): Operation =>
   });
 
 const Options = {
-  skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000_000 })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
-  sort: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 8 })),
-  populate: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 10 })),
+  skip: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, description: 'How many to pass over' }),
+  ),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000, description: 'How many at most' }),
+  ),
+  sort: Type.Optional(
+    Type.Array(Type.String({ maxLength: 64 }), {
+      maxItems: 8,
+      description: 'What to order by; - in front: descending',
+    }),
+  ),
+  populate: Type.Optional(
+    Type.Array(Type.String({ maxLength: 256 }), {
+      maxItems: 10,
+      description: 'Relations to answer as records instead of ids',
+    }),
+  ),
   count: countQuery,
   cursor: cursorQuery,
 };

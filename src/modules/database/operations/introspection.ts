@@ -30,7 +30,7 @@ export const introspectionOperations = (introspection: Introspection): readonly 
 const { INTROSPECTION_RUNNING, TABLE_LIMIT_EXCEEDED, PENDING_SCHEMA_NOT_FOUND, NAME_EXISTS } =
   databaseErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit, mcp: false } as const;
-const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
+const params = Type.Object({ id: Type.String({ maxLength: 64, description: 'Its id' }) });
 const texts = Type.Array(Type.String());
 const count = Type.Integer({ minimum: 0 });
 
@@ -151,8 +151,22 @@ const list = (introspection: Introspection): Operation =>
     path: '/database/introspection/schemas',
     input: {
       query: Type.Object({
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        skip: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000,
+            default: 0,
+            description: 'How many to pass over',
+          }),
+        ),
+        limit: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000,
+            default: 25,
+            description: 'How many at most',
+          }),
+        ),
         sort: Type.Optional(
           Type.String({
             maxLength: 256,

@@ -29,7 +29,11 @@ const owner = Type.String({ maxLength: 1_100, description: ownerText });
 const ownOrGiven = Type.Optional(
   Type.String({ maxLength: 1_100, description: `${ownerText}; you, unless given` }),
 );
-const ids = Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: MAX_MOVED });
+const ids = Type.Array(Type.String({ format: 'uuid' }), {
+  minItems: 1,
+  maxItems: MAX_MOVED,
+  description: 'Their ids',
+});
 
 const description =
   'Needs the action `move` on the record, and for a team or another object what creating a record for it needs. Whoever owned the record before does so no more. Where the type has an action `create`, it must allow the record with its new owner. The answer is the record as you saw it.';
@@ -105,7 +109,9 @@ export const adminMoveOperation = (records: RecordStore, documents: Documents): 
     strict: true,
     heavy: true,
     input: {
-      params: Type.Object({ schemaName: Type.String({ maxLength: 64 }) }),
+      params: Type.Object({
+        schemaName: Type.String({ maxLength: 64, description: 'Name of the schema' }),
+      }),
       body: Type.Object({ ids, to: owner }),
     },
     output: Type.Object({ docs: Type.Array(Type.Record(Type.String(), Type.Unknown())) }),

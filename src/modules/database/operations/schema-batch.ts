@@ -35,7 +35,11 @@ const {
   SCHEMA_DATA_CONFLICT,
 } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const ids = Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 1_000 });
+const ids = Type.Array(Type.String({ maxLength: 64 }), {
+  minItems: 1,
+  maxItems: 1_000,
+  description: 'Their ids',
+});
 
 const removeMany = (admin: SchemaAdmin, schemas: SchemaRegistry): Operation =>
   defineOperation({
@@ -78,7 +82,12 @@ const toggleMany = (admin: SchemaAdmin): Operation =>
     id: 'database.schemas.toggleMany',
     method: 'POST',
     path: '/database/schemas/toggle',
-    input: { body: Type.Object({ ids, enabled: Type.Boolean() }) },
+    input: {
+      body: Type.Object({
+        ids,
+        enabled: Type.Boolean({ description: 'Whether they have client routes' }),
+      }),
+    },
     output: Type.Object({ updatedSchemas: Type.Array(SchemaView), enabled: Type.Boolean() }),
     errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_BUSY],
     summary: 'Switch the client routes of several schemas on or off',

@@ -23,7 +23,7 @@ export const schemaChangeOperations = (
 const { SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_TYPES_INVALID, EXTENSION_CONFLICT } = schemaErrors;
 const { AUTHORIZATION_MISSING, ADOPTION_MISSING } = databaseErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
+const params = Type.Object({ id: Type.String({ maxLength: 64, description: 'Its id' }) });
 
 const plan = (admin: SchemaAdmin): Operation =>
   defineOperation({
@@ -74,8 +74,22 @@ const migrations = (admin: SchemaAdmin, database: Queryable): Operation =>
     input: {
       params,
       query: Type.Object({
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        skip: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000,
+            default: 0,
+            description: 'How many to pass over',
+          }),
+        ),
+        limit: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000,
+            default: 25,
+            description: 'How many at most',
+          }),
+        ),
       }),
     },
     output: Type.Object({

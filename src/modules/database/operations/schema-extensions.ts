@@ -40,7 +40,9 @@ const set = (admin: SchemaAdmin): Operation =>
     method: 'POST',
     path: '/database/schemas/:schemaId/extensions',
     input: {
-      params: Type.Object({ schemaId: Type.String({ maxLength: 64 }) }),
+      params: Type.Object({
+        schemaId: Type.String({ maxLength: 64, description: 'Id of the schema' }),
+      }),
       query: Type.Object({ dryRun }),
       headers: ifMatch,
       body: Type.Object({ fields: fieldMapShape }),

@@ -26,7 +26,7 @@ const {
 } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const params = Type.Object({
-  id: Type.String({ maxLength: 64 }),
+  id: Type.String({ maxLength: 64, description: 'Its id' }),
   field: Type.String({ maxLength: 512, description: 'Path; dots lead into nested fields' }),
 });
 

@@ -21,7 +21,7 @@ export const schemaIndexOperations = (indexes: IndexAdmin): readonly Operation[]
 const { SCHEMA_NOT_FOUND, SCHEMA_BUSY, SCHEMA_DATA_CONFLICT, SCHEMA_INVALID } = schemaErrors;
 const { INDEX_EXISTS, INDEX_NOT_FOUND, INDEX_OWNED, INDEX_BUILT_IN } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
+const params = Type.Object({ id: Type.String({ maxLength: 64, description: 'Its id' }) });
 const text = Type.Object({ result: Type.String() });
 
 const list = (indexes: IndexAdmin): Operation =>
@@ -50,7 +50,13 @@ const create = (indexes: IndexAdmin): Operation =>
     input: {
       params,
       query: Type.Object({ dryRun }),
-      body: Type.Object({ indexes: Type.Array(given, { minItems: 1, maxItems: 32 }) }),
+      body: Type.Object({
+        indexes: Type.Array(given, {
+          minItems: 1,
+          maxItems: 32,
+          description: 'Fields with the type of each, and options',
+        }),
+      }),
     },
     output: Type.Union([text, PlanView]),
     errors: [
@@ -80,7 +86,11 @@ const remove = (indexes: IndexAdmin): Operation =>
     input: {
       params,
       query: Type.Object({
-        indexNames: Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 32 }),
+        indexNames: Type.Array(Type.String({ maxLength: 64 }), {
+          minItems: 1,
+          maxItems: 32,
+          description: 'Names of indexes',
+        }),
         dryRun,
       }),
     },
@@ -103,8 +113,22 @@ const exportAll = (indexes: IndexAdmin): Operation =>
     path: '/database/indexes/export',
     input: {
       query: Type.Object({
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 1_000 })),
+        skip: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000,
+            default: 0,
+            description: 'How many to pass over',
+          }),
+        ),
+        limit: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000,
+            default: 1_000,
+            description: 'How many at most',
+          }),
+        ),
       }),
     },
     output: Type.Object({ indexes: Type.Array(Transferred), count: Type.Integer() }),
@@ -124,7 +148,14 @@ const importAll = (indexes: IndexAdmin): Operation =>
     method: 'POST',
     path: '/database/indexes/import',
     mcp: false,
-    input: { body: Type.Object({ indexes: Type.Array(Transferred, { maxItems: 1_000 }) }) },
+    input: {
+      body: Type.Object({
+        indexes: Type.Array(Transferred, {
+          maxItems: 1_000,
+          description: 'Fields with the type of each, and options',
+        }),
+      }),
+    },
     output: text,
     errors: [
       SCHEMA_NOT_FOUND,

@@ -45,7 +45,7 @@ const {
 } = schemaErrors;
 const { FIELD_IN_USE, EXTENSION_CONFLICT } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
+const params = Type.Object({ id: Type.String({ maxLength: 64, description: 'Its id' }) });
 const changeErrors = [
   SCHEMA_NOT_FOUND,
   SCHEMA_OWNED,
@@ -57,9 +57,18 @@ const changeErrors = [
 ];
 /** A misspelt switch must not be dropped silently: it may be the one that closes the schema. */
 export const optionsBody = Type.Optional(
-  Type.Object(platformOptionsShape.properties, { additionalProperties: false, closed: 'all' }),
+  Type.Object(platformOptionsShape.properties, {
+    additionalProperties: false,
+    closed: 'all',
+    description: 'Client routes, logins, row authorization, trash and history',
+  }),
 );
-const indexes = Type.Optional(Type.Array(indexShape, { maxItems: 32 }));
+const indexes = Type.Optional(
+  Type.Array(indexShape, {
+    maxItems: 32,
+    description: 'Indexes over several fields, of texts, or of some records',
+  }),
+);
 const dryRunQuery = Type.Object({ dryRun });
 const SchemaOrPlan = Type.Union([SchemaView, PlanView]);
 
@@ -136,10 +145,15 @@ const create = (admin: SchemaAdmin): Operation =>
     input: {
       query: dryRunQuery,
       body: Type.Object({
-        name: Type.String({ maxLength: 1_024 }),
+        name: Type.String({
+          maxLength: 1_024,
+          description: 'Letters, digits and _; it is in the paths',
+        }),
         fields: fieldMapShape,
         conduitOptions: optionsBody,
-        timestamps: Type.Optional(Type.Boolean({ default: true })),
+        timestamps: Type.Optional(
+          Type.Boolean({ default: true, description: 'Records have createdAt and updatedAt' }),
+        ),
         indexes,
       }),
     },
@@ -278,10 +292,18 @@ const permissions = (admin: SchemaAdmin): Operation =>
       params,
       body: Type.Object(
         {
-          extendable: Type.Optional(Type.Boolean()),
-          canCreate: Type.Optional(Type.Boolean()),
-          canModify: Type.Optional(Type.Enum(['Everything', 'Nothing', 'ExtensionOnly'])),
-          canDelete: Type.Optional(Type.Boolean()),
+          extendable: Type.Optional(Type.Boolean({ description: 'Other modules may add fields' })),
+          canCreate: Type.Optional(
+            Type.Boolean({ description: 'Other modules may create records' }),
+          ),
+          canModify: Type.Optional(
+            Type.Enum(['Everything', 'Nothing', 'ExtensionOnly'], {
+              description: 'What other modules may change',
+            }),
+          ),
+          canDelete: Type.Optional(
+            Type.Boolean({ description: 'Other modules may delete records' }),
+          ),
         },
         { closed: 'all' },
       ),

@@ -57,7 +57,9 @@ const minute = 60_000;
 /** Bytes. */
 const UPLOAD_LIMIT = 4 * 1_024 ** 3;
 
-const params = Type.Object({ schemaName: Type.String({ maxLength: 64 }) });
+const params = Type.Object({
+  schemaName: Type.String({ maxLength: 64, description: 'Name of the schema' }),
+});
 const delimiter = Type.Optional(
   Type.Enum(Object.keys(delimiters) as (keyof typeof delimiters)[], {
     default: 'comma',

@@ -67,7 +67,7 @@ export function clientTrashOperations(
 }
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const schemaName = Type.String({ maxLength: 64 });
+const schemaName = Type.String({ maxLength: 64, description: 'Name of the schema' });
 const document = Type.Record(Type.String(), Type.Unknown(), {
   description: 'A record, in the shape of its schema',
 });
@@ -93,8 +93,22 @@ const list = (records: RecordStore): Operation =>
             description: 'Records in the trash instead, with `deletedAt`',
           }),
         ),
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        skip: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000_000,
+            default: 0,
+            description: 'How many to pass over',
+          }),
+        ),
+        limit: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000,
+            default: 25,
+            description: 'How many at most',
+          }),
+        ),
         cursor: cursorQuery,
         count: countQuery,
         sort: Type.Optional(
@@ -103,7 +117,12 @@ const list = (records: RecordStore): Operation =>
             description: 'Field names with spaces between them; - in front: descending',
           }),
         ),
-        populate: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 10 })),
+        populate: Type.Optional(
+          Type.Array(Type.String({ maxLength: 256 }), {
+            maxItems: 10,
+            description: 'Relations to answer as records instead of ids',
+          }),
+        ),
       }),
     },
     output: Type.Object({ documents: Type.Array(document), ...listFacts }),
@@ -123,7 +142,10 @@ const restore = (records: RecordStore, documents: Documents): Operation =>
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/:id/restore',
     input: {
-      params: Type.Object({ schemaName, id: Type.String({ maxLength: 64 }) }),
+      params: Type.Object({
+        schemaName,
+        id: Type.String({ maxLength: 64, description: 'Its id' }),
+      }),
       headers: ifMatch,
     },
     output: document,
@@ -148,7 +170,11 @@ const purge = (records: RecordStore, documents: Documents): Operation =>
     input: {
       params: Type.Object({ schemaName }),
       body: Type.Object({
-        ids: Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1_000 }),
+        ids: Type.Array(Type.String({ format: 'uuid' }), {
+          minItems: 1,
+          maxItems: 1_000,
+          description: 'Their ids',
+        }),
       }),
     },
     output: Type.Object({

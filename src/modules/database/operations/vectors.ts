@@ -29,7 +29,7 @@ export const vectorOperations = (
 const { SCHEMA_NOT_FOUND } = schemaErrors;
 const { VECTOR_UNSUPPORTED, VECTOR_INDEX_NOT_FOUND } = databaseErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
+const params = Type.Object({ id: Type.String({ maxLength: 64, description: 'Its id' }) });
 
 const capabilities = (schemas: SchemaRegistry): Operation =>
   defineOperation({
@@ -38,7 +38,13 @@ const capabilities = (schemas: SchemaRegistry): Operation =>
     about: { schemaName: 'open' },
     method: 'GET',
     path: '/database/vector/capabilities',
-    input: { query: Type.Object({ schemaName: Type.Optional(Type.String({ maxLength: 64 })) }) },
+    input: {
+      query: Type.Object({
+        schemaName: Type.Optional(
+          Type.String({ maxLength: 64, description: 'Name of the schema' }),
+        ),
+      }),
+    },
     output: Type.Object({
       supported: Type.Boolean(),
       storage: Type.Boolean({ description: 'Fields of type Vector are kept' }),
@@ -62,14 +68,17 @@ const capabilities = (schemas: SchemaRegistry): Operation =>
     },
   });
 
-const vectorIndex = Type.Object({
-  name: Type.Optional(Type.String({ maxLength: 63 })),
-  field: Type.String({ maxLength: 64 }),
-  method: Type.Optional(Type.String({ maxLength: 32 })),
-  similarity: Type.Optional(Type.Enum(['cosine', 'euclidean', 'dotProduct'])),
-  filterFields: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 32 })),
-  options: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-});
+const vectorIndex = Type.Object(
+  {
+    name: Type.Optional(Type.String({ maxLength: 63 })),
+    field: Type.String({ maxLength: 64 }),
+    method: Type.Optional(Type.String({ maxLength: 32 })),
+    similarity: Type.Optional(Type.Enum(['cosine', 'euclidean', 'dotProduct'])),
+    filterFields: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 32 })),
+    options: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  },
+  { description: 'Field, and how the index is made' },
+);
 
 const listIndexes = (admin: SchemaAdmin): Operation =>
   defineOperation({
@@ -112,7 +121,10 @@ const removeIndex = (admin: SchemaAdmin): Operation =>
     method: 'DELETE',
     path: '/database/schemas/:id/vector-indexes/:indexName',
     input: {
-      params: Type.Object({ id: params.properties.id, indexName: Type.String({ maxLength: 64 }) }),
+      params: Type.Object({
+        id: params.properties.id,
+        indexName: Type.String({ maxLength: 64, description: 'Name of the index' }),
+      }),
     },
     output: Type.Object({ result: Type.String() }),
     errors: [SCHEMA_NOT_FOUND, VECTOR_INDEX_NOT_FOUND],
@@ -132,6 +144,47 @@ const Hit = Type.Object({
   raw: Type.Optional(Type.Number({ description: 'The dot product itself' })),
 });
 
+const SearchBody = Type.Object({
+  field: Type.String({ maxLength: 64, description: 'A field of type Vector' }),
+  vector: Type.Array(Type.Number(), {
+    minItems: 1,
+    maxItems: 16_000,
+    description: 'As many numbers as the field has dimensions',
+  }),
+  indexName: Type.Optional(
+    Type.String({ maxLength: 64, description: 'Taken and not used: searches need no index' }),
+  ),
+  filter: Type.Optional(Type.Unknown({ description: 'Conditions in the operator language' })),
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000,
+      default: 10,
+      description: 'How many at most',
+    }),
+  ),
+  numCandidates: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 10_000,
+      description: 'Taken and not used: all that fit are candidates',
+    }),
+  ),
+  select: Type.Optional(
+    Type.Array(Type.String({ maxLength: 64 }), {
+      minItems: 1,
+      maxItems: 64,
+      description: 'Fields; all unless given',
+    }),
+  ),
+  scope: Type.Optional(
+    Type.String({
+      maxLength: 256,
+      description: 'Act on behalf of this object, as <Type>:<id>',
+    }),
+  ),
+});
+
 const search = (records: RecordStore, schemas: SchemaRegistry): Operation =>
   defineOperation({
     ...facts,
@@ -143,27 +196,10 @@ const search = (records: RecordStore, schemas: SchemaRegistry): Operation =>
     readOnly: true,
     idempotency: false,
     input: {
-      params: Type.Object({ schemaName: Type.String({ maxLength: 64 }) }),
-      body: Type.Object({
-        field: Type.String({ maxLength: 64, description: 'A field of type Vector' }),
-        vector: Type.Array(Type.Number(), { minItems: 1, maxItems: 16_000 }),
-        indexName: Type.Optional(
-          Type.String({ maxLength: 64, description: 'Taken and not used: searches need no index' }),
-        ),
-        filter: Type.Optional(Type.Unknown({ description: 'Conditions in the operator language' })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 10 })),
-        numCandidates: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 10_000,
-            description: 'Taken and not used: all that fit are candidates',
-          }),
-        ),
-        select: Type.Optional(
-          Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 }),
-        ),
-        scope: Type.Optional(Type.String({ maxLength: 256 })),
+      params: Type.Object({
+        schemaName: Type.String({ maxLength: 64, description: 'Name of the schema' }),
       }),
+      body: SearchBody,
     },
     output: Type.Object({ results: Type.Array(Hit) }),
     errors: [SCHEMA_NOT_FOUND, recordErrors.RECORD_INVALID, recordErrors.RECORD_LIMIT_EXCEEDED],

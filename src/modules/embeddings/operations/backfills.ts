@@ -31,8 +31,10 @@ const list = (database: Database): Operation =>
     input: {
       query: Type.Object({
         schemaName: Type.Optional(SchemaName),
-        state: Type.Optional(Type.Enum([...runStates])),
-        configId: Type.Optional(Type.String({ format: 'uuid' })),
+        state: Type.Optional(Type.Enum([...runStates], { description: 'How far they are' })),
+        configId: Type.Optional(
+          Type.String({ format: 'uuid', description: 'Id of the configuration' }),
+        ),
         ...Paging,
       }),
     },
@@ -54,7 +56,14 @@ const start = (backfills: Backfills, configs: Configs): Operation =>
     input: {
       body: Type.Object({
         schemaName: SchemaName,
-        batchSize: Type.Optional(Type.Integer({ default: 100, minimum: 1, maximum: 500 })),
+        batchSize: Type.Optional(
+          Type.Integer({
+            default: 100,
+            minimum: 1,
+            maximum: 500,
+            description: 'Records in one step',
+          }),
+        ),
         configId: Type.Optional(
           Type.String({ format: 'uuid', description: 'One of them; all of the schema unless set' }),
         ),

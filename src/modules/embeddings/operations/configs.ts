@@ -66,8 +66,12 @@ export const ConfigShape = Type.Object({
   }),
   targetField: { ...TargetField, description: 'A name for it; no field of the schema' },
   provider: Type.Optional(Provider),
-  model: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-  dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096 })),
+  model: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 200, description: 'Name of the model at the provider' }),
+  ),
+  dimensions: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 4_096, description: 'Numbers of a vector' }),
+  ),
   similarity: Type.Optional(Type.Enum(similarities, { description: 'cosine unless set' })),
   language: Type.Optional(
     Type.Enum([...languages], {
@@ -81,7 +85,7 @@ export const ConfigShape = Type.Object({
       description: 'Sources that are taken although they sound like secrets',
     }),
   ),
-  enabled: Type.Optional(Type.Boolean()),
+  enabled: Type.Optional(Type.Boolean({ description: 'Whether new texts are taken in' })),
   backfill: Type.Optional(
     Type.Enum(['auto', 'none'], {
       description:

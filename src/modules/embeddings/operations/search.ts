@@ -18,7 +18,11 @@ export const searchOperations = (search: Search): readonly Operation[] => [
 
 const MAX_HITS = 50;
 const MAX_ADMIN_HITS = 1_000;
-const Scope = Type.String({ minLength: 3, maxLength: 256 });
+const Scope = Type.String({
+  minLength: 3,
+  maxLength: 256,
+  description: 'Act on behalf of this object, as <Type>:<id>',
+});
 
 const paging = {
   cursor: Type.Optional(
@@ -64,7 +68,9 @@ const asked = (most: number) => ({
   fallback: Type.Optional(
     Type.Enum(['keyword'], { description: 'What to do when the model cannot be asked' }),
   ),
-  minScore: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
+  minScore: Type.Optional(
+    Type.Number({ minimum: 0, maximum: 1, description: 'Leave out what fits less' }),
+  ),
   typos: Type.Optional(
     Type.Boolean({
       description:
@@ -82,8 +88,19 @@ const asked = (most: number) => ({
     }),
   ),
   ...paging,
-  select: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 })),
-  populate: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: 20 })),
+  select: Type.Optional(
+    Type.Array(Type.String({ maxLength: 64 }), {
+      minItems: 1,
+      maxItems: 64,
+      description: 'Fields; all unless given',
+    }),
+  ),
+  populate: Type.Optional(
+    Type.Array(Type.String({ maxLength: 200 }), {
+      maxItems: 20,
+      description: 'Relations to answer as records instead of ids',
+    }),
+  ),
 });
 
 const Hits = Type.Object({

@@ -6,12 +6,21 @@ import type { ConfigRow, GenerationRow } from '../queries/configs.ts';
 import { type RunRow, runStates } from '../queries/runs.ts';
 
 export const adminFacts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-export const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
-export const SchemaName = Type.String({ minLength: 1, maxLength: 64 });
+export const Id = Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) });
+export const SchemaName = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  description: 'Name of the schema',
+});
 export const TargetField = Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_]{0,62}$' });
 export const Paging = {
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 100 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 100, description: 'How many at most' }),
 };
 export const similarities: Similarity[] = ['cosine', 'euclidean', 'dotProduct'];
 export const Filter = Type.Unknown({ description: 'Conditions in the operator language' });
@@ -103,7 +112,9 @@ export const configDocument = (row: ConfigRow): Static<typeof ConfigDocument> =>
   updatedAt: row.updatedAt.toISOString(),
 });
 
-export const Provider = Type.Enum([...providers]);
+export const Provider = Type.Enum([...providers], {
+  description: 'Who makes the vectors; none: words alone',
+});
 
 export const RunDocument = Type.Object({
   id: Type.String(),

@@ -23,10 +23,13 @@ export const formFacts = {
   enabled: Type.Optional(Type.Boolean({ default: true, description: 'Off: 404 for visitors' })),
   forwardTo: Type.Optional(
     orNull(
-      Type.Union([
-        Type.String({ maxLength: 2_600, description: 'One address, or several with commas' }),
-        Type.Array(Type.String({ maxLength: 254 }), { maxItems: 10 }),
-      ]),
+      Type.Union(
+        [
+          Type.String({ maxLength: 2_600, description: 'One address, or several with commas' }),
+          Type.Array(Type.String({ maxLength: 254 }), { maxItems: 10 }),
+        ],
+        { description: 'Addresses that get each submission' },
+      ),
     ),
   ),
   emailField: Type.Optional(
@@ -64,19 +67,35 @@ export const formFacts = {
       }),
     ),
   ),
-  closesAt: Type.Optional(orNull(Type.String({ format: 'date-time' }))),
-  maxSubmissions: Type.Optional(orNull(Type.Integer({ minimum: 1, maximum: 1_000_000_000 }))),
+  closesAt: Type.Optional(
+    orNull(Type.String({ format: 'date-time', description: 'Takes nothing from then on' })),
+  ),
+  maxSubmissions: Type.Optional(
+    orNull(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000_000,
+        description: 'Takes no more than so many',
+      }),
+    ),
+  ),
 };
 
-const Name = Type.String({ minLength: 1, maxLength: 200 });
+const Name = Type.String({ minLength: 1, maxLength: 200, description: 'What people call it' });
 const Fields = Type.Union([Type.Array(FieldShape, { maxItems: 500 }), FieldMapShape], {
   description: 'A list of fields; a map from name to type, as the 0.16 line had it, is taken too',
 });
 
 /** A form as it is written. */
-export const NewFormShape = Type.Object({ name: Name, fields: Fields, ...formFacts });
+export const NewFormShape = Type.Object({
+  name: Name,
+  fields: Fields,
+  ...formFacts,
+});
 export const FormChangeShape = Type.Object({
-  name: Type.Optional(Name),
+  name: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 200, description: 'What people call it' }),
+  ),
   fields: Type.Optional(Fields),
   ...formFacts,
 });
@@ -96,8 +115,8 @@ export const DefinitionShape = Type.Object({
   redirectUrl: orNull(Type.String()),
   message: orNull(Type.String()),
   template: orNull(Type.String()),
-  closesAt: orNull(Type.String()),
-  maxSubmissions: orNull(Type.Integer()),
+  closesAt: orNull(Type.String({ description: 'Takes nothing from then on' })),
+  maxSubmissions: orNull(Type.Integer({ description: 'Takes no more than so many' })),
 });
 export type FormDefinition = Static<typeof DefinitionShape>;
 

@@ -117,7 +117,9 @@ const judge = ({ submissions }: Services): Operation =>
     path: '/admin/forms/submissions/:submissionId',
     input: {
       params: SubmissionParams,
-      body: Type.Object({ possibleSpam: Type.Boolean() }),
+      body: Type.Object({
+        possibleSpam: Type.Boolean({ description: 'Whether it looks like spam' }),
+      }),
     },
     output: Submission,
     errors: [formErrors.SUBMISSION_NOT_FOUND],

@@ -113,7 +113,11 @@ const remove = ({ forms }: Services): Operation =>
     path: '/forms/forms',
     input: {
       query: Type.Object({
-        ids: Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1_000 }),
+        ids: Type.Array(Type.String({ format: 'uuid' }), {
+          minItems: 1,
+          maxItems: 1_000,
+          description: 'Their ids',
+        }),
       }),
     },
     output: Type.Object({

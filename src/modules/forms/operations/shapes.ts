@@ -12,13 +12,21 @@ const Uuid = Type.String({ format: 'uuid' });
 const Time = Type.String({ format: 'date-time' });
 
 /** Ids that cannot be one are 404 like those that nothing has. */
-const Id = Type.String({ minLength: 1, maxLength: 100 });
-export const FormParams = Type.Object({ formId: Id });
-export const SubmissionParams = Type.Object({ submissionId: Id });
+export const FormParams = Type.Object({
+  formId: Type.String({ minLength: 1, maxLength: 100, description: 'Id of the form' }),
+});
+export const SubmissionParams = Type.Object({
+  submissionId: Type.String({ minLength: 1, maxLength: 100, description: 'Id of the submission' }),
+});
 
 export const Paging = {
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200, description: 'How many at most' }),
 };
 
 export const formSorts = [
@@ -32,7 +40,10 @@ export const formSorts = [
 
 export const FormQuery = Type.Object({
   ...Paging,
-  sort: Type.Enum([...formSorts], { default: 'name' }),
+  sort: Type.Enum([...formSorts], {
+    default: 'name',
+    description: 'What to order by; - in front: descending',
+  }),
   search: Type.Optional(
     Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name, in any case' }),
   ),
@@ -73,8 +84,11 @@ export const formerOnWire = (form: FormRow) => ({
 
 export const SubmissionQuery = Type.Object({
   ...Paging,
-  sort: Type.Enum(['-createdAt', 'createdAt'], { default: '-createdAt' }),
-  possibleSpam: Type.Optional(Type.Boolean()),
+  sort: Type.Enum(['-createdAt', 'createdAt'], {
+    default: '-createdAt',
+    description: 'What to order by; - in front: descending',
+  }),
+  possibleSpam: Type.Optional(Type.Boolean({ description: 'Whether they look like spam' })),
   from: Type.Optional(Type.String({ format: 'date-time', description: 'Sent then or later' })),
   to: Type.Optional(Type.String({ format: 'date-time', description: 'Sent before' })),
   search: Type.Optional(

@@ -92,68 +92,74 @@ export type FunctionRequires = Static<typeof Requires>;
 /** Names of capabilities: `database:read:Order`, `secrets`, `fetch`. */
 const capability = '^[a-z]+(:[A-Za-z0-9_*.-]+){0,2}$';
 
-export const InputsShape = Type.Object({
-  method: Type.Optional(Type.Enum([...methods])),
-  event: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 200, description: 'Event, socket event or schedule' }),
-  ),
-  auth: Type.Optional(Type.Boolean({ description: 'Needs a signed-in user' })),
-  bodyParams: Type.Optional(Params),
-  queryParams: Type.Optional(Params),
-  urlParams: Type.Optional(Params),
-  rights: Type.Optional(
-    Type.Enum(['caller', 'system'], {
-      description: '`system`: the code may use `ctx.system`, which nothing is forbidden to',
-    }),
-  ),
-  capabilities: Type.Optional(
-    Type.Array(Type.String({ maxLength: 100, pattern: capability }), {
-      maxItems: 100,
-      description: 'What of `ctx` the code may use; all of it unless given',
-    }),
-  ),
-  signature: Type.Optional(Signature),
-  requires: Type.Optional(Requires),
-  async: Type.Optional(
-    Type.Boolean({
-      description: 'Webhooks: 202 at once; the code runs afterwards, and again when it fails',
-    }),
-  ),
-  memoryMb: Type.Optional(Type.Integer({ minimum: 8, maximum: 2_048 })),
-  cpuMs: Type.Optional(Type.Integer({ minimum: 10, maximum: 600_000 })),
-  cronPattern: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-  timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  overlap: Type.Optional(Type.Enum(['skip', 'queue', 'parallel'])),
-  missed: Type.Optional(Type.Enum(['once', 'none'])),
-  orderBy: Type.Optional(
-    Type.String({
-      maxLength: 200,
-      description: 'Path in the payload; what has the same value there runs in order',
-    }),
-  ),
-  attempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
-  backoffMs: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
-  trigger: Type.Optional(
-    Type.Object({
-      schema: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-      op: Type.String({
-        minLength: 1,
-        maxLength: 64,
-        description: '`create`, `update`, `delete` of records; `signUp`, `signIn`, `send`',
+export const InputsShape = Type.Object(
+  {
+    method: Type.Optional(Type.Enum([...methods])),
+    event: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 200, description: 'Event, socket event or schedule' }),
+    ),
+    auth: Type.Optional(Type.Boolean({ description: 'Needs a signed-in user' })),
+    bodyParams: Type.Optional(Params),
+    queryParams: Type.Optional(Params),
+    urlParams: Type.Optional(Params),
+    rights: Type.Optional(
+      Type.Enum(['caller', 'system'], {
+        description: '`system`: the code may use `ctx.system`, which nothing is forbidden to',
       }),
-      when: Type.Enum(['before', 'after']),
-    }),
-  ),
-});
+    ),
+    capabilities: Type.Optional(
+      Type.Array(Type.String({ maxLength: 100, pattern: capability }), {
+        maxItems: 100,
+        description: 'What of `ctx` the code may use; all of it unless given',
+      }),
+    ),
+    signature: Type.Optional(Signature),
+    requires: Type.Optional(Requires),
+    async: Type.Optional(
+      Type.Boolean({
+        description: 'Webhooks: 202 at once; the code runs afterwards, and again when it fails',
+      }),
+    ),
+    memoryMb: Type.Optional(Type.Integer({ minimum: 8, maximum: 2_048 })),
+    cpuMs: Type.Optional(Type.Integer({ minimum: 10, maximum: 600_000 })),
+    cronPattern: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+    timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+    overlap: Type.Optional(Type.Enum(['skip', 'queue', 'parallel'])),
+    missed: Type.Optional(Type.Enum(['once', 'none'])),
+    orderBy: Type.Optional(
+      Type.String({
+        maxLength: 200,
+        description: 'Path in the payload; what has the same value there runs in order',
+      }),
+    ),
+    attempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+    backoffMs: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
+    trigger: Type.Optional(
+      Type.Object({
+        schema: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+        op: Type.String({
+          minLength: 1,
+          maxLength: 64,
+          description: '`create`, `update`, `delete` of records; `signUp`, `signIn`, `send`',
+        }),
+        when: Type.Enum(['before', 'after']),
+      }),
+    ),
+  },
+  { description: 'What starts it, what comes in, and what the code may use' },
+);
 export type FunctionInputs = Static<typeof InputsShape>;
 
-export const ReturnsShape = Type.Union([
-  Type.Literal('String'),
-  Type.Record(Type.String(), Type.Unknown(), {
-    maxProperties: 200,
-    description: 'Key -> type, [type] or nested keys: exactly these keys are answered',
-  }),
-]);
+export const ReturnsShape = Type.Union(
+  [
+    Type.Literal('String'),
+    Type.Record(Type.String(), Type.Unknown(), {
+      maxProperties: 200,
+      description: 'Key -> type, [type] or nested keys: exactly these keys are answered',
+    }),
+  ],
+  { description: 'What it answers' },
+);
 export type FunctionReturns = string | Readonly<Record<string, unknown>>;
 
 export const NameShape = Type.String({

@@ -101,7 +101,10 @@ const list = (parts: FunctionAdminParts): Operation =>
     input: {
       query: Type.Object({
         ...Paging,
-        sort: Type.Enum([...sorts], { default: 'name' }),
+        sort: Type.Enum([...sorts], {
+          default: 'name',
+          description: 'What to order by; - in front: descending',
+        }),
         search: Type.Optional(
           Type.String({ maxLength: 100, description: 'An id, or a part of the name in any case' }),
         ),
@@ -189,7 +192,11 @@ const removeMany = ({ functions }: FunctionAdminParts): Operation =>
     id: 'functions.functions.deleteMany',
     method: 'DELETE',
     path: '/functions',
-    input: { query: Type.Object({ ids: Type.Array(IdParam, { minItems: 1, maxItems: 200 }) }) },
+    input: {
+      query: Type.Object({
+        ids: Type.Array(IdParam, { minItems: 1, maxItems: 200, description: 'Their ids' }),
+      }),
+    },
     output: Deleted,
     errors: [functionErrors.FUNCTION_NOT_FOUND, errors.INVALID_ARGUMENTS],
     summary: 'Delete several functions, all of them or none',

@@ -101,8 +101,12 @@ const invoke = (parts: RunAdminParts): Operation =>
         params: Type.Optional(
           Type.Unknown({ description: 'req.params, or for events and schedules the whole of req' }),
         ),
-        context: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-        version: Type.Optional(Type.Integer({ minimum: 1 })),
+        context: Type.Optional(
+          Type.Record(Type.String(), Type.Unknown(), { description: 'req.context' }),
+        ),
+        version: Type.Optional(
+          Type.Integer({ minimum: 1, description: 'The version to run; the newest unless given' }),
+        ),
         dryRun: Type.Optional(
           Type.Boolean({
             description:
@@ -177,7 +181,7 @@ const Execution = Type.Object({
   memoryPeak: Type.Integer(),
   attempt: Type.Integer(),
   requestId: Type.String(),
-  userId: orNull(Type.String()),
+  userId: orNull(Type.String({ description: 'Id of the user' })),
   error: orNull(UserErrorShape),
   logs: Type.Array(Type.String()),
   lines: Type.Array(Log),
@@ -210,9 +214,14 @@ function onWire({
 
 const ExecutionQuery = {
   ...Paging,
-  sort: Type.Enum(['createdAt', '-createdAt'], { default: '-createdAt' }),
-  success: Type.Optional(Type.Boolean()),
-  trigger: Type.Optional(Type.String({ maxLength: 64 })),
+  sort: Type.Enum(['createdAt', '-createdAt'], {
+    default: '-createdAt',
+    description: 'What to order by; - in front: descending',
+  }),
+  success: Type.Optional(
+    Type.Boolean({ description: 'Those that went well, or those that failed' }),
+  ),
+  trigger: Type.Optional(Type.String({ maxLength: 64, description: 'What started them' })),
   search: Type.Optional(
     Type.String({
       minLength: 1,
@@ -311,7 +320,11 @@ const prune = ({ database }: RunAdminParts): Operation =>
     id: 'functions.executions.delete',
     method: 'DELETE',
     path: '/functions/executions',
-    input: { query: Type.Object({ before: Type.String({ format: 'date-time' }) }) },
+    input: {
+      query: Type.Object({
+        before: Type.String({ format: 'date-time', description: 'Runs from before this time' }),
+      }),
+    },
     output: Type.Object({ deleted: Type.Integer() }),
     summary: 'Delete records of runs from before a time',
     async handler({ signal }, { query }) {

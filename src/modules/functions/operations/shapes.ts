@@ -15,12 +15,17 @@ export const adminFacts = { surface: 'admin', access: 'admin', limit: standardLi
 const Uuid = Type.String({ format: 'uuid' });
 const Time = Type.String({ format: 'date-time' });
 /** Ids that cannot be one are 404 like those that nothing has. */
-export const IdParam = Type.String({ minLength: 1, maxLength: 100 });
+export const IdParam = Type.String({ minLength: 1, maxLength: 100, description: 'Its id' });
 export const FunctionParams = Type.Object({ id: IdParam });
 
 export const Paging = {
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200, description: 'How many at most' }),
 };
 
 const orNull = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
@@ -36,7 +41,7 @@ const Code = Type.String({
 export const NewFunctionShape = Type.Object({
   name: NameShape,
   functionCode: Code,
-  functionType: Type.Enum([...functionKinds]),
+  functionType: Type.Enum([...functionKinds], { description: 'What starts it' }),
   inputs: Type.Optional(InputsShape),
   returns: Type.Optional(orNull(ReturnsShape)),
   timeout: Type.Optional(TimeoutShape),

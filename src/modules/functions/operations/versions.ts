@@ -57,7 +57,13 @@ const rollback = (functions: Functions): Operation =>
     path: '/functions/:id/rollback',
     input: {
       params: FunctionParams,
-      body: Type.Object({ version: Type.Integer({ minimum: 1, maximum: 1_000_000_000 }) }),
+      body: Type.Object({
+        version: Type.Integer({
+          minimum: 1,
+          maximum: 1_000_000_000,
+          description: 'The version to go back to',
+        }),
+      }),
     },
     output: Type.Object({ updated: Type.Literal(true), version: Type.Integer() }),
     errors: [
@@ -76,7 +82,7 @@ const rollback = (functions: Functions): Operation =>
 
 const SecretParams = Type.Object({
   id: IdParam,
-  key: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,63}$' }),
+  key: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,63}$', description: 'Name of the secret' }),
 });
 
 const secretList = (functions: Functions): Operation =>

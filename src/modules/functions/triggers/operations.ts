@@ -87,7 +87,14 @@ const listRuns = (parts: TriggerParts): Operation =>
     path: '/functions/:id/queue',
     input: {
       params: FunctionParams,
-      query: Type.Object({ ...Paging, state: Type.Optional(Type.Enum([...states])) }),
+      query: Type.Object({
+        ...Paging,
+        state: Type.Optional(
+          Type.Enum([...states], {
+            description: 'Those that wait, are held, have ended, or were given up',
+          }),
+        ),
+      }),
     },
     output: Type.Object({ runs: Type.Array(Run), count: Type.Integer() }),
     errors: [FUNCTION_NOT_FOUND],
@@ -149,7 +156,7 @@ const startWorkflow = (parts: TriggerParts): Operation =>
     input: {
       params: FunctionParams,
       body: Type.Object({
-        input: Type.Optional(Type.Unknown()),
+        input: Type.Optional(Type.Unknown({ description: 'What the workflow starts with' })),
         key: Type.Optional(
           Type.String({
             minLength: 1,

@@ -18,7 +18,7 @@ const fields = {
   platform: Type.Enum([...platforms]),
   domain: nullable(Type.String()),
   alias: Type.String(),
-  notes: nullable(Type.String()),
+  notes: nullable(Type.String({ description: 'For operators' })),
   createdAt: instant,
   updatedAt: instant,
   lastUsedAt: nullable(instant),
@@ -28,7 +28,7 @@ const ClientWithSecret = Type.Object({
   ...fields,
   clientSecret: Type.String({ description: 'Header `clientsecret`; shown this once' }),
 });
-const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
+const Id = Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) });
 
 const changeable = {
   domain: Type.Optional(
@@ -37,15 +37,17 @@ const changeable = {
       description: 'Of WEB: a host name, `*.` before one for all below it, or `*`',
     }),
   ),
-  alias: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-  notes: Type.Optional(Type.String({ maxLength: 2_000 })),
+  alias: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 200, description: 'What people call it' }),
+  ),
+  notes: Type.Optional(Type.String({ maxLength: 2_000, description: 'For operators' })),
 };
 
 /** An app as a state document has it: the alias is what it is known by. */
 export const NewClientShape = Type.Object({
   platform: Type.Enum([...platforms]),
   ...changeable,
-  alias: Type.String({ minLength: 1, maxLength: 200 }),
+  alias: Type.String({ minLength: 1, maxLength: 200, description: 'What people call it' }),
 });
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
@@ -70,7 +72,12 @@ const createOperation = (clients: Clients): Operation =>
     path,
     aliases: [{ method: 'POST', path: alias }],
     idempotency: false,
-    input: { body: Type.Object({ platform: Type.Enum([...platforms]), ...changeable }) },
+    input: {
+      body: Type.Object({
+        platform: Type.Enum([...platforms], { description: 'Where the app runs' }),
+        ...changeable,
+      }),
+    },
     output: ClientWithSecret,
     errors: problems,
     summary: 'Register an app',
@@ -91,8 +98,13 @@ const listOperation = (clients: Clients): Operation =>
     aliases: [{ method: 'GET', path: alias }],
     input: {
       query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0 }),
-        limit: Type.Integer({ default: 1_000, minimum: 1, maximum: 1_000 }),
+        skip: Type.Integer({ default: 0, minimum: 0, description: 'How many to pass over' }),
+        limit: Type.Integer({
+          default: 1_000,
+          minimum: 1,
+          maximum: 1_000,
+          description: 'How many at most',
+        }),
       }),
     },
     output: Type.Object({ clients: Type.Array(Client), count: Type.Integer() }),

@@ -35,6 +35,7 @@ const list = (services: StorageServices): Operation =>
             Type.Enum(['name', '-name', 'createdAt', '-createdAt', 'usedBytes', '-usedBytes']),
             {
               maxItems: 2,
+              description: 'What to order by; - in front: descending',
             },
           ),
         ),
@@ -62,7 +63,7 @@ const create = ({ containers }: StorageServices): Operation =>
     path: '/storage/containers',
     input: {
       body: Type.Object({
-        name: Type.String({ maxLength: 100 }),
+        name: Type.String({ maxLength: 100, description: 'Name of the container' }),
         isPublic: Type.Optional(Type.Boolean({ description: 'All files in it are public' })),
       }),
     },
@@ -87,7 +88,7 @@ const bytesOrNull = (description: string) =>
 
 /** What operators say about a container. */
 export const ContainerRules = Type.Object({
-  isPublic: Type.Optional(Type.Boolean()),
+  isPublic: Type.Optional(Type.Boolean({ description: 'All files in it are public' })),
   maxFileSize: bytesOrNull('Bytes of one file; null: as configured for all'),
   allowedMimeTypes: Type.Optional(
     Type.Union([Type.Array(Type.String({ maxLength: 255 }), { maxItems: 100 }), Type.Null()], {
@@ -96,18 +97,21 @@ export const ContainerRules = Type.Object({
   ),
   quota: bytesOrNull('Bytes of all its files; null: any'),
   lifecycle: Type.Optional(
-    Type.Union([
-      Type.Object({
-        deleteAfterDays: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 36_500,
-            description: 'Days after its upload at which a file is deleted',
-          }),
-        ),
-      }),
-      Type.Null(),
-    ]),
+    Type.Union(
+      [
+        Type.Object({
+          deleteAfterDays: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 36_500,
+              description: 'Days after its upload at which a file is deleted',
+            }),
+          ),
+        }),
+        Type.Null(),
+      ],
+      { description: 'When its files are deleted by themselves' },
+    ),
   ),
 });
 

@@ -126,7 +126,7 @@ const upload = (services: StorageServices): Operation =>
       headers: preferHeaders,
       body: Type.Object({
         ...newFileFields,
-        size: Type.Optional(Type.Integer({ minimum: 0, default: 0 })),
+        size: Type.Optional(Type.Integer({ minimum: 0, default: 0, description: 'Bytes' })),
       }),
       stream: {
         contentTypes: ['multipart/form-data'],
@@ -163,7 +163,7 @@ const update = (services: StorageServices): Operation =>
       body: Type.Object({
         data: Type.Optional(Data),
         ...changedFields,
-        isPublic: Type.Optional(Type.Boolean()),
+        isPublic: Type.Optional(Type.Boolean({ description: 'Anybody may read it' })),
       }),
     },
     output: FileDocument,
@@ -188,7 +188,7 @@ const uploadAgain = (services: StorageServices): Operation =>
       params: FileParams,
       body: Type.Object({
         ...fileFields,
-        size: Type.Optional(Type.Integer({ minimum: 0, default: 0 })),
+        size: Type.Optional(Type.Integer({ minimum: 0, default: 0, description: 'Bytes' })),
       }),
     },
     output: Signed,
@@ -225,8 +225,12 @@ const url = (services: StorageServices): Operation =>
     input: {
       params: FileParams,
       query: Type.Object({
-        redirect: Type.Optional(Type.Boolean()),
-        download: Type.Optional(Type.Boolean()),
+        redirect: Type.Optional(
+          Type.Boolean({ description: 'Answer with a redirect to the address' }),
+        ),
+        download: Type.Optional(
+          Type.Boolean({ description: 'Browsers save it instead of showing it' }),
+        ),
       }),
     },
     output: Type.Object({ result: Type.String(), url: Type.String() }),

@@ -21,7 +21,7 @@ export const adminFolderOperations = (services: StorageServices): readonly Opera
 ];
 
 export const folderFilter = {
-  container: Type.Optional(Type.String({ maxLength: 100 })),
+  container: Type.Optional(Type.String({ maxLength: 100, description: 'Name of the container' })),
   parent: Type.Optional(
     Type.String({
       maxLength: 2_048,
@@ -30,7 +30,10 @@ export const folderFilter = {
   ),
   search: filterFields.search,
   sort: Type.Optional(
-    Type.Array(Type.Enum(['name', '-name', 'createdAt', '-createdAt']), { maxItems: 2 }),
+    Type.Array(Type.Enum(['name', '-name', 'createdAt', '-createdAt']), {
+      maxItems: 2,
+      description: 'What to order by; - in front: descending',
+    }),
   ),
 };
 
@@ -71,7 +74,9 @@ const createFolder = ({ folders }: StorageServices): Operation =>
       body: Type.Object({
         name: Type.String({ maxLength: 2_048, description: 'Path: `a/b/` makes both levels' }),
         container: Type.String({ maxLength: 100, description: 'Made where it is missing' }),
-        isPublic: Type.Optional(Type.Boolean()),
+        isPublic: Type.Optional(
+          Type.Boolean({ description: 'Files that come into it are public' }),
+        ),
       }),
     },
     output: FolderDocument,

@@ -33,7 +33,9 @@ const create = ({ folders }: StorageServices): Operation =>
           description: 'Path: `a/b` makes both',
         }),
         isPublic: Type.Optional(Type.Boolean()),
-        container: Type.Optional(Type.String({ maxLength: 100 })),
+        container: Type.Optional(
+          Type.String({ maxLength: 100, description: 'Name of the container' }),
+        ),
       }),
     },
     output: FolderDocument,

@@ -41,7 +41,7 @@ const page = ({ rows, count }: { rows: readonly LinkRow[]; count: number }) => (
 });
 
 const LinkParams = Type.Object({
-  id: Type.String({ format: 'uuid' }),
+  id: Type.String({ format: 'uuid', description: 'Its id' }),
   linkId: Type.String({ format: 'uuid' }),
 });
 const shareErrors = [storageErrors.FILE_NOT_FOUND, storageErrors.FILE_ACCESS_DENIED];

@@ -3,7 +3,9 @@ import Type from 'typebox';
 import type { StorageConfig } from '../config.ts';
 import { sortedBy } from '../schemas.ts';
 
-export const FileParams = Type.Object({ id: Type.String({ format: 'uuid' }) });
+export const FileParams = Type.Object({
+  id: Type.String({ format: 'uuid', description: 'Its id' }),
+});
 export const LegacyFileParams = Type.Object({ fileId: Type.String({ format: 'uuid' }) });
 
 const text = (description: string, maxLength = 1_024) => Type.String({ maxLength, description });
@@ -79,7 +81,12 @@ export const Success = Type.Object({ success: Type.Literal(true), message: Type.
 
 /** A page of a list; a larger one than is allowed is cut. */
 export const pageOf = ({ config }: { config: () => StorageConfig }) => ({
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
   limit: Type.Integer({
     default: 25,
     minimum: 1,
@@ -112,6 +119,9 @@ export const filterFields = {
     Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name, in any case' }),
   ),
   sort: Type.Optional(
-    Type.Array(Type.Enum(sortedBy.flatMap((name) => [name, `-${name}`])), { maxItems: 4 }),
+    Type.Array(Type.Enum(sortedBy.flatMap((name) => [name, `-${name}`])), {
+      maxItems: 4,
+      description: 'What to order by; - in front: descending',
+    }),
   ),
 };

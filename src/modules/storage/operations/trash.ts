@@ -54,7 +54,9 @@ const list = (services: StorageServices, facts: Facts): Operation =>
     input: {
       query: Type.Object({
         ...pageOf(services),
-        container: Type.Optional(Type.String({ maxLength: 100 })),
+        container: Type.Optional(
+          Type.String({ maxLength: 100, description: 'Name of the container' }),
+        ),
       }),
     },
     output: Type.Object({ files: Type.Array(Trashed), filesCount: Type.Integer() }),

@@ -55,7 +55,7 @@ export const uploadErrors = [
 export const Signed = Type.Object({
   file: Type.Optional(FileDocument),
   url: Type.String({ description: 'Send the bytes there, or, of a form, where to read the file' }),
-  id: Type.String({ format: 'uuid' }),
+  id: Type.String({ format: 'uuid', description: 'Its id' }),
   name: Type.String(),
   size: Type.Integer({ description: 'Bytes', wide: true }),
   method: Type.Optional(Type.Literal('PUT')),

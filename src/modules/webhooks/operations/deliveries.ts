@@ -125,7 +125,12 @@ const replayFailed = ({ queue, database, endpoints, wake }: DeliveryParts): Oper
     openWorld: true,
     input: {
       params: EndpointParams,
-      body: Type.Object({ since: Type.String({ format: 'date-time' }) }),
+      body: Type.Object({
+        since: Type.String({
+          format: 'date-time',
+          description: 'Those that were given up since this time',
+        }),
+      }),
     },
     output: Type.Object({
       replayed: Type.Integer({ description: `At most ${MOST_REPLAYED}: call again for more` }),

@@ -38,7 +38,13 @@ const list = (endpoints: Endpoints): Operation =>
     input: {
       query: Type.Object({
         ...Paging,
-        search: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+        search: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 100,
+            description: 'A part of the name or of the address',
+          }),
+        ),
       }),
     },
     output: Type.Object({ endpoints: Type.Array(Endpoint), count: Type.Integer() }),

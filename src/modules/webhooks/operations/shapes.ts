@@ -10,16 +10,26 @@ const Uuid = Type.String({ format: 'uuid' });
 const Time = Type.String({ format: 'date-time' });
 
 /** Ids that cannot be one are 404 like those that nothing has. */
-const Id = Type.String({ minLength: 1, maxLength: 100 });
+const Id = Type.String({ minLength: 1, maxLength: 100, description: 'Its id' });
 export const EndpointParams = Type.Object({ endpointId: Id });
 export const DeliveryParams = Type.Object({ deliveryId: Id });
 
 export const Paging = {
-  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200 }),
+  skip: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_000_000_000,
+    description: 'How many to pass over',
+  }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200, description: 'How many at most' }),
 };
 
-const Name = Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' });
+const Name = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: '\\S',
+  description: 'What people call it',
+});
 const Url = Type.String({ minLength: 1, maxLength: 2_000, description: 'Where deliveries go' });
 const EventPattern = Type.String({
   minLength: 1,
@@ -34,7 +44,7 @@ const Events = Type.Array(EventPattern, {
 });
 
 const settings = {
-  description: Type.String({ maxLength: 1_000 }),
+  description: Type.String({ maxLength: 1_000, description: 'For people' }),
   schemas: Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
     maxItems: 100,
     description: 'Records of these schemas only; empty: of all',
@@ -59,7 +69,7 @@ export const NewEndpointShape = Type.Object({
   url: Url,
   events: Events,
   ...Type.Partial(Type.Object(settings)).properties,
-  enabled: Type.Optional(Type.Boolean()),
+  enabled: Type.Optional(Type.Boolean({ description: 'false: nothing is delivered' })),
 });
 
 export const EndpointChangeShape = Type.Partial(NewEndpointShape);
