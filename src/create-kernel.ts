@@ -22,6 +22,7 @@ import { createJobs } from './kernel/jobs/create-jobs.ts';
 import { createLimits } from './kernel/limits/create-limits.ts';
 import { createDurableLimits } from './kernel/limits/durable-limits.ts';
 import { createRouteMiddlewares } from './kernel/middlewares/route-middlewares.ts';
+import { createPromptRegistry } from './kernel/operations/prompts.ts';
 import { createOperationRegistry } from './kernel/operations/registry.ts';
 import { createPermissionPort } from './kernel/permissions.ts';
 import { installationId, openRedis, type Redis } from './kernel/redis.ts';
@@ -96,6 +97,7 @@ export async function createKernel(
     schemas,
     ...recordsWithHooks({ database, schemas, permissions, events, secrets, searchLimitMs }),
     operations,
+    prompts: createPromptRegistry(),
     middlewares: await createRouteMiddlewares({ database, bus, registry: operations }),
     identity: createIdentity(),
     permissions,

@@ -16,6 +16,7 @@ import type { Jobs } from '../kernel/jobs/jobs.ts';
 import type { DurableLimits } from '../kernel/limits/durable-limits.ts';
 import type { Limits } from '../kernel/limits/limits.ts';
 import type { RouteMiddlewares } from '../kernel/middlewares/route-middlewares.ts';
+import type { PromptRegistry } from '../kernel/operations/prompts.ts';
 import type { OperationRegistry } from '../kernel/operations/registry.ts';
 import type { PermissionPort } from '../kernel/permissions.ts';
 import type { PasswordHasher } from '../kernel/security/password-hasher.ts';
@@ -57,6 +58,8 @@ export interface Kernel {
   readonly hooks: Hooks;
   readonly records: RecordStore;
   readonly operations: OperationRegistry;
+  /** What models are told about the common jobs. */
+  readonly prompts: PromptRegistry;
   /** What operators put before routes. */
   readonly middlewares: RouteMiddlewares;
   readonly identity: Identity;

@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { silentLog } from '../../test/support/quiet.ts';
 import type { ConfigHandle } from '../kernel/config/config-definition.ts';
 import { defineConfig } from '../kernel/config/config-definition.ts';
+import { createPromptRegistry } from '../kernel/operations/prompts.ts';
 import { createOperationRegistry } from '../kernel/operations/registry.ts';
 import type { Kernel } from './kernel.ts';
 import { type AnyModule, defineModule } from './module.ts';
@@ -23,6 +24,7 @@ function fakeKernel() {
   const kernel = {
     log: silentLog,
     operations: createOperationRegistry(),
+    prompts: createPromptRegistry(),
     schemas: { install: async () => undefined },
     config: { register: async (name: string) => handle(name) },
     jobs: {

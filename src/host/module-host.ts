@@ -158,6 +158,7 @@ async function startModule(kernel: Kernel, entry: Entry, entryOf: FindEntry): Pr
     entry.running = running;
     for (const job of running.jobs ?? []) await kernel.jobs.register(job);
     kernel.operations.replace(module.name, running.operations);
+    kernel.prompts.replace(module.name, running.prompts ?? []);
     if (running.state) entry.withdrawState = kernel.state.register(running.state);
     entry.note = undefined;
     tellFollowers(entry);
@@ -178,6 +179,7 @@ async function stopModule(kernel: Kernel, entry: Entry): Promise<void> {
   entry.note = 'switched off';
   tellFollowers(entry);
   kernel.operations.replace(module.name, []);
+  kernel.prompts.replace(module.name, []);
   entry.withdrawState?.();
   entry.withdrawState = undefined;
   for (const job of running.jobs ?? []) await kernel.jobs.unregister(job.name);

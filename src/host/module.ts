@@ -9,6 +9,7 @@ import type { ConfigDefinition, ConfigHandle } from '../kernel/config/config-def
 import type { Migration } from '../kernel/database/migrate.ts';
 import type { JobDefinition } from '../kernel/jobs/jobs.ts';
 import type { Operation } from '../kernel/operations/operation.ts';
+import type { Prompt } from '../kernel/operations/prompts.ts';
 import type { Settings } from '../kernel/settings/settings.ts';
 import type { StateType } from '../kernel/state.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
@@ -76,10 +77,12 @@ export interface RunningModule<S> {
   /** What other modules may call. */
   readonly service: S;
   readonly operations: readonly Operation[];
+  /** Jobs that models do with its tools. */
+  readonly prompts?: readonly Prompt[];
   readonly jobs?: readonly JobDefinition[];
   /** What of it operators keep as a document. */
   readonly state?: readonly StateType[];
-  /** Undo everything `start` did beyond operations, jobs and state. */
+  /** Undo everything `start` did beyond operations, prompts, jobs and state. */
   stop?(): Promise<void>;
 }
 

@@ -54,7 +54,7 @@ export type SurfaceKernel = Pick<
   | 'operations'
   | 'identity'
 > &
-  Partial<Pick<Kernel, 'modules' | 'bus' | 'config' | 'schemas' | 'sockets'>>;
+  Partial<Pick<Kernel, 'modules' | 'bus' | 'config' | 'schemas' | 'sockets' | 'prompts'>>;
 
 export interface HttpSurfaceOptions {
   readonly client?: SurfaceOptionsSource;
@@ -110,7 +110,7 @@ export async function startHttpSurfaces(
     registry,
     pipeline,
     actions,
-    limits: kernel.limits,
+    ...{ limits: kernel.limits, prompts: kernel.prompts },
     source: options.mcp ?? noMcp,
     surface: admin,
     client,

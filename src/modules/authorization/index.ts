@@ -25,6 +25,7 @@ import { defineTogether } from './operations/resources-together.ts';
 import { roleOperations } from './operations/roles.ts';
 import { ruleOperations } from './operations/rules.ts';
 import { sharingOperations } from './operations/sharing.ts';
+import { authorizationPrompts } from './prompts.ts';
 import type { TimedTuple } from './queries.ts';
 import { createChangeStreams } from './services/change-stream.ts';
 import { createChanges } from './services/changelog.ts';
@@ -175,6 +176,7 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
   return {
     service: serviceOf(services),
     operations: operationsOf(context, services),
+    prompts: authorizationPrompts,
     jobs: [
       verifications.job,
       ownerAssignments.job,

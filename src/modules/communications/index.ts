@@ -8,6 +8,7 @@ import { ChainDocument } from './operations/chain-definitions.ts';
 import { formerModules } from './operations/former-config.ts';
 import { operationsOf } from './operations.ts';
 import { createParts } from './parts.ts';
+import { communicationPrompts } from './prompts.ts';
 import { communicationTemplateSchema, emailTemplateSchema } from './schemas.ts';
 import { chainState } from './services/chain-definitions.ts';
 import { isMailSandbox } from './services/email/transports.ts';
@@ -92,6 +93,7 @@ async function start({
         }),
     },
     operations: operationsOf(kernel, parts),
+    prompts: communicationPrompts,
     jobs: parts.jobs,
     state: [
       templateState(kernel.database, templates),

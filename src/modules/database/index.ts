@@ -29,6 +29,7 @@ import { schemaOperations } from './operations/schemas.ts';
 import { transferOperations } from './operations/transfer.ts';
 import { adminTrashOperations } from './operations/trash.ts';
 import { vectorOperations } from './operations/vectors.ts';
+import { databasePrompts } from './prompts.ts';
 import { createDocuments } from './services/documents.ts';
 import { createDroppedFieldAdmin, createPurgeFieldsJob } from './services/dropped-fields.ts';
 import { usesOf } from './services/endpoints/requires.ts';
@@ -98,6 +99,7 @@ export const database = defineModule({
         ...endpointOperations(endpoints),
         ...endpointTransferOperations(endpoints),
       ],
+      prompts: databasePrompts,
       jobs: [purgeTrash(kernel), pruneHistory(kernel), createPurgeFieldsJob(schemas, config)],
       state: databaseState({ schemas, admin, rows, indexes, endpoints }),
       async stop() {

@@ -14,6 +14,7 @@ import { runOperations } from './operations/runs.ts';
 import { functionTools } from './operations/tools.ts';
 import { typesOperation } from './operations/types.ts';
 import { versionOperations } from './operations/versions.ts';
+import { functionPrompts } from './prompts.ts';
 import { createBundler } from './services/bundler.ts';
 import { databaseCalls } from './services/calls/database.ts';
 import { operationCalls } from './services/calls/operations.ts';
@@ -101,8 +102,8 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
       typesOperation(kernel.schemas),
       ...triggers.operations,
     ],
+    ...{ prompts: functionPrompts, state: [functionState(kernel, all)] },
     jobs: [cleanUpJob({ database, config: current }), ...triggers.jobs],
-    state: [functionState(kernel, all)],
     async stop() {
       routes.stop();
       await triggers.stop();

@@ -1,10 +1,8 @@
 /** A tool call: the operation through the pipeline, as if it had come by HTTP. */
-import {
-  type CallToolResult,
-  ProtocolError,
-  ProtocolErrorCode,
-} from '@modelcontextprotocol/server';
+import type { CallToolResult } from '@modelcontextprotocol/server';
 import { errors, PenstockError } from '../../kernel/errors.ts';
+import { invalidInput } from '../../kernel/operations/problems.ts';
+import { unknownInput } from '../../kernel/operations/unknown-input.ts';
 import { type ActionLog, statusOf } from '../../kernel/pipeline/admin-actions.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
@@ -17,8 +15,16 @@ import type { Tool } from './tool.ts';
 export type Arguments = Readonly<Record<string, unknown>>;
 
 export interface ToolCaller {
-  /** Throws a protocol error for arguments that do not fit; what the operation refuses is a result. */
+  /**
+   * What is refused is a result with `isError`, arguments that do not fit included (SEP-1303): clients show results to
+   * the model, which can do better, and not errors of the protocol.
+   */
   call(tool: Tool, args: Arguments): Promise<CallToolResult>;
+  /** The same for a tool that is no operation. */
+  answer(
+    name: string,
+    work: () => Promise<CallToolResult> | CallToolResult,
+  ): Promise<CallToolResult>;
 }
 
 export interface ToolCallerParts {
@@ -37,25 +43,29 @@ export function createToolCaller({
   log,
   allowSecrets,
 }: ToolCallerParts): ToolCaller {
+  const answer: ToolCaller['answer'] = async (name, work) => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof PenstockError))
+        log.error({ error, requestId: request.requestId, tool: name }, 'A tool failed');
+      return failure(error, request.requestId);
+    }
+  };
   return {
-    async call(tool, args) {
-      const call = new NestedCall(request, tool.compiled, tool.name);
-      try {
+    answer,
+    call: (tool, args) =>
+      answer(tool.name, async () => {
+        const call = new NestedCall(request, tool.compiled, tool.name);
         requireDeclared(tool, args);
         const admitted = pipeline.admit(call);
         const caller = admitted instanceof Promise ? await admitted : admitted;
-        const input = accepted(tool, args, request.requestId);
+        const input = tool.compiled.accept(tool.inputOf(args));
         if (!allowSecrets && tool.operation.reveals?.(input)) throw keptFromModels();
         const note = (status: number): void =>
           actions.readByModel(call, caller, { input, given: Object.keys(args), status });
         return success(tool, await noted(note, () => pipeline.run(call, caller, input)));
-      } catch (error) {
-        if (error instanceof ProtocolError) throw error;
-        if (!(error instanceof PenstockError))
-          log.error({ error, requestId: request.requestId, tool: tool.name }, 'A tool failed');
-        return failure(error, request.requestId);
-      }
-    },
+      }),
   };
 }
 
@@ -76,32 +86,10 @@ const keptFromModels = () =>
   });
 
 /** Arguments that the tool does not declare are a mistake of the model; dropping them would hide it. */
-export function requireDeclared(
-  { name, description }: Pick<Tool, 'name' | 'description'>,
-  args: Arguments,
-): void {
+export function requireDeclared({ description }: Pick<Tool, 'description'>, args: Arguments): void {
   const declared = (description.inputSchema as { properties: object }).properties;
   const unknown = Object.keys(args).filter((key) => !Object.hasOwn(declared, key));
-  if (unknown.length > 0)
-    throw new ProtocolError(
-      ProtocolErrorCode.InvalidParams,
-      `${name} has no argument ${unknown.join(', ')}`,
-    );
-}
-
-function accepted(tool: Tool, args: Arguments, requestId: string) {
-  try {
-    return tool.compiled.accept(tool.inputOf(args));
-  } catch (error) {
-    if (!(error instanceof PenstockError) || error.status !== 400) throw error;
-    const body = bodyOf(error, requestId);
-    const places = (error.errors ?? []).map(({ path, message }) => `${path} ${message}`).join('; ');
-    throw new ProtocolError(
-      ProtocolErrorCode.InvalidParams,
-      `Invalid arguments for ${tool.name}: ${places || error.message}`,
-      body,
-    );
-  }
+  if (unknown.length > 0) throw invalidInput(unknownInput(unknown, Object.keys(declared)));
 }
 
 /** A failure that the operation answered without throwing (`GET /ready`) is a report, not an error. */

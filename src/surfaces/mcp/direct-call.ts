@@ -1,9 +1,8 @@
 /**
  * The short way of a tool call. The library costs more per message than the call itself; what is
  * exactly a tool call in one of the forms below is answered here, in the library's words. Everything
- * else, and every call that the protocol refuses, is the library's.
+ * else is the library's.
  */
-import { ProtocolError } from '@modelcontextprotocol/server';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Arguments } from './call-tool.ts';
@@ -61,23 +60,17 @@ export async function callDirectly(
   const message = toolCallOf(exchange.request.headers, body);
   const tool = message && toolbox.find(message.name);
   if (!message || !tool) return undefined;
-  try {
-    const result = await tools.call(tool, message.args);
-    const complete =
-      message.era === 'sessions'
-        ? result
-        : { ...result, resultType: 'complete', _meta: { [`${metaPrefix}serverInfo`]: serverInfo } };
-    return {
-      status: 200,
-      headers: {},
-      body: JSON.stringify({ result: complete, jsonrpc: '2.0', id: message.id }),
-      json: true,
-    };
-  } catch (error) {
-    // Refused before the operation ran: unknown or wrong arguments.
-    if (error instanceof ProtocolError) return undefined;
-    throw error;
-  }
+  const result = await tools.call(tool, message.args);
+  const complete =
+    message.era === 'sessions'
+      ? result
+      : { ...result, resultType: 'complete', _meta: { [`${metaPrefix}serverInfo`]: serverInfo } };
+  return {
+    status: 200,
+    headers: {},
+    body: JSON.stringify({ result: complete, jsonrpc: '2.0', id: message.id }),
+    json: true,
+  };
 }
 
 type Headers = Exchange['request']['headers'];

@@ -8,6 +8,7 @@ import {
 import { type Caller, callerKey } from '../../kernel/caller.ts';
 import { errors, PenstockError } from '../../kernel/errors.ts';
 import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
+import type { PromptRegistry } from '../../kernel/operations/prompts.ts';
 import type { ActionLog } from '../../kernel/pipeline/admin-actions.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
@@ -20,6 +21,7 @@ import { requireOwnOrigin } from './browser-guard.ts';
 import { createToolCaller } from './call-tool.ts';
 import { callDirectly, healthAnswer } from './direct-call.ts';
 import { type McpSource, metadataPath, publicAddress } from './options.ts';
+import { createPrompts, noPrompts } from './prompts.ts';
 import type { Resources } from './resources.ts';
 import { createServer, type McpRequest } from './server.ts';
 import { type Catalogue, createToolbox } from './toolbox.ts';
@@ -27,6 +29,7 @@ import { type Catalogue, createToolbox } from './toolbox.ts';
 export interface McpParts {
   readonly catalogue: () => Catalogue;
   readonly resources: Resources;
+  readonly prompts?: Pick<PromptRegistry, 'all'> | undefined;
   readonly pipeline: Pipeline;
   readonly actions: Pick<ActionLog, 'readByModel'>;
   readonly limits: Limits;
@@ -121,8 +124,10 @@ interface Asked {
 function requestParts(parts: McpParts, { exchange, match, caller }: Asked): McpRequest {
   const { dynamic, allowSecrets } = parts.source.current();
   const modules = new URLSearchParams(match.query).getAll('modules').join(',');
+  const toolbox = createToolbox({ catalogue: parts.catalogue(), caller, modules, dynamic });
   return {
-    toolbox: createToolbox({ catalogue: parts.catalogue(), caller, modules, dynamic }),
+    toolbox,
+    prompts: () => createPrompts(parts.prompts ?? noPrompts, toolbox),
     tools: createToolCaller({
       pipeline: parts.pipeline,
       actions: parts.actions,

@@ -110,19 +110,45 @@ describe('MCP', () => {
       test.each([
         ['an unknown tool', 'get_nothing', {}, /no tool get_nothing/],
         ['a tool that is not loaded', 'get_authorization_resources', {}, /modules=authorization/],
-        ['a missing argument', 'post_apitokens', {}, /name/],
-        [
-          'a wrong argument',
-          'post_apitokens',
-          { name: 'a', expiresInDays: 'soon' },
-          /expiresInDays/,
-        ],
-        ['an unknown argument', 'post_apitokens', { name: 'a', admin: true }, /no argument admin/],
       ])('refuses %s with -32602', async (_what, name, args, message) => {
         const client = await connect('', undefined, era);
         await expect(client.callTool({ name, arguments: args })).rejects.toMatchObject({
           code: -32_602,
           message: expect.stringMatching(message),
+        });
+      });
+
+      test.each([
+        ['a missing argument', 'post_apitokens', {}, { path: 'name', rule: 'required' }],
+        [
+          'a wrong argument',
+          'post_apitokens',
+          { name: 'a', expiresInDays: 'soon' },
+          { path: 'expiresInDays', rule: 'type' },
+        ],
+        [
+          'an unknown argument',
+          'post_apitokens',
+          { name: 'a', expiresInDay: 3 },
+          {
+            path: 'expiresInDay',
+            rule: 'unknown',
+            message: 'is not known here: did you mean expiresInDays?',
+          },
+        ],
+        [
+          'an argument of a tool that takes none',
+          'list_modules',
+          { module: 'x' },
+          { path: 'module', rule: 'unknown' },
+        ],
+      ])('tells the model of %s in a result (SEP-1303)', async (_what, name, args, problem) => {
+        const client = await connect('', undefined, era);
+        const refused: Json = await client.callTool({ name, arguments: args });
+        expect(refused.isError).toBe(true);
+        expect(JSON.parse(refused.content[0].text)).toMatchObject({
+          status: 400,
+          errors: [problem],
         });
       });
 
@@ -334,7 +360,7 @@ describe('MCP', () => {
         method: 'tools/call',
         params: { name: 'list_modules', arguments: args },
       });
-      expect((await rpc(call({ module: 'x' }))).body.error.code).toBe(-32_602);
+      expect((await rpc(call({ module: 'x' }))).body.result.isError).toBe(true);
       const { text } = await platform.admin.post('/mcp?modules=database&modules=router', call({}), {
         headers: { accept: 'application/json' },
       });

@@ -27,6 +27,10 @@ Two HTTP surfaces, both JSON:
 3. Where a list needs a filter, make a custom endpoint (\`post_database_customendpoints\`).
 4. Read the client surface's description (resource \`service://docs/client-api/swagger\`) for what apps can now call.
 
+## Before you call a tool
+
+The list of tools is short. \`describe_tool\` answers the whole schemas of a tool: ask it before you send arguments whose shape the list leaves out. Prompts (\`prompts/list\`) tell how the common jobs are done.
+
 ## Before you change something
 
 Many operations take \`dryRun\`: they say what they would do and change nothing. Changes of configuration answer the new version; \`post_config_<module>_rollback\` goes back. Everything that you do is written to the audit log.

@@ -6,7 +6,9 @@ import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema
 import type { Operation } from '../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import { mcpToolName } from '../../kernel/operations/registry.ts';
-import { createSchemaPublisher, type Json } from '../openapi/schemas.ts';
+import { recordForm } from '../openapi/document.ts';
+import { createSchemaPublisher, type Json, type SchemaPublisher } from '../openapi/schemas.ts';
+import { listed } from './listed-tool.ts';
 
 export interface Tool {
   readonly name: string;
@@ -15,8 +17,10 @@ export interface Tool {
   readonly module?: string;
   readonly operation: Operation;
   readonly compiled: CompiledOperation;
-  /** As `tools/list` shows it. */
+  /** Everything about it, in the form of `tools/list`. */
   readonly description: Json;
+  /** What `tools/list` shows of that. */
+  readonly listed: Json;
   /** The arguments of a call as the input of the operation. */
   inputOf(args: Readonly<Record<string, unknown>>): DecodedInput;
 }
@@ -41,13 +45,15 @@ export function createTool(facts: ToolFacts): Tool {
   const path = pathOf(facts);
   const name = shortened(mcpToolName(operation.method, path));
   const places = argumentsOf(facts);
+  const description = describe(facts, { name, path, places });
   return {
     name,
     group,
     ...(facts.module === undefined ? {} : { module: facts.module }),
     operation,
     compiled: compileOperation(operation),
-    description: describe(facts, { name, path, places }),
+    description,
+    listed: listed(description),
     inputOf: (args) => inputOf(places, facts.fixed ?? {}, args),
   };
 }
@@ -152,7 +158,7 @@ function describe({ operation }: ToolFacts, { name, path, places }: Described): 
     title: summary,
     description: `${summary}. ${description === undefined ? '' : `${description} `}(${method} ${path})`,
     inputSchema: inputSchema(places),
-    outputSchema: outcomeSchema,
+    outputSchema: outputSchema(operation),
     annotations: {
       title: summary,
       readOnlyHint: reads,
@@ -169,29 +175,63 @@ function inputSchema(places: readonly Argument[]): Json {
   const properties = Object.fromEntries(
     places.map(({ name, schema }) => [
       name,
-      publisher.publish(schema as Parameters<typeof publisher.publish>[0]),
+      described(schema, publisher.publish(schema as Parameters<typeof publisher.publish>[0])),
     ]),
   );
   const required = places.filter((argument) => argument.required).map(({ name }) => name);
-  const components = publisher.components();
-  const schema = {
+  return whole(publisher, {
     type: 'object',
     properties,
     ...(required.length > 0 ? { required } : {}),
     additionalProperties: false,
-    ...(Object.keys(components).length > 0 ? { $defs: components } : {}),
-  };
-  return JSON.parse(
-    JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'),
-  ) as Json;
+  });
 }
 
-const outcomeSchema: Json = {
+/** What has a name is described where it is used too. */
+function described(schema: JsonSchema, published: Json): Json {
+  const description = published.description ?? descriptionOf(schema);
+  return description === undefined ? published : { ...published, description };
+}
+
+/** Of alternatives the first that says something speaks. */
+const descriptionOf = ({ description, anyOf, oneOf }: JsonSchema): string | undefined =>
+  description ?? (anyOf ?? oneOf ?? []).map(descriptionOf).find((one) => one !== undefined);
+
+/** What a result holds. `data` is there when it is a success, `error` when it is none. */
+function outputSchema(operation: Operation): Json {
+  const publisher = createSchemaPublisher();
+  const body = publisher.publish(operation.output, recordForm(operation));
+  const { textAnswer } = operation;
+  return whole(
+    publisher,
+    outcomeSchema(
+      textAnswer === undefined
+        ? body
+        : { anyOf: [body, { type: 'string', description: textAnswer }] },
+    ),
+  );
+}
+
+/** Around the body of the answer that the route gives over HTTP. */
+export const outcomeSchema = (data: Json): Json => ({
   type: 'object',
   properties: {
-    success: { type: 'boolean' },
-    message: { type: 'string' },
-    data: { description: 'The body of the answer that the route gives over HTTP' },
+    success: { type: 'boolean', description: 'false: `error` says why' },
+    message: { type: 'string', description: 'What was done' },
+    data,
+    error: { type: 'object', description: 'name, status, message, code, requestId, errors' },
   },
   required: ['success'],
-};
+});
+
+/** With everything that it refers to. Examples are for people who read documents. */
+function whole(publisher: SchemaPublisher, schema: Json): Json {
+  const components = Object.entries(publisher.components()).map(
+    ([name, { example: _example, ...component }]) => [name, component],
+  );
+  const complete =
+    components.length > 0 ? { ...schema, $defs: Object.fromEntries(components) } : schema;
+  return JSON.parse(
+    JSON.stringify(complete).replaceAll('"#/components/schemas/', '"#/$defs/'),
+  ) as Json;
+}

@@ -95,7 +95,14 @@ function build(operations: readonly OwnedOperation[], source: McpSource, log: Lo
   const byName = new Map<string, Tool>();
   for (const tool of facts.map(createTool)) byName.set(freeName(tool, byName, log), tool);
   const named = [...byName].map(([name, tool]) =>
-    name === tool.name ? tool : { ...tool, name, description: { ...tool.description, name } },
+    name === tool.name
+      ? tool
+      : {
+          ...tool,
+          name,
+          description: { ...tool.description, name },
+          listed: { ...tool.listed, name },
+        },
   );
   const tools = named.sort((a, b) => compare(a.group, b.group) || compare(a.name, b.name));
   return {
@@ -119,12 +126,16 @@ function perModule(operation: Operation, source: McpSource): ToolFacts[] {
   }));
 }
 
-/** A change names the keys that it changes. */
+const namesOf = (properties: object): string => Object.keys(properties).join(', ');
+
+/** A change names the keys that it changes. A group of keys is described by them, unless it says more. */
 const optional = (schema: ReturnType<typeof jsonSchema>): ReturnType<typeof jsonSchema> => {
   const { required: _all, ...others } = schema;
   const properties = Object.entries(others.properties ?? {}).map(([name, property]) => [
     name,
-    property.properties ? optional(property) : property,
+    property.properties
+      ? { description: `Settings: ${namesOf(property.properties)}`, ...optional(property) }
+      : property,
   ]);
   return { ...others, properties: Object.fromEntries(properties) };
 };

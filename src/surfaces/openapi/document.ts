@@ -344,7 +344,7 @@ function operationObject(
 }
 
 /** Answers hold whole records in place of ids where the call can ask for that, or always does. */
-function recordForm({ input, populates }: Operation): RecordForm {
+export function recordForm({ input, populates }: Operation): RecordForm {
   const places = [input.query, input.body].flatMap((place) => (place ? [jsonSchema(place)] : []));
   const asks = places.some(({ properties }) => properties?.populate !== undefined);
   return asks || populates ? 'populated' : 'ids';

@@ -58,6 +58,12 @@ function onWire({ id, name, status, attempts }: ChainView) {
 /** How long a caller waits. Milliseconds. */
 const waitMs = 45_000;
 
+const FallbackSteps = Type.Array(FallbackStep, {
+  minItems: 1,
+  maxItems: 10,
+  description: 'Channels in their order, each with how long it has',
+});
+
 const fallbackOperation = (parts: Orchestration): Operation =>
   defineOperation({
     ...sending,
@@ -67,13 +73,7 @@ const fallbackOperation = (parts: Orchestration): Operation =>
     account: { statements: 3000 },
     input: {
       body: Type.Object({
-        fallbackChain: Type.Optional(
-          Type.Array(FallbackStep, {
-            minItems: 1,
-            maxItems: 10,
-            description: 'Channels in their order, each with how long it has',
-          }),
-        ),
+        fallbackChain: Type.Optional(FallbackSteps),
         chain: Type.Optional(
           Type.String({
             maxLength: 100,

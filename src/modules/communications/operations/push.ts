@@ -88,7 +88,7 @@ const sendOperation = (notifier: Notifier): Operation =>
       { method: 'POST', path: '/admin/pushNotifications/send' },
       { method: 'POST', path: '/pushNotifications/send' },
     ],
-    input: { body: Type.Object({ userId, ...message }, { description: 'What it says' }) },
+    input: { body: Type.Object({ userId, ...message }) },
     output: Type.Object({
       result: Type.String(),
       message: Type.String(),
@@ -150,16 +150,13 @@ const sendManyOperation = (notifier: Notifier): Operation =>
       { method: 'POST', path: '/pushNotifications/sendToManyDevices' },
     ],
     input: {
-      body: Type.Object(
-        {
-          userIds: Type.Optional(
-            Type.Array(userId, { minItems: 1, maxItems: 10_000, description: 'Ids of users' }),
-          ),
-          notifications: Type.Optional(Notifications),
-          ...message,
-        },
-        { description: 'What it says' },
-      ),
+      body: Type.Object({
+        userIds: Type.Optional(
+          Type.Array(userId, { minItems: 1, maxItems: 10_000, description: 'Ids of users' }),
+        ),
+        notifications: Type.Optional(Notifications),
+        ...message,
+      }),
     },
     output: Counted,
     errors: sendingErrors,
@@ -201,7 +198,7 @@ const topicOperation = (notifier: Notifier): Operation =>
     id: 'communications.push.sendToTopic',
     path: '/push/sendToTopic',
     aliases: [{ method: 'POST', path: '/admin/pushNotifications/sendToTopic' }],
-    input: { body: Type.Object({ topic: Topic, ...message }, { description: 'What it says' }) },
+    input: { body: Type.Object({ topic: Topic, ...message }) },
     output: Counted,
     errors: sendingErrors,
     summary: 'Notify all who follow a topic',

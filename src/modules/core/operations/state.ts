@@ -147,6 +147,11 @@ function auditPlan(context: OperationContext, { entries, checksum }: StatePlan):
   context.audited({ changes: { checksum, count: all.length, changes } });
 }
 
+const Format = Type.Enum(['json', 'yaml'], {
+  default: 'json',
+  description: 'How the document is written',
+});
+
 const exportState = (state: State): Operation =>
   defineOperation({
     ...facts,
@@ -161,12 +166,7 @@ const exportState = (state: State): Operation =>
     textType: 'application/yaml',
     input: {
       query: Type.Object({
-        format: Type.Optional(
-          Type.Enum(['json', 'yaml'], {
-            default: 'json',
-            description: 'How the document is written',
-          }),
-        ),
+        format: Type.Optional(Format),
         secrets: Type.Optional(
           Type.Enum(['redact', 'include'], {
             default: 'redact',

@@ -22,6 +22,7 @@ import {
 import { EndpointView, endpointView } from '../services/endpoints/endpoint-view.ts';
 import type { EndpointServing } from '../services/endpoints/serving.ts';
 import type { EndpointStore } from '../services/endpoints/store.ts';
+import { listRange } from '../services/listing.ts';
 
 export interface EndpointParts {
   readonly admin: EndpointAdmin;
@@ -43,6 +44,12 @@ const { ENDPOINT_INVALID, ENDPOINT_NOT_FOUND, ENDPOINT_EXISTS } = databaseErrors
 const { SCHEMA_NOT_FOUND } = schemaErrors;
 const params = Type.Object({ id: Type.String({ maxLength: 64, description: 'Its id' }) });
 const flag = (description: string) => Type.Optional(Type.Boolean({ description }));
+
+const OperationNumber = Type.Integer({
+  minimum: 0,
+  maximum: 5,
+  description: '0 GET, 1 POST, 2 PUT, 3 DELETE, 4 PATCH, 5 aggregate (GET)',
+});
 
 /** Fields that a change may have too. */
 export const changeFields = {
@@ -76,11 +83,7 @@ export const newEndpoint = Type.Object({
     maxLength: 256,
     description: 'Last part of its path: /database/function/<name>',
   }),
-  operation: Type.Integer({
-    minimum: 0,
-    maximum: 5,
-    description: '0 GET, 1 POST, 2 PUT, 3 DELETE, 4 PATCH, 5 aggregate (GET)',
-  }),
+  operation: OperationNumber,
   ...changeFields,
 });
 
@@ -100,22 +103,8 @@ const list = (parts: EndpointParts): Operation =>
     path: '/database/customEndpoints',
     input: {
       query: Type.Object({
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 25,
-            description: 'How many at most',
-          }),
-        ),
+        skip: listRange.skip,
+        limit: listRange.limit,
         sort: Type.Optional(
           Type.String({
             maxLength: 256,
@@ -125,17 +114,11 @@ const list = (parts: EndpointParts): Operation =>
         search: Type.Optional(
           Type.String({ maxLength: 256, description: 'Part of the name; case does not matter' }),
         ),
-        operation: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 5,
-            description: '0 GET, 1 POST, 2 PUT, 3 DELETE, 4 PATCH, 5 aggregate (GET)',
-          }),
-        ),
+        operation: Type.Optional(OperationNumber),
         schemaName: Type.Optional(
           Type.Array(Type.String({ maxLength: 64 }), {
             maxItems: 64,
-            description: 'Name of the schema',
+            description: 'Names of schemas',
           }),
         ),
       }),

@@ -11,6 +11,7 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { databaseErrors } from '../errors.ts';
 import { dataChange } from '../services/imported-schema.ts';
+import { listRange } from '../services/listing.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 import { PlanView, planView } from '../services/schema-views.ts';
 import { changeOf, inBody, optionsBody } from './schemas.ts';
@@ -74,22 +75,8 @@ const migrations = (admin: SchemaAdmin, database: Queryable): Operation =>
     input: {
       params,
       query: Type.Object({
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 25,
-            description: 'How many at most',
-          }),
-        ),
+        skip: listRange.skip,
+        limit: listRange.limit,
       }),
     },
     output: Type.Object({

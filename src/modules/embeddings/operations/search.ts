@@ -41,6 +41,8 @@ const paging = {
   ),
 };
 
+const MinScore = Type.Number({ minimum: 0, maximum: 1, description: 'Leave out what fits less' });
+
 const asked = (most: number) => ({
   schemaName: SchemaName,
   text: Type.Optional(
@@ -68,9 +70,7 @@ const asked = (most: number) => ({
   fallback: Type.Optional(
     Type.Enum(['keyword'], { description: 'What to do when the model cannot be asked' }),
   ),
-  minScore: Type.Optional(
-    Type.Number({ minimum: 0, maximum: 1, description: 'Leave out what fits less' }),
-  ),
+  minScore: Type.Optional(MinScore),
   typos: Type.Optional(
     Type.Boolean({
       description:
