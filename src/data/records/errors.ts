@@ -83,7 +83,9 @@ export function recordError(error: unknown, refused: RefusedWrite): unknown {
     // The table or a column went away between the reading of the schema and the statement.
     case '42P01':
     case '42703':
-      return refused.schema.mapping ? externalReadError(error) : changedMeanwhile(error);
+      return refused.schema.mapping
+        ? externalReadError(refused.schema, error)
+        : changedMeanwhile(error);
     default:
       return refused.schema.mapping
         ? externalWriteError(

@@ -4,7 +4,7 @@ import { shortName } from '../../data/schema/language/names.ts';
 import { defineConfig } from '../../kernel/config/config-definition.ts';
 
 /** Schemas of PostgreSQL that hold nothing of users: its own, and those of the platform. */
-const closedSchema = /^(?:pg_.*|information_schema|app|penstock(?:_.*)?)$/;
+export const closedSchema = /^(?:pg_.*|information_schema|app|penstock(?:_.*)?)$/;
 
 export const databaseConfig = defineConfig({
   schema: Type.Object({

@@ -143,7 +143,7 @@ export const classOf = ({ predicate, populate, conditions }: View): StatementCla
 /** Runs a statement that reads. What tables of others refuse has errors of its own. */
 export async function runRead<R>(
   { database, limitMs }: Pick<RecordDependencies, 'database' | 'limitMs'>,
-  { mapping }: CompiledSchema,
+  schema: CompiledSchema,
   statement: Statement,
 ): Promise<R[]> {
   try {
@@ -161,7 +161,7 @@ export async function runRead<R>(
       });
     // program_limit_exceeded: a text of more than 1 GB
     if (codeOf(error) === '54000') throw tooMany();
-    throw mapping ? externalReadError(error) : error;
+    throw schema.mapping ? externalReadError(schema, error) : error;
   }
 }
 

@@ -192,7 +192,7 @@ export function createRecordStreams(): RecordStreams {
         });
         for await (const batch of rows) yield batch.map(({ json }) => json);
       } catch (error) {
-        throw selection.schema.mapping ? externalReadError(error) : error;
+        throw selection.schema.mapping ? externalReadError(selection.schema, error) : error;
       } finally {
         open--;
       }

@@ -73,10 +73,12 @@ export function withInvalidField(schema: Mapped, row: ColumnValues, error: unkno
   );
   const [found, ...others] = kind ? culprits(suspectsOf(schema, row), error.cause) : [];
   if (!kind || !found || others.length > 0) return error;
+  const { digits, type } = found.column;
+  const size = digits && type.name === 'numeric' ? `(${digits.precision}, ${digits.scale})` : '';
   const problem: Problem = {
     path: found.field,
     rule: 'type',
-    message: `does not fit ${found.column.type.name}`,
+    message: `does not fit ${type.name}${size}`,
   };
   return kind({
     message: `${problem.path}: ${problem.message}`,
@@ -106,8 +108,36 @@ function culprits(suspects: readonly Suspect[], cause: unknown): readonly Suspec
   };
   if (dataType !== undefined) return suspects.filter(({ column }) => column.type.name === dataType);
   if (suspects.length === 1) return suspects;
+  const digits = violatedDigits(cause);
+  if (digits) return overflowing(suspects, digits);
   return suspects.filter(
     ({ value }) =>
       value !== '' && ['string', 'number'].includes(typeof value) && message.includes(`"${value}"`),
   );
+}
+
+type Digits = NonNullable<MappedColumn['digits']>;
+
+/** The size of the number that a value was too large for: `A field with precision 4, scale 2 must round to ...`, in any language. */
+function violatedDigits(cause: unknown): Digits | undefined {
+  const { code, detail } = (cause ?? {}) as { readonly code?: unknown; readonly detail?: unknown };
+  if (code !== '22003' || typeof detail !== 'string') return undefined;
+  const [precision, scale] = detail.match(/-?\d+/g) ?? [];
+  return precision === undefined || scale === undefined
+    ? undefined
+    : { precision: Number(precision), scale: Number(scale) };
+}
+
+/** Of the columns of this size those whose value is too large. Tables that were imported before sizes were kept: of all numbers. */
+function overflowing(
+  suspects: readonly Suspect[],
+  { precision, scale }: Digits,
+): readonly Suspect[] {
+  const sized = suspects.filter(({ column: { digits, form } }) =>
+    digits ? digits.precision === precision && digits.scale === scale : form === 'plain',
+  );
+  const least = 10 ** (precision - scale) - 10 ** -scale / 2;
+  const found = sized.filter(({ value }) => Math.abs(Number(value)) >= least);
+  // What is added to a number may be small.
+  return found.length > 0 ? found : sized.filter(({ column }) => column.digits);
 }

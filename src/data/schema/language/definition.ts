@@ -82,7 +82,7 @@ export interface PlatformOptions {
   /** Kept for old clients; without effect on PostgreSQL. */
   readonly readPreference?: string;
   readonly realtime?: { readonly enabled?: boolean };
-  /** Of an imported table: what its triggers say is for callers. */
+  /** Of an imported table: what its triggers say, and PostgreSQL about reading it, is for callers. */
   readonly triggerMessages?: boolean;
   readonly softDelete?: SoftDeleteOption;
   readonly history?: HistoryOption;

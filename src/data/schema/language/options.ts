@@ -70,6 +70,12 @@ const querySwitch = Type.Optional(
   ),
 );
 
+/** Which operations the client routes of a schema have. */
+export const crudOperationsShape = Type.Object(
+  { create: crudSwitch, read: crudSwitch, update: updateSwitch, delete: crudSwitch },
+  { additionalProperties: false },
+);
+
 /** `conduitOptions` of the wire. */
 export const platformOptionsShape = Type.Object(
   {
@@ -77,12 +83,7 @@ export const platformOptionsShape = Type.Object(
       Type.Object(
         {
           enabled: flag('The schema has client routes'),
-          crudOperations: Type.Optional(
-            Type.Object(
-              { create: crudSwitch, read: crudSwitch, update: updateSwitch, delete: crudSwitch },
-              { additionalProperties: false },
-            ),
-          ),
+          crudOperations: Type.Optional(crudOperationsShape),
           query: querySwitch,
         },
         { additionalProperties: false },
@@ -132,7 +133,7 @@ export const platformOptionsShape = Type.Object(
     ),
     ...recordOptionShapes,
     triggerMessages: flag(
-      'Of an imported table: callers are told what its triggers and functions say when they refuse a record',
+      'Of an imported table: callers are told what its triggers and functions say when they refuse a record, and what PostgreSQL says when it cannot read the table',
     ),
     imported: flag('The schema was made by introspection'),
   },

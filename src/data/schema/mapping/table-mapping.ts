@@ -40,6 +40,8 @@ export interface MappedColumn {
   readonly keyType?: KeyType;
   /** The table whose key the column refers to. */
   readonly references?: QualifiedName;
+  /** Of a number with a declared size, as in `numeric(4, 2)`: how many digits it has, and how many of them behind the point. */
+  readonly digits?: { readonly precision: number; readonly scale: number };
 }
 
 export interface TableMapping {

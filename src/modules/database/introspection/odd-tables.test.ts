@@ -190,7 +190,7 @@ describe('odd tables', () => {
   it('has left the other tables as they were', () =>
     expectUntouched(platform, ['wide_lists', 'text_keys', 'blank_keys', 'picky', 'exacting']));
 
-  // The last one: it adds a table to those of the sample.
+  // It adds a table to those of the sample, as those after it do.
   it('keeps every digit of times, and tells what a trigger says where the operator allows it', async () => {
     await platform.sample.client.query(`
       create table payments (id integer primary key, paid timestamp not null, seen timestamptz, day date, note text);
@@ -251,5 +251,128 @@ describe('odd tables', () => {
       message: 'No boom allowed (try another)',
     });
     expect(JSON.stringify(await refused())).not.toContain('inside');
+  });
+
+  it('names the field whose number has too many digits, also among others', async () => {
+    await platform.sample.client.query(`create table prices (id integer primary key,
+      small numeric(4, 2), large numeric(12, 2), same numeric(4, 2), plain numeric, whole integer)`);
+    await platform.importAll();
+    const make = async (record: object) =>
+      (await client.post('/database/imp_prices', { id: 1, large: 12, plain: 1000, ...record }))
+        .body;
+    expect(await make({ small: 99.995, same: 1, whole: 4000 })).toMatchObject({
+      status: 400,
+      message: 'small: does not fit numeric(4, 2)',
+      errors: [{ path: 'small', rule: 'type' }],
+    });
+    expect((await make({ small: 1, same: 100 })).errors).toMatchObject([{ path: 'same' }]);
+    expect((await make({ large: '10000000000', small: 1 })).errors).toMatchObject([
+      { path: 'large' },
+    ]);
+    expect(await make({ small: 99.99, same: 1 })).toMatchObject({ _id: '1' });
+  });
+
+  it('says which table cannot be read, and why to operators and where it is allowed', async () => {
+    await platform.sample.client.query(`
+      create view circle_a as select 1 as id;
+      create view circle_b as select id from circle_a;
+      create or replace view circle_a as select id from circle_b;
+      create table notes (id integer primary key, body text);
+      insert into notes values (1, 'secret <'), (2, 'more');
+      create view broken as select id, body::xml::text as body from notes;
+      create view ambiguous as select id, (select n.body from notes n) as body from notes;
+      create foreign data wrapper nothing;
+      create server nowhere foreign data wrapper nothing;
+      create foreign table elsewhere (id integer) server nowhere`);
+    await platform.importAll();
+    const said: Readonly<Record<string, string>> = {
+      circle_a: 'infinite recursion',
+      broken: 'invalid XML content',
+      ambiguous: 'more than one row returned by a subquery',
+      elsewhere: 'foreign-data wrapper',
+    };
+    for (const [table, text] of Object.entries(said)) {
+      const schema = `imp_${table}`;
+      const kind = table === 'elsewhere' ? 'table' : 'view';
+      const refused = {
+        status: 422,
+        code: 'TABLE_READ_FAILED',
+        message: `${schema}: the database cannot read this ${kind}`,
+      };
+      const path = `/database/${schema}`;
+      const answer = (await client.get(path)).body;
+      expect(answer).toMatchObject(refused);
+      expect(JSON.stringify(answer)).not.toContain(text);
+      const operators = await admin.get(`/database/schemas/${schema}/docs`);
+      expect(operators.body).toMatchObject({
+        ...refused,
+        detail: expect.stringContaining(`public.${table}: `),
+      });
+      expect(operators.body.detail).toContain(text);
+      expect((await admin.get(`/database/schemas/${schema}/docs/export`)).status).toBe(422);
+      const conduitOptions = { triggerMessages: true };
+      const id = await platform.schemaId(schema);
+      expect((await admin.patch(`/database/schemas/${id}`, { conduitOptions })).status).toBe(200);
+      expect((await client.get(path)).body.message).toContain(text);
+    }
+  });
+
+  it('serves 300 tables by one call, and says why it serves no others', async () => {
+    await platform.sample.client.query(`
+      create schema bulk; create schema aside; create table aside.unseen (id integer primary key);
+      create table bulk.prices (id integer primary key); create table bulk.shapes (a circle, b tsvector);
+      do $$ begin for i in 1..298 loop
+        execute format('create table bulk.t%s (id integer primary key, note text)', i);
+      end loop; end $$;
+      create table bulk.child (id integer primary key, t1 integer references bulk.t1);
+      insert into bulk.t1 values (7, 'seven'); insert into bulk.child values (1, 7)`);
+    const introspection = { schemas: ['public', 'bulk'] };
+    expect((await admin.patch('/config/database', { introspection })).status).toBe(200);
+    await admin.post('/database/introspection');
+    const finalize = (body: object) => admin.post('/database/introspection/schemas/finalize', body);
+    expect((await finalize({})).body).toMatchObject({ status: 400, errors: [{ path: 'schemas' }] });
+    const conduitOptions = { cms: { enabled: true, crudOperations: { read: { enabled: true } } } };
+    const done = await finalize({
+      all: true,
+      schemas: [{ name: 't2', renames: { note: 'remark' } }],
+      conduitOptions,
+    });
+    expect(done.body).toEqual({ result: '300 schemas finalized successfully' });
+    const { body: status } = await admin.get('/database/introspection');
+    expect(status).toMatchObject({ pendingSchemas: [], foreignSchemas: ['bulk.shapes'] });
+    expect(status.unservedSchemas).toEqual([
+      { name: 'bulk.shapes', reason: expect.stringMatching(/^None .*"a" \(circle\).*"b"/) },
+      { name: 'aside.unseen', reason: expect.stringContaining('introspection.schemas') },
+    ]);
+    expect(
+      (await client.get('/database/imp_child/1', { query: { populate: 't1' } })).body,
+    ).toMatchObject({ t1: { _id: '7', note: 'seven' } });
+    // The table of the same name in public was there first.
+    expect((await client.get('/database/imp_bulk_prices')).body).toMatchObject({ count: 0 });
+    expect((await client.post('/database/imp_t2', { id: 1 })).status).toBe(404);
+
+    const ids = [await platform.schemaId('imp_t1'), await platform.schemaId('imp_t2')];
+    const crudOperations = { create: { enabled: true } };
+    const toggled = await admin.post('/database/schemas/toggle', {
+      ids,
+      enabled: true,
+      crudOperations,
+    });
+    expect(toggled.status).toBe(200);
+    expect((await client.post('/database/imp_t2', { id: 1, remark: 'x' })).body).toMatchObject({
+      _id: '1',
+      remark: 'x',
+    });
+    // What has a schema keeps its options when it is finalised again.
+    await platform.sample.client.query('alter table bulk.t1 add column more text');
+    await admin.post('/database/introspection');
+    const nothing = { cms: { enabled: false } };
+    expect((await finalize({ all: true, conduitOptions: nothing })).body).toEqual({
+      result: '1 schema finalized successfully',
+    });
+    expect((await client.get('/database/imp_t1/7')).body).toMatchObject({ more: null });
+    expect((await finalize({ all: true })).body).toEqual({
+      result: '0 schemas finalized successfully',
+    });
   });
 });

@@ -107,12 +107,18 @@ const status = (introspection: Introspection): Operation =>
       pendingSchemasCount: count,
       importedSchemas: Type.Array(Type.String(), { description: 'Tables that are served' }),
       importedSchemaCount: count,
+      unservedSchemas: Type.Array(Type.Object({ name: Type.String(), reason: Type.String() }), {
+        description:
+          'Tables that introspection makes no schema of, and why: also those of other schemas of PostgreSQL and of extensions',
+      }),
+      unservedSchemaCount: count,
     }),
     summary: 'List the tables that are there already',
     description:
       'Of the PostgreSQL schemas that the configuration names (`introspection.schemas`).',
     async handler() {
-      const { foreignSchemas, pendingSchemas, importedSchemas } = await introspection.status();
+      const { foreignSchemas, pendingSchemas, importedSchemas, unservedSchemas } =
+        await introspection.status();
       return {
         foreignSchemas: [...foreignSchemas],
         foreignSchemaCount: foreignSchemas.length,
@@ -120,6 +126,8 @@ const status = (introspection: Introspection): Operation =>
         pendingSchemasCount: pendingSchemas.length,
         importedSchemas: [...importedSchemas],
         importedSchemaCount: importedSchemas.length,
+        unservedSchemas: [...unservedSchemas],
+        unservedSchemaCount: unservedSchemas.length,
       };
     },
   });
@@ -251,6 +259,12 @@ const edit = (introspection: Introspection): Operation =>
     },
   });
 
+const finalizedSchema = Type.Object({
+  _id: Type.Optional(Type.String({ maxLength: 64 })),
+  ...editFields,
+  modelOptions: Type.Optional(Type.Object({ conduit: Type.Optional(platformOptionsShape) })),
+});
+
 const finalize = (introspection: Introspection): Operation =>
   defineOperation({
     ...facts,
@@ -261,16 +275,20 @@ const finalize = (introspection: Introspection): Operation =>
     bodyLimit: 8 * 1024 * 1024,
     input: {
       body: Type.Object({
-        schemas: Type.Array(
-          Type.Object({
-            _id: Type.Optional(Type.String({ maxLength: 64 })),
-            ...editFields,
-            modelOptions: Type.Optional(
-              Type.Object({ conduit: Type.Optional(platformOptionsShape) }),
-            ),
+        schemas: Type.Optional(
+          Type.Array(finalizedSchema, {
+            minItems: 1,
+            maxItems: 1_000,
+            description: 'Needed unless `all` is true',
           }),
-          { minItems: 1, maxItems: 1_000 },
         ),
+        all: Type.Optional(
+          Type.Boolean({
+            default: false,
+            description: 'All that are pending; those in `schemas` as they are there',
+          }),
+        ),
+        conduitOptions: Type.Optional(platformOptionsShape),
       }),
     },
     output: Type.Object({ result: Type.String() }),
@@ -284,12 +302,19 @@ const finalize = (introspection: Introspection): Operation =>
     summary: 'Declare pending schemas over their tables',
     description:
       'Takes pending schemas as they are listed, edited or not. All of them are declared, or none. ' +
-      'Nothing is offered to clients until you switch it on; the tables stay as they are.',
-    async handler({ caller }, { body: { schemas } }) {
-      const inputs = schemas.map(({ _id, modelOptions, ...edits }): FinalizeInput => {
+      'Nothing is offered to clients until you switch it on; the tables stay as they are. ' +
+      '`conduitOptions` are for every schema that is new, and go over its own: with them and `all` one call serves a whole database.',
+    async handler({ caller }, { body: { schemas, all = false, conduitOptions } }) {
+      if (!schemas && !all)
+        throw invalid('schemas', 'required', 'is required: name pending schemas, or send all');
+      const inputs = (schemas ?? []).map(({ _id, modelOptions, ...edits }): FinalizeInput => {
         return { ...editsOf(edits, modelOptions?.conduit), ...(_id !== undefined && { _id }) };
       });
-      const done = await introspection.finalize(caller, inputs);
+      const done = await introspection.finalize(caller, {
+        inputs,
+        all,
+        ...(conduitOptions && { options: conduitOptions }),
+      });
       return `${done} ${done === 1 ? 'schema' : 'schemas'} finalized successfully`;
     },
   });

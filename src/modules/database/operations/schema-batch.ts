@@ -1,6 +1,7 @@
 /** Several schemas at once: all of a change happens, or nothing. */
 import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
+import { crudOperationsShape } from '../../../data/schema/language/options.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import {
   defineOperation,
@@ -86,14 +87,18 @@ const toggleMany = (admin: SchemaAdmin): Operation =>
       body: Type.Object({
         ids,
         enabled: Type.Boolean({ description: 'Whether they have client routes' }),
+        crudOperations: Type.Optional(crudOperationsShape),
       }),
     },
     output: Type.Object({ updatedSchemas: Type.Array(SchemaView), enabled: Type.Boolean() }),
     errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_BUSY],
     summary: 'Switch the client routes of several schemas on or off',
-    async handler({ caller }, { body: { ids: given, enabled } }) {
+    description:
+      'With `crudOperations` also which of their operations there are: those of imported tables are off until then.',
+    async handler({ caller }, { body: { ids: given, enabled, crudOperations } }) {
+      const cms = { enabled, ...(crudOperations && { crudOperations }) };
       return {
-        updatedSchemas: (await admin.setEnabled(caller, given, enabled)).map(schemaView),
+        updatedSchemas: (await admin.setClientRoutes(caller, given, cms)).map(schemaView),
         enabled,
       };
     },

@@ -277,7 +277,7 @@ const toggle = (admin: SchemaAdmin): Operation =>
     async handler({ caller }, { params: { id } }) {
       const { name, modelOptions } = admin.get(id);
       const enabled = !modelOptions.conduit.cms.enabled;
-      await admin.setEnabled(caller, [id], enabled);
+      await admin.setClientRoutes(caller, [id], { enabled });
       return { name, enabled };
     },
   });

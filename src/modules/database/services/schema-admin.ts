@@ -28,11 +28,11 @@ export interface SchemaAdmin {
   plan(caller: Caller, request: SchemaRequest): Promise<PlanForAdmin>;
   /** A request that needs no more than the registry. */
   apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]>;
-  /** Switches the client routes of several schemas on or off, as one change. Throws 404 when one is not there. */
-  setEnabled(
+  /** Switches the client routes of several schemas, as one change. Throws 404 when one is not there. */
+  setClientRoutes(
     caller: Caller,
     ids: readonly string[],
-    enabled: boolean,
+    cms: NonNullable<PlatformOptions['cms']>,
   ): Promise<readonly CompiledSchema[]>;
   remove(caller: Caller, ids: readonly string[], options: { deleteData: boolean }): Promise<void>;
   import(caller: Caller, request: ImportRequest): Promise<void>;
@@ -83,12 +83,12 @@ export function createSchemaAdmin(dependencies: Dependencies): SchemaAdmin {
         : { ...plan, endpoints: used, obstacles: [...plan.obstacles, inUse(used)] };
     },
     apply: schemas.apply,
-    async setEnabled(caller, ids, enabled) {
+    async setClientRoutes(caller, ids, cms) {
       const changes = [...new Set(ids)].map((id) => ({
         id: get(id)._id,
-        change: { options: { cms: { enabled } } },
+        change: { options: { cms } },
       }));
-      return schemas.apply(caller, { kind: 'update', changes });
+      return (await schemas.apply(caller, { kind: 'update', changes })).map(warned);
     },
     async remove(caller, ids, options) {
       const known = ids.filter((id) => schemas.byId(id));

@@ -6,7 +6,7 @@ import { sql } from '../../../../kernel/database/sql.ts';
 /* The questions to the catalogue of PostgreSQL (15 and newer). Each answers JSON in the shapes of catalogue.ts. */
 
 /** Tables and views that the role may see; without partitions and without what extensions brought. */
-export const relationsQuery = (schemas: readonly string[], limit: number): Statement => sql`
+const relationsQuery = (schemas: readonly string[], limit: number): Statement => sql`
   select c.oid::integer as oid, n.nspname as schema, c.relname as name,
     case c.relkind when 'r' then 'table' when 'p' then 'partitioned' when 'v' then 'view' when 'm' then 'materialized' else 'foreign' end as kind,
     obj_description(c.oid, 'pg_class') as comment,
@@ -159,20 +159,36 @@ export interface CatalogueRelation extends QualifiedName {
 /** Relations of one reading; a database with more is read schema by schema. */
 export const MAX_RELATIONS = 2_000;
 
-interface Owned {
+/** A relation without what is in it. */
+type ListedRelation = Omit<CatalogueRelation, 'columns' | 'constraints' | 'indexes'> & {
+  /** The number that PostgreSQL knows it by. */
   readonly oid: number;
+};
+
+/** Tables and views of these schemas, by name, without what is in them. */
+export async function readRelations(
+  database: Queryable,
+  schemas: readonly string[],
+  limit: number,
+): Promise<readonly ListedRelation[]> {
+  return (await database.query<ListedRelation>(relationsQuery(schemas, limit))).rows;
 }
+
+/** Columns of tables, by the oid of each table. */
+export const readColumns = (
+  database: Queryable,
+  oids: readonly number[],
+): Promise<ReadonlyMap<number, readonly CatalogueColumn[]>> =>
+  ownedBy<CatalogueColumn>(database, columnsQuery(oids));
 
 /** All tables and views of these schemas, by name. Partitions are part of their table, extensions own theirs. */
 export async function readCatalogue(
   database: Queryable,
   schemas: readonly string[],
 ): Promise<readonly CatalogueRelation[]> {
-  const { rows: relations } = await database.query<
-    Omit<CatalogueRelation, 'columns' | 'constraints' | 'indexes'> & Owned
-  >(relationsQuery(schemas, MAX_RELATIONS + 1));
+  const relations = await readRelations(database, schemas, MAX_RELATIONS + 1);
   const oids = relations.map(({ oid }) => oid);
-  const columns = await ownedBy<CatalogueColumn>(database, columnsQuery(oids));
+  const columns = await readColumns(database, oids);
   const constraints = await ownedBy<CatalogueConstraint>(database, constraintsQuery(oids));
   const indexes = await ownedBy<CatalogueIndex>(database, indexesQuery(oids));
   return relations.map(({ oid, ...relation }) => ({

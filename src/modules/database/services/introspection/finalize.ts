@@ -1,5 +1,6 @@
 /** From pending schemas to declared ones: all of a request, or none. */
 
+import type { PlatformOptions } from '../../../../data/schema/language/definition.ts';
 import { shortName } from '../../../../data/schema/language/names.ts';
 import { resolveOptions } from '../../../../data/schema/language/options.ts';
 import { sameName } from '../../../../data/schema/mapping/table-mapping.ts';
@@ -13,6 +14,7 @@ import { type Edits, edited, mergedEdits } from './edits.ts';
 import { finalName, isImported, sourceNames } from './names.ts';
 import { importedOptions, withModels } from './pending-schema-view.ts';
 import {
+  allPending,
   findPending,
   type PendingName,
   type PendingRow,
@@ -25,6 +27,14 @@ export interface FinalizeInput extends Edits {
   readonly _id?: string;
 }
 
+export interface FinalizeRequest {
+  readonly inputs: readonly FinalizeInput[];
+  /** All others that are pending too, as they are. */
+  readonly all?: boolean;
+  /** For every schema that is new, over what is said of it alone. */
+  readonly options?: PlatformOptions;
+}
+
 export interface FinalizeDependencies {
   readonly database: Database;
   readonly schemas: SchemaRegistry;
@@ -33,16 +43,19 @@ export interface FinalizeDependencies {
 export async function finalize(
   dependencies: FinalizeDependencies,
   caller: Caller,
-  inputs: readonly FinalizeInput[],
+  { inputs, all = false, options }: FinalizeRequest,
 ): Promise<number> {
   const { database, schemas } = dependencies;
-  const rows = await chosenRows(dependencies, inputs);
+  const chosen = await chosenRows(dependencies, inputs);
+  const others = all ? await allPending(database, new Set(chosen.map(({ id }) => id))) : [];
+  const rows = [...chosen, ...others];
+  if (rows.length === 0) return 0;
   const everyName = await pendingNames(database);
   const names = sourceNames(schemas, [
     ...everyName.filter(({ id }) => rows.every((row) => row.id !== id)),
     ...rows.map(nameOf),
   ]);
-  const tables = rows.map((row) => importedTable(dependencies, row, names));
+  const tables = rows.map((row) => importedTable(dependencies, row, { names, options }));
   requireSteadyNames(dependencies, tables);
   await schemas.apply(caller, { kind: 'adopt', tables });
   await removePending(
@@ -95,21 +108,27 @@ function withEdits(row: PendingRow, { name, ...edits }: Edits): PendingRow {
   return { ...row, name: next.name ?? row.inferred.name, edits: next };
 }
 
-type Names = ReturnType<typeof sourceNames>;
-
 function importedTable(
   { schemas }: FinalizeDependencies,
   row: PendingRow,
-  names: Names,
+  {
+    names,
+    options: common,
+  }: {
+    readonly names: ReturnType<typeof sourceNames>;
+    readonly options: PlatformOptions | undefined;
+  },
 ): ImportedTable {
   const { edits, inferred } = row;
   const { fields, columns, mapping, layout } = withModels(edited(inferred, edits), names);
   const existing = schemas.all().find((schema) => isImported(schema, mapping.source));
-  const options = resolveOptions(
+  const own = resolveOptions(
     edits.options ?? {},
     existing?.modelOptions.conduit ?? importedOptions,
     false,
   );
+  // What was finalised before keeps the options that it has.
+  const options = common && !existing ? resolveOptions(common, own, false) : own;
   return {
     name: existing?.name ?? finalName(row.name, edits.name !== undefined),
     fields,

@@ -55,6 +55,37 @@ describe('names of tables and columns', () => {
     );
   });
 
+  it('say of tables of one name in which schema they are', () => {
+    const tables = [
+      { schema: 'hr', name: 'actors' },
+      { schema: 'hr', name: 'sales_actors' },
+      { schema: 'public', name: 'actors' },
+      { schema: 'sales', name: 'Actors' },
+      { schema: 'sales', name: 'orders' },
+      { schema: 'shop', name: 'orders' },
+    ];
+    const names = [
+      'hr_actors',
+      'sales_actors',
+      'actors',
+      // Somebody is called so.
+      expect.stringMatching(/^sales_Actors_[0-9a-f]{8}$/),
+      'orders',
+      'shop_orders',
+    ];
+    expect(schemaNames(tables, new Set())).toEqual(names);
+    // They stay when some of the tables have their schema by now, and when the short name is taken.
+    expect(schemaNames(tables.slice(3), new Set(['imp_actors']), tables)).toEqual([
+      'sales_Actors',
+      'orders',
+      'shop_orders',
+    ]);
+    expect(schemaNames(tables.slice(4), new Set(['imp_orders']), tables)).toEqual([
+      'sales_orders',
+      'shop_orders',
+    ]);
+  });
+
   it('stay as they are where they can', () => {
     expect(fieldNames(['a b', 'a_b', 'naïve', 'from'], reserved)).toEqual([
       expect.stringMatching(/^a_b_[0-9a-f]{8}$/),

@@ -1,7 +1,7 @@
 /** From what the catalogue says about a table to the schema that can be declared over it. Pure: the same table always gives the same. */
 import type { FieldInput, FieldMap } from '../../../../data/schema/language/definition.ts';
 import type { MappedColumn, TableMapping } from '../../../../data/schema/mapping/table-mapping.ts';
-import type { CatalogueRelation } from './catalogue.ts';
+import type { CatalogueRelation, CatalogueType } from './catalogue.ts';
 import { fieldOf } from './fields.ts';
 import type { DescribedIndex, InferredTable, SkippedColumn } from './inferred.ts';
 import {
@@ -52,8 +52,9 @@ export function inferTable(
   };
 }
 
-function servedColumns(
-  relation: CatalogueRelation,
+/** What of a table can be served; the rest is added to `skipped`. */
+export function servedColumns(
+  relation: Pick<CatalogueRelation, 'columns'>,
   skipped: SkippedColumn[],
 ): Omit<ServedColumn, 'field'>[] {
   return relation.columns.flatMap((column, index) => {
@@ -103,6 +104,7 @@ function mappingOf(relation: CatalogueRelation, { named, key, links }: MappingPa
           column.generated || served.readOnly ? 'always' : column.hasDefault ? 'default' : 'never',
         ...((target || isKey) && served.keyType && { keyType: served.keyType }),
         ...(target && { references: { schema: target.schema, name: target.name } }),
+        ...digitsOf(column.type),
       },
     ];
   });
@@ -115,6 +117,13 @@ function mappingOf(relation: CatalogueRelation, { named, key, links }: MappingPa
     writable: isTable && key.columns.length > 0,
     rules: rulesOf(relation, fieldBy),
   };
+}
+
+/** `numeric(4, 2)`: the modifier holds both numbers, and four more. The second one may be below zero. */
+function digitsOf({ base }: CatalogueType): Pick<MappedColumn, 'digits'> {
+  if (base.schema !== 'pg_catalog' || base.name !== 'numeric' || base.modifier < 4) return {};
+  const bits = base.modifier - 4;
+  return { digits: { precision: bits >> 16, scale: ((bits & 0x7ff) ^ 0x400) - 0x400 } };
 }
 
 function rulesOf(

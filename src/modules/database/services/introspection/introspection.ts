@@ -13,17 +13,12 @@ import type { ConfigHandle } from '../../../../kernel/config/config-definition.t
 import { invalid } from '../../../../kernel/errors.ts';
 import type { DatabaseConfig } from '../../config.ts';
 import { databaseErrors } from '../../errors.ts';
-import {
-  type CatalogueRelation,
-  MAX_RELATIONS,
-  readCatalogue,
-  relationsQuery,
-} from './catalogue.ts';
+import { type CatalogueRelation, MAX_RELATIONS, readCatalogue } from './catalogue.ts';
 import { type Edits, edited, mergedEdits } from './edits.ts';
-import { type FinalizeDependencies, type FinalizeInput, finalize } from './finalize.ts';
+import { type FinalizeDependencies, type FinalizeRequest, finalize } from './finalize.ts';
 import { inferTable } from './infer.ts';
 import type { InferredTable } from './inferred.ts';
-import { isImported, schemaNames, sourceNames, tableLabel } from './names.ts';
+import { isImported, schemaNames, sourceNames } from './names.ts';
 import { type PendingSchema, pendingSchema } from './pending-schema-view.ts';
 import {
   type FoundTable,
@@ -35,6 +30,7 @@ import {
   replacePending,
   saveEdits,
 } from './pending-store.ts';
+import { type IntrospectionStatus, statusOf } from './status.ts';
 
 /* What the tables of the catalogue would become, and which of them have changed since they got a schema. */
 
@@ -47,7 +43,8 @@ function findTables(
   const fresh = relations.filter(
     (relation) => !imported.some((schema) => isImported(schema, relation)),
   );
-  const names = schemaNames(fresh, new Set(schemas.all().map(({ name }) => name.toLowerCase())));
+  const taken = new Set(schemas.all().map(({ name }) => name.toLowerCase()));
+  const names = schemaNames(fresh, taken, relations);
   const known = sourceNames(
     schemas,
     fresh.map(({ schema, name }, i) => ({
@@ -122,38 +119,11 @@ export interface Introspection {
   /** Keeps edits of a pending schema. Throws 400 and 404. */
   edit(id: string, edits: Edits): Promise<PendingSchema>;
   /** Declares schemas over their tables, all or none; answers how many. Throws 400, 404 and 409. */
-  finalize(caller: Caller, inputs: readonly FinalizeInput[]): Promise<number>;
-}
-
-interface IntrospectionStatus {
-  readonly foreignSchemas: readonly string[];
-  readonly pendingSchemas: readonly string[];
-  readonly importedSchemas: readonly string[];
+  finalize(caller: Caller, request: FinalizeRequest): Promise<number>;
 }
 
 interface IntrospectionDependencies extends FinalizeDependencies {
   readonly config: ConfigHandle<DatabaseConfig>;
-}
-
-/** Tables that are there, by what has become of them. */
-async function statusOf(
-  { database, schemas }: IntrospectionDependencies,
-  among: readonly string[],
-): ReturnType<Introspection['status']> {
-  const { rows } = await database.query<{ schema: string; name: string }>(
-    relationsQuery(among, MAX_RELATIONS),
-  );
-  const pending = await pendingNames(database);
-  const imported = schemas.all().filter(({ mapping }) => mapping);
-  const known = new Set([
-    ...pending.map(tableLabel),
-    ...imported.map(({ collectionName }) => collectionName),
-  ]);
-  return {
-    foreignSchemas: rows.map(tableLabel).filter((name) => !known.has(name)),
-    pendingSchemas: pending.map(tableLabel),
-    importedSchemas: imported.map(({ collectionName }) => collectionName).sort(),
-  };
 }
 
 export function createIntrospection(dependencies: IntrospectionDependencies): Introspection {
@@ -210,7 +180,7 @@ export function createIntrospection(dependencies: IntrospectionDependencies): In
       await saveEdits(database, id, edits, name);
       return get(id);
     },
-    finalize: (caller, inputs) => finalize(dependencies, caller, inputs),
+    finalize: (caller, request) => finalize(dependencies, caller, request),
   };
 }
 

@@ -26,12 +26,19 @@ function plainName(name: string): string {
 const digest = (text: string): string =>
   createHash('sha256').update(text).digest('hex').slice(0, 8);
 
+interface Original {
+  readonly name: string;
+  readonly identity: string;
+  /** Nothing is called so: the name gives way to one that is. */
+  readonly made?: boolean;
+}
+
 /**
  * A name for each of the originals, which differ from each other. `compare` makes two names the same (case);
  * `taken` are names that nothing may get. The same originals always get the same names.
  */
 function distinctNames(
-  originals: readonly { readonly name: string; readonly identity: string }[],
+  originals: readonly Original[],
   {
     compare,
     isRefused,
@@ -40,15 +47,16 @@ function distinctNames(
   const plain = originals.map(({ name }) => plainName(name));
   const exact = new Set(
     originals
-      .filter(({ name }, i) => name === plain[i] && !isRefused(name))
+      .filter(({ name, made }, i) => !made && name === plain[i] && !isRefused(name))
       .map(({ name }) => compare(name)),
   );
   const seen = new Set<string>();
-  return originals.map(({ name, identity }, i) => {
+  return originals.map(({ name, identity, made }, i) => {
     const requested = plain[i] ?? 'unnamed';
     const key = compare(requested);
     // A name that had to be changed gives way to one that did not.
-    const free = !seen.has(key) && !isRefused(requested) && (name === requested || !exact.has(key));
+    const isOwn = name === requested && !made;
+    const free = !seen.has(key) && !isRefused(requested) && (isOwn || !exact.has(key));
     let chosen = free ? requested : `${requested}_${digest(identity)}`;
     while (seen.has(compare(chosen)) || isRefused(chosen)) chosen += '_';
     seen.add(compare(chosen));
@@ -66,18 +74,36 @@ export const fieldNames = (columns: readonly string[], reserved: ReadonlySet<str
     },
   );
 
-/** Names of pending schemas, by table, in order. Schema names differ by more than case. */
-export const schemaNames = (
-  tables: readonly { readonly schema: string; readonly name: string }[],
+type Table = { readonly schema: string; readonly name: string };
+
+/**
+ * Names of pending schemas, by table, in order. Schema names differ by more than case. Of tables with one name in
+ * several schemas of PostgreSQL that of `public`, else the first, keeps it; others say where they are (`sales_person`).
+ * `among`: all tables that there are, so that names stay when some of them have a schema by now.
+ */
+export function schemaNames(
+  tables: readonly Table[],
   taken: ReadonlySet<string>,
-): string[] =>
-  distinctNames(
-    tables.map(({ schema, name }) => ({ name, identity: `${schema}\0${name}` })),
-    {
-      compare: (name) => name.toLowerCase(),
-      isRefused: (name) => taken.has(`${importedPrefix}${name}`.toLowerCase()),
-    },
-  );
+  among: readonly Table[] = tables,
+): string[] {
+  const compare = (name: string): string => name.toLowerCase();
+  const isRefused = (name: string): boolean => taken.has(compare(`${importedPrefix}${name}`));
+  const homes = new Map<string, string>();
+  const shared = new Set<string>();
+  for (const { schema, name } of among) {
+    const key = compare(plainName(name));
+    const home = homes.get(key);
+    if (home !== undefined && home !== schema) shared.add(key);
+    if (home === undefined || schema === 'public') homes.set(key, schema);
+  }
+  const originals = tables.map(({ schema, name }): Original => {
+    const [plain, identity] = [plainName(name), `${schema}\0${name}`];
+    const key = compare(plain);
+    const keeps = !shared.has(key) || (homes.get(key) === schema && !isRefused(plain));
+    return keeps ? { name, identity } : { name: `${schema}_${name}`, identity, made: true };
+  });
+  return distinctNames(originals, { compare, isRefused });
+}
 
 /* Which tables have a schema, or would get one, and what it is called. */
 

@@ -83,6 +83,16 @@ export async function findPending(
   return rows;
 }
 
+/** All that are pending but these, by name. There are no more than one introspection finds. */
+export async function allPending(
+  database: Queryable,
+  without: ReadonlySet<string>,
+): Promise<readonly PendingRow[]> {
+  const text = `select ${columns} from penstock.pending_schemas where id <> all($1::uuid[]) order by name`;
+  const { rows } = await database.query<PendingRow>({ text, values: [[...without]] });
+  return rows;
+}
+
 export interface FoundTable {
   readonly inferred: InferredTable;
   /** What is known about it before anybody edits it. */
