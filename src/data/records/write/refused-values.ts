@@ -128,16 +128,20 @@ function violatedDigits(cause: unknown): Digits | undefined {
     : { precision: Number(precision), scale: Number(scale) };
 }
 
-/** Of the columns of this size those whose value is too large. Tables that were imported before sizes were kept: of all numbers. */
+/** Of the columns of this size those whose value is too large. Tables that were imported before sizes were kept: of all numbers without one. */
 function overflowing(
   suspects: readonly Suspect[],
   { precision, scale }: Digits,
 ): readonly Suspect[] {
-  const sized = suspects.filter(({ column: { digits, form } }) =>
-    digits ? digits.precision === precision && digits.scale === scale : form === 'plain',
+  const sized = suspects.filter(
+    ({ column: { digits } }) => digits?.precision === precision && digits.scale === scale,
   );
+  const candidates =
+    sized.length > 0
+      ? sized
+      : suspects.filter(({ column }) => !column.digits && column.type.name === 'numeric');
   const least = 10 ** (precision - scale) - 10 ** -scale / 2;
-  const found = sized.filter(({ value }) => Math.abs(Number(value)) >= least);
+  const found = candidates.filter(({ value }) => Math.abs(Number(value)) >= least);
   // What is added to a number may be small.
-  return found.length > 0 ? found : sized.filter(({ column }) => column.digits);
+  return found.length > 0 ? found : sized;
 }
