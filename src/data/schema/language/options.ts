@@ -73,7 +73,7 @@ const querySwitch = Type.Optional(
 /** Which operations the client routes of a schema have. */
 export const crudOperationsShape = Type.Object(
   { create: crudSwitch, read: crudSwitch, update: updateSwitch, delete: crudSwitch },
-  { additionalProperties: false },
+  { additionalProperties: false, description: 'Which operations the client routes have' },
 );
 
 /** `conduitOptions` of the wire. */
