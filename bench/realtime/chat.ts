@@ -1,10 +1,10 @@
 /** Messages of chat, written and told, beside Socket.IO alone that writes nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { cpuTime, familyCpuTime } from '../machine.ts';
 import { median, percentile } from '../statistics.ts';
 import { ageOf, type LoadSocket, openAll, openSocket, stamp } from './clients.ts';
 import type { Account, Setting } from './setting.ts';
 
-const ROUNDS = 3;
 const WARM_MS = 1_500;
 const MEASURED_MS = 4_000;
 const CLIENTS = 100;
@@ -16,6 +16,14 @@ interface Target {
   readonly origin: string;
   /** What socket `index` presents. */
   authOf(index: number): object;
+  readonly pid: number;
+  readonly databasePid?: number;
+}
+
+export interface ChatOptions {
+  readonly rounds: number;
+  /** `one` room of 100, or `many` rooms of 10; both unless set. */
+  readonly work?: string | undefined;
 }
 
 interface Work {
@@ -30,6 +38,9 @@ interface Figures {
   readonly deliveries: number;
   readonly p50: number;
   readonly p99: number;
+  /** Microseconds of processor time for each message: of the server, and of its database. */
+  readonly cpu: number;
+  readonly databaseCpu: number;
 }
 
 /** Each socket sends its next message when the last one was acknowledged, or `rate` of them are sent a second. */
@@ -73,10 +84,16 @@ async function measure(target: Target, work: Work, rate?: number): Promise<Figur
           ),
         ];
   await sleep(WARM_MS);
+  const used = (): readonly [number, number] => [
+    cpuTime(target.pid),
+    target.databasePid === undefined ? 0 : familyCpuTime(target.databasePid),
+  ];
+  const before = used();
   const began = performance.now();
   measuring = true;
   await sleep(MEASURED_MS);
   measuring = false;
+  const after = used();
   const seconds = (performance.now() - began) / 1_000;
   running = false;
   await Promise.all(loops);
@@ -87,6 +104,8 @@ async function measure(target: Target, work: Work, rate?: number): Promise<Figur
     deliveries: deliveries / seconds,
     p50: percentile(ages, 0.5),
     p99: percentile(ages, 0.99),
+    cpu: (after[0] - before[0]) / sends,
+    databaseCpu: (after[1] - before[1]) / sends,
   };
 }
 
@@ -128,48 +147,64 @@ async function manyRooms(setting: Setting, accounts: readonly Account[]): Promis
 const rounded = (value: number): string => (value < 100 ? value.toFixed(1) : value.toFixed(0));
 
 /** Lines of a table. */
-export async function chat(setting: Setting): Promise<readonly string[]> {
+export async function chat(setting: Setting, options: ChatOptions): Promise<readonly string[]> {
   const accounts = await setting.accounts(USERS);
-  const one = await makeRoom(setting, accounts[0] as Account, accounts.slice(1));
-  const works: readonly Work[] = [
-    { name: '100 clients in one room', rooms: [one], roomsOf: () => [one] },
-    await manyRooms(setting, accounts),
-  ];
+  const works: Readonly<Record<string, () => Promise<Work>>> = {
+    async one() {
+      const room = await makeRoom(setting, accounts[0] as Account, accounts.slice(1));
+      return { name: '100 clients in one room', rooms: [room], roomsOf: () => [room] };
+    },
+    many: () => manyRooms(setting, accounts),
+  };
   const lines: string[] = [];
-  for (const work of works) {
-    const targets: readonly Target[] = [
-      {
-        name: 'bare',
-        origin: setting.bareOrigin,
-        authOf: (index) => ({ rooms: work.roomsOf(index), user: accounts[index % USERS]?.userId }),
-      },
-      {
-        name: 'ours',
-        origin: setting.platform.clientOrigin,
-        authOf: (index) => ({ token: accounts[index % USERS]?.token }),
-      },
-    ];
-    const found = { bare: [] as Figures[], ours: [] as Figures[] };
-    for (let round = 0; round < ROUNDS; round += 1)
-      for (const target of targets) found[target.name].push(await measure(target, work));
-    const middle = (of: readonly Figures[], what: keyof Figures) =>
-      median(of.map((figures) => figures[what]));
-    const half = middle(found.ours, 'sends') / 2;
-    const [bareHalf, oursHalf] = [
-      await measure(targets[0] as Target, work, half),
-      await measure(targets[1] as Target, work, half),
-    ];
-    const line = (what: string, bare: number, ours: number, goal: string) =>
-      lines.push(
-        `| ${work.name}: ${what} | ${rounded(bare)} | ${rounded(ours)} | ${(ours / bare).toFixed(2)} | ${goal} |`,
-      );
-    const both = (what: keyof Figures) => [middle(found.bare, what), middle(found.ours, what)];
-    const [bareRate = 0, oursRate = 0] = both('deliveries');
-    const [bareP50 = 0, oursP50 = 0] = both('p50');
-    line('deliveries a second', bareRate, oursRate, '>= 0.8');
-    line('p50 at saturation, ms', bareP50, oursP50, '<= 1.5');
-    line('p50 at half of our load, ms', bareHalf.p50, oursHalf.p50, '');
-    line('p99 at half of our load, ms', bareHalf.p99, oursHalf.p99, '<= 1.2');
-  }
+  for (const [name, prepare] of Object.entries(works))
+    if (options.work === undefined || options.work === name)
+      lines.push(...(await compare(setting, accounts, await prepare(), options)));
+  return lines;
+}
+
+async function compare(
+  { platform, bareOrigin, barePid }: Setting,
+  accounts: readonly Account[],
+  work: Work,
+  { rounds }: ChatOptions,
+): Promise<readonly string[]> {
+  const ofIndex = (index: number): Account | undefined => accounts[index % USERS];
+  const bare: Target = {
+    name: 'bare',
+    origin: bareOrigin,
+    authOf: (index) => ({ rooms: work.roomsOf(index), user: ofIndex(index)?.userId }),
+    pid: barePid,
+  };
+  const ours: Target = {
+    name: 'ours',
+    origin: platform.clientOrigin,
+    authOf: (index) => ({ token: ofIndex(index)?.token }),
+    pid: platform.pid,
+    databasePid: (await platform.database()).pid,
+  };
+  const found = { bare: [] as Figures[], ours: [] as Figures[] };
+  for (let round = 0; round < rounds; round += 1)
+    for (const target of [bare, ours]) found[target.name].push(await measure(target, work));
+  const middle = (of: readonly Figures[], what: keyof Figures): number =>
+    median(of.map((figures) => figures[what]));
+  const lines: string[] = [];
+  const line = (what: string, [of, our]: readonly [number, number], goal: string) =>
+    lines.push(
+      `| ${work.name}: ${what} | ${rounded(of)} | ${rounded(our)} | ${(our / of).toFixed(2)} | ${goal} |`,
+    );
+  const both = (what: keyof Figures): readonly [number, number] => [
+    middle(found.bare, what),
+    middle(found.ours, what),
+  ];
+  const half = middle(found.ours, 'sends') / 2;
+  const [bareHalf, oursHalf] = [await measure(bare, work, half), await measure(ours, work, half)];
+  line('deliveries a second', both('deliveries'), '>= 0.8');
+  line('p50 at saturation, ms', both('p50'), '<= 1.5');
+  line('p50 at half of our load, ms', [bareHalf.p50, oursHalf.p50], '');
+  line('p99 at half of our load, ms', [bareHalf.p99, oursHalf.p99], '<= 1.2');
+  line('CPU of a message in the server, µs', both('cpu'), '');
+  const database = middle(found.ours, 'databaseCpu');
+  lines.push(`| ${work.name}: CPU of a message in the database, µs | | ${rounded(database)} | | |`);
   return lines;
 }

@@ -1,7 +1,7 @@
 /**
  * Measures chat beside Socket.IO alone, live lists beside writes without listeners, rooms of odd sizes, and what idle
  * connections cost. `npm run bench:realtime`; `--part chat` (live, skew, idle) measures one of them and keeps what
- * RESULTS.md says of the others, `--dry` leaves it as it is, `--profile FOLDER` writes a CPU profile of the platform.
+ * RESULTS.md says of the others; of chat, `--work one` (many) and `--rounds N` measure less. `--dry` leaves it as it is, `--profile FOLDER` writes a CPU profile of the platform.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -19,6 +19,8 @@ const { values } = parseArgs({
     profile: { type: 'string' },
     connections: { type: 'string', default: '10000' },
     messages: { type: 'string', default: '1000000' },
+    rounds: { type: 'string', default: '3' },
+    work: { type: 'string' },
   },
 });
 
@@ -32,12 +34,12 @@ const parts: Readonly<Record<string, Part>> = {
   chat: {
     title: 'Chat',
     text: [
-      'Medians of 3 rounds in turns, beside Socket.IO alone, which stores nothing (bare.ts). 100 clients of 20 users send as fast as they are acknowledged.',
+      'Medians of rounds in turns, beside Socket.IO alone, which stores nothing (bare.ts). 100 clients of 20 users send as fast as they are acknowledged.',
       '',
       '| | Bare | Penstock | Ratio | Goal |',
       '|---|---|---|---|---|',
     ],
-    measure: chat,
+    measure: (setting) => chat(setting, { rounds: Number(values.rounds), work: values.work }),
   },
   live: {
     title: 'Live lists',

@@ -21,6 +21,7 @@ interface Sent {
 export interface Setting {
   readonly platform: Platform;
   readonly bareOrigin: string;
+  readonly barePid: number;
   /** Throws for what is refused. */
   api(method: string, path: string, sent?: Sent): Promise<Readonly<Record<string, string>>>;
   accounts(count: number): Promise<readonly Account[]>;
@@ -67,6 +68,7 @@ export async function openSetting(nodeArguments: readonly string[]): Promise<Set
   return {
     platform,
     bareOrigin: `http://127.0.0.1:${port}`,
+    barePid: child.pid ?? 0,
     api,
     async accounts(count) {
       const all: Account[] = [];

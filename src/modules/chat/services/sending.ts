@@ -1,13 +1,15 @@
 /**
- * Writes messages. Those of one room that wait while others are being written are written together: one transaction,
- * one flush to the disk, in the order in which they came. Sockets hear of them after the commit, the sender last.
+ * Writes messages. Those that wait, of whatever rooms, are written together: one transaction, one flush to the disk, each
+ * room in the order in which its messages came. Sockets hear of them after the commit, the sender last.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Kernel } from '../../../host/kernel.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
 import { chatErrors } from '../errors.ts';
 import type { MessageType } from '../schemas.ts';
 import type { ChatMetrics } from './chat-metrics.ts';
 import type { Hub } from './hub.ts';
+import type { StoredChange } from './room-feeds.ts';
 import { messageEvent } from './wire.ts';
 
 /** A message that was checked. */
@@ -40,6 +42,7 @@ export interface Sending {
 }
 
 interface Waiting {
+  readonly room: string;
   readonly message: OutgoingMessage;
   readonly resolve: (sent: SentMessage) => void;
   readonly reject: (error: unknown) => void;
@@ -47,15 +50,17 @@ interface Waiting {
 
 interface Outcome {
   readonly n: number;
-  readonly outcome: 'sent' | 'duplicate' | 'noRoom' | 'silenced' | 'noRoot';
+  readonly outcome: 'sent' | 'duplicate' | 'busy' | 'noRoom' | 'silenced' | 'noRoot';
   readonly id: string;
   readonly seq: number;
   readonly change: number;
   readonly createdAt: Date;
 }
 
-/** Messages of one transaction: what one failure takes with it, and how long the room is locked. */
-const BATCH = 50;
+/** Messages of one transaction: what one failure takes with it, and how long their rooms are locked. */
+const BATCH = 100;
+/** Batches that are written at a time: one is worked on while another one is flushed to the disk. */
+const AT_ONCE = 2;
 
 interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly hub: Pick<Hub, 'stored'>;
@@ -66,88 +71,201 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
 }
 
 export function createSending(dependencies: Dependencies): Sending {
-  const rooms = new Map<string, Waiting[]>();
+  const queues = createRoomQueues();
   // A batch is nobody's request: what it costs is not on the account of the one who began it.
   const outside = AsyncLocalStorage.snapshot();
+  let writing = 0;
+  let planned = false;
 
-  const work = async (room: string, waiting: Waiting[]): Promise<void> => {
-    while (waiting.length > 0) await write(dependencies, room, waiting.splice(0, BATCH));
-    rooms.delete(room);
+  const work = async (batch: readonly Waiting[]): Promise<void> => {
+    const busy = await write(dependencies, batch, false);
+    writing -= 1;
+    queues.done(batch.map(({ room }) => room).filter((room) => !busy.has(room)));
+    plan();
+    // Who holds a room keeps only its own messages waiting.
+    for (const [room, waiting] of busy)
+      void write(dependencies, waiting, true).then(() => {
+        queues.done([room]);
+        plan();
+      });
+  };
+  const begin = (): void => {
+    planned = false;
+    while (writing < AT_ONCE) {
+      const batch = queues.take(BATCH);
+      if (batch.length === 0) return;
+      writing += 1;
+      void work(batch);
+    }
+  };
+  // What comes in the same turn goes together.
+  const plan = (): void => {
+    if (planned || writing >= AT_ONCE || queues.isEmpty()) return;
+    planned = true;
+    outside(() => setImmediate(begin));
   };
 
   return {
     send(room, message) {
       const { promise, resolve, reject } = Promise.withResolvers<SentMessage>();
-      const known = rooms.get(room);
-      const waiting = known ?? [];
-      waiting.push({ message, resolve, reject });
-      if (!known) {
-        rooms.set(room, waiting);
-        outside(() => void work(room, waiting));
-      }
+      queues.add({ room, message, resolve, reject });
+      plan();
       return promise;
     },
   };
 }
 
+interface RoomQueues {
+  add(waiting: Waiting): void;
+  /** The next ones. Their rooms give nothing more until they are done. */
+  take(most: number): readonly Waiting[];
+  done(rooms: readonly string[]): void;
+  /** Nothing could be taken. */
+  isEmpty(): boolean;
+}
+
+/** Messages by room; rooms take turns. */
+function createRoomQueues(): RoomQueues {
+  const queues = new Map<string, Waiting[]>();
+  /** Rooms with something to take, in the order in which it is their turn. */
+  const ready = new Set<string>();
+  return {
+    add(waiting) {
+      const queue = queues.get(waiting.room);
+      if (queue) queue.push(waiting);
+      else {
+        queues.set(waiting.room, [waiting]);
+        ready.add(waiting.room);
+      }
+    },
+    take(most) {
+      const taken: Waiting[] = [];
+      for (const room of ready) {
+        if (taken.length >= most) break;
+        ready.delete(room);
+        taken.push(...takeDistinct(queues.get(room) ?? [], most - taken.length));
+      }
+      return taken;
+    },
+    done(rooms) {
+      for (const room of rooms)
+        if (queues.get(room)?.length === 0) queues.delete(room);
+        else if (queues.has(room)) ready.add(room);
+    },
+    isEmpty: () => ready.size === 0,
+  };
+}
+
+/** The first ones of a room; what repeats one of them waits until that is written, and is then a duplicate of it. */
+function takeDistinct(queue: Waiting[], most: number): readonly Waiting[] {
+  const marks = new Set<string>();
+  let count = 0;
+  for (const { message } of queue) {
+    if (count >= most) break;
+    if (message.nonce !== null) {
+      const mark = `${message.sender} ${message.nonce}`;
+      if (marks.has(mark)) break;
+      marks.add(mark);
+    }
+    count += 1;
+  }
+  return queue.splice(0, count);
+}
+
+const none: ReadonlyMap<string, readonly Waiting[]> = new Map();
+
+/** Writes and answers them. What is left waits for a room that somebody else holds; nothing, when it is `patient`. */
 async function write(
   dependencies: Dependencies,
-  room: string,
   batch: readonly Waiting[],
-): Promise<void> {
+  patient: boolean,
+): Promise<ReadonlyMap<string, readonly Waiting[]>> {
   const started = performance.now();
   try {
-    const outcomes = await store(dependencies, room, batch);
+    const outcomes = await store(dependencies, batch, patient);
     dependencies.metrics.persisted((performance.now() - started) / 1_000);
-    settle(dependencies, room, batch, outcomes);
+    return answer(dependencies, batch, outcomes);
   } catch (error) {
-    // One that cannot be stored must not take the others with it.
-    if (batch.length === 1) batch[0]?.reject(error);
-    else for (const one of batch) await write(dependencies, room, [one]);
+    const [first] = batch;
+    if (batch.length === 1 || asksForPatience(error)) for (const { reject } of batch) reject(error);
+    // One that cannot be stored must not take the others with it; the halves stay in order.
+    else if (first) {
+      const middle = Math.ceil(batch.length / 2);
+      await write(dependencies, batch.slice(0, middle), true);
+      await write(dependencies, batch.slice(middle), true);
+    }
+    return none;
   }
 }
 
+/** The database is not there, or has no time: nothing is wrong with any of the messages. */
+const asksForPatience = (error: unknown): boolean =>
+  error instanceof PenstockError && error.status >= 503;
+
 async function store(
   { database, nonceWindowSeconds }: Dependencies,
-  room: string,
   batch: readonly Waiting[],
+  patient: boolean,
 ): Promise<readonly Outcome[]> {
-  const items = batch.map(({ message }, n) => ({ ...message, n }));
+  const rooms = [...new Set(batch.map(({ room }) => room))];
+  const items = batch.map(({ room, message }, n) => ({ ...message, room, n }));
   const { rows } = await database.query<Outcome>({
-    text: `select n, outcome, id, seq, change, created_at as "createdAt" from penstock.chat_send($1::uuid, $2::jsonb, $3::integer)`,
-    values: [room, JSON.stringify(items), nonceWindowSeconds()],
-    name: 'chat_send',
-    class: 'short',
+    text: `select n, outcome, id, seq, change, created_at as "createdAt" from penstock.chat_send_batch($1::uuid[], $2::jsonb, $3::integer, $4::boolean)`,
+    values: [rooms, JSON.stringify(items), nonceWindowSeconds(), patient],
+    name: 'chat_send_batch',
+    ...(patient ? {} : { class: 'short' as const }),
   });
   return rows;
 }
 
-function settle(
+/** Tells everybody what became of them. Those of rooms that are busy are handed back, by room. */
+function answer(
+  dependencies: Dependencies,
+  batch: readonly Waiting[],
+  outcomes: readonly Outcome[],
+): ReadonlyMap<string, readonly Waiting[]> {
+  const busy = new Map<string, Waiting[]>();
+  tellRooms(dependencies, batch, outcomes);
+  for (const { n, outcome, id, seq, createdAt } of outcomes) {
+    const one = batch[n];
+    if (!one) continue;
+    if (outcome === 'busy') listOf(busy, one.room).push(one);
+    else if (outcome === 'sent' || outcome === 'duplicate')
+      one.resolve({ id, seq, createdAt, duplicate: outcome === 'duplicate' });
+    else one.reject(refusals[outcome]());
+  }
+  return busy;
+}
+
+function tellRooms(
   { hub, events, metrics, onSent }: Dependencies,
-  room: string,
   batch: readonly Waiting[],
   outcomes: readonly Outcome[],
 ): void {
-  const sent = outcomes.filter(({ outcome }) => outcome === 'sent');
   const started = performance.now();
-  if (sent.length > 0) {
-    events.wake();
-    hub.stored(
-      room,
-      sent.flatMap((outcome) => {
-        const message = batch[outcome.n]?.message;
-        return message ? [storedChange(room, message, outcome)] : [];
-      }),
-    );
-    metrics.sent(sent.length, (performance.now() - started) / 1_000);
+  const stored = new Map<string, StoredChange[]>();
+  let sent = 0;
+  for (const outcome of outcomes) {
+    const one = batch[outcome.n];
+    if (!one || outcome.outcome !== 'sent') continue;
+    listOf(stored, one.room).push(storedChange(one, outcome));
+    sent += 1;
+  }
+  if (sent === 0) return;
+  events.wake();
+  for (const [room, changes] of stored) {
+    hub.stored(room, changes);
     onSent(room);
   }
-  for (const { n, outcome, id, seq, createdAt } of outcomes) {
-    const one = batch[n];
-    if (outcome === 'sent' || outcome === 'duplicate')
-      one?.resolve({ id, seq, createdAt, duplicate: outcome === 'duplicate' });
-    else one?.reject(refusals[outcome]());
-  }
+  metrics.sent(sent, (performance.now() - started) / 1_000);
+}
+
+function listOf<T>(lists: Map<string, T[]>, key: string): T[] {
+  const known = lists.get(key);
+  if (known) return known;
+  const list: T[] = [];
+  lists.set(key, list);
+  return list;
 }
 
 const refusals = {
@@ -157,10 +275,9 @@ const refusals = {
 } as const;
 
 const storedChange = (
-  room: string,
-  { sender, type, content, files, mentions, nonce, threadRoot }: OutgoingMessage,
+  { room, message: { sender, type, content, files, mentions, nonce, threadRoot } }: Waiting,
   { id, seq, change, createdAt }: Outcome,
-) => ({
+): StoredChange => ({
   change,
   seq,
   event: 'message',

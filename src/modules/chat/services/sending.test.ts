@@ -1,0 +1,205 @@
+/** Messages that are written together: what one of them suffers is nothing to the others. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type ChatClient,
+  closeClients,
+  configure,
+  connectChat,
+  makeRoom,
+} from '../../../../acceptance/chat/clients.ts';
+import type { Json } from '../../../../test/support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../../../../test/support/database.ts';
+import {
+  createTestNode,
+  type TestNode,
+  type TestUser,
+  testAdminPassword,
+  testMasterKey,
+} from '../../../../test/support/node.ts';
+import { testEnvironment } from '../../../../test/support/platform.ts';
+import { removeFolder, temporaryFolder } from '../../../../test/support/temporary-folder.ts';
+import { waitFor } from '../../../../test/support/wait-for.ts';
+import { readSettings } from '../../../kernel/settings/settings.ts';
+import { type Platform, startPlatform } from '../../../platform.ts';
+
+const ROOMS = 12;
+
+describe('messages of many rooms at once', () => {
+  let database: TestDatabase;
+  let dataDir: string;
+  let platform: Platform;
+  let node: TestNode;
+  let ann: TestUser;
+  let bob: TestUser;
+  let rooms: readonly string[];
+
+  beforeAll(async () => {
+    database = await createTestDatabase({ server: 'embedded' });
+    dataDir = await temporaryFolder('data');
+    platform = await startPlatform({
+      settings: readSettings(testEnvironment(dataDir, database.url)),
+    });
+    node = createTestNode(platform.addresses, {
+      masterKey: testMasterKey,
+      adminPassword: testAdminPassword,
+    });
+    await configure(node, { rateLimit: { messagesPer10s: 10_000 } });
+    [ann, bob] = [await node.registerUser(), await node.registerUser()];
+    rooms = await Promise.all(Array.from({ length: ROOMS }, () => makeRoom(ann, [bob])));
+  });
+  afterEach(closeClients);
+  afterAll(async () => {
+    await platform?.close();
+    await database?.drop();
+    await removeFolder(dataDir);
+  });
+
+  const run = async (text: string, values: readonly unknown[] = []): Promise<readonly Json[]> =>
+    (await platform.kernel.database.query<Json>({ text, values })).rows;
+  /** Transactions that stored messages of these rooms. */
+  const transactions = async (): Promise<number> =>
+    (await run('select count(distinct xmin::text)::int as count from "app"."ChatMessage"'))[0]
+      ?.count;
+  const seqsOf = (client: ChatClient, room: string): readonly number[] =>
+    client.of('message').flatMap((one) => (one.room === room ? [one.seq] : []));
+  /** What a room has: each number once, and the counters of the room with the last one. */
+  async function expectWhole(room: string, count: number): Promise<void> {
+    const stored = await run(
+      'select "seq", "change" from "app"."ChatMessage" where "room" = $1 order by "seq"',
+      [room],
+    );
+    const numbers = Array.from({ length: count }, (_, n) => n + 1);
+    expect(stored.map(({ seq }) => seq)).toEqual(numbers);
+    expect(stored.map(({ change }) => change)).toEqual(numbers);
+    const [row] = await run(
+      `select r."lastSeq" as seq, (select count(*)::int from penstock.outbox o where o.topic = 'chat:create:ChatMessage'
+        and o.payload->>'room' = $1::text) as events from "app"."ChatRoom" r where r."_id" = $1::uuid`,
+      [room],
+    );
+    expect(row).toEqual({ seq: count, events: count });
+  }
+
+  it('writes them in few transactions, each room in its order', async () => {
+    const a = await connectChat(node, ann);
+    const b = await connectChat(node, bob);
+    // A socket may send 50 events a second.
+    const acks = await Promise.all(
+      Array.from({ length: 48 }, (_, n) => a.ask('message', rooms[n % ROOMS], `${n}`)),
+    );
+    expect(acks.every(({ ok }) => ok)).toBe(true);
+    await waitFor(() => b.of('message').length === 48);
+    for (const room of rooms) {
+      expect(seqsOf(b, room)).toEqual([1, 2, 3, 4]);
+      const contents = b.of('message').flatMap((one) => (one.room === room ? [one.content] : []));
+      expect(contents.map(Number)).toEqual(contents.map(Number).toSorted((x, y) => x - y));
+      await expectWhole(room, 4);
+      expect((await bob.api.get(`/chat/rooms/${room}`)).body.unreadCount).toBe(4);
+    }
+    expect(await transactions()).toBeLessThan(24);
+  });
+
+  it('answers each with its own error', async () => {
+    const [room = '', silenced = '', foreign = ''] = [
+      await makeRoom(ann, [bob]),
+      await makeRoom(ann, [bob]),
+      await makeRoom(bob, [bob]),
+    ];
+    const until = new Date(Date.now() + 3_600_000).toISOString();
+    await run(
+      'update "app"."ChatMember" set "silencedUntil" = $3 where "room" = $1 and "user" = $2',
+      [silenced, ann.userId, until],
+    );
+    const gone = '00000000-0000-7000-8000-000000000000';
+    const a = await connectChat(node, ann);
+    const twice = { contentType: 'text', content: 'twice', nonce: 'n' };
+    const root = (await a.ask('message', room, 'root'))._id;
+    const text = { contentType: 'text', content: 'x' };
+    const acks: readonly Json[] = await Promise.all([
+      a.ask('message', room, twice),
+      a.ask('message', silenced, 'x'),
+      a.ask('message', foreign, 'x'),
+      a.ask('message', gone, 'x'),
+      a.ask('message', room, { ...text, threadRoot: gone }),
+      a.ask('message', room, { ...text, threadRoot: root }),
+      a.ask('message', room, { ...text, threadRoot: root }),
+      a.ask('message', room, twice),
+      a.ask('message', room, 'last'),
+    ]);
+    expect(acks.map((ack) => ack.error?.code ?? (ack.duplicate ? 'again' : ack.seq))).toEqual([
+      2,
+      'CHAT_WRITING_DENIED',
+      'CHAT_ROOM_NOT_FOUND',
+      'CHAT_ROOM_NOT_FOUND',
+      'CHAT_MESSAGE_NOT_FOUND',
+      3,
+      4,
+      'again',
+      5,
+    ]);
+    expect(acks[7]?._id).toBe(acks[0]?._id);
+    expect((await ann.api.get(`/chat/messages/${root}`)).body.replyCount).toBe(2);
+    await expectWhole(room, 5);
+  });
+
+  it('takes a nonce for a new message when its time is over', async () => {
+    const room = await makeRoom(ann, [bob]);
+    const a = await connectChat(node, ann);
+    const message = { contentType: 'text', content: 'x', nonce: 'old' };
+    const first = await a.ask('message', room, message);
+    await run(
+      `update "app"."ChatMessage" set "createdAt" = now() - interval '1 day' where "_id" = $1`,
+      [first._id],
+    );
+    const again = await a.ask('message', room, message);
+    expect(again).toMatchObject({ ok: true, seq: 2 });
+    expect(again._id).not.toBe(first._id);
+    expect(await a.ask('message', room, message)).toMatchObject({ seq: 2, duplicate: true });
+  });
+
+  it('keeps only the messages of a room waiting that somebody holds', async () => {
+    const [held, free] = [await makeRoom(ann, [bob]), await makeRoom(ann, [bob])];
+    const a = await connectChat(node, ann);
+    const order: string[] = [];
+    const say = async (room: string, content: string): Promise<void> => {
+      const { ok } = await a.ask('message', room, content);
+      order.push(ok ? content : 'refused');
+    };
+    let waiting: readonly Promise<void>[] = [];
+    await platform.kernel.database.transaction(async (transaction) => {
+      await transaction.query({
+        text: 'select from "app"."ChatRoom" where "_id" = $1 for update',
+        values: [held],
+      });
+      waiting = ['one', 'two'].map((content) => say(held, content));
+      await Promise.all(['a', 'b', 'c'].map((content) => say(free, content)));
+      await say(free, 'd');
+      expect(order).toEqual(['a', 'b', 'c', 'd']);
+    });
+    await Promise.all(waiting);
+    expect(order).toEqual(['a', 'b', 'c', 'd', 'one', 'two']);
+    await expectWhole(held, 2);
+    await expectWhole(free, 4);
+  });
+
+  it('stores all others when one cannot be stored', async () => {
+    const a = await connectChat(node, ann);
+    const own = await Promise.all(Array.from({ length: 4 }, () => makeRoom(ann, [bob])));
+    await run(`create function public.refuse_poison() returns trigger language plpgsql as $$
+      begin if new."message" = 'poison' then raise exception 'poison'; end if; return new; end $$`);
+    await run(`create trigger refuse_poison before insert on "app"."ChatMessage"
+      for each row execute function public.refuse_poison()`);
+    try {
+      const acks: readonly Json[] = await Promise.all(
+        Array.from({ length: 24 }, (_, n) =>
+          a.ask('message', own[n % 4], n === 13 ? 'poison' : `${n}`),
+        ),
+      );
+      expect(acks.flatMap(({ ok }, n) => (ok ? [] : [n]))).toEqual([13]);
+      expect(acks[13]?.error.status).toBe(500);
+      expect(JSON.stringify(acks[13])).not.toContain('poison');
+    } finally {
+      await run('drop trigger refuse_poison on "app"."ChatMessage"');
+    }
+    for (const [n, room] of own.entries()) await expectWhole(room, n === 1 ? 5 : 6);
+  });
+});
