@@ -77,25 +77,32 @@ export function createOperationRegistry(): OperationRegistry {
     flat = operations;
     for (const listener of listeners) listener();
   };
+  /** Who has which id and route: a change of one owner is compared with these, not everything with everything. */
+  let taken = new Map<string, string>();
+  const claimsOfAll = (owner: string, operations: readonly Operation[]): readonly Claim[] =>
+    operations.flatMap((operation) => claimsOf(owned(owner, operation).operation));
 
   return {
     replace(owner, operations) {
-      const before = byOwner.get(owner);
+      const claimed = claimsOfAll(owner, operations);
+      const conflict = firstConflict(claimed, (key) => (taken.get(key) ?? owner) !== owner);
+      if (conflict) throw new Error(`Two operations answer ${conflict}`);
+      for (const [key] of claimsOfAll(owner, byOwner.get(owner) ?? [])) taken.delete(key);
+      for (const [key] of claimed) taken.set(key, owner);
       if (operations.length === 0) byOwner.delete(owner);
       else byOwner.set(owner, operations);
-      const next = flatten();
-      const conflict = firstConflict(next);
-      if (conflict) {
-        if (before) byOwner.set(owner, before);
-        else byOwner.delete(owner);
-        throw new Error(`Two operations answer ${conflict}`);
-      }
-      publish(next);
+      publish(flatten());
     },
     transform(given) {
       rule = given;
       ruled = new WeakMap();
-      publish(flatten());
+      const next = flatten();
+      taken = new Map(
+        next.flatMap(({ owner, operation }) =>
+          claimsOf(operation).map(([key]) => [key, owner] as const),
+        ),
+      );
+      publish(next);
     },
     all: () => flat,
     onChange(listener) {
@@ -112,30 +119,34 @@ export const routesOf = (
   ...(operation.aliases ?? []),
 ];
 
-const routeKeys = new WeakMap<Operation, readonly (readonly [key: string, route: string])[]>();
+/** An id or a route, with the key that no other may have: what parameters are called makes no difference. */
+type Claim = readonly [key: string, name: string];
 
-/** Its routes, each with the key that another one must not have: what parameters are called makes no difference. */
-function routeKeysOf(operation: Operation): readonly (readonly [key: string, route: string])[] {
-  const known = routeKeys.get(operation);
+const claims = new WeakMap<Operation, readonly Claim[]>();
+
+function claimsOf(operation: Operation): readonly Claim[] {
+  const known = claims.get(operation);
   if (known) return known;
-  const keys = routesOf(operation).map(({ method, path }) => {
-    const route = `${operation.surface} ${method} ${path}`;
-    return [route.replace(/:\w+/g, ':'), route] as const;
-  });
-  routeKeys.set(operation, keys);
-  return keys;
+  const made = [
+    [`id ${operation.id}`, `the id ${operation.id}`] as const,
+    ...routesOf(operation).map(({ method, path }) => {
+      const route = `${operation.surface} ${method} ${path}`;
+      return [route.replace(/:\w+/g, ':'), route] as const;
+    }),
+  ];
+  claims.set(operation, made);
+  return made;
 }
 
-function firstConflict(operations: readonly OwnedOperation[]): string | undefined {
-  const routes = new Set<string>();
-  const ids = new Set<string>();
-  for (const { operation } of operations) {
-    if (ids.has(operation.id)) return `the id ${operation.id}`;
-    ids.add(operation.id);
-    for (const [key, route] of routeKeysOf(operation)) {
-      if (routes.has(key)) return route;
-      routes.add(key);
-    }
+/** What two of these claim, or one of them and somebody else. */
+function firstConflict(
+  claimed: readonly Claim[],
+  isTaken: (key: string) => boolean,
+): string | undefined {
+  const own = new Set<string>();
+  for (const [key, name] of claimed) {
+    if (own.has(key) || isTaken(key)) return name;
+    own.add(key);
   }
   return undefined;
 }

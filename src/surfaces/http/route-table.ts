@@ -5,7 +5,7 @@
  */
 import createRouter, { type HTTPMethod } from 'find-my-way';
 import { type CompiledOperation, compileOperation } from '../../kernel/operations/compile.ts';
-import type { Method, SurfaceName } from '../../kernel/operations/operation.ts';
+import type { Method, Operation, SurfaceName } from '../../kernel/operations/operation.ts';
 import { type OperationRegistry, routesOf } from '../../kernel/operations/registry.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 
@@ -35,24 +35,76 @@ const methods: readonly Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 /** Characters of one path parameter. Longer ones match nothing. */
 const MAX_PARAM = 2_048;
 
-/** A table that follows the registry. It is rebuilt when it is next needed after a change: many changes, one build. */
+/**
+ * A table that follows the registry. It is brought up to date when it is next needed after a change: many changes,
+ * one build. The paths are in groups by their first two literal segments, each with a router of its own, so that a new
+ * schema builds the routes of that schema and not those of everything.
+ */
 export function createRouteTable(
   surface: SurfaceName,
   registry: OperationRegistry,
   log: Logger,
 ): RouteTable {
-  let current: RouteTable | undefined;
+  let groups: ReadonlyMap<string, RouteGroup> = new Map();
+  let isCurrent = false;
   registry.onChange(() => {
-    current = undefined;
+    isCurrent = false;
   });
-  const table = (): RouteTable => {
-    current ??= buildRouteTable(surface, registry, log);
-    return current;
+  const table = (): ReadonlyMap<string, RouteGroup> => {
+    if (!isCurrent) {
+      groups = buildGroups(surface, registry, groups, log);
+      isCurrent = true;
+    }
+    return groups;
+  };
+  const find = (method: string, url: string): ReturnType<RouteTable['find']> => {
+    const current = table();
+    for (const key of groupKeysOfUrl(url)) {
+      const found = current.get(key)?.find(method, url);
+      if (found !== undefined) return found;
+    }
+    return isDecodable(url) ? undefined : 'malformed';
   };
   return {
-    find: (method, url) => table().find(method, url),
-    allowed: (url) => table().allowed(url),
+    find,
+    allowed(url) {
+      const known = methods.filter((method) => typeof find(method, url) === 'object');
+      return known.includes('GET') ? ['GET', 'HEAD', ...known.slice(1)] : known;
+    },
   };
+}
+
+/** The routes below one beginning. */
+interface RouteGroup {
+  /** What the router was made from. The same operations make the same router. */
+  readonly operations: readonly Operation[];
+  find(method: string, url: string): Match | 'malformed' | undefined;
+}
+
+function buildGroups(
+  surface: SurfaceName,
+  registry: OperationRegistry,
+  before: ReadonlyMap<string, RouteGroup>,
+  log: Logger,
+): ReadonlyMap<string, RouteGroup> {
+  const byKey = new Map<string, Operation[]>();
+  for (const { operation } of registry.all()) {
+    if (operation.surface !== surface) continue;
+    for (const key of groupKeysOf(operation)) {
+      const operations = byKey.get(key);
+      if (operations) operations.push(operation);
+      else byKey.set(key, [operation]);
+    }
+  }
+  const groups = new Map<string, RouteGroup>();
+  for (const [key, operations] of byKey) {
+    const known = before.get(key);
+    const isSame =
+      known?.operations.length === operations.length &&
+      operations.every((operation, i) => operation === known.operations[i]);
+    groups.set(key, isSame ? known : buildGroup(key, operations, log));
+  }
+  return groups;
 }
 
 interface Found {
@@ -61,11 +113,7 @@ interface Found {
   readonly searchParams: unknown;
 }
 
-function buildRouteTable(
-  surface: SurfaceName,
-  registry: OperationRegistry,
-  log: Logger,
-): RouteTable {
+function buildGroup(key: string, operations: readonly Operation[], log: Logger): RouteGroup {
   const router = createRouter({
     ignoreTrailingSlash: true,
     maxParamLength: MAX_PARAM,
@@ -74,10 +122,10 @@ function buildRouteTable(
     // Without it a malformed path looks like an unknown one.
     onBadUrl: unreachable,
   });
-  for (const { operation } of registry.all()) {
-    if (operation.surface !== surface) continue;
+  for (const operation of operations) {
     const compiled = compileOperation(operation);
     for (const { method, path } of routesOf(operation)) {
+      if (groupKeyOf(path) !== key) continue;
       try {
         router.on(method, path, unreachable, { compiled, template: path } satisfies Route);
       } catch (error) {
@@ -87,6 +135,7 @@ function buildRouteTable(
     }
   }
   return {
+    operations,
     find(method, url) {
       const found = router.find(method as HTTPMethod, url) as unknown as Found | null;
       if (found === null) return undefined;
@@ -97,16 +146,73 @@ function buildRouteTable(
         query: typeof found.searchParams === 'string' ? found.searchParams : '',
       };
     },
-    allowed(url) {
-      const known = methods.filter(
-        (method) => (router.find(method, url) as unknown as Found | null)?.store,
-      );
-      return known.includes('GET') ? ['GET', 'HEAD', ...known.slice(1)] : known;
-    },
   };
 }
 
 /** The router stores handlers; ours are found through its store. */
 function unreachable(): never {
   throw new Error('Routes are found, not called');
+}
+
+/* Groups. A router prefers literal segments to parameters at every segment, so it is the same whether it looks through all routes or through those of the longest literal beginning first. */
+
+/** The first two segments of a template as far as they are literal: `database/Post`, `ready`, or nothing. */
+function groupKeyOf(path: string): string {
+  const [, first = '', second = ''] = path.split('/', 3);
+  if (!isLiteral(first)) return '';
+  return second !== '' && isLiteral(second) ? `${first}/${second}` : first;
+}
+
+const isLiteral = (segment: string): boolean => !/[:*(]/.test(segment);
+
+const keysOfOperations = new WeakMap<Operation, ReadonlySet<string>>();
+
+function groupKeysOf(operation: Operation): ReadonlySet<string> {
+  const known = keysOfOperations.get(operation);
+  if (known) return known;
+  const keys = new Set(routesOf(operation).map(({ path }) => groupKeyOf(path)));
+  keysOfOperations.set(operation, keys);
+  return keys;
+}
+
+/** Scheme and host of a request in absolute form, as proxies send it. */
+const origin = /^https?:\/\/[^/?#]*/i;
+
+/** The groups that may hold the route of an address, the most literal one first. */
+function groupKeysOfUrl(url: string): readonly string[] {
+  const path = url.startsWith('/') ? url : url.replace(origin, '');
+  const firstEnd = segmentEnd(path, 1);
+  const first = decoded(path.slice(1, firstEnd));
+  if (path[firstEnd] !== '/') return [first, ''];
+  return [decoded(path.slice(1, segmentEnd(path, firstEnd + 1))), first, ''];
+}
+
+/** Where the segment ends that begins at `from`. */
+function segmentEnd(path: string, from: number): number {
+  for (let i = from; i < path.length; i += 1) {
+    const character = path[i];
+    if (character === '/' || character === '?' || character === '#') return i;
+  }
+  return path.length;
+}
+
+/** Literal segments may come percent-encoded. What cannot be decoded names no group. */
+function decoded(segments: string): string {
+  if (!segments.includes('%')) return segments;
+  try {
+    return decodeURI(segments);
+  } catch {
+    return '';
+  }
+}
+
+function isDecodable(url: string): boolean {
+  const [path = ''] = url.split(/[?#]/, 1);
+  if (!path.includes('%')) return true;
+  try {
+    decodeURI(path);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -79,7 +79,7 @@ it('answers 504 at the deadline and aborts the signal', async () => {
   });
   const surfaces = await startSurfaceFixture({
     operations: [operation],
-    requests: () => ({ ...defaultRequestSettings, milliseconds: 40 }),
+    requests: () => ({ ...defaultRequestSettings, milliseconds: 500 }),
   });
   try {
     const response = await surfaces.client('/slow');
