@@ -22,7 +22,7 @@ interface CpuProfile {
 }
 
 /** A stretch of time on the monotonic clock, which all processes share, in microseconds. */
-interface Window {
+export interface ProfileWindow {
   readonly workload: string;
   readonly from: number;
   readonly to: number;
@@ -30,7 +30,8 @@ interface Window {
 }
 
 const TOP_FUNCTIONS = 25;
-const now = (): number => Number(process.hrtime.bigint() / 1000n);
+/** Microseconds on the clock of the windows. */
+export const profileClock = (): number => Number(process.hrtime.bigint() / 1000n);
 
 /** Which part of the program a place in the code belongs to. */
 function areaOf(url: string, functionName: string): string {
@@ -46,7 +47,7 @@ function areaOf(url: string, functionName: string): string {
 /** Self time in microseconds per request, by the key that `name` gives a node; the largest first. */
 function selfTimes(
   profile: CpuProfile,
-  window: Window,
+  window: ProfileWindow,
   name: (node: CpuProfile['nodes'][number]) => string,
 ): [string, number][] {
   const names = new Map(profile.nodes.map((node) => [node.id, name(node)]));
@@ -72,7 +73,7 @@ function lines(title: string, times: readonly [string, number][]): string[] {
   ];
 }
 
-function describe(profile: CpuProfile, window: Window): string[] {
+function describe(profile: CpuProfile, window: ProfileWindow): string[] {
   const areas = selfTimes(profile, window, ({ callFrame }) =>
     areaOf(callFrame.url, callFrame.functionName),
   );
@@ -89,6 +90,23 @@ function describe(profile: CpuProfile, window: Window): string[] {
   ];
 }
 
+/** Arguments for a Node whose profile shall lie in a folder. */
+export const profiling = (profiles: string): readonly string[] => [
+  '--cpu-prof',
+  `--cpu-prof-dir=${profiles}`,
+  '--cpu-prof-interval=500',
+];
+
+/** Lines for the terminal, of a process that has ended. */
+export async function describeProfile(
+  profiles: string,
+  windows: readonly ProfileWindow[],
+): Promise<string[]> {
+  const [file] = (await readdir(profiles)).filter((name) => name.endsWith('.cpuprofile'));
+  const profile = JSON.parse(await readFile(join(profiles, file ?? ''), 'utf8')) as CpuProfile;
+  return windows.flatMap((window) => describe(profile, window));
+}
+
 /** Loads a platform that runs under the profiler and answers lines for the terminal. `folder` is for throw-away files. */
 export async function profilePlatform(
   folder: string,
@@ -96,22 +114,22 @@ export async function profilePlatform(
   chosen: readonly Workload[],
 ): Promise<string[]> {
   const profiles = join(folder, 'profiles');
-  const nodeArguments = ['--cpu-prof', `--cpu-prof-dir=${profiles}`, '--cpu-prof-interval=500'];
-  const platform = await startPlatform({ dataDir: join(folder, 'profiled'), nodeArguments });
-  const windows: Window[] = [];
+  const platform = await startPlatform({
+    dataDir: join(folder, 'profiled'),
+    nodeArguments: profiling(profiles),
+  });
+  const windows: ProfileWindow[] = [];
   try {
     const { grants: _, ...material } = await fill(platform);
     const target = { ...material, origin: platform.clientOrigin };
     for (const { name: workload, ours: request } of chosen) {
       await runLoad({ ...target, ...plan, request, seconds: 2 });
-      const from = now();
+      const from = profileClock();
       const { requests } = await runLoad({ ...target, ...plan, request });
-      windows.push({ workload, from, to: now(), requests });
+      windows.push({ workload, from, to: profileClock(), requests });
     }
   } finally {
     await platform.stop();
   }
-  const [file] = (await readdir(profiles)).filter((name) => name.endsWith('.cpuprofile'));
-  const profile = JSON.parse(await readFile(join(profiles, file ?? ''), 'utf8')) as CpuProfile;
-  return windows.flatMap((window) => describe(profile, window));
+  return describeProfile(profiles, windows);
 }

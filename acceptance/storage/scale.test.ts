@@ -13,7 +13,7 @@ const FILES = Number(process.env.FILES ?? 40_000);
 const FEW = 100;
 const PAGE = 20;
 /** Pages of the database that one page of a list may touch: far fewer than the table has, and hardly more for more files. */
-const MOST_BLOCKS = 400;
+const MOST_BLOCKS = 600;
 
 let platform: TestPlatform;
 let database: pg.Client;
@@ -28,7 +28,7 @@ beforeAll(async () => {
   [few, half] = await Promise.all([platform.registerUser(), platform.registerUser()]);
   first = (await few.api.post('/storage/file', { data: '', name: 'first', folder: 'x' })).body._id;
   await fill();
-}, 300_000);
+}, 600_000);
 afterAll(async () => {
   sent.mockRestore();
   await database?.end();
@@ -40,7 +40,7 @@ async function fill(): Promise<void> {
   await database.query(
     `insert into "app"."File" ("_id", "name", "folder", "container", "size", "isPublic", "mimeType", "state", "generation",
        "lastGeneration", "owner", "createdBy", "bucket", "objectKey", "uri", "containerId", "folderIds", "createdAt", "updatedAt", "__v", "@owner")
-     select gen_random_uuid(), 'file ' || n, 'x/', 'penstock', (n * 7919) % 1000003, n % 5000 = 0,
+     select gen_random_uuid(), 'file ' || n, 'x/', 'penstock', (n * 7919::bigint) % 1000003, n % 5000 = 0,
        (array['image/png', 'text/plain', 'application/pdf'])[1 + n % 3], 'ready', 1, 1, 'User:' || who.id, 'User:' || who.id,
        'penstock', 'aa/bb/' || n, '/', c."_id", array[d."_id"], now() - n * interval '1 minute', now() - n * interval '1 second', 0, who.id
      from generate_series(1, $1::integer) n
@@ -154,9 +154,9 @@ describe('a folder of so many files', () => {
     expect((await task()).state).toBe('paused');
     expect((await admin.post(`${path}/pause`)).status).toBe(409);
     expect((await admin.post(`${path}/resume`)).body.state).toBe('waiting');
-    await waitFor(async () => (await task()).state === 'done', { timeoutMs: 200_000 });
+    await waitFor(async () => (await task()).state === 'done', { timeoutMs: 500_000 });
     expect((await task()).progress.deleted).toBeGreaterThanOrEqual(FILES);
     expect(await left()).toBe(0);
     expect((await admin.get('/storage/stats')).body).toMatchObject({ folders: 0, files: 0 });
-  }, 300_000);
+  }, 600_000);
 });

@@ -6,13 +6,19 @@ import type { FileRow } from './queries/files.ts';
 /** `ready`: a content has become the current one. `infected`: the scanner has found something in it. */
 export type FileEvent = 'create' | 'update' | 'delete' | 'ready' | 'infected';
 
-export const fileEvent = (what: FileEvent, file: FileRow): NewEvent => {
+/** What events say about a file. */
+export type FileFacts = Pick<
+  FileRow,
+  '_id' | 'name' | 'container' | 'folder' | 'size' | 'mimeType' | 'owner'
+>;
+
+export const fileEvent = (what: FileEvent, file: FileFacts) => {
   const { _id, name, container, folder, size, mimeType, owner } = file;
   return {
     topic: `storage:${what}:File`,
     ids: [_id],
     payload: { _id, name, container, folder, size, mimeType, owner },
-  };
+  } satisfies NewEvent;
 };
 
 /** Several files of one deletion, in one event. */

@@ -1,6 +1,7 @@
 /** The SQL of containers and folders. Values are always parameters. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
+import type { FilePath } from './files.ts';
 import { firstOf, statement } from './statement.ts';
 
 export interface ContainerRow {
@@ -49,6 +50,21 @@ export const containerByName = (
   firstOf(
     database.query<ContainerRow>(
       statement(`select ${containerColumns} from ${containers} c where c."name" = $1`, [name]),
+    ),
+  );
+
+/** The same, and whether a file stands at a place in it; none is asked for where the name is null. */
+export const containerWith = (
+  database: Queryable,
+  { container, folder, name }: Omit<FilePath, 'name'> & { readonly name: string | null },
+): Promise<(ContainerRow & { readonly taken: boolean }) | undefined> =>
+  firstOf(
+    database.query<ContainerRow & { readonly taken: boolean }>(
+      statement(
+        `select ${containerColumns}, exists (select from "app"."File" f where f."container" = c."name" and f."folder" = $2 and f."name" = $3) as taken
+         from ${containers} c where c."name" = $1`,
+        [container, folder, name],
+      ),
     ),
   );
 

@@ -1,6 +1,5 @@
-/** The SQL that makes and changes files. Values are always parameters. */
+/** The SQL that changes files. Values are always parameters. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import type { RecordTuples } from '../../../kernel/permissions.ts';
 import { levelsOf } from '../names.ts';
 import {
   type FilePath,
@@ -11,117 +10,11 @@ import {
 } from './files.ts';
 import { firstOf, statement } from './statement.ts';
 
-export interface NewFile extends FilePath {
-  readonly id: string;
-  readonly alias: string | undefined;
-  readonly size: number;
-  readonly isPublic: boolean;
-  readonly mimeType: string | undefined;
-  readonly metadata?: unknown;
-  readonly expiresAt?: Date | undefined;
-  readonly owner: string | null;
-  readonly createdBy: string;
-  /** Absent: its bytes are expected. */
-  readonly content?: StoredContent | undefined;
-  /** The signed upload that will bring its bytes. */
-  readonly pendingUpload?: string | undefined;
-  /** Of a content that was one of this file before; 1 unless set. */
-  readonly generation?: number | undefined;
-  readonly createdAt?: Date | undefined;
-}
-
 /** Ids of the container and of the folder with those above it, by which rights on them reach a file. Expressions. */
-const containerId = (name: string): string =>
+export const containerId = (name: string): string =>
   `(select c."_id" from "app"."_StorageContainer" c where c."name" = ${name})`;
-const folderIds = (container: string, levels: string): string =>
+export const folderIds = (container: string, levels: string): string =>
   `array(select d."_id" from "app"."_StorageFolder" d where d."container" = ${container} and d."name" = any(${levels}::text[]) order by d."name")`;
-
-/** The owner as permissions know it; nothing for files that belong to nobody. */
-function ownerParts(owner: string | null): readonly [type: string, id: string] | undefined {
-  const colon = owner?.indexOf(':') ?? -1;
-  return owner === null || colon === -1
-    ? undefined
-    : [owner.slice(0, colon), owner.slice(colon + 1)];
-}
-
-/** From the size to the tag, in the order of the columns. */
-function contentValues(file: NewFile): readonly unknown[] {
-  const { content, generation = 1 } = file;
-  const { isPublic, expiresAt = null, owner, createdBy } = file;
-  const metadata = file.metadata === undefined ? null : JSON.stringify(file.metadata);
-  const facts = [metadata, expiresAt, owner, createdBy];
-  if (!content)
-    return [
-      file.size,
-      isPublic,
-      file.mimeType ?? null,
-      ...facts,
-      'pending',
-      0,
-      null,
-      null,
-      null,
-      null,
-    ];
-  const { size, mimeType, bucket, objectKey, checksum = null, etag } = content;
-  return [
-    size,
-    isPublic,
-    mimeType,
-    ...facts,
-    'ready',
-    generation,
-    bucket,
-    objectKey,
-    checksum,
-    etag,
-  ];
-}
-
-/**
- * With its owner, in one statement, which also keeps its container from being deleted until the transaction ends. Nothing
- * when the place is taken, or the container gone.
- */
-export const insertFile = (
-  database: Queryable,
-  file: NewFile,
-  tuples: RecordTuples | undefined,
-): Promise<FileRow | undefined> => {
-  const owner = tuples && ownerParts(file.owner);
-  const owned = owner
-    ? tuples.own(
-        { rows: 'r', schema: 'File', table: '"app"."File"', actor: '$12' },
-        { type: '$23', id: '$24' },
-      )
-    : [];
-  return firstOf(
-    database.query<FileRow>(
-      statement(
-        `with held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 for key share),
-        r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
-          "state", "generation", "lastGeneration", "bucket", "objectKey", "checksum", "etag", "pendingUpload", "uri", "containerId", "folderIds", "scan", "createdAt", "updatedAt", "__v")
-        select $1::uuid, $2, $3, $4, $5, $6::bigint, $7::boolean, $8, $9::jsonb, $10::timestamptz, $11, $12,
-          $13, $14::integer, greatest(1, $14::integer), $15, $16, $17, $18, $19, '/storage/getFileUrl/' || ($1::uuid)::text, ${containerId('$5')}, ${folderIds('$5', '$20')}, $21, coalesce($22::timestamptz, now()), now(), 0
-        where exists (select from held)
-        on conflict ("container", "folder", "name") do nothing returning f.*)${owned.map((part) => `, ${part}`).join('')}
-        select ${fileColumns} from r f`,
-        [
-          file.id,
-          file.name,
-          file.alias ?? null,
-          file.folder,
-          file.container,
-          ...contentValues(file),
-          file.pendingUpload ?? null,
-          levelsOf(file.folder),
-          file.content?.scan ?? null,
-          file.createdAt ?? null,
-          ...(owner ?? []),
-        ],
-      ),
-    ),
-  );
-};
 
 /** Counts up the number that the next content of a file gets. */
 export const nextGeneration = async (

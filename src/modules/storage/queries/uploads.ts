@@ -49,6 +49,30 @@ export const insertUpload = (
     ),
   );
 
+/** Several at once, of requests that bring their bytes themselves. */
+export const insertUploads = (
+  database: Queryable,
+  uploads: readonly Omit<UploadRow, 'expiresAt'>[],
+  expiresInSeconds: number,
+): Promise<unknown> =>
+  database.query(
+    statement(
+      `insert into penstock.storage_uploads (id, file_id, kind, signed, bucket, object_key, generation, caller, expires_at)
+       select u.*, now() + $8::double precision * interval '1 second'
+       from (select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), false, unnest($4::text[]), unnest($5::text[]), unnest($6::integer[]), unnest($7::text[])) u`,
+      [
+        uploads.map(({ id }) => id),
+        uploads.map(({ fileId }) => fileId),
+        uploads.map(({ kind }) => kind),
+        uploads.map(({ bucket }) => bucket),
+        uploads.map(({ objectKey }) => objectKey),
+        uploads.map(({ generation }) => generation),
+        uploads.map(({ caller }) => caller),
+        expiresInSeconds,
+      ],
+    ),
+  );
+
 export const uploadById = (database: Queryable, id: string): Promise<UploadRow | undefined> =>
   firstOf(
     database.query<UploadRow>(

@@ -42,10 +42,15 @@ function createWithBucket(parts: StorageParts): WithBucket {
 
 export interface Containers {
   /**
-   * The container of that name, or the default one. Makes one that is not there where the caller may. Throws
-   * INVALID_NAME, CONTAINER_CREATION_DENIED.
+   * The container of that name, or the default one. Makes one that is not there where the caller may. `seen`: as it was
+   * just found. Throws INVALID_NAME, CONTAINER_CREATION_DENIED.
    */
-  resolve(caller: Caller, name: string | undefined, isPublic?: boolean): Promise<ContainerRow>;
+  resolve(
+    caller: Caller,
+    name: string | undefined,
+    isPublic?: boolean,
+    seen?: ContainerRow,
+  ): Promise<ContainerRow>;
   /** The default container, with a bucket on the store, also when that is a new one. */
   ensureDefault(): Promise<void>;
   /** Throws CONTAINER_EXISTS. */
@@ -88,9 +93,10 @@ export function createContainers(parts: StorageParts): Containers {
     caller,
     name = config().defaultContainer,
     isPublic = false,
+    seen = undefined,
   ) => {
     containerOf(name);
-    const known = await containerByName(database, name);
+    const known = seen ?? (await containerByName(database, name));
     if (known) return withBucket(known);
     if (!mayCreate(caller, name)) throw storageErrors.CONTAINER_CREATION_DENIED();
     const isDefault = name === config().defaultContainer;

@@ -3,8 +3,9 @@
  * (`storage_uploads`); the row goes in the transaction that makes the bytes the content. Wherever a process dies, the
  * bytes are either the content of a file or named by a row or a job that deletes them, and never both.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
-import type { Queryable, Transaction } from '../../../kernel/database/database.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
@@ -15,6 +16,7 @@ import { nextGeneration, setContent } from '../queries/file-writes.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 import {
   insertUpload,
+  insertUploads,
   takeAndCount,
   takeUpload,
   type UploadKind,
@@ -82,7 +84,45 @@ export interface Contents {
   ): Promise<FileRow>;
 }
 
-export function createContents(parts: StorageParts): Contents {
+/** Commits rows that name places, whatever transaction the request runs in. */
+type NameUpload = (upload: Omit<UploadRow, 'expiresAt'>) => Promise<void>;
+
+/** Those that come while one statement is on its way go with the next: each commit waits for the disk. */
+function createNaming({ database }: StorageParts): NameUpload {
+  const outside = AsyncLocalStorage.snapshot();
+  type Waiting = PromiseWithResolvers<void> & { readonly upload: Omit<UploadRow, 'expiresAt'> };
+  let waiting: Waiting[] = [];
+  let running = false;
+  const run = async (): Promise<void> => {
+    running = true;
+    while (waiting.length > 0) {
+      const some = waiting;
+      waiting = [];
+      const uploads = some.map(({ upload }) => upload);
+      const failed = await insertUploads(database, uploads, REQUEST_SECONDS).then(
+        () => undefined,
+        (error: unknown) => ({ error }),
+      );
+      for (const { resolve, reject } of some)
+        if (failed) reject(failed.error);
+        else resolve();
+    }
+    running = false;
+  };
+  return (upload) => {
+    const named = Promise.withResolvers<void>();
+    waiting.push({ ...named, upload });
+    if (!running) void outside(run);
+    return named.promise;
+  };
+}
+
+interface ContentParts extends StorageParts {
+  readonly name: NameUpload;
+}
+
+export function createContents(shared: StorageParts): Contents {
+  const parts: ContentParts = { ...shared, name: createNaming(shared) };
   const abandon: Contents['abandon'] = ({ upload }) => giveUp(parts, upload);
   const store: Contents['store'] = (place, expected, source, named) =>
     storeBody(parts, place, { ...expected, named }, source);
@@ -138,7 +178,7 @@ const limitOf = (
  * may be found at the place before. A new file has its place without asking.
  */
 async function begin(
-  { database }: StorageParts,
+  { database, name }: ContentParts,
   caller: Caller,
   { fileId, kind, bucket }: { fileId: string; kind: UploadKind; bucket: string },
 ): Promise<{ readonly upload: Omit<UploadRow, 'expiresAt'>; readonly named: Promise<unknown> }> {
@@ -154,11 +194,9 @@ async function begin(
     mimeType: null,
     caller: callerKey(caller),
   });
-  const write = (to: Queryable, upload: Omit<UploadRow, 'expiresAt'>) =>
-    insertUpload(to, { ...upload, expiresInSeconds: REQUEST_SECONDS });
   if (kind === 'create') {
     const upload = uploadOf(1);
-    const named = database.outside(() => write(database, upload));
+    const named = name(upload);
     // Whoever waits for it hears of a failure, and whoever gives up before has another reason.
     named.catch(() => undefined);
     return { upload, named };
@@ -168,7 +206,7 @@ async function begin(
       const generation = await nextGeneration(transaction, fileId, undefined);
       if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
       const made = uploadOf(generation);
-      await write(transaction, made);
+      await insertUpload(transaction, { ...made, expiresInSeconds: REQUEST_SECONDS });
       return made;
     }),
   );

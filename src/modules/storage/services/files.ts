@@ -124,7 +124,12 @@ function createMake(
 ) {
   const { database, events } = parts;
 
-  const write = (caller: Caller, arrived: ArrivedContent, placement: Placement): Promise<FileRow> =>
+  const write = async (
+    caller: Caller,
+    arrived: ArrivedContent,
+    placement: Placement,
+  ): Promise<FileRow> =>
+    (await placing.insertWhole(caller, placement, arrived)) ??
     database.transaction(async (transaction) => {
       const { upload, content } = arrived;
       const rest = { id: upload.fileId, size: content.size, content };

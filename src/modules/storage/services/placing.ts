@@ -1,11 +1,14 @@
 /** Where a new file may stand: its container and folder, its name, and whether it is public. */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
+import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { RecordTuples } from '../../../kernel/permissions.ts';
 import { storageErrors } from '../errors.ts';
+import { fileEvent } from '../events.ts';
 import {
   aliasOf,
+  containerOf,
   fileNameOf,
   folderOf,
   mediaTypeOf,
@@ -15,11 +18,12 @@ import {
   requirePathLength,
   suffixed,
 } from '../names.ts';
-import { type ContainerRow, holdContainer } from '../queries/containers.ts';
-import { insertFile, type NewFile } from '../queries/file-writes.ts';
+import { type ContainerRow, containerWith, holdContainer } from '../queries/containers.ts';
 import { type FileRow, fileAt, highestSuffix, lockNames } from '../queries/files.ts';
+import { insertFile, insertWholeFile, type NewFile } from '../queries/new-file.ts';
 import { authorOf } from './access.ts';
 import { type Containers, ensureFolders } from './containers.ts';
+import type { ArrivedContent } from './contents.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 /** What a caller says about a new file. */
@@ -68,6 +72,15 @@ export interface Placing {
     placement: Placement,
     rest: Pick<NewFile, 'id' | 'size'> & Partial<Pick<NewFile, 'content' | 'pendingUpload'>>,
   ): Promise<{ readonly made: FileRow } | { readonly there: FileRow }>;
+  /**
+   * A new file whose bytes have arrived, with its events and counters, as one statement. Nothing where that cannot be said
+   * in one: when names may change or stand for what is there, or when something stands in the way.
+   */
+  insertWhole(
+    caller: Caller,
+    placement: Placement,
+    arrived: Pick<ArrivedContent, 'upload' | 'content'>,
+  ): Promise<FileRow | undefined>;
 }
 
 /** Names that are tried after the highest one. */
@@ -79,21 +92,25 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
   const place: Placing['place'] = (caller, request) =>
     placementOf(parts, containers, caller, request);
 
-  /** What stands where a file was asked for; asked beside the rest, so for what may turn out to be no place. */
-  const there = async (request: FileRequest): Promise<FileRow | undefined> => {
-    const { name, overwrite = false, container = '' } = request;
-    if (!name || (config().suffixOnNameConflict && !overwrite)) return undefined;
-    return fileAt(database, {
-      container: container || config().defaultContainer,
+  /** Its container, and whether a file stands where one was asked for. Throws INVALID_NAME. */
+  const look = (request: FileRequest) => {
+    const { name, overwrite = false } = request;
+    const matters = name && (overwrite || !config().suffixOnNameConflict);
+    return containerWith(database, {
+      container: containerOf(request.container || config().defaultContainer),
       folder: folderOf(request.folder ?? ''),
-      name: fileNameOf(name),
+      name: matters ? fileNameOf(name) : null,
     });
   };
 
   return {
     place,
     async placeFree(caller, request) {
-      const [placement, file] = await Promise.all([place(caller, request), there(request)]);
+      const seen = await look(request);
+      const placement = await placementOf(parts, containers, caller, request, seen);
+      if (!seen?.taken) return placement;
+      const { container, folder, name } = placement;
+      const file = await fileAt(database, { container: container.name, folder, name });
       if (!file) return placement;
       if (!placement.overwrite) throw storageErrors.FILE_EXISTS();
       await access.require(caller, 'edit', file, placement.scope);
@@ -118,13 +135,14 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
       if (!config().suffixOnNameConflict) throw storageErrors.FILE_EXISTS();
       return { made: await insertSuffixed(transaction, file, tuples) };
     },
+    insertWhole: (caller, placement, arrived) => insertWhole(parts, caller, placement, arrived),
   };
 }
 
 async function placementOf(
   { access }: StorageParts,
   containers: Containers,
-  ...[caller, request]: Parameters<Placing['place']>
+  ...[caller, request, known]: [...Parameters<Placing['place']>, known?: ContainerRow | undefined]
 ): Promise<Placement> {
   const folder = folderOf(request.folder ?? '');
   const name =
@@ -134,6 +152,7 @@ async function placementOf(
     caller,
     request.container || undefined,
     request.isPublic,
+    known,
   );
   access.requireCreate(caller, container.name);
   const owner = await access.ownerFor(caller, request.scope);
@@ -174,6 +193,34 @@ const fileOf = (
   owner: placement.owner,
   createdBy: authorOf(caller),
 });
+
+async function insertWhole(
+  { database, config, events, permissions }: StorageParts,
+  ...[caller, placement, { upload, content }]: Parameters<Placing['insertWhole']>
+): Promise<FileRow | undefined> {
+  const isPlain = content.scan === null && content.checksum !== undefined;
+  const mayStay = !placement.overwrite && !config().suffixOnNameConflict;
+  // A statement that fails would take the transaction around it along.
+  if (!isPlain || !mayStay || database.inTransaction()) return undefined;
+  const { size, mimeType } = content;
+  const file = fileOf(caller, placement, { id: upload.fileId, size, content });
+  const facts = { ...file, _id: file.id, mimeType };
+  const [create, ready] = [fileEvent('create', facts), fileEvent('ready', facts)];
+  const made = await insertWholeFile(
+    database,
+    {
+      file,
+      upload,
+      bytes: size,
+      actor: actorOf(caller),
+      topics: [create.topic, ready.topic],
+      payload: create.payload,
+    },
+    permissions.tuples,
+  );
+  if (made) events.wake();
+  return made;
+}
 
 /** Requests for one name come one after the other, so that each of them finds the highest number. */
 async function insertSuffixed(

@@ -5,8 +5,8 @@ import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import { fileNameOf } from '../names.ts';
 import { containerByName, count, holdContainer } from '../queries/containers.ts';
-import { insertFile } from '../queries/file-writes.ts';
 import type { FileRow, ScanState } from '../queries/files.ts';
+import { insertFile } from '../queries/new-file.ts';
 import {
   expiredTrash,
   listTrash,

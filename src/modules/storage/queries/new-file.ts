@@ -1,0 +1,182 @@
+/** The SQL that makes files. Values are always parameters. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
+import { outboxTable } from '../../../kernel/events/events.ts';
+import type { RecordTuples } from '../../../kernel/permissions.ts';
+import { levelsOf } from '../names.ts';
+import { counting } from './containers.ts';
+import { containerId, folderIds } from './file-writes.ts';
+import { type FilePath, type FileRow, fileColumns, type StoredContent } from './files.ts';
+import { firstOf, statement } from './statement.ts';
+
+export interface NewFile extends FilePath {
+  readonly id: string;
+  readonly alias: string | undefined;
+  readonly size: number;
+  readonly isPublic: boolean;
+  readonly mimeType: string | undefined;
+  readonly metadata?: unknown;
+  readonly expiresAt?: Date | undefined;
+  readonly owner: string | null;
+  readonly createdBy: string;
+  /** Absent: its bytes are expected. */
+  readonly content?: StoredContent | undefined;
+  /** The signed upload that will bring its bytes. */
+  readonly pendingUpload?: string | undefined;
+  /** Of a content that was one of this file before; 1 unless set. */
+  readonly generation?: number | undefined;
+  readonly createdAt?: Date | undefined;
+}
+
+/** The owner as permissions know it; nothing for files that belong to nobody. */
+function ownerParts(owner: string | null): readonly [type: string, id: string] | undefined {
+  const colon = owner?.indexOf(':') ?? -1;
+  return owner === null || colon === -1
+    ? undefined
+    : [owner.slice(0, colon), owner.slice(colon + 1)];
+}
+
+/** From the size to the tag, in the order of the columns. */
+function contentValues(file: NewFile): readonly unknown[] {
+  const { content, generation = 1 } = file;
+  const { isPublic, expiresAt = null, owner, createdBy } = file;
+  const metadata = file.metadata === undefined ? null : JSON.stringify(file.metadata);
+  const facts = [metadata, expiresAt, owner, createdBy];
+  if (!content)
+    return [
+      file.size,
+      isPublic,
+      file.mimeType ?? null,
+      ...facts,
+      'pending',
+      0,
+      null,
+      null,
+      null,
+      null,
+    ];
+  const { size, mimeType, bucket, objectKey, checksum = null, etag } = content;
+  return [
+    size,
+    isPublic,
+    mimeType,
+    ...facts,
+    'ready',
+    generation,
+    bucket,
+    objectKey,
+    checksum,
+    etag,
+  ];
+}
+
+/** What every statement that makes a file begins with; `next` adds a further value. */
+interface Insertion {
+  readonly values: readonly unknown[];
+  readonly next: (value: unknown) => string;
+  /** Keeps its container from being deleted until the transaction ends. */
+  readonly held: string;
+  /** The new row, `r`. */
+  row(condition: string, conflict?: string): string;
+  /** Who owns it, as further parts of a `with`. */
+  readonly owned: string;
+}
+
+function insertion(file: NewFile, tuples: RecordTuples | undefined): Insertion {
+  const values = [
+    file.id,
+    file.name,
+    file.alias ?? null,
+    file.folder,
+    file.container,
+    ...contentValues(file),
+    file.pendingUpload ?? null,
+    levelsOf(file.folder),
+    file.content?.scan ?? null,
+    file.createdAt ?? null,
+  ];
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  const owner = tuples && ownerParts(file.owner);
+  const rows = { rows: 'r', schema: 'File', table: '"app"."File"', actor: '$12' };
+  const owned = owner ? tuples.own(rows, { type: next(owner[0]), id: next(owner[1]) }) : [];
+  return {
+    values,
+    next,
+    held: `held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 for key share)`,
+    row: (condition, conflict = '') =>
+      `r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
+        "state", "generation", "lastGeneration", "bucket", "objectKey", "checksum", "etag", "pendingUpload", "uri", "containerId", "folderIds", "scan", "createdAt", "updatedAt", "__v")
+      select $1::uuid, $2, $3, $4, $5, $6::bigint, $7::boolean, $8, $9::jsonb, $10::timestamptz, $11, $12,
+        $13, $14::integer, greatest(1, $14::integer), $15, $16, $17, $18, $19, '/storage/getFileUrl/' || ($1::uuid)::text, ${containerId('$5')}, ${folderIds('$5', '$20')}, $21, coalesce($22::timestamptz, now()), now(), 0
+      where ${condition} ${conflict} returning f.*)`,
+    owned: owned.map((part) => `, ${part}`).join(''),
+  };
+}
+
+/**
+ * With its owner, in one statement, which also keeps its container from being deleted until the transaction ends. Nothing
+ * when the place is taken, or the container gone.
+ */
+export const insertFile = (
+  database: Queryable,
+  file: NewFile,
+  tuples: RecordTuples | undefined,
+): Promise<FileRow | undefined> => {
+  const { values, held, row, owned } = insertion(file, tuples);
+  const made = row(
+    'exists (select from held)',
+    'on conflict ("container", "folder", "name") do nothing',
+  );
+  return firstOf(
+    database.query<FileRow>(
+      statement(`with ${held}, ${made}${owned} select ${fileColumns} from r f`, values),
+    ),
+  );
+};
+
+/** A new file whose bytes have arrived, with all that its transaction says. */
+export interface WholeFile {
+  readonly file: NewFile;
+  /** The upload that it ends. */
+  readonly upload: { readonly id: string; readonly objectKey: string };
+  readonly bytes: number;
+  readonly actor: string;
+  /** Topics of its events, one after the other. */
+  readonly topics: readonly string[];
+  readonly payload: unknown;
+}
+
+/**
+ * The file, its owner, its events, the counters of its container and the end of its upload as one statement, which is
+ * all or nothing. Nothing when anything stands in the way (the place is taken, a folder is not there, the container is
+ * gone or full, the upload is over): the steps of a transaction say what.
+ */
+export async function insertWholeFile(
+  database: Queryable,
+  { file, upload, bytes, actor, topics, payload }: WholeFile,
+  tuples: RecordTuples | undefined,
+): Promise<FileRow | undefined> {
+  const { values, next, held, row, owned } = insertion(file, tuples);
+  const ended = `id = ${next(upload.id)}::uuid and object_key = ${next(upload.objectKey)}`;
+  const folders = `(select count(*) from "app"."_StorageFolder" d where d."container" = $5 and d."name" = any($20::text[])) = cardinality($20::text[])`;
+  const parts = [
+    held,
+    `named as (select 1 from penstock.storage_uploads where ${ended} and exists (select from held) and ${folders} for update)`,
+    counting('$5', next(bytes), '1', 'exists (select from named)'),
+    row('exists (select from noted union all select from counted)'),
+    `told as (insert into ${outboxTable} (topic, ids, payload, actor)
+       select t.topic, array[r."_id"::text], ${next(JSON.stringify(payload))}::jsonb, ${next(actor)} from r cross join unnest(${next(topics)}::text[]) t(topic))`,
+    `gone as (delete from penstock.storage_uploads where ${ended} and exists (select from r))`,
+  ];
+  try {
+    return await firstOf(
+      database.query<FileRow>(
+        statement(`with ${parts.join(', ')}${owned} select ${fileColumns} from r f`, values),
+      ),
+    );
+  } catch (error) {
+    // Somebody took the place meanwhile.
+    if (codeOf(error) === '23505') return undefined;
+    throw error;
+  }
+}
