@@ -314,6 +314,7 @@ describe("actions of one's own", () => {
     const told = refused.body.errors.map(({ message }: Json) => message).join('\n');
     expect(told).toContain('the custom endpoint "approve" needs the action "approve" of Report');
     expect(told).toContain('the function "verdict" needs the action "approve" of Report');
+    expect(told).toContain('the field "verdict" of Report needs the action "approve" of Report');
     const changed = await platform.admin.patch('/authorization/resources/Report', without);
     expect([changed.status, changed.body.code]).toEqual([409, 'RESOURCE_IN_USE']);
     expect((await platform.admin.get('/authorization/resources/Report')).body.permissions).toEqual(

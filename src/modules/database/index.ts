@@ -62,7 +62,7 @@ export const database = defineModule({
     });
     const routes = createRecordRoutes(kernel.records, schemas);
     const documents = createDocuments(kernel.records, schemas);
-    permissions.uses.set('database', () => usesOf(endpoints.store.all()));
+    permissions.uses.set('database', () => usesOf(endpoints.store.all(), schemas.all()));
     measureDatabase(kernel.metrics, schemas, endpoints.store);
     let running = true;
     const publish = (): void =>

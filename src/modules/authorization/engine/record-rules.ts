@@ -144,6 +144,19 @@ export const rulesBelow = (
     return found;
   });
 
+/** The same for all rules that an answer about a name can hang on. */
+export async function factsBelow(
+  scope: RuleScope,
+  subject: SubjectRef,
+  goal: Name,
+): Promise<CallerFacts | undefined> {
+  for (const [type, rules] of rulesBelow(scope.model, goal)) {
+    const facts = await factsFor(scope, subject, type, rules);
+    if (facts) return facts;
+  }
+  return undefined;
+}
+
 export interface RuleAnswer {
   readonly bounds: Bounds;
   /** Values that it hangs on. */

@@ -101,6 +101,8 @@ export interface ReachableSet {
   readonly reached: readonly ReachableObject[];
   /** By the clock of the database, ms since 1970: when the first tuple that was passed stops to count. */
   readonly until: number | undefined;
+  /** Names (`keyOf`) that the subject has on more objects than are named; these are not among them. */
+  readonly unnamed?: ReadonlySet<string>;
 }
 
 /** Follows the rules. Throws `PERMISSION_SET_TOO_LARGE` when more than `bound` is reached. */

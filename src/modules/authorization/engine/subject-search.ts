@@ -12,8 +12,10 @@ import { descentText, isReachable } from './descent.ts';
 import { evaluate, type Verdict } from './evaluate.ts';
 import { type Bounds, no, nodeKey, yes } from './graph.ts';
 import { engineErrors, limits, sizesOf } from './limits.ts';
-import { findReachable, type Principal, principalsAmong } from './principals.ts';
-import { askRules, noRules } from './record-rules.ts';
+import { findReachable, type Principal, principalsAmong, principalsOf } from './principals.ts';
+import { askRules, factsBelow, noRules, rulesBelow } from './record-rules.ts';
+import { conditionValues, noConditional } from './rows/conditional-tuples.ts';
+import { isTestable, withObjectTests } from './rows/object-test.ts';
 import { originsBelow, setsOf } from './rows/predicate-builder.ts';
 import { arrowsIn, footprintOf } from './tuple-loading.ts';
 import { sourcedStatement, sourceOf } from './tuple-source.ts';
@@ -29,12 +31,11 @@ export const searchFromSubject: SubjectSearch = async (
     return await search(scope, question, evaluationContext, bound);
   } catch (error) {
     if (!isTooLarge(error)) throw error;
-    const { object, name } = question;
     const last = bound >= sizesOf(scope).reached;
     if (!last || evaluationContext.contextual.length > 0) return undefined;
-    if (!isExact(scope.model, name)) return searchFromObject(scope, question, evaluationContext);
-    const bounds = (await isReachable(scope, question)) ? yes : no;
-    return given(scope.model, question, new Map([[nodeKey(object, name), bounds]]));
+    const found = await searchByName(scope, question, evaluationContext);
+    if (found || !isTestable(scope.model, question.name)) return found;
+    return given(scope.model, question, await askObject(scope, question, evaluationContext));
   }
 };
 
@@ -44,26 +45,63 @@ const isTooLarge = (error: unknown): boolean =>
   (error.code === engineErrors.PERMISSION_SET_TOO_LARGE.code ||
     error.code === engineErrors.BREADTH_EXCEEDED.code);
 
+interface ObjectAnswer extends Bounds {
+  /** Values that it hangs on. */
+  readonly missing: readonly string[];
+}
+
 /** A verdict of which only the result is known. */
 function given(
   model: Model,
   { subject, object, name }: Resolved,
-  known: ReadonlyMap<string, Bounds>,
+  { sure, possible, missing }: ObjectAnswer,
 ): Verdict {
-  const evaluation = {
-    model,
-    tuples: indexTuples([]),
-    subject,
-    context: {},
-    now: '',
-    rules: noRules,
-    given: known,
+  const bounds: Bounds = { sure, possible };
+  const tuples = indexTuples([]);
+  const evaluation = { model, tuples, subject, context: {}, now: '', rules: noRules };
+  const node = { object, name, bounds, rank: 0, given: true as const };
+  const state = {
+    evaluation,
+    nodes: new Map([[nodeKey(object, name), node]]),
+    missing: new Set<string>(),
   };
-  const bounds = known.get(nodeKey(object, name)) ?? no;
-  const nodes = new Map([
-    [nodeKey(object, name), { object, name, bounds, rank: 0, given: true as const }],
-  ]);
-  return { ...bounds, missing: new Set(), state: { evaluation, nodes, missing: new Set() } };
+  return { ...bounds, missing: new Set(sure === possible ? [] : missing), state };
+}
+
+/** The whole question in the database, whatever the name is made of. */
+async function askObject(
+  scope: Parameters<SubjectSearch>[0],
+  question: Resolved,
+  { context }: EvaluationContext,
+): Promise<ObjectAnswer> {
+  const { model, database } = scope;
+  const { subject, object, name } = question;
+  if (isExact(model, name))
+    return { ...((await isReachable(scope, question)) ? yes : no), missing: [] };
+  const conditions = await conditionValues(scope, name, { context, bound: sizesOf(scope).reached });
+  const builder = withObjectTests({
+    model,
+    subject,
+    principals: new Map(),
+    conditional: noConditional,
+    conditions,
+    known: new Map(),
+    now: new Date().toISOString(),
+    facts: await factsBelow(scope, subject, name),
+    context,
+  });
+  const values: unknown[] = [];
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  const id = `(select ${next(object.id)}::text)`;
+  const [sure, possible] = (['sure', 'possible'] as const).map((polarity) =>
+    builder.holds?.(name, polarity)(id, next),
+  );
+  const text = `select ${sure} as sure, ${possible} as possible`;
+  const { rows } = await database.query<Bounds>({ text, values });
+  const rules = [...rulesBelow(model, name).values()].flatMap((ofType) => [...ofType]);
+  const parameters = rules.flatMap((rule) => [...rule.parameters.keys()]);
+  const open = parameters.filter((parameter) => !Object.hasOwn(context, parameter));
+  return { ...(rows[0] ?? no), missing: [...new Set([...conditions.missing, ...open])] };
 }
 
 async function search(
@@ -82,29 +120,37 @@ async function search(
   return decide(scope, { subject, object, name }, evaluationContext, principals);
 }
 
-/** Where both sides are too large to be named: of the objects that the object itself names each is asked in the database. */
-async function searchFromObject(
+/**
+ * Where both sides are too large to be named together: each name from the side that is small, of the subject, or of the
+ * object, where each of the objects that it names is asked in the database. `undefined` where both are too large for one.
+ */
+async function searchByName(
   scope: Parameters<SubjectSearch>[0],
   question: Resolved,
   evaluationContext: EvaluationContext,
 ): Promise<Verdict | undefined> {
-  const names = originsBelow(scope.model, question.name);
-  if (!names.every((name) => isExact(scope.model, name))) return undefined;
+  const { subject } = question;
   const principals: Principal[] = [];
-  for (const name of names) {
-    const ids = await namedAndHeld(scope, question, name);
-    if (!ids) return undefined;
-    principals.push(...ids.map((id) => ({ type: name.type, id, name: keyOf(name), bounds: yes })));
+  for (const name of originsBelow(scope.model, question.name)) {
+    const found =
+      (await principalsOf(scope, subject, [name], evaluationContext).catch(ignoreTooLarge)) ??
+      (isExact(scope.model, name) ? await namedAndHeld(scope, question, name) : undefined);
+    if (!found) return undefined;
+    principals.push(...found);
   }
-  return decide(scope, question, evaluationContext, principals);
+  return decide(scope, question, evaluationContext, principals).catch(ignoreTooLarge);
 }
+
+const ignoreTooLarge = (error: unknown): undefined => {
+  if (!isTooLarge(error)) throw error;
+};
 
 /** Objects in relations of the object on which the subject has a name; `undefined` when they are too many. */
 async function namedAndHeld(
   { model, database }: Parameters<SubjectSearch>[0],
   { subject, object, name: goal }: Resolved,
   name: Name,
-): Promise<readonly string[] | undefined> {
+): Promise<readonly Principal[] | undefined> {
   const relations = relationsOf(model, goal, object.type);
   const from = sourceOf(
     model,
@@ -118,7 +164,8 @@ async function namedAndHeld(
          and t.subject_type = $4::text and t.subject_id <> '*' offset 0) o
     where ${held} limit ${limits.tuples + 1}`;
   const { rows } = await database.query<{ id: string }>({ text, values });
-  return rows.length > limits.tuples ? undefined : rows.map(({ id }) => id);
+  if (rows.length > limits.tuples) return undefined;
+  return rows.map(({ id }) => ({ type: name.type, id, name: keyOf(name), bounds: yes }));
 }
 
 /** What tuples of the object say, with what the subject has beyond it. */

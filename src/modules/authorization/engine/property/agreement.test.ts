@@ -465,13 +465,17 @@ async function compareForms(
       `many ${use}`,
       ...rows,
     ]);
-  const unnamed = await forms(smallest, true);
-  for (const use of ['row', 'count'] as const)
-    expect([label, `unnamed ${use}`, ...(await rowsOf(unnamed, use))]).toEqual([
-      label,
-      `unnamed ${use}`,
-      ...rows,
-    ]);
+  // Of what is too much to be named the statement is large, and planned each time.
+  if (dataSet.number % 2 === question.action.charCodeAt(1) % 2) {
+    const unnamed = await forms(smallest, true);
+    const uses = dataSet.number % 4 < 2 ? (['row', 'count'] as const) : (['rows'] as const);
+    for (const use of uses)
+      expect([label, `unnamed ${use}`, ...(await rowsOf(unnamed, use))]).toEqual([
+        label,
+        `unnamed ${use}`,
+        ...rows,
+      ]);
+  }
   if (dataSet.number % 3 === 1) {
     const ids = objectsOf(dataSet.number, 'Doc').map(({ id }) => id);
     const scope = { model: dataSet.model, database, sizes: tiny };

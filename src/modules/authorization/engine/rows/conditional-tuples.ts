@@ -3,10 +3,10 @@ import { statementName } from '../../../../kernel/database/sql.ts';
 import { evaluateCondition } from '../../model/condition.ts';
 import { namesOfObject } from '../../model/expansion-rules.ts';
 import type { SubjectRef } from '../../model/grammar.ts';
-import type { Model, Name } from '../../model/model.ts';
+import { keyOf, type Model, type Name, reachable } from '../../model/model.ts';
 import { fits } from '../../model/tuple.ts';
 import { liveTuple, type TupleRow, tupleColumns, tupleOf } from '../../tuple-sql.ts';
-import type { EngineScope } from '../ask.ts';
+import type { EngineScope, EvaluationContext } from '../ask.ts';
 import type { Bounds } from '../graph.ts';
 import { engineErrors } from '../limits.ts';
 import { arrowsIn } from '../tuple-loading.ts';
@@ -15,6 +15,8 @@ import { arrowsIn } from '../tuple-loading.ts';
 export interface ConditionalTuples {
   ids(relation: string, polarity: keyof Bounds): readonly string[];
 }
+
+export const noConditional: ConditionalTuples = { ids: () => [] };
 
 const text = `select ${tupleColumns}, id, false as expired from (
     select r.* from unnest((select $1::text[])) w(relation) cross join unnest((select $2::text[]), (select $3::text[]), (select $4::text[])) s(s_type, s_id, s_relation)
@@ -38,6 +40,89 @@ export interface RowSubjects {
   /** Most that are loaded. */
   readonly bound: number;
 }
+
+/** Conditions with attributes, of which it is known what they come to. */
+export interface ConditionPairs {
+  readonly conditions: readonly string[];
+  /** As the database writes them. */
+  readonly attributes: readonly string[];
+}
+
+/** What all conditions of tuples come to that a question can meet, however many tuples have them. */
+export interface ConditionValues {
+  /** Those that hold for sure, or those that do not hold for sure, of tuples about objects of a type. */
+  of(type: string, standing: 'holding' | 'failing'): ConditionPairs;
+  /** Values of the request that others hang on. */
+  readonly missing: readonly string[];
+}
+
+const pairsText = `select distinct t.resource_type, t.condition, coalesce(t.attributes::text, '') as attributes
+  from unnest($1::text[], $2::text[]) w(type, relation) cross join lateral (
+    select t.* from penstock.tuples t
+     where t.resource_type = w.type and t.relation = w.relation and t.condition is not null and ${liveTuple('t')} offset 0) t
+  limit $3::bigint`;
+
+/**
+ * Evaluates each condition with each set of attributes once, for everything below a name. Throws
+ * `PERMISSION_SET_TOO_LARGE` when these are more than the bound.
+ */
+export async function conditionValues(
+  { model, database }: EngineScope,
+  goal: Name,
+  { context, bound }: { readonly context: EvaluationContext['context']; readonly bound: number },
+): Promise<ConditionValues> {
+  const relations = relationsWithConditions(model, goal);
+  const found = new Map<string, { conditions: string[]; attributes: string[] }>();
+  const missing = new Set<string>();
+  const ofType = (key: string) => {
+    const known = found.get(key) ?? { conditions: [], attributes: [] };
+    found.set(key, known);
+    return known;
+  };
+  const take = ({ resource_type: type, condition: name, attributes: text }: PairRow): void => {
+    const condition = model.condition(type, name);
+    const attributes = text === '' ? {} : (JSON.parse(text) as Record<string, unknown>);
+    const input = { context, attributes, now: new Date().toISOString() };
+    const result = condition && evaluateCondition(condition, input);
+    for (const value of result?.missing ?? []) missing.add(value);
+    if (result && !result.holds && result.missing.length > 0) return;
+    const pairs = ofType(`${type} ${result?.holds ? 'holding' : 'failing'}`);
+    pairs.conditions.push(name);
+    pairs.attributes.push(text);
+  };
+  if (relations.length > 0) {
+    const values = [relations.map(({ type }) => type), relations.map((r) => r.relation), bound + 1];
+    const { rows } = await database.query<PairRow>({ text: pairsText, values });
+    if (rows.length > bound) throw engineErrors.PERMISSION_SET_TOO_LARGE();
+    for (const row of rows) take(row);
+  }
+  return { of: (type, standing) => ofType(`${type} ${standing}`), missing: [...missing] };
+}
+
+interface PairRow {
+  readonly resource_type: string;
+  readonly condition: string;
+  readonly attributes: string;
+}
+
+/** All relations that take conditions and that an answer about a name can hang on. */
+const relationsWithConditions = (
+  model: Model,
+  goal: Name,
+): readonly { readonly type: string; readonly relation: string }[] =>
+  model.derived(`conditional below ${keyOf(goal)}`, () => {
+    const names = [goal, ...reachable(goal, model.dependencies).edges.map(({ on }) => on)];
+    const relations = names.flatMap((one) =>
+      [
+        ...(one.kind === 'relation' ? [one.name] : []),
+        ...arrowsIn(model.expression(one) ?? { kind: 'none' }).map(({ relation }) => relation),
+      ].map((relation) => ({ type: one.type, relation })),
+    );
+    const conditional = relations.filter(({ type, relation }) =>
+      (model.get(type)?.relations.get(relation) ?? []).some((a) => a.condition !== undefined),
+    );
+    return [...new Map(conditional.map((one) => [`${one.type} ${one.relation}`, one])).values()];
+  });
 
 /** Loads and evaluates them. Throws `PERMISSION_SET_TOO_LARGE` when they are more than the bound. Context is not given: what hangs on it is possible, not sure. */
 export async function conditionalTuples(

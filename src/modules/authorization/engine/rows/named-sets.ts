@@ -8,8 +8,9 @@ import type { EngineScope, EvaluationContext } from '../ask.ts';
 import type { CachedValue, CacheEntry, GrantCache } from '../grant-cache/grant-cache.ts';
 import { engineErrors } from '../limits.ts';
 import { findReachable, type ReachableQuery } from '../principals.ts';
-import type { ReachableSet } from '../reverse-expansion.ts';
+import { distinct, type ReachableSet } from '../reverse-expansion.ts';
 import { takesConditions } from './conditional-tuples.ts';
+import { isTestable } from './object-test.ts';
 
 /** What an engine remembers of what subjects reach. */
 export interface ReachMemory {
@@ -39,8 +40,6 @@ export function createLargeSets(): LargeSets {
 
 export const emptyContext: EvaluationContext = { context: {}, contextual: [] };
 export const nothing: ReachableSet = { reached: [], until: undefined };
-/** Stands for what is too much to be named. */
-export const unnamed: ReachableSet = { reached: [], until: undefined };
 
 interface SetRequest {
   readonly goal: Name;
@@ -49,6 +48,8 @@ interface SetRequest {
   readonly useKept: boolean;
   /** Most objects that are named. */
   readonly bound: number;
+  /** It is about a few rows that are known. */
+  readonly few: boolean;
 }
 
 /** Throws `PERMISSION_SET_TOO_LARGE`. */
@@ -92,24 +93,92 @@ export function restingOnNothing(
   };
 }
 
-/** The same, or `unnamed` where it is too much and each object can be asked in the database instead. */
+/**
+ * The same, name by name where all together are too much, when each object can be asked in the database instead: what
+ * the subject has on more objects than are named is `unnamed` then.
+ */
 export async function namedSetOf(
   engineScope: EngineScope,
   request: SetRequest,
   memory: ReachMemory,
 ): Promise<CachedValue<ReachableSet>> {
-  const { goal, way, bound } = request;
-  const key = `${formatSubject(way.subject)} ${keyOf(goal)} ${bound}`;
+  const { goal, way, few } = request;
   const { model } = engineScope;
-  const descends = !takesConditions(model, goal) && way.names.every((name) => isExact(model, name));
-  if (descends && memory.large.has(key)) return restingOnNothing(unnamed, memory.reach);
+  const isSimple = !takesConditions(model, goal) && way.names.every((name) => isExact(model, name));
+  // Of a few rows each is checked, from the smaller side, unless the way down is all there is to ask.
+  const asks = few ? isSimple : isTestable(model, goal);
+  const key = largeKey(request);
+  if (asks && memory.large.has(key)) return setsByName(engineScope, request, memory);
   try {
     return await reachableSetOf(engineScope, request, memory);
   } catch (error) {
-    if (!descends || codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
+    if (!asks || !isTooLarge(error)) throw error;
     memory.large.add(key);
-    return restingOnNothing(unnamed, memory.reach);
+    return setsByName(engineScope, request, memory);
   }
+}
+
+/** Remembered: this is too much to be named. */
+export const largeKey = ({ way, goal, bound }: Omit<SetRequest, 'useKept' | 'few'>): string =>
+  `${formatSubject(way.subject)} ${keyOf(goal)} ${bound}`;
+
+const isTooLarge = (error: unknown): boolean =>
+  codeOf(error) === engineErrors.PERMISSION_SET_TOO_LARGE.code;
+
+export async function setsByName(
+  engineScope: EngineScope,
+  request: SetRequest,
+  memory: ReachMemory,
+): Promise<CachedValue<ReachableSet>> {
+  const { subject, names } = request.way;
+  const found: CachedValue<ReachableSet>[] = [];
+  const unnamed = new Set<string>();
+  for (const name of names) {
+    const key = `${largeKey(request)} ${keyOf(name)}`;
+    const set = memory.large.has(key)
+      ? undefined
+      : await reachableSetOf(
+          engineScope,
+          { ...request, way: { subject, names: [name] } },
+          memory,
+        ).catch((error: unknown) => {
+          if (!isTooLarge(error)) throw error;
+          memory.large.add(key);
+        });
+    if (set) found.push(set);
+    else unnamed.add(keyOf(name));
+  }
+  return together(found, unnamed, memory.reach);
+}
+
+/** Several sets as one. */
+function together(
+  sets: readonly CachedValue<ReachableSet>[],
+  unnamed: ReadonlySet<string>,
+  reach: ReachMemory['reach'],
+): CachedValue<ReachableSet> {
+  const ends = sets.flatMap(({ value }) => (value.until === undefined ? [] : [value.until]));
+  const value: ReachableSet = {
+    reached: distinct(sets.flatMap((set) => set.value.reached)),
+    until: ends.length === 0 ? undefined : Math.min(...ends),
+    unnamed,
+  };
+  const rests = sets.flatMap((set) => (set.rests ? [set.rests] : []));
+  const [first] = rests;
+  if (!first)
+    return sets.length === 0 ? restingOnNothing(value, reach) : { value, stands: () => true };
+  return {
+    value,
+    stands: (moment) => sets.every((set) => set.stands(moment)),
+    // Where nothing has changed since the first was looked up, nothing has since the others were.
+    ...(rests.length === sets.length && {
+      rests: {
+        ...first,
+        types: [...new Set(rests.flatMap(({ types }) => types))],
+        until: Math.min(...rests.map(({ until }) => until)),
+      },
+    }),
+  };
 }
 
 /** What was reached hangs on the tuples of the subject, of everybody of its type, and of everything on the way. */

@@ -11,16 +11,18 @@ import {
   type Name,
 } from '../../model/model.ts';
 import { allows } from '../../model/tuple.ts';
-import { descentText } from '../descent.ts';
+import type { EvaluationContext } from '../ask.ts';
 import { type Bounds, meansSet } from '../graph.ts';
 import type { Principal } from '../principals.ts';
 import { type CallerFacts, recordRule, ruleInputs } from '../record-rules.ts';
-import type { ConditionalTuples } from './conditional-tuples.ts';
+import type { ConditionalTuples, ConditionValues } from './conditional-tuples.ts';
 import {
   type Arm,
   allOf,
   always,
   anyOf,
+  type ConditionTest,
+  literal,
   never,
   not,
   type Test,
@@ -53,24 +55,35 @@ export function originsBelow(model: Model, goal: Name): readonly Name[] {
   });
 }
 
+export type Next = (value: unknown) => string;
+
 export interface Builder {
   readonly model: Model;
   readonly subject: SubjectRef;
   readonly principals: ReadonlyMap<string, readonly Principal[]>;
   readonly conditional: ConditionalTuples;
   /** Set where the principals are too many to be named: what the subject has is then asked of each object in the database. */
-  readonly descends?: true;
+  readonly holds?: (name: Name, polarity: Polarity) => (id: string, next: Next) => string;
+  /** Names (`keyOf`) whose principals are there all the same. */
+  readonly named?: ReadonlySet<string>;
+  /** Instead of `conditional`. */
+  readonly conditions?: ConditionValues;
+  /** Names (`keyOf`) that nobody has on other objects. */
+  readonly without?: ReadonlySet<string>;
   /** Tests of the actions that were met, by name and polarity: many actions may refer to one. */
   readonly known: Map<string, Test>;
   /** ISO 8601; what rules mean by it. */
   readonly now: string;
   /** Roles and teams of the subject, where rules ask for them. */
   readonly facts: CallerFacts | undefined;
+  /** Values of the request; none unless given. */
+  readonly context?: EvaluationContext['context'];
 }
 
 /** For what counts, the lower bound; for what counts against it, the upper one. */
-type Polarity = keyof Bounds;
-const opposite = (polarity: Polarity): Polarity => (polarity === 'sure' ? 'possible' : 'sure');
+export type Polarity = keyof Bounds;
+export const opposite = (polarity: Polarity): Polarity =>
+  polarity === 'sure' ? 'possible' : 'sure';
 
 export function nameTest(builder: Builder, name: Name, polarity: Polarity): Test {
   const key = `${polarity} ${keyOf(name)}`;
@@ -80,10 +93,16 @@ export function nameTest(builder: Builder, name: Name, polarity: Polarity): Test
 }
 
 function makeNameTest(builder: Builder, name: Name, polarity: Polarity): Test {
-  if (name.kind === 'relation') return relationTest(builder, name, polarity);
-  const expression = builder.model.expression(name);
+  const { model, subject } = builder;
+  const own: Test =
+    subject.type === name.type && meansSet(model, subject, name)
+      ? { kind: 'row', id: subject.id }
+      : never;
+  if (name.kind === 'relation') return anyOf([own, relationTest(builder, name, polarity)]);
+  const expression = model.expression(name);
   const grant = tupleTest(grantArms(builder, name));
   return anyOf([
+    own,
     grant,
     expression ? expressionTest(builder, { type: name.type, expression }, polarity) : never,
   ]);
@@ -94,7 +113,11 @@ interface Part<E extends Expression = Expression> {
   readonly expression: E;
 }
 
-function expressionTest(builder: Builder, { type, expression }: Part, polarity: Polarity): Test {
+export function expressionTest(
+  builder: Builder,
+  { type, expression }: Part,
+  polarity: Polarity,
+): Test {
   const test = (part: Expression, as = polarity): Test =>
     expressionTest(builder, { type, expression: part }, as);
   switch (expression.kind) {
@@ -121,15 +144,17 @@ function expressionTest(builder: Builder, { type, expression }: Part, polarity: 
 
 /** Parameters come with a request, and rows are sought without one: what hangs on them is possible, not sure. */
 function ruleTest(
-  { model, subject, now, facts }: Builder,
+  { model, subject, now, facts, context = {} }: Builder,
   { type, expression }: Part<RecordRule>,
   polarity: Polarity,
 ): Test {
   const record = recordRule(model, type, expression);
   if (!record) return never;
-  const inputs = ruleInputs(expression, { subject, context: {}, now, facts });
+  const inputs = ruleInputs(expression, { subject, context, now, facts });
   return {
     kind: 'rule',
+    rows: record.schema.rows,
+    mapped: record.schema.mapping !== undefined,
     render(alias, next) {
       const { sql, missing } = record.rule.predicate(inputs, { alias, next });
       return polarity === 'possible' && missing.length > 0 ? `${sql} is not false` : sql;
@@ -173,30 +198,26 @@ function relationTest(builder: Builder, { type, name: relation }: Name, polarity
     const as = { type: setType, id: '', relation: setRelation };
     return armsFor(builder, { type, relation, polarity, as }, holdersOf(builder, meant, polarity));
   });
-  const own: Test =
-    meansSet(model, subject, { type, kind: 'relation', name: relation }) && subject.type === type
-      ? { kind: 'row', id: subject.id }
-      : never;
-  return anyOf([own, tupleTest([...direct, ...members])]);
+  return tupleTest([...direct, ...members]);
 }
 
 type Holders = Pick<Arm, 'ids' | 'holds'> & { readonly except?: boolean };
 
 /** Objects on which the subject has a name. */
 function holdersOf(
-  { model, principals, subject, descends }: Builder,
+  { model, principals, holds, named, without }: Builder,
   name: Name,
   polarity: Polarity,
 ): Holders {
   if (isPublic(model, name)) return { ids: [], except: true };
-  if (descends)
-    return { ids: [], holds: (id, next) => descentText(model, { subject, name }, id, next) };
+  if (without?.has(keyOf(name))) return { ids: [] };
+  if (holds && !named?.has(keyOf(name))) return { ids: [], holds: holds(name, polarity) };
   return {
     ids: (principals.get(keyOf(name)) ?? []).filter((p) => p.bounds[polarity]).map((p) => p.id),
   };
 }
 
-interface ArmPlace {
+export interface ArmPlace {
   readonly type: string;
   readonly relation: string;
   readonly polarity: Polarity;
@@ -206,13 +227,11 @@ interface ArmPlace {
 
 /** What stored tuples must say, or a field instead of them, or columns beside them. */
 function armsFor(
-  { model, conditional }: Builder,
+  builder: Builder,
   { type, relation, polarity, as }: ArmPlace,
   { ids, except = false, holds }: Holders,
 ): readonly Arm[] {
-  const entries = (model.get(type)?.relations.get(relation) ?? []).filter((allowed) =>
-    allows(allowed, as),
-  );
+  const { model } = builder;
   const arm: Arm = {
     relations: [relation],
     subjectType: as.type,
@@ -221,13 +240,45 @@ function armsFor(
     ...(holds && { holds }),
     except,
     field: model.fieldOf(type, relation),
-    unconditional: entries.some((entry) => entry.condition === undefined),
-    conditional: entries.some((entry) => entry.condition !== undefined)
-      ? conditional.ids(relation, polarity)
-      : [],
+    ...conditionsFor(builder, { type, relation, polarity, as }),
   };
   const column = model.columnOf(type, relation);
-  return column && as.relation === '' ? [arm, { ...arm, field: column, conditional: [] }] : [arm];
+  if (!column || as.relation !== '') return [arm];
+  return [arm, { ...arm, field: column, conditional: [], satisfied: undefined }];
+}
+
+/** Which tuples of a relation count by what conditions they have. */
+export function conditionsFor(
+  { model, conditional, conditions }: Builder,
+  { type, relation, polarity, as }: ArmPlace,
+): Pick<Arm, 'unconditional' | 'conditional' | 'satisfied'> {
+  const entries = (model.get(type)?.relations.get(relation) ?? []).filter((allowed) =>
+    allows(allowed, as),
+  );
+  const names = entries.flatMap((entry) =>
+    entry.condition === undefined ? [] : [entry.condition],
+  );
+  const unconditional = names.length < entries.length;
+  if (names.length === 0) return { unconditional, conditional: [] };
+  if (!conditions) return { unconditional, conditional: conditional.ids(relation, polarity) };
+  return {
+    unconditional,
+    conditional: [],
+    satisfied: satisfiedText(conditions, { type, names: [...new Set(names)].sort(), polarity }),
+  };
+}
+
+/** What counts against somebody holds unless it is known to fail: also what was written since it was looked up. */
+function satisfiedText(
+  conditions: ConditionValues,
+  { type, names, polarity }: { type: string; names: readonly string[]; polarity: Polarity },
+): ConditionTest {
+  const pairs = conditions.of(type, polarity === 'sure' ? 'holding' : 'failing');
+  return (next) => {
+    const known = `(select c.condition, c.attributes from unnest((select ${next(pairs.conditions)}::text[]), (select ${next(pairs.attributes)}::text[])) c(condition, attributes))`;
+    const among = `((t.condition, coalesce(t.attributes::text, '')) in ${known})`;
+    return `t.condition in (${names.map(literal).join(', ')}) and ${among} ${polarity === 'sure' ? 'is true' : 'is not true'}`;
+  };
 }
 
 type Arrow = Extract<Expression, { kind: 'arrow' }>;

@@ -3,7 +3,7 @@ import { tableName } from '../../../../data/schema/compile/layout.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
 import { isId } from '../../../../kernel/ids.ts';
 import type { RecordField } from '../../model/definition.ts';
-import { liveTuple } from '../../tuple-sql.ts';
+import { liveTuple, uuidOf } from '../../tuple-sql.ts';
 
 /** Which subjects a tuple of the row must have. */
 export interface Arm {
@@ -20,9 +20,14 @@ export interface Arm {
   readonly unconditional: boolean;
   /** Tuples with a condition that count, by the id of the tuple. */
   readonly conditional: readonly string[];
+  /** Instead: those that count by what their conditions and attributes are. */
+  readonly satisfied?: ConditionTest | undefined;
   /** Set where the relation is a field of the row: then there are no tuples. */
   readonly field?: RecordField | undefined;
 }
+
+/** A condition of SQL on a tuple `t` that has a condition. */
+export type ConditionTest = (next: (value: unknown) => string) => string;
 
 export type Test =
   | { readonly kind: 'constant'; readonly holds: boolean }
@@ -33,6 +38,9 @@ export type Test =
   /** The row fits a rule; null where there is nothing to compare. */
   | {
       readonly kind: 'rule';
+      /** What the records are read from, and whether their ids may be of any type. */
+      readonly rows: string;
+      readonly mapped: boolean;
       readonly render: (alias: string, next: (value: unknown) => string) => string;
     }
   | { readonly kind: 'all' | 'any'; readonly of: readonly Test[] }
@@ -49,7 +57,7 @@ export function tupleTest(arms: readonly Arm[]): Test {
   const useful = arms.filter(
     (arm) =>
       (arm.except || arm.holds !== undefined || arm.ids.length > 0) &&
-      (arm.unconditional || arm.conditional.length > 0),
+      (arm.unconditional || arm.conditional.length > 0 || arm.satisfied !== undefined),
   );
   return useful.length === 0 ? never : { kind: 'tuple', arms: merge(useful) };
 }
@@ -81,8 +89,9 @@ const flatten = (kind: 'all' | 'any', tests: readonly Test[]): readonly Test[] =
 
 /** Arms that differ in their ids only, or in their relations only, are one lookup. */
 function merge(arms: readonly Arm[]): readonly Arm[] {
-  const isSimple = ({ conditional, except, holds, field }: Arm): boolean =>
+  const isSimple = ({ conditional, satisfied, except, holds, field }: Arm): boolean =>
     conditional.length === 0 &&
+    satisfied === undefined &&
     !except &&
     holds === undefined &&
     (field === undefined || field.typeColumn !== undefined);
@@ -135,8 +144,9 @@ function join(
 
 /** Where a test is rendered. */
 export interface RowPlace {
-  /** SQL of the row's id, a uuid. */
+  /** SQL of the row's id, a uuid; a text of an object that is no row of the statement (`far`). */
   readonly id: string;
+  readonly far?: true;
   /** The type of the rows. */
   readonly type: string;
   readonly next: (value: unknown) => string;
@@ -154,7 +164,9 @@ export function renderTest(test: Test, place: RowPlace): string {
       // A field that is empty is no reason for anything: nothing is against the row.
       return `(${renderTest(test.of, place)}) is not true`;
     case 'rule':
-      return test.render(place.alias ?? tableOf(place.id), place.next);
+      return place.far
+        ? renderFar(test, place)
+        : test.render(place.alias ?? tableOf(place.id), place.next);
     case 'any':
       return test.of.map((t) => `(${renderTest(t, place)})`).join(' or ');
     case 'all':
@@ -162,6 +174,15 @@ export function renderTest(test: Test, place: RowPlace): string {
     case 'tuple':
       return renderArms(test.arms, place);
   }
+}
+
+/** Of an object without a record a rule says nothing. */
+function renderFar(
+  { rows, mapped, render }: Extract<Test, { kind: 'rule' }>,
+  { id, next }: RowPlace,
+): string {
+  const same = mapped ? `f."_id"::text = ${id}` : `f."_id" = ${uuidOf(id)}`;
+  return `exists (select 1 from ${rows} f where ${same} and (${render('f', next)}) offset 0)`;
 }
 
 function renderArms(arms: readonly Arm[], place: RowPlace): string {
@@ -193,7 +214,8 @@ function renderField(
     );
   };
   if (place.alias !== undefined) return `(${test(place.alias)})`;
-  return `exists (select 1 from ${tableName(place.type)} f where f."_id" = ${place.id} and (${test('f')}) offset 0)`;
+  const id = place.far ? uuidOf(place.id) : place.id;
+  return `exists (select 1 from ${tableName(place.type)} f where f."_id" = ${id} and (${test('f')}) offset 0)`;
 }
 
 /** `... and `, where the type of what a field names is said by the row. */
@@ -233,7 +255,7 @@ function fieldTest(
 const tableOf = (id: string): string => id.replace(/\.?"_id"$/, '');
 
 /** Names of the model hold letters, digits and underscores only, grants one colon. */
-const literal = (word: string): string => `'${word.replaceAll("'", "''")}'`;
+export const literal = (word: string): string => `'${word.replaceAll("'", "''")}'`;
 
 function renderArm(arm: Arm, { id, type, next }: RowPlace): string {
   const [first = '', ...more] = arm.relations.map(literal);
@@ -261,13 +283,20 @@ function subjectText({ ids, except, holds }: Arm, next: RowPlace['next']): strin
   return except ? ` and t.subject_id <> '*' and ${listed} is not true` : ` and ${listed} is true`;
 }
 
-function conditionText(
-  { unconditional, conditional }: Arm,
+/** `and ...`: what the condition of a tuple `t` must be. */
+export function conditionText(
+  {
+    unconditional,
+    conditional,
+    satisfied,
+  }: Pick<Arm, 'unconditional' | 'conditional' | 'satisfied'>,
   next: (value: unknown) => string,
 ): string {
+  if (satisfied)
+    return ` and (${unconditional ? 't.condition is null or ' : ''}${satisfied(next)})`;
   // `num_nulls` instead of `is null`: a partial index on unconditional tuples does not hold the text of the resource's
   // id. Taken for these lookups, it would be read through for each row: all denials of somebody, row after row.
   if (conditional.length === 0) return ' and num_nulls(t.condition) = 1';
-  const satisfied = `t.id = any(${next(conditional)}::uuid[])`;
-  return unconditional ? ` and (t.condition is null or ${satisfied})` : ` and ${satisfied}`;
+  const listed = `t.id = any(${next(conditional)}::uuid[])`;
+  return unconditional ? ` and (t.condition is null or ${listed})` : ` and ${listed}`;
 }

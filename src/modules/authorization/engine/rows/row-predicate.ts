@@ -16,18 +16,25 @@ import { type DatabaseSnapshot, guardText } from '../grant-cache/change-tracker.
 import type { CachedValue } from '../grant-cache/grant-cache.ts';
 import { engineErrors, limits, sizesOf } from '../limits.ts';
 import { type Principal, principalsAmong } from '../principals.ts';
-import { factsFor, rulesOf } from '../record-rules.ts';
+import { factsBelow, factsFor, rulesOf } from '../record-rules.ts';
 import type { ReachableSet } from '../reverse-expansion.ts';
-import { conditionalTuples, takesConditions } from './conditional-tuples.ts';
+import {
+  conditionalTuples,
+  conditionValues,
+  noConditional,
+  takesConditions,
+} from './conditional-tuples.ts';
 import {
   emptyContext,
+  largeKey,
   namedSetOf,
   nothing,
   type ReachMemory,
   restingOnNothing,
-  unnamed,
+  setsByName,
 } from './named-sets.ts';
-import { nameTest, originsBelow, setsOf } from './predicate-builder.ts';
+import { isTestable, withObjectTests } from './object-test.ts';
+import { type Builder, nameTest, originsBelow, setsOf } from './predicate-builder.ts';
 import { anyOf, never, renderTest, type Test } from './predicate-tree.ts';
 import {
   firstRows,
@@ -127,8 +134,18 @@ async function searchedRows(
   const named = way.names.every((name) => isExact(model, name)) ? 1 : 0.1;
   const { reached: most, reachedForFew } = sizesOf(engineScope);
   const bound = few ? reachedForFew * named : most;
-  const reach = await namedSetOf(engineScope, { goal, way, useKept, bound }, memory);
-  const plan = await planOf(engineScope, { subject, goal, bound }, memory, reach.value);
+  const request = { goal, way, useKept, bound, few: few !== undefined };
+  let reach = await namedSetOf(engineScope, request, memory);
+  const plan = await planOf(engineScope, { subject, goal, bound }, memory, reach.value).catch(
+    async (error: unknown) => {
+      // Tuples of the rows themselves, with conditions.
+      const asks = !few && !reach.value.unnamed && isTestable(model, goal);
+      if (!asks || codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
+      memory.large.add(largeKey(request));
+      reach = await setsByName(engineScope, request, memory);
+      return planOf(engineScope, { subject, goal, bound }, memory, reach.value);
+    },
+  );
   const { source, principals } = plan;
   const size =
     few === undefined &&
@@ -171,7 +188,7 @@ async function planOf(
   const { goal } = request;
   const lasting =
     reach !== nothing &&
-    reach !== unnamed &&
+    !reach.unnamed &&
     rulesOf(model, goal).length === 0 &&
     !takesConditions(model, goal) &&
     originsBelow(model, goal).every((name) => isExact(model, name));
@@ -189,40 +206,42 @@ async function makePlan(
   reach: ReachableSet,
 ): Promise<RowPlan> {
   const { model } = engineScope;
-  const { reached } = reach;
+  const { unnamed } = reach;
+  const names = originsBelow(model, goal).filter((name) => !unnamed?.has(keyOf(name)));
   const principals = await principalsAmong(
     engineScope,
-    { subject, names: originsBelow(model, goal) },
-    reached,
+    { subject, names },
+    reach.reached,
     emptyContext,
   );
-  const conditional = await conditionalTuples(engineScope, {
-    goal,
-    subjects: [...formsOf(subject), ...setsOf(model, principals)],
-    bound,
-  });
+  const subjects = [...formsOf(subject), ...setsOf(model, principals)];
+  const common = {
+    model,
+    subject,
+    principals: Map.groupBy(principals, (p) => p.name),
+    known: new Map(),
+    now: new Date().toISOString(),
+    facts: unnamed
+      ? await factsBelow(engineScope, subject, goal)
+      : await factsFor(engineScope, subject, goal.type, rulesOf(model, goal)),
+  };
+  const builder: Builder = !unnamed
+    ? { ...common, conditional: await conditionalTuples(engineScope, { goal, subjects, bound }) }
+    : withObjectTests({
+        ...common,
+        named: new Set(names.map(keyOf)),
+        conditional: noConditional,
+        conditions: await conditionValues(engineScope, goal, { context: {}, bound }),
+      });
   const self = isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal });
   const lookups = lookupsTo(model, { subject, goal, principals });
-  const named = nameTest(
-    {
-      model,
-      subject,
-      principals: Map.groupBy(principals, (p) => p.name),
-      conditional,
-      ...(reach === unnamed && { descends: true as const }),
-      known: new Map(),
-      now: new Date().toISOString(),
-      facts: await factsFor(engineScope, subject, goal.type, rulesOf(model, goal)),
-    },
-    goal,
-    'sure',
-  );
+  const named = nameTest(builder, goal, 'sure');
   return {
     exact: isExact(model, goal),
     test: anyOf([self ? { kind: 'row', id: subject.id } : never, named]),
     self: self ? subject.id : undefined,
     source:
-      reach !== unnamed && isFound(model, goal)
+      !unnamed && isFound(model, goal)
         ? rowSource(
             { type: goal.type, exact: isExact(model, goal), from: lookupSource(model, lookups) },
             lookups,

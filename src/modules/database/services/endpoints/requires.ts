@@ -1,6 +1,10 @@
-/** The action that an endpoint asks of its callers: what must be right about it, and what it means in a call. */
+/**
+ * The action that an endpoint asks of its callers: what must be right about it, and what it means in a call. And all
+ * actions that this module asks for, of endpoints and of fields.
+ */
 import type { Grant } from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { readRuleOf, writeRuleOf } from '../../../../data/schema/language/field.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { ActionUse } from '../../../../kernel/action-uses.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
@@ -45,7 +49,7 @@ export function requiresProblems(
 }
 
 /** The actions that stored endpoints ask for. */
-export const usesOf = (endpoints: readonly EndpointDefinition[]): readonly ActionUse[] =>
+const usesOfEndpoints = (endpoints: readonly EndpointDefinition[]): readonly ActionUse[] =>
   endpoints.flatMap(({ name, selectedSchemaName, requires }) =>
     requires
       ? [
@@ -60,6 +64,28 @@ export const usesOf = (endpoints: readonly EndpointDefinition[]): readonly Actio
         ]
       : [],
   );
+
+/** The actions and relations that fields of schemas with row authorization ask for (`access`). */
+const usesOfFields = (schemas: readonly CompiledSchema[]): readonly ActionUse[] =>
+  schemas.filter(rowAuthorised).flatMap(({ name, tree }) =>
+    [...tree.fields].flatMap(([field, options]) => {
+      const rules = [readRuleOf(options), writeRuleOf(options)];
+      const asked = rules.flatMap((rule) => (rule.kind === 'relation' ? [rule.name] : []));
+      return [...new Set(asked)].map((action) => ({
+        schema: name,
+        action,
+        module: 'database',
+        type: 'schemas',
+        key: name,
+        title: `the field "${field}" of ${name}`,
+      }));
+    }),
+  );
+
+export const usesOf = (
+  endpoints: readonly EndpointDefinition[],
+  schemas: readonly CompiledSchema[],
+): readonly ActionUse[] => [...usesOfEndpoints(endpoints), ...usesOfFields(schemas)];
 
 /** What the record engine asks. */
 export function grantOf(
