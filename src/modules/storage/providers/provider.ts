@@ -3,7 +3,7 @@
  * state between calls: every call names its bucket and key. Buckets and keys are chosen and checked by the
  * module; a provider still refuses what would leave its own root. Its errors are `ProviderError`s.
  */
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 
 export type ProviderName = 'local' | 'aws' | 'azure' | 'google' | 'aliyun';
 
@@ -106,12 +106,33 @@ export interface ProviderCapabilities {
   readonly minimumPartSize: number;
 }
 
+/** Bytes that come one piece after the other, at the pace of who takes them; a `Readable` is one. */
+export interface ByteSource extends AsyncIterable<Uint8Array> {
+  /** Gives it up: whoever waits for a piece hears of it. */
+  destroy(error?: Error): unknown;
+}
+
 /** Short ones as they are: they cost less than a stream. */
-export type ObjectBody = Readable | Uint8Array;
+export type ObjectBody = ByteSource | Uint8Array;
 
 /** Gives a body up that nobody reads to its end. */
 export function discard(body: ObjectBody): void {
-  if (body instanceof Readable) body.destroy();
+  if (!(body instanceof Uint8Array)) body.destroy();
+}
+
+/* Memory of pieces that only one place refers to, which can go before the collector finds it: large uploads make much. */
+
+const owned = new WeakSet<Uint8Array>();
+
+/** Says that nobody refers to the memory of a piece but who has the piece. */
+export const ownPiece = <T extends Uint8Array>(piece: T): T => {
+  owned.add(piece);
+  return piece;
+};
+
+/** Called by who has written a piece that came from a body. The memory of pieces that others may refer to stays. */
+export function freePiece(piece: Uint8Array): void {
+  if (owned.delete(piece) && piece.buffer instanceof ArrayBuffer) piece.buffer.transfer(0);
 }
 
 export interface StorageProvider {

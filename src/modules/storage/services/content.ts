@@ -1,8 +1,13 @@
 /** Bytes on their way to the store: counted, hashed and bounded while they pass, never held. */
 import { createHash } from 'node:crypto';
-import { Readable } from 'node:stream';
 import { storageErrors } from '../errors.ts';
-import type { ObjectBody, ObjectPlace, StorageProvider } from '../providers/provider.ts';
+import {
+  type ByteSource,
+  type ObjectBody,
+  type ObjectPlace,
+  ownPiece,
+  type StorageProvider,
+} from '../providers/provider.ts';
 
 /** Bytes from the beginning of a content by which its type is known. */
 export const HEAD_BYTES = 4_096;
@@ -48,18 +53,67 @@ export async function openContent(source: AsyncIterable<Buffer>, limit: number):
     pieces.return?.().catch(() => undefined);
     throw error;
   }
-  async function* passing(): AsyncGenerator<Buffer> {
-    try {
-      yield* first;
-      for (let piece = await pieces.next(); !piece.done; piece = await pieces.next())
-        yield count(piece.value);
-    } finally {
-      await pieces.return?.();
-    }
-  }
   const head = first.length === 1 && first[0] ? first[0] : Buffer.concat(first);
-  const body = ended ? head : Readable.from(passing(), { objectMode: false });
+  const body = ended ? head : new PassingBody(first, pieces, count);
   return { head, body, facts: () => ({ size, checksum: hash.copy().digest('hex') }) };
+}
+
+/** Hands pieces on as they are asked for: those that have come, then those that come. */
+class PassingBody implements ByteSource, AsyncIterator<Buffer> {
+  readonly #first: Buffer[];
+  readonly #pieces: AsyncIterator<Buffer>;
+  readonly #count: (piece: Buffer) => Buffer;
+  #failure: Error | undefined;
+  #reject: ((error: Error) => void) | undefined;
+
+  constructor(
+    first: readonly Buffer[],
+    pieces: AsyncIterator<Buffer>,
+    count: (piece: Buffer) => Buffer,
+  ) {
+    this.#first = [...first].reverse();
+    this.#pieces = pieces;
+    this.#count = count;
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Buffer> {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Buffer>> {
+    return new Promise((resolve, reject) => {
+      this.#reject = reject;
+      if (this.#failure) return reject(this.#failure);
+      const held = this.#first.pop();
+      if (held) return resolve({ done: false, value: held });
+      this.#pieces
+        .next()
+        .then((piece) => {
+          if (!piece.done) this.#count(piece.value);
+          resolve(piece);
+        })
+        .catch(reject);
+    });
+  }
+
+  async return(): Promise<IteratorResult<Buffer>> {
+    this.destroy();
+    return { done: true, value: undefined };
+  }
+
+  /** Not awaited: a source that hangs must not keep who has heard enough. */
+  destroy(error: Error = new Error('The body was given up')): void {
+    if (this.#failure) return;
+    this.#failure = error;
+    this.#reject?.(error);
+    this.#pieces.return?.().catch(() => undefined);
+  }
+}
+
+/** The pieces of a request, which nobody refers to but who takes them. */
+export async function* ownPieces(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const piece of source)
+    yield piece.length === piece.buffer.byteLength ? ownPiece(piece) : piece;
 }
 
 export const tooLarge = (limit: number) =>

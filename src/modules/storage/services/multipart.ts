@@ -2,9 +2,10 @@
  * Reads `multipart/form-data` with exactly one file, whose bytes are passed on while they arrive. Fields may stand
  * before the file and behind it.
  */
-import type { Busboy, BusboyFileStream } from '@fastify/busboy';
+import type { Busboy } from '@fastify/busboy';
 import type { BodyStream } from '../../../kernel/operations/operation-input.ts';
 import { storageErrors } from '../errors.ts';
+import { ownPiece } from '../providers/provider.ts';
 
 type Parser = InstanceType<typeof Busboy>;
 
@@ -42,74 +43,121 @@ export interface ReadForm<T> {
 }
 
 /**
- * Calls `onFile` when the file begins; it reads the body to its end or throws, and the form is given up then. Throws
- * UPLOAD_INVALID, and what the body and `onFile` throw.
+ * Calls `onFile` when the file begins; it reads the body to its end or throws, and the form is given up then. The body
+ * ends when the form does, so what is said behind the file is known by then. Throws UPLOAD_INVALID, and what the body and
+ * `onFile` throw.
  */
 export async function readForm<T>(
   stream: BodyStream,
   onFile: (part: FilePart) => Promise<T>,
 ): Promise<ReadForm<T>> {
   const { Busboy } = await library();
-  const fields = new Map<string, string>();
   let parser: Parser;
   try {
     parser = new Busboy({ headers: { 'content-type': stream.contentTypeHeader }, limits });
   } catch (error) {
     throw malformed('the boundary is missing', error);
   }
-  const failure = Promise.withResolvers<never>();
-  failure.promise.catch(() => undefined);
-  let part: BusboyFileStream | undefined;
-  let result: Promise<T> | undefined;
-  const fail = (error: unknown): void => {
-    failure.reject(error);
-    part?.destroy(error instanceof Error ? error : undefined);
-  };
-  // biome-ignore lint/complexity/useMaxParams: the parser's own signature
-  parser.on('file', (field, body, fileName, _encoding, mimeType) => {
-    body.on('error', () => undefined);
-    if (result || field !== 'file' || !fileName) {
-      body.resume();
-      fail(
-        malformed(result ? 'there is more than one file' : 'the part of the file is called file'),
-      );
-      return;
-    }
-    part = body;
-    result = onFile({ fileName, mimeType, body: body as AsyncIterable<Buffer>, fields });
-    result.catch(fail);
-  });
-  parser.on('field', (name, value, nameCut, valueCut) => {
-    if (nameCut || valueCut) fail(malformed(`the field ${name.slice(0, 50)} is too long`));
-    fields.set(name, value);
-  });
-  for (const event of ['partsLimit', 'fieldsLimit'] as const)
-    parser.on(event, () => fail(malformed('there are too many parts')));
-  parser.on('error', (error) => fail(malformed('the form breaks off', error)));
-  await feed(stream, parser, failure.promise).catch((error: unknown) => {
-    fail(error);
-    // The file is given up first, so that nothing of it is left when the answer goes out.
-    return (result ?? Promise.resolve()).then(
-      () => Promise.reject(error),
-      () => Promise.reject(error),
-    );
-  });
-  if (!result) throw malformed('there is no file');
-  return { result: await result, fields };
-}
-
-async function feed(stream: BodyStream, parser: Parser, failed: Promise<never>): Promise<void> {
-  for await (const chunk of stream) {
-    if (!parser.write(chunk)) await Promise.race([drained(parser), failed]);
-    else await Promise.race([undefined, failed]);
+  const form = new FormReader(parser, stream[Symbol.asyncIterator]());
+  try {
+    const { fields } = form;
+    const result = await onFile({ ...(await form.file()), body: form.body(), fields });
+    return { result, fields };
+  } finally {
+    form.close();
   }
-  const finished = new Promise<void>((resolve) => parser.once('finish', resolve));
-  parser.end();
-  await Promise.race([finished, failed]);
 }
 
-const drained = (parser: Parser): Promise<void> =>
-  new Promise((resolve) => parser.once('drain', resolve));
+/** What a chunk may hold beside the bytes of one slice, so that nothing but these is said in it: no other part is so short. */
+const BESIDE_BYTES = 40;
+
+/** Gives the parser a chunk when more of the file is asked for. */
+class FormReader {
+  readonly fields = new Map<string, string>();
+  readonly #parser: Parser;
+  readonly #source: AsyncIterator<Buffer>;
+  #chunk: Buffer | undefined;
+  #file: Pick<FilePart, 'fileName' | 'mimeType'> | undefined;
+  /** Of the file, not asked for yet. */
+  readonly #slices: Buffer[] = [];
+  #problem: { readonly error: unknown } | undefined;
+  readonly #ended = Promise.withResolvers<void>();
+
+  constructor(parser: Parser, source: AsyncIterator<Buffer>) {
+    this.#parser = parser;
+    this.#source = source;
+    // biome-ignore lint/complexity/useMaxParams: the parser's own signature
+    parser.on('file', (field, body, fileName, _encoding, mimeType) => {
+      body.on('error', (error) => this.#fail(malformed('the form breaks off', error)));
+      if (this.#file || field !== 'file' || !fileName) {
+        body.resume();
+        const why = this.#file
+          ? 'there is more than one file'
+          : 'the part of the file is called file';
+        return this.#fail(malformed(why));
+      }
+      this.#file = { fileName, mimeType };
+      body.on('data', (slice: Buffer) => this.#slices.push(this.#owned(slice)));
+    });
+    parser.on('field', (name, value, nameCut, valueCut) => {
+      if (nameCut || valueCut) this.#fail(malformed(`the field ${name.slice(0, 50)} is too long`));
+      this.fields.set(name, value);
+    });
+    for (const event of ['partsLimit', 'fieldsLimit'] as const)
+      parser.on(event, () => this.#fail(malformed('there are too many parts')));
+    parser.on('error', (error) => this.#fail(malformed('the form breaks off', error)));
+    parser.on('finish', () => this.#ended.resolve());
+  }
+
+  /** Reads until the file begins. */
+  async file(): Promise<Pick<FilePart, 'fileName' | 'mimeType'>> {
+    for (let more = true; more && !this.#file; ) more = await this.#feed();
+    if (!this.#file) throw malformed('there is no file');
+    return this.#file;
+  }
+
+  /** The bytes of the file; reads to the end of the form. */
+  async *body(): AsyncGenerator<Buffer> {
+    for (let more = true; more || this.#slices.length > 0; ) {
+      for (let slice = this.#slices.shift(); slice; slice = this.#slices.shift()) yield slice;
+      if (more) more = await this.#feed();
+    }
+  }
+
+  close(): void {
+    // Not awaited: a client that sends nothing must not keep who has heard enough.
+    this.#source.return?.().catch(() => undefined);
+  }
+
+  /** False when that was the end. */
+  async #feed(): Promise<boolean> {
+    const next = await this.#source.next();
+    if (next.done) {
+      this.#parser.end();
+      await this.#ended.promise;
+    } else {
+      this.#chunk = next.value;
+      await new Promise<void>((resolve) => this.#parser.write(next.value, () => resolve()));
+    }
+    if (this.#problem) throw this.#problem.error;
+    return !next.done;
+  }
+
+  #fail(error: unknown): void {
+    this.#problem ??= { error };
+    this.#ended.resolve();
+  }
+
+  /** A slice that is nearly all of its chunk is all that is left of it. */
+  #owned(slice: Buffer): Buffer {
+    const chunk = this.#chunk;
+    const isChunk =
+      chunk?.buffer === slice.buffer &&
+      chunk.length === chunk.buffer.byteLength &&
+      chunk.length - slice.length <= BESIDE_BYTES;
+    return isChunk && slice.length > BESIDE_BYTES ? ownPiece(slice) : slice;
+  }
+}
 
 const malformed = (why: string, cause?: unknown) =>
   storageErrors.UPLOAD_INVALID({

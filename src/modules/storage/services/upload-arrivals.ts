@@ -7,7 +7,7 @@ import { containerByName } from '../queries/containers.ts';
 import { nextGeneration, setFailure } from '../queries/file-writes.ts';
 import { type FileRow, fileById, lockFile, type StoredContent } from '../queries/files.ts';
 import { moveUpload, takeUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
-import { headOf, tooLarge } from './content.ts';
+import { headOf, ownPieces, tooLarge } from './content.ts';
 import type { Contents } from './contents.ts';
 import { keyOf } from './places.ts';
 import { enqueueRemoval } from './removal.ts';
@@ -143,7 +143,7 @@ async function receive(
   const stored = await contents.store(
     place,
     { container, name: file.name, mimeType: hint, size, signal: body.signal },
-    body.source,
+    ownPieces(body.source),
   );
   try {
     return await takeContent(parts, system('storage.signed-upload'), upload, stored);

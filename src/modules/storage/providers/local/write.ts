@@ -3,6 +3,7 @@ import {
   type BigIntStats,
   closeSync,
   constants,
+  fdatasync,
   fstatSync,
   fsync,
   open,
@@ -11,19 +12,15 @@ import {
 } from 'node:fs';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { type ObjectBody, ProviderError } from '../provider.ts';
+import { type ByteSource, freePiece, type ObjectBody, ProviderError } from '../provider.ts';
 import { onDisk, unlessMissing } from './disk-errors.ts';
 
 const openFile = promisify(open);
 const syncFile = promisify(fsync);
+const syncBytes = promisify(fdatasync);
 const writeBytes = promisify(writeOnce);
 const writeChunks = promisify(writev);
-
-/** Bytes that wait for the disk. */
-const BUFFERED_BYTES = 1024 * 1024;
 
 export interface Writing {
   /** Bytes announced; a body of another length is `LENGTH_MISMATCH`. */
@@ -71,53 +68,117 @@ async function writeWhole(file: number, bytes: Uint8Array): Promise<number> {
   return bytes.length;
 }
 
+/* Streams: a batch is written while the next one comes. */
+
+/** Bytes of all batches of all streams together, and of one at most and at least. */
+const ALL_BATCHES = 24 * 1024 * 1024;
+const LARGEST_BATCH = 512 * 1024;
+const SMALLEST_BATCH = 64 * 1024;
+/** Streams that are written now; each of them has two batches. */
+let streams = 0;
+
+const batchBytes = (): number =>
+  Math.max(SMALLEST_BATCH, Math.min(LARGEST_BATCH, ALL_BATCHES / (2 * streams)));
+
+/** Bytes after which the disk is asked to begin: what waits for the end of a large body is little then. */
+const FLUSH_BYTES = 16 * 1024 * 1024;
+/** The system has few threads for files: so many of them at most wait for the disk before the end of a body. */
+const MOST_FLUSHES = 1;
+let flushes = 0;
+
 async function writeStream(
   file: number,
-  body: Exclude<ObjectBody, Uint8Array>,
+  body: ByteSource,
   { size, signal }: Writing,
 ): Promise<number> {
-  const target = fileWriter(file, size);
+  const writer = new BatchWriter(file, size);
+  const stop = (): void => void body.destroy(aborted());
+  signal?.addEventListener('abort', stop, { once: true });
+  streams += 1;
   try {
-    await pipeline(body, target.writable, signal ? { signal } : {});
-    return target.written();
+    for await (const chunk of body) if (writer.take(chunk)) await writer.next();
+    return await writer.end();
   } catch (error) {
     throw signal?.aborted ? aborted(error) : error;
   } finally {
+    streams -= 1;
+    signal?.removeEventListener('abort', stop);
     // The number of a closed file may be another file's before the system writes.
-    await target.idle();
+    await writer.idle();
   }
 }
 
-function fileWriter(file: number, size: number | undefined) {
-  let written = 0;
-  let writing: Promise<void> = Promise.resolve();
-  const write = async (chunks: readonly Buffer[]): Promise<void> => {
-    const bytes = chunks.reduce((sum, { length }) => sum + length, 0);
-    if (size !== undefined && written + bytes > size) throw otherLength(written + bytes, size);
-    for (let rest = chunks; rest.length > 0; ) {
-      const { bytesWritten } = await onDisk(() => writeChunks(file, rest));
-      written += bytesWritten;
-      rest = withoutFirst(rest, bytesWritten);
-    }
-  };
-  const start = (chunks: readonly Buffer[], done: (error?: Error | null) => void): void => {
-    writing = write(chunks).then(() => done(), done);
-  };
-  const writable = new Writable({
-    highWaterMark: BUFFERED_BYTES,
-    write: (chunk: Buffer, _encoding, done) => start([chunk], done),
-    writev: (chunks, done) =>
-      start(
-        chunks.map(({ chunk }) => chunk as Buffer),
-        done,
-      ),
-  });
-  return { writable, written: () => written, idle: () => writing };
+class BatchWriter {
+  readonly #file: number;
+  readonly #size: number | undefined;
+  #batch: Uint8Array[] = [];
+  #waiting = 0;
+  #taken = 0;
+  #unflushed = 0;
+  #writing: Promise<void> = Promise.resolve();
+  #flushing: Promise<void> = Promise.resolve();
+
+  constructor(file: number, size: number | undefined) {
+    this.#file = file;
+    this.#size = size;
+  }
+
+  /** True when `next` is to be waited for before more is taken. */
+  take(chunk: Uint8Array): boolean {
+    this.#batch.push(chunk);
+    this.#waiting += chunk.length;
+    this.#taken += chunk.length;
+    if (this.#size !== undefined && this.#taken > this.#size)
+      throw otherLength(this.#taken, this.#size);
+    return this.#waiting >= batchBytes();
+  }
+
+  /** Begins to write what has come, when what came before is written. */
+  async next(): Promise<void> {
+    await this.#writing;
+    const batch = this.#batch;
+    this.#unflushed += this.#waiting;
+    [this.#batch, this.#waiting] = [[], 0];
+    this.#writing = writeBatch(this.#file, batch);
+    // Heard of by who waits for it.
+    this.#writing.catch(() => undefined);
+    if (this.#unflushed >= FLUSH_BYTES && flushes < MOST_FLUSHES) this.#flush();
+  }
+
+  #flush(): void {
+    this.#unflushed = 0;
+    flushes += 1;
+    const flushed = this.#flushing.then(() => onDisk(() => syncBytes(this.#file)));
+    this.#flushing = flushed.finally(() => {
+      flushes -= 1;
+    });
+    this.#flushing.catch(() => undefined);
+  }
+
+  /** Bytes that are written. */
+  async end(): Promise<number> {
+    await this.next();
+    await this.#writing;
+    await this.#flushing;
+    return this.#taken;
+  }
+
+  async idle(): Promise<void> {
+    await Promise.allSettled([this.#writing, this.#flushing]);
+  }
+}
+
+async function writeBatch(file: number, batch: readonly Uint8Array[]): Promise<void> {
+  for (let rest = batch; rest.length > 0; ) {
+    const { bytesWritten } = await onDisk(() => writeChunks(file, rest));
+    rest = withoutFirst(rest, bytesWritten);
+  }
+  for (const piece of batch) freePiece(piece);
 }
 
 /** A disk may take less than it was given. */
-function withoutFirst(chunks: readonly Buffer[], count: number): Buffer[] {
-  const rest: Buffer[] = [];
+function withoutFirst(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
+  const rest: Uint8Array[] = [];
   let skip = count;
   for (const chunk of chunks) {
     if (skip < chunk.length) rest.push(chunk.subarray(skip));
