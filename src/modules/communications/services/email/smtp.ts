@@ -16,6 +16,9 @@ import {
 /** Until a connection stands at most. Milliseconds. */
 const connectWithinMs = 10_000;
 
+/** Characters of a mail that is written at once: encoding more would keep the loop from others for too long. */
+const atOnceAtMost = 64 * 1024;
+
 const provider = 'smtp';
 /** Mail servers of providers take about as many from one address. */
 const maxConnections = 5;
@@ -42,29 +45,27 @@ export function createSmtp(
   files: MailFiles,
   settings: () => SmtpSettings,
 ): MailProvider & { close(): void } {
-  let open: { readonly settings: unknown; readonly transporter: Promise<Transporter> } | undefined;
+  let open: { readonly settings: unknown; readonly link: Promise<Link> } | undefined;
 
-  const transporter = (): Promise<Transporter> => {
+  const link = (): Promise<Link> => {
     const current = settings();
     if (open?.settings !== current) {
       close();
-      open = { settings: current, transporter: connect(current) };
+      open = { settings: current, link: connect(current) };
     }
-    return open.transporter;
+    return open.link;
   };
   const close = (): void => {
-    void open?.transporter.then((mailer) => mailer.close()).catch(() => undefined);
+    void open?.link.then(({ mailer }) => mailer.close()).catch(() => undefined);
     open = undefined;
   };
 
   return {
     close,
     async deliver(mail) {
-      const mailer = await transporter();
+      const connections = await link();
       try {
-        const { response } = (await mailer.sendMail(
-          messageOf(mail, await contentsOf(files, mail)),
-        )) as {
+        const { response } = (await send(connections, files, mail)) as {
           readonly response?: string;
         };
         return { outcome: 'accepted', provider, detail: words(response ?? '') };
@@ -76,6 +77,31 @@ export function createSmtp(
       }
     },
   };
+}
+
+interface Link {
+  readonly mailer: Transporter;
+  readonly written: typeof import('./written-mail.ts');
+  readonly signs: boolean;
+}
+
+const plainAddress = /^[\x21-\x3b\x3d\x3f-\x7e]+$/;
+
+/** Without files, no longer than what one turn of the loop has time for, and to addresses that need no translation. */
+const isWrittenAtOnce = (mail: OutgoingMail): boolean =>
+  mail.attachments.length === 0 &&
+  (mail.html ?? '').length + mail.text.length <= atOnceAtMost &&
+  [mail.from, mail.to, ...mail.cc, ...mail.bcc].every((address) => plainAddress.test(address));
+
+/** The library composes what it is to sign, and what has files. */
+async function send(
+  { mailer, written, signs }: Link,
+  files: MailFiles,
+  mail: OutgoingMail,
+): Promise<unknown> {
+  if (!signs && isWrittenAtOnce(mail))
+    return written.sendWritten(mailer.transporter, mail, written.writeMail(mail));
+  return mailer.sendMail(messageOf(mail, await contentsOf(files, mail)));
 }
 
 /** Contents of attachments: files of storage are read while they are sent. */
@@ -125,16 +151,14 @@ export interface SmtpSettings {
   readonly timeoutMs: number;
 }
 
-async function connect({
-  server: smtp,
-  dkim,
-  domain,
-  timeoutMs,
-}: SmtpSettings): Promise<Transporter> {
+async function connect({ server: smtp, dkim, domain, timeoutMs }: SmtpSettings): Promise<Link> {
   // Loaded when the first mail is sent: most installations start without a mail server.
-  const { createTransport } = await import('nodemailer');
+  const [{ createTransport }, written] = await Promise.all([
+    import('nodemailer'),
+    import('./written-mail.ts'),
+  ]);
   const { username: user, password: pass, method } = smtp.auth;
-  return createTransport({
+  const mailer = createTransport({
     host: smtp.host,
     port: smtp.port > 0 ? smtp.port : defaultPort(smtp),
     secure: smtp.secure,
@@ -161,6 +185,7 @@ async function connect({
           },
         }),
   });
+  return { mailer, written, signs: dkim.selector !== '' };
 }
 
 const defaultPort = ({ secure }: SmtpSettings['server']): number => (secure ? 465 : 587);
