@@ -18,6 +18,8 @@ export interface GenerationRow extends Recipe {
   readonly id: string;
   readonly configId: string;
   readonly schemaName: string;
+  /** Number of the last change of its passages, when the row was read. */
+  readonly version: number;
 }
 
 /** A configuration with the generation that is searched, and the one that will be. */
@@ -48,11 +50,11 @@ export async function allConfigs(database: Queryable): Promise<readonly ConfigRo
   const { rows } = await database.query<JoinedRow>(sql`
     select c.id, c.schema_name as "schemaName", c.target_field as "targetField", c.enabled,
       c.created_at as "createdAt", c.updated_at as "updatedAt",
-      json_build_object('id', g.id, 'configId', g.config_id, 'sourceFields', g.source_fields, 'provider', g.provider,
+      json_build_object('id', g.id, 'configId', g.config_id, 'version', g.version, 'sourceFields', g.source_fields, 'provider', g.provider,
         'model', g.model, 'dimensions', g.dimensions, 'similarity', g.similarity, 'language', g.language,
         'fieldOptions', g.field_options) as current,
       case when n.id is not null then
-        json_build_object('id', n.id, 'configId', n.config_id, 'sourceFields', n.source_fields, 'provider', n.provider,
+        json_build_object('id', n.id, 'configId', n.config_id, 'version', n.version, 'sourceFields', n.source_fields, 'provider', n.provider,
           'model', n.model, 'dimensions', n.dimensions, 'similarity', n.similarity, 'language', n.language,
           'fieldOptions', n.field_options) end as next
     from penstock.embeddings_configs c

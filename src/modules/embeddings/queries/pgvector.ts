@@ -146,7 +146,8 @@ export async function dropIndex(session: Queryable, generationId: string): Promi
 
 export interface NearPassage {
   readonly recordId: string;
-  readonly ordinal: number;
+  readonly starts: number;
+  readonly ends: number;
   readonly distance: number;
 }
 
@@ -164,8 +165,8 @@ export async function nearPassages(
   const { type } = comparedAs(generation);
   const operator = operators[generation.similarity];
   const candidates = Math.min(Math.max(limit, LEAST), MAX_CANDIDATES);
-  const text = `select record_id as "recordId", ordinal, (embedding ${operator} $1::vector)::double precision as distance
-    from (select record_id, ordinal, embedding from ${table} where ${isOfGeneration(generation)}
+  const text = `select record_id as "recordId", starts, ends, (embedding ${operator} $1::vector)::double precision as distance
+    from (select record_id, ordinal, starts, ends, embedding from ${table} where ${isOfGeneration(generation)}
       order by embedding::${type} ${operator} $1::${type} limit $2::integer) n
     order by distance, record_id, ordinal`;
   return database.transaction(
@@ -191,7 +192,7 @@ export async function nearestOfRecords(
 ): Promise<readonly NearPassage[]> {
   const operator = operators[generation.similarity satisfies Similarity];
   const text = `select * from (
-      select distinct on (record_id) record_id as "recordId", ordinal, (embedding ${operator} $1::vector)::double precision as distance
+      select distinct on (record_id) record_id as "recordId", starts, ends, (embedding ${operator} $1::vector)::double precision as distance
       from ${table} where ${isOfGeneration(generation)} and record_id = any($2::text[])
       order by record_id, distance, ordinal) n
     order by distance, "recordId" limit $3::integer`;

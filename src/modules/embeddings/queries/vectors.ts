@@ -54,12 +54,6 @@ export async function replacePassages(
   if (await hasColumn(database)) await fillRecords(database, generationId, passages);
 }
 
-export async function versionOf(database: Queryable, generationId: string): Promise<number> {
-  const { rows } = await database.query<{ version: string; passages: string }>(shortSql`
-    select version from penstock.embeddings_generations where id = ${generationId}::uuid`);
-  return Number(rows[0]?.version ?? 0);
-}
-
 /** Passages that have a vector; counted no further than `most`. */
 export async function countVectors(
   database: Queryable,
@@ -75,6 +69,9 @@ export async function countVectors(
 export interface StoredPassage {
   readonly recordId: string;
   readonly ordinal: number;
+  /** Where it stands in the text of its record. */
+  readonly starts: number;
+  readonly ends: number;
   readonly vector: Buffer | null;
 }
 
@@ -92,30 +89,10 @@ export async function passagesAfter(
   { after, upTo, limit }: { readonly after: Place; readonly upTo: number; readonly limit: number },
 ): Promise<readonly (StoredPassage & { readonly version: string })[]> {
   const { rows } = await database.query<StoredPassage & { version: string }>(sql`
-    select record_id as "recordId", ordinal, vector, version from penstock.embeddings_vectors
+    select record_id as "recordId", ordinal, starts, ends, vector, version from penstock.embeddings_vectors
     where generation_id = ${generationId}::uuid and version >= ${after.version}::bigint and version <= ${upTo}::bigint
       and (version, record_id, ordinal) > (${after.version}::bigint, ${after.recordId}, ${after.ordinal}::integer)
     order by version, record_id, ordinal limit ${limit}::integer`);
-  return rows;
-}
-
-export interface PassagePlace {
-  readonly recordId: string;
-  readonly ordinal: number;
-  readonly starts: number;
-  readonly ends: number;
-}
-
-/** Where passages stand in the texts of their records. */
-export async function placesOf(
-  database: Queryable,
-  generationId: string,
-  passages: readonly { readonly id: string; readonly ordinal: number }[],
-): Promise<readonly PassagePlace[]> {
-  const { rows } = await database.query<PassagePlace>(sql`
-    select v.record_id as "recordId", v.ordinal, v.starts, v.ends
-    from unnest(${passages.map(({ id }) => id)}::text[], ${passages.map(({ ordinal }) => ordinal)}::integer[]) p(id, ordinal)
-    join penstock.embeddings_vectors v on v.generation_id = ${generationId}::uuid and v.record_id = p.id and v.ordinal = p.ordinal`);
   return rows;
 }
 

@@ -52,7 +52,7 @@ export function createPassageSearch(
   dimensions: number,
   similarity: Similarity,
 ): PassageSearch {
-  const { ids, owners, ordinals, slotsOf } = store;
+  const { ids, owners, slotsOf } = store;
   const distance = distances[similarity];
 
   /** How far the nearest passage of each record is, in one pass through the memory. */
@@ -71,10 +71,10 @@ export function createPassageSearch(
   return {
     bestOf(id, number, query) {
       const vectors = store.vectors();
-      let best: Found = { id, ordinal: 0, distance: Number.POSITIVE_INFINITY };
+      let best: Found = { id, slot: -1, distance: Number.POSITIVE_INFINITY };
       for (const at of slotsOf[number] ?? []) {
         const found = distance(vectors, at * dimensions, query);
-        if (found < best.distance) best = { id, ordinal: ordinals[at] ?? 0, distance: found };
+        if (found < best.distance) best = { id, slot: at, distance: found };
       }
       return best;
     },
@@ -83,7 +83,7 @@ export function createPassageSearch(
       for (let number = 0; number < ids.length; number++) {
         const id = ids[number];
         if (id !== undefined && (best[number] as number) <= top.worst())
-          top.offer({ id, ordinal: 0, distance: best[number] as number });
+          top.offer({ id, slot: -1, distance: best[number] as number });
       }
     },
   };

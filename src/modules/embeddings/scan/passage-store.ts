@@ -1,5 +1,13 @@
 /** The memory of a table: which slot holds which passage of which record, and what is free. */
 
+/** Of a record. */
+export interface Passage {
+  readonly id: string;
+  /** Where it stands in the text of the record. */
+  readonly starts: number;
+  readonly ends: number;
+}
+
 /** Lists are read only outside, and change with the store. */
 export interface PassageStore {
   /** Records by number; none: the number is free. */
@@ -7,14 +15,15 @@ export interface PassageStore {
   /** The record whose passage stands in a slot; -1: the slot is free. */
   readonly owners: readonly number[];
   /** Of the passage in a slot. */
-  readonly ordinals: readonly number[];
+  readonly starts: readonly number[];
+  readonly ends: readonly number[];
   /** Of the passages of a record, by its number. */
   readonly slotsOf: readonly (readonly number[])[];
   /** Vectors by slot; another array once more are needed than it takes. */
   vectors(): Float32Array;
   numberOf(id: string): number | undefined;
   /** Answers its slot. */
-  put(id: string, ordinal: number, vector: Float32Array): number;
+  put(passage: Passage, vector: Float32Array): number;
   /** All passages of a record. Answers the slots that they had. */
   forget(id: string): readonly number[];
   passages(): number;
@@ -29,7 +38,8 @@ export function createPassageStore(dimensions: number): PassageStore {
   const numbers = new Map<string, number>();
   const slotsOf: number[][] = [];
   const owners: number[] = [];
-  const ordinals: number[] = [];
+  const starts: number[] = [];
+  const ends: number[] = [];
   const freeSlots: number[] = [];
 
   const takeNumber = (id: string): number => {
@@ -53,14 +63,16 @@ export function createPassageStore(dimensions: number): PassageStore {
   return {
     ids,
     owners,
-    ordinals,
+    starts,
+    ends,
     slotsOf,
     vectors: () => vectors,
     numberOf: (id) => numbers.get(id),
-    put(id, ordinal, vector) {
+    put({ id, ...span }, vector) {
       const [at, number] = [takeSlot(), takeNumber(id)];
       owners[at] = number;
-      ordinals[at] = ordinal;
+      starts[at] = span.starts;
+      ends[at] = span.ends;
       vectors.set(vector, at * dimensions);
       slotsOf[number]?.push(at);
       return at;

@@ -17,6 +17,7 @@ const generation: GenerationRow = {
   id,
   configId: id,
   schemaName: 'Any',
+  version: 0,
   sourceFields: [],
   provider: 'built-in',
   model: 'any',
@@ -79,8 +80,8 @@ async function put(records: readonly (readonly [string, Float32Array[]])[], vers
     vectors.map((values, ordinal) => ({
       recordId,
       ordinal,
-      starts: 0,
-      ends: 1,
+      starts: ordinal,
+      ends: ordinal + 1,
       hash: Buffer.from('00', 'hex'),
       vector: Buffer.from(values.buffer),
     })),
@@ -132,6 +133,11 @@ it('searches by an index of the database, with what was written before and after
     const some = await index.nearest(generation, query, { k: 3, within });
     const expected = bruteForce(query, 3, ['r1', 'r7', 'later', 'r2999']);
     expect(some.ids).toEqual(expected.map(({ one }) => one));
+    for (const [i, one] of some.ids.entries()) {
+      const passage = world.get(one)?.[some.starts[i] ?? -1];
+      const dot = passage?.reduce((sum, x, at) => sum + x * (query[at] ?? 0), 0) ?? 2;
+      expect(1 - dot).toBeCloseTo(some.distances[i] ?? -1, 5);
+    }
     some.distances.forEach((d, i) => void expect(d).toBeCloseTo(expected[i]?.distance ?? -1, 5));
   }
   expect(right / 2_000).toBeGreaterThan(0.95);

@@ -80,7 +80,8 @@ async function nearestRecords(
 
 const listed = (passages: readonly NearPassage[]): Omit<Nearest, 'passages'> => ({
   ids: passages.map(({ recordId }) => recordId),
-  ordinals: passages.map(({ ordinal }) => ordinal),
+  starts: passages.map(({ starts }) => starts),
+  ends: passages.map(({ ends }) => ends),
   distances: passages.map(({ distance }) => distance),
 });
 

@@ -31,7 +31,8 @@ it.each(['cosine', 'euclidean', 'dotProduct'] as const)(
       else world.set(id, passages);
       const ordinals = passages.length === 0 ? [-1] : passages.map((_, i) => i);
       const vectors = Float32Array.from(passages.flat());
-      table.apply({ ids: ordinals.map(() => id), ordinals, vectors });
+      const spans = { starts: ordinals, ends: ordinals.map((at) => at + 1) };
+      table.apply({ ids: ordinals.map(() => id), ordinals, ...spans, vectors });
       if (round % 10 !== 0) continue;
       const query = vector();
       const within = round % 20 === 0 ? undefined : ['r1', 'r2', 'r3', 'r4', 'r5', 'nobody', 'r1'];
@@ -45,7 +46,8 @@ it.each(['cosine', 'euclidean', 'dotProduct'] as const)(
       found.distances.forEach((d, i) => {
         const { one = '', d: right = 0 } = expected[i] ?? {};
         expect(d).toBeCloseTo(right, 6);
-        const passage = world.get(one)?.[found.ordinals[i] ?? -1] ?? [];
+        const passage = world.get(one)?.[found.starts[i] ?? -1] ?? [];
+        expect(found.ends[i]).toBe((found.starts[i] ?? 0) + 1);
         expect(distance(passage, query)).toBeCloseTo(right, 6);
       });
       const passagesOfAll = [...world.values()].reduce((sum, own) => sum + own.length, 0);
@@ -66,9 +68,15 @@ it.each(['cosine', 'euclidean', 'dotProduct'] as const)(
     };
     const vector = () => unit(Array.from({ length: dimensions }, () => random() - 0.5));
     const put = (id: string, values: readonly number[]) =>
-      table.apply({ ids: [id], ordinals: [0], vectors: Float32Array.from(values) });
+      table.apply({
+        ...{ ids: [id], ordinals: [0], starts: [0], ends: [1] },
+        vectors: Float32Array.from(values),
+      });
     const remove = (id: string) =>
-      table.apply({ ids: [id], ordinals: [-1], vectors: new Float32Array() });
+      table.apply({
+        ...{ ids: [id], ordinals: [-1], starts: [0], ends: [0] },
+        vectors: new Float32Array(),
+      });
     for (let i = 0; i < 5_000; i++) put(`r${i}`, vector());
     while ((await table.grow(50)).indexed < 5_000);
     const recall = (): number => {

@@ -10,6 +10,9 @@ export interface TableChange {
   /** Of each passage. A record without passages is listed with ordinal -1 and has no vector. */
   readonly ids: readonly string[];
   readonly ordinals: readonly number[];
+  /** Where they stand in the texts of their records. */
+  readonly starts: readonly number[];
+  readonly ends: readonly number[];
   /** Vectors behind each other, of those with an ordinal of 0 or more. */
   readonly vectors: Float32Array;
 }
@@ -17,8 +20,9 @@ export interface TableChange {
 /** The best records, nearest first. */
 export interface Nearest {
   readonly ids: readonly string[];
-  /** The passage of each that is nearest. */
-  readonly ordinals: readonly number[];
+  /** Where the passage of each that is nearest stands in its text. */
+  readonly starts: readonly number[];
+  readonly ends: readonly number[];
   readonly distances: readonly number[];
   /** About how many passages there are in all. */
   readonly passages: number;
@@ -75,14 +79,15 @@ export function createVectorTable(dimensions: number, similarity: Similarity): V
   });
 
   return {
-    apply({ ids: given, ordinals: places, vectors: values }) {
+    apply({ ids: given, ordinals: places, starts, ends, vectors: values }) {
       let at = 0;
       given.forEach((id, i) => {
         const ordinal = places[i] ?? -1;
         if (ordinal <= 0) for (const slot of store.forget(id)) graph?.forget(slot);
         if (ordinal < 0) return;
         const vector = values.subarray(at * dimensions, (at + 1) * dimensions);
-        const slot = store.put(id, ordinal, vector);
+        const span = { starts: starts[i] ?? 0, ends: ends[i] ?? 0 };
+        const slot = store.put({ id, ...span }, vector);
         graph?.put(slot);
         at++;
       });
@@ -94,7 +99,8 @@ export function createVectorTable(dimensions: number, similarity: Similarity): V
         .map(({ id }) => bestOf(id, store.numberOf(id) ?? -1, query));
       return {
         ids: found.map(({ id }) => id),
-        ordinals: found.map(({ ordinal }) => ordinal),
+        starts: found.map(({ slot }) => store.starts[slot] ?? 0),
+        ends: found.map(({ slot }) => store.ends[slot] ?? 0),
         distances: found.map((one) => one.distance),
         passages: store.passages(),
       };

@@ -1,9 +1,9 @@
 /** The best of what a search finds, kept while it goes on. */
 
-/** A record with the passage of it that is nearest. */
+/** A record with the slot of the passage of it that is nearest. */
 export interface Found {
   readonly id: string;
-  readonly ordinal: number;
+  readonly slot: number;
   readonly distance: number;
 }
 

@@ -10,7 +10,7 @@ import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
 import type { EmbeddingMeasures, IndexFacts } from '../measure.ts';
 import type { GenerationRow } from '../queries/configs.ts';
-import { countVectors, type Place, passagesAfter, versionOf } from '../queries/vectors.ts';
+import { countVectors, type Place, passagesAfter } from '../queries/vectors.ts';
 import { LINK_BYTES } from './graph.ts';
 import { growIndex, type Loaded } from './index-growth.ts';
 import type { ApplyInput, NearestInput } from './scan-thread.ts';
@@ -18,7 +18,7 @@ import type { Nearest, TableFacts } from './table.ts';
 
 export interface VectorIndex {
   /**
-   * The records with the nearest passages: of few passages and of `within` exactly, of many as an index finds them. Throws
+   * The records with the nearest passages, as the generation stood when its row was read or later: of few passages and of `within` exactly, of many as an index finds them. Throws
    * 412 when they are too many for this node.
    */
   nearest(
@@ -43,9 +43,15 @@ const HEAP_MEGABYTES = 4_096;
 /** Passages of one read. */
 const PAGE = 2_000;
 /** Bytes of a passage beside its vector. */
-const ENTRY_BYTES = 200;
+const ENTRY_BYTES = 220;
 
-const nothing: Nearest = { ids: [], ordinals: [], distances: [], passages: 0 };
+const nothing: Nearest = {
+  ids: [],
+  starts: [],
+  ends: [],
+  distances: [],
+  passages: 0,
+};
 const atStart: Place = { version: 0, recordId: '', ordinal: -1 };
 const fresh = (): Loaded => ({
   version: -1,
@@ -69,7 +75,7 @@ export function createMemoryIndex(parts: VectorIndexParts): VectorIndex {
 
   const refresh = async (generation: GenerationRow): Promise<void> => {
     const known = loaded.get(generation.id);
-    const version = await versionOf(database, generation.id);
+    const { version } = generation;
     if (known?.reading) await known.reading;
     if (known && known.version >= version) return;
     const state = known ?? fresh();
@@ -187,6 +193,8 @@ function changeOf({ id, dimensions, similarity }: GenerationRow, rows: readonly 
     similarity,
     ids: rows.map(({ recordId }) => recordId),
     ordinals: rows.map(({ ordinal, vector }) => (vector ? ordinal : -1)),
+    starts: rows.map(({ starts }) => starts),
+    ends: rows.map(({ ends }) => ends),
     vectors,
   };
 }

@@ -2,15 +2,19 @@
 
 import { cutText } from '../../../kernel/text.ts';
 import type { Similarity } from '../model.ts';
-import { placesOf } from '../queries/vectors.ts';
-import type { SearchParts, SearchRequest } from './search-request.ts';
+import { rowsOf, type SearchParts, type SearchRequest, viewOf } from './search-request.ts';
 import { fileFieldsOf, textOf } from './texts.ts';
+
+interface Span {
+  readonly starts: number;
+  readonly ends: number;
+}
 
 /** A record that was found, and by what. */
 export interface Found {
   readonly id: string;
-  /** The passage that is nearest, and how far it is. */
-  readonly ordinal?: number;
+  /** Where the passage that is nearest stands in the text, and how far it is. */
+  readonly span?: Span;
   readonly distance?: number;
   /** How much the words weigh, 0 to 1. */
   readonly words?: number;
@@ -58,34 +62,42 @@ export async function hitsOf(
   near: readonly Found[],
   groups?: ReadonlyMap<string, unknown>,
 ): Promise<readonly Hit[]> {
-  const { caller, input, generation, filter } = request;
-  const { schemaName, scope, select, populate } = input;
+  const { input, generation } = request;
+  const { schemaName } = input;
   const { sourceFields } = generation;
   if (near.length === 0) return [];
-  const records = await parts.records.ranked(caller, schemaName, {
-    filter,
-    looksInto: sourceFields,
-    ids: near.map(({ id }) => id),
-    limit: near.length,
-    ...(scope !== undefined && { scope }),
-    ...(select && { select }),
-    ...(populate && { populate }),
-  });
+  const records = await documentsOf(parts, request, near);
   // Texts of files are not in the record.
   const files = fileFieldsOf(parts.schemas.get(schemaName), sourceFields);
   const plainFields = sourceFields.filter((field) => !files.includes(field));
-  const places = await placesBy(parts, generation.id, near);
-  return records.flatMap(({ place, json }) => {
-    const one = near[place];
-    if (!one) return [];
+  return near.flatMap((one) => {
+    const json = records.get(one.id);
+    if (json === undefined) return [];
     const document = JSON.parse(json) as Hit['document'];
     return {
       document,
       ...factsOf(one, request),
       ...(groups && { group: groups.get(one.id) ?? null }),
-      ...matched(document, plainFields, places.get(one.id)),
+      ...matched(document, plainFields, one.span),
     };
   });
+}
+
+/** As the caller sees them: those of the look that found them, or read now. */
+async function documentsOf(
+  { records }: SearchParts,
+  { caller, input, filter, generation, documents }: SearchRequest,
+  near: readonly Found[],
+): Promise<ReadonlyMap<string, string>> {
+  if (near.every(({ id }) => documents.has(id))) return documents;
+  const ids = near.map(({ id }) => id);
+  const read = await records.ranked(caller, input.schemaName, {
+    ...rowsOf(input, filter, generation),
+    ...viewOf(input),
+    ids,
+    limit: ids.length,
+  });
+  return new Map(read.map(({ id, json }) => [id, json]));
 }
 
 function scoreOf({ fused, distance, words }: Found, similarity: Similarity): number {
@@ -102,21 +114,6 @@ function factsOf(
   if (distance === undefined) return { score };
   const raw = similarity === 'dotProduct' ? { raw: -distance } : {};
   return { score, distance, metric: similarity, provider, ...raw };
-}
-
-type Span = { readonly starts: number; readonly ends: number };
-
-async function placesBy(
-  { database }: SearchParts,
-  generationId: string,
-  found: readonly Found[],
-): Promise<ReadonlyMap<string, Span>> {
-  const passages = found.flatMap(({ id, ordinal }) =>
-    ordinal === undefined ? [] : [{ id, ordinal }],
-  );
-  if (passages.length === 0) return new Map();
-  const rows = await placesOf(database, generationId, passages);
-  return new Map(rows.map(({ recordId, starts, ends }) => [recordId, { starts, ends }]));
 }
 
 /** The part of the text that was nearest, as far as the record still has it. */

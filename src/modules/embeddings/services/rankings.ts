@@ -20,15 +20,13 @@ export async function byMeaning(
   const ranking: Ranking<Found> = {
     size: () => size,
     async best(k, within) {
-      const { ids, ordinals, distances, passages } = await index.nearest(generation, vector, {
-        k,
-        ...(within && { within }),
-      });
-      size = passages;
-      return ids.map((id, i) => ({
+      const options = { k, ...(within && { within }) };
+      const near = await index.nearest(generation, vector, options);
+      size = near.passages;
+      return near.ids.map((id, i) => ({
         id,
-        ordinal: ordinals[i] ?? 0,
-        distance: distances[i] ?? 0,
+        distance: near.distances[i] ?? 0,
+        span: { starts: near.starts[i] ?? 0, ends: near.ends[i] ?? 0 },
       }));
     },
   };

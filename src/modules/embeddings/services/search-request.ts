@@ -2,6 +2,7 @@
 import { all, type Condition, equals, not } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import type { Cursors } from '../../../data/records/page/keyset.ts';
+import type { RankedOptions } from '../../../data/records/store.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { shortName } from '../../../data/schema/language/names.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
@@ -64,6 +65,8 @@ export interface SearchRequest {
   readonly hint: DepthHint;
   readonly filter: Condition;
   readonly usage: SearchUsage;
+  /** Records that were read when they were found, as JSON. */
+  readonly documents: ReadonlyMap<string, string>;
 }
 
 /** What a search has asked of the model: noted while it goes on. */
@@ -85,12 +88,14 @@ export async function requestOf(
   const filter = filterOf(input);
   const { current } = chosenConfig(await readableConfigs(parts, caller, input), input);
   requireGroup(parts, input);
-  const readable = readableBy(parts, { caller, input, filter, generation: current });
+  const documents = new Map<string, string>();
+  const readable = readableBy(parts, { caller, input, filter, generation: current, documents });
   const text = await textToSearch(parts, { caller, input, generation: current });
   const like = [current.id, callerKey(caller), input.scope ?? '', input.filter ?? {}];
   const hint = parts.hints(JSON.stringify(like));
   const usage = { cachedQuery: false, tokens: 0 };
-  return { caller, input, generation: current, text, limit, readable, hint, filter, usage };
+  const generation = current;
+  return { caller, input, generation, text, limit, readable, hint, filter, usage, documents };
 }
 
 /** Throws 400 for a group by something that has no values to compare, or together with a cursor. */
@@ -152,17 +157,49 @@ interface ReadableParts {
   readonly input: SearchInput;
   readonly filter: Condition;
   readonly generation: GenerationRow;
+  /** Records that are read with the look at whether they may be shown. */
+  readonly documents: Map<string, string>;
 }
+
+/** Which records a search is about. */
+export const rowsOf = (
+  { scope }: SearchInput,
+  filter: Condition,
+  { sourceFields }: GenerationRow,
+): Pick<RankedOptions, 'filter' | 'looksInto' | 'scope'> => ({
+  filter,
+  looksInto: sourceFields,
+  ...(scope !== undefined && { scope }),
+});
+
+/** What of them is answered. */
+export const viewOf = ({
+  select,
+  populate,
+}: SearchInput): Pick<RankedOptions, 'select' | 'populate'> => ({
+  ...(select && { select }),
+  ...(populate && { populate }),
+});
+
+/** More records than this are read when it is known which of them are answered. */
+const MAX_READ_ALONG = 60;
+
+/** The records that are found are those that are answered. */
+const isPlain = ({ mode, groupBy, cursor }: SearchInput): boolean =>
+  mode !== 'hybrid' && groupBy === undefined && cursor === undefined;
 
 function readableBy(
   { records }: SearchParts,
-  { caller, input: { schemaName, scope }, filter, generation }: ReadableParts,
+  { caller, input, filter, generation, documents }: ReadableParts,
 ): Readable {
-  const looksInto = generation.sourceFields;
-  const rows = { filter, looksInto, ...(scope !== undefined && { scope }) };
+  const { schemaName } = input;
+  const rows = rowsOf(input, filter, generation);
   return {
     async keep(ids, limit) {
-      const kept = await records.ranked(caller, schemaName, { ...rows, ids, limit, idsOnly: true });
+      const readsAlong = isPlain(input) && limit <= MAX_READ_ALONG;
+      const view = readsAlong ? viewOf(input) : { idsOnly: true };
+      const kept = await records.ranked(caller, schemaName, { ...rows, ...view, ids, limit });
+      if (readsAlong) for (const { id, json } of kept) documents.set(id, json);
       return kept.map(({ id }) => id);
     },
     some: async (limit) => records.matching(caller, schemaName, { ...rows, limit }),
@@ -172,7 +209,7 @@ function readableBy(
 /** Throws 400 for a text that is missing or too long, and 404 for a record that the caller may not read. */
 async function textToSearch(
   { config, records, schemas }: SearchParts,
-  { caller, input, generation }: Omit<ReadableParts, 'filter'>,
+  { caller, input, generation }: Pick<ReadableParts, 'caller' | 'input' | 'generation'>,
 ): Promise<string> {
   const most = config().security.maxEmbedInputBytes;
   if (input.documentId !== undefined) {
