@@ -1,104 +1,83 @@
-import { execFile } from 'node:child_process';
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createClient } from '@hey-api/openapi-ts';
 import openapiTypescript, { astToString } from 'openapi-typescript';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  compare,
-  createEndpointBench,
-  input,
-  location,
-  operation,
-} from '../../test/support/endpoints.ts';
-import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
-import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
-
-const run = promisify(execFile);
-const file = (name: string): string => fileURLToPath(import.meta.resolve(name));
-const compiler = fileURLToPath(new URL('../../node_modules/typescript/bin/tsc', import.meta.url));
-const crud = { enabled: true };
-const conduitOptions = {
-  cms: {
-    enabled: true,
-    crudOperations: { create: crud, read: crud, update: crud, delete: crud },
-  },
-};
+import { generate } from 'orval';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { TestPlatform } from '../../test/support/platform.ts';
+import { removeFolder } from '../../test/support/temporary-folder.ts';
+import { clientFolder, compile, musicPlatform, runApp } from './music.ts';
 
 let platform: TestPlatform;
-let folder: string;
+let guide: string;
 beforeAll(async () => {
-  folder = await temporaryFolder('client');
-  platform = await createTestPlatform();
-  await platform.createSchema({
-    name: 'Album',
-    fields: { title: { type: 'String', required: true } },
-    conduitOptions,
-  });
-  const { _id: track } = await platform.createSchema({
-    name: 'Track',
-    fields: {
-      name: { type: 'String', required: true },
-      kind: { type: 'String', enum: ['song', 'speech'], default: 'song' },
-      seconds: 'Number',
-      album: { type: 'Relation', model: 'Album', required: true },
-    },
-    conduitOptions,
-  });
-  await createEndpointBench(platform).endpoint('tracksByKind', {
-    operation: operation.get,
-    selectedSchema: track,
-    inputs: [input('kind', 'String', location.query)],
-    query: compare('kind', 0, ['Input', 'kind']),
-  });
+  guide = await readFile(new URL('../../docs/guides/typed-clients.md', import.meta.url), 'utf8');
+  platform = await musicPlatform();
 });
-afterAll(async () => {
-  await platform.close();
-  await removeFolder(folder);
-});
+afterAll(() => platform.close());
 
-/** The program of docs/guides/typed-clients.md in a folder of its own, with the types that openapi-typescript makes of the description. */
-async function generate(): Promise<void> {
+let folder: string;
+beforeEach(async () => {
+  folder = await clientFolder(['openapi-fetch', 'openapi-typescript-helpers']);
   const { body } = await platform.client.get('/swagger.json');
-  await writeFile(join(folder, 'api.ts'), astToString(await openapiTypescript(body)));
-  const guide = await readFile(
-    new URL('../../docs/guides/typed-clients.md', import.meta.url),
-    'utf8',
-  );
-  const programs = [...guide.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, text]) => text);
-  await writeFile(join(folder, 'app.ts'), programs.join('\n'));
-  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
-  await mkdir(join(folder, 'node_modules', '@types'), { recursive: true });
-  for (const name of ['openapi-fetch', 'openapi-typescript-helpers'])
-    await symlink(packageFolder(name), join(folder, 'node_modules', name));
-  await symlink(
-    dirname(file('@types/node/package.json')),
-    join(folder, 'node_modules', '@types', 'node'),
-  );
+  await writeFile(inFolder('swagger.json'), JSON.stringify(body));
+});
+afterEach(() => removeFolder(folder));
+
+const inFolder = (name: string): string => join(folder, name);
+
+/** The code blocks of docs/guides/typed-clients.md of this kind, as one file. */
+const ofGuide = (kind: string): string =>
+  guide
+    .split('```')
+    .filter((block) => block.startsWith(`${kind}\n`))
+    .map((block) => block.slice(kind.length + 1))
+    .join('\n');
+
+const inNode = '--noEmit --module nodenext --allowImportingTsExtensions';
+
+/** Compiles the program of the guide beside what was generated, and runs it against the platform. */
+async function compileAndRun(kind: string): Promise<unknown> {
+  await writeFile(inFolder('app.ts'), ofGuide(kind));
+  expect(await compile(folder, inNode)).toBe('');
+  return runApp(folder, 'app.ts', platform.addresses.client);
 }
 
-const packageFolder = (name: string): string => dirname(file(`${name}/package.json`));
+/** Each program makes an album and a track, reads both in one list, changes the track and misses another. */
+const printed = {
+  name: 'River',
+  title: 'Blue',
+  seconds: 244,
+  kind: 'song',
+  named: expect.arrayContaining(['River']),
+  code: 'RECORD_NOT_FOUND',
+};
 
-describe('types generated by openapi-typescript', () => {
-  it('compile strictly, refuse what the platform would refuse, and run with openapi-fetch', async () => {
-    await generate();
-    const options =
-      '--noEmit --strict --noUncheckedIndexedAccess --target es2024 --module nodenext --allowImportingTsExtensions --types node';
-    const compiled = await run(process.execPath, [compiler, ...options.split(' '), 'app.ts'], {
-      cwd: folder,
-    }).catch((error: { stdout: string }) => error);
-    expect(compiled.stdout).toBe('');
-    const { stdout } = await run(process.execPath, ['app.ts', platform.addresses.client], {
-      cwd: folder,
+describe('clients generated from the description compile strictly, refuse what the platform would refuse, and run', () => {
+  it('openapi-typescript with openapi-fetch', async () => {
+    const types = await openapiTypescript(new URL(`file://${inFolder('swagger.json')}`));
+    await writeFile(inFolder('api.ts'), astToString(types));
+    expect(await compileAndRun('ts')).toEqual(printed);
+  }, 60_000);
+
+  it('Hey API', async () => {
+    await createClient({
+      input: inFolder('swagger.json'),
+      output: { path: inFolder('api'), importFileExtension: '.ts' },
+      plugins: ['@hey-api/client-fetch', '@hey-api/typescript', '@hey-api/sdk'],
+      logs: { level: 'silent', file: false },
     });
-    expect(JSON.parse(stdout)).toEqual({
-      name: 'River',
-      title: 'Blue',
-      seconds: 244,
-      kind: 'song',
-      named: ['River'],
-      code: 'RECORD_NOT_FOUND',
-    });
+    expect(await compileAndRun('ts hey-api')).toEqual(printed);
+  }, 60_000);
+
+  it('Orval', async () => {
+    const settings = ofGuide('js orval').replaceAll(
+      'http://127.0.0.1:3000',
+      platform.addresses.client,
+    );
+    await writeFile(inFolder('orval.config.mjs'), settings);
+    const log = vi.spyOn(console, 'log').mockImplementation(() => {});
+    await generate(inFolder('orval.config.mjs'), folder).finally(() => log.mockRestore());
+    expect(await compileAndRun('ts orval')).toEqual(printed);
   }, 60_000);
 });

@@ -16,10 +16,23 @@ const byFormat: Readonly<Record<string, string>> = {
   ipv4: '192.0.2.1',
 };
 
+/** Tried in this order where a pattern decides. */
+const commonTexts = [
+  'text',
+  id,
+  'Text',
+  'en',
+  '1',
+  '123456',
+  'text:text',
+  '+12025550123',
+  '#336699',
+];
+
 /**
  * One value of this shape: what it gives as example or default, else the first of its choices, else one of its type
  * within its limits. The same schema always gives the same value. `undefined` where no value can be told, such as for
- * texts with a pattern of their own.
+ * texts with a pattern that no common text fits.
  */
 export function exampleOf(schema: JsonSchema, depth = 0): unknown {
   const given = givenExample(schema);
@@ -66,7 +79,12 @@ function textExample(schema: JsonSchema): string | undefined {
   const { minLength = 0, maxLength = Number.MAX_SAFE_INTEGER, pattern } = schema as Limits;
   if (schema.format !== undefined) return byFormat[schema.format];
   if (schema.instant) return moment;
-  if (pattern !== undefined) return undefined;
+  if (pattern !== undefined) {
+    const fits = new RegExp(pattern, 'u');
+    return commonTexts.find(
+      (text) => text.length >= minLength && text.length <= maxLength && fits.test(text),
+    );
+  }
   return 'text'.padEnd(minLength, ' text').slice(0, maxLength);
 }
 

@@ -172,7 +172,7 @@ function relationShape(
   { model, idType, description: said }: RelationField,
   purpose: Purpose,
 ): TSchema {
-  const description = said ?? `Id of a ${model}`;
+  const description = said ?? `Id of its ${model}`;
   if (purpose !== 'record') return idShape(idType, description);
   return Type.Union(
     [

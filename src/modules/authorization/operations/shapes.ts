@@ -53,15 +53,20 @@ export const ofMany: Rename = (path) => (path === 'resource' ? 'resources.0' : p
 
 export const Instant = Type.String({ format: 'date-time' });
 /** Longer than anything valid, so that the grammar itself can say what is wrong. */
-const Reference = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 1_300, description });
+const Reference = (description: string, example: string) =>
+  Type.String({ minLength: 1, maxLength: 1_300, description, examples: [example] });
 
-export const Subject = Reference('<Type>:<id>, <Type>:<id>#<relation>, <Type>:* or * (everybody)');
-export const Resource = Reference('<Type>:<id>');
+const someId = '0198a2c4-7d1e-7b3a-9c52-4f6e8d0b1a27';
+export const Subject = Reference(
+  '<Type>:<id>, <Type>:<id>#<relation>, <Type>:* or * (everybody)',
+  `User:${someId}`,
+);
+export const Resource = Reference('<Type>:<id>', `Post:${someId}`);
 export const Name = Type.String({
   minLength: 1,
   maxLength: 128,
   description: 'Name of an action, a relation or a type',
+  examples: ['read'],
 });
 export const Scope = Type.Optional(
   Type.String({ maxLength: 600, description: 'Act on behalf of this object, as <Type>:<id>' }),
@@ -127,6 +132,7 @@ const RelationId = Type.String({
   pattern: `^([A-Za-z]\\w{0,63}\\.[A-Za-z]\\w{0,63}\\.${recordPart}(\\.${recordPart})?|${recordPart})$`,
   description:
     'A UUID; of a relation that is a field of a record <Type>.<relation>.<record>, for lists with .<subject>',
+  examples: [someId],
 });
 export const RelationIdParam = Type.Object({ id: RelationId });
 
