@@ -10,7 +10,12 @@ import { createTestDatabase, type TestDatabase } from '../../test/support/databa
 import type { TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { type Random, randomOf } from '../../test/support/random-rules.ts';
-import { describeWithPostgres15 } from '../../test/support/servers/fixtures.ts';
+import {
+  describeWithPostgres15,
+  describeWithRedis,
+  startTestRedis,
+} from '../../test/support/servers/fixtures.ts';
+import type { RedisServer } from '../../test/support/servers/redis.ts';
 import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
 import { startTcpProxy, type TcpProxy } from '../../test/support/tcp-proxy.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -37,6 +42,12 @@ const requests: readonly ListRequest[] = [
   { schema: 'Post', query: { state: 'open' }, sort: ['rank'], limit: 5 },
 ];
 
+/** Where a node finds what it shares with the other. */
+interface Shared extends Readonly<Record<string, string>> {
+  readonly DATABASE_URL: string;
+  readonly REDIS_URL: string;
+}
+
 interface World {
   readonly random: Random;
   readonly users: readonly TestUser[];
@@ -50,25 +61,25 @@ interface World {
   readonly messages: string[];
 }
 
-await describeWithPostgres15('two nodes, as a model', () => {
+function suite(withRedis: boolean): void {
   let database: TestDatabase;
-  /** The way of the second node to the database: what nodes tell each other is lost when it is cut. */
-  let between: TcpProxy;
-  let behind: string;
+  let redis: RedisServer | undefined;
+  /** The ways of the second node to what nodes share: what they tell each other is lost when these are cut. */
+  const between: TcpProxy[] = [];
+  let behind: Shared;
   const nodes: SpawnedPlatform[] = [];
   let users: readonly TestUser[];
   let rooms: readonly string[];
 
   beforeAll(async () => {
     database = await createTestDatabase({ server: 'external15' });
-    const url = new URL(database.url);
-    between = await startTcpProxy(Number(url.port || 5432));
-    url.hostname = '127.0.0.1';
-    url.port = String(between.port);
-    behind = url.href;
-    nodes.push(
-      ...(await Promise.all([database.url, behind].map((DATABASE_URL) => start(DATABASE_URL)))),
-    );
+    redis = withRedis ? await startTestRedis() : undefined;
+    const near = { DATABASE_URL: database.url, REDIS_URL: redis?.url ?? '' };
+    behind = {
+      DATABASE_URL: await throughProxy(database.url, 5_432),
+      REDIS_URL: redis ? await throughProxy(redis.url, 6_379) : '',
+    };
+    nodes.push(...(await Promise.all([near, behind].map((env) => spawnPlatform({ env })))));
     const [first] = nodes as [SpawnedPlatform];
     await liftLimits(first.admin);
     await first.admin.patch('/config/chat', { config: { rateLimit: { messagesPer10s: 100_000 } } });
@@ -83,11 +94,19 @@ await describeWithPostgres15('two nodes, as a model', () => {
   }, 180_000);
   afterAll(async () => {
     await Promise.all(nodes.map((node) => node.dispose()));
-    await between?.close();
+    for (const one of between) await one.close();
+    await redis?.stop();
     await database?.drop();
   }, 60_000);
 
-  const start = (DATABASE_URL: string) => spawnPlatform({ env: { DATABASE_URL, REDIS_URL: '' } });
+  async function throughProxy(address: string, usualPort: number): Promise<string> {
+    const url = new URL(address);
+    const proxy = await startTcpProxy(Number(url.port || usualPort));
+    between.push(proxy);
+    url.hostname = '127.0.0.1';
+    url.port = String(proxy.port);
+    return url.href;
+  }
 
   it.each(Array.from({ length: rounds }, (_, at) => seed + at))(
     'leaves every client with what the database has, or with a `gap` (seed %i)',
@@ -116,7 +135,7 @@ await describeWithPostgres15('two nodes, as a model', () => {
         for (let step = 0; step < STEPS; step += AT_ONCE) {
           await Promise.all(Array.from({ length: AT_ONCE }, () => takeStep(world)));
           if (random.chance(0.05)) await cutForAMoment(between);
-          if (step === STEPS / 2) await replaceSecond(world, () => start(behind));
+          if (step === STEPS / 2) await replaceSecond(world, () => spawnPlatform({ env: behind }));
         }
         await settle(world);
         expect(clients.some((client) => !client.state().gap)).toBe(true);
@@ -127,7 +146,10 @@ await describeWithPostgres15('two nodes, as a model', () => {
     },
     300_000,
   );
-});
+}
+
+await describeWithPostgres15('two nodes without Redis, as a model', () => suite(false));
+await describeWithRedis('two nodes with Redis, as a model', () => suite(true));
 
 /** One thing that somebody does, through some node. What a node that is cut off refuses has not happened. */
 async function takeStep(world: World): Promise<void> {
@@ -186,11 +208,11 @@ async function say(node: SpawnedPlatform, user: TestUser, room: string): Promise
   }
 }
 
-/** What the second node says to the database, and hears from it, is lost. */
-async function cutForAMoment(between: TcpProxy): Promise<void> {
-  between.cut();
+/** What the second node says to the database and to Redis, and hears from them, is lost. */
+async function cutForAMoment(between: readonly TcpProxy[]): Promise<void> {
+  for (const one of between) one.cut();
   await new Promise((resolve) => setTimeout(resolve, 200));
-  between.mend();
+  for (const one of between) one.mend();
 }
 
 /** The second node dies, and another one takes its place. */

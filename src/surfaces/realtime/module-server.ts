@@ -10,7 +10,7 @@ import { close } from './connection.ts';
 import { realtimeErrors } from './errors.ts';
 import { moduleProtocol, type Protocol } from './protocol.ts';
 import type { Session } from './session.ts';
-import { maxWaitingPackets, waitingPackets } from './subscriptions.ts';
+import { isTooSlow } from './subscriptions.ts';
 
 /** A socket that a module has prepared for. */
 export interface ServedSocket {
@@ -93,7 +93,7 @@ function endSlow(
 ): void {
   for (const id of members) {
     const socket = nsp.sockets.get(id);
-    if (!socket || waitingPackets(socket) <= maxWaitingPackets) continue;
+    if (!socket || !isTooSlow(socket)) continue;
     onSlow();
     close(socket, errorEvent, realtimeErrors.CONSUMER_TOO_SLOW());
   }

@@ -94,8 +94,9 @@ export interface Subscriptions {
 /** Resumptions of one user, each of which may read thousands of past events. */
 const resumeBudget: LimitBucket = { name: 'realtime.resume', requests: 300, seconds: 60 };
 const maxSubscriptions = 100;
-/** Packets that may wait for a socket that reads slowly. */
-export const maxWaitingPackets = 2_000;
+/** Packets that may wait for a socket that reads slowly, and characters in them. */
+const maxWaitingPackets = 2_000;
+const maxWaitingCharacters = 4_000_000;
 
 /** `end` closes the socket with an error, as when its session is over. */
 export function createSubscriptions(
@@ -250,7 +251,7 @@ function send(
   end: (error: unknown) => void,
 ): void {
   if (!socket.connected) return;
-  if (waitingPackets(socket) > maxWaitingPackets) {
+  if (isTooSlow(socket)) {
     end(realtimeErrors.CONSUMER_TOO_SLOW());
     return;
   }
@@ -258,6 +259,16 @@ function send(
   onDelivered();
 }
 
-/** What Socket.IO has not handed to the network yet. */
-export const waitingPackets = (socket: Socket): number =>
-  (socket.conn as unknown as { writeBuffer?: readonly unknown[] }).writeBuffer?.length ?? 0;
+/** What waits in Socket.IO until the network has taken what went before. */
+interface WaitingPackets {
+  readonly writeBuffer?: readonly { readonly data?: unknown }[];
+}
+
+/** So much waits for this socket that nothing more may be kept for it. */
+export function isTooSlow({ conn }: Pick<Socket, 'conn'>): boolean {
+  const { writeBuffer = [] } = conn as unknown as WaitingPackets;
+  if (writeBuffer.length > maxWaitingPackets) return true;
+  let characters = 0;
+  for (const { data } of writeBuffer) if (typeof data === 'string') characters += data.length;
+  return characters > maxWaitingCharacters;
+}

@@ -5,7 +5,7 @@ import Type from 'typebox';
 import type { LimitBucket, Limits } from '../../../kernel/limits/limits.ts';
 import { realtimeErrors, tooMany } from '../errors.ts';
 import type { Session } from '../session.ts';
-import { maxWaitingPackets, waitingPackets } from '../subscriptions.ts';
+import { isTooSlow } from '../subscriptions.ts';
 import type { LiveEngine, WatchRequest } from './live-engine.ts';
 import type {
   LiveBeginning,
@@ -179,7 +179,7 @@ function listenerOf(
     },
     admits() {
       if (!socket.connected) return false;
-      if (waitingPackets(socket) > maxWaitingPackets && query) {
+      if (query && isTooSlow(socket)) {
         // Nothing is kept for a slow reader but this.
         socket.emit('gap', { watch: query.id, reason: 'slow' });
         engine.slow();

@@ -1,0 +1,171 @@
+/** What one connection may cost: readers that do not read, and far too many subscriptions (CWE-770). */
+import { once } from 'node:events';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { type Api, createApi, type Json } from '../../test/support/api.ts';
+import { freePort } from '../../test/support/free-port.ts';
+import type { TestUser } from '../../test/support/node.ts';
+import { liftLimits } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { closeClients as closeChat, configure, connectChat, makeRoom } from '../chat/clients.ts';
+import { closeClients, connect, create, createSchemas } from './clients.ts';
+
+/** Characters of one message. */
+const LARGE = 90_000;
+/** What may be on its way to a reader that stopped: what waits with us, once more in the transport, and in the kernel. */
+const MOST_BYTES = 24_000_000;
+/** More than any reader is kept. */
+const MOST_MESSAGES = 300;
+
+/** Frames over a connection that can stop to read, as a suspended phone does. */
+async function openReader(platform: TestPlatform, user: TestUser, namespace: string) {
+  const origin = platform.addresses.client.replace('http', 'ws');
+  const socket = new WebSocket(`${origin}/realtime/?EIO=4&transport=websocket`, {
+    perMessageDeflate: false,
+  });
+  const frames: string[] = [];
+  let bytes = 0;
+  socket.on('message', (data: Buffer) => {
+    const frame = data.toString();
+    bytes += data.length;
+    // What was said stands at the beginning and the end.
+    frames.push(frame.length > 1_000 ? `${frame.slice(0, 400)}...` : frame);
+    if (frame === '2') socket.send('3');
+  });
+  await once(socket, 'open');
+  socket.send(`40${namespace},${JSON.stringify({ token: user.accessToken })}`);
+  await waitFor(() => frames.some((frame) => frame.startsWith(`40${namespace}`)));
+  return {
+    socket,
+    frames,
+    bytes: () => bytes,
+    has: (text: string) => frames.some((frame) => frame.includes(text)),
+    close: () => socket.terminate(),
+  };
+}
+
+describe('bounds of a connection', () => {
+  let platform: TestPlatform;
+  let metrics: Api;
+  let user: TestUser;
+  let other: TestUser;
+
+  beforeAll(async () => {
+    const metricsPort = await freePort();
+    platform = await createTestPlatform({ env: { METRICS_PORT: String(metricsPort) } });
+    metrics = createApi(`http://127.0.0.1:${metricsPort}`);
+    await liftLimits(platform.admin);
+    await createSchemas(platform);
+    await configure(platform, {
+      limits: { messageLength: 100_000 },
+      rateLimit: { messagesPer10s: 10_000 },
+    });
+    [user, other] = [await platform.registerUser(), await platform.registerUser()];
+  });
+  afterEach(() => {
+    closeClients();
+    closeChat();
+  });
+  afterAll(() => platform?.close());
+
+  it('tells a slow reader of a list `gap`, keeps a bounded amount for it, and goes on with the others', async () => {
+    const request = { schema: 'Post', query: { state: 'large' } };
+    const reader = await openReader(platform, user, '/database/');
+    reader.socket.send(`42/database/,1${JSON.stringify(['watch', request])}`);
+    await waitFor(() => reader.has('43/database/,1['));
+    const quick = await connect(platform, other);
+    expect(await quick.ask('watch', request)).toMatchObject({ ok: true });
+    const told = () => quick.heard.filter(({ event }) => event === 'records').length;
+    const before = await slowReaders();
+    reader.socket.pause();
+    const id = await create(user, 'Post', { title: 'first', state: 'large' });
+    let sent = 0;
+    while (sent < MOST_MESSAGES && (await slowReaders()) === before) {
+      const heard = told();
+      await user.api.patch(`/database/Post/${id}`, { title: `${sent} ${'x'.repeat(LARGE)}` });
+      await waitFor(() => told() > heard);
+      sent += 1;
+    }
+    expect(sent).toBeLessThan(MOST_MESSAGES);
+    reader.socket.resume();
+    await waitFor(() => reader.has('"gap"'), { timeoutMs: 20_000 });
+    expect(reader.frames.at(-1)).toContain('"reason":"slow"');
+    expect(reader.bytes()).toBeLessThan(MOST_BYTES);
+    await user.api.patch(`/database/Post/${id}`, { title: 'last' });
+    await waitFor(() => JSON.stringify(quick.heard.at(-1)).includes('"last"'));
+    expect(quick.heard.some(({ event }) => event === 'gap')).toBe(false);
+    // It asks anew on the same connection, and has it all.
+    reader.socket.send(`42/database/,2${JSON.stringify(['watch', request])}`);
+    await waitFor(() =>
+      reader.frames.some((one) => one.startsWith('43/database/,2') && one.includes('last')),
+    );
+    reader.close();
+  });
+
+  it('ends a chat socket that does not read, and the others hear everything', async () => {
+    const room = await makeRoom(user, [other]);
+    const reader = await openReader(platform, user, '/chat/');
+    const quick = await connectChat(platform, other);
+    const before = await slowReaders();
+    reader.socket.pause();
+    let sent = 0;
+    while (sent < MOST_MESSAGES && (await slowReaders()) === before) {
+      const { ok } = await quick.ask('message', room, `${sent} ${'x'.repeat(LARGE)}`);
+      expect(ok).toBe(true);
+      sent += 1;
+    }
+    expect(sent).toBeLessThan(MOST_MESSAGES);
+    await quick.ask('message', room, 'last');
+    await waitFor(() => quick.of('message').length === sent + 1);
+    const ended = once(reader.socket, 'close');
+    reader.socket.resume();
+    await ended;
+    expect(reader.has('CONSUMER_TOO_SLOW')).toBe(true);
+    expect(reader.bytes()).toBeLessThan(MOST_BYTES);
+    // What it missed is there when it comes back.
+    const again = await connectChat(platform, user);
+    const missed = await again.ask('sync', { roomId: room, afterSeq: sent });
+    expect(missed.messages.map(({ content }: Json) => content)).toEqual(['last']);
+  });
+
+  it('refuses what is more than a connection may hold, each in its acknowledgement', async () => {
+    const { socket, ask } = await connect(platform, user);
+    const witness = await connect(platform, other);
+    const codes = new Map<string, number>();
+    const tries = 10_000;
+    let answered = 0;
+    for (let n = 0; n < tries; n += 1)
+      socket.emit('watch', { schema: 'Post', query: { rank: n } }, (answer: Json) => {
+        const code = answer.ok ? 'ok' : (answer.error.code ?? answer.error.name);
+        codes.set(code, (codes.get(code) ?? 0) + 1);
+        answered += 1;
+      });
+    // Others are served meanwhile.
+    expect(await witness.ask('watch', { schema: 'Post', limit: 1 })).toMatchObject({ ok: true });
+    await waitFor(() => answered === tries, { timeoutMs: 30_000 });
+    expect(socket.connected).toBe(true);
+    expect(codes.get('ok')).toBeLessThanOrEqual(100);
+    // More slowly, as far as it goes: the next one over the bound names the bound.
+    let last: Json;
+    let n = tries;
+    await waitFor(
+      async () => {
+        last = await ask('watch', { schema: 'Post', query: { rank: n } });
+        n += 1;
+        return last.error?.status === 409;
+      },
+      { timeoutMs: 30_000, everyMs: 1 },
+    );
+    expect(last.error.code).toBe('SUBSCRIPTION_LIMIT_EXCEEDED');
+    expect(socket.connected).toBe(true);
+  });
+
+  const slowReaders = async (): Promise<number> => {
+    const { text } = await metrics.get('/metrics');
+    const line = text
+      .split('\n')
+      .find((one) => one.includes('realtime_slow_readers_total') && !one.startsWith('#'));
+    return Number(line?.split(' ').at(-1) ?? 0);
+  };
+});
