@@ -1,6 +1,6 @@
 /** Live lists: what writes cost beside listeners, and what connections cost that wait. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cpuTime, residentMemory } from '../machine.ts';
+import { cpuTime, familyCpuTime, residentMemory } from '../machine.ts';
 import { percentile } from '../statistics.ts';
 import { ageOf, type LoadSocket, openAll, openSocket, stamp } from './clients.ts';
 import type { Account, Setting } from './setting.ts';
@@ -11,25 +11,27 @@ const MEASURED_MS = 6_000;
 const MEGABYTE = 1_048_576;
 
 interface Cost {
-  /** Microseconds of the platform's process for each write. */
+  /** Microseconds of the platform's process for each write, and of its database. */
   readonly cpu: number;
+  readonly databaseCpu: number;
   readonly p50: number;
   readonly deliveries: number;
 }
 
-/** `sockets`, each of which listens to all queries. */
+/** `sockets` of as many users, each of which listens to all queries. */
 async function costOf(
   { platform, api }: Setting,
-  { token }: Account,
+  accounts: readonly Account[],
   sockets: number,
 ): Promise<Cost> {
+  const token = accounts[0]?.token ?? '';
   let deliveries = 0;
   const ages: number[] = [];
   const open = await openAll(sockets, (index) =>
     openSocket({
       origin: platform.clientOrigin,
       namespace: '/database/',
-      auth: { token },
+      auth: { token: accounts[index]?.token },
       onEvent(frame) {
         deliveries += 1;
         const age = index === 0 ? ageOf(frame) : undefined;
@@ -37,8 +39,10 @@ async function costOf(
       },
     }),
   );
-  for (const socket of open) await watchAll(socket);
-  const [cpu, began] = [cpuTime(platform.pid), performance.now()];
+  await Promise.all(open.map(watchAll));
+  const { pid } = await platform.database();
+  const [cpu, databaseCpu] = [cpuTime(platform.pid), familyCpuTime(pid)];
+  const began = performance.now();
   const writes: Promise<unknown>[] = [];
   while (performance.now() - began < MEASURED_MS) {
     const due = ((performance.now() - began) * WRITES_PER_SECOND) / 1_000;
@@ -51,10 +55,16 @@ async function costOf(
   await Promise.all(writes);
   await sleep(500);
   const used = cpuTime(platform.pid) - cpu;
+  const usedByDatabase = familyCpuTime(pid) - databaseCpu;
   for (const socket of open) socket.close();
   await sleep(500);
   ages.sort((a, b) => a - b);
-  return { cpu: used / writes.length, p50: percentile(ages, 0.5), deliveries };
+  return {
+    cpu: used / writes.length,
+    databaseCpu: usedByDatabase / writes.length,
+    p50: percentile(ages, 0.5),
+    deliveries,
+  };
 }
 
 async function watchAll(socket: LoadSocket): Promise<void> {
@@ -68,7 +78,7 @@ async function watchAll(socket: LoadSocket): Promise<void> {
 }
 
 export async function liveLists(setting: Setting): Promise<readonly string[]> {
-  const [account] = (await setting.accounts(1)) as [Account];
+  const accounts = await setting.accounts(10);
   const offered = { enabled: true, authenticated: true };
   await setting.api('POST', '/database/schemas', {
     body: {
@@ -83,14 +93,17 @@ export async function liveLists(setting: Setting): Promise<readonly string[]> {
       },
     },
   });
-  await costOf(setting, account, 0);
-  const alone = await costOf(setting, account, 0);
-  const lines: string[] = [`| no subscribers | ${alone.cpu.toFixed(0)} | 1.00 | | |`];
+  await costOf(setting, accounts, 0);
+  const alone = await costOf(setting, accounts, 0);
+  const lines: string[] = [
+    `| no subscribers | ${alone.cpu.toFixed(0)} | ${alone.databaseCpu.toFixed(0)} | 1.00 | | |`,
+  ];
   for (const sockets of [1, 10]) {
-    const { cpu, p50, deliveries } = await costOf(setting, account, sockets);
+    const { cpu, databaseCpu, p50, deliveries } = await costOf(setting, accounts, sockets);
     const name = `${sockets * QUERIES} subscribers to ${QUERIES} queries`;
+    const ratio = (cpu + databaseCpu) / (alone.cpu + alone.databaseCpu);
     lines.push(
-      `| ${name} | ${cpu.toFixed(0)} | ${(cpu / alone.cpu).toFixed(2)} | ${p50.toFixed(1)} | ${deliveries} |`,
+      `| ${name} | ${cpu.toFixed(0)} | ${databaseCpu.toFixed(0)} | ${ratio.toFixed(2)} | ${p50.toFixed(1)} | ${deliveries} |`,
     );
   }
   return lines;

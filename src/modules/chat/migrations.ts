@@ -223,6 +223,11 @@ const sendBatch = `
   $function$;
 `;
 
+/** Pages far back count the tombstones before them. */
+const tombstones = `
+  create index chat_message_tombstones on "app"."ChatMessage" ("room", "seq") where "deleted";
+`;
+
 const inWords =
   (text: string): Migration['run'] =>
   async (database) =>
@@ -233,4 +238,5 @@ export const migrations: readonly Migration[] = [
   { id: '0002-presence', run: inWords(presence) },
   { id: '0003-send', run: inWords(send) },
   { id: '0004-send-batch', run: inWords(sendBatch) },
+  { id: '0005-tombstones', run: inWords(tombstones) },
 ];

@@ -154,6 +154,32 @@ describe('settings of chat', () => {
         and t."seq" < 26 order by t."seq" desc limit 25`,
     );
     expect(JSON.stringify(rows)).not.toContain('Seq Scan');
+    await run(
+      `update "app"."ChatMessage" set "deleted" = true where "room" = $1 and ("seq" % 7 = 0 or "seq" between 3000 and 3400)`,
+      [room],
+    );
+    const left = Array.from({ length: 10_000 }, (_, n) => 10_000 - n).filter(
+      (seq) => seq % 7 !== 0 && (seq < 3_000 || seq > 3_400),
+    );
+    for (const [skip, before] of [
+      [1_000],
+      [1_001],
+      [5_654],
+      [5_655],
+      [5_700],
+      [left.length - 3],
+      [left.length],
+      [1_500, 3_301],
+      [1_001, 50_000],
+    ] as const) {
+      const pages = { roomId: room, limit: '5', skip, ...(before && { before }) };
+      const page = await bob.api.get('/chat/messages', { query: pages });
+      const expected = left.filter((seq) => before === undefined || seq < before);
+      expect(page.body.messages.map(({ seq }: Json) => seq)).toEqual(
+        expected.slice(skip, skip + 5),
+      );
+    }
+    await run('update "app"."ChatMessage" set "deleted" = false where "room" = $1', [room]);
     const b = await connectChat(node, bob);
     const upTo = far.body.messages[0]._id;
     expect(await b.ask('messagesRead', room, { upTo })).toMatchObject({ unreadCount: 9_975 });

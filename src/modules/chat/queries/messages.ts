@@ -63,18 +63,35 @@ export interface RoomPage {
 
 const has = `to_tsvector('simple', left(t."message", 200000)) @@ plainto_tsquery('simple',`;
 
+/** Messages up to here are counted off one by one. */
+const COUNTED_OFF = 1_000;
+
+/**
+ * The number of the first message of a page far back: numbers have no gaps, so it follows from how many are skipped and
+ * how many of those in between are tombstones (which have an index of their own). `$1` is the room.
+ */
+const numberBehind = (skip: string, before: string): string => `(select p.top - ${skip}::integer - (
+    select count(*)::integer from (
+      select d."seq", (row_number() over (order by d."seq" desc))::integer as n from "app"."ChatMessage" d
+      where d."room" = $1::uuid and d."deleted" and d."seq" <= p.top) x
+    where p.top - x."seq" - (x.n - 1) <= ${skip}::integer)
+  from (select least(r."lastSeq", ${before}::integer - 1) as top from "app"."ChatRoom" r where r."_id" = $1::uuid) p)`;
+
 /** Newest first; with `after`, the ones that follow it, oldest first. */
 export async function messagesOf(
   database: Queryable,
   { room, from, before, after, threadRoot, search, skip, limit }: RoomPage,
 ): Promise<readonly ListedMessage[]> {
-  const values: unknown[] = [room, Math.max(from, after ?? 0), skip, limit];
+  const isFar =
+    skip > COUNTED_OFF && after === undefined && threadRoot === undefined && search === undefined;
+  const values: unknown[] = [room, Math.max(from, after ?? 0), isFar ? 0 : skip, limit];
   const given = (value: unknown): string => `$${values.push(value)}`;
   const conditions = [
     't."room" = $1::uuid',
     't."seq" > $2::integer',
     'not t."deleted"',
     ...(before === undefined ? [] : [`t."seq" < ${given(before)}::integer`]),
+    ...(isFar ? [`t."seq" <= ${numberBehind(given(skip), given(before ?? null))}`] : []),
     ...(threadRoot === undefined ? [] : [`t."threadRoot" = ${given(threadRoot)}::uuid`]),
     ...(search === undefined ? [] : [`${has} ${given(search)})`]),
   ];
