@@ -133,6 +133,45 @@ describe('files with relations', () => {
     expect(left.body).toMatchObject({ count: 0 });
   });
 
+  it("give out their content to those who have an action of one's own, where that is set", async () => {
+    const id = await upload(ann);
+    await relate(`User:${ben.userId}`, 'reader', `File:${id}`);
+    const contentStatus = async (user: TestUser): Promise<readonly number[]> => [
+      await statusFor(user, id),
+      (await readContent(platform, `/storage/download/${id}`, { headers: bearer(user) })).status,
+      (await user.api.get(`/storage/file/data/${id}`)).status,
+      (await user.api.get(`/storage/getFileUrl/${id}`)).status,
+      (await user.api.post(`/storage/file/${id}/copy`, { name: `${randomUUID()}.txt` })).status,
+    ];
+    const set = (contentAction: string) =>
+      platform.admin.patch('/config/storage', { authorization: { contentAction } });
+    const { body: current } = await platform.admin.get('/authorization/resources/File');
+    const { name, relations, permissions } = current;
+    const define = (actions: object) =>
+      platform.admin.patch('/authorization/resources/File', {
+        name,
+        relations,
+        permissions: actions,
+      });
+    expect(await contentStatus(ben)).toEqual([200, 200, 200, 200, 200]);
+    const unknown = await set('download');
+    expect([unknown.status, unknown.body.errors[0].path]).toEqual([
+      400,
+      'authorization.contentAction',
+    ]);
+    expect((await define({ ...permissions, download: ['owner', 'editor'] })).status).toBe(200);
+    expect((await set('download')).status).toBe(200);
+    expect(await contentStatus(ben)).toEqual([200, 403, 403, 403, 403]);
+    expect(await contentStatus(ann)).toEqual([200, 200, 200, 200, 200]);
+    const lost = await define(permissions);
+    expect([lost.status, lost.body.code]).toEqual([409, 'RESOURCE_IN_USE']);
+    expect(lost.body.errors[0].message).toContain('authorization.contentAction');
+    await relate(`User:${ben.userId}`, 'editor', `File:${id}`);
+    expect(await contentStatus(ben)).toEqual([200, 200, 200, 200, 200]);
+    expect((await set('')).status).toBe(200);
+    expect((await define(permissions)).status).toBe(200);
+  });
+
   it('of the public are read by everybody and changed by nobody else', async () => {
     const id = await upload(ann, { isPublic: 'true' });
     expect((await platform.client.get(`/storage/file/${id}`)).status).toBe(200);

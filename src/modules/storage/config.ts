@@ -149,6 +149,12 @@ export const storageConfig = defineConfig({
         false,
         'Relations decide about private files: owners (users or teams), those with whom they are shared, and those who have rights on the folder or the container. Needs the module authorization.',
       ),
+      contentAction: Type.String({
+        default: '',
+        maxLength: 64,
+        description:
+          'Action of the resource definition File that the content of a private file asks for beside read, such as download. Empty: whoever may read a file may read its content.',
+      }),
     }),
     access: Type.Object({
       privateRead: Type.Union([Type.Literal('authenticated'), Type.Literal('owner')], {

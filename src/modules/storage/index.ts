@@ -13,7 +13,13 @@ import { storageOperations } from './operations/storage-operations.ts';
 import { readyFiles } from './queries/files.ts';
 import { hasContents } from './queries/stores.ts';
 import { containerSchema, fileSchema, folderSchema } from './schemas.ts';
-import { createFileAccess, type FileAccess, type ReadReason } from './services/access.ts';
+import {
+  contentUses,
+  createFileAccess,
+  type FileAccess,
+  type ReadReason,
+  requireKnownAction,
+} from './services/access.ts';
 import { fileDocument } from './services/documents.ts';
 import { createLinks } from './services/links.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
@@ -95,6 +101,9 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
       });
   });
   const endRights = await serveRights(context, parts.access);
+  const endAction = config.guard(async (next, previous) => {
+    await requireKnownAction(kernel.permissions, next, previous);
+  });
   // Uploads that come while the store is away make it then.
   await services.containers
     .ensureDefault()
@@ -111,6 +120,7 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
       endRights();
       endGuard();
       endProbe();
+      endAction();
       publish();
       services.renditions.close();
       await source.close();
@@ -177,6 +187,7 @@ async function serveRights(
     if (service && config.current().authorization.enabled) await defineTypes(service, log);
   };
   kernel.permissions.rules.set(fileSchema.name, access.rows);
+  kernel.permissions.uses.set('storage', () => contentUses(config.current()));
   kernel.schemas.publicViews.set(fileSchema.name, { fields: fieldsInRecords, visitors: true });
   await define();
   const ends = [
@@ -186,6 +197,7 @@ async function serveRights(
   return () => {
     for (const end of ends) end();
     kernel.permissions.rules.delete(fileSchema.name);
+    kernel.permissions.uses.delete('storage');
     kernel.schemas.publicViews.set(fileSchema.name, undefined);
   };
 }

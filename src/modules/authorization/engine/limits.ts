@@ -10,6 +10,8 @@ export const limits = {
   reachedForFew: 1_000,
   /** Most objects that several subjects may reach whose ways up are followed by one statement. */
   reachedTogether: 20_000,
+  /** Most different sets of attributes with which conditions are evaluated for one statement. */
+  conditionValues: 100_000,
   /** So many rows are few. */
   fewRows: 50,
   /** Most questions in one batch. */

@@ -35,7 +35,8 @@ export const searchFromSubject: SubjectSearch = async (
     if (!last || evaluationContext.contextual.length > 0) return undefined;
     const found = await searchByName(scope, question, evaluationContext);
     if (found || !isTestable(scope.model, question.name)) return found;
-    return given(scope.model, question, await askObject(scope, question, evaluationContext));
+    const answer = await askObject(scope, question, evaluationContext).catch(ignoreTooLarge);
+    return answer && given(scope.model, question, answer);
   }
 };
 
@@ -78,7 +79,7 @@ async function askObject(
   const { subject, object, name } = question;
   if (isExact(model, name))
     return { ...((await isReachable(scope, question)) ? yes : no), missing: [] };
-  const conditions = await conditionValues(scope, name, { context, bound: sizesOf(scope).reached });
+  const conditions = await conditionValues(scope, name, { context });
   const builder = withObjectTests({
     model,
     subject,

@@ -66,7 +66,19 @@ export async function readable(
   return signedUploads.confirmed(file);
 }
 
-/** The same, with a content that may be given out. Throws FILE_PENDING, FILE_EXAMINED, FILE_INFECTED. */
+/** The same, for a caller who may read what is in it. */
+export async function readableContent(
+  services: StorageServices,
+  caller: Caller,
+  { id, scope }: { readonly id: string; readonly scope?: string | undefined },
+): Promise<FileRow> {
+  const { files, access, signedUploads } = services;
+  const file = await files.find(id);
+  await access.require(caller, 'content', file, scope);
+  return withContent(services, await signedUploads.confirmed(file));
+}
+
+/** A file with a content that may be given out. Throws FILE_PENDING, FILE_EXAMINED, FILE_INFECTED. */
 export function withContent({ config }: Pick<StorageServices, 'config'>, file: FileRow): FileRow {
   if (file.generation === 0) throw refusalOf(file);
   return servable(config(), file);
@@ -105,8 +117,7 @@ const data = (services: StorageServices): Operation =>
     summary: 'Read a small file as base64',
     description: 'For servers that work on the bytes. To show a file, use its address.',
     handler: async ({ caller }, { params, query }) => {
-      const found = await readable(services, caller, { ...params, ...query });
-      const file = withContent(services, found);
+      const file = await readableContent(services, caller, { ...params, ...query });
       const bytes = await services.delivery.bytes(file, services.config().limits.maxJsonDataSize);
       return { data: bytes.toString('base64') };
     },
@@ -132,8 +143,7 @@ const fileUrl = (services: StorageServices): Operation =>
     summary: 'Get an address of the content',
     description: 'Of a private file it works for a while and for whoever has it.',
     async handler({ caller }, { params, query: { redirect = false, download = false, scope } }) {
-      const found = await readable(services, caller, { ...params, scope });
-      const file = withContent(services, found);
+      const file = await readableContent(services, caller, { ...params, scope });
       const url = services.links.readUrl(file, download);
       return redirect ? Reply.redirect(url) : { result: url };
     },
@@ -156,8 +166,7 @@ const download = (services: StorageServices): Operation =>
     audit: services.config().audit.downloads,
     summary: 'Download a file',
     async handler({ caller, signal }, { params, query, headers }) {
-      const found = await readable(services, caller, { id: params.fileId, ...query });
-      const file = withContent(services, found);
+      const file = await readableContent(services, caller, { id: params.fileId, ...query });
       const { range, 'if-range': ifRange } = headers;
       return services.delivery.reply(file, { range, ifRange, download: true, signal });
     },

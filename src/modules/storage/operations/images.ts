@@ -9,7 +9,7 @@ import {
 import { storageErrors } from '../errors.ts';
 import { imageFits, imageFormats } from '../images/render-task.ts';
 import type { StorageServices } from '../services/storage-services.ts';
-import { binary, contentErrors, readable, withContent } from './files.ts';
+import { binary, contentErrors, readableContent } from './files.ts';
 import { FileParams, scopeField } from './shapes.ts';
 
 const pixels = (what: string) =>
@@ -67,7 +67,7 @@ const image = (services: StorageServices): Operation =>
     description:
       'Visitors name a preset. Turned as its camera says and without what the camera wrote into it; animated pictures come as they are.',
     async handler({ caller, signal }, { params, query: { scope, ...query } }) {
-      const file = withContent(services, await readable(services, caller, { ...params, scope }));
+      const file = await readableContent(services, caller, { ...params, scope });
       const made = await services.renditions.of(caller, file, query);
       if (!made) return services.delivery.reply(file, { download: false, signal });
       const { bytes, type, etag } = made;

@@ -5,8 +5,9 @@
  */
 import { bothRules, eitherRule } from '../../../data/records/access/operation-access.ts';
 import { recordErrors } from '../../../data/records/errors.ts';
+import { type ActionUse, unknownAction } from '../../../kernel/action-uses.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
-import { errors } from '../../../kernel/errors.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
 import type {
   PermissionEngine,
   PermissionPort,
@@ -17,7 +18,10 @@ import { storageErrors } from '../errors.ts';
 import { fileSchema } from '../schemas.ts';
 import type { RecordsWithFiles } from './records-with-files.ts';
 
-export type FileAction = 'read' | 'edit' | 'delete' | 'share';
+/** `content`: to read what is in the file, beside what is said about it. */
+export type FileAction = 'read' | 'content' | 'edit' | 'delete' | 'share';
+
+const reads = (action: FileAction): boolean => action === 'read' || action === 'content';
 
 /** What of a file decides. */
 export interface GuardedFile {
@@ -47,7 +51,7 @@ export interface FileAccess {
   /** Which rows of files the caller may act on; `undefined`: all. */
   rows(
     caller: Caller,
-    action: FileAction,
+    action: Exclude<FileAction, 'content'>,
     scope: string | undefined,
     ids?: readonly string[],
   ): Promise<RowPredicate | undefined>;
@@ -95,7 +99,7 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
     async require(caller, action, file, scope) {
       if (await may(caller, action, file, scope)) return;
       if (caller.kind !== 'anonymous') throw storageErrors.FILE_ACCESS_DENIED();
-      throw action === 'read' ? storageErrors.FILE_NOT_PUBLIC() : errors.UNAUTHORIZED();
+      throw reads(action) ? storageErrors.FILE_NOT_PUBLIC() : errors.UNAUTHORIZED();
     },
     requireCreate(caller, container) {
       if (caller.kind === 'anonymous') throw errors.UNAUTHORIZED();
@@ -134,9 +138,9 @@ async function mayDo(
 ): Promise<boolean> {
   if (isOperator(caller)) return true;
   if (isModuleContainer(file.container)) return false;
-  if (action === 'read' && file.isPublic) return true;
+  if (reads(action) && file.isPublic) return true;
   if (await mayByThemselves(rules, caller, action, file, scope)) return true;
-  return action === 'read' && mayReadElsewhere(rules, caller, file._id);
+  return reads(action) && mayReadElsewhere(rules, caller, file._id);
 }
 
 async function mayByThemselves(
@@ -144,10 +148,30 @@ async function mayByThemselves(
   ...[caller, action, file, scope]: Parameters<FileAccess['may']>
 ): Promise<boolean> {
   if (caller.kind !== 'user') return false;
-  if (asksRelations(rules))
-    return engineNow(rules).check(caller, action, `File:${file._id}`, scope);
+  if (asksRelations(rules)) {
+    const resource = `${fileSchema.name}:${file._id}`;
+    if (action !== 'content') return engineNow(rules).check(caller, action, resource, scope);
+    return (
+      (await engineNow(rules).check(caller, 'read', resource, scope)) &&
+      mayReadContent(rules, caller, resource, scope)
+    );
+  }
   if (file.owner === ownerOf(caller)) return true;
-  return action === 'read' && rules.config().access.privateRead === 'authenticated';
+  return reads(action) && rules.config().access.privateRead === 'authenticated';
+}
+
+/** What the operator asks for contents beside `read`; with an action that is gone nobody has it. */
+async function mayReadContent(
+  rules: Rules,
+  caller: Caller,
+  resource: string,
+  scope: string | undefined,
+): Promise<boolean> {
+  const { contentAction: action } = rules.config().authorization;
+  if (action === '') return true;
+  const engine = engineNow(rules);
+  if (!(await engine.knows(fileSchema.name, action))) return false;
+  return engine.check(caller, action, resource, scope);
 }
 
 /** Because something that holds the file may be read: a message, a record. */
@@ -195,3 +219,36 @@ const ownRows = (owner: string | null): RowPredicate => ({
   shape: 'ownfiles',
   compile: (_id, next, _use, alias = 't0') => `${alias}."owner" = ${next(owner)}`,
 });
+
+/* The action that contents ask for (`authorization.contentAction`). */
+
+type Settings = Pick<StorageConfig, 'authorization'>;
+
+/** Definitions do not lose it. */
+export const contentUses = ({
+  authorization: { enabled, contentAction: action },
+}: Settings): readonly ActionUse[] =>
+  enabled && action !== ''
+    ? [
+        {
+          schema: fileSchema.name,
+          action,
+          module: 'storage',
+          type: 'config',
+          key: 'storage',
+          title: 'the setting authorization.contentAction of the module storage',
+        },
+      ]
+    : [];
+
+/** Throws 400 for one that is asked for from now on and that files do not have. */
+export async function requireKnownAction(
+  { engine }: PermissionPort,
+  next: Settings,
+  previous: Settings,
+): Promise<void> {
+  const [use] = contentUses(next);
+  if (!use || !engine || contentUses(previous)[0]?.action === use.action) return;
+  if (await engine.knows(use.schema, use.action)) return;
+  throw invalid('authorization.contentAction', 'action', unknownAction(use));
+}

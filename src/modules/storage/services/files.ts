@@ -78,7 +78,7 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
     },
     async copy(caller, id, request) {
       const from = await find(id);
-      await access.require(caller, 'read', from, request.scope);
+      await access.require(caller, 'content', from, request.scope);
       const placement = await placing.placeFree(caller, requestOfCopy(from, request));
       const { bucket } = placement.container;
       const to = { fileId: newId(), kind: 'create', bucket } as const;

@@ -65,7 +65,7 @@ export function createModuleFiles({
     },
     async readable(caller, id) {
       const file = await files.find(id).catch(() => undefined);
-      if (!file || file.generation === 0 || !(await access.may(caller, 'read', file)))
+      if (!file || file.generation === 0 || !(await access.may(caller, 'content', file)))
         return undefined;
       return viewOf(file);
     },

@@ -8,7 +8,7 @@ import { fits } from '../../model/tuple.ts';
 import { liveTuple, type TupleRow, tupleColumns, tupleOf } from '../../tuple-sql.ts';
 import type { EngineScope, EvaluationContext } from '../ask.ts';
 import type { Bounds } from '../graph.ts';
-import { engineErrors } from '../limits.ts';
+import { engineErrors, limits } from '../limits.ts';
 import { arrowsIn } from '../tuple-loading.ts';
 
 /** Ids of conditional tuples that count, by relation. */
@@ -64,12 +64,12 @@ const pairsText = `select distinct t.resource_type, t.condition, coalesce(t.attr
 
 /**
  * Evaluates each condition with each set of attributes once, for everything below a name. Throws
- * `PERMISSION_SET_TOO_LARGE` when these are more than the bound.
+ * `PERMISSION_SET_TOO_LARGE` when these are more than `limits.conditionValues`.
  */
 export async function conditionValues(
   { model, database }: EngineScope,
   goal: Name,
-  { context, bound }: { readonly context: EvaluationContext['context']; readonly bound: number },
+  { context }: Pick<EvaluationContext, 'context'>,
 ): Promise<ConditionValues> {
   const relations = relationsWithConditions(model, goal);
   const found = new Map<string, { conditions: string[]; attributes: string[] }>();
@@ -91,9 +91,13 @@ export async function conditionValues(
     pairs.attributes.push(text);
   };
   if (relations.length > 0) {
-    const values = [relations.map(({ type }) => type), relations.map((r) => r.relation), bound + 1];
+    const values = [
+      relations.map(({ type }) => type),
+      relations.map((r) => r.relation),
+      limits.conditionValues + 1,
+    ];
     const { rows } = await database.query<PairRow>({ text: pairsText, values });
-    if (rows.length > bound) throw engineErrors.PERMISSION_SET_TOO_LARGE();
+    if (rows.length > limits.conditionValues) throw engineErrors.PERMISSION_SET_TOO_LARGE();
     for (const row of rows) take(row);
   }
   return { of: (type, standing) => ofType(`${type} ${standing}`), missing: [...missing] };

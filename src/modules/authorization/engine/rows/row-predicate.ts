@@ -231,7 +231,7 @@ async function makePlan(
         ...common,
         named: new Set(names.map(keyOf)),
         conditional: noConditional,
-        conditions: await conditionValues(engineScope, goal, { context: {}, bound }),
+        conditions: await conditionValues(engineScope, goal, emptyContext),
       });
   const self = isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal });
   const lookups = lookupsTo(model, { subject, goal, principals });
