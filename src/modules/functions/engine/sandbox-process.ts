@@ -1,26 +1,37 @@
 /** One sandbox process, as the platform sees it. What it says is checked: it runs the code of others. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import { setPriority } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { encodeFrame, FrameReader, type FromSandbox, type ToSandbox } from './protocol.ts';
+import {
+  encodeFrame,
+  FrameReader,
+  type FromSandbox,
+  fatalWord,
+  type ToSandbox,
+} from './protocol.ts';
+import type { Lane } from './standing.ts';
 
 export interface SandboxProcessOptions {
+  readonly lane: Lane;
   /** Megabytes that the process may have. */
   readonly megabytes: number;
   readonly log: Logger;
   onMessage(from: SandboxProcess, message: FromSandbox, text: string): void;
-  /** Told once, however it ended. */
-  onExit(from: SandboxProcess): void;
+  /** Told once, however it ended. `culprit` is the run that V8 could not go on with. */
+  onExit(from: SandboxProcess, culprit: number | undefined): void;
 }
 
-/** Behind the platform itself when both want the processor, and far behind once a run costs much. */
-const USUAL_NICENESS = 3;
-const SLOW_NICENESS = 19;
+/** Behind the platform itself when both want the processor, and far behind what costs much. */
+const niceness: Readonly<Record<Lane, number>> = { usual: 3, trial: 10, costly: 19 };
+/** Of whole sessions, where the system has such: a tenth of a full processor is left to what costs much. */
+const sessionNiceness: Readonly<Record<Lane, number>> = { usual: 3, trial: 10, costly: 10 };
+/** Milliseconds after which the system takes another priority of a session. */
+const AGAIN_MS = 200;
 /** Characters of what it says before it dies. */
 const LAST_WORDS = 2_000;
 
@@ -41,6 +52,16 @@ function permissions(): readonly string[] {
   ];
 }
 
+/** Of util-linux and BusyBox: starts a program that has the processor when nothing else runs. Other systems have none. */
+const idleStarter = ['/usr/bin/chrt', '/bin/chrt'].find(
+  (path) => process.platform === 'linux' && existsSync(path),
+);
+
+function commandOf(lane: Lane, args: readonly string[]): readonly [string, ...string[]] {
+  if (lane !== 'costly' || !idleStarter) return [process.execPath, ...args];
+  return [idleStarter, '-i', '0', process.execPath, ...args];
+}
+
 /** Linux gives each thread a priority of its own; later threads take that of the one that makes them. */
 function threadsOf(pid: number | undefined): readonly number[] {
   if (pid === undefined) return [];
@@ -54,8 +75,7 @@ function threadsOf(pid: number | undefined): readonly number[] {
 export class SandboxProcess {
   /** Runs on it. */
   running = 0;
-  /** Takes no new runs of functions that behave. */
-  slow = false;
+  lane: Lane;
   readonly startedAt = performance.now();
   readonly loaded = new Set<string>();
   readonly #child: ChildProcess;
@@ -64,25 +84,32 @@ export class SandboxProcess {
   #corked = false;
   #lastWords = '';
   #ended = false;
+  #told = false;
 
   constructor(options: SandboxProcessOptions) {
     this.#options = options;
-    this.#child = spawn(
-      process.execPath,
-      [
-        ...permissions(),
-        '--no-warnings',
-        '--max-old-space-size=256',
-        '--max-semi-space-size=8',
-        fileURLToPath(entry),
-        String(options.megabytes),
-      ],
-      { env: {}, cwd: '/', stdio: ['ignore', 'ignore', 'pipe', 'pipe'] },
-    );
+    this.lane = options.lane;
+    const [command, ...args] = commandOf(options.lane, [
+      ...permissions(),
+      '--no-warnings',
+      '--max-old-space-size=256',
+      '--max-semi-space-size=8',
+      fileURLToPath(entry),
+      String(options.megabytes),
+    ]);
+    this.#child = spawn(command, args, {
+      env: {},
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+      // A session of its own: where Linux shares the processor between sessions, priorities count within one alone.
+      detached: true,
+    });
     this.#socket = this.#child.stdio[3] as Socket;
-    const reader = new FrameReader<FromSandbox>((message, text) =>
-      options.onMessage(this, message, text),
-    );
+    const reader = new FrameReader<FromSandbox>((message, text) => {
+      // It has begun as fast as any; only what runs in it is behind.
+      if (message.t === 'ready') this.#nice(this.lane);
+      else options.onMessage(this, message, text);
+    });
     this.#socket
       .on('data', (chunk: Buffer) => this.#read(reader, chunk))
       .on('error', () => this.kill());
@@ -90,8 +117,12 @@ export class SandboxProcess {
       this.#lastWords = (this.#lastWords + chunk.toString('utf8')).slice(-LAST_WORDS);
     });
     this.#child.once('error', (error) => this.#exit(error.message));
-    this.#child.once('exit', (code, signal) => this.#exit(signal ?? `code ${code}`));
-    this.#nice(USUAL_NICENESS);
+    this.#child.once('exit', () => {
+      this.#ended = true;
+    });
+    // Told later than that: what it said before it died is read by then.
+    this.#child.once('close', (code, signal) => this.#exit(signal ?? `code ${code}`));
+    this.#nice('usual');
   }
 
   get pid(): number | undefined {
@@ -115,10 +146,10 @@ export class SandboxProcess {
     this.#socket.write(encodeFrame(message, text));
   }
 
-  /** From now on it has the processor when nobody else needs it. */
-  slowDown(): void {
-    this.slow = true;
-    this.#nice(SLOW_NICENESS);
+  /** From now on it is behind what it was beside. */
+  moveTo(lane: Lane): void {
+    this.lane = lane;
+    this.#nice(lane);
   }
 
   kill(): void {
@@ -131,13 +162,27 @@ export class SandboxProcess {
     this.#socket.unref();
   }
 
-  #nice(priority: number): void {
+  #nice(lane: Lane): void {
     for (const thread of threadsOf(this.#child.pid)) {
       try {
-        setPriority(thread, priority);
+        setPriority(thread, niceness[lane]);
       } catch {
         // It has ended, or the system does not let us: it then has its equal part.
       }
+    }
+    if (this.#niceSession(lane)) return;
+    // One change in a while for all who are not root.
+    setTimeout(() => this.#niceSession(this.lane), AGAIN_MS).unref();
+  }
+
+  /** The priority of the whole session; false where the system does not take it (now). */
+  #niceSession(lane: Lane): boolean {
+    if (process.platform !== 'linux' || this.#ended) return true;
+    try {
+      writeFileSync(`/proc/${this.#child.pid}/autogroup`, String(sessionNiceness[lane]));
+      return true;
+    } catch {
+      return false;
     }
   }
 
@@ -151,7 +196,8 @@ export class SandboxProcess {
   }
 
   #exit(how: string): void {
-    if (this.#ended) return;
+    if (this.#told) return;
+    this.#told = true;
     this.#ended = true;
     this.#socket.destroy();
     if (this.running > 0)
@@ -159,6 +205,7 @@ export class SandboxProcess {
         { how, said: this.#lastWords || undefined },
         'A sandbox process ended while functions ran in it',
       );
-    this.#options.onExit(this);
+    const [, culprit] = this.#lastWords.split(fatalWord);
+    this.#options.onExit(this, culprit === undefined ? undefined : Number.parseInt(culprit, 10));
   }
 }

@@ -14,7 +14,7 @@ import {
 } from '../../../kernel/request-account/request-account.ts';
 import type { FunctionsConfig } from '../config.ts';
 import type { StoredFunction } from '../definition/definition.ts';
-import type { Pool } from '../engine/pool.ts';
+import type { Pool } from '../engine/pool-run.ts';
 import type { LoadedSource } from '../engine/protocol.ts';
 import { functionErrors } from '../errors.ts';
 import { versionOf } from '../queries/functions.ts';
@@ -55,9 +55,10 @@ export function createRunner(parts: RunnerParts): FunctionRunner {
   function enter({ _id, name }: StoredFunction): void {
     const { maxConcurrency, maxConcurrencyPerFunction } = parts.config().limits;
     const mine = active.get(_id) ?? 0;
-    if (total >= maxConcurrency || mine >= maxConcurrencyPerFunction)
+    const isFull = mine >= maxConcurrencyPerFunction || parts.pool.isCrowded(_id);
+    if (total >= maxConcurrency || isFull)
       throw functionErrors.FUNCTION_BUSY({
-        message: `Too many runs of ${mine >= maxConcurrencyPerFunction ? name : 'functions'} now: try again shortly`,
+        message: `Too many runs of ${isFull ? name : 'functions'} now: try again shortly`,
         retryAfter: RETRY_AFTER_SECONDS,
       });
     active.set(_id, mine + 1);
@@ -146,6 +147,7 @@ async function runTarget(
   const done = metrics.begin(name);
   const finished = await pool.run({
     key: target.key,
+    functionId: target.definition._id,
     file: target.file,
     form: target.form,
     limits: {

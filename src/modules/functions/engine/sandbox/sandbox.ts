@@ -23,6 +23,8 @@ export interface SandboxEvents {
   post(call: number, name: string, text: string): void;
   log(level: string, text: string): void;
   timer(timer: number, ms: number): void;
+  /** V8 cannot go on: the process ends. */
+  fatal(): void;
 }
 
 interface BodyEntries {
@@ -95,7 +97,10 @@ export class Sandbox {
     this.isolate = new ivm.Isolate({
       memoryLimit: Math.max(8, memoryMb),
       // V8 cannot go on: the process ends, and its owner begins another one.
-      onCatastrophicError: () => process.exit(70),
+      onCatastrophicError: () => {
+        this.events?.fatal();
+        process.exit(70);
+      },
     });
   }
 
