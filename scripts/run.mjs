@@ -7,6 +7,7 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -113,21 +114,29 @@ async function install(withDev) {
     '--loglevel=error',
     ...(withDev ? [] : ['--omit=dev']),
   ]);
+  if (!withDev) await dropSpareNode();
   say(`Installed in ${Math.round((Date.now() - begin) / 1000)} s`);
 }
 
+const isFitting = () => Number(process.versions.node.split('.')[0]) >= nodeMajor;
+const nodePackage = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
+
+/** Where another Node is new enough, the one that the lock file brings is 190 MB for nothing. */
+const dropSpareNode = async () =>
+  isFitting() &&
+  !process.execPath.startsWith(inRoot('node_modules')) &&
+  rm(inRoot(`node_modules/${nodePackage}`), { recursive: true, force: true });
+
 /** A Node that is new enough: this one, the installed one, or one from npm's cache. */
 async function findNode() {
-  if (Number(process.versions.node.split('.')[0]) >= nodeMajor) return process.execPath;
-  const platform = process.platform === 'win32' ? 'win' : process.platform;
-  const name = `node-${platform}-${process.arch}`;
+  if (isFitting()) return process.execPath;
   const program = inRoot(
-    `node_modules/${name}/bin/node${process.platform === 'win32' ? '.exe' : ''}`,
+    `node_modules/${nodePackage}/bin/node${process.platform === 'win32' ? '.exe' : ''}`,
   );
   if (existsSync(program)) return program;
   say(`Fetching Node ${nodeMajor} ...`);
   // Only its path is asked for: the program itself is our own child, so that signals and the channel reach it.
-  return npm('npx', ['-y', '-p', `${name}@${nodeMajor}`, 'node', '-p', 'process.execPath']);
+  return npm('npx', ['-y', '-p', `${nodePackage}@${nodeMajor}`, 'node', '-p', 'process.execPath']);
 }
 
 /** Whether the platform itself is meant, and not its help or another command. */
@@ -174,11 +183,16 @@ function runProgram(program, { script, args = [], tied, here }, extra) {
   });
 }
 
-/** What the command line answers by itself, without any package; a Node that reads TypeScript is needed all the same. */
-const isQuestion = (name, extra) =>
-  name === 'penstock' &&
-  Number(process.versions.node.split('.')[0]) >= nodeMajor &&
-  extra.some((one) => ['--help', '-h', '--version', '-v'].includes(one));
+/**
+ * What the command line answers before anything is installed, under any Node: its help, which a test holds against
+ * what the program says, and its version.
+ */
+function answerOf(name, extra) {
+  if (name !== 'penstock' && name !== 'start') return undefined;
+  const asks = (...options) => extra.some((one) => options.includes(one));
+  if (asks('--help', '-h')) return readFileSync(inRoot('bin/help.txt'), 'utf8');
+  return asks('--version', '-v') ? `${readJson('package.json').version}\n` : undefined;
+}
 
 /** Does the task and ends this process with its exit code. */
 export async function runTask(name, extra) {
@@ -187,8 +201,13 @@ export async function runTask(name, extra) {
     say(`There is no task "${name ?? ''}". Tasks: ${[...tasks.keys()].join(', ')}`);
     process.exit(1);
   }
+  const answer = answerOf(name, extra);
+  if (answer !== undefined) {
+    process.stdout.write(answer);
+    return;
+  }
   try {
-    if (!isQuestion(name, extra)) await install(Boolean(task.dev));
+    await install(Boolean(task.dev));
     process.exit(await runProgram(await findNode(), task, extra));
   } catch (error) {
     say(error.message);

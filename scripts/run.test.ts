@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { chmod, copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -71,8 +72,8 @@ async function run(...args: string[]) {
 
 describe('dependencies', () => {
   it('does nothing when all that the lock file asks for is there', async () => {
-    expect(await run('start', '--help')).toEqual({
-      stdout: '["start","--help"]\n',
+    expect(await run('penstock', 'doctor', '--json')).toEqual({
+      stdout: '["doctor","--json"]\n',
       stderr: '',
       code: 0,
     });
@@ -97,6 +98,28 @@ describe('dependencies', () => {
     });
     await run('start');
     expect(await npmCalls()).toMatch(/^ci --ignore-scripts .*--omit=dev\n$/);
+  });
+
+  it('keeps the Node that came along only where this one is too old', async () => {
+    const name = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
+    const spare = join(root, 'node_modules', name, 'bin');
+    await mkdir(spare, { recursive: true });
+    await rm(join(root, 'node_modules/.package-lock.json'));
+    await run('test');
+    expect(existsSync(spare)).toBe(true);
+    await run('start');
+    expect(existsSync(spare)).toBe(false);
+  });
+
+  it('are not needed to say how it is used', async () => {
+    await rm(join(root, 'node_modules/.package-lock.json'));
+    await program('bin/help.txt', 'Usage\n');
+    await writeJson('package.json', { version: '1.2.3' });
+    for (const task of ['start', 'penstock']) {
+      expect(await run(task, '--help')).toEqual({ stdout: 'Usage\n', stderr: '', code: 0 });
+      expect((await run(task, '-v')).stdout).toBe('1.2.3\n');
+    }
+    expect(await npmCalls()).toBe('');
   });
 
   it('shows what npm said when it fails', async () => {

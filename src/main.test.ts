@@ -26,6 +26,11 @@ function penstock(
   });
 }
 
+it('says how it is used in the words of the file that the launcher prints', async () => {
+  const { stdout } = await penstock(['--help']);
+  await expect(stdout).toMatchFileSnapshot('../bin/help.txt');
+});
+
 it('says how it is used before anything is installed', async () => {
   const clone = await temporaryFolder('clone');
   const root = join(import.meta.dirname, '..');

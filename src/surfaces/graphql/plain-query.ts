@@ -27,6 +27,8 @@ interface PlainField {
   readonly node: FieldNode;
   readonly field: OperationField;
   readonly definition: GraphQLField<unknown, unknown>;
+  /** Where no variable decides them. */
+  readonly constant: Readonly<Record<string, unknown>> | undefined;
   readonly selection: Selection;
 }
 
@@ -78,9 +80,10 @@ export function plainQuery(parts: PlainQueryParts): PlainQuery | undefined {
   return {
     async run(runner, given) {
       if (!isRendered) return undefined;
-      const { coerced, errors } = getVariableValues(built.schema, definitions, given, {
-        maxErrors: 50,
-      });
+      const { coerced, errors } =
+        definitions.length > 0
+          ? getVariableValues(built.schema, definitions, given, { maxErrors: 50 })
+          : noVariables;
       if (errors) return { errors };
       const answers = await Promise.all(fields.map((field) => answered(runner, field, coerced)));
       isRendered = answers.every((one) => one instanceof GraphQLError || one.isRequested);
@@ -88,6 +91,8 @@ export function plainQuery(parts: PlainQueryParts): PlainQuery | undefined {
     },
   };
 }
+
+const noVariables = { coerced: {}, errors: undefined };
 
 function plainField({ built, document }: PlainQueryParts, node: FieldNode): PlainField | undefined {
   const field = built.fields.get(node.name.value);
@@ -101,8 +106,16 @@ function plainField({ built, document }: PlainQueryParts, node: FieldNode): Plai
   const source = { fieldNodes: [node], returnType: definition.type, fragments, variableValues: {} };
   const selection = readSelection(source, built.types);
   const name = node.alias?.value ?? node.name.value;
-  return selection.isPlain ? { name, node, field, definition, selection } : undefined;
+  if (!selection.isPlain) return undefined;
+  const constant = areConstant(node) ? getArgumentValues(definition, node) : undefined;
+  return { name, node, field, definition, constant, selection };
 }
+
+/** Values that no call can change for the next one. */
+const areConstant = ({ arguments: given = [] }: FieldNode): boolean =>
+  given.every(
+    ({ value: { kind } }) => kind !== Kind.VARIABLE && kind !== Kind.LIST && kind !== Kind.OBJECT,
+  );
 
 /** As validation has sharpened them. */
 const variablesOf = ({ document, node }: PlainQueryParts): readonly VariableDefinitionNode[] =>
@@ -113,11 +126,11 @@ const variablesOf = ({ document, node }: PlainQueryParts): readonly VariableDefi
 /** An error is an answer too: it stands beside those of the other fields. */
 async function answered(
   runner: FieldCaller,
-  { name, node, field, definition, selection }: PlainField,
+  { name, node, field, definition, constant, selection }: PlainField,
   variables: Readonly<Record<string, unknown>>,
 ): Promise<Answer | GraphQLError> {
   try {
-    const given = getArgumentValues(definition, node, variables);
+    const given = constant ?? getArgumentValues(definition, node, variables);
     return await runner.answer(field, given, { name, selection });
   } catch (error) {
     if (error instanceof GraphQLError) return error;

@@ -25,7 +25,7 @@ export function operationInput(
 ): DecodedInput {
   const input = { params: emptyPlace(), query: emptyPlace(), headers: emptyPlace() };
   for (const { argument, place, key, schema, fallback } of field.arguments) {
-    const value = resolved(argumentValue(given, argument), schema) ?? structuredClone(fallback);
+    const value = resolved(argumentValue(given, argument), schema) ?? fresh(fallback);
     if (value !== undefined) input[place][key] = value;
   }
   if (field.populates && populate.length > 0) {
@@ -39,6 +39,10 @@ export function operationInput(
       (resolved(argumentValue(given, field.body.argument), field.body.schema) ?? undefined),
   };
 }
+
+/** Of its own for each call. */
+const fresh = (value: unknown): unknown =>
+  typeof value === 'object' ? structuredClone(value) : value;
 
 const emptyPlace = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 
