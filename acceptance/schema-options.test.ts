@@ -70,6 +70,7 @@ const elsewhere: Readonly<Record<string, readonly [file: string, text: string]>>
   'softDelete.retainDays': ['src/data/records/write/trash.test.ts', 'retainDays'],
   'history.retainDays': ['src/data/records/read/history.test.ts', 'retainDays'],
   imported: ['src/modules/database/introspection/flow.test.ts', 'imported'],
+  unknownFields: ['acceptance/unknown-input.test.ts', 'unknownFields'],
   triggerMessages: ['src/modules/database/introspection/odd-tables.test.ts', 'triggerMessages'],
 };
 

@@ -92,6 +92,45 @@ describe('input that an operation does not know', () => {
   });
 });
 
+describe('a schema that decides for itself', () => {
+  const setOption = async (unknownFields: string) => {
+    const { body } = await platform.admin.get('/database/schemas?search=Task');
+    expectStatus(
+      await platform.admin.patch(`/database/schemas/${body.schemas[0]._id}`, {
+        conduitOptions: { unknownFields },
+      }),
+      200,
+      'schema',
+    );
+  };
+  const misspelt = () => platform.client.post('/database/Task', { title: 'A', titel: 'B' });
+
+  it('refuses what it does not know, and leaves what is known as it was', async () => {
+    await setOption('refuse');
+    const { status, body } = await misspelt();
+    expect([status, body.errors?.[0]]).toEqual([
+      400,
+      { path: 'titel', rule: 'unknown', message: 'is not known here: did you mean title?' },
+    ]);
+    expect((await platform.client.get('/database/Task?limti=2')).status).toBe(400);
+    expect((await platform.client.post('/database/Task', { title: 'A' })).status).toBe(200);
+  });
+
+  it('takes it, and says so, where all else refuses', async () => {
+    await setOption('report');
+    await setUnknown('refuse');
+    try {
+      const { status, headers } = await misspelt();
+      expect([status, headers.get(HEADER)]).toEqual([
+        200,
+        'titel: is not known here: did you mean title?',
+      ]);
+    } finally {
+      await setUnknown('report');
+    }
+  });
+});
+
 describe('what an existing panel sends', () => {
   it('are keys of its own in the conditions of endpoints', async () => {
     const { body: schema } = await platform.admin.get('/database/schemas?search=Task');

@@ -242,7 +242,9 @@ function decode(
   compiled: CompiledOperation,
   raw: RawInput,
 ): DecodedInput {
-  const input = compiled.decode(raw, options.current().refuseUnknown);
+  const { unknownInput } = compiled.operation;
+  const refuses = unknownInput ? unknownInput === 'refuse' : options.current().refuseUnknown;
+  const input = compiled.decode(raw, refuses);
   if (!input.notes) return input;
   const isUnknown = input.notes.some(({ rule }) => rule === 'unknown');
   if (isUnknown) onUnknown?.(compiled.operation.id);

@@ -84,6 +84,8 @@ export interface PlatformOptions {
   readonly realtime?: { readonly enabled?: boolean };
   /** Of an imported table: what its triggers say, and PostgreSQL about reading it, is for callers. */
   readonly triggerMessages?: boolean;
+  /** What becomes of input that its client routes do not know; `core.input.unknown` decides unless set. */
+  readonly unknownFields?: 'refuse' | 'report';
   readonly softDelete?: SoftDeleteOption;
   readonly history?: HistoryOption;
   /** `null` takes it away again. */

@@ -132,6 +132,12 @@ export const platformOptionsShape = Type.Object(
       ),
     ),
     ...recordOptionShapes,
+    unknownFields: Type.Optional(
+      Type.Enum(['refuse', 'report'], {
+        description:
+          'What becomes of fields and parameters that the client routes do not know: refuse answers 400, report leaves them out and names them in a header. Where it is left out, core.input.unknown decides',
+      }),
+    ),
     triggerMessages: flag(
       'Of an imported table: callers are told what its triggers and functions say when they refuse a record, and what PostgreSQL says when it cannot read the table',
     ),

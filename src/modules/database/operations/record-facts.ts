@@ -61,6 +61,7 @@ export const recordFacts = (schema: CompiledSchema, crud: CrudOperation) =>
     access: needsUser(schema, crud) ? 'user' : 'optionalUser',
     limit: standardLimit,
     tag: schema.name,
+    unknownInput: schema.modelOptions.conduit.unknownFields,
     errors: schema.mapping
       ? [...errorsOf[crud], ...Object.values(externalTableErrors)]
       : errorsOf[crud],
