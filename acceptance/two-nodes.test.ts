@@ -10,7 +10,7 @@ import { waitFor } from '../test/support/wait-for.ts';
 function suite(redis: boolean): void {
   let nodes: TwoNodes;
   beforeAll(async () => {
-    nodes = await startTwoNodes({ redis });
+    nodes = await startTwoNodes({ redis, emptyDatabase: true });
   }, 120_000);
   afterAll(() => nodes?.close(), 60_000);
 

@@ -66,9 +66,9 @@ const decidesNothing: ReadonlySet<string> = new Set([
 ]);
 
 /** A database of its own. Where nothing of the environment decides what a first start makes, that start is over already. */
-async function platformDatabase(
+export async function platformDatabase(
   server: TestServer,
-  { env }: TestPlatformOptions,
+  { env }: Pick<TestPlatformOptions, 'env'>,
 ): Promise<TestDatabase> {
   if (Object.keys(env ?? {}).some((name) => !decidesNothing.has(name)))
     return createTestDatabase({ server });

@@ -1,4 +1,5 @@
 import { createTestDatabase, type TestServer } from './database.ts';
+import { platformDatabase } from './platform.ts';
 import { startTestRedis } from './servers/fixtures.ts';
 import type { RedisServer } from './servers/redis.ts';
 import { type SpawnedPlatform, spawnPlatform } from './spawn.ts';
@@ -10,6 +11,8 @@ export interface TwoNodesOptions {
   readonly redisUrls?: readonly [string, string];
   /** `external15` unless set: the embedded server of a data folder is for one node. */
   readonly server?: TestServer;
+  /** Both make what a first start makes, at once. Otherwise that start is over already, which is faster. */
+  readonly emptyDatabase?: boolean;
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -23,7 +26,10 @@ export interface TwoNodes {
 
 /** Two platform processes that act as one: same database, same master key, data folders of their own. */
 export async function startTwoNodes(options: TwoNodesOptions): Promise<TwoNodes> {
-  const database = await createTestDatabase({ server: options.server ?? 'external15' });
+  const server = options.server ?? 'external15';
+  const database = await (options.emptyDatabase
+    ? createTestDatabase({ server })
+    : platformDatabase(server, options));
   const redis = options.redis ? await startTestRedis() : undefined;
   const start = (redisUrl = redis?.url ?? '') =>
     spawnPlatform({ env: { ...options.env, DATABASE_URL: database.url, REDIS_URL: redisUrl } });
