@@ -48,6 +48,7 @@ describe('kill -9 while messages go out', { timeout: 600_000 + kills * 60_000 },
   it('every mail arrives, and every chain takes each step once', async () => {
     const sent: string[] = [];
     const chains: string[] = [];
+    let begun = new Date();
     let platform = await spawnPlatform({ dataDir });
     const { port } = server.server.address() as AddressInfo;
     const smtp = { host: '127.0.0.1', port, ignoreTls: true };
@@ -59,6 +60,7 @@ describe('kill -9 while messages go out', { timeout: 600_000 + kills * 60_000 },
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 400));
       await platform.kill();
       await platform.dispose();
+      begun = new Date();
       platform = await spawnPlatform({ dataDir });
     }
     const database = await connectToEmbedded(dataDir);
@@ -66,11 +68,13 @@ describe('kill -9 while messages go out', { timeout: 600_000 + kills * 60_000 },
       const open = async () => {
         // What a killed process had taken is given up after minutes: the clock is turned, not the rule.
         await database.query(
-          `update penstock.messages set claimed_at = claimed_at - interval '10 minutes' where status = 'sending' and claimed_at < now() - interval '20 seconds'`,
+          `update penstock.messages set claimed_at = claimed_at - interval '10 minutes' where status = 'sending' and claimed_at < $1`,
+          [begun],
         );
         await database.query(
           `update penstock_jobs.job set started_on = started_on - interval '10 minutes', heartbeat_on = heartbeat_on - interval '10 minutes'
-             where name like 'communications.%' and state = 'active' and started_on < now() - interval '20 seconds' and started_on > now() - interval '5 minutes'`,
+             where name like 'communications.%' and state = 'active' and started_on < $1 and started_on > now() - interval '5 minutes'`,
+          [begun],
         );
         const { rows } = await database.query<{ open: number }>(
           `select (select count(*)::int from penstock.messages where status in ('queued', 'sending')) +
