@@ -29,7 +29,14 @@ import { pathOfKey } from './local/key-path.ts';
 import { listFolder } from './local/list.ts';
 import { createLocalMultipart } from './local/multipart.ts';
 import { readPieces, readStream } from './local/read.ts';
-import { sweep, type Writing, type Written, writeFile } from './local/write.ts';
+import {
+  type OpenWritten,
+  sweep,
+  type Writing,
+  type Written,
+  writeFile,
+  writeOpen,
+} from './local/write.ts';
 import { requireBucket, requirePlace, requirePrefix } from './place.ts';
 import {
   discard,
@@ -194,7 +201,10 @@ const targetOf = (disk: Disk, place: ObjectPlace): Target => ({
   path: pathOf(disk, place),
 });
 
-/** The folder is made, and what must have happened before happens, while the bytes come. */
+/**
+ * The folder is made, and what must have happened before happens, while the bytes come. A new object gets its name before
+ * the disk has its bytes, so that the disk is waited for once; one that replaces another must not lose that to a loss of power.
+ */
 async function putWhole(
   disk: Disk,
   place: ObjectPlace,
@@ -205,31 +215,61 @@ async function putWhole(
     discard(body);
     throw error;
   };
-  const target = async (): Promise<OpenFolder> => {
+  const target = async () => {
     const { bucket, path } = targetOf(disk, place);
-    return openFolder(bucket, dirname(path));
+    const opened = await openFolder(bucket, dirname(path));
+    return { opened, isThere: (await unlessMissing(() => lstat(path))) !== undefined };
   };
   const [folder, written, before] = await Promise.allSettled([
     onDisk(target).catch(stopping),
-    writeTemporary(disk, body, writing),
+    writeNew(disk, body, (path) => writeOpen(path, body, writing)),
     Promise.resolve(after).catch(stopping),
   ]);
   const failed = [folder, before, written].find(({ status }) => status === 'rejected');
-  if (!failed && folder.status === 'fulfilled' && written.status === 'fulfilled')
-    return publish(disk, written.value, place, folder.value);
+  try {
+    if (!failed && folder.status === 'fulfilled' && written.status === 'fulfilled')
+      return await publishNew(disk, written.value, place, folder.value);
+  } finally {
+    if (written.status === 'fulfilled') written.value.close();
+  }
   if (folder.status === 'fulfilled') {
-    folder.value.close();
+    folder.value.opened.close();
     await removeEmptyFolders(join(disk.root, place.bucket), pathOf(disk, place));
   }
   if (written.status === 'fulfilled') await rm(written.value.path, { force: true });
   throw failed?.status === 'rejected' ? failed.reason : undefined;
 }
 
+async function publishNew(
+  disk: Disk,
+  written: OpenWritten,
+  place: ObjectPlace,
+  { opened, isThere }: { readonly opened: OpenFolder; readonly isThere: boolean },
+): Promise<ObjectFacts> {
+  const target = targetOf(disk, place);
+  try {
+    if (isThere) await written.sync();
+    await moveInto(target, written.path, { opened, ...(!isThere && { sync: written.sync }) });
+    return factsOf(written.facts);
+  } catch (error) {
+    await rm(written.path, { force: true });
+    if (!isThere) await rm(target.path, { force: true });
+    throw diskErrorOf(error);
+  }
+}
+
+const writeTemporary = (disk: Disk, body: ObjectBody, writing: Writing): Promise<Written> =>
+  writeNew(disk, body, async (path) => ({ path, facts: await writeFile(path, body, writing) }));
+
 /** Whatever happens, no half file is left. */
-async function writeTemporary(disk: Disk, body: ObjectBody, writing: Writing): Promise<Written> {
+async function writeNew<T>(
+  disk: Disk,
+  body: ObjectBody,
+  write: (path: string) => Promise<T>,
+): Promise<T> {
   const path = join(disk.temporary, randomUUID());
   try {
-    return { path, facts: await writeFile(path, body, writing) };
+    return await write(path);
   } catch (error) {
     discard(body);
     await rm(path, { force: true });
@@ -241,10 +281,9 @@ async function publish(
   disk: Disk,
   { path, facts }: Written,
   place: ObjectPlace,
-  folder?: OpenFolder,
 ): Promise<ObjectFacts> {
   try {
-    await moveInto(targetOf(disk, place), path, folder);
+    await moveInto(targetOf(disk, place), path);
     return factsOf(facts);
   } catch (error) {
     await rm(path, { force: true });

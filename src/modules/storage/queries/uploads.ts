@@ -73,6 +73,11 @@ export const insertUploads = (
     ),
   );
 
+export const deleteUploads = (database: Queryable, ids: readonly string[]): Promise<unknown> =>
+  database.query(
+    statement('delete from penstock.storage_uploads where id = any($1::uuid[])', [ids]),
+  );
+
 export const uploadById = (database: Queryable, id: string): Promise<UploadRow | undefined> =>
   firstOf(
     database.query<UploadRow>(

@@ -18,6 +18,7 @@ import {
 import { deleteFolders } from '../queries/folders.ts';
 import { forgetTrashOf } from '../queries/trash.ts';
 import { uploadsIn } from '../queries/uploads.ts';
+import type { Contents } from './contents.ts';
 import type { Emptying } from './emptying.ts';
 import { contentKeyOf } from './places.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
@@ -29,7 +30,10 @@ export interface ContainerAdmin {
   remove(caller: Caller, id: string, force: boolean): Promise<ContainerRow>;
 }
 
-export function createContainerAdmin(parts: StorageParts, emptying: Emptying): ContainerAdmin {
+export function createContainerAdmin(
+  parts: StorageParts,
+  { emptying, contents }: { readonly emptying: Emptying; readonly contents: Contents },
+): ContainerAdmin {
   const { database, events, provider, log } = parts;
 
   /** The container stays locked until its bucket is gone, so that nobody makes one of its name meanwhile. */
@@ -69,8 +73,9 @@ export function createContainerAdmin(parts: StorageParts, emptying: Emptying): C
       }),
     async remove(caller, id, force) {
       const found = await containerById(database, id);
-      const { name } = existing(found, storageErrors.CONTAINER_NOT_FOUND);
+      const { name, bucket } = existing(found, storageErrors.CONTAINER_NOT_FOUND);
       if (force) await emptying.all(caller, { container: name }, { forGood: true });
+      await contents.release(bucket);
       return removeEmpty(caller, id);
     },
   };

@@ -3,7 +3,6 @@
  * (`storage_uploads`); the row goes in the transaction that makes the bytes the content. Wherever a process dies, the
  * bytes are either the content of a file or named by a row or a job that deletes them, and never both.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
@@ -16,7 +15,6 @@ import { nextGeneration, setContent } from '../queries/file-writes.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 import {
   insertUpload,
-  insertUploads,
   takeAndCount,
   takeUpload,
   type UploadKind,
@@ -24,14 +22,12 @@ import {
 } from '../queries/uploads.ts';
 import { enqueueChecksum } from './checksums.ts';
 import { type Content, openContent } from './content.ts';
+import { createNaming, type NamedPlace, type Naming, REQUEST_SECONDS } from './naming.ts';
 import { keyOf, placeOf } from './places.ts';
 import { enqueueRemoval } from './removal.ts';
 import { enqueueScan, toScan } from './scanning.ts';
 import { contentTypeOf } from './sniffing.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
-
-/** Seconds in which a request that brings bytes itself has ended, whatever became of it. */
-const REQUEST_SECONDS = 2 * 3_600;
 
 /** Bytes on the store that are no content yet. */
 export interface ArrivedContent {
@@ -39,9 +35,12 @@ export interface ArrivedContent {
   readonly content: StoredContent;
 }
 
+/** Of a file that is there, or of a new one, whose id is given with its place. */
+export type ComingContent =
+  | { readonly kind: 'create' }
+  | { readonly kind: Exclude<UploadKind, 'create'>; readonly fileId: string };
+
 export interface ExpectedContent {
-  readonly fileId: string;
-  readonly kind: UploadKind;
   readonly container: Pick<ContainerRow, 'bucket' | 'maxFileSize' | 'allowedMimeTypes'>;
   /** By which, with the bytes themselves, the type is known. */
   readonly name: string;
@@ -57,22 +56,24 @@ export interface Contents {
   /** Stores a body. What fails leaves nothing behind. */
   receive(
     caller: Caller,
-    expected: ExpectedContent,
+    expected: ExpectedContent & ComingContent,
     source: AsyncIterable<Buffer>,
   ): Promise<ArrivedContent>;
   /** Stores a copy of what lies elsewhere on the store. */
   copy(
     caller: Caller,
-    expected: Pick<ExpectedContent, 'fileId' | 'kind'> & { readonly bucket: string },
+    expected: ComingContent & { readonly bucket: string },
     from: StoredContent,
   ): Promise<ArrivedContent>;
   /** Writes a body to a place that an upload names already, or will when `named` has resolved. */
   store(
     place: ObjectPlace,
-    expected: Omit<ExpectedContent, 'fileId' | 'kind'>,
+    expected: ExpectedContent,
     source: AsyncIterable<Buffer>,
     named?: Promise<unknown>,
   ): Promise<StoredContent>;
+  /** Ends what stands ready for uploads to come in a bucket. */
+  release(bucket: string): Promise<void>;
   /** Gives up what has arrived, also when the request is over. */
   abandon(arrived: Pick<ArrivedContent, 'upload'>): Promise<void>;
   /** Makes what has arrived the content of a locked file; the content before it is deleted. Throws UPLOAD_CLOSED, QUOTA_EXCEEDED. */
@@ -84,59 +85,23 @@ export interface Contents {
   ): Promise<FileRow>;
 }
 
-/** Commits rows that name places, whatever transaction the request runs in. */
-type NameUpload = (upload: Omit<UploadRow, 'expiresAt'>) => Promise<void>;
-
-/** Those that come while one statement is on its way go with the next: each commit waits for the disk. */
-function createNaming({ database }: StorageParts): NameUpload {
-  const outside = AsyncLocalStorage.snapshot();
-  type Waiting = PromiseWithResolvers<void> & { readonly upload: Omit<UploadRow, 'expiresAt'> };
-  let waiting: Waiting[] = [];
-  let running = false;
-  const run = async (): Promise<void> => {
-    running = true;
-    while (waiting.length > 0) {
-      const some = waiting;
-      waiting = [];
-      const uploads = some.map(({ upload }) => upload);
-      const failed = await insertUploads(database, uploads, REQUEST_SECONDS).then(
-        () => undefined,
-        (error: unknown) => ({ error }),
-      );
-      for (const { resolve, reject } of some)
-        if (failed) reject(failed.error);
-        else resolve();
-    }
-    running = false;
-  };
-  return (upload) => {
-    const named = Promise.withResolvers<void>();
-    waiting.push({ ...named, upload });
-    if (!running) void outside(run);
-    return named.promise;
-  };
-}
-
 interface ContentParts extends StorageParts {
-  readonly name: NameUpload;
+  readonly naming: Naming;
 }
 
 export function createContents(shared: StorageParts): Contents {
-  const parts: ContentParts = { ...shared, name: createNaming(shared) };
+  const parts: ContentParts = { ...shared, naming: createNaming(shared.database) };
   const abandon: Contents['abandon'] = ({ upload }) => giveUp(parts, upload);
   const store: Contents['store'] = (place, expected, source, named) =>
     storeBody(parts, place, { ...expected, named }, source);
   return {
     limitOf: (container) => limitOf(parts, container),
     abandon,
+    release: parts.naming.release,
     store,
     async receive(caller, expected, source) {
-      const { fileId, kind, container } = expected;
-      const { upload, named } = await begin(parts, caller, {
-        fileId,
-        kind,
-        bucket: container.bucket,
-      });
+      const { bucket } = expected.container;
+      const { upload, named } = await begin(parts, caller, { ...expected, bucket });
       try {
         const place = { bucket: upload.bucket, key: upload.objectKey };
         return { upload, content: await store(place, expected, source, named) };
@@ -146,8 +111,9 @@ export function createContents(shared: StorageParts): Contents {
         throw error;
       }
     },
-    async copy(caller, { fileId, kind, bucket }, from) {
-      const { upload, named } = await begin(parts, caller, { fileId, kind, bucket });
+    async copy(caller, expected, from) {
+      const { bucket } = expected;
+      const { upload, named } = await begin(parts, caller, expected);
       await named;
       try {
         await onStore(parts.log, async () =>
@@ -173,39 +139,31 @@ const limitOf = (
   { maxFileSize }: Pick<ContainerRow, 'maxFileSize'>,
 ): number => Math.min(config().limits.maxFileSize, maxFileSize ?? Number.POSITIVE_INFINITY);
 
-/**
- * Names the place of what is coming, committed at once whatever transaction the request runs in. `named`: it is; nothing
- * may be found at the place before. A new file has its place without asking.
- */
+/** Names the place of what is coming, committed at once whatever transaction the request runs in. */
 async function begin(
-  { database, name }: ContentParts,
+  { database, naming }: ContentParts,
   caller: Caller,
-  { fileId, kind, bucket }: { fileId: string; kind: UploadKind; bucket: string },
-): Promise<{ readonly upload: Omit<UploadRow, 'expiresAt'>; readonly named: Promise<unknown> }> {
-  const uploadOf = (generation: number): Omit<UploadRow, 'expiresAt'> => ({
-    id: newId(),
-    fileId,
-    kind,
-    signed: false,
-    bucket,
-    objectKey: keyOf(fileId, generation),
-    generation,
-    size: null,
-    mimeType: null,
-    caller: callerKey(caller),
-  });
-  if (kind === 'create') {
-    const upload = uploadOf(1);
-    const named = name(upload);
-    // Whoever waits for it hears of a failure, and whoever gives up before has another reason.
-    named.catch(() => undefined);
-    return { upload, named };
-  }
+  coming: ComingContent & { readonly bucket: string },
+): Promise<NamedPlace> {
+  const { kind, bucket } = coming;
+  if (kind === 'create') return naming.begin(bucket, callerKey(caller));
+  const { fileId } = coming;
   const upload = await database.outside(() =>
     database.transaction(async (transaction) => {
       const generation = await nextGeneration(transaction, fileId, undefined);
       if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
-      const made = uploadOf(generation);
+      const made = {
+        id: newId(),
+        fileId,
+        kind,
+        signed: false,
+        bucket,
+        objectKey: keyOf(fileId, generation),
+        generation,
+        size: null,
+        mimeType: null,
+        caller: callerKey(caller),
+      };
       await insertUpload(transaction, { ...made, expiresInSeconds: REQUEST_SECONDS });
       return made;
     }),
@@ -234,7 +192,7 @@ const giveUp = (parts: StorageParts, upload: ArrivedContent['upload']): Promise<
 async function storeBody(
   parts: StorageParts,
   place: ObjectPlace,
-  expected: Omit<ExpectedContent, 'fileId' | 'kind'> & {
+  expected: ExpectedContent & {
     readonly named: Promise<unknown> | undefined;
   },
   source: AsyncIterable<Buffer>,

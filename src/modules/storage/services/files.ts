@@ -1,7 +1,6 @@
 /** Files: made with their bytes, changed, moved, copied, deleted. */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import type { ContainerRow } from '../queries/containers.ts';
@@ -61,7 +60,7 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
       const { container, name, mimeType } = early;
       const arrived = await contents.receive(
         caller,
-        { fileId: newId(), kind: 'create', container, name, mimeType, size, signal },
+        { kind: 'create', container, name, mimeType, size, signal },
         source,
       );
       return make(caller, arrived, async () => {
@@ -81,7 +80,7 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
       await access.require(caller, 'content', from, request.scope);
       const placement = await placing.placeFree(caller, requestOfCopy(from, request));
       const { bucket } = placement.container;
-      const to = { fileId: newId(), kind: 'create', bucket } as const;
+      const to = { kind: 'create', bucket } as const;
       return make(
         caller,
         await contents.copy(caller, to, contentOf(servable(parts.config(), from))),
@@ -176,7 +175,7 @@ function createMake(
     { bucket }: Pick<ContainerRow, 'bucket'>,
   ): Promise<ArrivedContent> {
     if (arrived.content.bucket === bucket) return arrived;
-    const to = { fileId: newId(), kind: 'create', bucket } as const;
+    const to = { kind: 'create', bucket } as const;
     const moved = await contents.copy(caller, to, arrived.content);
     await contents.abandon(arrived);
     return moved;

@@ -91,7 +91,7 @@ export function createStorageServices(parts: StorageParts): StorageServices {
     files,
     signedUploads,
     folders,
-    containerAdmin: createContainerAdmin(parts, emptying),
+    containerAdmin: createContainerAdmin(parts, { emptying, contents }),
     tasks,
     listing: createListing(parts),
     delivery,

@@ -106,21 +106,28 @@ export interface Target {
   readonly path: string;
 }
 
-/**
- * Moves a finished file to where readers look for it, replacing what is there, so that it also outlives a loss of
- * power. `opened`: its folder, where that is open already; it is closed.
- */
+interface Moving {
+  /** Its folder, where that is open already; it is closed. */
+  readonly opened?: OpenFolder;
+  /** What the disk needs beside the name; both are waited for together, which costs no more than one of them. */
+  readonly sync?: () => Promise<void>;
+}
+
+/** Moves a finished file to where readers look for it, replacing what is there, so that it also outlives a loss of power. */
 export async function moveInto(
   { bucket, path }: Target,
   temporary: string,
-  opened?: OpenFolder,
+  { opened, sync }: Moving = {},
 ): Promise<void> {
   let folder = opened;
   for (let attempt = 1; ; attempt++) {
     folder ??= await openFolder(bucket, dirname(path));
     try {
       await rename(temporary, path);
-      return await folder.sync();
+      // Both are waited for: the number of a closed file may be another file's.
+      const ends = await Promise.allSettled([folder.sync(), sync?.()]);
+      for (const end of ends) if (end.status === 'rejected') throw end.reason;
+      return;
     } catch (error) {
       if (codeOf(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
     } finally {

@@ -36,12 +36,34 @@ export interface Written {
 
 const aborted = (cause?: unknown) => new ProviderError('ABORTED', 'Nobody waits for it', { cause });
 
+/** A file that is written whole and still open: the disk may not have it yet. */
+export interface OpenWritten extends Written {
+  /** Waits for the disk. */
+  sync(): Promise<void>;
+  close(): void;
+}
+
 /** Writes a body and waits for the disk; answers what it is there. What the body itself throws comes through as it is. */
 export async function writeFile(
   path: string,
   body: ObjectBody,
   writing: Writing,
 ): Promise<BigIntStats> {
+  const written = await writeOpen(path, body, writing);
+  try {
+    await written.sync();
+    return written.facts;
+  } finally {
+    written.close();
+  }
+}
+
+/** The same, without waiting for the disk. */
+export async function writeOpen(
+  path: string,
+  body: ObjectBody,
+  writing: Writing,
+): Promise<OpenWritten> {
   if (writing.signal?.aborted) throw aborted();
   const how = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const file = await onDisk(() => openFile(path, how, 0o600));
@@ -52,11 +74,17 @@ export async function writeFile(
         : await writeStream(file, body, writing);
     const { size } = writing;
     if (size !== undefined && written !== size) throw otherLength(written, size);
-    await onDisk(() => syncFile(file));
-    return fstatSync(file, { bigint: true });
-  } finally {
-    // It is on the disk, or given up: closing waits for nothing.
+    const facts = fstatSync(file, { bigint: true });
+    return {
+      path,
+      facts,
+      sync: () => onDisk(() => syncFile(file)),
+      // It is on the disk, or given up: closing waits for nothing.
+      close: () => closeSync(file),
+    };
+  } catch (error) {
     closeSync(file);
+    throw error;
   }
 }
 

@@ -1,0 +1,144 @@
+/**
+ * Rows that name the places of uploads, committed before anything may be found there (contents.ts). A commit waits for the
+ * disk, so uploads that come at once share one, which also names places for the next of them: those do not wait at all.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Database } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { deleteUploads, insertUploads, type UploadRow } from '../queries/uploads.ts';
+import { keyOf } from './places.ts';
+
+/** Seconds in which a request that brings bytes itself has ended, whatever became of it. */
+export const REQUEST_SECONDS = 2 * 3_600;
+/** Seconds that a row lives; a spare one is used or given back long before its last two hours. */
+const ROW_SECONDS = REQUEST_SECONDS + 3_600;
+
+/** Places for uploads to come, of one bucket. */
+const MOST_SPARES = 32;
+/** When there are fewer, more are asked for. */
+const FEW_SPARES = 4;
+/** Milliseconds without an upload after which spare places are given back. */
+const IDLE_MS = 1_000;
+
+export type NewUpload = Omit<UploadRow, 'expiresAt'>;
+
+/** A place, and when it is named; nothing may be found there before. */
+export interface NamedPlace {
+  readonly upload: NewUpload;
+  readonly named: Promise<unknown>;
+}
+
+export interface Naming {
+  /** Names a place for a new file, whatever transaction the request runs in. */
+  begin(bucket: string, caller: string): NamedPlace;
+  /** Gives back what nobody uses. */
+  release(bucket: string): Promise<void>;
+}
+
+const placeIn = (bucket: string, caller: string): NewUpload => {
+  const fileId = newId();
+  return {
+    id: newId(),
+    fileId,
+    kind: 'create',
+    signed: false,
+    bucket,
+    objectKey: keyOf(fileId, 1),
+    generation: 1,
+    size: null,
+    mimeType: null,
+    caller,
+  };
+};
+
+interface Waiting extends PromiseWithResolvers<void> {
+  readonly upload: NewUpload;
+}
+
+/** Of one bucket. */
+class Places {
+  readonly #database: Database;
+  readonly #bucket: string;
+  #waiting: Waiting[] = [];
+  #spare: NewUpload[] = [];
+  /** Taken since places were named last. */
+  #used = 0;
+  #naming = false;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(database: Database, bucket: string) {
+    this.#database = database;
+    this.#bucket = bucket;
+  }
+
+  take(caller: string): NamedPlace {
+    this.#used += 1;
+    this.#idle?.refresh();
+    // The oldest: none of them is kept for long.
+    const spare = this.#spare.shift();
+    if (spare) {
+      if (this.#spare.length < FEW_SPARES && !this.#naming) void this.#name(caller);
+      return { upload: spare, named: Promise.resolve() };
+    }
+    const upload = placeIn(this.#bucket, caller);
+    const one: Waiting = { ...Promise.withResolvers<void>(), upload };
+    // Whoever waits for it hears of a failure, and whoever gives up before has another reason.
+    one.promise.catch(() => undefined);
+    this.#waiting.push(one);
+    if (!this.#naming) void this.#name(caller);
+    return { upload, named: one.promise };
+  }
+
+  async release(): Promise<void> {
+    const ids = this.#spare.map(({ id }) => id);
+    this.#spare = [];
+    clearTimeout(this.#idle);
+    this.#idle = undefined;
+    if (ids.length > 0) await deleteUploads(this.#database, ids);
+  }
+
+  /** Those that come while one statement is on its way go with the next. Somebody who is alone names no place but their own. */
+  async #name(caller: string): Promise<void> {
+    this.#naming = true;
+    for (;;) {
+      const some = this.#waiting;
+      // Twice as many as since the last time, so that they suffice while more are named.
+      const target = this.#used <= 1 ? 0 : Math.min(MOST_SPARES, 2 * this.#used);
+      const length = Math.max(0, target - this.#spare.length);
+      const spare = Array.from({ length }, () => placeIn(this.#bucket, caller));
+      const uploads = [...some.map(({ upload }) => upload), ...spare];
+      if (uploads.length === 0) break;
+      [this.#waiting, this.#used] = [[], 0];
+      const failed = await insertUploads(this.#database, uploads, ROW_SECONDS).then(
+        () => undefined,
+        (error: unknown) => ({ error }),
+      );
+      for (const { resolve, reject } of some)
+        if (failed) reject(failed.error);
+        else resolve();
+      if (!failed && spare.length > 0) this.#keep(spare);
+      if (this.#waiting.length === 0) break;
+    }
+    this.#naming = false;
+  }
+
+  #keep(spare: readonly NewUpload[]): void {
+    this.#spare.push(...spare);
+    // A row that stays behind ends with its time.
+    this.#idle ??= setTimeout(() => void this.release().catch(() => undefined), IDLE_MS).unref();
+  }
+}
+
+/** Made once for each process. */
+export function createNaming(database: Database): Naming {
+  const outside = AsyncLocalStorage.snapshot();
+  const buckets = new Map<string, Places>();
+  return {
+    begin(bucket, caller) {
+      const places = buckets.get(bucket) ?? new Places(database, bucket);
+      buckets.set(bucket, places);
+      return outside(() => places.take(caller));
+    },
+    release: async (bucket) => outside(() => buckets.get(bucket)?.release()),
+  };
+}
