@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -253,6 +254,29 @@ describe('many at once', () => {
     const { perContainer } = (await platform.admin.get('/storage/stats')).body;
     for (const name of names)
       expect(perContainer).toContainEqual(expect.objectContaining({ name, files: 10 }));
+  });
+
+  it('leave no places behind that are held for uploads, and their container can go at once', async () => {
+    const container = `c-${randomUUID()}`;
+    const made = (await platform.admin.post('/storage/containers', { name: container })).body;
+    const sent = await Promise.all(
+      Array.from({ length: 60 }, (_, i) =>
+        sendForm(platform, ann, [`${i}.txt`, `${i}`], { fields: { container } }),
+      ),
+    );
+    expect(new Set(sent.map(({ body }) => body.id)).size).toBe(60);
+    const gone = await platform.admin.delete(`/storage/containers/${made._id}?force=true`);
+    expect(gone.status, gone.text).toBe(200);
+    const database = new pg.Client({ connectionString: platform.databaseUrl ?? '' });
+    await database.connect();
+    try {
+      await waitFor(async () => {
+        const { rows } = await database.query('select id from penstock.storage_uploads');
+        return rows.length === 0;
+      });
+    } finally {
+      await database.end();
+    }
   });
 
   it('50 uploads of one name get 50 names with suffixes, and one without', async () => {
