@@ -209,16 +209,15 @@ async function putWhole(
   disk: Disk,
   place: ObjectPlace,
   body: ObjectBody,
-  { after, ...writing }: Pick<ObjectAttributes, 'after'> & Writing,
+  { after, isNew = false, ...writing }: Pick<ObjectAttributes, 'after' | 'isNew'> & Writing,
 ): Promise<ObjectFacts> {
   const stopping = (error: unknown): never => {
     discard(body);
     throw error;
   };
-  const target = async () => {
+  const target = async (): Promise<OpenFolder> => {
     const { bucket, path } = targetOf(disk, place);
-    const opened = await openFolder(bucket, dirname(path));
-    return { opened, isThere: (await unlessMissing(() => lstat(path))) !== undefined };
+    return openFolder(bucket, dirname(path));
   };
   const [folder, written, before] = await Promise.allSettled([
     onDisk(target).catch(stopping),
@@ -228,32 +227,32 @@ async function putWhole(
   const failed = [folder, before, written].find(({ status }) => status === 'rejected');
   try {
     if (!failed && folder.status === 'fulfilled' && written.status === 'fulfilled')
-      return await publishNew(disk, written.value, place, folder.value);
+      return await publishOpen(disk, written.value, place, { opened: folder.value, isNew });
   } finally {
     if (written.status === 'fulfilled') written.value.close();
   }
   if (folder.status === 'fulfilled') {
-    folder.value.opened.close();
+    folder.value.close();
     await removeEmptyFolders(join(disk.root, place.bucket), pathOf(disk, place));
   }
   if (written.status === 'fulfilled') await rm(written.value.path, { force: true });
   throw failed?.status === 'rejected' ? failed.reason : undefined;
 }
 
-async function publishNew(
+async function publishOpen(
   disk: Disk,
   written: OpenWritten,
   place: ObjectPlace,
-  { opened, isThere }: { readonly opened: OpenFolder; readonly isThere: boolean },
+  { opened, isNew }: { readonly opened: OpenFolder; readonly isNew: boolean },
 ): Promise<ObjectFacts> {
   const target = targetOf(disk, place);
   try {
-    if (isThere) await written.sync();
-    await moveInto(target, written.path, { opened, ...(!isThere && { sync: written.sync }) });
+    if (!isNew) await written.sync();
+    await moveInto(target, written.path, { opened, ...(isNew && { sync: written.sync }) });
     return factsOf(written.facts);
   } catch (error) {
     await rm(written.path, { force: true });
-    if (!isThere) await rm(target.path, { force: true });
+    if (isNew) await rm(target.path, { force: true });
     throw diskErrorOf(error);
   }
 }

@@ -16,6 +16,8 @@ export interface ObjectPlace {
 /** What is kept beside the bytes. */
 export interface ObjectAttributes {
   readonly contentType: string;
+  /** Nothing has ever been at that key: what comes cannot replace anything. */
+  readonly isNew?: boolean | undefined;
   /** Bytes, when they are known before the body was read. A body of another length is `LENGTH_MISMATCH`. */
   readonly size?: number | undefined;
   /**

@@ -202,7 +202,12 @@ async function storeBody(
   const opened = await openContent(source, limitOf(parts, container));
   const contentType = await contentTypeOf(opened.head, name, mimeType, container);
   const facts = await onStore(parts.log, async () =>
-    (await parts.provider()).put(place, opened.body, { contentType, size, after: named }, signal),
+    (await parts.provider()).put(
+      place,
+      opened.body,
+      { contentType, size, after: named, isNew: true },
+      signal,
+    ),
   ).finally(() => discard(opened.body));
   parts.measures.upload((performance.now() - began) / 1_000);
   return storedContent(place, opened, { contentType, size: facts.size, scan: toScan(parts) });

@@ -106,7 +106,11 @@ function orderCases(bench: Bench): void {
       ['stream', bytes('x')],
     ] as const) {
       const before = Promise.withResolvers<void>();
-      const putting = provider.put({ bucket, key }, body, { ...type, after: before.promise });
+      const putting = provider.put({ bucket, key }, body, {
+        ...type,
+        after: before.promise,
+        isNew: true,
+      });
       expect(await provider.head({ bucket, key })).toBeUndefined();
       before.resolve();
       expect(await putting).toMatchObject({ size: 1 });
@@ -114,7 +118,7 @@ function orderCases(bench: Bench): void {
     for (const body of [Buffer.from('x'), bytes('x')]) {
       const after = Promise.reject(new Error('not named'));
       await expect(
-        provider.put({ bucket, key: 'never' }, body, { ...type, after }),
+        provider.put({ bucket, key: 'never' }, body, { ...type, after, isNew: true }),
       ).rejects.toThrow('not named');
     }
     expect(await provider.head({ bucket, key: 'never' })).toBeUndefined();
