@@ -169,8 +169,11 @@ export interface Engine {
   ): Promise<RowPredicate>;
 }
 
-/** How far one short statement looks: what is written about the object, or also what that leads to. */
-export type ProbeReach = 'object' | 'graph';
+/**
+ * How far one short statement looks: what is written about the object where that is very little (`near`), what of it the
+ * question can hang on, or also what that leads to.
+ */
+export type ProbeReach = 'near' | 'object' | 'graph';
 
 /** What one short statement found out. */
 export interface Probe {
@@ -178,4 +181,6 @@ export interface Probe {
   readonly revision: number;
   /** Absent when the statement does not decide it. */
   readonly allowed: boolean | undefined;
+  /** Whether no more was there than it loads. */
+  readonly whole: boolean;
 }

@@ -105,6 +105,26 @@ describe('a look at the object', () => {
     expect(await probe('User:x open Doc:9')).toBe(true);
   });
 
+  it('takes all that is written where that is little, and says whether it was all', async () => {
+    const owners = Array.from({ length: 16 }, (_, n) => tuple(`User:o${n} owner Doc:1`));
+    await table.replace([...owners, tuple('Team:t team Doc:2'), tuple('User:a owner Doc:2')]);
+    const near = async (text: string) => {
+      const { subject, relation, resource } = tuple(text);
+      const question = { subject, action: relation, resource };
+      const found = await engine.probe(table.database, question, {}, 'near');
+      return [found?.allowed, found?.whole];
+    };
+    expect(await near('User:o3 edit Doc:1')).toEqual([true, true]);
+    expect(await near('User:x edit Doc:1')).toEqual([false, true]);
+    expect(await near('User:a calm Doc:2')).toEqual([true, true]);
+    // The team leads on for one action, and not for another one.
+    expect(await near('User:x read Doc:2')).toEqual([undefined, true]);
+    expect(await near('User:x edit Doc:2')).toEqual([false, true]);
+    await table.add([tuple('User:o16 owner Doc:1')]);
+    expect((await near('User:x edit Doc:1'))[1]).toBe(false);
+    expect((await near('User:x edit Doc:1'))[0]).toBe(undefined);
+  });
+
   it('denies where nothing that is written about the object leads to another', async () => {
     await table.replace([
       tuple('User:a owner Doc:1'),
@@ -174,7 +194,11 @@ describe('a look at the object', () => {
   it('says of which definitions it is true', async () => {
     const { subject, relation, resource } = tuple('User:a edit Doc:1');
     const question = { subject, action: relation, resource };
-    expect(await engine.probe(table.database, question)).toEqual({ revision: 0, allowed: false });
+    expect(await engine.probe(table.database, question)).toEqual({
+      revision: 0,
+      allowed: false,
+      whole: true,
+    });
     await table.database.query({
       text: `insert into penstock.resource_definition_versions (name, changed_by) values ('Doc', 'test')`,
     });
@@ -219,7 +243,7 @@ describe('a look at what the object leads to', () => {
   });
 });
 
-describe('both', () => {
+describe('all of them', () => {
   it('reach tuples by an index that knows the resource, with a plan made while the table was empty', async () => {
     const database = await table.another();
     const asked: Queryable = {
@@ -235,9 +259,9 @@ describe('both', () => {
     };
     sent = [];
     for (let i = 0; i < 8; i += 1)
-      for (const reach of ['object', 'graph'] as const) await ask(reach);
+      for (const reach of ['near', 'object', 'graph'] as const) await ask(reach);
     await table.replace(Array.from({ length: 3_000 }, (_, i) => tuple(`User:a owner Doc:d${i}`)));
-    for (const { text, values } of sent.slice(0, 2)) {
+    for (const { text, values } of sent.slice(0, 3)) {
       const { rows } = await table.database.query<{ 'QUERY PLAN': string }>({
         text: `explain (analyze, costs off) ${text}`,
         values: values ?? [],

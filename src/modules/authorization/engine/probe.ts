@@ -1,8 +1,8 @@
 /**
  * Answers one check by one short statement, where little hangs on it: the statement loads that little, with the
- * revision of the definitions of the same snapshot, and nothing has to be asked beside it. `object` loads what is
- * written about the resource alone, `graph` also what that leads to. Both stop at a bound. What lies beyond is left to
- * larger searches (checks.ts of the services), unless more could not change the answer.
+ * revision of the definitions of the same snapshot, and nothing has to be asked beside it. `near` loads all that is
+ * written about the resource, by one search of an index; `object` what of it can count; `graph` also what that leads to.
+ * Each stops at a bound. What lies beyond is left to larger searches (checks.ts of the services), unless more could not change the answer.
  */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
@@ -19,7 +19,11 @@ import { arrowsIn, type Footprint, footprintOf } from './tuple-loading.ts';
 import { sourceOf, type TupleSource } from './tuple-source.ts';
 
 /** Tuples that one statement loads, at most. */
-const MOST: Readonly<Record<ProbeReach, number>> = { object: 128, graph: 400 };
+const MOST: Readonly<Record<ProbeReach, number>> = {
+  near: 16,
+  object: 128,
+  graph: 400,
+};
 
 /** `undefined` when the model does not know the words of the question, or it needs no statement: the walk tells what is wrong. */
 export async function probe(
@@ -54,11 +58,11 @@ export async function probe(
           resource,
           name,
         );
-  const complete =
-    tuples.length <= MOST[reach] && (reach === 'graph' || !leadsOn(model, name, fitting));
+  const whole = tuples.length <= MOST[reach];
+  const complete = whole && (reach === 'graph' || !leadsOn(model, name, fitting));
   const { sure, possible } = verdict;
-  if (complete) return { revision, allowed: sure === possible ? sure : undefined };
-  return { revision, allowed: sure && isMonotone(model, name) ? true : undefined };
+  if (complete) return { revision, allowed: sure === possible ? sure : undefined, whole };
+  return { revision, allowed: sure && isMonotone(model, name) ? true : undefined, whole };
 }
 
 const isKnown = (model: Model, { type, relation }: SubjectRef): boolean =>
@@ -106,6 +110,8 @@ function leadsOn(model: Model, name: Name, tuples: readonly Tuple[]): boolean {
 interface ProbeStatement {
   readonly text: string;
   readonly name: string;
+  /** Whether it asks for tuples that name the subject. */
+  readonly bySubject: boolean;
   /** What follows the values of the question. */
   readonly values: readonly string[];
 }
@@ -123,17 +129,18 @@ type Row = readonly [
 
 async function load(
   database: Queryable,
-  { text, name, values }: ProbeStatement,
+  { text, name, values, bySubject }: ProbeStatement,
   { subject: { type, id, relation }, object }: Resolved,
 ): Promise<{ readonly revision: number; readonly tuples: readonly Tuple[] }> {
   // A plain subject is also meant by `Type:*` and `*`.
-  const forms = formsOf({ type, id, relation });
+  const forms = bySubject ? formsOf({ type, id, relation }) : [];
   const types = [...new Set(forms.map((form) => form.type))];
   const ids = [...new Set(forms.map((form) => form.id))];
+  const asked = bySubject ? [arrayText(types), arrayText(ids), relation] : [];
   const { rows } = await database.query<{ revision: number | string; tuples: string | null }>({
     text,
     name,
-    values: [object.id, arrayText(types), arrayText(ids), relation, ...values],
+    values: [object.id, ...asked, ...values],
     class: 'short',
   });
   const [row] = rows;
@@ -153,6 +160,7 @@ const tupleOfRow = (row: Row): Tuple => ({
 const statementOf = (model: Model, name: Name, reach: ProbeReach): ProbeStatement | undefined =>
   model.derived(`probe ${reach} ${keyOf(name)}`, () => {
     const footprint = footprintOf(model, name);
+    if (reach === 'near') return nearStatement(model, name.type, footprint);
     return reach === 'object'
       ? objectStatement(model, name.type, footprint)
       : graphStatement(model, name.type, footprint);
@@ -213,6 +221,17 @@ const sourceOfRows = (model: Model, rows: readonly (readonly string[])[]): Tuple
     rows.map(([type = '', relation = '']) => ({ type, relation })),
   );
 
+/** The first tuples of an object: where these are all, nothing else has to be looked for. */
+function nearStatement(model: Model, type: string, footprint: Footprint): ProbeStatement {
+  const rows = [...footprint.probes, ...footprint.follows, ...footprint.sets];
+  const ofType = rows.filter((row) => row[0] === type);
+  const from = sourceOfRows(model, ofType);
+  const id = '(select $1::text)';
+  const text = answerText(`select ${tupleColumns} from ${from.rows} t
+    where t.resource_type = (select $2::text) and t.resource_id = ${id}${from.resource('t', id)} and ${liveTuple('t')} limit ${MOST.near + 1}`);
+  return { text, values: [type], name: statementName(text), bySubject: false };
+}
+
 /** Few texts for all names: the words of the model are values. */
 function objectStatement(model: Model, type: string, footprint: Footprint): ProbeStatement {
   const of = <R extends readonly string[]>(rows: readonly R[]): readonly R[] =>
@@ -234,7 +253,7 @@ function objectStatement(model: Model, type: string, footprint: Footprint): Prob
   }
   if (sets.length > 0) parts.push(setTuples(place(sets), most));
   const text = answerText(`${parts.join(' union all ')} limit ${most}`);
-  return { text, values, name: statementName(text) };
+  return { text, values, name: statementName(text), bySubject: true };
 }
 
 /** Of more types the text would be large. */
@@ -276,5 +295,5 @@ function graphStatement(
       union
       select e.* from edge b cross join lateral (${onward.join(' union all ')}) e where b.onward)
     select * from edge limit ${most}`);
-  return { text, values: [], name: statementName(text) };
+  return { text, values: [], name: statementName(text), bySubject: true };
 }

@@ -11,6 +11,7 @@ import type {
   Engine,
   ExplainOptions,
   Explanation,
+  Probe,
   ProbeReach,
   Question,
 } from '../engine/engine.ts';
@@ -95,14 +96,18 @@ function createCheck({ database, models }: ChecksOptions) {
     question: Question,
     options?: AskOptions,
   ): Promise<boolean | undefined> {
+    const looks: Looks = new Map();
     for (const reach of reachOf.try(question)) {
+      // All that is written about the object was looked at already.
+      if (reach === 'object' && looks.get('near')?.whole) continue;
       const found = await engine.probe(database, question, options, reach);
       // The statement has told which definitions are in force: nobody needs to ask beside it.
       if (found && found.revision !== engine.model.revision) return undefined;
-      if (found && reach === 'object') reachOf.note(question, found.allowed !== undefined);
-      if (found?.allowed !== undefined) return found.allowed;
+      looks.set(reach, found);
+      if (found?.allowed !== undefined) break;
     }
-    return undefined;
+    reachOf.note(question, looks);
+    return [...looks.values()].at(-1)?.allowed;
   }
 
   return async (question: Question, options?: AskOptions): Promise<boolean> => {
@@ -154,32 +159,52 @@ const SAMPLE = 64;
 /** Kinds that are remembered: resource types with their actions. */
 const MAX_KINDS = 1_000;
 
-const nearFirst: readonly ProbeReach[] = ['object', 'graph'];
+const nearFirst: readonly ProbeReach[] = ['near', 'object', 'graph'];
+const objectFirst: readonly ProbeReach[] = ['object', 'graph'];
 const farOnly: readonly ProbeReach[] = ['graph'];
+
+/** What statements found out about one question, in their order. */
+type Looks = Map<ProbeReach, Probe | undefined>;
+
+/** What came of the first questions of a kind. */
+interface Sample {
+  asked: number;
+  /** By what is written about the object alone. */
+  decided: number;
+  /** Of which hardly anything was written. */
+  whole: number;
+}
 
 /**
  * How far to look, per type and action: where most questions are about objects that lead to others, looking at the
- * object alone only comes before the statement that decides. A new sample is taken now and then.
+ * object alone only comes before the statement that decides; where much is written about most objects, looking at
+ * little of it does. A new sample is taken now and then.
  */
 function probeReaches() {
-  const kinds = new Map<string, { asked: number; resolved: number }>();
+  const kinds = new Map<string, Sample>();
   const keyOf = ({ resource, action }: Question): string => `${resource.type}#${action}`;
   return {
     try(question: Question): readonly ProbeReach[] {
       const key = keyOf(question);
       const kind = kinds.get(key);
-      if (!kind || kind.asked < SAMPLE || kind.resolved * 4 >= SAMPLE) return nearFirst;
+      if (!kind || kind.asked < SAMPLE) return nearFirst;
+      const isFar = kind.decided * 4 < SAMPLE;
+      if (!isFar && kind.whole * 2 >= SAMPLE) return nearFirst;
       kind.asked += 1;
       if (kind.asked >= SAMPLE * 64) kinds.delete(key);
-      return farOnly;
+      return isFar ? farOnly : objectFirst;
     },
-    note(question: Question, resolved: boolean): void {
+    note(question: Question, looks: Looks): void {
+      const near = looks.get('near');
+      if (!near) return;
+      const decided = near.allowed !== undefined || looks.get('object')?.allowed !== undefined;
       const key = keyOf(question);
       if (kinds.size >= MAX_KINDS && !kinds.has(key)) kinds.clear();
-      const kind = kinds.get(key) ?? { asked: 0, resolved: 0 };
-      if (kind.asked >= SAMPLE) Object.assign(kind, { asked: 0, resolved: 0 });
+      const known = kinds.get(key);
+      const kind = known && known.asked < SAMPLE ? known : { asked: 0, decided: 0, whole: 0 };
       kind.asked += 1;
-      if (resolved) kind.resolved += 1;
+      if (decided) kind.decided += 1;
+      if (near.whole) kind.whole += 1;
       kinds.set(key, kind);
     },
   };

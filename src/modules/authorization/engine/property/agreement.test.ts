@@ -52,7 +52,11 @@ beforeAll(async () => {
 afterAll(() => table.close());
 
 /** What single statements decided, in all data sets. */
-const probed = { object: { allowed: 0, denied: 0 }, graph: { allowed: 0, denied: 0 } };
+const probed = {
+  near: { allowed: 0, denied: 0 },
+  object: { allowed: 0, denied: 0 },
+  graph: { allowed: 0, denied: 0 },
+};
 
 const unnamedCompared = { answered: 0, refused: 0 };
 
@@ -281,7 +285,7 @@ async function compareProbes(
   expected: readonly (readonly boolean[])[],
 ): Promise<void> {
   for (const [turn, context] of contexts.entries())
-    for (const reach of ['object', 'graph'] as const) {
+    for (const reach of ['near', 'object', 'graph'] as const) {
       const probes = await Promise.all(
         questions.map((question) => engine.probe(database, question, { context }, reach)),
       );
