@@ -54,9 +54,7 @@ export function createSchemaPublisher(
     if (!components.has(name)) {
       components.set(name, {}); // A schema may refer to itself.
       const cleaned = inParts({ publish, clean, isLarge }, schema, form);
-      const isExample = schema.record === undefined || !isLarge;
-      const example =
-        isExample && hasExample(schema, name) ? { example: exampleOf(schema as JsonSchema) } : {};
+      const example = hasExample(schema, name) ? { example: exampleOf(schema as JsonSchema) } : {};
       components.set(name, { ...cleaned, ...example });
     }
     return { $ref: `#/components/schemas/${name}` };
