@@ -18,3 +18,18 @@ it('links between the pages of the repository lead somewhere', async () => {
   }
   expect(broken).toEqual([]);
 });
+
+it('no page tells people to fetch the package that somebody else has under our name', async () => {
+  const wrong: string[] = [];
+  for await (const page of glob('{*.md,{docs,acceptance,bench,examples}/**/*.md}', {
+    cwd: projectRoot,
+    exclude: ['**/node_modules/**', 'docs/decisions/**', 'CHANGELOG.md'],
+  })) {
+    const text = await readFile(join(projectRoot, page), 'utf8');
+    for (const [line] of text.matchAll(
+      /.*\b(?:npx|npm (?:install|i|exec)) (?:-\S+ )*penstock\b.*/g,
+    ))
+      wrong.push(`${page}: ${line}`);
+  }
+  expect(wrong).toEqual([]);
+});
