@@ -306,3 +306,53 @@ test('whole configurations of the 0.16 line are taken as they are, each into its
   });
   expect({ ...before, email, sms, pushNotifications }).toEqual(after);
 });
+
+test('documents of the 0.16 line are imported once, and only into channels that nobody has set', async () => {
+  const { admin } = platform;
+  const reset = { email: null, sms: null, pushNotifications: null };
+  expect((await admin.patch('/config/communications', { config: reset })).status).toBe(200);
+  const own = { sms: { twilio: { accountSID: 'AC-own' } } };
+  expect((await admin.patch('/config/communications', { config: own })).status).toBe(200);
+  const before = await stored();
+  const modules = {
+    email: {
+      transport: 'sendgrid',
+      sendingDomain: 'old.example.com',
+      transportSettings: { sendgrid: { apiKey: 'first-key' } },
+    },
+    sms: { providerName: 'clickSend', clickSend: { username: 'old', clicksendApiKey: 'old-key' } },
+    pushNotifications: { active: true, providerName: 'basic' },
+  };
+  const send = (of: object, query = {}) =>
+    admin.post('/state/import', { configs: { modules: of } }, { query });
+
+  const planned = await send(modules, { dryRun: true });
+  expect(planned.status, planned.text).toBe(200);
+  expect(planned.text).not.toContain('first-key');
+  expect(await stored()).toEqual(before);
+
+  const first = await send(modules);
+  expect(first.status, first.text).toBe(200);
+  const after = await stored();
+  expect(after.email).toMatchObject({
+    active: true,
+    transport: 'sendgrid',
+    transportSettings: { sendgrid: { apiKey: 'first-key' } },
+  });
+  // What an operator has set stays, whole.
+  expect(after.sms).toEqual(before.sms);
+  expect(first.text).toContain('communications.sms has been set already');
+
+  modules.email.transportSettings.sendgrid.apiKey = 'second-key';
+  const second = await send(modules);
+  expect(second.status, second.text).toBe(200);
+  expect(second.text).toContain('communications.email has been set already');
+  expect(await stored()).toEqual(after);
+
+  const none = await send({ email: { provider: 'pigeon' } });
+  expect(none).toMatchObject({
+    status: 400,
+    body: { errors: [{ path: 'configs.modules.email.provider' }] },
+  });
+  expect((await send({ fax: {} })).body.errors[0].path).toBe('configs.modules.fax');
+});

@@ -15,6 +15,14 @@ export interface ConfigDefinition<T extends TObject = TObject> {
   readonly schema: T;
   /** The module that the document belongs to, where that is not its name. */
   readonly module?: string;
+  /**
+   * Former modules whose documents this one took over: what such a document says, as a patch of this one. Throws 400 for
+   * what makes no sense.
+   */
+  readonly formerly?: ReadonlyMap<
+    string,
+    (document: Record<string, unknown>) => Record<string, unknown>
+  >;
   /** Rules across keys; answers problems with dotted paths. */
   check?(config: Static<T>): readonly { path: string; rule: string; message: string }[];
 }

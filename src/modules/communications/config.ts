@@ -2,6 +2,7 @@
 import Type, { type Static } from 'typebox';
 import { defineConfig, harmless } from '../../kernel/config/config-definition.ts';
 import { emailConfig, emailProblems, emailTransports } from './config/email.ts';
+import { formerDocuments } from './config/former.ts';
 import { addressProblems, flag } from './config/leaves.ts';
 import { pushConfig, pushProblems, pushProviders } from './config/push.ts';
 import { smsConfig, smsProblems, smsProviders } from './config/sms.ts';
@@ -110,6 +111,7 @@ export const communicationsConfig = defineConfig({
       }),
     }),
   }),
+  formerly: formerDocuments,
   check: ({ email, pushNotifications, sms, quietHours }) => [
     ...(isTimezone(quietHours.timezone)
       ? []

@@ -2,10 +2,10 @@
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { router } from '../router/index.ts';
 import { storage } from '../storage/index.ts';
+import { formerModules } from './config/former.ts';
 import { type CommunicationsConfig, communicationsConfig } from './config.ts';
 import { migrations } from './migrations.ts';
 import { ChainDocument } from './operations/chain-definitions.ts';
-import { formerModules } from './operations/former-config.ts';
 import { operationsOf } from './operations.ts';
 import { createParts } from './parts.ts';
 import { communicationPrompts } from './prompts.ts';

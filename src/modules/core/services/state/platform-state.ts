@@ -20,6 +20,7 @@ import { applyPlan, type ImportResult, nested, type OfType } from './apply.ts';
 import { FORMAT_VERSION, readState, type StateContent } from './document.ts';
 import { type PlanOptions, planImport, type StatePlan } from './plan.ts';
 import { referencesIn, withReferences } from './secrets.ts';
+import { takeOver } from './take-over.ts';
 
 export interface ExportOptions {
   /** Only these modules; all unless set. Throws 404 for one that is not there. */
@@ -73,9 +74,10 @@ export function createState(dependencies: Parts): State {
   const { config, state, database, log, handle, environment } = dependencies;
   const planOf = async (
     caller: Caller,
-    content: StateContent,
+    given: StateContent,
     options: StateRequest,
   ): Promise<StatePlan> => {
+    const { content, warnings } = await takeOver(config, caller, given);
     requireScope(config, caller, [
       ...content.types.map(({ module }) => module),
       ...content.configs.keys(),
@@ -87,7 +89,12 @@ export function createState(dependencies: Parts): State {
     });
     return {
       ...plan,
-      warnings: [...plan.warnings, ...editedWarning(content), ...idleSecretWarnings(content)],
+      warnings: [
+        ...warnings,
+        ...plan.warnings,
+        ...editedWarning(given),
+        ...idleSecretWarnings(content),
+      ],
     };
   };
 
