@@ -14,6 +14,7 @@ import { bodyOf, jsonFacts } from './file-changes.ts';
 import { contentErrors, readable, withContent } from './files.ts';
 import {
   changedFields,
+  checksumField,
   cursorFields,
   FileParams,
   fileFields,
@@ -93,7 +94,10 @@ const create = (services: StorageServices): Operation =>
     method: 'POST',
     path: '/storage/files',
     auditChanges: ({ body }) => withoutData(body),
-    input: { headers: preferHeaders, body: Type.Object({ data: Data, ...newFileFields }) },
+    input: {
+      headers: preferHeaders,
+      body: Type.Object({ data: Data, ...newFileFields, ...checksumField }),
+    },
     output: FileDocument,
     errors: [storageErrors.INVALID_BASE64, ...uploadErrors],
     summary: 'Upload a small file as base64',

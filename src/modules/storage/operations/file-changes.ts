@@ -12,6 +12,7 @@ import type { StorageServices } from '../services/storage-services.ts';
 import { scoped } from './files.ts';
 import {
   changedFields,
+  checksumField,
   FileParams,
   fileFields,
   newFileFields,
@@ -61,7 +62,7 @@ const createWithData = (services: StorageServices): Operation =>
     input: {
       headers: preferHeaders,
       query: scoped,
-      body: Type.Object({ data: Data, ...newFileFields }),
+      body: Type.Object({ data: Data, ...newFileFields, ...checksumField }),
     },
     output: FileDocument,
     errors: [storageErrors.INVALID_BASE64, ...uploadErrors],

@@ -66,6 +66,16 @@ export const newFileFields = {
   ),
 };
 
+/** What the bytes of a request are, so that others are refused (CHECKSUM_MISMATCH). */
+export const checksumField = {
+  checksum: Type.Optional(
+    Type.String({
+      pattern: '^[0-9a-fA-F]{64}$',
+      description: 'SHA-256 of the content in hex: anything else is refused',
+    }),
+  ),
+};
+
 /** `Prefer: handling=overwrite` means the same as `upsert`. */
 export const preferHeaders = Type.Object({ prefer: Type.Optional(text('handling=overwrite')) });
 

@@ -18,6 +18,7 @@ import type { FileRequest } from '../services/placing.ts';
 import type { SignedUpload } from '../services/signed-uploads.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import {
+  checksumField,
   FileParams,
   fileFields,
   newFileFields,
@@ -39,6 +40,7 @@ export const uploadErrors = [
   storageErrors.INVALID_MIME,
   storageErrors.PRIVATE_IN_PUBLIC,
   storageErrors.LENGTH_MISMATCH,
+  storageErrors.CHECKSUM_MISMATCH,
   storageErrors.FILE_ACCESS_DENIED,
   storageErrors.CONTAINER_CREATION_DENIED,
   storageErrors.CONTAINER_NOT_FOUND,
@@ -68,6 +70,7 @@ const { metadata: _metadata, ...formFields } = newFileFields;
 export const Form = Type.Object({
   file: Type.String({ contentEncoding: 'binary', description: 'The one file' }),
   ...formFields,
+  ...checksumField,
 });
 
 export const uploadOperations = (services: StorageServices): readonly Operation[] => [
@@ -172,9 +175,26 @@ function requestOfForm(
     expiresAt: timeOf(fields.get('expiresAt')),
     folder: fields.get('folder'),
     container: fields.get('container'),
+    checksum: checksumOf(fields.get('checksum')),
     isPublic: flag('isPublic'),
     overwrite: wantsOverwrite(flag('upsert'), headers),
   };
+}
+
+/** Throws 400 for a checksum that is none. */
+function checksumOf(text: string | undefined): string | undefined {
+  if (!text) return undefined;
+  if (!/^[0-9a-f]{64}$/i.test(text)) throw invalid('checksum', 'format', 'must be SHA-256 in hex');
+  return text;
+}
+
+/** SHA-256 in hex of what a request says its content is (RFC 9530); other algorithms are passed over. Throws 400. */
+function digestOf(header: string | undefined): string | undefined {
+  const said = header?.split(',').find((one) => one.trim().startsWith('sha-256='));
+  if (said === undefined) return undefined;
+  const [, base64] = /^sha-256=:([A-Za-z0-9+/]{43}=):$/.exec(said.trim()) ?? [];
+  if (base64 === undefined) throw invalid('content-digest', 'format', 'must be sha-256=:<base64>:');
+  return Buffer.from(base64, 'base64').toString('hex');
 }
 
 /** Throws 400 for a time that is none. */
@@ -261,15 +281,26 @@ const receive = ({ signedUploads, links, config }: StorageServices): Operation =
         expires: Type.Integer({ minimum: 0, maximum: 100_000_000_000 }),
         sig: Type.String({ maxLength: 128 }),
       }),
+      headers: Type.Object({
+        'content-digest': Type.Optional(
+          Type.String({
+            maxLength: 1_024,
+            description:
+              'What the content is, such as `sha-256=:<base64>:`: anything else is refused',
+          }),
+        ),
+      }),
       stream: { contentTypes: [anyType], description: 'The bytes.', mayBeEmpty: true },
     },
     output: Type.Object({ success: Type.Literal(true), size: Type.Integer({ wide: true }) }),
     errors: [storageErrors.SIGNATURE_INVALID, storageErrors.FILE_NOT_FOUND, ...uploadErrors],
     summary: 'Send the bytes of a file to a signed address',
-    async handler({ signal }, { params, query: { upload: uploadId, expires, sig }, stream }) {
+    async handler({ signal }, { params, headers, query, stream }) {
+      const { upload: uploadId, expires, sig } = query;
       links.checkWrite({ fileId: params.id, uploadId, expires }, sig);
       const { length, contentType } = stream;
-      const body = { source: stream, length, contentType, signal };
+      const checksum = digestOf(headers['content-digest']);
+      const body = { source: stream, length, contentType, checksum, signal };
       const file: FileRow = await signedUploads.receive(params.id, uploadId, body);
       return Reply.value({ success: true, size: file.size }, { etag: `"${file.etag}"` });
     },

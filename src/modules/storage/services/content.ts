@@ -24,8 +24,15 @@ export interface Content {
   facts(): { readonly size: number; readonly checksum: string };
 }
 
-/** Waits for the first bytes. `limit`: bytes. Throws what the source throws. */
-export async function openContent(source: AsyncIterable<Buffer>, limit: number): Promise<Content> {
+/**
+ * Waits for the first bytes. `limit`: bytes. `checksum`: SHA-256 in hex, without which the body does not end well. Throws
+ * what the source throws, FILE_TOO_LARGE and CHECKSUM_MISMATCH.
+ */
+export async function openContent(
+  source: AsyncIterable<Buffer>,
+  limit: number,
+  checksum?: string,
+): Promise<Content> {
   const hash = createHash('sha256');
   let size = 0;
   const count = (chunk: Buffer): Buffer => {
@@ -34,6 +41,7 @@ export async function openContent(source: AsyncIterable<Buffer>, limit: number):
     hash.update(chunk);
     return chunk;
   };
+  const checksumNow = (): string => hash.copy().digest('hex');
   const pieces = source[Symbol.asyncIterator]();
   const first: Buffer[] = [];
   let length = 0;
@@ -42,6 +50,7 @@ export async function openContent(source: AsyncIterable<Buffer>, limit: number):
     while (length < WHOLE_BYTES) {
       const piece = await pieces.next();
       if (piece.done) {
+        requireChecksum(checksum, checksumNow);
         ended = true;
         break;
       }
@@ -54,26 +63,33 @@ export async function openContent(source: AsyncIterable<Buffer>, limit: number):
     throw error;
   }
   const head = first.length === 1 && first[0] ? first[0] : Buffer.concat(first);
-  const body = ended ? head : new PassingBody(first, pieces, count);
-  return { head, body, facts: () => ({ size, checksum: hash.copy().digest('hex') }) };
+  const body = ended
+    ? head
+    : new PassingBody(first, pieces, {
+        count,
+        end: () => requireChecksum(checksum, checksumNow),
+      });
+  return { head, body, facts: () => ({ size, checksum: checksumNow() }) };
+}
+
+/** Who hears of what passes, and may throw. */
+interface Told {
+  count(piece: Buffer): void;
+  end(): void;
 }
 
 /** Hands pieces on as they are asked for: those that have come, then those that come. */
 class PassingBody implements ByteSource, AsyncIterator<Buffer> {
   readonly #first: Buffer[];
   readonly #pieces: AsyncIterator<Buffer>;
-  readonly #count: (piece: Buffer) => Buffer;
+  readonly #told: Told;
   #failure: Error | undefined;
   #reject: ((error: Error) => void) | undefined;
 
-  constructor(
-    first: readonly Buffer[],
-    pieces: AsyncIterator<Buffer>,
-    count: (piece: Buffer) => Buffer,
-  ) {
+  constructor(first: readonly Buffer[], pieces: AsyncIterator<Buffer>, told: Told) {
     this.#first = [...first].reverse();
     this.#pieces = pieces;
-    this.#count = count;
+    this.#told = told;
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Buffer> {
@@ -89,7 +105,8 @@ class PassingBody implements ByteSource, AsyncIterator<Buffer> {
       this.#pieces
         .next()
         .then((piece) => {
-          if (!piece.done) this.#count(piece.value);
+          if (piece.done) this.#told.end();
+          else this.#told.count(piece.value);
           resolve(piece);
         })
         .catch(reject);
@@ -118,6 +135,11 @@ export async function* ownPieces(source: AsyncIterable<Buffer>): AsyncGenerator<
 
 export const tooLarge = (limit: number) =>
   storageErrors.FILE_TOO_LARGE({ message: `A file here may have at most ${limit} bytes` });
+
+/** Throws CHECKSUM_MISMATCH where bytes are not what they were said to be. */
+export function requireChecksum(said: string | undefined, is: () => string | undefined): void {
+  if (said !== undefined && said.toLowerCase() !== is()) throw storageErrors.CHECKSUM_MISMATCH();
+}
 
 /** The bytes of base64 text, with or without padding. Throws INVALID_BASE64 and FILE_TOO_LARGE. */
 export function decodeBase64(text: string, limit: number): Buffer {

@@ -47,6 +47,8 @@ export interface ExpectedContent {
   readonly mimeType: string | undefined;
   /** Bytes, where they were announced. */
   readonly size?: number | undefined;
+  /** SHA-256 in hex; other bytes are never at the place. */
+  readonly checksum?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -199,7 +201,8 @@ async function storeBody(
 ): Promise<StoredContent> {
   const { container, name, mimeType, size, signal, named } = expected;
   const began = performance.now();
-  const opened = await openContent(source, limitOf(parts, container));
+  const limit = limitOf(parts, container);
+  const opened = await openContent(source, limit, expected.checksum);
   const contentType = await contentTypeOf(opened.head, name, mimeType, container);
   const facts = await onStore(parts.log, async () =>
     (await parts.provider()).put(

@@ -8,6 +8,7 @@ import { nextGeneration } from '../queries/file-writes.ts';
 import { type FileRow, fileById, lockFile } from '../queries/files.ts';
 import { enqueueChecksum } from './checksums.ts';
 import type { Containers } from './containers.ts';
+import { requireChecksum } from './content.ts';
 import { type ArrivedContent, type Contents, takeCounted } from './contents.ts';
 import { createFileChanges, type FileBody, type FilePatch } from './file-changes.ts';
 import { contentOf } from './places.ts';
@@ -160,6 +161,7 @@ function createMake(
     let last = arrived;
     try {
       const placement = await placed();
+      requireChecksum(placement.checksum, () => arrived.content.checksum);
       last = await inBucket(caller, arrived, placement.container);
       return await write(caller, last, placement);
     } catch (error) {

@@ -36,6 +36,8 @@ export interface FileRequest {
   readonly isPublic?: boolean | undefined;
   readonly metadata?: unknown;
   readonly expiresAt?: Date | undefined;
+  /** SHA-256 in hex that the bytes must have. */
+  readonly checksum?: string | undefined;
   /** A file of that name gets the new content. */
   readonly overwrite?: boolean | undefined;
   /** `Type:id` that shall own it instead of the caller. */
@@ -52,6 +54,7 @@ export interface Placement {
   readonly isPublic: boolean;
   readonly metadata: unknown;
   readonly expiresAt: Date | undefined;
+  readonly checksum: string | undefined;
   readonly overwrite: boolean;
   readonly owner: string | null;
   readonly scope: string | undefined;
@@ -165,6 +168,7 @@ async function placementOf(
     isPublic: visibilityIn(container, request.isPublic),
     metadata: metadataOf(request.metadata),
     expiresAt: request.expiresAt,
+    checksum: request.checksum,
     overwrite: request.overwrite ?? false,
     owner,
     scope: request.scope,

@@ -22,6 +22,8 @@ export interface SentBody {
   readonly length: number | undefined;
   /** Lower case, without parameters; empty where there is none. */
   readonly contentType: string;
+  /** SHA-256 in hex that it must have. */
+  readonly checksum?: string | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -142,7 +144,14 @@ async function receive(
   const size = upload.size ?? body.length;
   const stored = await contents.store(
     place,
-    { container, name: file.name, mimeType: hint, size, signal: body.signal },
+    {
+      container,
+      name: file.name,
+      mimeType: hint,
+      size,
+      checksum: body.checksum,
+      signal: body.signal,
+    },
     ownPieces(body.source),
   );
   try {
