@@ -8,6 +8,7 @@ import { withoutEnd } from '../../kernel/text.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
 import {
   accepting,
+  checker,
   type EventHandler,
   type Protocol,
   RefreshAuth,
@@ -47,6 +48,8 @@ export const eventBudget: LimitBucket = { name: 'realtime.events', requests: 50,
 const leastTimer = 500;
 /** `setTimeout` cannot wait longer; ms. */
 const longestTimer = 2_147_483_647;
+
+const refreshOf = checker(RefreshAuth);
 
 type Acknowledge = (answer: Reply) => void;
 
@@ -103,7 +106,7 @@ export function createConnection(parts: ConnectionParts): Connection {
   const expiry = watchExpiry(socket, session, recheck);
   const renew: EventHandler = {
     heavy: false,
-    handle: accepting(RefreshAuth, async ({ token }) => {
+    handle: accepting(refreshOf, async ({ token }) => {
       await session.renew(token);
       expiry.watch();
       return {};

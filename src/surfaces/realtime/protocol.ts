@@ -1,6 +1,6 @@
 /** What the events of a namespace do: those of the platform's own, and those that a module declared. */
 import Type, { type Static, type TObject } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, type Validator } from 'typebox/compile';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
 import type {
@@ -65,7 +65,8 @@ const platformEvent = <S extends TObject>(
   },
 ): PlatformEvent => {
   const { run, ...facts } = event;
-  return { ...facts, handler: (session) => accepting(event.input, run(session)) };
+  const check = checker(event.input);
+  return { ...facts, handler: (session) => accepting(check, run(session)) };
 };
 
 export const platformEvents: readonly PlatformEvent[] = [
@@ -160,23 +161,27 @@ const compileEvents = ({ events }: SocketNamespace): ReadonlyMap<string, Compile
     }),
   );
 
-/** A handler that gets its input, one argument, validated. */
-export function accepting<S extends TObject>(
-  schema: S,
-  handler: (input: Static<S>) => Promise<Reply>,
-): EventHandler['handle'] {
-  const check = checker(schema);
-  return async (args) => handler(check(inputOf(args, {})));
-}
+type Checker<Input> = (input: unknown) => Input;
 
-function checker<S extends TObject>(schema: S): (input: unknown) => Static<S> {
-  const validator = Compile(schema);
+/** A handler that gets its input, one argument, validated. */
+export const accepting =
+  <Input>(
+    check: Checker<Input>,
+    handler: (input: Input) => Promise<Reply>,
+  ): EventHandler['handle'] =>
+  async (args) =>
+    handler(check(inputOf(args, {})));
+
+/** Throws 400. To be made once for a schema, when the first input comes: what is compiled takes time and memory. */
+export function checker<S extends TObject>(schema: S): Checker<Static<S>> {
+  let compiled: Validator<Record<never, never>, S> | undefined;
   return (input) => {
-    if (validator.Check(input)) return input;
+    compiled ??= Compile(schema);
+    if (compiled.Check(input)) return input;
     throw invalidInput(
       problemsOf(
         jsonSchema(schema),
-        validator.Errors(input) as unknown as readonly ValidatorError[],
+        compiled.Errors(input) as unknown as readonly ValidatorError[],
         'input',
       ),
     );
