@@ -7,8 +7,8 @@ import type { Account, Setting } from './setting.ts';
 
 const WARM_MS = 1_500;
 const MEASURED_MS = 4_000;
-const CLIENTS = 100;
-const USERS = 20;
+/** Sockets of each user. */
+const SOCKETS = 5;
 
 /** A server that messages go through. */
 interface Target {
@@ -28,6 +28,7 @@ export interface ChatOptions {
 
 interface Work {
   readonly name: string;
+  readonly users: number;
   readonly rooms: readonly string[];
   /** Rooms that each socket hears. */
   roomsOf(index: number): readonly string[];
@@ -43,16 +44,22 @@ interface Figures {
   readonly databaseCpu: number;
 }
 
+let measured = 0;
+
 /** Each socket sends its next message when the last one was acknowledged, or `rate` of them are sent a second. */
 async function measure(target: Target, work: Work, rate?: number): Promise<Figures> {
   let [sends, deliveries] = [0, 0];
+  const address = 1 + (measured++ % 250);
   let measuring = false;
   const ages: number[] = [];
-  const sockets = await openAll(CLIENTS, (index) =>
+  const clients = work.users * SOCKETS;
+  const sockets = await openAll(clients, (index) =>
     openSocket({
       origin: target.origin,
       namespace: '/chat/',
       auth: target.authOf(index),
+      // Connections are counted for each address.
+      localAddress: `127.0.2.${address}`,
       onEvent(frame) {
         if (!measuring) return;
         deliveries += 1;
@@ -80,7 +87,7 @@ async function measure(target: Target, work: Work, rate?: number): Promise<Figur
           paced(
             rate,
             () => running,
-            (n) => send(sockets[n % CLIENTS] as LoadSocket, n % CLIENTS),
+            (n) => send(sockets[n % clients] as LoadSocket, n % clients),
           ),
         ];
   await sleep(WARM_MS);
@@ -131,28 +138,34 @@ async function makeRoom({ api }: Setting, owner: Account, others: readonly Accou
   return roomId as string;
 }
 
-/** 1,000 rooms of 10 sockets: two users of five sockets each. */
+/** 1,000 rooms of 10 sockets: two users of five sockets each. One socket may send 50 messages a second: 100 are too few. */
 async function manyRooms(setting: Setting, accounts: readonly Account[]): Promise<Work> {
   const ofUser = accounts.map((): string[] => []);
+  const users = accounts.length;
   const rooms = await openAll(1_000, async (n) => {
-    const [a, b] = [n % USERS, (n + 1 + (Math.floor(n / USERS) % (USERS - 1))) % USERS];
+    const [a, b] = [n % users, (n + 1 + (Math.floor(n / users) % (users - 1))) % users];
     const room = await makeRoom(setting, accounts[a] as Account, [accounts[b] as Account]);
     ofUser[a]?.push(room);
     ofUser[b]?.push(room);
     return room;
   });
-  return { name: '1,000 rooms of 10', rooms, roomsOf: (index) => ofUser[index % USERS] ?? [] };
+  return {
+    name: '1,000 rooms of 10',
+    users,
+    rooms,
+    roomsOf: (index) => ofUser[index % users] ?? [],
+  };
 }
 
 const rounded = (value: number): string => (value < 100 ? value.toFixed(1) : value.toFixed(0));
 
 /** Lines of a table. */
 export async function chat(setting: Setting, options: ChatOptions): Promise<readonly string[]> {
-  const accounts = await setting.accounts(USERS);
+  const accounts = await setting.accounts(40);
   const works: Readonly<Record<string, () => Promise<Work>>> = {
     async one() {
-      const room = await makeRoom(setting, accounts[0] as Account, accounts.slice(1));
-      return { name: '100 clients in one room', rooms: [room], roomsOf: () => [room] };
+      const room = await makeRoom(setting, accounts[0] as Account, accounts.slice(1, 20));
+      return { name: '100 clients in one room', users: 20, rooms: [room], roomsOf: () => [room] };
     },
     many: () => manyRooms(setting, accounts),
   };
@@ -169,7 +182,7 @@ async function compare(
   work: Work,
   { rounds }: ChatOptions,
 ): Promise<readonly string[]> {
-  const ofIndex = (index: number): Account | undefined => accounts[index % USERS];
+  const ofIndex = (index: number): Account | undefined => accounts[index % work.users];
   const bare: Target = {
     name: 'bare',
     origin: bareOrigin,

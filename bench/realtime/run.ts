@@ -34,7 +34,7 @@ const parts: Readonly<Record<string, Part>> = {
   chat: {
     title: 'Chat',
     text: [
-      'Medians of rounds in turns, beside Socket.IO alone, which stores nothing (bare.ts). 100 clients of 20 users send as fast as they are acknowledged.',
+      'Medians of rounds in turns, beside Socket.IO alone, which stores nothing (bare.ts). Clients, five of each user, send as fast as they are acknowledged.',
       '',
       '| | Bare | Penstock | Ratio | Goal |',
       '|---|---|---|---|---|',
