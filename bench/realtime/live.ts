@@ -109,26 +109,61 @@ export async function liveLists(setting: Setting): Promise<readonly string[]> {
   return lines;
 }
 
-/** Memory for connections that wait: of one user each time, from many addresses, as limits are for each address. */
+/** Of one user each time, from many addresses, as limits are for each address. */
+const openMany = (origin: string, { token }: Account, connections: number, network: number) =>
+  openAll(connections, (index) =>
+    openSocket({
+      origin,
+      namespace: '/database/',
+      auth: { token },
+      localAddress: `127.0.${network}.${1 + Math.floor(index / 150)}`,
+    }),
+  );
+
+/** Somebody else signs in, again and again, until `stop`; answers how it went. */
+function signIns({ api }: Setting, body: object): () => Promise<readonly [number, number]> {
+  let [running, failed] = [true, 0];
+  const took: number[] = [];
+  const loop = (async () => {
+    while (running) {
+      const began = performance.now();
+      await api('POST', '/authentication/local', { body, token: '' }).catch(() => {
+        failed += 1;
+      });
+      took.push(performance.now() - began);
+      await sleep(250);
+    }
+  })();
+  return async () => {
+    running = false;
+    await loop;
+    return [failed, Math.max(...took)];
+  };
+}
+
+/** Memory for connections that wait, and what it takes when all of them are lost and come back at once. */
 export async function idle(setting: Setting, connections: number): Promise<readonly string[]> {
   const { platform } = setting;
   const [account] = (await setting.accounts(1)) as [Account];
+  const other = { email: 'other@example.com', password: 'Battery-Staple-17' };
+  await setting.api('POST', '/authentication/local/new', { body: other, token: '' });
   await sleep(2_000);
   const before = residentMemory(platform.pid);
   const began = performance.now();
-  const sockets = await openAll(connections, (index) =>
-    openSocket({
-      origin: platform.clientOrigin,
-      namespace: '/database/',
-      auth: { token: account.token },
-      localAddress: `127.0.1.${1 + Math.floor(index / 150)}`,
-    }),
-  );
+  const sockets = await openMany(platform.clientOrigin, account, connections, 1);
   const seconds = (performance.now() - began) / 1_000;
   await sleep(3_000);
   const grown = (residentMemory(platform.pid) - before) / MEGABYTE;
   for (const socket of sockets) socket.close();
+  const stop = signIns(setting, other);
+  const lost = performance.now();
+  const again = await openMany(platform.clientOrigin, account, connections, 3);
+  const reconnected = (performance.now() - lost) / 1_000;
+  const [failed, longest] = await stop();
+  for (const socket of again) socket.close();
   return [
-    `${connections} idle connections: ${grown.toFixed(0)} MiB more (goal: at most 400), connected in ${seconds.toFixed(0)} s (goal: at most 60).`,
+    `${connections} idle connections: ${grown.toFixed(0)} MiB more (goal: at most 400), connected in ${seconds.toFixed(0)} s.`,
+    '',
+    `All of them lost, and back in ${reconnected.toFixed(0)} s (goal: at most 60); sign-ins of others meanwhile that failed: ${failed} (goal: 0), the longest took ${longest.toFixed(0)} ms.`,
   ];
 }
