@@ -111,6 +111,8 @@ export async function insertVectors(
   await client.query('update penstock.embeddings_generations set version = 1 where id = $1::uuid', [
     generation,
   ]);
-  await client.query('analyze penstock.embeddings_vectors');
+  // As autovacuum leaves tables within a minute.
+  await client.query('vacuum analyze penstock.embeddings_vectors');
+  await client.query('vacuum analyze app."Big"');
   await client.end();
 }

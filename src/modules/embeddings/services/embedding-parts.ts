@@ -7,7 +7,7 @@ import type { EmbeddingMeasures } from '../measure.ts';
 import type { ModelSource } from '../models/model-source.ts';
 
 export interface EmbeddingParts
-  extends Pick<Kernel, 'database' | 'events' | 'jobs' | 'records' | 'schemas'> {
+  extends Pick<Kernel, 'audit' | 'database' | 'events' | 'jobs' | 'records' | 'schemas'> {
   readonly config: () => EmbeddingsConfig;
   readonly models: ModelSource;
   readonly files: FileTexts;

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import { system } from '../../../kernel/caller.ts';
 import { cutText } from '../../../kernel/text.ts';
-import { type Model, ModelError } from '../model.ts';
+import { builtInProvider, ModelError } from '../model.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import {
   type ClaimedRow,
@@ -146,7 +146,7 @@ async function embedRecords(
   const changed = texts.filter(({ id, hash }) => !known.get(id)?.equals(hash));
   const present = new Set(texts.map(({ id }) => id));
   const gone = ids.filter((id) => !present.has(id));
-  const passages = await embedAll(parts.models.of(generation), changed);
+  const passages = await embedAll(parts, generation, changed);
   await write(parts, generation, {
     claim,
     ids,
@@ -187,17 +187,25 @@ async function readTexts(
   return texts;
 }
 
-/** The vectors of all passages, asked for at once. */
+/** The vectors of all passages, asked for at once. Throws `ModelError`. */
 async function embedAll(
-  model: Model | undefined,
+  parts: EmbeddingParts,
+  generation: GenerationRow,
   texts: readonly RecordTexts[],
 ): Promise<readonly PassageRow[]> {
+  const model = parts.models.of(generation);
   const cut = texts.map((record) => ({
     ...record,
     passages: model ? passagesOf(record.text, model.passageLength) : [],
   }));
   const all = cut.flatMap(({ passages }) => passages.map(({ text }) => text));
-  const { vectors } = model && all.length > 0 ? await model.embed(all, 'passage') : { vectors: [] };
+  const sent = cut.filter(({ passages }) => passages.length > 0).map(({ id }) => id);
+  const { vectors } =
+    model && all.length > 0
+      ? await audited(parts, generation, { sent, texts: all.length }, () =>
+          model.embed(all, 'passage'),
+        )
+      : { vectors: [] };
   let at = 0;
   return cut.flatMap(({ id, hash, passages }) => {
     const own = vectors.slice(at, at + passages.length);
@@ -207,6 +215,32 @@ async function embedAll(
       passageRow({ id, hash, ordinal }, passage, own[ordinal]),
     );
   });
+}
+
+/** Failures before anything was sent. */
+const unsent: ReadonlySet<string> = new Set(['budget', 'throttled']);
+
+/** Texts that leave the platform are noted in the audit log: of which records, not what they say. */
+async function audited<T extends { readonly tokens: number }>(
+  { audit }: EmbeddingParts,
+  { id: generationId, provider, model, schemaName, sourceFields }: GenerationRow,
+  { sent, texts }: { readonly sent: readonly string[]; readonly texts: number },
+  send: () => Promise<T>,
+): Promise<T> {
+  if (provider === builtInProvider) return send();
+  const about = { provider, model, generationId, fields: sourceFields, records: sent, texts };
+  const entry = { caller: reader, action: 'embeddings.send', target: `schema:${schemaName}` };
+  try {
+    const answer = await send();
+    const changes = { ...about, tokens: answer.tokens };
+    await audit.record({ ...entry, outcome: 'success', changes });
+    return answer;
+  } catch (error) {
+    const failure = error instanceof ModelError ? error.failure : 'unknown';
+    if (!unsent.has(failure))
+      await audit.record({ ...entry, outcome: 'failed', changes: { ...about, failure } });
+    throw error;
+  }
 }
 
 /** For a record without text, or that is gone. */

@@ -1,0 +1,113 @@
+/** Searches of a labelled set in every mode, and the model that makes its vectors. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Platform } from '../platform.ts';
+import { median, percentile } from '../statistics.ts';
+import { questions, texts } from './labelled.ts';
+import { call, search, waitForRecords } from './requests.ts';
+
+const MODES = ['vector', 'keyword', 'hybrid'] as const;
+type Mode = (typeof MODES)[number];
+
+interface Quality {
+  readonly mode: Mode;
+  readonly ndcg: number;
+  readonly first: number;
+}
+
+export async function fillLabelled(platform: Platform): Promise<void> {
+  const fields = { title: 'String', body: 'String' };
+  await call(platform, '/database/schemas', { body: { name: 'Labelled', fields } });
+  const config = {
+    schemaName: 'Labelled',
+    sourceFields: ['title', 'body'],
+    targetField: 'meaning',
+  };
+  await call(platform, '/embeddings/configs', { body: { ...config, language: 'english' } });
+  const docs = texts.map(([title, body]) => ({ title, body }));
+  await call(platform, '/database/schemas/Labelled/docs/many', { body: { inputDocuments: docs } });
+  await waitForRecords(platform, 'Labelled', docs.length);
+}
+
+/** One right answer each: what it adds falls with its place. */
+async function quality(platform: Platform): Promise<readonly Quality[]> {
+  const results: Quality[] = [];
+  for (const mode of MODES) {
+    let [gain, first] = [0, 0];
+    for (const { text, answer } of questions) {
+      const hits = await search(platform, { schemaName: 'Labelled', text, mode });
+      const place = hits.findIndex(({ document }) => document.title === answer);
+      gain += place < 0 ? 0 : 1 / Math.log2(place + 2);
+      first += place === 0 ? 1 : 0;
+    }
+    results.push({ mode, ndcg: gain / questions.length, first: first / questions.length });
+  }
+  return results;
+}
+
+interface Speed {
+  readonly perSecond: number;
+  readonly alone: readonly number[];
+  readonly beside: readonly number[];
+}
+
+/** Short texts that become vectors in a second, as a backfill makes them, and reads beside it. */
+async function modelSpeed(platform: Platform): Promise<Speed> {
+  const read = async (): Promise<number> => {
+    const begin = performance.now();
+    await call(platform, '/database/schemas/Labelled/docs?limit=20', { method: 'GET' });
+    return performance.now() - begin;
+  };
+  const alone: number[] = [];
+  for (let i = 0; i < 700; i += 1) {
+    const time = await read();
+    if (i >= 200) alone.push(time);
+    await sleep(2);
+  }
+  const inputDocuments = Array.from({ length: 1_000 }, (_, i) => ({
+    title: `A short text about the number ${i}`,
+    body: 'It says little, and says it in one sentence.',
+  }));
+  await call(platform, '/database/schemas/Labelled/docs/many', { body: { inputDocuments } });
+  const begin = performance.now();
+  let isDone = false;
+  const done = waitForRecords(platform, 'Labelled', texts.length + inputDocuments.length).then(
+    () => {
+      isDone = true;
+      return performance.now();
+    },
+  );
+  const beside: number[] = [];
+  while (!isDone) {
+    beside.push(await read());
+    await sleep(2);
+  }
+  return { perSecond: inputDocuments.length / (((await done) - begin) / 1_000), alone, beside };
+}
+
+/** The section about the orders of a search. */
+export async function reportOrders(platform: Platform): Promise<string> {
+  const rows = (await quality(platform)).map(
+    ({ mode, ndcg, first }) => `| ${mode} | ${ndcg.toFixed(3)} | ${first.toFixed(2)} |`,
+  );
+  return `${texts.length} texts, ${questions.length} questions with one right answer each (\`bench/search/labelled.ts\`): more than half in other words than the text, the others by a name or number. Built-in model.
+
+| mode | nDCG@10 | right answer first |
+| --- | --: | --: |
+${rows.join('\n')}
+`;
+}
+
+/** The section about the model. */
+export async function reportModel(platform: Platform): Promise<string> {
+  const { perSecond, alone, beside } = await modelSpeed(platform);
+  const at = (times: readonly number[], share: number): number =>
+    percentile(
+      times.toSorted((a, b) => a - b),
+      share,
+    );
+  const facts = (times: readonly number[]): string =>
+    `p50 ${median(times).toFixed(1)} ms and p99 ${at(times, 0.99).toFixed(1)} ms`;
+  const ratio = at(beside, 0.99) / at(alone, 0.99);
+  return `In a backfill it makes vectors of ${perSecond.toFixed(0)} short texts a second (one thread). Lists of 20 records take ${facts(alone)} without it, ${facts(beside)} beside it: ${ratio.toFixed(1)} times as long.
+`;
+}
