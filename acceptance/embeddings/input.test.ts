@@ -2,7 +2,8 @@
  * What is typed, written and answered badly: texts of every kind, limits, and models that are wrong; and what is said of
  * the texts that leave the platform (specification embeddings.md 7 and 9).
  */
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -143,6 +144,28 @@ it('answers as many as were asked for, ten unless told, of what fits and may be 
     });
     expect([refused.status, refused.body.errors?.[0]?.path]).toEqual([400, 'limit']);
   }
+});
+
+it('takes two statements of an operator, and those of permissions beside them of a user', async () => {
+  const ttl = (queryTtlMs: number) =>
+    platform.admin.patch('/config/embeddings', { config: { cache: { queryTtlMs } } });
+  await ttl(60_000);
+  const sent = vi.spyOn(pg.Client.prototype, 'query');
+  const costs = async (more: object) => {
+    const counts: number[] = [];
+    for (let i = 0; i < 10; i += 1) {
+      const before = sent.mock.calls.length;
+      expect(texts(await search('Angle', { text: '#0', ...more })).length).toBeGreaterThan(2);
+      counts.push(sent.mock.calls.length - before);
+    }
+    // Jobs send theirs in between.
+    return Math.min(...counts);
+  };
+  expect(await costs({})).toBe(2);
+  expect(await costs({ userId: ann.userId })).toBeLessThanOrEqual(4);
+  expect(await costs({ userId: bob.userId })).toBeLessThanOrEqual(5);
+  sent.mockRestore();
+  await ttl(0);
 });
 
 it('waits for a model that makes vectors of another length, and takes every write meanwhile', async () => {

@@ -64,8 +64,8 @@ async function fill(platform: Platform, few: string, all: string): Promise<void>
     }
     const ids = numbers.map(idOf);
     await client.query(
-      `insert into app."Big" ("_id", "title", "@ownerType", "@owner")
-       select p.id, 'record', 'User', p.owner from unnest($1::uuid[], $2::uuid[]) p(id, owner)`,
+      `insert into app."Big" ("_id", "title", "@owner")
+       select p.id, 'record', p.owner from unnest($1::uuid[], $2::uuid[]) p(id, owner)`,
       [ids, numbers.map((at) => (at < FEW ? few : all))],
     );
     await client.query(

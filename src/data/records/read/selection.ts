@@ -4,6 +4,7 @@ import type { Statement } from '../../../kernel/database/database.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { streamRows } from '../../../kernel/database/stream-rows.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
+import type { RowUse } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { shortName } from '../../schema/language/names.ts';
 import { requireGranted, requireOffered } from '../access/operation-access.ts';
@@ -66,13 +67,14 @@ export async function selectionOf(
   return { schema, view, filter };
 }
 
-/** What stands behind `where`, for the rows `t0`. */
+/** What stands behind `where`, for the rows `t0`; `use`: how they are come by. */
 export const selectionText = (
   { schema, view, filter, hits }: Selection,
   parameters: Parameters,
+  use?: RowUse,
 ): string => {
   const among = hits ? `${idsTest(schema, 't0', parameters.next(hits))} and ` : '';
-  return `${among}${filter.compile('t0', parameters)}${restriction(view.predicate, 't0', parameters)}`;
+  return `${among}${filter.compile('t0', parameters)}${restriction(view.predicate, 't0', parameters, use)}`;
 };
 
 /** A statement whose text depends on a filter: it is compiled each time, because compiling gathers its values. */
