@@ -237,7 +237,7 @@ export const deleteMessagesOf = async (
     sql`delete from penstock.messages where user_id = any(${userIds}::uuid[])`,
   ));
 
-/** Deletes up to `limit` messages that are older than `maxAgeMs`; answers how many. */
+/** What still is to be sent stays: it may be due in a year. The others count from their end. */
 export const purgeMessages = async (
   database: Queryable,
   maxAgeMs: number,
@@ -245,7 +245,9 @@ export const purgeMessages = async (
 ): Promise<number> =>
   (
     await database.query(sql`
+      with ago as (select now() - ${maxAgeMs}::double precision * interval '1 millisecond' as at)
       delete from penstock.messages where id in (
-        select id from penstock.messages
-        where created_at < now() - ${maxAgeMs}::double precision * interval '1 millisecond' order by created_at limit ${limit}::integer)`)
+        select id from penstock.messages, ago
+        where created_at < ago.at and coalesce(finished_at, created_at) < ago.at and status not in ('queued', 'sending')
+        order by created_at limit ${limit}::integer)`)
   ).count;

@@ -31,17 +31,28 @@ export async function writeMail(
     ...(unsubscribe === undefined ? {} : { unsubscribeLink: unsubscribe }),
     ...email.variables,
   };
-  const html = parts.body.render(variables, 'html', parts.partials);
+  const { html, text } = bodyOf(parts, variables);
   const subject = parts.subject.render(variables, 'plain', parts.partials);
   const { code } = email.variables ?? {};
   return {
     from: senderAddress(parts.sender ?? sender, sendingDomain),
     subject: cutText(oneLine(subject), 500),
     html,
-    text: plainText(html),
+    text,
     ...(typeof code === 'string' ? { code } : {}),
     ...mailPartsOf(email, unsubscribe),
   };
+}
+
+/** A body without any tag is a text that somebody wrote in lines; as HTML alone they would run into one. */
+function bodyOf(
+  { body, partials }: ReadyTemplate,
+  variables: Readonly<Record<string, unknown>>,
+): { readonly html: string; readonly text: string } {
+  const html = body.render(variables, 'html', partials);
+  if (/<[a-z!/]/i.test(html)) return { html, text: plainText(html) };
+  const text = body.render(variables, 'plain', partials);
+  return { html: html.replaceAll(/\r?\n/g, '<br>\n'), text };
 }
 
 /** What the mail says itself goes before what its template says. */

@@ -1,0 +1,131 @@
+/** What the clean-up of messages deletes by age, and what it leaves: nothing that is still to be sent. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openTestConnection, type TestConnection } from '../../../test/support/connection.ts';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import {
+  createTestNode,
+  type TestNode,
+  testAdminPassword,
+  testMasterKey,
+} from '../../../test/support/node.ts';
+import { testEnvironment } from '../../../test/support/platform.ts';
+import { removeFolder, temporaryFolder } from '../../../test/support/temporary-folder.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { readSettings } from '../../kernel/settings/settings.ts';
+import { type Platform, startPlatform } from '../../platform.ts';
+
+let database: TestDatabase;
+let platform: Platform;
+let node: TestNode;
+let sql: TestConnection;
+let dataDir: string;
+beforeAll(async () => {
+  database = await createTestDatabase({ server: 'embedded' });
+  dataDir = await temporaryFolder('data');
+  platform = await startPlatform({
+    settings: readSettings(testEnvironment(dataDir, database.url)),
+  });
+  node = createTestNode(platform.addresses, {
+    masterKey: testMasterKey,
+    adminPassword: testAdminPassword,
+  });
+  sql = await openTestConnection(database.url);
+});
+afterAll(async () => {
+  await sql.close();
+  await platform.close();
+  await database.drop();
+  await removeFolder(dataDir);
+});
+
+const day = 24 * 60 * 60_000;
+const configure = async (config: object) => {
+  const answer = await node.admin.patch('/config/communications', { config });
+  expect(answer.status, answer.text).toBe(200);
+};
+const cleanUp = async () => {
+  const id = await platform.kernel.jobs.enqueue('communications.purge-messages', {});
+  await waitFor(
+    async () => (await platform.kernel.jobs.status(id ?? ''))?.state === 'completed' || undefined,
+  );
+};
+const send = async (more: object = {}) => {
+  const mail = { email: 'ada@example.org', subject: 'x', body: 'y', ...more };
+  const answer = await node.admin.post('/email/send', mail);
+  expect(answer.status, answer.text).toBe(200);
+  return answer.body.messageId as string;
+};
+const isThere = async (id: string) =>
+  (await node.admin.get(`/communications/messages/${id}`)).status === 200;
+const captured = (id: string) =>
+  waitFor(
+    async () =>
+      (await node.admin.get(`/communications/messages/${id}`)).body.status === 'captured' ||
+      undefined,
+  );
+const age = (id: string, column: 'created_at' | 'finished_at', days: number) =>
+  sql.query(
+    `update penstock.messages set ${column} = now() - make_interval(days => $2) where id = $1`,
+    [id, days],
+  );
+
+it('keeps messages for as long as the configuration says, counted from their end', async () => {
+  await configure({ messages: { retention: 10 * day } });
+  const [old, late, fresh] = [await send(), await send(), await send()];
+  for (const id of [old, late, fresh]) await captured(id);
+  for (const id of [old, late]) await age(id, 'created_at', 11);
+  await age(old, 'finished_at', 11);
+  await cleanUp();
+  expect(await Promise.all([old, late, fresh].map(isThere))).toEqual([false, true, true]);
+});
+
+it('leaves what is still to be sent, however long ago it was written', async () => {
+  const sendAt = new Date(Date.now() + 300 * day).toISOString();
+  const waiting = await send({ sendAt });
+  await age(waiting, 'created_at', 60);
+  await cleanUp();
+  expect((await node.admin.get(`/communications/messages/${waiting}`)).body).toMatchObject({
+    status: 'queued',
+  });
+});
+
+it('keeps entries of the inbox for as long as the configuration says, and counts what is left', async () => {
+  const ada = await node.registerUser();
+  const { _id: userId } = (await ada.api.get('/authentication/user')).body;
+  await configure({ pushNotifications: { inbox: { retention: 30 * day } } });
+  for (const title of ['old', 'new'])
+    expect((await node.admin.post('/push/send', { userId, title, body: 'b' })).status).toBe(200);
+  await sql.query(
+    `update penstock.notifications set created_at = now() - interval '31 days' where title = 'old'`,
+  );
+  await cleanUp();
+  expect((await ada.api.get('/notifications')).body).toMatchObject({
+    count: 1,
+    unreadCount: 1,
+    notifications: [{ title: 'new' }],
+  });
+});
+
+it('writes a body without tags in the lines in which it was written', async () => {
+  const body = 'Dear {{name}},\n\n1 < 2 & more:\nyours';
+  const id = await send({ body, variables: { name: 'Ada <b>' } });
+  await captured(id);
+  const { content } = (await node.admin.get(`/communications/messages/${id}`)).body;
+  expect(content.html).toBe('Dear Ada &lt;b&gt;,<br>\n<br>\n1 < 2 & more:<br>\nyours');
+  expect(content.text).toBe('Dear Ada <b>,\n\n1 < 2 & more:\nyours');
+  const tags = await send({ body: '<p>one\ntwo</p>' });
+  await captured(tags);
+  const kept = (await node.admin.get(`/communications/messages/${tags}`)).body.content;
+  expect(kept.html).toBe('<p>one\ntwo</p>');
+});
+
+it('lists devices by their platform, and refuses a search that is no id', async () => {
+  const ada = await node.registerUser();
+  for (const platformName of ['IOS', 'ANDROID', 'ANDROID'])
+    await ada.api.post('/token', { token: `${Math.random()}`, platform: platformName });
+  const list = async (query: object) =>
+    (await node.admin.get('/push/tokens', { query: query as never })).body;
+  expect((await list({ platform: 'ANDROID' })).count).toBe(2);
+  expect((await list({ platform: 'IOS' })).tokens).toMatchObject([{ platform: 'IOS' }]);
+  expect(await list({ search: 'not an id' })).toMatchObject({ errors: [{ path: 'search' }] });
+});
