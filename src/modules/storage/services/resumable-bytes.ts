@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import type { ObjectFacts, StorageProvider } from '../providers/provider.ts';
-import { openSpool, spooled } from '../providers/spool.ts';
+import { openSpool, spooled } from '../providers/remote/parts.ts';
 import { noteResumable, type ResumableRow, type ResumableState } from '../queries/resumable.ts';
 import { isMissingObject, onStore, type StorageParts } from './storage-parts.ts';
 

@@ -10,7 +10,7 @@ import type { ErrorFactory, PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import { fileNameOf } from '../names.ts';
-import { openSpool, spooled } from '../providers/spool.ts';
+import { openSpool, spooled } from '../providers/remote/parts.ts';
 import type { FileRow } from '../queries/files.ts';
 import type { FileRequest } from './placing.ts';
 import type { Resumable, ResumableLock } from './resumable.ts';
