@@ -172,6 +172,53 @@ describe('bounds of a connection', () => {
     expect(socket.connected).toBe(true);
   });
 
+  it('refuses filters, positions and ids that are not meant for it, and goes on', async () => {
+    const { socket, ask } = await connect(platform, user);
+    const statusOf = async (request: object): Promise<number> => {
+      const answer = await ask('watch', request);
+      return answer.ok ? 200 : answer.error.status;
+    };
+    for (const query of [
+      { $where: 'sleep(1)' },
+      { title: { $regex: '(a+)+$', $options: 'xyz' } },
+      { 'title; drop table x': 1 },
+      { state: { $gt: { $ne: null } } },
+      { password: 'x' },
+      '$',
+      7,
+    ])
+      expect(await statusOf({ schema: 'Post', query }), JSON.stringify(query)).toBe(400);
+    expect(await statusOf({ schema: 'User' })).toBeLessThan(500);
+    expect(await statusOf({ schema: '__proto__' })).toBe(404);
+    expect(await statusOf({ schema: 'Post', documentId: "' or 1=1" })).toBe(400);
+    const resumed = await ask('watch', { schema: 'Post', limit: 2, since: 'forged.99999' });
+    expect(resumed).toMatchObject({ ok: true, gap: true });
+    expect(socket.connected).toBe(true);
+  });
+
+  it('refuses messages, answers and nonces with the ids of other rooms and users', async () => {
+    const [own, foreign] = [await makeRoom(user, [user]), await makeRoom(other, [other])];
+    const [mine, theirs] = [await connectChat(platform, user), await connectChat(platform, other)];
+    const message = { contentType: 'text', content: 'secret', nonce: 'replayed' };
+    const { _id } = await theirs.ask('message', foreign, message);
+    const codeOf = async (event: string, ...input: unknown[]): Promise<string> =>
+      (await mine.ask(event, ...input)).error?.code;
+    const unknown = 'CHAT_MESSAGE_NOT_FOUND';
+    expect(await codeOf('message', foreign, message)).toBe('CHAT_ROOM_NOT_FOUND');
+    expect(await codeOf('sync', { roomId: foreign, afterSeq: 0 })).toBe('CHAT_ROOM_NOT_FOUND');
+    expect(await codeOf('messagesRead', own, { upTo: _id })).toBe(unknown);
+    expect(await codeOf('react', { messageId: _id, emoji: '+' })).toBe(unknown);
+    expect(await codeOf('editMessage', { messageId: _id, message: 'x' })).toBe(unknown);
+    expect(await codeOf('deleteMessage', { messageId: _id })).toBe(unknown);
+    const { nonce: _nonce, ...plain } = message;
+    expect(await codeOf('message', own, { ...plain, threadRoot: _id })).toBe(unknown);
+    // A nonce is one of its user and room: nobody learns by it what others sent.
+    const replayed = await mine.ask('message', own, message);
+    expect(replayed).toMatchObject({ ok: true, seq: 1 });
+    expect(replayed._id).not.toBe(_id);
+    expect(JSON.stringify(mine.heard)).not.toContain(_id);
+  });
+
   it('takes back a crowd that lost its connections, while others sign in', async () => {
     // Connections of one address are counted: 200 in ten seconds.
     const open = () => Promise.all(Array.from({ length: 80 }, () => connect(platform, user)));
