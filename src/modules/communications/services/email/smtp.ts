@@ -81,7 +81,10 @@ export function createSmtp(
 
 interface Link {
   readonly mailer: Transporter;
-  readonly written: typeof import('./written-mail.ts');
+  readonly sendWritten: (
+    transport: Transporter['transporter'],
+    mail: OutgoingMail,
+  ) => Promise<unknown>;
   readonly signs: boolean;
 }
 
@@ -95,12 +98,11 @@ const isWrittenAtOnce = (mail: OutgoingMail): boolean =>
 
 /** The library composes what it is to sign, and what has files. */
 async function send(
-  { mailer, written, signs }: Link,
+  { mailer, sendWritten, signs }: Link,
   files: MailFiles,
   mail: OutgoingMail,
 ): Promise<unknown> {
-  if (!signs && isWrittenAtOnce(mail))
-    return written.sendWritten(mailer.transporter, mail, written.writeMail(mail));
+  if (!signs && isWrittenAtOnce(mail)) return sendWritten(mailer.transporter, mail);
   return mailer.sendMail(messageOf(mail, await contentsOf(files, mail)));
 }
 
@@ -153,7 +155,7 @@ export interface SmtpSettings {
 
 async function connect({ server: smtp, dkim, domain, timeoutMs }: SmtpSettings): Promise<Link> {
   // Loaded when the first mail is sent: most installations start without a mail server.
-  const [{ createTransport }, written] = await Promise.all([
+  const [{ createTransport }, { sendWritten }] = await Promise.all([
     import('nodemailer'),
     import('./written-mail.ts'),
   ]);
@@ -185,7 +187,7 @@ async function connect({ server: smtp, dkim, domain, timeoutMs }: SmtpSettings):
           },
         }),
   });
-  return { mailer, written, signs: dkim.selector !== '' };
+  return { mailer, sendWritten, signs: dkim.selector !== '' };
 }
 
 const defaultPort = ({ secure }: SmtpSettings['server']): number => (secure ? 465 : 587);

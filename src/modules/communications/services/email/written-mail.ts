@@ -59,22 +59,21 @@ function encoded(content: string, encoding: string | false): string {
 type Transport = Mail['transporter'];
 type Sent = Parameters<Transport['send']>[0];
 
-/** Hands a written mail to the connections of the library: what composes mails has nothing left to do. */
-export const sendWritten = (
-  transport: Transport,
-  { from, to, cc, bcc, messageId }: OutgoingMail,
-  text: string,
-): Promise<unknown> =>
-  new Promise((resolve, reject) => {
-    const message = {
-      getHeader: () => messageId,
-      messageId: () => messageId,
-      getEnvelope: () => ({ from, to: [to, ...cc, ...bcc] }),
-      createReadStream: () => readableOf(text),
-    };
-    const mail = { data: {}, message } as unknown as Sent;
-    transport.send(mail, (error, info) => (error ? reject(error) : resolve(info)));
+/** Writes a mail and hands it to the connections of the library: what composes mails has nothing left to do. */
+export function sendWritten(transport: Transport, mail: OutgoingMail): Promise<unknown> {
+  const { from, to, cc, bcc, messageId } = mail;
+  const text = writeMail(mail);
+  const message = {
+    getHeader: () => messageId,
+    messageId: () => messageId,
+    getEnvelope: () => ({ from, to: [to, ...cc, ...bcc] }),
+    createReadStream: () => readableOf(text),
+  };
+  return new Promise((resolve, reject) => {
+    const sent = { data: {}, message } as unknown as Sent;
+    transport.send(sent, (error, info) => (error ? reject(error) : resolve(info)));
   });
+}
 
 const readableOf = (text: string): Readable =>
   new Readable({
