@@ -1,4 +1,6 @@
 /** Values that a schema takes, for documents and for programs that try an API by its description. */
+import { LRUCache } from 'lru-cache';
+import { RE2JS } from 're2js';
 import type { JsonSchema } from '../../kernel/operations/json-schema.ts';
 
 /** Schemas may contain themselves. */
@@ -80,12 +82,30 @@ function textExample(schema: JsonSchema): string | undefined {
   if (schema.format !== undefined) return byFormat[schema.format];
   if (schema.instant) return moment;
   if (pattern !== undefined) {
-    const fits = new RegExp(pattern, 'u');
-    return commonTexts.find(
-      (text) => text.length >= minLength && text.length <= maxLength && fits.test(text),
-    );
+    return fittingTexts(pattern).find(({ length }) => length >= minLength && length <= maxLength);
   }
   return 'text'.padEnd(minLength, ' text').slice(0, maxLength);
+}
+
+/** By pattern: descriptions are built again and again, and an automaton costs a millisecond. */
+const fitting = new LRUCache<string, readonly string[]>({ max: 1_000 });
+
+/** The common texts that fit a pattern, found in linear time. A pattern that looks around has none. */
+function fittingTexts(pattern: string): readonly string[] {
+  const known = fitting.get(pattern);
+  if (known) return known;
+  const texts = commonTexts.filter(matcherOf(pattern));
+  fitting.set(pattern, texts);
+  return texts;
+}
+
+function matcherOf(pattern: string): (text: string) => boolean {
+  try {
+    const automaton = RE2JS.compile(pattern);
+    return (text) => automaton.test(text);
+  } catch {
+    return () => false;
+  }
 }
 
 function numberExample(schema: JsonSchema): number {
