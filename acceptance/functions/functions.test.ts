@@ -49,6 +49,43 @@ it('tells line and column of the source as it was written, also with types', asy
   });
 });
 
+it('runs enums, namespaces and properties among parameters, and tells places as they were written', async () => {
+  const types = [
+    "enum Size { Small = 'S', Large = 'L' }",
+    'namespace Prices { export const of = { S: 2, L: 5 } }',
+    'class Order {',
+    '  constructor(readonly size: Size) {}',
+    '}',
+  ];
+  const body = await upload(platform.admin, {
+    name: 'rewritten',
+    functionCode: [
+      ...types,
+      'const order = new Order(Size.Large);',
+      'if (req.params?.fail) throw new Error("too much");',
+      'return { price: Prices.of[order.size] };',
+    ].join('\n'),
+  });
+  expect(body.language).toBe('typescript');
+  expect(await invoke(platform.admin, body._id, {})).toMatchObject({ result: { price: 5 } });
+  expect(await invoke(platform.admin, body._id, { params: { fail: true } })).toMatchObject({
+    error: { message: 'too much', line: 7, column: 29 },
+  });
+  const module = await upload(platform.admin, {
+    name: 'rewrittenModule',
+    functionCode: [
+      ...types,
+      'export default async function price() {',
+      '  const order = new Order(Size.Small);',
+      '  throw new Error(order.size);',
+      '}',
+    ].join('\n'),
+  });
+  expect(await invoke(platform.admin, module._id, {})).toMatchObject({
+    error: { message: 'S', line: 8 },
+  });
+});
+
 it('keeps versions and goes back to one', async () => {
   const { _id } = await upload(platform.admin, { name: 'versions', functionCode: 'return 1' });
   await platform.admin.patch(`/functions/${_id}`, { functionCode: 'return 2' });

@@ -26,10 +26,10 @@ export interface SandboxProcessOptions {
   onExit(from: SandboxProcess, culprit: number | undefined): void;
 }
 
-/** Behind the platform itself when both want the processor, and far behind what costs much. */
-const niceness: Readonly<Record<Lane, number>> = { usual: 3, trial: 10, costly: 19 };
+/** Beside the platform, which waits for what behaves; what costs much has the processor when nothing else needs it. */
+const niceness: Readonly<Record<Lane, number>> = { usual: 1, trial: 10, costly: 19 };
 /** Of whole sessions, where the system has such: a tenth of a full processor is left to what costs much. */
-const sessionNiceness: Readonly<Record<Lane, number>> = { usual: 3, trial: 10, costly: 10 };
+const SESSION_NICENESS = 10;
 /** Milliseconds after which the system takes another priority of a session. */
 const AGAIN_MS = 200;
 /** Characters of what it says before it dies. */
@@ -101,8 +101,9 @@ export class SandboxProcess {
       env: {},
       cwd: '/',
       stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
-      // A session of its own: where Linux shares the processor between sessions, priorities count within one alone.
-      detached: true,
+      // A session of its own: where Linux shares the processor between sessions, priorities count within one alone. What
+      // behaves is in that of the platform, with which it takes turns at every call.
+      detached: options.lane !== 'usual',
     });
     this.#socket = this.#child.stdio[3] as Socket;
     const reader = new FrameReader<FromSandbox>((message, text) => {
@@ -170,16 +171,16 @@ export class SandboxProcess {
         // It has ended, or the system does not let us: it then has its equal part.
       }
     }
-    if (this.#niceSession(lane)) return;
+    if (this.#niceSession()) return;
     // One change in a while for all who are not root.
-    setTimeout(() => this.#niceSession(this.lane), AGAIN_MS).unref();
+    setTimeout(() => this.#niceSession(), AGAIN_MS).unref();
   }
 
   /** The priority of the whole session; false where the system does not take it (now). */
-  #niceSession(lane: Lane): boolean {
-    if (process.platform !== 'linux' || this.#ended) return true;
+  #niceSession(): boolean {
+    if (process.platform !== 'linux' || this.#ended || this.#options.lane === 'usual') return true;
     try {
-      writeFileSync(`/proc/${this.#child.pid}/autogroup`, String(sessionNiceness[lane]));
+      writeFileSync(`/proc/${this.#child.pid}/autogroup`, String(SESSION_NICENESS));
       return true;
     } catch {
       return false;

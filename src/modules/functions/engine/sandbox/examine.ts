@@ -1,8 +1,8 @@
 /** What a text is before it is stored: body or module, with types or without, and which packages it asks for. */
-import { stripTypeScriptTypes } from 'node:module';
 import type { CheckedFacts, SourceForm, UserError } from '../protocol.ts';
 import { errorOfUser } from './run.ts';
-import { BODY_HEAD, BODY_TAIL, checkSource } from './sandbox.ts';
+import { checkSource } from './sandbox.ts';
+import { withoutTypes } from './typescript.ts';
 
 interface Examined {
   readonly facts: CheckedFacts;
@@ -32,13 +32,6 @@ export async function examine(code: string, file: string): Promise<Examined> {
     // Neither is it TypeScript: what is wrong is what the parser of JavaScript says.
     return { facts: { ...factsOf(code, form, 'javascript'), error: plain }, text: code };
   }
-}
-
-/** Types become spaces, so that every line and column stays. */
-function withoutTypes(code: string, form: SourceForm): string {
-  if (form === 'module') return stripTypeScriptTypes(code);
-  const stripped = stripTypeScriptTypes(BODY_HEAD + code + BODY_TAIL);
-  return stripped.slice(BODY_HEAD.length, stripped.length - BODY_TAIL.length);
 }
 
 async function problemOf(

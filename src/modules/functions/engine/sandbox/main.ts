@@ -14,6 +14,7 @@ import { examine } from './examine.ts';
 import { Programs } from './programs.ts';
 import { SandboxRun } from './run.ts';
 import type { Source } from './sandbox.ts';
+import { type PlaceOf, placesIn } from './typescript.ts';
 
 /** Of the socket to the platform. */
 const CHANNEL = 3;
@@ -50,7 +51,13 @@ function send(header: FromSandbox, text = ''): void {
 }
 
 const programs = new Programs();
-const sources = new Map<string, string>();
+interface KnownSource {
+  readonly file: string;
+  /** Asked for when something has failed. */
+  readonly places: () => PlaceOf | undefined;
+}
+
+const sources = new Map<string, KnownSource>();
 const runs = new Map<number, SandboxRun>();
 let watching: NodeJS.Timeout | undefined;
 
@@ -86,13 +93,15 @@ function endLargest(): void {
 
 function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
   const { id, key, leftMs, limits } = message;
-  const file = sources.get(key);
-  if (file === undefined || !programs.has(key)) {
+  const source = sources.get(key);
+  if (!source || !programs.has(key)) {
     send({ t: 'missing', id });
     return;
   }
   const deadlineAt = performance.now() + leftMs;
-  const run = new SandboxRun({ id, key, file, limits, input, deadlineAt, send, done: finish });
+  const run = new SandboxRun({
+    ...{ id, key, source, limits, input, deadlineAt, send, done: finish },
+  });
   runs.set(id, run);
   if (!watching) {
     usedBefore = ownCpuMs();
@@ -138,7 +147,10 @@ function receive(message: ToSandbox, text: string): void {
         form: message.form,
         file: message.file,
       };
-      sources.set(message.key, message.file);
+      sources.set(message.key, {
+        file: message.file,
+        places: () => placesIn(source.code, source.form),
+      });
       programs.load(message.key, source);
       break;
     }

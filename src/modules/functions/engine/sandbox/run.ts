@@ -12,11 +12,12 @@ import {
 } from '../protocol.ts';
 import { PRELUDE_FILE } from './prelude-text.ts';
 import type { Sandbox, SandboxEvents } from './sandbox.ts';
+import type { PlaceOf } from './typescript.ts';
 
 export interface RunParts {
   readonly id: number;
   readonly key: string;
-  readonly file: string;
+  readonly source: { readonly file: string; readonly places: () => PlaceOf | undefined };
   readonly limits: RunLimits;
   readonly input: string;
   /** On the clock of `performance.now()`. */
@@ -145,7 +146,7 @@ export class SandboxRun implements SandboxEvents {
     const data = text.slice(at + 1);
     const { maxResultBytes } = this.parts.limits;
     if (!head.ok) {
-      const error = head.error && errorOfUser(head.error, this.parts.file);
+      const error = head.error && this.#errorOf(head.error);
       this.end(head.rejected ? 'rejected' : 'error', error, true);
     } else if (data.length > maxResultBytes || Buffer.byteLength(data) > maxResultBytes) {
       this.end('error', {
@@ -163,8 +164,13 @@ export class SandboxRun implements SandboxEvents {
     if (this.#ended) return;
     const message = error instanceof Error ? error.message : String(error);
     if (sandbox.isolate.isDisposed || /memory limit/.test(message)) this.end('memory');
-    else if (error instanceof Error) this.end('error', errorOfUser(error, this.parts.file));
+    else if (error instanceof Error) this.end('error', this.#errorOf(error));
     else this.end('error', { name: 'Error', message });
+  }
+
+  #errorOf(given: Partial<UserError>): UserError {
+    const { file, places } = this.parts.source;
+    return errorOfUser(given, file, places());
   }
 
   /** Ends the run and, unless it ended by itself, its sandbox. */
@@ -198,8 +204,15 @@ export class SandboxRun implements SandboxEvents {
 const framePlace = /^(.*):(\d+):(\d+)\)?$/;
 const parserPlace = /^ \[(.*):(\d+):(\d+)\]$/;
 
+function asWritten(frame: string, placeOf: PlaceOf): string {
+  const [, before, line, column] = framePlace.exec(frame) ?? [];
+  if (before === undefined) return frame;
+  const place = placeOf(Number(line), Number(column)).join(':');
+  return `${before}:${place}${frame.endsWith(')') ? ')' : ''}`;
+}
+
 /** An error with the place where it stands in the source as it was written, and without frames that are not of the function. */
-export function errorOfUser(given: Partial<UserError>, file: string): UserError {
+export function errorOfUser(given: Partial<UserError>, file: string, placeOf?: PlaceOf): UserError {
   const { name = 'Error', code, status } = given;
   const full = (given.message ?? '').slice(0, 4_000);
   const [said, , saidLine, saidColumn] = parserPlace.exec(full.slice(full.lastIndexOf(' ['))) ?? [];
@@ -209,7 +222,8 @@ export function errorOfUser(given: Partial<UserError>, file: string): UserError 
     .split('\n')
     .filter((line) => /^\s+at /.test(line) && !line.includes(PRELUDE_FILE))
     .map((line) => line.trim())
-    .filter((line) => line.includes(file) || line.includes('package:'));
+    .filter((line) => line.includes(file) || line.includes('package:'))
+    .map((line) => (placeOf && line.includes(file) ? asWritten(line, placeOf) : line));
   const top = frames.find((line) => line.includes(file));
   const [, , frameLine, frameColumn] = framePlace.exec(top ?? '') ?? [];
   const [line, column] = [saidLine ?? frameLine, saidColumn ?? frameColumn].map(Number);
