@@ -25,7 +25,7 @@ const MOST_COSTLY = 2;
  * Between two starts of a process of one lane: hostile code may end processes as fast as they begin, and a start holds up
  * the platform.
  */
-const RESTART_MS: Readonly<Record<Lane, number>> = { usual: 0, trial: 1_000, costly: 3_000 };
+const RESTART_MS: Readonly<Record<Lane, number>> = { usual: 0, trial: 500, costly: 3_000 };
 
 export class Lanes {
   readonly #settings: () => PoolSettings;

@@ -27,9 +27,9 @@ export interface SandboxProcessOptions {
 }
 
 /** Beside the platform, which waits for what behaves; what costs much has the processor when nothing else needs it. */
-const niceness: Readonly<Record<Lane, number>> = { usual: 1, trial: 10, costly: 19 };
+const niceness: Readonly<Record<Lane, number>> = { usual: 1, trial: 5, costly: 19 };
 /** Of whole sessions, where the system has such: a tenth of a full processor is left to what costs much. */
-const SESSION_NICENESS = 10;
+const sessionNiceness: Readonly<Record<Lane, number>> = { usual: 0, trial: 3, costly: 10 };
 /** Milliseconds after which the system takes another priority of a session. */
 const AGAIN_MS = 200;
 /** Characters of what it says before it dies. */
@@ -37,8 +37,15 @@ const LAST_WORDS = 2_000;
 
 const entry = new URL('./sandbox/main.ts', import.meta.url);
 
+let knownPermissions: readonly string[] | undefined;
+
 /** What it may read: its own code, and the library. Nothing else of the file system, no processes, no workers. */
 function permissions(): readonly string[] {
+  knownPermissions ??= findPermissions();
+  return knownPermissions;
+}
+
+function findPermissions(): readonly string[] {
   const require = createRequire(import.meta.url);
   const folders = ['isolated-vm', 'node-gyp-build'].map((name) =>
     dirname(require.resolve(`${name}/package.json`)),
@@ -123,7 +130,7 @@ export class SandboxProcess {
     });
     // Told later than that: what it said before it died is read by then.
     this.#child.once('close', (code, signal) => this.#exit(signal ?? `code ${code}`));
-    this.#nice('usual');
+    this.#niceThreads('usual');
   }
 
   get pid(): number | undefined {
@@ -163,7 +170,7 @@ export class SandboxProcess {
     this.#socket.unref();
   }
 
-  #nice(lane: Lane): void {
+  #niceThreads(lane: Lane): void {
     for (const thread of threadsOf(this.#child.pid)) {
       try {
         setPriority(thread, niceness[lane]);
@@ -171,6 +178,10 @@ export class SandboxProcess {
         // It has ended, or the system does not let us: it then has its equal part.
       }
     }
+  }
+
+  #nice(lane: Lane): void {
+    this.#niceThreads(lane);
     if (this.#niceSession()) return;
     // One change in a while for all who are not root.
     setTimeout(() => this.#niceSession(), AGAIN_MS).unref();
@@ -180,7 +191,7 @@ export class SandboxProcess {
   #niceSession(): boolean {
     if (process.platform !== 'linux' || this.#ended || this.#options.lane === 'usual') return true;
     try {
-      writeFileSync(`/proc/${this.#child.pid}/autogroup`, String(SESSION_NICENESS));
+      writeFileSync(`/proc/${this.#child.pid}/autogroup`, String(sessionNiceness[this.lane]));
       return true;
     } catch {
       return false;

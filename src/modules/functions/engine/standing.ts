@@ -21,7 +21,7 @@ const MOST_KNOWN = 10_000;
 const harmful: ReadonlySet<Outcome | 'crashed'> = new Set(['cpu', 'memory', 'crashed']);
 
 export class Standing {
-  /** Functions that have ended a run cheaply. */
+  /** Functions that have answered in a run that was cheap. */
   readonly #proven = new Set<string>();
   readonly #costlyUntil = new Map<string, number>();
   /** Bounds that a function ran into since it was last costly. */
@@ -63,7 +63,8 @@ export class Standing {
       remember(this.#strikes, id, this.strikesOf(id) + 1);
       return;
     }
-    if (outcome === 'timeout' || outcome === 'cancelled') return;
+    // What throws may have filled the memory before: it proves nothing.
+    if (outcome !== 'ok' && outcome !== 'rejected') return;
     this.#alarming.delete(id);
     if (isCostly) return;
     this.#proven.add(id);
