@@ -25,6 +25,8 @@ const IDLE_MS = 60_000;
 const COSTLY_AT_ONCE = 4;
 /** Costly runs in line. Further ones are refused. */
 const COSTLY_IN_LINE = 100;
+/** How long a run may take to leave the process from which it is moved. */
+const LEAVING_MS = 2_000;
 /** A run is moved so often at most. */
 const MOST_MOVES = 3;
 
@@ -183,6 +185,10 @@ class ProcessPool implements Pool {
       check.resolve({ ...message.facts, text });
       return;
     }
+    if (message.t === 'end' && from.leaving.has(message.id)) {
+      clearTimeout(from.leaving.get(message.id));
+      from.leaving.delete(message.id);
+    }
     const active = this.#active.get(message.id);
     // A process speaks for the runs that it was given, and for no others.
     if (!active || active.process !== from) return;
@@ -237,6 +243,10 @@ class ProcessPool implements Pool {
     active.process = undefined;
     process.running -= 1;
     process.send({ t: 'cancel', id });
+    // V8 cannot always be stopped at once, and holds up its process meanwhile.
+    const leaving = setTimeout(() => process.kill(), LEAVING_MS).unref();
+    if (process.loaded.has(active.run.key)) process.leaving.set(id, leaving);
+    else clearTimeout(leaving);
     this.#start(active);
     return true;
   }

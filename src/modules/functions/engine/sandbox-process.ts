@@ -85,6 +85,8 @@ export class SandboxProcess {
   lane: Lane;
   readonly startedAt = performance.now();
   readonly loaded = new Set<string>();
+  /** Runs that were moved away and have not ended here, with what ends the process if they do not. */
+  readonly leaving = new Map<number, NodeJS.Timeout>();
   readonly #child: ChildProcess;
   readonly #socket: Socket;
   readonly #options: SandboxProcessOptions;
