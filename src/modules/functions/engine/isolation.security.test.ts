@@ -5,14 +5,10 @@
  * the isolate, cached data of others), CWE-400, CWE-1321.
  */
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
-import { createPool } from './pool.ts';
-import type { Pool, PoolEnd } from './pool-run.ts';
+import { createPool, type Pool, type PoolEnd } from './pool.ts';
 import { SandboxProcess } from './sandbox-process.ts';
-
-// Priorities are low on purpose: on a full machine what is hostile takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 let pool: Pool;
 let alive: NodeJS.Timeout;
@@ -35,13 +31,12 @@ interface How {
 }
 
 /** Runs the body of a function with small bounds. */
-function run(code: string, { ms = 12_000, key, cpuMs = 400, onCall }: How = {}): Promise<PoolEnd> {
+function run(code: string, { ms = 4_000, key, cpuMs = 400, onCall }: How = {}): Promise<PoolEnd> {
   number += 1;
   const facts = { requestId: 'r', function: 'f', version: 1, trigger: 'request', attempt: 1 };
   const more = { deadline: Date.now() + ms, caller: { kind: 'anonymous' }, system: false };
   return pool.run({
     key: key ?? `f${number}`,
-    functionId: key ?? `f${number}`,
     file: 'f.js',
     form: 'body',
     limits: { cpuMs, memoryMb: 48, maxResultBytes: 100_000, maxLogBytes: 4_000 },
@@ -82,9 +77,7 @@ describe('what takes more than it may', () => {
       'timeout',
     ],
   ])('%s', async (_what, code, outcome) => {
-    const end = await run(code, { ms: outcome === 'timeout' ? 300 : 6_000 });
-    // On a full machine its time may be over before it has used so much of the processor.
-    expect([outcome, 'timeout']).toContain(end.outcome);
+    expect(await run(code, { ms: outcome === 'timeout' ? 300 : 4_000 })).toMatchObject({ outcome });
     expect(await value('return "fine"')).toBe('fine');
   });
 
@@ -95,7 +88,7 @@ describe('what takes more than it may', () => {
     ['a map', 'const m = new Map(); for (let i = 0; ; i++) m.set(i, { i })'],
     ['a result', 'let o = []; for (let i = 0; i < 200; i++) o = [o, o]; return o'],
   ])('memory in %s', async (_what, code) => {
-    const end = await run(code, { cpuMs: 1_500, ms: 5_000 });
+    const end = await run(code, { cpuMs: 3_000 });
     expect(['memory', 'error', 'cpu', 'timeout', 'crashed']).toContain(end.outcome);
     expect(await value('return "fine"')).toBe('fine');
   });
@@ -227,69 +220,6 @@ describe('the way out', () => {
   });
 });
 
-describe('what costs much', () => {
-  const usual = (): readonly number[] => pool.figures().lanes.usual;
-
-  it('leaves the process in which the others run, and comes back to another one', async () => {
-    await run('return 1', { key: 'good' });
-    const before = usual();
-    expect(before).toHaveLength(1);
-    await run('for (;;);', { key: 'loop', cpuMs: 200, ms: 6_000 });
-    expect(usual()).toEqual(before);
-    const { costly } = pool.figures().lanes;
-    expect(costly).toHaveLength(1);
-    await run('for (;;);', { key: 'loop', cpuMs: 50, ms: 6_000 });
-    expect(pool.figures().lanes.costly).toEqual(costly);
-  });
-
-  it('takes its process along where it has called the platform, and nobody else', async () => {
-    const good = run('await new Promise((r) => setTimeout(r, 700)); return "done"', {
-      key: 'slow',
-    });
-    const end = await run('await ctx.db.find("X"); for (;;);', {
-      key: 'calling',
-      cpuMs: 200,
-      ms: 6_000,
-    });
-    expect(['cpu', 'timeout']).toContain(end.outcome);
-    expect(await good).toMatchObject({ outcome: 'ok', text: '"done"' });
-  });
-
-  it('puts functions on trial that nobody knows, while many do harm', async () => {
-    await Promise.all(
-      [1, 2, 3].map((at) => run('for (;;);', { key: `bad${at}`, cpuMs: 200, ms: 6_000 })),
-    );
-    await run('return 1', { key: 'good' });
-    expect(await run('return 2', { key: 'new' })).toMatchObject({ outcome: 'ok' });
-    expect(pool.figures().lanes.trial).toHaveLength(1);
-    // It has proved itself.
-    const before = usual();
-    expect(before).toHaveLength(1);
-    expect(await run('return 2', { key: 'new' })).toMatchObject({ outcome: 'ok' });
-  });
-
-  it('has a session of its own, so that priorities count among all', async () => {
-    await run('for (;;);', { key: 'loop', cpuMs: 200, ms: 6_000 });
-    const { costly } = pool.figures().lanes;
-    const sessions = costly.map(
-      (pid) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[3],
-    );
-    expect(sessions).toEqual(costly.map(String));
-  });
-
-  it('ends alone when it ends its process', async () => {
-    const beside = [1, 2, 3].map((at) =>
-      run('await new Promise((r) => setTimeout(r, 300)); return "done"', { key: `beside${at}` }),
-    );
-    await run("let t = 'x'; for (;;) t += t.slice(0, 1e6);", {
-      key: 'bomb',
-      cpuMs: 1_500,
-      ms: 6_000,
-    });
-    for (const end of await Promise.all(beside)) expect(end).toMatchObject({ outcome: 'ok' });
-  });
-});
-
 describe('the process', () => {
   it('dies without taking a run with it that has had no effect', async () => {
     const slow = run('await new Promise((r) => setTimeout(r, 400)); return "done"');
@@ -330,7 +260,6 @@ describe('the process', () => {
   it('is not believed when it speaks for runs that it does not have', async () => {
     const told: string[] = [];
     const other = new SandboxProcess({
-      lane: 'usual',
       megabytes: 300,
       log: silentLog,
       onMessage: (_from, { t }) => told.push(t),

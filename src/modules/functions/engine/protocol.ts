@@ -101,9 +101,6 @@ export type FromSandbox =
   | { readonly t: 'call'; readonly id: number; readonly call: number; readonly name: string }
   | RunEnd;
 
-/** Said to the error output with the run that V8 could not go on with: there is no time for a frame. */
-export const fatalWord = 'fatal in run ';
-
 /** Bytes of one frame. More than any result, and no more than a process should hold at once. */
 const MAX_FRAME = 64 * 1024 * 1024;
 const HEAD_BYTES = 8;

@@ -15,7 +15,7 @@ import {
   type FunctionInputs,
   type StoredFunction,
 } from '../definition/definition.ts';
-import type { Pool } from '../engine/pool-run.ts';
+import type { Pool } from '../engine/pool.ts';
 import type { CheckedFacts } from '../engine/protocol.ts';
 import { functionErrors, refuseFunction } from '../errors.ts';
 import {

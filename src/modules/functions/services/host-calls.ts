@@ -5,7 +5,7 @@ import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { StoredFunction } from '../definition/definition.ts';
-import type { PoolEnd } from '../engine/pool-run.ts';
+import type { PoolEnd } from '../engine/pool.ts';
 import type { UserError } from '../engine/protocol.ts';
 import type { OpenTransaction } from './transactions.ts';
 

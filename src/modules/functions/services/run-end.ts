@@ -3,7 +3,7 @@ import { callerKey } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import type { FunctionsConfig } from '../config.ts';
 import { ReturnError } from '../definition/inputs.ts';
-import type { PoolEnd } from '../engine/pool-run.ts';
+import type { PoolEnd } from '../engine/pool.ts';
 import type { UserError } from '../engine/protocol.ts';
 import { functionErrors, UserCodeError } from '../errors.ts';
 import type { ExecutionWriter } from './executions.ts';

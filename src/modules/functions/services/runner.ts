@@ -14,7 +14,7 @@ import {
 } from '../../../kernel/request-account/request-account.ts';
 import type { FunctionsConfig } from '../config.ts';
 import type { StoredFunction } from '../definition/definition.ts';
-import type { Pool } from '../engine/pool-run.ts';
+import type { Pool } from '../engine/pool.ts';
 import type { LoadedSource } from '../engine/protocol.ts';
 import { functionErrors } from '../errors.ts';
 import { versionOf } from '../queries/functions.ts';
@@ -55,10 +55,9 @@ export function createRunner(parts: RunnerParts): FunctionRunner {
   function enter({ _id, name }: StoredFunction): void {
     const { maxConcurrency, maxConcurrencyPerFunction } = parts.config().limits;
     const mine = active.get(_id) ?? 0;
-    const isFull = mine >= maxConcurrencyPerFunction || parts.pool.isCrowded(_id);
-    if (total >= maxConcurrency || isFull)
+    if (total >= maxConcurrency || mine >= maxConcurrencyPerFunction)
       throw functionErrors.FUNCTION_BUSY({
-        message: `Too many runs of ${isFull ? name : 'functions'} now: try again shortly`,
+        message: `Too many runs of ${mine >= maxConcurrencyPerFunction ? name : 'functions'} now: try again shortly`,
         retryAfter: RETRY_AFTER_SECONDS,
       });
     active.set(_id, mine + 1);
@@ -147,7 +146,6 @@ async function runTarget(
   const done = metrics.begin(name);
   const finished = await pool.run({
     key: target.key,
-    functionId: target.definition._id,
     file: target.file,
     form: target.form,
     limits: {

@@ -1,14 +1,12 @@
 /** One run in a sandbox: its bounds, its log, its end. Exactly one end is told of each. */
-import { writeSync } from 'node:fs';
-import {
-  type FromSandbox,
-  fatalWord,
-  type LogLine,
-  type Outcome,
-  type ReplyOptions,
-  type RunEnd,
-  type RunLimits,
-  type UserError,
+import type {
+  FromSandbox,
+  LogLine,
+  Outcome,
+  ReplyOptions,
+  RunEnd,
+  RunLimits,
+  UserError,
 } from '../protocol.ts';
 import { PRELUDE_FILE } from './prelude-text.ts';
 import type { Sandbox, SandboxEvents } from './sandbox.ts';
@@ -46,10 +44,6 @@ export class SandboxRun implements SandboxEvents {
   #logBytes = 0;
   #cpuBefore = 0;
   #cpuMs = 0;
-  /** Of what the isolate says that it has used: what was counted, and what is new. */
-  #claimed = 0;
-  #newlyClaimed = 0;
-  #usedMs = 0;
   #ended = false;
   #hog = false;
 
@@ -78,29 +72,21 @@ export class SandboxRun implements SandboxEvents {
     );
   }
 
-  /** Milliseconds of processor time that its isolate says it has used since it was asked before. */
-  claim(): number {
-    const all = this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
-    this.#newlyClaimed = Math.max(0, all - this.#claimed);
-    this.#claimed = all;
-    return this.#newlyClaimed;
-  }
-
-  /** Looks at what the run has used; asked again and again. `share`: how much of the claims is true. */
-  watch(now: number, share: number): void {
+  /** Looks at what the run has used; asked again and again. */
+  watch(now: number): void {
     if (this.#ended) return;
-    this.#usedMs += this.#newlyClaimed * share;
+    const cpu = this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
     if (now >= this.parts.deadlineAt) this.end('timeout');
-    else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
-    else if (this.#usedMs > HOG_MS && !this.#hog) {
+    else if (cpu > this.parts.limits.cpuMs) this.end('cpu');
+    else if (cpu > HOG_MS && !this.#hog) {
       this.#hog = true;
       this.parts.send({ t: 'hog', id: this.id });
     }
   }
 
-  /** Milliseconds of processor time until it was looked at last. */
+  /** Milliseconds of processor time so far. */
   get cpuMs(): number {
-    return this.#usedMs;
+    return this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
   }
 
   answer(call: number, ok: boolean, text: string): void {
@@ -129,10 +115,6 @@ export class SandboxRun implements SandboxEvents {
       this.#fire(timer);
     }, ms);
     this.#timers.add(handle);
-  }
-
-  fatal(): void {
-    writeSync(2, `${fatalWord}${this.id}\n`);
   }
 
   #fire(timer: number): void {
@@ -176,8 +158,7 @@ export class SandboxRun implements SandboxEvents {
   /** Ends the run and, unless it ended by itself, its sandbox. */
   end(outcome: Outcome, error?: UserError, fit = false): void {
     if (this.#ended) return;
-    // What has ended by itself is known exactly.
-    this.#cpuMs = fit && this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : this.#usedMs;
+    this.#cpuMs = this.cpuMs;
     this.#tell({ outcome, ...(error && { error }) }, '', fit);
   }
 

@@ -23,8 +23,6 @@ export interface SandboxEvents {
   post(call: number, name: string, text: string): void;
   log(level: string, text: string): void;
   timer(timer: number, ms: number): void;
-  /** V8 cannot go on: the process ends. */
-  fatal(): void;
 }
 
 interface BodyEntries {
@@ -97,10 +95,7 @@ export class Sandbox {
     this.isolate = new ivm.Isolate({
       memoryLimit: Math.max(8, memoryMb),
       // V8 cannot go on: the process ends, and its owner begins another one.
-      onCatastrophicError: () => {
-        this.events?.fatal();
-        process.exit(70);
-      },
+      onCatastrophicError: () => process.exit(70),
     });
   }
 
