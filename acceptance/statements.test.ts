@@ -1,8 +1,9 @@
 /** What requests cost the database, counted at the driver: one statement more in each of them is felt by everybody. */
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { Answer, Json } from '../test/support/api.ts';
+import type { Json } from '../test/support/api.ts';
 import type { TestUser } from '../test/support/node.ts';
+import { bearer, readContent, sendForm } from './storage/requests.ts';
 import { openBench, owned, type WeakSpotBench } from './weak-spots/bench.ts';
 
 describe('statements of a request', () => {
@@ -20,7 +21,7 @@ describe('statements of a request', () => {
   });
 
   /** The fewest of several times: jobs and the delivery of events send theirs in between. */
-  const costOf = async (request: () => Promise<Answer>): Promise<number> => {
+  const costOf = async (request: () => Promise<{ readonly status: number }>): Promise<number> => {
     const counts: number[] = [];
     for (let i = 0; i < 8; i += 1) {
       const before = sent.mock.calls.length;
@@ -112,5 +113,27 @@ describe('statements of a request', () => {
     expect(await costOf(() => user.api.get(`/database/${schema.name}/${id}`))).toBeLessThanOrEqual(
       3,
     );
+  });
+
+  test('what is known about a file costs what a record costs, and so does each part of its content', async () => {
+    const schema = await bench.schema({ a: 'String' });
+    const [{ _id: record }] = (await bench.fill(schema, [{ a: 'x' }])) as [Json];
+    const fields = { isPublic: 'true' };
+    const open = await sendForm(bench.platform, user, ['a.txt', '0123456789'], { fields });
+    const own = await sendForm(bench.platform, user, ['b.txt', '0123456789']);
+    const costOfRecord = await costOf(() => user.api.get(`/database/${schema.name}/${record}`));
+    expect(costOfRecord).toBe(1);
+    const { client } = bench.platform;
+    expect(await costOf(() => user.api.get(`/storage/file/${own.body.id}`)), 'own').toBe(1);
+    expect(await costOf(() => client.get(`/storage/file/${open.body.id}`)), 'public').toBe(1);
+    expect(await costOf(() => user.api.get(`/storage/getFileUrl/${own.body.id}`)), 'url').toBe(1);
+    const part = async (path: string) => {
+      const headers = { ...bearer(user), range: 'bytes=2-5' };
+      const { status, bytes } = await readContent(bench.platform, path, { headers });
+      expect([status, bytes.toString()]).toEqual([206, '2345']);
+      return { status: 200 };
+    };
+    expect(await costOf(() => part(`/storage/download/${own.body.id}`)), 'range').toBe(1);
+    expect(await costOf(() => part(`/storage/blob/${open.body.id}`)), 'public range').toBe(1);
   });
 });

@@ -162,6 +162,10 @@ export const storageConfig = defineConfig({
         description:
           'Who reads private files while relations are not asked: every signed-in user, or the owner alone.',
       }),
+      hideForbidden: flag(
+        false,
+        'A file that the caller may not read is answered as one that is not there (404 instead of 403).',
+      ),
     }),
     audit: Type.Object({
       downloads: flag(

@@ -8,11 +8,12 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { guarded, Life, mortalDatabase } from '../../../test/support/mortal.ts';
 import { testEnvironment } from '../../../test/support/platform.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { system } from '../../kernel/caller.ts';
-import type { Database, Queryable, Transaction } from '../../kernel/database/database.ts';
+import type { Database, Queryable } from '../../kernel/database/database.ts';
 import { newId } from '../../kernel/ids.ts';
 import { readSettings } from '../../kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../platform.ts';
@@ -80,58 +81,14 @@ const partsOf = (over: Database, store: StorageProvider): StorageParts => {
   };
 };
 
-class Killed extends Error {}
-
-/** Counts steps; from step `last` on, each of them fails. */
-class Life {
-  steps = 0;
-  readonly last: number;
-
-  constructor(last: number) {
-    this.last = last;
-  }
-
-  step(): void {
-    this.steps++;
-    if (this.steps > this.last) throw new Killed(`killed at step ${this.last}`);
-  }
-}
-
 /** The same services in a process with that much life. */
-function mortal(life: Life): StorageServices {
-  const guarded = <T extends object>(target: T, names: readonly (keyof T)[]): T => {
-    const copy = Object.create(target) as T;
-    for (const name of names) {
-      const original = target[name] as (...given: unknown[]) => Promise<unknown>;
-      Object.defineProperty(copy, name, {
-        value: async (...given: unknown[]) => {
-          life.step();
-          const result = await original.apply(target, given);
-          life.step();
-          return result;
-        },
-      });
-    }
-    return copy;
-  };
-  const real = platform.kernel.database;
-  const mortalDatabase: Database = guarded(real, ['query']);
-  Object.defineProperty(mortalDatabase, 'transaction', {
-    value: async (work: (transaction: Transaction) => Promise<unknown>) => {
-      life.step();
-      const result = await real.transaction(async (transaction) => {
-        const done = await work(guarded<Transaction>(transaction, ['query']));
-        // Right before the commit.
-        life.step();
-        return done;
-      });
-      life.step();
-      return result;
-    },
-  });
-  const store = guarded(provider, ['put', 'copy', 'delete', 'head', 'createBucket']);
-  return createStorageServices(partsOf(mortalDatabase, store));
-}
+const mortal = (life: Life): StorageServices =>
+  createStorageServices(
+    partsOf(
+      mortalDatabase(platform.kernel.database, life),
+      guarded(life, provider, ['put', 'copy', 'delete', 'head', 'createBucket']),
+    ),
+  );
 
 const query = (text: string) => (platform.kernel.database as Queryable).query({ text });
 
@@ -317,3 +274,58 @@ async function removeAgain(id: string): Promise<void> {
   const { rows } = await query('select "name" from "app"."_StorageFolder"');
   expect(rows).toEqual([]);
 }
+
+describe('a process that dies while 20 uploads share the places that they name', () => {
+  const textOf = (n: number) => `content ${n}`;
+  /** Those that were acknowledged, by the number of their content. */
+  const uploadAll = async (life: Life): Promise<ReadonlyMap<string, number>> => {
+    const { files } = mortal(life);
+    const container = 'first-one';
+    const sent = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, n) =>
+        files.create(caller, { name: randomUUID(), container }, bytes(textOf(n))),
+      ),
+    );
+    await life.over();
+    return new Map(
+      sent.flatMap((one, n) => (one.status === 'fulfilled' ? [[one.value._id, n] as const] : [])),
+    );
+  };
+
+  it('has every acknowledged file whole, and nothing stays behind of the others', async () => {
+    const unhurt = new Life(Number.POSITIVE_INFINITY);
+    expect((await uploadAll(unhurt)).size).toBe(20);
+    const { steps } = unhurt;
+    // Those that are acknowledged are so by the last steps.
+    const early = [1, steps / 5, (2 * steps) / 5, (3 * steps) / 5].map(Math.floor);
+    const late = [28, 22, 16, 11, 6, 1].map((before) => steps - before);
+    const counts: number[] = [];
+    for (const last of [...early, ...late]) {
+      await clear();
+      const acknowledged = await uploadAll(new Life(last));
+      for (const [id, n] of acknowledged)
+        expect(await textIn(id), `killed at step ${last}, and not mended`).toBe(textOf(n));
+      const found = new Map((await mended()).map(({ _id, text }) => [_id, text]));
+      for (const [id, n] of acknowledged)
+        expect(found.get(id), `killed at step ${last}`).toBe(textOf(n));
+      // What was not acknowledged is whole, or is not there.
+      for (const text of found.values()) expect(text).toMatch(/^content \d+$/);
+      counts.push(acknowledged.size);
+    }
+    expect(counts, 'some of them, and not all').toContainEqual(
+      expect.toSatisfy((count: number) => count > 0 && count < 20),
+    );
+    await clear();
+    expect(await mended()).toEqual([]);
+  }, 120_000);
+
+  const textIn = async (id: string) =>
+    (await alive.delivery.bytes(await alive.files.find(id), 1_000)).toString();
+  const mended = async () => {
+    await mend();
+    return expectSound();
+  };
+  const clear = async () => {
+    for (const { _id } of await mended()) await alive.files.remove(caller, _id);
+  };
+});

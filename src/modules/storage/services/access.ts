@@ -36,7 +36,7 @@ export type GuardedType = 'File' | 'Folder' | 'Container';
 
 export interface FileAccess {
   may(caller: Caller, action: FileAction, file: GuardedFile, scope?: string): Promise<boolean>;
-  /** Throws 401 or 403. */
+  /** For files that are asked for by their id. Throws 401 or 403; 404 where files are hidden that the caller may not read. */
   require(caller: Caller, action: FileAction, file: GuardedFile, scope?: string): Promise<void>;
   /** Whether the caller may add a file or a folder. Throws 401 or 403. */
   requireCreate(caller: Caller, container: string): void;
@@ -98,6 +98,9 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
     },
     async require(caller, action, file, scope) {
       if (await may(caller, action, file, scope)) return;
+      const { hideForbidden } = dependencies.config().access;
+      if (hideForbidden && (action === 'read' || !(await may(caller, 'read', file, scope))))
+        throw storageErrors.FILE_NOT_FOUND();
       if (caller.kind !== 'anonymous') throw storageErrors.FILE_ACCESS_DENIED();
       throw reads(action) ? storageErrors.FILE_NOT_PUBLIC() : errors.UNAUTHORIZED();
     },

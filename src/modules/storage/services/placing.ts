@@ -116,7 +116,7 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
       const file = await fileAt(database, { container: container.name, folder, name });
       if (!file) return placement;
       if (!placement.overwrite) throw storageErrors.FILE_EXISTS();
-      await access.require(caller, 'edit', file, placement.scope);
+      await requireEdit(access, caller, file, placement);
       return placement;
     },
     async insert(transaction, caller, placement, rest) {
@@ -132,7 +132,7 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
       if (overwrite) {
         const there = await fileAt(transaction, file, true);
         if (!there) throw storageErrors.FILE_EXISTS();
-        await access.require(caller, 'edit', there, placement.scope);
+        await requireEdit(access, caller, there, placement);
         return { there };
       }
       if (!config().suffixOnNameConflict) throw storageErrors.FILE_EXISTS();
@@ -140,6 +140,16 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
     },
     insertWhole: (caller, placement, arrived) => insertWhole(parts, caller, placement, arrived),
   };
+}
+
+/** That a file stands there is known by its name, whoever may read it. Throws FILE_ACCESS_DENIED. */
+async function requireEdit(
+  access: StorageParts['access'],
+  caller: Caller,
+  file: FileRow,
+  { scope }: Placement,
+): Promise<void> {
+  if (!(await access.may(caller, 'edit', file, scope))) throw storageErrors.FILE_ACCESS_DENIED();
 }
 
 async function placementOf(
