@@ -37,7 +37,10 @@ const newContainer = async (rules?: Json): Promise<{ _id: string; name: string }
     expectStatus(await platform.admin.patch(`/storage/containers/${body._id}`, rules), 200, name);
   return body;
 };
-const upload = async (fields: Record<string, string> = {}, content = 'content'): Promise<string> => {
+const upload = async (
+  fields: Record<string, string> = {},
+  content = 'content',
+): Promise<string> => {
   const { status, body } = await sendForm(platform, ann, [`${randomUUID()}.txt`, content], {
     fields,
   });
