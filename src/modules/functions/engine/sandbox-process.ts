@@ -1,6 +1,6 @@
 /** One sandbox process, as the platform sees it. What it says is checked: it runs the code of others. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import { setPriority } from 'node:os';
@@ -23,6 +23,8 @@ const USUAL_NICENESS = 3;
 const SLOW_NICENESS = 19;
 /** Characters of what it says before it dies. */
 const LAST_WORDS = 2_000;
+
+const isLinux = process.platform === 'linux';
 
 const entry = new URL('./sandbox/main.ts', import.meta.url);
 
@@ -48,6 +50,19 @@ function threadsOf(pid: number | undefined): readonly number[] {
     return readdirSync(`/proc/${pid}/task`).map(Number);
   } catch {
     return [pid];
+  }
+}
+
+/**
+ * Where Linux shares the processor between sessions first (`sched_autogroup_enabled`), priorities count within a session
+ * only, and PostgreSQL has sessions of its own. There the session as a whole gets the priority.
+ */
+function lowerSession(pid: number | undefined, priority: number): void {
+  if (!isLinux || pid === undefined) return;
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, String(priority));
+  } catch {
+    // There are no such groups, or the system does not let us.
   }
 }
 
@@ -77,7 +92,8 @@ export class SandboxProcess {
         fileURLToPath(entry),
         String(options.megabytes),
       ],
-      { env: {}, cwd: '/', stdio: ['ignore', 'ignore', 'pipe', 'pipe'] },
+      // A session of its own, so that Linux shares the processor between it and the platform by their priorities.
+      { env: {}, cwd: '/', stdio: ['ignore', 'ignore', 'pipe', 'pipe'], detached: isLinux },
     );
     this.#socket = this.#child.stdio[3] as Socket;
     const reader = new FrameReader<FromSandbox>((message, text) =>
@@ -132,6 +148,7 @@ export class SandboxProcess {
   }
 
   #nice(priority: number): void {
+    lowerSession(this.#child.pid, priority);
     for (const thread of threadsOf(this.#child.pid)) {
       try {
         setPriority(thread, priority);

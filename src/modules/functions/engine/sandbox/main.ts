@@ -61,9 +61,26 @@ const sources = new Map<string, KnownSource>();
 const runs = new Map<number, SandboxRun>();
 let watching: NodeJS.Timeout | undefined;
 
+/** Milliseconds of processor time that the process has used. */
+function ownCpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+let usedBefore = 0;
+
+/**
+ * What an isolate says that it has used counts the time in which it waited for a processor. All together have used no
+ * more than the process.
+ */
 function watch(): void {
   const now = performance.now();
-  for (const run of runs.values()) run.watch(now);
+  const used = ownCpuMs();
+  let claimed = 0;
+  for (const run of runs.values()) claimed += run.claim();
+  const share = claimed > 0 ? Math.min(1, (used - usedBefore) / claimed) : 1;
+  usedBefore = used;
+  for (const run of runs.values()) run.watch(now, share);
   if (process.memoryUsage.rss() > mostMegabytes * 1_048_576) endLargest();
 }
 
@@ -86,7 +103,10 @@ function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
     ...{ id, key, source, limits, input, deadlineAt, send, done: finish },
   });
   runs.set(id, run);
-  watching ??= setInterval(watch, WATCH_MS);
+  if (!watching) {
+    usedBefore = ownCpuMs();
+    watching = setInterval(watch, WATCH_MS);
+  }
   programs.start(key, run);
 }
 

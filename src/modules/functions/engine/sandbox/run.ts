@@ -44,6 +44,10 @@ export class SandboxRun implements SandboxEvents {
   #logBytes = 0;
   #cpuBefore = 0;
   #cpuMs = 0;
+  /** Of what the isolate says that it has used: what was counted, and what is new. */
+  #claimed = 0;
+  #newlyClaimed = 0;
+  #usedMs = 0;
   #ended = false;
   #hog = false;
 
@@ -72,21 +76,29 @@ export class SandboxRun implements SandboxEvents {
     );
   }
 
-  /** Looks at what the run has used; asked again and again. */
-  watch(now: number): void {
+  /** Milliseconds of processor time that its isolate says it has used since it was asked before. */
+  claim(): number {
+    const all = this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
+    this.#newlyClaimed = Math.max(0, all - this.#claimed);
+    this.#claimed = all;
+    return this.#newlyClaimed;
+  }
+
+  /** Looks at what the run has used; asked again and again. `share`: how much of the claims is true. */
+  watch(now: number, share: number): void {
     if (this.#ended) return;
-    const cpu = this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
+    this.#usedMs += this.#newlyClaimed * share;
     if (now >= this.parts.deadlineAt) this.end('timeout');
-    else if (cpu > this.parts.limits.cpuMs) this.end('cpu');
-    else if (cpu > HOG_MS && !this.#hog) {
+    else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
+    else if (this.#usedMs > HOG_MS && !this.#hog) {
       this.#hog = true;
       this.parts.send({ t: 'hog', id: this.id });
     }
   }
 
-  /** Milliseconds of processor time so far. */
+  /** Milliseconds of processor time until it was looked at last. */
   get cpuMs(): number {
-    return this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
+    return this.#usedMs;
   }
 
   answer(call: number, ok: boolean, text: string): void {
@@ -158,7 +170,8 @@ export class SandboxRun implements SandboxEvents {
   /** Ends the run and, unless it ended by itself, its sandbox. */
   end(outcome: Outcome, error?: UserError, fit = false): void {
     if (this.#ended) return;
-    this.#cpuMs = this.cpuMs;
+    // What has ended by itself is known exactly.
+    this.#cpuMs = fit && this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : this.#usedMs;
     this.#tell({ outcome, ...(error && { error }) }, '', fit);
   }
 
