@@ -86,6 +86,39 @@ it('runs enums, namespaces and properties among parameters, and tells places as 
   });
 });
 
+it('has the globals of the web, every level of the console, and none of the process', async () => {
+  const { _id } = await upload(platform.admin, {
+    name: 'globals',
+    functionCode: `for (const level of ['debug', 'log', 'info', 'warn', 'error']) console[level](level);
+      const bytes = new TextEncoder().encode('abc');
+      const hex = (value) => Buffer.from(value).toString('hex');
+      const key = await crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+      const signed = await crypto.subtle.sign('HMAC', key, bytes);
+      return {
+        digest: hex(await crypto.subtle.digest('SHA-256', bytes)),
+        same: [crypto.timingSafeEqual(bytes, Buffer.from('abc')), crypto.timingSafeEqual(bytes, Buffer.from('abd'))],
+        verified: await crypto.subtle.verify('HMAC', key, signed, bytes),
+        text: [atob(btoa('abc')), Buffer.from('YWJj', 'base64').toString(), new TextDecoder().decode(bytes)],
+        url: new URL('../b?c=d e', 'https://example.org/a/x').href,
+        waited: await new Promise((done) => setTimeout(() => done(true), 5)),
+        axios: typeof require('axios').post,
+        none: [typeof process, typeof WebAssembly, typeof globalThis.Worker],
+        seen: [ctx.requestId.length > 0, ctx.attempt, ctx.deadline > new Date(), ctx.signal.aborted, typeof ctx.log.info],
+      };`,
+  });
+  const { result, error, logs } = await invoke(platform.admin, _id, {});
+  expect(error).toBeNull();
+  const levels = (logs as { readonly level: string }[]).map(({ level }) => level);
+  expect(levels).toEqual(['debug', 'log', 'info', 'warn', 'error']);
+  expect(result).toEqual({
+    digest: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
+    ...{ same: [true, false], verified: true, text: ['abc', 'abc', 'abc'] },
+    ...{ url: 'https://example.org/b?c=d%20e', waited: true, axios: 'function' },
+    none: ['undefined', 'undefined', 'undefined'],
+    seen: [true, 1, true, false, 'function'],
+  });
+});
+
 it('keeps versions and goes back to one', async () => {
   const { _id } = await upload(platform.admin, { name: 'versions', functionCode: 'return 1' });
   await platform.admin.patch(`/functions/${_id}`, { functionCode: 'return 2' });

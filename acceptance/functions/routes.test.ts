@@ -71,6 +71,8 @@ it('answers what the code says about status, headers and redirects, and refuses 
   expect(teapot.status).toBe(418);
   expect(teapot.headers.get('x-tea')).toBe('green');
   expect(teapot.headers.get('set-cookie')).toBeNull();
+  const away = await platform.client.get('/functions/steered?how=away');
+  expect([away.status, away.headers.get('location')]).toEqual([302, 'https://example.org/x']);
   const refused = await platform.client.get('/functions/steered?how=no');
   expect(refused.body).toMatchObject({ status: 403, code: 'TEA_FORBIDDEN', message: 'Not today' });
   const failed = await platform.client.get('/functions/steered');
@@ -80,6 +82,53 @@ it('answers what the code says about status, headers and redirects, and refuses 
     message: 'Execution failed',
   });
   expect(failed.text).not.toContain('secret detail');
+});
+
+it('answers files, and cookies that are safe', async () => {
+  await upload(platform.admin, {
+    name: 'filed',
+    inputs: { method: 'GET', queryParams: { cookie: 'String' } },
+    functionCode: `const cookies = [{ name: 'seen', value: req.params.cookie }];
+      return res({ contentType: 'image/png', base64: 'AQID/w==' }, { cookies });`,
+  });
+  const file = await fetch(new URL('/functions/filed?cookie=yes', platform.addresses.client));
+  expect(file.headers.get('content-type')).toBe('image/png');
+  expect(file.headers.get('x-content-type-options')).toBe('nosniff');
+  expect([...new Uint8Array(await file.arrayBuffer())]).toEqual([1, 2, 3, 255]);
+  const cookie = file.headers.get('set-cookie');
+  for (const part of [/^seen=yes;/, /; HttpOnly/, /; Secure/]) expect(cookie).toMatch(part);
+  const split = await platform.client.get('/functions/filed?cookie=a%3B%20b');
+  expect([split.status, split.headers.get('set-cookie')]).toEqual([500, null]);
+});
+
+it('leaves paths to the platform that are its own', async () => {
+  for (const name of ['database', 'templates'])
+    await upload(platform.admin, { name, functionCode: 'return 1' });
+  expect((await platform.client.get('/functions/templates')).body).toEqual({ result: 1 });
+  expect((await platform.client.get('/functions/database')).body).toEqual({ result: 1 });
+  for (const path of ['/templates', '/database'])
+    expect((await platform.client.get(path)).status).toBe(404);
+});
+
+it('takes messages at both paths of a webhook, from senders that are no registered app or user', async () => {
+  await upload(platform.admin, {
+    name: 'shipped',
+    functionType: 'webhook',
+    inputs: { method: 'PUT', auth: true, urlParams: { shop: 'String' } },
+    functionCode: 'return [req.urlParams.shop, req.params.parcel, req.rawBody.length]',
+  });
+  const validate = (clientValidation: boolean) =>
+    platform.admin.patch('/config/router', { security: { clientValidation } });
+  await validate(true);
+  try {
+    expect((await platform.client.get('/functions/templates')).status).toBe(401);
+    for (const path of ['/hook/functions/shipped/s1', '/hook/shipped/s1'])
+      expect((await platform.client.put(path, { parcel: 4 })).body).toEqual({
+        result: ['s1', 4, 12],
+      });
+  } finally {
+    await validate(false);
+  }
 });
 
 it('knows who asks, and asks for a user where it says so', async () => {
@@ -129,6 +178,40 @@ it('takes messages with a valid signature once, and no others', async () => {
   expect((await send('m3', body, 'secret-key', Date.now() - 3_600_000)).status).toBe(401);
   const unsigned = await platform.client.post('/hook/functions/paid', { amount: 5 });
   expect(unsigned.status).toBe(401);
+});
+
+it('takes digests of the body as others write them, with and without a time', async () => {
+  const store = async (name: string, signature: object) => {
+    const { _id } = await upload(platform.admin, {
+      ...{ name, functionType: 'webhook', functionCode: 'return req.bodyParams.n' },
+      inputs: { method: 'POST', signature: { scheme: 'hmac-sha256', secret: 'KEY', ...signature } },
+    });
+    return _id;
+  };
+  const send = (name: string, headers: Readonly<Record<string, string>>) =>
+    platform.client.post(`/hook/${name}`, '{"n":1}', { headers });
+  const digest = (text: string, format: 'hex' | 'base64', key = 'k-1') =>
+    createHmac('sha256', key).update(text).digest(format);
+  const plain = await store('pushed', { header: 'X-Hub-Signature-256', prefix: 'sha256=' });
+  const right = { 'x-hub-signature-256': `sha256=${digest('{"n":1}', 'hex')}` };
+  // Until its secret is there, it takes nothing.
+  expect((await send('pushed', right)).status).toBe(401);
+  await platform.admin.put(`/functions/${plain}/secrets/KEY`, { value: 'k-1' });
+  expect((await send('pushed', right)).body).toEqual({ result: 1 });
+  for (const value of [digest('{"n":1}', 'hex'), `sha256=${digest('{"n":1}', 'hex', 'k-2')}`, ''])
+    expect((await send('pushed', { 'x-hub-signature-256': value })).status).toBe(401);
+  const facts = { header: 'x-sign', format: 'base64', timestampHeader: 'x-time' };
+  const timed = await store('timed', { ...facts, toleranceSec: 60 });
+  await platform.admin.put(`/functions/${timed}/secrets/KEY`, { value: 'k-1' });
+  const signed = (seconds: number) => ({
+    'x-time': String(seconds),
+    'x-sign': digest(`${seconds}.{"n":1}`, 'base64'),
+  });
+  const now = Math.floor(Date.now() / 1_000);
+  expect((await send('timed', signed(now))).status).toBe(200);
+  expect((await send('timed', signed(now))).status).toBe(409);
+  expect((await send('timed', signed(now - 600))).status).toBe(401);
+  expect((await send('timed', { ...signed(now - 1), 'x-time': String(now) })).status).toBe(401);
 });
 
 it('runs before a route as a middleware, and lets nobody pass when it is gone', async () => {

@@ -9,8 +9,8 @@ import { type FunctionsConfig, functionsConfig } from './config.ts';
 import { createPool, type Pool } from './engine/pool.ts';
 import { cleanUpJob } from './jobs.ts';
 import { migrations } from './migrations.ts';
+import { runOperations } from './operations/executions.ts';
 import { functionOperations } from './operations/functions.ts';
-import { runOperations } from './operations/runs.ts';
 import { functionTools } from './operations/tools.ts';
 import { typesOperation } from './operations/types.ts';
 import { versionOperations } from './operations/versions.ts';
@@ -97,7 +97,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     service: { runner, functions: all },
     operations: [
       ...functionOperations({ functions: all, database, problemOf: routes.problemOf, nextRunsOf }),
-      ...runOperations({ functions: all, database, runner, executions }),
+      ...runOperations({ functions: all, database, runner, executions, repeat: triggers.repeat }),
       ...versionOperations(all),
       typesOperation(kernel.schemas),
       ...triggers.operations,

@@ -1,9 +1,10 @@
 /**
- * The pool of sandbox processes. It begins with the first run and goes when there was none for a while. A run that breaks
- * its bounds loses its isolate; a process that does not answer is killed, and what ran beside is run again where nothing
- * of it can have had an effect.
+ * The pool: runs in sandbox processes. A run that breaks its bounds loses its isolate; a process that does not answer is
+ * killed, and what ran beside is run again where nothing of it can have had an effect. Which process a run gets is the
+ * business of `SandboxProcesses`.
  */
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { type PoolSettings, SandboxProcesses } from './processes.ts';
 import type {
   CheckedFacts,
   FromSandbox,
@@ -12,13 +13,7 @@ import type {
   RunLimits,
   SourceForm,
 } from './protocol.ts';
-import { SandboxProcess } from './sandbox-process.ts';
-
-export interface PoolSettings {
-  readonly processes: number;
-  /** Megabytes of one process. */
-  readonly processMegabytes: number;
-}
+import type { SandboxProcess } from './sandbox-process.ts';
 
 /** What a run needs. */
 export interface PoolRun {
@@ -71,14 +66,6 @@ export interface Pool {
 
 /** How long after its time a run may take to end before its process counts as stuck. */
 const GRACE_MS = 1_000;
-/** Processes go when nothing ran in them for so long. */
-const IDLE_MS = 60_000;
-/** Slow processes at once; the oldest gives way. */
-const MOST_SLOW = 2;
-/** How long a function counts as one that costs much. */
-const HOG_FOR_MS = 60_000;
-/** Between two starts of processes for these: they may end them as fast as they begin, and a start holds up the platform. */
-const HOG_START_MS = 3_000;
 
 const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
 
@@ -87,20 +74,19 @@ export function createPool(settings: () => PoolSettings, log: Logger): Pool {
 }
 
 class ProcessPool implements Pool {
-  readonly #settings: () => PoolSettings;
   readonly #log: Logger;
-  readonly #processes = new Set<SandboxProcess>();
+  readonly #processes: SandboxProcesses;
   readonly #active = new Map<number, Active>();
   readonly #checks = new Map<number, (facts: CheckedFacts & { readonly text: string }) => void>();
-  readonly #hogs = new Map<string, number>();
   #lastId = 0;
-  #nextHogStart = 0;
-  #idle: NodeJS.Timeout | undefined;
-  #closed = false;
 
   constructor(settings: () => PoolSettings, log: Logger) {
-    this.#settings = settings;
     this.#log = log;
+    this.#processes = new SandboxProcesses({
+      ...{ settings, log },
+      onMessage: (from, message, text) => this.#receive(from, message, text),
+      onExit: (from) => this.#gone(from),
+    });
   }
 
   run(run: PoolRun): Promise<PoolEnd> {
@@ -127,35 +113,32 @@ class ProcessPool implements Pool {
       this.#lastId += 1;
       const id = this.#lastId;
       this.#checks.set(id, resolve);
-      this.#processFor('').send({ t: 'check', id, file }, code);
+      this.#processes.take('').send({ t: 'check', id, file }, code);
     });
   }
 
   drop(key: string): void {
-    for (const process of this.#processes)
-      if (process.loaded.delete(key)) process.send({ t: 'drop', key });
+    this.#processes.drop(key);
   }
 
   figures(): ReturnType<Pool['figures']> {
-    const pids = [...this.#processes].flatMap(({ pid }) => pid ?? []);
+    const { pids } = this.#processes;
     return { processes: pids.length, running: this.#active.size, pids };
   }
 
   close(): void {
-    this.#closed = true;
-    clearTimeout(this.#idle);
-    for (const process of this.#processes) process.kill();
+    this.#processes.close();
   }
 
   #start(active: Active): void {
     const { run } = active;
-    const waitMs = this.#hogWaitMs(run.key);
+    const waitMs = this.#processes.waitMs(run.key);
     if (waitMs > 0) {
       active.overdue ??= this.#overdueTimer(active);
       setTimeout(() => this.#active.has(active.id) && this.#start(active), waitMs).unref();
       return;
     }
-    const process = this.#processFor(run.key);
+    const process = this.#processes.take(run.key);
     active.process = process;
     process.running += 1;
     active.overdue ??= this.#overdueTimer(active);
@@ -186,49 +169,6 @@ class ProcessPool implements Pool {
     }
   }
 
-  #isHog(key: string): boolean {
-    const until = this.#hogs.get(key);
-    if (until === undefined) return false;
-    if (until > performance.now()) return true;
-    this.#hogs.delete(key);
-    return false;
-  }
-
-  /** Milliseconds until a function that costs much may have a new process, where it needs one. */
-  #hogWaitMs(key: string): number {
-    if (!this.#isHog(key)) return 0;
-    const isThere = [...this.#processes].some(({ slow, ended }) => slow && !ended);
-    return isThere ? 0 : this.#nextHogStart - performance.now();
-  }
-
-  /** Functions that cost much are together, so that the others are not behind them. */
-  #processFor(key: string): SandboxProcess {
-    clearTimeout(this.#idle);
-    const isHog = this.#isHog(key);
-    const fitting = [...this.#processes].filter(({ slow, ended }) => slow === isHog && !ended);
-    const [first, ...others] = fitting.sort((a, b) => a.running - b.running);
-    const most = isHog ? 1 : this.#settings().processes;
-    if (first && (first.running === 0 || 1 + others.length >= most)) return first;
-    const made = this.#spawn();
-    if (isHog) {
-      made.slowDown();
-      this.#nextHogStart = performance.now() + HOG_START_MS;
-    }
-    return made;
-  }
-
-  #spawn(): SandboxProcess {
-    const made = new SandboxProcess({
-      megabytes: this.#settings().processMegabytes,
-      log: this.#log,
-      onMessage: (from, message, text) => this.#receive(from, message, text),
-      onExit: (from) => this.#gone(from),
-    });
-    if (!this.#closed) made.unref();
-    this.#processes.add(made);
-    return made;
-  }
-
   #receive(from: SandboxProcess, message: FromSandbox, text: string): void {
     if (message.t === 'ready') return;
     if (message.t === 'checked') {
@@ -240,7 +180,7 @@ class ProcessPool implements Pool {
     // A process speaks for the runs that it was given, and for no others.
     if (!active || active.process !== from) return;
     if (message.t === 'call') this.#call(active, from, message, text);
-    else if (message.t === 'hog') this.#slowDown(active, from);
+    else if (message.t === 'hog') this.#processes.slowDown(active.run.key, from);
     else if (message.t === 'missing') {
       from.loaded.delete(active.run.key);
       void this.#load(active, from);
@@ -263,15 +203,6 @@ class ProcessPool implements Pool {
     );
   }
 
-  #slowDown(active: Active, from: SandboxProcess): void {
-    this.#hogs.set(active.run.key, performance.now() + HOG_FOR_MS);
-    if (this.#hogs.size > 1_000) this.#hogs.delete(this.#hogs.keys().next().value ?? '');
-    if (from.slow) return;
-    from.slowDown();
-    const slow = [...this.#processes].filter(({ slow, ended }) => slow && !ended);
-    if (slow.length > MOST_SLOW) slow.sort((a, b) => a.startedAt - b.startedAt)[0]?.kill();
-  }
-
   #cancel(active: Active): void {
     if (!this.#active.has(active.id)) return;
     active.process?.send({ t: 'cancel', id: active.id });
@@ -290,7 +221,6 @@ class ProcessPool implements Pool {
   }
 
   #gone(process: SandboxProcess): void {
-    this.#processes.delete(process);
     for (const [id, resolve] of this.#checks) {
       this.#checks.delete(id);
       const error = { name: 'Error', message: 'The code could not be examined' };
@@ -298,7 +228,7 @@ class ProcessPool implements Pool {
     }
     for (const active of [...this.#active.values()]) {
       if (active.process !== process) continue;
-      if (active.calls === 0 && !active.again && !this.#closed && !process.slow) {
+      if (active.calls === 0 && !active.again && !this.#processes.closed && !process.slow) {
         active.again = true;
         this.#start(active);
       } else this.#finish(active, lost);
@@ -310,14 +240,7 @@ class ProcessPool implements Pool {
     clearTimeout(active.overdue);
     if (active.process) active.process.running -= 1;
     active.resolve(end);
-    if (this.#active.size > 0) return;
-    clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => this.#endIdle(), IDLE_MS);
-    this.#idle.unref();
-  }
-
-  #endIdle(): void {
-    for (const process of this.#processes) if (process.running === 0) process.kill();
+    if (this.#active.size === 0) this.#processes.rest();
   }
 }
 

@@ -9,6 +9,7 @@ export const versionOperations = (functions: Functions): readonly Operation[] =>
   versions(functions),
   rollback(functions),
   secretList(functions),
+  secretGet(functions),
   secretPut(functions),
   secretDelete(functions),
 ];
@@ -85,6 +86,8 @@ const SecretParams = Type.Object({
   key: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,63}$', description: 'Name of the secret' }),
 });
 
+const Secret = Type.Object({ key: Type.String(), updatedAt: Time });
+
 const secretList = (functions: Functions): Operation =>
   defineOperation({
     ...adminFacts,
@@ -92,9 +95,7 @@ const secretList = (functions: Functions): Operation =>
     method: 'GET',
     path: '/functions/:id/secrets',
     input: { params: FunctionParams },
-    output: Type.Object({
-      secrets: Type.Array(Type.Object({ key: Type.String(), updatedAt: Time })),
-    }),
+    output: Type.Object({ secrets: Type.Array(Secret) }),
     errors: [functionErrors.FUNCTION_NOT_FOUND],
     summary: 'List the names of secrets of a function',
     async handler(_context, { params }) {
@@ -102,6 +103,25 @@ const secretList = (functions: Functions): Operation =>
       return {
         secrets: rows.map(({ key, updatedAt }) => ({ key, updatedAt: updatedAt.toISOString() })),
       };
+    },
+  });
+
+const secretGet = (functions: Functions): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'functions.secrets.get',
+    method: 'GET',
+    path: '/functions/:id/secrets/:key',
+    input: { params: SecretParams },
+    output: Secret,
+    errors: [functionErrors.FUNCTION_NOT_FOUND, functionErrors.FUNCTION_SECRET_NOT_FOUND],
+    summary: 'See when a secret of a function was last written',
+    description: 'Never its value: that is for the code of the function alone.',
+    async handler(_context, { params }) {
+      const rows = await functions.secrets.keys(params.id);
+      const found = rows.find(({ key }) => key === params.key);
+      if (!found) throw functionErrors.FUNCTION_SECRET_NOT_FOUND();
+      return { key: found.key, updatedAt: found.updatedAt.toISOString() };
     },
   });
 

@@ -44,10 +44,18 @@ const conditions = `
   and ($4::text is null or error->>'message' ilike $4 or function_name ilike $4
     or exists (select 1 from jsonb_array_elements(logs) line where line->>'text' ilike $4))`;
 
+/** Ids that a run in the queue can have; others are not looked for. */
+const runId = `case when request_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then request_id::uuid end`;
+
+/** Its input was kept, or it was a try of a run that is still known to the queue. */
+const retryable = `not success and (input is not null or exists (
+  select from penstock.queue_items i where i.queue = 'functions' and i.id = ${runId}
+    and i.target = function_executions.function_id::text and i.state in ('done', 'dead')))`;
+
 const columns = `
   id, function_id as "functionId", function_name as "functionName", version, trigger, success, outcome,
   status_code as "statusCode", duration_ms as "durationMs", cpu_ms as "cpuMs", memory_peak as "memoryPeak", attempt,
-  request_id as "requestId", user_id as "userId", error, logs, input is not null as retryable, created_at as "createdAt"`;
+  request_id as "requestId", user_id as "userId", error, logs, ${retryable} as retryable, created_at as "createdAt"`;
 
 /** Rows that are counted; beyond, the count says so many. */
 const MOST_COUNTED = 10_000;
@@ -75,9 +83,9 @@ export async function listExecutions(
 /** A failed run with what it was given, where that was kept. */
 export interface RetryableRow extends Row {
   readonly functionId: string;
-  readonly version: number;
   readonly attempt: number;
-  readonly trigger: string;
+  /** Of what waited in the queue: the id of its run there. */
+  readonly requestId: string;
   readonly input: { readonly req: Readonly<Record<string, unknown>> } | null;
 }
 
@@ -86,8 +94,8 @@ export async function retryableExecution(
   id: string,
 ): Promise<RetryableRow | undefined> {
   const { rows } = await database.query<RetryableRow>(sql`
-    select function_id as "functionId", version, attempt, trigger, input
-    from penstock.function_executions where id = ${id}::uuid`);
+    select function_id as "functionId", attempt, request_id as "requestId", input
+    from penstock.function_executions where id = ${id}::uuid and not success`);
   return rows[0];
 }
 

@@ -22,6 +22,8 @@ export interface RunRequest {
   readonly deadlineMs?: number;
   readonly signal?: AbortSignal;
   readonly requestId?: string;
+  /** When what starts it began to wait. */
+  readonly queuedAt?: Date;
   /** Calls of the code (`step.begin`, `step.sleep`, ...) that the starter answers, by name. */
   readonly calls?: ReadonlyMap<string, HostCall>;
   /** Reads and writes records alone, in a transaction that is taken back. Whatever else it asks for is refused. */

@@ -144,6 +144,8 @@ async function runTarget(
   });
   const within = AsyncLocalStorage.snapshot();
   const done = metrics.begin(name);
+  const { queuedAt } = request;
+  if (queuedAt) metrics.lag(name, Math.max(0, Date.now() - queuedAt.getTime()) / 1_000);
   const finished = await pool.run({
     key: target.key,
     file: target.file,

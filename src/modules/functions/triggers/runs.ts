@@ -53,6 +53,7 @@ async function runItem(
         },
         ...{ attempt: item.attempt, idempotencyKey: item.id, requestId: item.id },
         ...(calls && { calls: calls as ReadonlyMap<string, HostCall> }),
+        ...(item.attempt === 1 && !calls && { queuedAt: item.createdAt }),
       }),
     );
     const { executionId } = result;

@@ -22,6 +22,8 @@ export interface Triggers {
   readonly jobs: readonly JobDefinition[];
   /** Stores a message for a webhook that is answered before its code runs; answers the id of the run. */
   later(webhook: StoredFunction, req: Readonly<Record<string, unknown>>): Promise<string>;
+  /** Runs of functions that have ended are tried once more; false where a function has none of this id. */
+  repeat(functionId: string, runId: string): Promise<boolean>;
   /** From now on events are kept, until nobody follows them. */
   follow(): Promise<void>;
   stop(): Promise<void>;
@@ -63,6 +65,7 @@ export async function startTriggers(given: Given): Promise<Triggers> {
     jobs: [tidy(parts)],
     follow: () => consumer.follow(database),
     later: (webhook, req) => storeMessage(parts, webhook, req),
+    repeat: (functionId, runId) => repeatRun(parts, functionId, runId),
     async stop() {
       stopFollowing();
       stopHooks();
@@ -84,6 +87,17 @@ async function storeMessage(
   wake();
   const run = await queue.find(target, dedupe);
   return run?.id ?? '';
+}
+
+async function repeatRun(
+  { queue, database, wake }: TriggerParts,
+  functionId: string,
+  runId: string,
+): Promise<boolean> {
+  const row = await queue.get(runId);
+  if (row?.target !== functionId || !(await queue.repeat(database, row.id))) return false;
+  wake();
+  return true;
 }
 
 /** A store whose changes hold for events from the moment of the change: they are kept from before it. */

@@ -4,7 +4,7 @@ import { createOutboundFetch, OutboundError } from '../../../../kernel/outbound.
 import type { Realtime } from '../../../router/index.ts';
 import type { FunctionsConfig } from '../../config.ts';
 import type { FunctionSecrets } from '../functions.ts';
-import { type GivenCall, type HostCall, textArgument } from '../host-calls.ts';
+import { type GivenCall, type HostCall, notForCode, textArgument } from '../host-calls.ts';
 
 interface Parts {
   readonly config: () => FunctionsConfig;
@@ -80,7 +80,7 @@ function fetchCall({ config }: Parts): HostCall {
     const { egress } = config();
     scope.require(`fetch:${url.hostname}`);
     if (!mayCall(url.hostname, egress.allow))
-      throw errors.FORBIDDEN({ message: `Functions may not call ${url.host}` });
+      throw notForCode(`Functions may not call ${url.host}`);
     const send = createOutboundFetch({
       allowInternal: () => !config().egress.denyPrivate,
       timeoutMs: egress.timeoutMs,

@@ -1,0 +1,131 @@
+/**
+ * The processes of the pool: which of them a function runs in, and how long they live. Functions that cost much are
+ * together in processes of their own, so that the others do not wait behind them.
+ */
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { SandboxProcess, type SandboxProcessOptions } from './sandbox-process.ts';
+
+export interface PoolSettings {
+  readonly processes: number;
+  /** Megabytes of one process. */
+  readonly processMegabytes: number;
+}
+
+/** Processes go when nothing ran in them for so long. */
+const IDLE_MS = 60_000;
+/** Slow processes at once; the oldest gives way. */
+const MOST_SLOW = 2;
+/** How long a function counts as one that costs much. */
+const COSTLY_FOR_MS = 60_000;
+/** Between two starts of processes for these: they may end them as fast as they begin, and a start holds up the platform. */
+const COSTLY_START_MS = 3_000;
+/** Costly functions that are remembered. */
+const MOST_COSTLY = 1_000;
+
+interface ProcessesParts extends Pick<SandboxProcessOptions, 'onMessage' | 'onExit'> {
+  readonly settings: () => PoolSettings;
+  readonly log: Logger;
+}
+
+export class SandboxProcesses {
+  readonly #parts: ProcessesParts;
+  readonly #all = new Set<SandboxProcess>();
+  /** Until when functions count as costly. */
+  readonly #costly = new Map<string, number>();
+  #nextCostlyStart = 0;
+  #idle: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(parts: ProcessesParts) {
+    this.#parts = parts;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get pids(): readonly number[] {
+    return [...this.#all].flatMap(({ pid }) => pid ?? []);
+  }
+
+  /** Milliseconds until a function that costs much may have a new process, where it needs one. */
+  waitMs(key: string): number {
+    if (!this.#isCostly(key)) return 0;
+    const isThere = [...this.#all].some(({ slow, ended }) => slow && !ended);
+    return isThere ? 0 : this.#nextCostlyStart - performance.now();
+  }
+
+  /** The process in which a function runs next. */
+  take(key: string): SandboxProcess {
+    clearTimeout(this.#idle);
+    const isCostly = this.#isCostly(key);
+    const fitting = [...this.#all].filter(({ slow, ended }) => slow === isCostly && !ended);
+    const [first, ...others] = fitting.sort((a, b) => a.running - b.running);
+    const most = isCostly ? 1 : this.#parts.settings().processes;
+    if (first && (first.running === 0 || 1 + others.length >= most)) return first;
+    const made = this.#spawn();
+    if (isCostly) {
+      made.slowDown();
+      this.#nextCostlyStart = performance.now() + COSTLY_START_MS;
+    }
+    return made;
+  }
+
+  /** A function turned out to cost much: the process is left to it and its like. */
+  slowDown(key: string, process: SandboxProcess): void {
+    this.#costly.set(key, performance.now() + COSTLY_FOR_MS);
+    if (this.#costly.size > MOST_COSTLY)
+      this.#costly.delete(this.#costly.keys().next().value ?? '');
+    if (process.slow) return;
+    process.slowDown();
+    const slow = [...this.#all].filter(({ slow, ended }) => slow && !ended);
+    if (slow.length > MOST_SLOW) slow.sort((a, b) => a.startedAt - b.startedAt)[0]?.kill();
+  }
+
+  /** Forgets a version everywhere. */
+  drop(key: string): void {
+    for (const process of this.#all)
+      if (process.loaded.delete(key)) process.send({ t: 'drop', key });
+  }
+
+  /** Nothing runs now: unless something does soon, the processes go. */
+  rest(): void {
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => this.#endIdle(), IDLE_MS);
+    this.#idle.unref();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#idle);
+    for (const process of this.#all) process.kill();
+  }
+
+  #isCostly(key: string): boolean {
+    const until = this.#costly.get(key);
+    if (until === undefined) return false;
+    if (until > performance.now()) return true;
+    this.#costly.delete(key);
+    return false;
+  }
+
+  #spawn(): SandboxProcess {
+    const { settings, log, onMessage, onExit } = this.#parts;
+    const made = new SandboxProcess({
+      megabytes: settings().processMegabytes,
+      log,
+      onMessage,
+      onExit: (from) => {
+        this.#all.delete(from);
+        onExit(from);
+      },
+    });
+    if (!this.#closed) made.unref();
+    this.#all.add(made);
+    return made;
+  }
+
+  #endIdle(): void {
+    for (const process of this.#all) if (process.running === 0) process.kill();
+  }
+}
