@@ -100,6 +100,8 @@ describe('kill -9 while messages go out', { timeout: 600_000 + kills * 60_000 },
       expect(rows.filter(({ status, messages }) => status !== 'done' || messages !== 2)).toEqual(
         [],
       );
+      // Whom something was written to is not for the log.
+      expect(platform.stdout() + platform.stderr()).not.toContain('@example.org');
     } finally {
       await database.end();
       await platform.dispose();

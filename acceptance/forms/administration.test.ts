@@ -5,6 +5,8 @@ import { freePort } from '../../test/support/free-port.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { createEndpoint, startReceiver } from '../webhooks/receiver.ts';
 import { createForm, processed, submissionsOf } from './requests.ts';
 
 let platform: TestPlatform;
@@ -138,7 +140,37 @@ describe('as state', () => {
   });
 });
 
-it('tells models, monitoring, the audit log and the bus', async () => {
+it('tells webhooks what happens to forms and that something was sent, and not what', async () => {
+  const receiver = await startReceiver();
+  try {
+    const config = { allowInternal: true };
+    expectStatus(await platform.admin.patch('/config/webhooks', { config }), 200, 'webhooks');
+    await createEndpoint(platform.admin, { url: receiver.url, events: ['forms.*'] });
+    const form = await createForm(platform.admin, { name: 'Told' });
+    const sent = await submit(form._id, { email: 'told@example.com', message: 'for nobody else' });
+    await platform.admin.put(`/admin/forms/${form._id}`, { enabled: false });
+    await platform.admin.delete(`/admin/forms/${form._id}`);
+    await waitFor(() => receiver.arrivals.length >= 4, { what: 'events', timeoutMs: 20_000 });
+    const told = receiver.arrivals.map(({ body }) => body);
+    expect(told.map(({ type }) => type).sort()).toEqual([
+      'forms.create.Forms',
+      'forms.delete.Forms',
+      'forms.submit.FormReplies',
+      'forms.update.Forms',
+    ]);
+    expect(told.find(({ type }) => type === 'forms.submit.FormReplies')?.data).toMatchObject({
+      form: form._id,
+      formName: 'Told',
+      submissionId: sent.body.submissionId,
+      possibleSpam: false,
+    });
+    expect(JSON.stringify(told)).not.toMatch(/told@|nobody else/);
+  } finally {
+    await receiver.close();
+  }
+});
+
+it('tells models, monitoring and the audit log', async () => {
   const form = await createForm(platform.admin, { name: 'Measured' });
   await submit(form._id, { email: 'a@b.cd', message: 'x' });
   await submit(form._id, { email: 'no' });

@@ -100,7 +100,7 @@ it('are seen by no user, neither in lists nor by their id', async () => {
   expect((await platform.admin.get(`/storage/files/${paper}`)).status).toBe(200);
 });
 
-it.each<[what: string, parts: readonly Part[], status: number, code: string | undefined]>([
+it.each<[what: string, parts: readonly Part[], status: number, code: string]>([
   [
     'too many',
     [
@@ -129,7 +129,7 @@ it.each<[what: string, parts: readonly Part[], status: number, code: string | un
       ['paper', text('x'.repeat(20_001)), 'a'],
     ],
     413,
-    undefined,
+    'maxSize',
   ],
   [
     'of another type',
@@ -164,7 +164,10 @@ it.each<[what: string, parts: readonly Part[], status: number, code: string | un
   const form = await fileForm({}, { mimeTypes: ['text/*'] });
   const answer = await send(form._id, parts);
   expect(answer.status, answer.text).toBe(status);
-  if (code) expect(answer.body.errors[0].code).toBe(code);
+  expect(answer.body.errors[0]).toMatchObject({
+    code,
+    field: code === 'required' ? expect.any(String) : 'paper',
+  });
   expect(await filesThere()).toBe(before);
   expect(await submissionsOf(platform.admin, form._id)).toEqual([]);
 });

@@ -222,6 +222,30 @@ describe('a definition', () => {
     expect(answer.body.errors[0].path).toBe(path);
   });
 
+  it('has types in any case, bounds for values, and is changed whole or not at all', async () => {
+    const { admin } = platform;
+    const fields = [
+      { name: 'a', type: 'TextArea' },
+      { name: 'b', type: 'EMAIL' },
+    ];
+    const form = await createForm(admin, { fields });
+    expect(form.fields).toMatchObject([{ type: 'textarea' }, { type: 'email' }]);
+    expect((await submit(form._id, { a: 'x'.repeat(10_000) })).status).toBe(200);
+    expect(await submit(form._id, { a: 'x'.repeat(10_001) })).toMatchObject({
+      status: 400,
+      body: { errors: [{ field: 'a', code: 'maxLength' }] },
+    });
+    const path = `/admin/forms/${form._id}`;
+    const wrong = { name: 'Another', fields: [{ name: 'a', type: 'colour' }] };
+    expect(await admin.put(path, wrong)).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'fields.0.type' }] },
+    });
+    expect((await admin.get(path)).body).toEqual(form);
+    const nothing = '/admin/forms/01890a5d-ac96-774b-bcce-b302099a8057';
+    expect((await admin.put(nothing, { enabled: false })).status).toBe(404);
+  });
+
   it('has a name of its own', async () => {
     const first = await createForm(platform.admin);
     const second = await createForm(platform.admin);

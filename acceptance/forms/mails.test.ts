@@ -180,6 +180,32 @@ it('waits for a confirmation by the address itself, which counts once', async ()
   ).not.toBe(200);
 });
 
+it('writes to no address that wants nothing, and says so where mail is off', async () => {
+  const to = 'wants-nothing@example.com';
+  const suppression = { channel: 'email', address: to };
+  await platform.admin.post('/communications/suppressions', suppression);
+  const form = await createForm(platform.admin, { emailField: 'email', autoReply: true });
+  expect((await submit(form._id, { email: to, message: 'x' })).status).toBe(200);
+  const reply = await waitFor(async () => {
+    const query = { recipient: to, template: 'FormAutoReply', status: 'failed' };
+    return (await platform.admin.get('/communications/messages', { query })).body.messages[0];
+  });
+  expect(reply.error).toContain('gets no messages');
+
+  const switched = (active: boolean) =>
+    platform.admin.patch('/config/communications', { config: { email: { active } } });
+  const forwarding = await createForm(platform.admin, { forwardTo: 'off@example.com' });
+  for (const [active, forwarded] of [
+    [false, 'off'],
+    [true, 'queued'],
+  ] as const) {
+    expect((await switched(active)).status).toBe(200);
+    const sent = await submit(forwarding._id, { email: 'a@b.cd', message: `mail: ${active}` });
+    expect(sent.status).toBe(200);
+    expect(await processed(platform.admin, sent.body.submissionId)).toMatchObject({ forwarded });
+  }
+});
+
 it('is 200 and stored while nothing outside answers, and delivered afterwards', async () => {
   const port = await freePort();
   const smtp = (host: string) => ({

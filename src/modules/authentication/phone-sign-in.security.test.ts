@@ -138,6 +138,19 @@ test('a code works once, with its token alone, five tries', async () => {
   expect((await verify({ token: 'x', code: right })).status).toBe(401);
 });
 
+test('a code is worth nothing after its time, and the next one is', async () => {
+  const phone = newNumber();
+  const { token } = (await ask(phone)).body;
+  await fixture.database.query({
+    text: `update penstock.one_time_tokens set expires_at = now() - interval '1 second' where purpose = 'phone-login'`,
+  });
+  expect(await verify({ token, code: codeTo(phone) })).toMatchObject({
+    status: 401,
+    body: { code: 'CREDENTIALS_INVALID' },
+  });
+  expect((await signIn(phone)).status).toBe(200);
+});
+
 test('two first sign-ins with one number at the same time make one account', async () => {
   const phone = newNumber();
   const proofs = [];

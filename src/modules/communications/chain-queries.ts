@@ -85,7 +85,7 @@ export const moveChain = (database: Queryable, chain: ChainRow): Promise<unknown
       content_sealed = case when ${chain.status} = 'running' then content_sealed else '' end
     where id = ${chain.id}::uuid`);
 
-/** How the message of a step stands, and whether its entry of the inbox was read. */
+/** How the message of a step stands and who took it, and whether its entry of the inbox was read. */
 export const stepState = async (
   database: Queryable,
   messageId: string,
@@ -93,13 +93,14 @@ export const stepState = async (
 ): Promise<{
   readonly status: MessageStatus | null;
   readonly error: string | null;
+  readonly provider: string | null;
   readonly read: boolean;
 }> =>
   (
-    await database.query<{ status: MessageStatus | null; error: string | null; read: boolean }>(sql`
-      select m.status, m.error, exists (select 1 from penstock.notifications where id = ${notificationId}::uuid and read_at is not null) as read
+    await database.query<Awaited<ReturnType<typeof stepState>>>(sql`
+      select m.status, m.error, m.provider, exists (select 1 from penstock.notifications where id = ${notificationId}::uuid and read_at is not null) as read
       from (select 1) one left join penstock.messages m on m.id = ${messageId}::uuid`)
-  ).rows[0] ?? { status: null, error: null, read: false };
+  ).rows[0] ?? { status: null, error: null, provider: null, read: false };
 
 export const purgeChains = (database: Queryable, maxAgeMs: number): Promise<unknown> =>
   database.query(sql`

@@ -27,11 +27,13 @@ const mailgun =
   ({ method, path, form }) => {
     const [, name = '', rest = ''] =
       /^\/v3\/example\.com\/templates(?:\/([^/?]+))?(\/versions)?/.exec(path) ?? [];
-    const { name: made = '', description = '', template: body = '' } = form();
-    if (method === 'POST' && rest === '') store.set(made, { subject: description, body });
-    else if (method === 'POST') store.set(name, { subject: store.get(name)?.subject ?? '', body });
+    const { name: made = '', description = '', template: body = '', active } = form();
+    if (rest !== '') {
+      // A version that is not active is kept, and nobody gets it.
+      if (active === 'yes') store.set(name, { ...(store.get(name) as Kept), body });
+    } else if (method === 'POST') store.set(made, { subject: description, body });
     else if (method === 'PUT')
-      store.set(name, { body: store.get(name)?.body ?? '', subject: description });
+      store.set(name, { ...(store.get(name) as Kept), subject: description });
     else if (name === '')
       return { body: { items: [...store.keys()].map((one) => ({ name: one })) } };
     const kept = store.get(name);
@@ -143,6 +145,23 @@ describe.each(providers)('$transport', ({ transport, settings, speak }) => {
     expect((await platform.admin.post('/email/templates/upload', { _id })).status).toBe(200);
     expect([...store.values()]).toEqual([{ subject: 'Third', body: '<p>{{b}}</p>' }]);
     await platform.admin.delete(`/email/templates/${_id}`);
+  });
+
+  test('a name that is taken asks the provider nothing, and what changes here needs no provider', async () => {
+    await use(transport, { ...settings, endpoint: fake.url });
+    fake.answer = speak(new Map());
+    const template = { name: `Local-${transport}`, subject: 'Hi', body: '<p>x</p>' };
+    const { _id } = (await platform.admin.post('/email/templates', template)).body;
+    const up = await platform.admin.post(`/email/templates/${_id}/upload`);
+    expect(up.body.template).toMatchObject({ externalManaged: true });
+    fake.answer = () => ({ status: 503, body: 'away' });
+    fake.requests.length = 0;
+    expect((await platform.admin.post('/email/templates', template)).status).toBe(409);
+    const path = `/email/templates/${_id}`;
+    const changed = await platform.admin.patch(path, { subject: 'Second' });
+    expect(changed.body.template).toMatchObject({ subject: 'Second', externalManaged: true });
+    expect((await platform.admin.delete(path)).body).toMatchObject({ deleted: true });
+    expect(fake.requests).toEqual([]);
   });
 
   test('a wrong key and an error page are told, and nothing is changed here', async () => {

@@ -239,10 +239,10 @@ const providers: readonly Provider[] = [
   },
 ];
 
-const send = async (): Promise<string> => {
+const send = async (subject = 'Hi {{name}}'): Promise<string> => {
   const answer = await platform.admin.post('/email/send', {
     email: 'ada@example.org',
-    subject: 'Hi {{name}}',
+    subject,
     body: '<p>Hello <b>{{name}}</b></p>',
     sender: 'shop',
     variables: { name: 'Ada' },
@@ -299,19 +299,26 @@ describe.each(providers)(
       ]);
     });
 
-    test('a busy provider is asked again', async () => {
-      let asked = 0;
-      fake.answer = () => {
-        asked += 1;
-        return asked === 1 ? busy : accepted;
-      };
-      const sent = await until(await send(), 'sent');
-      expect(sent.timeline.map(({ kind }: { kind: string }) => kind)).toEqual([
-        'queued',
-        'tried',
-        'accepted',
+    test('a busy provider is asked again, and one that failed', async () => {
+      const failures = new Map<string, ServiceAnswer>([
+        ['Busy', busy],
+        ['Broken', { status: 503, body: '<html>away' }],
       ]);
-      expect(asked).toBe(2);
+      fake.answer = ({ text }) => {
+        const [name, failure] = [...failures].find(([one]) => text.includes(one)) ?? [];
+        if (name === undefined || failure === undefined) return accepted;
+        failures.delete(name);
+        return failure;
+      };
+      for (const id of await Promise.all([send('Busy'), send('Broken')])) {
+        const sent = await until(id, 'sent');
+        expect(sent.timeline.map(({ kind }: { kind: string }) => kind)).toEqual([
+          'queued',
+          'tried',
+          'accepted',
+        ]);
+      }
+      expect(fake.requests).toHaveLength(4);
     });
 
     test('a wrong key, an error page and a cut connection are tried again, and then told', async () => {

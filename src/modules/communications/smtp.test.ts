@@ -186,6 +186,33 @@ test('a password never goes over an open connection unless an operator wants tha
   expect(JSON.stringify(body)).not.toContain('a password');
 });
 
+test('a certificate that nobody vouches for is refused, unless an operator wants it; what logs in logs in again', async () => {
+  const logins: string[] = [];
+  const { port, received } = await startServer({
+    disabledCommands: [],
+    authMethods: ['PLAIN'],
+    onAuth({ username = '', password = '' }, _session, done) {
+      logins.push(`${username} ${password}`);
+      done(null, { user: username });
+    },
+  });
+  const auth = { username: 'penstock', password: 'a password', method: 'PLAIN' };
+  await use(port, { ignoreTls: false, auth });
+  const id = await send({ email: 'certificate@example.org', subject: 'x', body: 'y' });
+  await waitFor(async () => (await message(id)).error !== null, { what: 'a failed attempt' });
+  expect([logins, received]).toEqual([[], []]);
+  await use(port, { ignoreTls: false, allowInvalidCertificates: true, auth });
+  await until(id, 'sent');
+  // What the first connection did to its settings is nothing to the second.
+  const before = logins.length;
+  const config = { orchestration: { timeout: 29_000 } };
+  await platform.admin.patch('/config/communications', { config });
+  await until(await send({ email: 'again@example.org', subject: 'x', body: 'y' }), 'sent');
+  expect(logins.length).toBeGreaterThan(before);
+  expect(new Set(logins)).toEqual(new Set(['penstock a password']));
+  await use(port, { allowInvalidCertificates: false });
+});
+
 /** Whether a DKIM signature (RFC 6376, relaxed on both sides) is that of this mail: written here once more, from the RFC. */
 function verifyDkim(raw: string, publicKey: KeyObject): { readonly signed: readonly string[] } {
   const split = raw.indexOf('\r\n\r\n');

@@ -14,17 +14,14 @@ import { submissionOperations } from './operations/admin-submissions.ts';
 import { formerOperations } from './operations/former.ts';
 import { submitOperations } from './operations/submit.ts';
 import { visitorOperations } from './operations/visitors.ts';
-import { createChallenges } from './services/challenges.ts';
-import { createConfirming } from './services/confirming.ts';
-import { createFileLinks } from './services/file-links.ts';
 import { createKnownForms, type FormParts, measureForms } from './services/form-parts.ts';
 import { createForms } from './services/forms.ts';
-import { createFormMails } from './services/mails.ts';
-import { createProcessing } from './services/processing.ts';
+import { createFileLinks, createFormMails, formTemplates } from './services/mails.ts';
+import { createConfirming, createProcessing } from './services/processing.ts';
+import { createChallenges } from './services/spam.ts';
 import { createSubmissions, type Submissions } from './services/submissions.ts';
 import { createSubmitting } from './services/submitting.ts';
 import { formState } from './state.ts';
-import { formTemplates } from './templates.ts';
 
 type Requirements = {
   readonly communications: typeof communications;

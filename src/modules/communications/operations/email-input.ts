@@ -5,6 +5,7 @@ import { sha256 } from '../../../kernel/security/tokens.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { requireHeaders, requireMailbox } from '../recipients.ts';
 import type { MailParts } from '../services/content.ts';
+import { maxFileBytes } from '../services/email/mail.ts';
 import { localePattern } from '../services/locales.ts';
 import { unsubscribeHeaders } from '../services/mail-content.ts';
 import type { PlainEmail, TemplatedEmail } from '../services/outgoing.ts';
@@ -272,9 +273,6 @@ export interface FoundFile {
 /** Answers the file where the caller may read it. */
 export type FindFile = (id: string) => Promise<FoundFile | undefined>;
 
-/** Bytes of all files of storage in one mail. */
-const maxFileBytes = 20_000_000;
-
 /** With name and type of the files that are attached. Throws 400 for a file that is not there or not the caller's to read, 413. */
 export async function withFiles(body: EmailInput, find: FindFile): Promise<EmailInput> {
   const { attachments } = body;
@@ -285,7 +283,7 @@ export async function withFiles(body: EmailInput, find: FindFile): Promise<Email
     const file = one.fileId === undefined ? undefined : await find(one.fileId);
     if (one.fileId !== undefined && !file)
       throw invalid(`attachments.${place}.fileId`, 'exists', 'there is no such file to read');
-    total += file?.size ?? 0;
+    total += file?.size ?? ((one.content ?? '').length * 3) / 4;
     named.push(
       file
         ? {
@@ -296,10 +294,7 @@ export async function withFiles(body: EmailInput, find: FindFile): Promise<Email
         : one,
     );
   }
-  if (total > maxFileBytes)
-    throw errors.PAYLOAD_TOO_LARGE({
-      message: 'attachments: the files are larger than 20 MB together',
-    });
+  if (total > maxFileBytes) throw tooLarge(20);
   return { ...body, attachments: named };
 }
 
@@ -307,12 +302,19 @@ export async function withFiles(body: EmailInput, find: FindFile): Promise<Email
 const fileNameOf = (name: string): string =>
   cutText(name.replace(/[\p{Cc}"/\\]/gu, '_'), 200) || 'file';
 
+function tooLarge(megabytes: number) {
+  const message = `the files are larger than ${megabytes} MB together`;
+  return errors.PAYLOAD_TOO_LARGE({
+    message: `attachments: ${message}`,
+    errors: [{ path: 'attachments', rule: 'maximum', message }],
+  });
+}
+
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
 function checkedFiles(files: Files): MailParts['attachments'] {
   const total = files.reduce((size, { content = '' }) => size + content.length, 0);
-  if (total > maxAttachments)
-    throw errors.PAYLOAD_TOO_LARGE({ message: 'attachments: they are larger than 10 MB together' });
+  if (total > maxAttachments) throw tooLarge(10);
   return files.map(({ content, filename, contentType, contentId, fileId }, index) => {
     const at = `attachments.${index}`;
     if ((content === undefined) === (fileId === undefined))

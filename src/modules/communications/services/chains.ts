@@ -24,6 +24,7 @@ import { messageErrors } from '../errors.ts';
 import { cancelMessage } from '../queries.ts';
 import type { Addresses, Composer, UnifiedMessage } from './composer.ts';
 import type { DeliverNow } from './delivery.ts';
+import { inboxAlone } from './push/delivery.ts';
 
 export interface ChainOrder {
   /** Under which its steps are kept, where they are. */
@@ -37,7 +38,10 @@ export interface ChainOrder {
 export type ChainView = Omit<ChainRow, 'contentSealed' | 'notificationId'>;
 
 export interface Chains {
-  /** Begins a chain and follows it as long as its steps only wait for a provider, at most `waitMs`. */
+  /**
+   * Begins a chain and follows it as long as its steps only wait for a provider, at most `waitMs`; in a transaction of
+   * the caller not at all: jobs go on once that is committed.
+   */
   run(order: ChainOrder, steps: readonly ChainStep[], waitMs: number): Promise<ChainView>;
   /** Throws CHAIN_NOT_FOUND. */
   get(id: string): Promise<ChainView>;
@@ -98,8 +102,9 @@ export function createChains(dependencies: Dependencies): Chains {
         // Whoever began it may be lost before the first step.
         await jobs.enqueue(jobName, { id }, { transaction, startAfterSeconds: 2 });
       });
-      const look = async () => required(await advance(id, true));
-      return viewOf(await follow(deliverNow, look, Date.now() + waitMs));
+      const follows = !database.inTransaction();
+      const look = async () => required(await advance(id, follows));
+      return viewOf(await follow(deliverNow, look, follows ? Date.now() + waitMs : 0));
     },
     get: async (id) => viewOf(required(await chainById(database, id))),
     cancel: (id) =>
@@ -234,7 +239,9 @@ async function judge(moving: Moving, chain: ChainRow): Promise<ChainRow> {
   const { messageId, notificationId, stepUntil, steps, position } = chain;
   const step = steps[position];
   if (!step || messageId === null) return { ...chain, status: 'failed' };
-  const { status, error, read } = await stepState(transaction, messageId, notificationId);
+  const { status, error, provider, read } = await stepState(transaction, messageId, notificationId);
+  if (provider === inboxAlone && step.until !== 'read' && !read)
+    return failed(chain, { messageId, error: 'no device: it is in the inbox alone' });
   if (read || (status !== null && reached[step.until].has(status)))
     return {
       ...chain,

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { oneLine, requireMailbox, requireNumber, senderAddress } from '../recipients.ts';
 import { linksOf, plainText } from './content.ts';
+import { AttachmentGone, inOnePiece, maxFileBytes, type OutgoingMail } from './email/mail.ts';
 
 test('a mail for readers without HTML: links are written out, nothing else is left of the tags', () => {
   const html = `<style>p{color:red}</style><h1>Hello&nbsp;Ada</h1><p>Please <a class="x" href="https://app.example/?a=1&amp;b=2">open <b>this</b></a>.</p><ul><li>one</li><li>&lt;two&gt;</li></ul>`;
@@ -11,6 +12,8 @@ test('a mail for readers without HTML: links are written out, nothing else is le
 
 test.each([
   ['a < b', 'a < b'],
+  ['<p>1 < 2 and <b>3</b> > 2</p><p>I <3 it</p>', '1 < 2 and 3 > 2\nI <3 it'],
+  ['<<i>x</i>><', '<x><'],
   ['<!-- not for you -->for you', 'for you'],
   ['<TITLE>t</TITLE><Style>p{}</STYLE>x<script>y', 'xy'],
   ['\u0130\u0130\u0130<style>x</style>after', '\u0130\u0130\u0130after'],
@@ -28,10 +31,30 @@ test('the links of a message', () => {
       text: '',
     }),
   ).toEqual(['https://a.example/?x=1&y=2', 'app:b']);
+  expect(linksOf({ html: '<p>1 < 2: <a href="app:c">c</a></p>', text: '' })).toEqual(['app:c']);
   expect(linksOf({ text: 'Go to https://a.example/x now, or http://b.example' })).toEqual([
     'https://a.example/x',
     'http://b.example',
   ]);
+});
+
+test('files that have grown since they were attached are not read into memory', async () => {
+  const file = { filename: 'a', contentType: 'x/y', content: '', fileId: 'f' };
+  const mail = { attachments: [file, file] } as unknown as OutgoingMail;
+  const piece = new Uint8Array(1_000_000);
+  let read = 0;
+  const files = {
+    readable: async () => undefined,
+    read: async () =>
+      (async function* () {
+        for (;;) {
+          read += piece.length;
+          yield piece;
+        }
+      })(),
+  };
+  await expect(inOnePiece(files, mail)).rejects.toThrow(AttachmentGone);
+  expect(read).toBeLessThanOrEqual(maxFileBytes + piece.length);
 });
 
 test.each([

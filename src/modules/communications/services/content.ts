@@ -14,6 +14,16 @@ interface Tag {
   readonly href?: string | undefined;
 }
 
+/**
+ * Where the next tag begins: a `<` before a letter, or before what begins the end of an element, a comment or a
+ * declaration. Any other is text, as it is for browsers.
+ */
+function nextTag(html: string, from: number): number {
+  for (let open = html.indexOf('<', from); open >= 0; open = html.indexOf('<', open + 1))
+    if (/[a-z/!?]/i.test(html.charAt(open + 1))) return open;
+  return -1;
+}
+
 /** Text, or a tag. What follows a `<` without its `>` is text. */
 function* partsOf(html: string): Generator<string | Tag> {
   // Letters of ASCII alone: others can become longer, and places would shift.
@@ -21,7 +31,7 @@ function* partsOf(html: string): Generator<string | Tag> {
   const unclosed = new Set<string>();
   let at = 0;
   for (;;) {
-    const open = html.indexOf('<', at);
+    const open = nextTag(html, at);
     const end = open < 0 ? -1 : html.indexOf('>', open);
     if (end < 0) break;
     if (open > at) yield html.slice(at, open);

@@ -107,6 +107,11 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
 
   return {
     async deliverNow(id) {
+      // What a provider took cannot be taken back with the caller's transaction: a job sends it once that is committed.
+      if (database.inTransaction()) {
+        await jobs.enqueue(deliveryJob, { id });
+        return undefined;
+      }
       const [message] = (await claimMessages(database, [id], lostAfterMs)).claimed;
       if (!message) return undefined;
       const suppressed = await suppressedOf(database, [message]);

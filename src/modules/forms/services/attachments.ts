@@ -110,7 +110,7 @@ function createStore(parts: Parts, { signal }: Submitting, intake: Intake): Stor
         alias: aliasOf(part.fileName),
         mimeType: hintOf(part.mimeType),
       },
-      { source: bounded(part.body, most), signal },
+      { source: bounded(part.body, field.name, most), signal },
     );
     intake.arrived.push({ ...fileOf(field, file), stored: name });
     refuseType(field, file);
@@ -178,14 +178,25 @@ function hintOf(mimeType: string): string | undefined {
   return mediaType.test(type) ? type : undefined;
 }
 
-async function* bounded(body: AsyncIterable<Buffer>, most: number): AsyncGenerator<Buffer> {
+async function* bounded(
+  body: AsyncIterable<Buffer>,
+  field: string,
+  most: number,
+): AsyncGenerator<Buffer> {
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > most)
-      throw errors.PAYLOAD_TOO_LARGE({ message: `A file has at most ${most} bytes` });
+    if (size > most) throw tooLarge(field, most);
     yield chunk;
   }
+}
+
+function tooLarge(field: string, most: number) {
+  const problem = fieldProblem(field, 'maxSize', `a file has at most ${most} bytes`);
+  return errors.PAYLOAD_TOO_LARGE({
+    message: `${field}: ${problem.message}`,
+    errors: [problem],
+  });
 }
 
 /** `data:image/png;name=a.png;base64,...` as browsers make them; undefined for any other text. */

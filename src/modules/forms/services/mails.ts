@@ -1,13 +1,101 @@
-/** The mails of a submission, stored in the outbox with what happened to it. Nobody waits for them. */
+/** The mails of a submission, stored in the outbox with what happened to it, and the links in them. Nobody waits for them. */
+import { createHmac } from 'node:crypto';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
-import { sha256 } from '../../../kernel/security/tokens.ts';
-import type { PlainEmail, TemplatedEmail } from '../../communications/index.ts';
+import { sameSecret, sha256 } from '../../../kernel/security/tokens.ts';
+import type { BuiltInTemplate, PlainEmail, TemplatedEmail } from '../../communications/index.ts';
 import type { FormDefinition } from '../definition/definition.ts';
-import type { Forwarded, SubmissionRow } from '../queries/submissions.ts';
-import { confirmTemplate, forwardTemplate, replyTemplate } from '../templates.ts';
-import type { FileLinks } from './file-links.ts';
+import { formErrors, needs } from '../errors.ts';
+import { type Forwarded, type SubmissionRow, submissionById } from '../queries/submissions.ts';
 import type { FormParts } from './form-parts.ts';
+
+/* What the mails say. Every value in them is escaped by the template language. */
+
+const styles = 'font-family:sans-serif;line-height:1.5';
+const cell = 'padding:4px 12px 4px 0;text-align:left;vertical-align:top';
+
+/** To the addresses of `forwardTo`. Has `data` (lines) for templates of the 0.16 line too. */
+const forwardTemplate: BuiltInTemplate = {
+  name: 'FormSubmission',
+  subject: 'New submission: {{form}}',
+  body: `<div style="${styles}">
+<p>Somebody has filled in the form <strong>{{form}}</strong>.</p>
+<table style="border-collapse:collapse">
+{{#each fields}}<tr><th style="${cell}">{{label}}</th><td style="${cell};white-space:pre-wrap">{{value}}</td></tr>
+{{/each}}</table>
+{{#if files}}<p>Files; the links work for {{linkDays}} days:</p>
+<ul>{{#each files}}<li><a href="{{url}}">{{name}}</a> ({{size}} bytes)</li>
+{{/each}}</ul>{{/if}}
+<p>Submission {{submissionId}}</p>
+</div>`,
+};
+
+/** To the submitter, where a form sets \`autoReply: true\`. */
+const replyTemplate: BuiltInTemplate = {
+  name: 'FormAutoReply',
+  subject: 'We have got your message',
+  body: `<div style="${styles}"><p>Thank you. What you sent with "{{form}}" has reached us.</p></div>`,
+};
+
+/** To the submitter of a form with double opt-in. */
+const confirmTemplate: BuiltInTemplate = {
+  name: 'FormConfirmation',
+  subject: 'Please confirm: {{form}}',
+  body: `<div style="${styles}">
+<p>This address was given in the form "{{form}}".</p>
+<p><a href="{{link}}">Yes, that was me</a></p>
+<p>If it was not you, do nothing: what was sent is deleted in {{hours}} hours.</p>
+</div>`,
+};
+
+export const formTemplates = [forwardTemplate, replyTemplate, confirmTemplate];
+
+/* Signed links to files of submissions: they work for some days, and end with the submission. */
+
+export interface FileLink {
+  readonly submissionId: string;
+  readonly fileId: string;
+  /** Seconds since the epoch. */
+  readonly expires: number;
+}
+
+export interface FileLinks {
+  url(submissionId: string, fileId: string): string;
+  /** Where the content is now. Throws FORM_LINK_INVALID, and 404 for what is deleted. */
+  resolve(link: FileLink, signature: string): Promise<string>;
+}
+
+export function createFileLinks({
+  secrets,
+  config,
+  publicUrl,
+  storage,
+  database,
+}: Pick<FormParts, 'secrets' | 'config' | 'publicUrl' | 'storage' | 'database'>): FileLinks {
+  const key = secrets.digest('file links', 'forms');
+  const sign = ({ submissionId, fileId, expires }: FileLink): string =>
+    createHmac('sha256', key).update([submissionId, fileId, expires].join('\n')).digest('hex');
+  return {
+    url(submissionId, fileId) {
+      const expires = Math.floor(Date.now() / 1_000) + config().mail.fileLinkDays * 86_400;
+      const sig = sign({ submissionId, fileId, expires });
+      const query = new URLSearchParams({ expires: String(expires), sig });
+      return `${publicUrl()}/forms/submissions/${submissionId}/files/${fileId}?${query}`;
+    },
+    async resolve(link, signature) {
+      if (!sameSecret(sign(link), signature) || link.expires * 1_000 <= Date.now())
+        throw formErrors.FORM_LINK_INVALID();
+      const submission = await submissionById(database, link.submissionId);
+      if (!submission?.files.some(({ file }) => file === link.fileId))
+        throw formErrors.SUBMISSION_NOT_FOUND();
+      const service = storage.current();
+      if (!service) throw needs('Storage');
+      return service.files.readUrl(link.fileId);
+    },
+  };
+}
+
+/* Storing the mails. */
 
 const HOUR = 3_600;
 

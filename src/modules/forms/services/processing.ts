@@ -3,15 +3,21 @@
  * loses nor doubles any of it: each step is written down in the transaction that makes it.
  */
 import Type from 'typebox';
-import { system } from '../../../kernel/caller.ts';
+import { anonymous, system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { createOutboundFetch } from '../../../kernel/outbound.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
+import { formErrors } from '../errors.ts';
 import { submissionEvent } from '../events.ts';
-import { noteDelivery, noteRequest, noteScreening } from '../queries/changes.ts';
+import { confirmSubmission, noteDelivery, noteRequest, noteScreening } from '../queries/changes.ts';
 import { formById } from '../queries/forms.ts';
-import { lockSubmission, type SubmissionRow, submissionById } from '../queries/submissions.ts';
+import {
+  lockSubmission,
+  type SubmissionRow,
+  submissionByConfirmation,
+  submissionById,
+} from '../queries/submissions.ts';
 import type { FormParts } from './form-parts.ts';
 import type { FormMails } from './mails.ts';
 import { isSpam, type Signal } from './spam.ts';
@@ -122,4 +128,37 @@ async function askToConfirm(
   const token = randomToken();
   if (await mails.askToConfirm(transaction, row, token))
     await noteRequest(transaction, row.id, sha256(token));
+}
+
+/* Double opt-in: a submission counts once its sender has said so by the link in a mail. */
+
+export interface Confirming {
+  /** Throws CONFIRMATION_NOT_FOUND. */
+  look(token: string): Promise<SubmissionRow>;
+  /** Confirms it, and has it forwarded and answered. Saying so again changes nothing more. */
+  confirm(token: string): Promise<SubmissionRow>;
+}
+
+export function createConfirming({
+  database,
+  jobs,
+  events,
+}: Pick<FormParts, 'database' | 'jobs' | 'events'>): Confirming {
+  const look = async (token: string): Promise<SubmissionRow> => {
+    const submission = await submissionByConfirmation(database, sha256(token));
+    if (!submission) throw formErrors.CONFIRMATION_NOT_FOUND();
+    return submission;
+  };
+  return {
+    look,
+    confirm: (token) =>
+      database.transaction(async (transaction) => {
+        const submission = await look(token);
+        const { id } = submission;
+        if (!(await confirmSubmission(transaction, id))) return submission;
+        await events.emit(transaction, anonymous, submissionEvent('confirm', submission));
+        await jobs.enqueue(processJobName, { id }, { transaction });
+        return submission;
+      }),
+  };
 }

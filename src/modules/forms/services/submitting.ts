@@ -20,11 +20,10 @@ import {
   submissionByKey,
 } from '../queries/submissions.ts';
 import { type Attachments, openAttachments } from './attachments.ts';
-import type { Challenges, Solved } from './challenges.ts';
 import { readFormBody, type Values } from './form-bodies.ts';
 import type { FormParts, Outcome } from './form-parts.ts';
 import { processJobName } from './processing.ts';
-import { contentOf, isSpam, signalsOf } from './spam.ts';
+import { type Challenges, contentOf, isSpam, type Solved, signalsOf } from './spam.ts';
 import { readSubmission } from './validation.ts';
 
 /** What comes with a submission. */

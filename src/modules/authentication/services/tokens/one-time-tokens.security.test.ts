@@ -128,6 +128,23 @@ test('a code works only with its token or subject, and its token not without it'
   expect(await tokens.consumeCode(fixture.database, 'phone-login', { token }, code)).toBeDefined();
 });
 
+test('a code is worth nothing after its time, the right one neither', async () => {
+  const subject = 'late@example.com';
+  for (const purpose of ['phone-login', 'two-factor', 'email-code'] as const) {
+    const { id, token, code = '' } = await issue({ purpose, code: sixDigits });
+    const typed = await issue({ purpose, subject, code: sixDigits });
+    for (const late of [id, typed.id]) await expire(late);
+    expect(
+      await tokens.consumeCode(fixture.database, purpose, { token }, code),
+      purpose,
+    ).toBeUndefined();
+    expect(
+      await tokens.consumeCode(fixture.database, purpose, { subject }, typed.code ?? ''),
+      purpose,
+    ).toBeUndefined();
+  }
+});
+
 test('only the newest of several codes for one subject counts', async () => {
   const first = await issue({ purpose: 'email-code', subject: 'two@example.com', code: sixDigits });
   const second = await issue({

@@ -32,7 +32,10 @@ export interface MailFiles {
   read(id: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
 }
 
-/** A file that was attached is not there any more. */
+/** Bytes of all files in one mail, those of storage among them. */
+export const maxFileBytes = 20_000_000;
+
+/** A file that was attached is not there any more, or has become too large. */
 export class AttachmentGone extends Error {}
 
 /** Milliseconds for reading one file: what hangs keeps no place. */
@@ -55,14 +58,19 @@ export async function openFile(
   }
 }
 
-/** With the contents of all files, for providers that want them in one piece. */
+/** With the contents of all files, for providers that want them in one piece. Throws AttachmentGone. */
 export async function inOnePiece(files: MailFiles, mail: OutgoingMail): Promise<OutgoingMail> {
   const attachments: Attachment[] = [];
+  let total = 0;
   for (const one of mail.attachments) {
     if (one.fileId === undefined) attachments.push(one);
     else {
       const chunks: Uint8Array[] = [];
-      for await (const chunk of await openFile(files, one)) chunks.push(chunk);
+      for await (const chunk of await openFile(files, one)) {
+        total += chunk.length;
+        if (total > maxFileBytes) throw new AttachmentGone(`the file ${one.filename} is too large`);
+        chunks.push(chunk);
+      }
       attachments.push({ ...one, content: Buffer.concat(chunks).toString('base64') });
     }
   }

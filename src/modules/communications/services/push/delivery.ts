@@ -39,6 +39,9 @@ export const isPushSandbox = ({ pushNotifications }: CommunicationsConfig): bool
   pushNotifications.webpush.publicKey === '' &&
   pushNotifications.apns.keyId === '';
 
+/** Named as who took a message to a user without a device. */
+export const inboxAlone = 'inbox';
+
 const apple: ReadonlySet<string> = new Set(['IOS', 'IPADOS', 'MACOS']);
 
 export function createPushTransport(
@@ -161,7 +164,8 @@ async function summaryOf(
   results: readonly DeviceResult[],
   { devices, already, note }: Progress,
 ): Promise<Delivery> {
-  const provider = [...new Set(results.map((result) => result.provider))].join(', ') || 'inbox';
+  const asked = [...new Set(results.map((result) => result.provider))].join(', ');
+  const provider = asked || (devices + already === 0 ? inboxAlone : 'push');
   const detail = words(
     results.map((result) => `${result.outcome}: ${result.detail}`).join('; ') ||
       (devices === 0 ? 'the user has no device' : ''),
