@@ -21,6 +21,8 @@ export interface SandboxProcessOptions {
 /** Behind the platform itself when both want the processor, and far behind once a run costs much. */
 const USUAL_NICENESS = 3;
 const SLOW_NICENESS = 19;
+/** Of a whole session of costly runs: a tenth of an equal part, so that they go on on a full machine too. */
+const SLOW_SESSION = 10;
 /** Characters of what it says before it dies. */
 const LAST_WORDS = 2_000;
 
@@ -148,7 +150,7 @@ export class SandboxProcess {
   }
 
   #nice(priority: number): void {
-    lowerSession(this.#child.pid, priority);
+    lowerSession(this.#child.pid, Math.min(priority, SLOW_SESSION));
     for (const thread of threadsOf(this.#child.pid)) {
       try {
         setPriority(thread, priority);
