@@ -23,6 +23,7 @@ import { listenError } from './surfaces/http/server.ts';
 import { type HttpSurfaces, startHttpSurfaces } from './surfaces/http-surfaces.ts';
 import type { McpOptions, McpSource } from './surfaces/mcp/options.ts';
 import { asyncApiOperation } from './surfaces/realtime/asyncapi.ts';
+import { type SocketBudgetsProvider, socketBudgets } from './surfaces/realtime/connection.ts';
 import { eventStreamOperation } from './surfaces/realtime/event-stream.ts';
 import { createLiveEngine, type LiveEngine } from './surfaces/realtime/live/live-engine.ts';
 import { startRealtimeSurface } from './surfaces/realtime/realtime-surface.ts';
@@ -111,9 +112,10 @@ export async function startSurfaces(
     const { pipeline } = http;
     const engine = createLiveEngine(kernel, pipeline.accounts);
     describeRealtime(kernel, engine, client);
-    const realtime = await startRealtimeSurface(kernel, { client, pipeline, engine });
+    const budgets = socketBudgetsOf(router.config);
+    const realtime = await startRealtimeSurface(kernel, { client, pipeline, engine, budgets });
     if (realtime) http.mountOnClient(realtime.mount);
-    const subscriptions = serveSubscriptions(kernel, { http, engine, client });
+    const subscriptions = serveSubscriptions(kernel, { http, engine, client, budgets });
     return {
       addresses: {
         client: http.clientAddress,
@@ -151,6 +153,7 @@ function serveSubscriptions(
     readonly http: HttpSurfaces;
     readonly engine: LiveEngine;
     readonly client: SurfaceOptionsSource;
+    readonly budgets: SocketBudgetsProvider;
   },
 ): GraphqlSockets | undefined {
   if (kernel.settings.clientSocketPort < 0) return undefined;
@@ -243,6 +246,15 @@ function limitsOf(config: ConfigHandle<RouterConfig>): LimitSettingsProvider {
   let current = read(config.current());
   config.onChange((next) => {
     current = read(next);
+  });
+  return () => current;
+}
+
+/** How much sockets may send, read anew when the configuration changed. */
+function socketBudgetsOf(config: ConfigHandle<RouterConfig>): SocketBudgetsProvider {
+  let current = socketBudgets(config.current().realtime);
+  config.onChange(({ realtime }) => {
+    current = socketBudgets(realtime);
   });
   return () => current;
 }

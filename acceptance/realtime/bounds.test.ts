@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { type Api, createApi, type Json } from '../../test/support/api.ts';
 import { freePort } from '../../test/support/free-port.ts';
-import type { TestUser } from '../../test/support/node.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -170,6 +170,33 @@ describe('bounds of a connection', () => {
     );
     expect(last.error.code).toBe('SUBSCRIPTION_LIMIT_EXCEEDED');
     expect(socket.connected).toBe(true);
+  });
+
+  it('takes as many events of a socket as are set, and connections of an address', async () => {
+    const realtime = async (change: Json) =>
+      expectStatus(
+        await platform.admin.patch('/config/router', { config: { realtime: change } }),
+        200,
+        'realtime',
+      );
+    const { ask } = await connect(platform, user);
+    const refusedOf = async (events: number): Promise<number> =>
+      (
+        await Promise.all(
+          Array.from({ length: events }, () => ask('unsubscribe', { schema: 'Post' })),
+        )
+      ).filter(({ error }) => error?.code === 'RATE_LIMIT').length;
+    await realtime({ eventsPerSecond: 5 });
+    expect(await refusedOf(20)).toBeGreaterThan(0);
+    await realtime({ eventsPerSecond: 1_000 });
+    expect(await refusedOf(300)).toBe(0);
+    const open = async () =>
+      (await fetch(`${platform.addresses.realtime}/realtime/?EIO=4&transport=polling`)).status;
+    await realtime({ connectionsPer10s: 1 });
+    await open();
+    expect(await open()).toBe(403);
+    await realtime({ eventsPerSecond: 50, connectionsPer10s: 100_000 });
+    expect(await open()).toBe(200);
   });
 
   it('refuses filters, positions and ids that are not meant for it, and goes on', async () => {

@@ -83,6 +83,21 @@ const requests = Type.Object({
   ),
 });
 
+const realtime = Type.Object({
+  eventsPerSecond: count(
+    1,
+    10_000,
+    50,
+    'Events that one socket, or messages that one connection of GraphQL subscriptions, may send in a second.',
+  ),
+  connectionsPer10s: count(
+    1,
+    1_000_000,
+    200,
+    'New sockets that one address may open in ten seconds. More where many users share one address.',
+  ),
+});
+
 const openness = (description: string) =>
   Type.Union([Type.Literal('auto'), Type.Boolean()], {
     default: 'auto',
@@ -197,6 +212,7 @@ export const routerConfig = defineConfig({
     }),
     captcha,
     transports,
+    realtime,
     channels: channelsConfig,
     graphql,
     docs: Type.Object({

@@ -10,7 +10,7 @@ import { createAddressOf } from '../http/client-address.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
 import type { HttpMount } from '../http/server.ts';
 import { createStreamSessions } from '../realtime/live-stream.ts';
-import { handshakeBudget, maxMessageBytes } from '../realtime/realtime-surface.ts';
+import { maxMessageBytes } from '../realtime/realtime-surface.ts';
 import { originAllowed } from '../realtime/session.ts';
 import { createSocketAudience } from './socket-audience.ts';
 import type { GraphqlSocketServer, SocketServerParts } from './socket-server.ts';
@@ -96,11 +96,11 @@ type Refusal = 403 | 404 | 429;
 
 /** Why a connection is not opened, before anybody says who it is. */
 const createRefusals =
-  ({ graphql, client, kernel }: MountParts) =>
+  ({ graphql, client, kernel, budgets }: MountParts) =>
   async (request: IncomingMessage, address: string): Promise<Refusal | undefined> => {
     if (!graphql.options.current().enabled) return 404;
     if (!originAllowed(request, client.current().cors)) return 403;
-    const { allowed } = await kernel.limits.consume(handshakeBudget, addressKey(address));
+    const { allowed } = await kernel.limits.consume(budgets().handshake, addressKey(address));
     return allowed ? undefined : 429;
   };
 

@@ -9,7 +9,7 @@ import type { WebSocket } from 'ws';
 import type { Kernel } from '../../host/kernel.ts';
 import type { PenstockError } from '../../kernel/errors.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
-import { eventBudget, watchExpiry } from '../realtime/connection.ts';
+import { type SocketBudgetsProvider, watchExpiry } from '../realtime/connection.ts';
 import { asKnown, describeError } from '../realtime/errors.ts';
 import { placesOf } from '../realtime/live/socket-watches.ts';
 import type { StreamSessions } from '../realtime/live-stream.ts';
@@ -41,6 +41,7 @@ type Params = Readonly<Record<string, unknown>> | undefined;
 
 export interface SocketServerParts extends SubscriptionParts {
   readonly kernel: Pick<Kernel, 'bus' | 'identity' | 'limits'>;
+  readonly budgets: SocketBudgetsProvider;
   readonly sessions: StreamSessions;
   /** Lists that each user listens to on this node. */
   readonly ofUsers: Map<string, number>;
@@ -122,13 +123,14 @@ export function createGraphqlSocketServer(parts: SocketServerParts): GraphqlSock
 
 /** Messages cost like those of any socket: who sends too many is not read any more. */
 async function handleMessage(
-  { kernel }: SocketServerParts,
+  { kernel, budgets }: SocketServerParts,
   extra: Extra,
   handle: () => Promise<void>,
 ): Promise<void> {
-  const state = await kernel.limits.consume(eventBudget, extra.id);
+  const { events } = budgets();
+  const state = await kernel.limits.consume(events, extra.id);
   if (state.allowed) await handle();
-  else extra.close(TOO_MANY, 'Too many messages: at most 50 a second');
+  else extra.close(TOO_MANY, `Too many messages: at most ${events.requests} a second`);
 }
 
 /** Throws 401, 403 or 503. */

@@ -22,6 +22,7 @@ export interface ConnectionParts {
   /** What this node remembers is current once this has settled. */
   readonly catchUp: () => Promise<void> | undefined;
   readonly limits: Limits;
+  readonly budgets: SocketBudgetsProvider;
   readonly accounts: Accounts;
   readonly gates: CallGates;
   readonly log: Logger;
@@ -42,8 +43,38 @@ export interface Connection {
   dispose(): void;
 }
 
-/** Events that one socket may send. */
-export const eventBudget: LimitBucket = { name: 'realtime.events', requests: 50, seconds: 1 };
+/** What operators set about sockets. */
+export interface SocketLimits {
+  /** Events that one socket may send. */
+  readonly eventsPerSecond: number;
+  /** New connections of one address. */
+  readonly connectionsPer10s: number;
+}
+
+export interface SocketBudgets {
+  readonly events: LimitBucket;
+  /** New sockets of one address. */
+  readonly connect: LimitBucket;
+  /** New transports of one address: each takes memory before anybody says who it is. */
+  readonly handshake: LimitBucket;
+}
+
+/** Read for each event and connection, so that a change holds at once. */
+export type SocketBudgetsProvider = () => SocketBudgets;
+
+export const socketBudgets = ({
+  eventsPerSecond,
+  connectionsPer10s: requests,
+}: SocketLimits): SocketBudgets => ({
+  events: { name: 'realtime.events', requests: eventsPerSecond, seconds: 1 },
+  connect: { name: 'realtime.connect', requests, seconds: 10 },
+  handshake: { name: 'realtime.handshake', requests, seconds: 10 },
+});
+
+const usual = socketBudgets({ eventsPerSecond: 50, connectionsPer10s: 200 });
+/** Where no operator sets anything. */
+export const usualSocketBudgets: SocketBudgetsProvider = () => usual;
+
 /** Milliseconds between two looks at a token that has ended by its own account but still passes. */
 const leastTimer = 500;
 /** `setTimeout` cannot wait longer; ms. */
@@ -161,11 +192,11 @@ async function answerOnAccount(
 }
 
 async function answer(
-  { socket, session, limits, gates, catchUp }: ConnectionParts,
+  { socket, session, limits, budgets, gates, catchUp }: ConnectionParts,
   handler: EventHandler | undefined,
   args: readonly unknown[],
 ): Promise<Reply> {
-  const state = await limits.consume(eventBudget, socket.id);
+  const state = await limits.consume(budgets().events, socket.id);
   if (!state.allowed) throw tooMany(state.resetMs);
   if (!handler) throw realtimeErrors.EVENT_UNKNOWN();
   await catchUp();

@@ -4,7 +4,12 @@ import type { Kernel } from '../../host/kernel.ts';
 import type { PublishedEvent } from '../../kernel/events/events.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import { createChangeHub, createLostRelations } from './changes.ts';
-import { type Connection, type ConnectionParts, createConnection } from './connection.ts';
+import {
+  type Connection,
+  type ConnectionParts,
+  createConnection,
+  type SocketBudgetsProvider,
+} from './connection.ts';
 import type { LiveEngine } from './live/live-engine.ts';
 import type { SocketChannels } from './live/socket-watches.ts';
 import type { ServedSocket } from './module-server.ts';
@@ -86,6 +91,7 @@ const passSignals = (
   });
 
 export interface ConnectionsParts extends RequestBounds {
+  readonly budgets: SocketBudgetsProvider;
   readonly engine: LiveEngine;
   readonly channels: SocketChannels;
 }
@@ -93,7 +99,7 @@ export interface ConnectionsParts extends RequestBounds {
 /** All sockets of this node. Follows the events only while there is one. */
 export function createConnections(
   kernel: RealtimeKernel,
-  { accounts, gates, engine, channels }: ConnectionsParts,
+  { accounts, gates, budgets, engine, channels }: ConnectionsParts,
 ): Connections {
   const { events, limits, metrics } = kernel;
   const log = kernel.log.child({ surface: 'realtime' });
@@ -106,7 +112,7 @@ export function createConnections(
   const { catchUp } = kernel.bus.freshness;
   const ofUsers = new Map<string, number>();
   const live = { engine, channels, ofUsers, events, hub, lost, onDelivered };
-  const shared = { kernel, limits, accounts, gates, log, catchUp, ...live };
+  const shared = { kernel, limits, budgets, accounts, gates, log, catchUp, ...live };
   let count = 0;
   let unfollow: (() => void) | undefined;
   measure(metrics, { sockets: () => count, subscriptions: hub.count });

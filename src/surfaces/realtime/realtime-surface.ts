@@ -21,6 +21,7 @@ import {
   type SurfaceOptionsSource,
 } from '../http/options.ts';
 import type { SocketMount } from '../http/server.ts';
+import { type SocketBudgetsProvider, usualSocketBudgets } from './connection.ts';
 import {
   type Connections,
   createConnections,
@@ -28,11 +29,12 @@ import {
   type RequestBounds,
 } from './connections.ts';
 import { asKnown, describeError, tooMany } from './errors.ts';
-import { createPlainServer, listenOn } from './http-server.ts';
+
 import { createLiveEngine, type LiveEngine } from './live/live-engine.ts';
 import { createSocketChannels } from './live/socket-watches.ts';
 import { createModuleServer, type ModuleEntry, type ServedSocket } from './module-server.ts';
 import { openSession, originAllowed, presented, type Session } from './session.ts';
+import { createPlainServer, gatherPackets, listenOn } from './transport.ts';
 import { openWorkerSessions, ownSessions, type WorkerSessions } from './worker-sessions.ts';
 
 export interface RealtimeOptions {
@@ -42,6 +44,8 @@ export interface RealtimeOptions {
   readonly engine?: LiveEngine | undefined;
   /** Cross-origin rules; those of the client surface. */
   readonly client?: SurfaceOptionsSource;
+  /** How much sockets may send, and addresses connect. */
+  readonly budgets?: SocketBudgetsProvider;
 }
 
 export interface RealtimeSurface {
@@ -60,10 +64,6 @@ export const maxMessageBytes = 1_000_000;
 export const joinTimeoutMs = 10_000;
 /** Milliseconds between looks at all sessions, for what no event told. */
 const sweepEveryMs = 30_000;
-/** New sockets of one address. */
-const connectBudget: LimitBucket = { name: 'realtime.connect', requests: 200, seconds: 10 };
-/** New transports of one address: each takes memory before anybody says who it is. */
-export const handshakeBudget: LimitBucket = { ...connectBudget, name: 'realtime.handshake' };
 
 /** Listens on CLIENT_SOCKET_PORT; `undefined` when that is negative. Throws `StartError` when the port cannot be used. */
 export async function startRealtimeSurface(
@@ -76,11 +76,15 @@ export async function startRealtimeSurface(
   const io = createSocketServer(take, options);
   const { mount, sessions } = await openEntry(kernel, io);
   const requests = options.pipeline ?? usualBounds();
+  const { budgets = usualSocketBudgets } = options;
   const engine = options.engine ?? createLiveEngine(kernel, requests.accounts);
   const onDelivered = (count: number): void => connections.delivered(count);
   const channels = createSocketChannels(io, { namespaces, onDelivered });
-  const connections: Connections = createConnections(kernel, { ...requests, engine, channels });
-  const serving = { kernel, connections, take, requests };
+  const connections: Connections = createConnections(kernel, {
+    ...requests,
+    ...{ budgets, engine, channels },
+  });
+  const serving = { kernel, connections, take, requests, budgets };
   for (const name of namespaces) serve(io.of(name), serving);
   const detach = kernel.sockets.attach(
     createModuleServer(io, {
@@ -144,7 +148,10 @@ interface SocketEngine {
 /** Pages of other origins are refused before they are anybody, and so is who opens too many transports. */
 function createSocketServer(
   take: TakeOfAddress,
-  { client = fixedSurfaceOptions(defaultSurfaceOptions('client')) }: RealtimeOptions,
+  {
+    client = fixedSurfaceOptions(defaultSurfaceOptions('client')),
+    budgets = usualSocketBudgets,
+  }: RealtimeOptions,
 ): Server {
   const cors = () => client.current().cors;
   // It listens nowhere itself: several ports lead to it.
@@ -161,11 +168,12 @@ function createSocketServer(
     allowRequest: (request, callback) => {
       if (!originAllowed(request, cors())) callback(null, false);
       else
-        void take(handshakeBudget, request).then(({ allowed }) =>
+        void take(budgets().handshake, request).then(({ allowed }) =>
           callback('Too many connections: try again shortly', allowed),
         );
     },
   });
+  gatherPackets(io);
   io.use((_socket, next) =>
     next(
       refusal(
@@ -209,6 +217,7 @@ interface Serving {
   readonly connections: Connections;
   readonly take: TakeOfAddress;
   readonly requests: RequestBounds;
+  readonly budgets: SocketBudgetsProvider;
 }
 
 interface Admitted {
@@ -219,12 +228,12 @@ interface Admitted {
 /** `entry`: of a namespace that a module declared. */
 function serve(
   namespace: Namespace,
-  { kernel, connections, take, requests }: Serving,
+  { kernel, connections, take, requests, budgets }: Serving,
   entry?: ModuleEntry,
 ): void {
   const admitted = new WeakMap<Socket, Admitted>();
   const admit = async (socket: Socket): Promise<void> => {
-    const { allowed, resetMs, address } = await take(connectBudget, socket.request);
+    const { allowed, resetMs, address } = await take(budgets().connect, socket.request);
     if (!allowed) throw tooMany(resetMs);
     await kernel.bus.freshness.catchUp();
     const account = requests.accounts.openFor('client', address);

@@ -1,7 +1,8 @@
-/** The plain HTTP side of the realtime port: it listens, and knows nothing but sockets. */
+/** What is below Socket.IO: the plain HTTP side of the realtime port, and how packets are written to the network. */
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { Server as SocketServer } from 'socket.io';
 import { errors } from '../../kernel/errors.ts';
 import { answerClientError, renderError } from '../http/error-answers.ts';
 import { requestIdOf, securityHeaders } from '../http/headers.ts';
@@ -57,4 +58,49 @@ export async function listenOn(
   server.off('error', reject);
   const address = server.address() as AddressInfo;
   return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`;
+}
+
+/** What of a session of the transport is used; it is not part of the types of the library. */
+interface TransportSession {
+  flush(): void;
+  readonly transport: {
+    /** Of a WebSocket, not of a polling client. */
+    readonly socket?: { readonly _socket?: Corkable | null };
+  };
+}
+
+interface Corkable {
+  cork(): void;
+  uncork(): void;
+}
+
+/**
+ * What a session is sent in one turn of the loop goes to the network together, for all that are opened from now on. The
+ * transport writes each packet by itself: in a room where many write at once that is most of what a delivery costs. So a
+ * flush waits for the end of the turn, and the packets that wait by then are one write.
+ */
+export function gatherPackets({ engine }: Pick<SocketServer, 'engine'>): void {
+  let waiting = new Map<TransportSession, () => void>();
+  const flushAll = (): void => {
+    const sessions = waiting;
+    waiting = new Map();
+    for (const [session, flush] of sessions) asOneWrite(session, flush);
+  };
+  engine.on('connection', (session: TransportSession) => {
+    const flush = session.flush.bind(session);
+    session.flush = () => {
+      if (waiting.size === 0) setImmediate(flushAll);
+      waiting.set(session, flush);
+    };
+  });
+}
+
+function asOneWrite({ transport }: TransportSession, flush: () => void): void {
+  const stream = transport.socket?._socket;
+  stream?.cork();
+  try {
+    flush();
+  } finally {
+    stream?.uncork();
+  }
 }

@@ -1,0 +1,63 @@
+import { createServer, type Server as HttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Server } from 'socket.io';
+import { io as connect, type Socket } from 'socket.io-client';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { gatherPackets } from './transport.ts';
+
+let http: HttpServer;
+let server: Server;
+const clients: Socket[] = [];
+
+beforeAll(async () => {
+  http = createServer();
+  server = new Server(http);
+  gatherPackets(server);
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+});
+afterAll(async () => {
+  for (const client of clients) client.close();
+  await server.close();
+});
+
+async function open(transport: 'websocket' | 'polling') {
+  const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+  const client = connect(origin, { transports: [transport], forceNew: true });
+  clients.push(client);
+  const heard: number[] = [];
+  client.on('n', (n: number) => heard.push(n));
+  await waitFor(() => client.connected);
+  const own = await waitFor(() => server.sockets.sockets.get(client.id ?? ''));
+  return { client, heard, own };
+}
+
+/** As the transport keeps it; not part of the types. */
+interface OpenTransport {
+  send(packets: readonly unknown[]): void;
+  readonly socket: { readonly _socket: { _writev(...args: unknown[]): void } };
+}
+
+it('writes what a socket is sent in one turn at once, broadcasts and acknowledgements too', async () => {
+  const { heard, own } = await open('websocket');
+  const transport = own.conn.transport as unknown as OpenTransport;
+  const [sends, writes] = [
+    vi.spyOn(transport, 'send'),
+    vi.spyOn(transport.socket._socket, '_writev'),
+  ];
+  for (let n = 0; n < 50; n += 1)
+    if (n % 2 === 0) own.emit('n', n);
+    else server.emit('n', n);
+  await waitFor(() => heard.length === 50);
+  expect(heard).toEqual(Array.from({ length: 50 }, (_, n) => n));
+  expect(sends.mock.calls.map(([packets]) => packets.length)).toEqual([50]);
+  expect(writes).toHaveBeenCalledOnce();
+});
+
+it('answers polling clients, and says the last word to who is closed', async () => {
+  const { client, heard, own } = await open('polling');
+  for (let n = 0; n < 50; n += 1) own.emit('n', n);
+  own.disconnect(true);
+  await waitFor(() => !client.connected);
+  expect(heard).toHaveLength(50);
+});
