@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type pg from 'pg';
+import { findProgram } from '../scripts/bundle.mjs';
 import { memoryEnvironment, platformFlags } from '../scripts/supervisor/memory.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -97,7 +98,13 @@ export async function startPlatform({
   const [client, socket, admin] = await Promise.all([freePort(), freePort(), freePort()]);
   const adminOrigin = `http://127.0.0.1:${admin}`;
   const program =
-    through === 'main' ? [...platformFlags, 'src/main.ts', 'start'] : ['scripts/run.mjs', 'start'];
+    through === 'main'
+      ? [
+          ...platformFlags,
+          await findProgram(process.execPath, `${root}src/main.ts`, console.error),
+          'start',
+        ]
+      : ['scripts/run.mjs', 'start'];
   const begin = performance.now();
   const child = spawn(process.execPath, [...nodeArguments, ...program], {
     cwd: root,

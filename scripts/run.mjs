@@ -11,6 +11,7 @@ import { rm } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { findProgram } from './bundle.mjs';
 import { leaveFirstProcess } from './supervisor/first-process.mjs';
 import { memoryEnvironment, platformFlags } from './supervisor/memory.mjs';
 import { supervise } from './supervisor/supervise.mjs';
@@ -150,19 +151,20 @@ const platformEnvironment = () => ({
 });
 
 /** Runs the program to its end, passes signals on, and answers its exit code (128 + n when a signal ended it). */
-function runProgram(program, { script, args = [], tied, here }, extra) {
+async function runProgram(program, { script, args = [], tied, here }, extra) {
   const cwd = here ? process.cwd() : root;
-  if (tied && startsPlatform([...args, ...extra])) {
-    leaveFirstProcess();
+  const isPlatform = tied && startsPlatform([...args, ...extra]);
+  if (isPlatform) leaveFirstProcess();
+  const file = tied ? await findProgram(program, inRoot(script), say) : inRoot(script);
+  if (isPlatform)
     return supervise({
       program,
       flags: platformFlags,
-      args: [inRoot(script), 'start'],
+      args: [file, 'start'],
       cwd,
       env: platformEnvironment(),
     });
-  }
-  const child = spawn(program, [inRoot(script), ...args, ...extra], {
+  const child = spawn(program, [file, ...args, ...extra], {
     cwd,
     stdio: tied ? ['inherit', 'inherit', 'inherit', 'ipc'] : 'inherit',
     env: tied ? platformEnvironment() : process.env,

@@ -1,7 +1,19 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chmod, copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  copyFile,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -16,7 +28,8 @@ beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'penstock-test-run-'));
   for (const folder of ['scripts', 'src', 'bin', 'node_modules/vitest'])
     await mkdir(join(root, folder), { recursive: true });
-  await copyFile(join(import.meta.dirname, 'run.mjs'), join(root, 'scripts/run.mjs'));
+  for (const name of ['run.mjs', 'bundle.mjs'])
+    await copyFile(join(import.meta.dirname, name), join(root, 'scripts', name));
   await cp(join(import.meta.dirname, 'supervisor'), join(root, 'scripts/supervisor'), {
     recursive: true,
   });
@@ -128,6 +141,55 @@ describe('dependencies', () => {
     const { stderr, code } = await run('start');
     expect(stderr).toMatch(/npm ci .* failed:\nnoise\n$/);
     expect(code).toBe(1);
+  });
+});
+
+describe('the bundle', () => {
+  const made = () => readdir(join(root, 'node_modules/.cache/penstock-program'));
+  const neighbour = (text: string) =>
+    program('src/neighbour.ts', `export const said: string = '${text} ' + import.meta.url;`);
+  const started = async () => JSON.parse((await run('start')).stdout) as [string, string];
+
+  beforeEach(async () => {
+    await symlink(
+      join(import.meta.dirname, '../node_modules/rolldown'),
+      join(root, 'node_modules/rolldown'),
+    );
+    await neighbour('first');
+    await program(
+      'src/main.ts',
+      `import { said } from './neighbour.ts'; console.log(JSON.stringify([process.argv[1], said]));`,
+    );
+  });
+
+  it('is what runs, made once for the sources as they are, each of which knows its own place', async () => {
+    const [file, said] = await started();
+    expect(file).toMatch(/penstock-program\/[0-9a-f]{16}\/main\.mjs$/);
+    expect(said).toBe(`first file://${root}/src/neighbour.ts`);
+    expect((await started())[0]).toBe(file);
+    expect(await made()).toHaveLength(1);
+    await neighbour('second');
+    const [next, saidNext] = await started();
+    expect(saidNext).toMatch(/^second /);
+    expect(next).not.toBe(file);
+  });
+
+  it('goes when nothing was started from it for a week', async () => {
+    const [old = ''] = [(await started())[0]].map((file) => join(file, '..'));
+    await neighbour('second');
+    await started();
+    expect(existsSync(old)).toBe(true);
+    await utimes(old, new Date(), new Date(Date.now() - 8 * 24 * 3600 * 1000));
+    await neighbour('third');
+    await started();
+    expect(existsSync(old)).toBe(false);
+  });
+
+  it('is left out where it cannot be made, which is told', async () => {
+    await program('node_modules/.cache', 'in the way');
+    const { stdout, stderr } = await run('start');
+    expect(JSON.parse(stdout)[0]).toBe(join(root, 'src/main.ts'));
+    expect(stderr).toMatch(/^The program starts from its sources, which takes longer: .+\n$/);
   });
 });
 

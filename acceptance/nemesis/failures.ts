@@ -23,12 +23,6 @@ const nodeAt = ({ nodes }: Cluster, turn: number): SpawnedPlatform => {
   return node;
 };
 
-/** The processes of the platform itself, not the database server that one of them started. */
-const serversOf = async (node: SpawnedPlatform): Promise<readonly number[]> =>
-  (await descendants(node.pid))
-    .filter(({ command }) => command.includes('src/main.ts'))
-    .map(({ pid }) => pid);
-
 async function pause(pids: readonly number[], ms: number): Promise<void> {
   for (const pid of pids) process.kill(pid, 'SIGSTOP');
   try {
@@ -107,7 +101,7 @@ export const failures: readonly Failure[] = [
     name: 'a node stands still for 3 s',
     kills: false,
     possible: always,
-    run: async (cluster, turn) => pause(await serversOf(nodeAt(cluster, turn)), 3_000),
+    run: async (cluster, turn) => pause(await nodeAt(cluster, turn).workers(), 3_000),
   },
   {
     name: 'a table is locked for 2 s',

@@ -19,6 +19,12 @@ export async function descendants(pid: number): Promise<RunningProcess[]> {
   return found.flat();
 }
 
+/** The processes that serve, among those that a launcher has started. */
+export const workersOf = async (launcher: number): Promise<readonly number[]> =>
+  (await descendants(launcher))
+    .filter(({ command }) => /\/main\.(?:ts|mjs) start$/.test(command))
+    .map(({ pid }) => pid);
+
 /** Whether a process still runs; a zombie that waits for its parent does not. */
 export async function isRunning(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createApi } from './api.ts';
 import { freePort } from './free-port.ts';
 import { createTestNode, type TestNode, testAdminPassword, testMasterKey } from './node.ts';
-import { descendants } from './processes.ts';
+import { workersOf } from './processes.ts';
 import { removeFolder, temporaryFolder } from './temporary-folder.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -77,12 +77,10 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
   child.stderr.on('data', (chunk) => (output.stderr += chunk));
   const exit: Promise<Exit> = once(child, 'close').then(([code, signal]) => ({ code, signal }));
   const kill = async () => {
-    const workers = (await descendants(child.pid ?? 0)).filter(({ command }) =>
-      command.includes('src/main.ts'),
-    );
+    const workers = await workersOf(child.pid ?? 0);
     // The launcher first: it would replace them.
     if (child.exitCode === null) child.kill('SIGKILL');
-    for (const { pid } of workers) tryKill(pid);
+    for (const pid of workers) tryKill(pid);
     await exit;
   };
   return {
@@ -97,10 +95,7 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
     stderr: () => output.stderr,
     exit,
     kill,
-    workers: async () =>
-      (await descendants(child.pid ?? 0))
-        .filter(({ command }) => command.includes('src/main.ts'))
-        .map(({ pid }) => pid),
+    workers: () => workersOf(child.pid ?? 0),
     stop: (signal = 'SIGTERM') => {
       child.kill(signal);
       return exit;

@@ -3,11 +3,12 @@
  * once, whatever runs at the same time, which the library's own check cannot promise; a second use ends everything
  * that was given for the first one (RFC 6749 4.1.2, RFC 9700 4.14).
  */
-import { type Adapter, type AdapterPayload, errors, Provider } from 'oidc-provider';
+import type { Adapter, AdapterPayload } from 'oidc-provider';
 import type { Kernel } from '../../../../host/kernel.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { OpenidClients } from './clients.ts';
+import { openidLibrary } from './library.ts';
 import {
   bindSession,
   boundSession,
@@ -94,7 +95,7 @@ function itemAdapter(parts: AdapterParts, kind: string): Adapter {
         return;
       }
       await removeGrantOf(database, key);
-      throw new errors.InvalidGrant('it was used already');
+      throw new (openidLibrary().errors.InvalidGrant)('it was used already');
     },
     async destroy(id) {
       if (kind === 'Session') await endBoundSession(parts);
@@ -107,19 +108,21 @@ function itemAdapter(parts: AdapterParts, kind: string): Adapter {
 
 /** The session of the platform that somebody has just signed in with; see `interactions.ts`. */
 async function bind({ database }: AdapterParts, { uid }: AdapterPayload): Promise<void> {
-  const login = Provider.ctx?.oidc.result?.login as { platformSession?: string } | undefined;
+  const login = openidLibrary().Provider.ctx?.oidc.result?.login as
+    | { platformSession?: string }
+    | undefined;
   if (login?.platformSession !== undefined && uid !== undefined)
     await bindSession(database, uidOf(uid), login.platformSession);
 }
 
 async function keepGoing({ database, idleMs }: AdapterParts): Promise<void> {
-  const uid = Provider.ctx?.oidc.entities.RefreshToken?.sessionUid;
+  const uid = openidLibrary().Provider.ctx?.oidc.entities.RefreshToken?.sessionUid;
   if (uid !== undefined) await keepSession(database, uidOf(uid), idleMs());
 }
 
 /** A user who signs out of everything also ends the session of the platform that they signed in with. */
 async function endBoundSession({ database, sessions }: AdapterParts): Promise<void> {
-  const oidc = Provider.ctx?.oidc;
+  const oidc = openidLibrary().Provider.ctx?.oidc;
   if (oidc?.route !== 'end_session_confirm' || !oidc.params?.logout) return;
   const uid = oidc.session?.uid;
   const bound = uid === undefined ? undefined : await boundSession(database, uidOf(uid));

@@ -1,5 +1,5 @@
 /** Apps that users of this platform sign in to, as operators keep them. Secrets are answered once and stored as hashes. */
-import { type AdapterPayload, errors as openidErrors, type Provider } from 'oidc-provider';
+import type { AdapterPayload, Provider } from 'oidc-provider';
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Queryable, Transaction } from '../../../../kernel/database/database.ts';
@@ -8,6 +8,7 @@ import { invalid } from '../../../../kernel/errors.ts';
 import { newId } from '../../../../kernel/ids.ts';
 import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
 import { openidProviderErrors } from '../../credential-errors.ts';
+import { openidLibrary } from './library.ts';
 
 export const openidScopes = ['openid', 'profile', 'email', 'phone', 'offline_access'] as const;
 export type OpenidScope = (typeof openidScopes)[number];
@@ -232,7 +233,7 @@ function check(provider: Provider, client: OpenidClientFields): OpenidClientFiel
     const { Client } = provider as unknown as { Client: new (metadata: object) => unknown };
     new Client(toMetadata(checked, []));
   } catch (error) {
-    if (!(error instanceof openidErrors.OIDCProviderError)) throw error;
+    if (!(error instanceof openidLibrary().errors.OIDCProviderError)) throw error;
     const message = error.error_description ?? error.message;
     const [, given = ''] = /\b([a-z_]+)\b/.exec(message) ?? [];
     const named = [...fieldOf.keys()].find((field) => message.includes(field)) ?? given;

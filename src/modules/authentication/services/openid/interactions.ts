@@ -3,11 +3,12 @@
  * A user proves who they are to the operations of authentication, as everywhere; here their session is only bound to
  * the sign-in that the cookies of their browser belong to.
  */
-import { errors, type Provider } from 'oidc-provider';
+import type { Provider } from 'oidc-provider';
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import { openidProviderErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
+import { openidLibrary } from './library.ts';
 import type { InteractionView, SignInWays } from './pages.ts';
 import type { OpenidRequest, OpenidServer } from './provider.ts';
 import {
@@ -64,7 +65,7 @@ export function createInteractions({ database, server, ways }: Dependencies): In
         work(provider, await provider.interactionDetails(...exchange), exchange),
       )
       .catch((error: unknown) => {
-        throw error instanceof errors.SessionNotFound
+        throw error instanceof openidLibrary().errors.SessionNotFound
           ? openidProviderErrors.OPENID_INTERACTION_INVALID()
           : error;
       });

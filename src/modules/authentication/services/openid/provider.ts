@@ -4,7 +4,7 @@
  * under the issuer's own address, so that no header of a request decides where anything leads.
  */
 import { inject, type Response } from 'light-my-request';
-import { type Configuration, errors, type KoaContextWithOIDC, Provider } from 'oidc-provider';
+import type { Configuration, KoaContextWithOIDC, Provider } from 'oidc-provider';
 import type { Kernel } from '../../../../host/kernel.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import { ownClaims } from '../../config/openid.ts';
@@ -12,6 +12,7 @@ import type { AuthenticationConfig } from '../../config.ts';
 import type { SigningKeys } from '../tokens/signing-keys.ts';
 import { createAdapter } from './adapter.ts';
 import { createOpenidClients, type OpenidClients } from './clients.ts';
+import { openidLibrary } from './library.ts';
 import { endedPage, errorPage, openidPolicy, signOutPage } from './pages.ts';
 import { claimsRow, consentOf } from './queries.ts';
 
@@ -173,6 +174,7 @@ const hour = 3600;
 const day = 24 * hour;
 
 function createProvider(parts: OpenidServerParts, issuer: string): Provider {
+  const { Provider } = openidLibrary();
   const provider = new Provider(issuer, configurationOf(parts, issuer));
   provider.proxy = true;
   provider.on('server_error', (context, error) => {
@@ -321,7 +323,7 @@ async function existingGrant(
   { oidc }: KoaContextWithOIDC,
 ): Promise<InstanceType<Provider['Grant']> | undefined> {
   const { client, account, session, result } = oidc;
-  if (!client || !account) throw new errors.InvalidRequest('nobody is signed in');
+  if (!client || !account) throw new (openidLibrary().errors.InvalidRequest)('nobody is signed in');
   const { Grant } = oidc.provider;
   const known = result?.consent?.grantId ?? session?.grantIdFor(client.clientId);
   const found = known === undefined ? undefined : await Grant.find(known);
