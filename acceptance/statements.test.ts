@@ -136,4 +136,13 @@ describe('statements of a request', () => {
     expect(await costOf(() => part(`/storage/download/${own.body.id}`)), 'range').toBe(1);
     expect(await costOf(() => part(`/storage/blob/${open.body.id}`)), 'public range').toBe(1);
   });
+
+  test('an upload costs no more with a quota of its owner than without', async () => {
+    const upload = () => sendForm(bench.platform, user, [crypto.randomUUID(), '0123456789']);
+    const without = await costOf(upload);
+    const limits = { perUserQuota: 1_000_000 };
+    await bench.platform.admin.patch('/config/storage', { limits });
+    expect(await costOf(upload)).toBe(without);
+    await bench.platform.admin.patch('/config/storage', { limits: { perUserQuota: 0 } });
+  });
 });

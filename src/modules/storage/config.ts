@@ -6,6 +6,8 @@ import { imageFits, imageFormats } from './images/render-task.ts';
 import { isContainerName } from './names.ts';
 
 const MEGABYTE = 1_048_576;
+/** A pebibyte. */
+const MOST_BYTES = 1_024 ** 3 * MEGABYTE;
 const day = 86_400;
 const text = (description: string, value = '') =>
   Type.String({ default: value, maxLength: 1_000, description });
@@ -25,6 +27,16 @@ const limits = Type.Object({
     10 * MEGABYTE,
     [1, 50 * MEGABYTE],
     'Bytes of a file whose content is sent or asked for as base64 in JSON.',
+  ),
+  perUserQuota: whole(
+    0,
+    [0, MOST_BYTES],
+    'Bytes that all files of one user may have, those in the trash included. 0: any number.',
+  ),
+  perTeamQuota: whole(
+    0,
+    [0, MOST_BYTES],
+    'The same of a team, or whatever else owns files. 0: as much as a user.',
   ),
 });
 

@@ -29,6 +29,7 @@ import {
   createProviderSource,
   type ProviderSource,
 } from './services/provider-source.ts';
+import { foldWhenBounded } from './services/quotas.ts';
 import { createRecordsWithFiles } from './services/records-with-files.ts';
 import { defineTypes } from './services/resource-types.ts';
 import type { StorageParts } from './services/storage-parts.ts';
@@ -87,6 +88,8 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
     kernel.operations.replace(owner, running ? storageOperations(services, kernel.config) : []);
   publish();
   const stopListening = config.onChange(publish);
+  const stopFolding = config.onChange((next, previous) => foldWhenBounded(parts, next, previous));
+  await foldWhenBounded(parts, config.current());
   const stopNotices = serveNotices({ ...kernel, services, log });
   const endGuard = config.guard(async (next, previous, { force }) => {
     if (force || fingerprintOf(next) === fingerprintOf(previous)) return;
@@ -116,6 +119,7 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
     async stop() {
       running = false;
       stopListening();
+      stopFolding();
       stopNotices();
       endRights();
       endGuard();

@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { system } from '../../kernel/caller.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
-import { addGrowth } from './queries/containers.ts';
+import { addGrowth } from './queries/counters.ts';
 import { expiredFiles } from './queries/files.ts';
 import { purgeLinks } from './queries/links.ts';
 import { expiredResumable } from './queries/resumable.ts';

@@ -159,6 +159,20 @@ const rights = `
   end $$;
 `;
 
+/** What the files of each owner need, beside what is still to be added; of files in the trash too. */
+const owners = `
+  alter table penstock.storage_growth alter column container drop not null, add column owner text;
+  create table penstock.storage_owners (
+    owner text primary key,
+    bytes bigint not null,
+    files bigint not null
+  );
+  insert into penstock.storage_owners (owner, bytes, files)
+  select owner, sum(bytes), count(*) from (
+    select "owner" as owner, "size" as bytes from "app"."File" where "generation" > 0 and "owner" is not null
+    union all select owner, size from penstock.storage_trash where owner is not null) f group by owner;
+`;
+
 export const migrations: readonly Migration[] = [
   { id: '0001-uploads', run: async (database) => void (await database.query({ text: uploads })) },
   { id: '0002-tasks', run: async (database) => void (await database.query({ text: tasks })) },
@@ -178,4 +192,5 @@ export const migrations: readonly Migration[] = [
     run: async (database) => void (await database.query({ text: rights })),
   },
   { id: '0016-growth', run: async (database) => void (await database.query({ text: growth })) },
+  { id: '0017-owners', run: async (database) => void (await database.query({ text: owners })) },
 ];

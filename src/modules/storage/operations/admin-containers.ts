@@ -6,7 +6,8 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
-import { type ContainerRow, storageTotals } from '../queries/containers.ts';
+import type { ContainerRow } from '../queries/containers.ts';
+import { storageTotals } from '../queries/insights.ts';
 import { ContainerDocument, containerDocument } from '../services/documents.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import { FileParams, pageOf } from './shapes.ts';

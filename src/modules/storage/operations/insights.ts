@@ -5,10 +5,14 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { storageErrors } from '../errors.ts';
+import { largestOwners } from '../queries/counters.ts';
 import { largestContainers, largestFiles, waitingSpace } from '../queries/insights.ts';
 import { lastTask, type TaskRow } from '../queries/tasks.ts';
 import { FileDocument, fileDocument } from '../services/documents.ts';
+import { ownerUsage, usageWith } from '../services/quotas.ts';
 import type { StorageServices } from '../services/storage-services.ts';
+import { scopeField } from './shapes.ts';
 
 const whole = (description: string) => Type.Integer({ minimum: 0, description });
 const Amount = Type.Object({ files: whole('Files'), size: whole('Bytes') });
@@ -31,6 +35,16 @@ const Reconciled = Type.Object({
   ...Object.fromEntries(figures.map((name) => [name, Type.Integer()])),
 });
 
+const bytesOr = (description: string) =>
+  Type.Union([Type.Integer({ minimum: 0, wide: true }), Type.Null()], { description });
+const Usage = Type.Object({
+  owner: Type.String({ description: '`Type:id`, such as `User:<id>`' }),
+  files: whole('Files, those in the trash included'),
+  size: Type.Integer({ minimum: 0, wide: true, description: 'Bytes' }),
+  quota: bytesOr('Bytes that they may have; null: any number'),
+  left: bytesOr('Bytes that are left; null: any number'),
+});
+
 const Insights = Type.Object({
   containers: Type.Array(
     Type.Object({
@@ -44,6 +58,9 @@ const Insights = Type.Object({
     }),
     { description: 'The largest first' },
   ),
+  owners: Type.Array(Usage, {
+    description: 'Users and teams that need the most, with what is in the trash',
+  }),
   largest: Type.Array(FileDocument),
   trash: Amount,
   uploads: whole('Contents that are expected, or on their way'),
@@ -57,9 +74,11 @@ const Insights = Type.Object({
 
 export const insightOperations = (services: StorageServices): readonly Operation[] => [
   read(services),
+  usage(services),
+  usageOfOwner(services),
 ];
 
-const read = ({ database, links }: StorageServices): Operation =>
+const read = ({ database, links, config }: StorageServices): Operation =>
   defineOperation({
     id: 'storage.insights.get',
     surface: 'admin',
@@ -82,8 +101,10 @@ const read = ({ database, links }: StorageServices): Operation =>
     summary: 'Say what needs space in the stores, and what lies there for nothing',
     description: 'From counters and indexes: the store itself is not asked.',
     async handler(_context, { query: { limit } }) {
-      const [containers, files, waiting, task] = await Promise.all([
-        largestContainers(database, limit),
+      // Adds up what was written down, for the others too.
+      const containers = await largestContainers(database, limit);
+      const [owners, files, waiting, task] = await Promise.all([
+        largestOwners(database, limit),
         largestFiles(database, limit),
         waitingSpace(database),
         lastTask(database, 'reconcile'),
@@ -94,11 +115,56 @@ const read = ({ database, links }: StorageServices): Operation =>
           share: total === 0 ? 0 : one.size / total,
           full: one.quota === null ? null : one.size / one.quota,
         })),
+        owners: owners.map((one) => usageWith(config(), one)),
         largest: files.map((file) => fileDocument(file, links)),
         ...waiting,
         reconciled: task ? reconciledOf(task) : null,
       };
     },
+  });
+
+const usage = (services: StorageServices): Operation =>
+  defineOperation({
+    id: 'storage.usage.get',
+    surface: 'client',
+    access: 'user',
+    limit: standardLimit,
+    method: 'GET',
+    path: '/storage/usage',
+    input: { query: Type.Object(scopeField) },
+    output: Usage,
+    errors: [storageErrors.FILE_ACCESS_DENIED],
+    summary: 'Say how much space your files need, and how much you have left',
+    description:
+      'With `scope` that of a team whose files you may edit. Files in the trash count until they are gone for good.',
+    async handler({ caller }, { query: { scope } }) {
+      const owner = await services.access.ownerFor(caller, scope);
+      if (owner === null) throw storageErrors.FILE_ACCESS_DENIED();
+      return ownerUsage(services, owner);
+    },
+  });
+
+const usageOfOwner = (services: StorageServices): Operation =>
+  defineOperation({
+    id: 'storage.adminUsage.get',
+    surface: 'admin',
+    access: 'admin',
+    limit: standardLimit,
+    method: 'GET',
+    path: '/storage/usage/:subject',
+    input: {
+      params: Type.Object({
+        subject: Type.String({
+          maxLength: 300,
+          pattern: '^[^:]{1,100}:.{1,199}$',
+          description: '`Type:id`, such as `User:<id>`',
+        }),
+      }),
+    },
+    output: Usage,
+    summary: 'Say how much space the files of a user or a team need',
+    description: 'An owner without files needs none, whether there is such an owner or not.',
+    handler: async (_context, { params: { subject } }) => ownerUsage(services, subject),
   });
 
 const reconciledOf = ({ _id, finishedAt, progress }: TaskRow) => ({

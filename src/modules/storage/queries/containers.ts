@@ -41,7 +41,6 @@ const containerColumns = [
   .map((name) => `c."${name}"`)
   .join(', ');
 const containers = '"app"."_StorageContainer"';
-const growth = 'penstock.storage_growth';
 
 export const containerByName = (
   database: Queryable,
@@ -53,17 +52,27 @@ export const containerByName = (
     ),
   );
 
-/** The same, and whether a file stands at a place in it; none is asked for where the name is null. */
+/** A container, and what an upload into it meets. */
+export interface SeenContainer extends ContainerRow {
+  /** A file stands at that place. */
+  readonly taken: boolean;
+  /** Bytes that files of that owner have; null where none was asked for, or there are none. */
+  readonly ownerBytes: number | null;
+}
+
+/** None is looked for where the name or the owner is null. */
 export const containerWith = (
   database: Queryable,
   { container, folder, name }: Omit<FilePath, 'name'> & { readonly name: string | null },
-): Promise<(ContainerRow & { readonly taken: boolean }) | undefined> =>
+  owner: string | null,
+): Promise<SeenContainer | undefined> =>
   firstOf(
-    database.query<ContainerRow & { readonly taken: boolean }>(
+    database.query<SeenContainer>(
       statement(
-        `select ${containerColumns}, exists (select from "app"."File" f where f."container" = c."name" and f."folder" = $2 and f."name" = $3) as taken
+        `select ${containerColumns}, exists (select from "app"."File" f where f."container" = c."name" and f."folder" = $2 and f."name" = $3) as taken,
+           (select o.bytes from penstock.storage_owners o where o.owner = $4) as "ownerBytes"
          from ${containers} c where c."name" = $1`,
-        [container, folder, name],
+        [container, folder, name, owner],
       ),
     ),
   );
@@ -150,12 +159,12 @@ export const updateContainer = (
 const jsonOrNull = (value: unknown): string | null =>
   value === null || value === undefined ? null : JSON.stringify(value);
 
-/** With what was still to be counted. Nobody adds to that while it is locked. */
+/** What is still to be counted holds for owners alone then. */
 export const deleteContainer = (database: Queryable, id: string): Promise<unknown> =>
   database.query(
     statement(
       `with gone as (delete from ${containers} where "_id" = $1::uuid returning "name")
-       delete from ${growth} where container in (select "name" from gone)`,
+       update penstock.storage_growth set container = null where container in (select "name" from gone)`,
       [id],
     ),
   );
@@ -183,86 +192,3 @@ export const hasFiles = async (
       ),
     )
   ).count > 0;
-
-/** What a container grows by; negative where something goes. */
-export interface Growth {
-  readonly container: string;
-  readonly bytes: number;
-  readonly files: number;
-}
-
-/** Adds to the counters of a container; false when it would grow beyond its quota, and then nothing is added. */
-export const count = async (
-  database: Queryable,
-  { container, bytes, files }: Growth,
-): Promise<boolean> =>
-  (
-    await firstOf(
-      database.query<{ counted: boolean }>(
-        statement(
-          `with ${counting('$1', '$2', '$3')} select exists (select from noted union all select from counted) as counted`,
-          [container, bytes, files],
-        ),
-      ),
-    )
-  )?.counted ?? false;
-
-/**
- * Parts `noted` and `counted` of a statement, of which one has a row when what was asked for is counted (decision 179).
- * Without a quota the growth is written down beside those of others; a container with one is locked, and touched only where
- * it does not grow beyond that. Expressions.
- */
-export const counting = (name: string, bytes: string, files: string, condition = 'true'): string =>
-  `noted as (insert into ${growth} (container, bytes, files)
-     select ${name}, ${bytes}::bigint, ${files}::integer from ${containers} c where c."name" = ${name} and c."quota" is null and ${condition} returning 1),
-   counted as (update ${containers} set "usedBytes" = greatest(0, "usedBytes" + ${bytes}::bigint), "fileCount" = greatest(0, "fileCount" + ${files}::integer)
-     where "name" = ${name} and "quota" is not null and ${condition}
-       and (${bytes}::bigint <= 0 or "usedBytes" + ${bytes}::bigint + coalesce((select sum(g.bytes) from ${growth} g where g.container = ${name}), 0) <= "quota") returning 1)`;
-
-/** Adds what was written down to the counters of its containers: one of them, or all. Before anybody is told them. */
-export const addGrowth = (database: Queryable, container?: string): Promise<unknown> =>
-  database.query(
-    statement(
-      `with gone as (delete from ${growth} where $1::text is null or container = $1 returning container, bytes, files),
-         sums as (select container, sum(bytes)::bigint as bytes, sum(files)::integer as files from gone group by container)
-       update ${containers} c set "usedBytes" = greatest(0, c."usedBytes" + s.bytes), "fileCount" = greatest(0, c."fileCount" + s.files)
-       from sums s where c."name" = s.container`,
-      [container ?? null],
-    ),
-  );
-
-export interface StorageTotals {
-  readonly containers: number;
-  readonly folders: number;
-  readonly files: number;
-  readonly totalSize: number;
-  readonly publicFiles: number;
-  readonly privateFiles: number;
-  readonly perContainer: readonly {
-    readonly name: string;
-    readonly files: number;
-    readonly size: number;
-  }[];
-}
-
-/** Sums of the counters, and two counts of rows: for operators, not for every scrape. */
-export async function storageTotals(database: Queryable): Promise<StorageTotals> {
-  await addGrowth(database);
-  const { rows } = await database.query<{ name: string; files: number; size: number }>({
-    text: `select "name", "fileCount"::bigint as files, "usedBytes"::bigint as size from ${containers} order by "name"`,
-  });
-  const { rows: counted } = await database.query<{ folders: number; publicFiles: number }>({
-    text: `select (select count(*) from "app"."_StorageFolder") as folders, (select count(*) from "app"."File" where "isPublic" and "generation" > 0) as "publicFiles"`,
-  });
-  const files = rows.reduce((sum, { files: some }) => sum + some, 0);
-  const publicFiles = counted[0]?.publicFiles ?? 0;
-  return {
-    containers: rows.length,
-    folders: counted[0]?.folders ?? 0,
-    files,
-    totalSize: rows.reduce((sum, { size }) => sum + size, 0),
-    publicFiles,
-    privateFiles: files - publicFiles,
-    perContainer: rows,
-  };
-}

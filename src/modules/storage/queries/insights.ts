@@ -1,6 +1,6 @@
 /** The SQL of what operators are told about space. Nothing here reads more than a bounded number of files. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { addGrowth } from './containers.ts';
+import { addGrowth } from './counters.ts';
 import { type FileRow, fileColumns } from './files.ts';
 import { firstOf, statement } from './statement.ts';
 
@@ -78,5 +78,41 @@ export async function waitingSpace(database: Queryable): Promise<Waiting> {
     uploads: row?.uploads ?? 0,
     resumable: { files: row?.parts ?? 0, size: row?.partsSize ?? 0 },
     failed: row?.failed ?? 0,
+  };
+}
+
+export interface StorageTotals {
+  readonly containers: number;
+  readonly folders: number;
+  readonly files: number;
+  readonly totalSize: number;
+  readonly publicFiles: number;
+  readonly privateFiles: number;
+  readonly perContainer: readonly {
+    readonly name: string;
+    readonly files: number;
+    readonly size: number;
+  }[];
+}
+
+/** Sums of the counters, and two counts of rows: for operators, not for every scrape. */
+export async function storageTotals(database: Queryable): Promise<StorageTotals> {
+  await addGrowth(database);
+  const { rows } = await database.query<{ name: string; files: number; size: number }>({
+    text: `select "name", "fileCount"::bigint as files, "usedBytes"::bigint as size from "app"."_StorageContainer" order by "name"`,
+  });
+  const { rows: counted } = await database.query<{ folders: number; publicFiles: number }>({
+    text: `select (select count(*) from "app"."_StorageFolder") as folders, (select count(*) from "app"."File" where "isPublic" and "generation" > 0) as "publicFiles"`,
+  });
+  const files = rows.reduce((sum, { files: some }) => sum + some, 0);
+  const publicFiles = counted[0]?.publicFiles ?? 0;
+  return {
+    containers: rows.length,
+    folders: counted[0]?.folders ?? 0,
+    files,
+    totalSize: rows.reduce((sum, { size }) => sum + size, 0),
+    publicFiles,
+    privateFiles: files - publicFiles,
+    perContainer: rows,
   };
 }

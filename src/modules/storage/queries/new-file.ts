@@ -4,7 +4,7 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { outboxTable } from '../../../kernel/events/events.ts';
 import type { RecordTuples } from '../../../kernel/permissions.ts';
 import { levelsOf } from '../names.ts';
-import { counting } from './containers.ts';
+import { type Charge, charging, containerCounted, counting } from './counters.ts';
 import { containerId, folderIds } from './file-writes.ts';
 import { type FilePath, type FileRow, fileColumns, type StoredContent } from './files.ts';
 import { firstOf, statement } from './statement.ts';
@@ -140,6 +140,7 @@ export interface WholeFile {
   /** The upload that it ends. */
   readonly upload: { readonly id: string; readonly objectKey: string };
   readonly bytes: number;
+  readonly charge: Charge | undefined;
   readonly actor: string;
   /** Topics of its events, one after the other. */
   readonly topics: readonly string[];
@@ -147,23 +148,46 @@ export interface WholeFile {
 }
 
 /**
- * The file, its owner, its events, the counters of its container and the end of its upload as one statement, which is
- * all or nothing. Nothing when anything stands in the way (the place is taken, a folder is not there, the container is
- * gone or full, the upload is over): the steps of a transaction say what.
+ * What counts a new file, and the condition under which it is counted. Of a container and an owner with quotas only one can
+ * be asked before anything is changed, so both together are left to the steps of a transaction.
+ */
+function countingWhole(
+  { bytes, charge }: Pick<WholeFile, 'bytes' | 'charge'>,
+  next: (value: unknown) => string,
+): { readonly text: string; readonly counted: string } {
+  const terms = { container: '$5', bytes: next(bytes), files: '1' };
+  const condition = 'exists (select from named)';
+  const owner = charge && {
+    owner: `${next(charge.owner)}::text`,
+    quota: `${next(charge.quota)}::bigint`,
+  };
+  if (!owner || charge.quota === null)
+    return { text: counting({ ...terms, condition, charge: owner }), counted: containerCounted };
+  const unbounded = `exists (select from "app"."_StorageContainer" u where u."name" = $5 and u."quota" is null)`;
+  const asked = charging({ ...terms, charge: owner, condition: `${condition} and ${unbounded}` });
+  const rest = counting({ ...terms, charge: owner, condition: 'exists (select from charged)' });
+  return { text: `${asked}, ${rest}`, counted: 'exists (select from noted)' };
+}
+
+/**
+ * The file, its owner, its events, the counters of its container and its owner and the end of its upload as one statement,
+ * which is all or nothing. Nothing when anything stands in the way (the place is taken, a folder is not there, the
+ * container is gone or full, the owner has no room, the upload is over): the steps of a transaction say what.
  */
 export async function insertWholeFile(
   database: Queryable,
-  { file, upload, bytes, actor, topics, payload }: WholeFile,
+  { file, upload, actor, topics, payload, ...grown }: WholeFile,
   tuples: RecordTuples | undefined,
 ): Promise<FileRow | undefined> {
   const { values, next, held, row, owned } = insertion(file, tuples);
   const ended = `id = ${next(upload.id)}::uuid and object_key = ${next(upload.objectKey)}`;
   const folders = `(select count(*) from "app"."_StorageFolder" d where d."container" = $5 and d."name" = any($20::text[])) = cardinality($20::text[])`;
+  const { text, counted } = countingWhole(grown, next);
   const parts = [
     held,
     `named as (select 1 from penstock.storage_uploads where ${ended} and exists (select from held) and ${folders} for update)`,
-    counting('$5', next(bytes), '1', 'exists (select from named)'),
-    row('exists (select from noted union all select from counted)'),
+    text,
+    row(counted),
     `told as (insert into ${outboxTable} (topic, ids, payload, actor)
        select t.topic, array[r."_id"::text], ${next(JSON.stringify(payload))}::jsonb, ${next(actor)} from r cross join unnest(${next(topics)}::text[]) t(topic))`,
     `gone as (delete from penstock.storage_uploads where ${ended} and exists (select from r))`,

@@ -1,6 +1,7 @@
 /** The SQL that compares documents with what lies on the store. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { addGrowth, type ContainerRow } from './containers.ts';
+import type { ContainerRow } from './containers.ts';
+import { addGrowth } from './counters.ts';
 import { firstOf, statement } from './statement.ts';
 
 /** A file with a content, as far as the store is concerned. */

@@ -130,6 +130,17 @@ export const expiredTrash = async (
     )
   ).rows.map(({ id }) => id);
 
-/** Forgets what was in a container; its bytes go with its bucket. */
-export const forgetTrashOf = (database: Queryable, container: string): Promise<unknown> =>
-  database.query(statement('delete from penstock.storage_trash where container = $1', [container]));
+/** Forgets what was in a container, and answers whose it was; its bytes go with its bucket. */
+export const forgetTrashOf = async (
+  database: Queryable,
+  container: string,
+): Promise<readonly { owner: string; size: number; files: number }[]> =>
+  (
+    await database.query<{ owner: string; size: number; files: number }>(
+      statement(
+        `with gone as (delete from penstock.storage_trash where container = $1 returning owner, size)
+         select owner, sum(size)::bigint as size, count(*)::integer as files from gone where owner is not null group by owner`,
+        [container],
+      ),
+    )
+  ).rows;

@@ -1,6 +1,6 @@
 /** The SQL of uploads: bytes on their way (migrations.ts). */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { counting, type Growth } from './containers.ts';
+import { type CountResult, countingParts, type Growth } from './counters.ts';
 import { firstOf, statement } from './statement.ts';
 
 export type UploadKind = 'create' | 'replace' | 'move';
@@ -100,24 +100,26 @@ export const takeUpload = (
     ),
   );
 
-/** Takes an upload as `takeUpload` does, and adds to the counters of its container what it brought, as `count` does. */
-export const takeAndCount = async (
+/** Takes an upload as `takeUpload` does, and adds what it brought to the counters, as `count` does. `gone`: it is over. */
+export async function takeAndCount(
   database: Queryable,
   upload: { readonly id: string; readonly objectKey: string },
-  { container, bytes, files }: Growth,
-): Promise<{ readonly taken: boolean; readonly counted: boolean }> => {
+  grown: Growth,
+): Promise<CountResult | 'gone'> {
+  const values: unknown[] = [upload.id, upload.objectKey];
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  const { text, result } = countingParts(grown, next, 'exists (select from taken)');
   const found = await firstOf(
-    database.query<{ taken: boolean; counted: boolean }>(
+    database.query<{ result: CountResult | 'gone' }>(
       statement(
-        `with taken as (delete from penstock.storage_uploads where id = $1::uuid and object_key = $2 returning 1),
-           ${counting('$3', '$4', '$5', 'exists (select from taken)')}
-         select exists (select from taken) as taken, exists (select from noted union all select from counted) as counted`,
-        [upload.id, upload.objectKey, container, bytes, files],
+        `with taken as (delete from penstock.storage_uploads where id = $1::uuid and object_key = $2 returning 1), ${text}
+         select case when not exists (select from taken) then 'gone' else ${result} end as result`,
+        values,
       ),
     ),
   );
-  return found ?? { taken: false, counted: false };
-};
+  return found?.result ?? 'gone';
+}
 
 /** Gives a signed upload another place, so that two requests for it never write to one. */
 export const moveUpload = (

@@ -6,7 +6,6 @@ import { mediaTypeOf } from '../names.ts';
 import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import { ProviderError } from '../providers/provider.ts';
 import {
-  addGrowth,
   type ContainerChange,
   type ContainerRow,
   containerById,
@@ -15,12 +14,14 @@ import {
   hasPrivateFiles,
   updateContainer,
 } from '../queries/containers.ts';
+import { addGrowth, discharge } from '../queries/counters.ts';
 import { deleteFolders } from '../queries/folders.ts';
 import { forgetTrashOf } from '../queries/trash.ts';
 import { uploadsIn } from '../queries/uploads.ts';
 import type { Contents } from './contents.ts';
 import type { Emptying } from './emptying.ts';
 import { contentKeyOf } from './places.ts';
+import { dischargeOf } from './quotas.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
 export interface ContainerAdmin {
@@ -49,7 +50,11 @@ export function createContainerAdmin(
           message: 'Files are being uploaded into the container: try again when they have ended',
         });
       await deleteFolders(transaction, container.name, '');
-      await forgetTrashOf(transaction, container.name);
+      const gone = await forgetTrashOf(transaction, container.name);
+      await discharge(
+        transaction,
+        gone.map(({ owner, size: bytes, files }) => dischargeOf(parts, owner, { bytes, files })),
+      );
       await deleteContainer(transaction, id);
       await events.emit(transaction, caller, containerEvent('delete', container));
       await onStore(log, async () => removeBucket(await provider(), container.bucket));

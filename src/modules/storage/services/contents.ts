@@ -10,7 +10,8 @@ import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import { discard, type ObjectPlace } from '../providers/provider.ts';
-import type { ContainerRow, Growth } from '../queries/containers.ts';
+import type { ContainerRow } from '../queries/containers.ts';
+import type { Growth } from '../queries/counters.ts';
 import { nextGeneration, setContent } from '../queries/file-writes.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 import {
@@ -24,6 +25,7 @@ import { enqueueChecksum } from './checksums.ts';
 import { type Content, openContent } from './content.ts';
 import { createNaming, type NamedPlace, type Naming, REQUEST_SECONDS } from './naming.ts';
 import { keyOf, placeOf } from './places.ts';
+import { chargeOf, requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removal.ts';
 import { enqueueScan, toScan } from './scanning.ts';
 import { contentTypeOf } from './sniffing.ts';
@@ -242,23 +244,27 @@ async function replaceContent(
   await parts.events.emit(transaction, caller, fileEvent('ready', changed));
   await enqueueScan(parts, transaction, changed);
   await enqueueChecksum(parts, transaction, changed);
-  const grown = { bytes: content.size - (had ? file.size : 0), files: had ? 0 : 1 };
-  await takeCounted(transaction, upload, { container: file.container, ...grown });
+  await takeCounted(transaction, upload, {
+    container: file.container,
+    bytes: content.size - (had ? file.size : 0),
+    files: had ? 0 : 1,
+    charge: chargeOf(parts, file.owner),
+  });
   return changed;
 }
 
 /**
- * Ends an upload and counts what it brought. The last statement of its transaction: all changes of a container with a
- * quota wait for each other from here on. Throws UPLOAD_CLOSED, QUOTA_EXCEEDED.
+ * Ends an upload and counts what it brought. The last statement of its transaction: all changes of a container or an owner
+ * with a quota wait for each other from here on. Throws UPLOAD_CLOSED, QUOTA_EXCEEDED.
  */
 export async function takeCounted(
   transaction: Transaction,
   { id, objectKey }: ArrivedContent['upload'],
   grown: Growth,
 ): Promise<void> {
-  const { taken, counted } = await takeAndCount(transaction, { id, objectKey }, grown);
-  if (!taken) throw storageErrors.UPLOAD_CLOSED();
-  if (!counted) throw storageErrors.QUOTA_EXCEEDED();
+  const result = await takeAndCount(transaction, { id, objectKey }, grown);
+  if (result === 'gone') throw storageErrors.UPLOAD_CLOSED();
+  requireCounted(result);
 }
 
 function storedContent(

@@ -12,7 +12,8 @@ import {
   metadataOf,
   requirePathLength,
 } from '../names.ts';
-import { type ContainerRow, count, holdContainer } from '../queries/containers.ts';
+import { type ContainerRow, holdContainer } from '../queries/containers.ts';
+import { count } from '../queries/counters.ts';
 import { setContent, updateFile } from '../queries/file-writes.ts';
 import { type FileRow, lockFile } from '../queries/files.ts';
 import { takeUpload } from '../queries/uploads.ts';
@@ -20,6 +21,7 @@ import { type Containers, ensureFolders } from './containers.ts';
 import type { ArrivedContent, Contents } from './contents.ts';
 import { contentOf, placeOf } from './places.ts';
 import { type FileRequest, visibilityIn } from './placing.ts';
+import { requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removal.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
@@ -168,9 +170,11 @@ async function describe(
     storageErrors.FILE_NOT_FOUND,
   );
   if (container === file.container || file.generation === 0) return described;
-  await count(transaction, { container: file.container, bytes: -file.size, files: -1 });
-  if (!(await count(transaction, { container, bytes: file.size, files: 1 })))
-    throw storageErrors.QUOTA_EXCEEDED();
+  // It stays with its owner.
+  const moved = { bytes: file.size, files: 1, charge: undefined };
+  const gone = { ...moved, bytes: -file.size, files: -1 };
+  await count(transaction, { ...gone, container: file.container });
+  requireCounted(await count(transaction, { ...moved, container }));
   return described;
 }
 

@@ -13,6 +13,7 @@ import { type ArrivedContent, type Contents, takeCounted } from './contents.ts';
 import { createFileChanges, type FileBody, type FilePatch } from './file-changes.ts';
 import { contentOf } from './places.ts';
 import type { FileRequest, Placement, Placing } from './placing.ts';
+import { chargeOf, requireRoom } from './quotas.ts';
 import { createRemoveAll, type RemoveAll } from './removing.ts';
 import { enqueueScan, servable } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
@@ -59,6 +60,7 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
     async create(caller, request, { source, size, signal }, requestAtEnd) {
       const early = await placing.placeFree(caller, request);
       const { container, name, mimeType } = early;
+      requireRoom(early.room, size);
       const arrived = await contents.receive(
         caller,
         { kind: 'create', container, name, mimeType, size, signal },
@@ -80,6 +82,7 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
       const from = await find(id);
       await access.require(caller, 'content', from, request.scope);
       const placement = await placing.placeFree(caller, requestOfCopy(from, request));
+      requireRoom(placement.room, from.size);
       const { bucket } = placement.container;
       const to = { kind: 'create', bucket } as const;
       return make(
@@ -141,14 +144,18 @@ function createMake(
         );
         return contents.replace(transaction, caller, placed.there, { ...arrived, generation });
       }
-      const container = placement.container.name;
       // Sent together, done one after the other: counters with a quota, for which all wait, come last.
       await Promise.all([
         events.emit(transaction, caller, fileEvent('create', placed.made)),
         events.emit(transaction, caller, fileEvent('ready', placed.made)),
         enqueueScan(parts, transaction, placed.made),
         enqueueChecksum(parts, transaction, placed.made),
-        takeCounted(transaction, upload, { container, bytes: content.size, files: 1 }),
+        takeCounted(transaction, upload, {
+          container: placement.container.name,
+          bytes: content.size,
+          files: 1,
+          charge: chargeOf(parts, placement.owner),
+        }),
       ]);
       return placed.made;
     });

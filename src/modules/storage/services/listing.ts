@@ -3,7 +3,7 @@ import { all, type Condition, contains, equals } from '../../../data/conditions/
 import type { CountMode } from '../../../data/records/store.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { containerOf, folderOf } from '../names.ts';
-import { addGrowth } from '../queries/containers.ts';
+import { addGrowth } from '../queries/counters.ts';
 import type { FileRow } from '../queries/files.ts';
 import { containerSchema, fileSchema, folderSchema } from '../schemas.ts';
 import { authorOf } from './access.ts';

@@ -5,7 +5,7 @@ import {
   type Histogram,
   remembered,
 } from '../../../kernel/telemetry/metrics.ts';
-import { storageTotals } from '../queries/containers.ts';
+import { storageTotals } from '../queries/insights.ts';
 
 const labels = { module_name: 'storage' };
 const RENEW_MS = 30_000;

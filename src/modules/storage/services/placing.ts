@@ -18,12 +18,18 @@ import {
   requirePathLength,
   suffixed,
 } from '../names.ts';
-import { type ContainerRow, containerWith, holdContainer } from '../queries/containers.ts';
+import {
+  type ContainerRow,
+  containerWith,
+  holdContainer,
+  type SeenContainer,
+} from '../queries/containers.ts';
 import { type FileRow, fileAt, highestSuffix, lockNames } from '../queries/files.ts';
 import { insertFile, insertWholeFile, type NewFile } from '../queries/new-file.ts';
 import { authorOf } from './access.ts';
 import { type Containers, ensureFolders } from './containers.ts';
 import type { ArrivedContent } from './contents.ts';
+import { boundedOwner, chargeOf, roomOf } from './quotas.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 /** What a caller says about a new file. */
@@ -58,6 +64,8 @@ export interface Placement {
   readonly overwrite: boolean;
   readonly owner: string | null;
   readonly scope: string | undefined;
+  /** Bytes that its owner has left, where a quota is known to bound them. */
+  readonly room?: number | undefined;
 }
 
 export interface Placing {
@@ -96,22 +104,24 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
     placementOf(parts, containers, caller, request);
 
   /** Its container, and whether a file stands where one was asked for. Throws INVALID_NAME. */
-  const look = (request: FileRequest) => {
+  const look = (caller: Caller, request: FileRequest) => {
     const { name, overwrite = false } = request;
     const matters = name && (overwrite || !config().suffixOnNameConflict);
-    return containerWith(database, {
+    const place = {
       container: containerOf(request.container || config().defaultContainer),
       folder: folderOf(request.folder ?? ''),
       name: matters ? fileNameOf(name) : null,
-    });
+    };
+    return containerWith(database, place, boundedOwner(parts, caller, request.scope));
   };
 
   return {
     place,
     async placeFree(caller, request) {
-      const seen = await look(request);
+      const seen = await look(caller, request);
       const placement = await placementOf(parts, containers, caller, request, seen);
-      if (!seen?.taken) return placement;
+      if (!seen?.taken)
+        return { ...placement, room: roomOf(parts, placement.owner, seen?.ownerBytes ?? 0) };
       const { container, folder, name } = placement;
       const file = await fileAt(database, { container: container.name, folder, name });
       if (!file) return placement;
@@ -155,7 +165,7 @@ async function requireEdit(
 async function placementOf(
   { access }: StorageParts,
   containers: Containers,
-  ...[caller, request, known]: [...Parameters<Placing['place']>, known?: ContainerRow | undefined]
+  ...[caller, request, known]: [...Parameters<Placing['place']>, known?: SeenContainer | undefined]
 ): Promise<Placement> {
   const folder = folderOf(request.folder ?? '');
   const name =
@@ -209,9 +219,10 @@ const fileOf = (
 });
 
 async function insertWhole(
-  { database, config, events, permissions }: StorageParts,
+  parts: StorageParts,
   ...[caller, placement, { upload, content }]: Parameters<Placing['insertWhole']>
 ): Promise<FileRow | undefined> {
+  const { database, config, events, permissions } = parts;
   const isPlain = content.scan === null && content.checksum !== undefined;
   const mayStay = !placement.overwrite && !config().suffixOnNameConflict;
   // A statement that fails would take the transaction around it along.
@@ -226,6 +237,7 @@ async function insertWhole(
       file,
       upload,
       bytes: size,
+      charge: chargeOf(parts, placement.owner),
       actor: actorOf(caller),
       topics: [create.topic, ready.topic],
       payload: create.payload,

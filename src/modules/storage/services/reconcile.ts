@@ -5,6 +5,7 @@
 import { storageErrors } from '../errors.ts';
 import type { ListedObject, StorageProvider } from '../providers/provider.ts';
 import { containerById, containerByName } from '../queries/containers.ts';
+import { recountOwners } from '../queries/counters.ts';
 import { knownObjects } from '../queries/files.ts';
 import {
   containerAfter,
@@ -201,7 +202,10 @@ async function lookAtFile({ parts, report, store }: Run, file: StoredFile): Prom
 async function recount(run: Run, { container = '' }: Position): Promise<Position | null> {
   const { parts, report } = run;
   const next = await containerAfter(parts.database, container);
-  if (!next) return null;
+  if (!next) {
+    report.wrongCounters += await recountOwners(parts.database, !report.dryRun);
+    return null;
+  }
   await parts.database.transaction(async (transaction) => {
     if (!(await containerById(transaction, next._id, true)))
       throw storageErrors.CONTAINER_NOT_FOUND();

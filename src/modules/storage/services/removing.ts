@@ -7,7 +7,6 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent, filesGone } from '../events.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
-import { count } from '../queries/containers.ts';
 import type { FileRow } from '../queries/files.ts';
 import { deleteLinksOf } from '../queries/links.ts';
 import { keepInTrash } from '../queries/trash.ts';
@@ -15,6 +14,7 @@ import { deleteUploadsOf } from '../queries/uploads.ts';
 import { fileSchema } from '../schemas.ts';
 import { authorOf } from './access.ts';
 import { placeOf } from './places.ts';
+import { uncount } from './quotas.ts';
 import { enqueueRemoval } from './removal.ts';
 import type { StorageParts } from './storage-parts.ts';
 
@@ -47,7 +47,7 @@ export function createRemoveAll(parts: StorageParts): RemoveAll {
     await keepInTrash(transaction, kept, { days, deletedBy: authorOf(caller) });
     for (const file of files)
       if (file.generation > 0 && !kept.includes(file)) places.push(placeOf(file));
-    await uncount(transaction, files);
+    await uncount(parts, transaction, files, kept);
     await enqueueRemoval(parts, transaction, places);
     const [only, ...more] = files;
     const event = only && more.length === 0 ? fileEvent('delete', only) : filesGone(files);
@@ -74,17 +74,3 @@ async function deleteDocuments(
 
 const inUse = (schema: string) =>
   storageErrors.FILE_IN_USE({ message: `Records of ${schema} hold this file: change them first` });
-
-/** Containers in one order, so that two deletions never wait for each other. */
-async function uncount(transaction: Transaction, files: readonly FileRow[]): Promise<void> {
-  const shrunk = new Map<string, { bytes: number; files: number }>();
-  for (const file of files) {
-    if (file.generation === 0) continue;
-    const sum = shrunk.get(file.container) ?? { bytes: 0, files: 0 };
-    sum.bytes -= file.size;
-    sum.files -= 1;
-    shrunk.set(file.container, sum);
-  }
-  for (const [container, by] of [...shrunk].sort(([a], [b]) => (a < b ? -1 : 1)))
-    await count(transaction, { container, ...by });
-}

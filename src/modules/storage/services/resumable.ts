@@ -22,6 +22,7 @@ import type { Contents } from './contents.ts';
 import type { Files } from './files.ts';
 import { keyOf } from './places.ts';
 import type { FileRequest, Placing } from './placing.ts';
+import { requireRoom } from './quotas.ts';
 import { enqueueRemoval } from './removal.ts';
 import { createResumableBytes, type ResumableBytes, tailKeyOf } from './resumable-bytes.ts';
 import { toScan } from './scanning.ts';
@@ -102,6 +103,7 @@ async function create(
   const placement = await placing.placeFree(caller, request);
   const limit = contents.limitOf(placement.container);
   if (size > limit) throw tooLarge(limit);
+  requireRoom(placement.room, size);
   const { bucket } = placement.container;
   const seconds = config().upload.pendingExpiry;
   const main = { id: newId(), objectKey: keyOf(id, 1) };

@@ -17,6 +17,7 @@ import type { FilePatch } from './file-changes.ts';
 import type { Files } from './files.ts';
 import { keyOf } from './places.ts';
 import type { FileRequest, Placing } from './placing.ts';
+import { requireRoomOf } from './quotas.ts';
 import { contentTypeOf } from './sniffing.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 import { createArrivals, type SentBody } from './upload-arrivals.ts';
@@ -132,6 +133,7 @@ function createUploadOpening(
       const placement = await placing.place(caller, request);
       const { container, mimeType } = placement;
       requireSize(contents, size, container);
+      if (!placement.overwrite) await requireRoomOf(parts, placement.owner, size);
       if (mimeType) await contentTypeOf(Buffer.alloc(0), placement.name, mimeType, container);
       const [fileId, uploadId] = [newId(), newId()];
       const upload = {

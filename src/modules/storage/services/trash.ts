@@ -4,7 +4,8 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import { fileNameOf } from '../names.ts';
-import { containerByName, count, holdContainer } from '../queries/containers.ts';
+import { containerByName, holdContainer } from '../queries/containers.ts';
+import { count } from '../queries/counters.ts';
 import type { FileRow, ScanState } from '../queries/files.ts';
 import { insertFile } from '../queries/new-file.ts';
 import {
@@ -17,6 +18,7 @@ import {
 import { authorOf, isOperator } from './access.ts';
 import { ensureFolders } from './containers.ts';
 import type { ListPage } from './listing.ts';
+import { dischargeFiles, requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removal.ts';
 import { enqueueScan } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
@@ -56,6 +58,7 @@ export function createTrash(parts: StorageParts): Trash {
       const gone = await takeFromTrash(transaction, ids);
       const places = gone.map(({ bucket, objectKey: key }) => ({ bucket, key }));
       await enqueueRemoval(parts, transaction, places);
+      await dischargeFiles(parts, transaction, gone);
       return gone.length;
     });
 
@@ -76,10 +79,9 @@ export function createTrash(parts: StorageParts): Trash {
         );
         if (!made) throw storageErrors.FILE_EXISTS();
         await takeFromTrash(transaction, [id]);
-        if (
-          !(await count(transaction, { container: container.name, bytes: trashed.size, files: 1 }))
-        )
-          throw storageErrors.QUOTA_EXCEEDED();
+        // Its owner had it all the time.
+        const grown = { bytes: trashed.size, files: 1, charge: undefined };
+        requireCounted(await count(transaction, { container: container.name, ...grown }));
         await events.emit(transaction, caller, fileEvent('create', made));
         await events.emit(transaction, caller, fileEvent('ready', made));
         await enqueueScan(parts, transaction, made);
