@@ -120,6 +120,13 @@ const requestOfCopy = (from: FileRow, request: FileRequest): FileRequest => ({
   ...request,
 });
 
+const growthBy = (parts: StorageParts, { container, owner }: Placement, bytes: number) => ({
+  container: container.name,
+  bytes,
+  files: 1,
+  charge: chargeOf(parts, owner),
+});
+
 /** Makes a file of what has arrived; gives the bytes up when that is refused. */
 function createMake(
   parts: StorageParts,
@@ -150,12 +157,7 @@ function createMake(
         events.emit(transaction, caller, fileEvent('ready', placed.made)),
         enqueueScan(parts, transaction, placed.made),
         enqueueChecksum(parts, transaction, placed.made),
-        takeCounted(transaction, upload, {
-          container: placement.container.name,
-          bytes: content.size,
-          files: 1,
-          charge: chargeOf(parts, placement.owner),
-        }),
+        takeCounted(transaction, upload, growthBy(parts, placement, content.size)),
       ]);
       return placed.made;
     });
