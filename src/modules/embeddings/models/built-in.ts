@@ -1,8 +1,15 @@
-/** The model that comes with the platform: English, 512 dimensions, in a thread, with nothing to download. */
-import { createWorkerLink } from '../../../kernel/threads/worker-link.ts';
+/**
+ * The model that comes with the platform: English, 512 dimensions, with nothing to download. Who searches does not wait
+ * for records, and records take nothing from requests: each has the model for itself, in memory while it is needed.
+ */
+import {
+  createProcessLink,
+  createWorkerLink,
+  type WorkerLink,
+} from '../../../kernel/threads/worker-link.ts';
 import { builtInDimensions, type Model, ModelError, type Purpose } from '../model.ts';
 
-/** Texts and characters of one turn: who searches waits for one turn at most. */
+/** Texts and characters of one turn. */
 const BATCH = 32;
 const BATCH_LENGTH = 4_000;
 /** Queries that wait at the same time. */
@@ -22,17 +29,45 @@ interface BuiltInModel extends Model {
 }
 
 export function createBuiltInModel(): BuiltInModel {
-  const thread = createWorkerLink({
-    file: new URL('built-in-thread.ts', import.meta.url),
+  const options = {
+    file: new URL('sentence-encoder.ts', import.meta.url),
     idleMs: IDLE_MS,
     heapMegabytes: HEAP_MEGABYTES,
-  });
-  const lines: Readonly<Record<Purpose, Work[]>> = { query: [], passage: [] };
+  };
+  const lines: Readonly<Record<Purpose, Line>> = {
+    query: createLine(createWorkerLink(options)),
+    passage: createLine(createProcessLink(options)),
+  };
+  return {
+    passageLength: PASSAGE_LENGTH,
+    pausedUntil: () => 0,
+    async embed(texts, purpose) {
+      const line = lines[purpose];
+      if (purpose === 'query' && line.waiting() >= MAX_WAITING)
+        throw new ModelError('throttled', 'Too many searches wait for the model', 1);
+      return { vectors: await line.embed(texts), tokens: 0 };
+    },
+    async close() {
+      await Promise.all(Object.values(lines).map(({ close }) => close()));
+    },
+  };
+}
+
+interface Line {
+  embed(texts: readonly string[]): Promise<readonly Float32Array[]>;
+  /** Turns that have not begun. */
+  waiting(): number;
+  close(): Promise<void>;
+}
+
+/** Turns of one model, one after the other. */
+function createLine(link: WorkerLink): Line {
+  const line: Work[] = [];
   let busy = false;
 
   const run = async ({ texts, done }: Work): Promise<void> => {
     try {
-      const all = await thread.call<Float32Array>('embed', texts);
+      const all = await link.call<Float32Array>('embed', texts);
       done.resolve(
         texts.map((_, i) => all.slice(i * builtInDimensions, (i + 1) * builtInDimensions)),
       );
@@ -45,28 +80,22 @@ export function createBuiltInModel(): BuiltInModel {
   const turn = async (): Promise<void> => {
     if (busy) return;
     busy = true;
-    for (let work = next(); work; work = next()) await run(work);
+    for (let work = line.shift(); work; work = line.shift()) await run(work);
     busy = false;
   };
-  const next = (): Work | undefined => lines.query.shift() ?? lines.passage.shift();
 
   return {
-    passageLength: PASSAGE_LENGTH,
-    pausedUntil: () => 0,
-    async embed(texts, purpose) {
-      const line = lines[purpose];
-      if (purpose === 'query' && line.length >= MAX_WAITING)
-        throw new ModelError('throttled', 'Too many searches wait for the model', 1);
+    waiting: () => line.length,
+    async embed(texts) {
       const parts: Work[] = turnsOf(texts).map((own) => ({
         texts: own,
         done: Promise.withResolvers(),
       }));
       line.push(...parts);
       void turn();
-      const vectors = await Promise.all(parts.map(({ done }) => done.promise));
-      return { vectors: vectors.flat(), tokens: 0 };
+      return (await Promise.all(parts.map(({ done }) => done.promise))).flat();
     },
-    close: () => thread.close(),
+    close: link.close,
   };
 }
 

@@ -1,8 +1,20 @@
-/** The thread of the built-in model. It gives way to requests: texts can wait for their vectors. */
+/** The built-in model itself: in a process for the passages of records, in a thread for texts that are searched for. */
+import { isMainThread } from 'node:worker_threads';
 import type { EmbeddingsModel } from '@energetic-ai/embeddings';
-import { giveWay, type Serve, serveCalls } from '../../../kernel/threads/serve-calls.ts';
+import {
+  giveWay,
+  giveWayAsProcess,
+  type Serve,
+  serveCalls,
+} from '../../../kernel/threads/serve-calls.ts';
 
-giveWay();
+/** A tenth of an equal part on a full machine, behind the platform and PostgreSQL: records wait, but go on. */
+const PASSAGE_PRIORITY = 10;
+/** Somebody waits, but requests that need no model come first. */
+const QUERY_PRIORITY = 5;
+
+if (isMainThread) giveWayAsProcess(PASSAGE_PRIORITY);
+else giveWay(QUERY_PRIORITY);
 
 let loaded: Promise<EmbeddingsModel> | undefined;
 
