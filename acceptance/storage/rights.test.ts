@@ -163,6 +163,22 @@ describe('files with relations', () => {
     expect((await set('download')).status).toBe(200);
     expect(await contentStatus(ben)).toEqual([200, 403, 403, 403, 403]);
     expect(await contentStatus(ann)).toEqual([200, 200, 200, 200, 200]);
+    // Nor do they get it by way of something that holds the file, or of a link.
+    await platform.createSchema({
+      name: 'Holding',
+      fields: { file: { type: 'File' }, files: ['File'] },
+    });
+    const room = await ben.api.post('/chat/rooms', { roomName: 'files', users: [] });
+    const message = { contentType: 'file', files: [id] };
+    const refused = [
+      await ben.api.post('/database/Holding', { file: id }),
+      await ben.api.post('/database/Holding', { files: [id] }),
+      await ben.api.post(`/chat/rooms/${room.body._id}/messages`, message),
+      await ben.api.post(`/storage/file/${id}/links`, {}),
+    ];
+    expect(refused.map(({ status }) => status)).toEqual([400, 400, 400, 403]);
+    expect(await contentStatus(ben)).toEqual([200, 403, 403, 403, 403]);
+    expect((await ann.api.post('/database/Holding', { file: id })).status).toBe(200);
     const lost = await define(permissions);
     expect([lost.status, lost.body.code]).toEqual([409, 'RESOURCE_IN_USE']);
     expect(lost.body.errors[0].message).toContain('authorization.contentAction');
@@ -170,6 +186,19 @@ describe('files with relations', () => {
     expect(await contentStatus(ben)).toEqual([200, 200, 200, 200, 200]);
     expect((await set('')).status).toBe(200);
     expect((await define(permissions)).status).toBe(200);
+  });
+
+  it('are made public by those who may share them, not by all who may edit them', async () => {
+    const id = await upload(ann);
+    await relate(`User:${ben.userId}`, 'editor', `File:${id}`);
+    const visible = () => ben.api.patch(`/storage/file/${id}/visibility`, { isPublic: true });
+    expect((await visible()).status).toBe(403);
+    expect((await platform.client.get(`/storage/file/${id}`)).status).toBe(403);
+    expect((await ben.api.patch(`/storage/file/${id}`, { alias: 'ours.txt' })).status).toBe(200);
+    const shown = await ann.api.patch(`/storage/file/${id}/visibility`, { isPublic: true });
+    expect(shown.status).toBe(200);
+    // What is public already stays so when it is edited.
+    expect((await ben.api.patch(`/storage/file/${id}`, { alias: 'all.txt' })).status).toBe(200);
   });
 
   it('of the public are read by everybody and changed by nobody else', async () => {

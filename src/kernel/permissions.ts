@@ -7,6 +7,9 @@ import type { Caller } from './caller.ts';
 
 export type RecordAction = 'read' | 'edit' | 'delete';
 
+/** `refer`: to write a record that leads to it, and lets those who read that record read this one. */
+export type RowAction = RecordAction | 'refer';
+
 /**
  * Where a predicate stands: on a row that is found by its id, on rows that are sought, on rows in an order that no index
  * gives (all are looked at, however few are requested), or on all rows for their number. Only speed hangs on it.
@@ -240,7 +243,7 @@ export interface RecordTuples {
  */
 export type RowRule = (
   caller: Caller,
-  action: RecordAction,
+  action: RowAction,
   scope: string | undefined,
   ids?: readonly string[],
 ) => Promise<RowPredicate | undefined>;

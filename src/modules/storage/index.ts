@@ -44,10 +44,14 @@ export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
 /** What other modules may ask of storage. */
 export interface StorageService {
   readonly files: ModuleFiles;
-  /** Those of these files that are there and that the caller may read, as clients see them, by their ids. */
+  /**
+   * Those of these files that are there and that the caller may read, as clients see them, by their ids. `content`: whose
+   * content they may have, to give it to others.
+   */
   readable(
     caller: Caller,
     ids: readonly string[],
+    action?: 'read' | 'content',
   ): Promise<ReadonlyMap<string, Readonly<Record<string, unknown>>>>;
   /** Another reason to let a user read a file. Answers how to take it away. */
   onRead(reason: ReadReason): () => void;
@@ -167,12 +171,12 @@ function partsOf(context: Context, source: ProviderSource): StorageParts {
 const serviceOf = (services: StorageServices): StorageService => ({
   files: createModuleFiles(services),
   onRead: services.access.onRead,
-  async readable(caller, ids) {
+  async readable(caller, ids, action = 'read') {
     const { access, database, links } = services;
     const found = await readyFiles(database, ids);
     const readable: [string, Readonly<Record<string, unknown>>][] = [];
     for (const file of found)
-      if (await access.may(caller, 'read', file))
+      if (await access.may(caller, action, file))
         readable.push([file._id, fileDocument(file, links)]);
     return new Map(readable);
   },

@@ -3,7 +3,12 @@ import { hasAuthority, requireAuthority, schemaObject } from '../../../kernel/au
 import type { Caller } from '../../../kernel/caller.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { errors } from '../../../kernel/errors.ts';
-import type { PermissionPort, RecordAction, RowPredicate } from '../../../kernel/permissions.ts';
+import type {
+  PermissionPort,
+  RecordAction,
+  RowAction,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { schemaErrors } from '../../schema/errors.ts';
 import type { CrudOperation } from '../../schema/language/options.ts';
@@ -129,7 +134,8 @@ export function requireGranted(
 interface RowAccess {
   readonly caller: Caller;
   readonly schema: CompiledSchema;
-  readonly action: RecordAction;
+  /** Records themselves know no `refer`: whoever reads one may refer to it. */
+  readonly action: RowAction;
   /** The action of the type that is asked for, where that is another one. */
   readonly asked?: string;
   readonly scope: string | undefined;
@@ -140,16 +146,20 @@ interface RowAccess {
 /** Which rows the caller may act on; `undefined` means all of them. */
 export async function rowPredicate(
   permissions: PermissionPort,
-  { caller, schema, action, asked = action, scope, ids }: RowAccess,
+  { caller, schema, action: requested, asked, scope, ids }: RowAccess,
 ): Promise<RowPredicate | undefined> {
+  const action = requested === 'refer' ? 'read' : requested;
   const own = isOwnersOnly(schema, action) ? ownedRows(schema, caller) : undefined;
   if (!schema.modelOptions.conduit.authorization.enabled) return own;
   const rule = permissions.rules.get(schema.name);
   const about = ids && canonicalIds(schema, ids);
-  if (rule) return rule(caller, action, scope, about);
+  if (rule) return rule(caller, requested, scope, about);
   const { engine } = permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  const permitted = await engine.predicate(caller, asked, schema.name, { scope, ids: about });
+  const permitted = await engine.predicate(caller, asked ?? action, schema.name, {
+    scope,
+    ids: about,
+  });
   if (!own) return permitted;
   const combine = schema.modelOptions.conduit.owner?.combine === 'or' ? eitherRule : bothRules;
   return combine(own, permitted);

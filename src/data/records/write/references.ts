@@ -177,7 +177,7 @@ async function readable(
   if (caller.kind !== 'user') return [];
   const { scope } = options;
   const ask = (as?: string): Promise<RowPredicate | undefined> =>
-    rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope: as, ids });
+    rowPredicate(dependencies.permissions, { caller, schema, action: 'refer', scope: as, ids });
   const own = await ask();
   const acting = scope === undefined ? undefined : await ask(scope);
   return [own, acting].filter((predicate) => predicate !== undefined);

@@ -175,14 +175,14 @@ async function tellAgain({ database, hub }: ChatParts, userId: string, id: strin
   hub.toUsers([userId], 'message', data);
 }
 
-/** Throws FILE_REFUSED unless the sender may read all of them. */
+/** Throws FILE_REFUSED unless the sender may have the content of all of them, as those who get the message may. */
 async function requireFiles(
   { storage }: Pick<ChatParts, 'storage'>,
   caller: UserCaller,
   files: readonly string[],
 ): Promise<void> {
   if (files.length === 0) return;
-  const readable = await storage.current()?.readable(caller, files);
+  const readable = await storage.current()?.readable(caller, files, 'content');
   const refused = files.findIndex((id) => !readable?.has(id));
   if (refused < 0) return;
   const message = 'there is no such file, or you may not read it';

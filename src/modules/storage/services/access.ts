@@ -11,6 +11,7 @@ import { errors, invalid } from '../../../kernel/errors.ts';
 import type {
   PermissionEngine,
   PermissionPort,
+  RowAction,
   RowPredicate,
 } from '../../../kernel/permissions.ts';
 import type { StorageConfig } from '../config.ts';
@@ -51,7 +52,7 @@ export interface FileAccess {
   /** Which rows of files the caller may act on; `undefined`: all. */
   rows(
     caller: Caller,
-    action: Exclude<FileAction, 'content'>,
+    action: RowAction,
     scope: string | undefined,
     ids?: readonly string[],
   ): Promise<RowPredicate | undefined>;
@@ -170,11 +171,16 @@ async function mayReadContent(
   resource: string,
   scope: string | undefined,
 ): Promise<boolean> {
+  const action = await contentActionNow(rules);
+  if (action === undefined) return false;
+  return action === '' || engineNow(rules).check(caller, action, resource, scope);
+}
+
+/** Empty: none is asked for. `undefined`: one that is gone. */
+async function contentActionNow(rules: Rules): Promise<string | undefined> {
   const { contentAction: action } = rules.config().authorization;
-  if (action === '') return true;
-  const engine = engineNow(rules);
-  if (!(await engine.knows(fileSchema.name, action))) return false;
-  return engine.check(caller, action, resource, scope);
+  const isKnown = action === '' || (await engineNow(rules).knows(fileSchema.name, action));
+  return isKnown ? action : undefined;
 }
 
 /** Because something that holds the file may be read: a message, a record. */
@@ -192,16 +198,20 @@ async function rowsFor(
   rules: Rules,
   ...[caller, action, scope, ids]: Parameters<FileAccess['rows']>
 ): Promise<RowPredicate> {
-  const open = action === 'read' ? publicRows : noRows;
+  const isRead = action === 'read' || action === 'refer';
+  const open = isRead ? publicRows : noRows;
   if (caller.kind !== 'user') return open;
   if (asksRelations(rules)) {
-    const permitted = await engineNow(rules).predicate(caller, action, fileSchema.name, {
-      scope,
-      ids,
-    });
-    return eitherRule(open, permitted);
+    const permitted = (asked: string) =>
+      engineNow(rules).predicate(caller, asked, fileSchema.name, { scope, ids });
+    if (action !== 'refer') return eitherRule(open, await permitted(action));
+    // Who reads the record gets the content, so whoever writes it must have it.
+    const content = await contentActionNow(rules);
+    const read = await permitted('read');
+    if (content === undefined) return eitherRule(open, noRows);
+    return eitherRule(open, content === '' ? read : bothRules(read, await permitted(content)));
   }
-  return action === 'read' && rules.config().access.privateRead === 'authenticated'
+  return isRead && rules.config().access.privateRead === 'authenticated'
     ? allRows
     : eitherRule(open, ownRows(ownerOf(caller)));
 }

@@ -141,18 +141,29 @@ function createTargets({ access }: StorageParts, containers: Containers) {
     requirePathLength(folder, name);
     const container = await containers.resolve(caller, patch.container ?? file.container);
     access.requireCreate(caller, container.name);
+    const isPublic = visibilityIn(container, patch.isPublic ?? file.isPublic);
+    await requireShared(access, caller, { file, isPublic, scope: patch.scope });
     return {
       container,
       folder,
       name,
+      isPublic,
       alias: patch.alias === undefined ? file.alias : aliasOf(patch.alias),
       mimeType: patch.mimeType === undefined ? file.mimeType : mediaTypeOf(patch.mimeType),
-      isPublic: visibilityIn(container, patch.isPublic ?? file.isPublic),
       metadata: patch.metadata === undefined ? file.metadata : metadataOf(patch.metadata),
       expiresAt: patch.expiresAt === undefined ? file.expiresAt : patch.expiresAt,
       scope: patch.scope,
     };
   };
+}
+
+/** To give a file to everybody is to share it. Throws FILE_ACCESS_DENIED. */
+async function requireShared(
+  access: StorageParts['access'],
+  caller: Caller,
+  { file, isPublic, scope }: Pick<Target, 'isPublic' | 'scope'> & { readonly file: FileRow },
+): Promise<void> {
+  if (isPublic && !file.isPublic) await access.require(caller, 'share', file, scope);
 }
 
 /** Writes down what is said about a locked file. Throws CONTAINER_NOT_FOUND, QUOTA_EXCEEDED, and a unique violation. */

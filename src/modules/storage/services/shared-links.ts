@@ -53,7 +53,8 @@ export function createSharedLinks(
   };
   return {
     async create(caller, fileId, { expiresInSeconds, maxUses = null, download = false, scope }) {
-      await shareable(caller, fileId, scope);
+      const file = await shareable(caller, fileId, scope);
+      await access.require(caller, 'content', file, scope);
       const token = randomToken();
       const made = await insertLink(database, {
         _id: newId(),
