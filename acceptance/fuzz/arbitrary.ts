@@ -156,10 +156,7 @@ function byType(schema: JsonSchema, generation: Generation, depth: number): fc.A
     case 'string':
       return textFor(schema);
     case 'integer':
-      return fc.integer({
-        min: Math.ceil(schema.minimum ?? -1000),
-        max: Math.floor(schema.maximum ?? 1_000_000),
-      });
+      return integerFor(schema);
     case 'number':
       return fc.double({ min: schema.minimum ?? -1e9, max: schema.maximum ?? 1e9, noNaN: true });
     case 'boolean':
@@ -176,6 +173,21 @@ function byType(schema: JsonSchema, generation: Generation, depth: number): fc.A
     default:
       return fc.jsonValue();
   }
+}
+
+/** Where the columns behind whole numbers end. */
+const edges = [2 ** 31 - 1, 2 ** 31, 2 ** 53 - 1, -(2 ** 31) - 1];
+
+/** One in four at an edge that the schema allows. */
+function integerFor({ minimum = -1000, maximum }: JsonSchema): fc.Arbitrary<number> {
+  const usual = fc.integer({ min: Math.ceil(minimum), max: Math.floor(maximum ?? 1_000_000) });
+  const allowed = edges.filter((edge) => edge >= minimum && edge <= (maximum ?? edge));
+  return allowed.length === 0
+    ? usual
+    : fc.oneof(
+        { weight: 3, arbitrary: usual },
+        { weight: 1, arbitrary: fc.constantFrom(...allowed) },
+      );
 }
 
 function textFor(schema: JsonSchema): fc.Arbitrary<string> {

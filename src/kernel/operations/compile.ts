@@ -136,8 +136,9 @@ class CompiledInput {
     return notes.length === 0 ? input : { ...input, notes };
   }
 
-  accept(input: DecodedInput): DecodedInput {
+  accept(given: DecodedInput): DecodedInput {
     const problems: Problem[] = [];
+    const input = this.#query ? { ...given, query: this.#query.filled(given.query) } : given;
     const places = [
       [this.#params, input.params],
       [this.#query, input.query],
@@ -193,6 +194,16 @@ class Place {
   constructor(schema: TObject, root: string) {
     this.fields = textFields(schema);
     this.#check = new Check(schema, root);
+  }
+
+  /** With the defaults of what is missing. */
+  filled(values: Record<string, unknown>): Record<string, unknown> {
+    const missing = [...this.fields].flatMap(([name, { default: value }]) =>
+      value === undefined || values[name] !== undefined
+        ? []
+        : [[name, structuredClone(value)] as const],
+    );
+    return missing.length === 0 ? values : { ...values, ...Object.fromEntries(missing) };
   }
 
   check(values: Record<string, unknown>, problems: Problem[]): void {

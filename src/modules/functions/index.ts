@@ -87,7 +87,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
           secrets: all.secrets,
           realtime: services.router.realtime,
         }),
-        ...operationCalls({ operations: kernel.operations, log }),
+        ...operationCalls({ ...kernel, log }),
       ]),
     ),
   });

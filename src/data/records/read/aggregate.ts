@@ -19,6 +19,16 @@ const MAX_KEYS = 40;
 
 type AggregateFunction = AggregateOptions['values'][number]['function'];
 
+/** Their names stand in the statement as they are. */
+const functionNames: ReadonlySet<unknown> = new Set<AggregateFunction>([
+  'count',
+  'sum',
+  'avg',
+  'min',
+  'max',
+  'distinct',
+]);
+
 interface Group {
   readonly as: string;
   readonly target: Target;
@@ -66,9 +76,13 @@ export function bindAggregate(
   });
   const bound = values.map(({ as, function: name, field }, index): Value => {
     const place = `aggregate.values.${index}`;
+    // Code of functions says what it likes.
+    if (typeof as !== 'string' || (field !== undefined && typeof field !== 'string'))
+      throw invalidRecord([{ path: place, rule: 'type', message: 'has names that are no texts' }]);
     const target = field === undefined ? undefined : find(field, `${place}.field`);
     const problem = valueProblem(name, field, target);
-    if (problem) problems.push({ path: `${place}.field`, rule: 'type', message: problem });
+    const at = functionNames.has(name) ? 'field' : 'function';
+    if (problem) problems.push({ path: `${place}.${at}`, rule: 'type', message: problem });
     return { as, function: name, target };
   });
   problems.push(...keyProblems([...groups.map(({ as }) => as), ...values.map(({ as }) => as)]));
@@ -102,6 +116,7 @@ function valueProblem(
   field: string | undefined,
   target: Target | undefined,
 ): string | undefined {
+  if (!functionNames.has(name)) return `must be one of ${[...functionNames].join(', ')}`;
   if (field === undefined) return name === 'count' ? undefined : `${name} needs a field`;
   const kind = target?.field.kind;
   if (!kind) return undefined;

@@ -97,17 +97,21 @@ const countName = 'recordsWithIt';
 const amongIds = (ids: readonly string[]): Condition =>
   fieldTest('_id', { kind: 'in', right: literal(ids) }, 'text');
 
+/**
+ * Records with the words; with words written nearly so when the caller may read none of these. What others may read alone
+ * decides nothing: whether a word stands somewhere would follow from the counts.
+ */
 async function matchingIds(
   { database }: SearchParts,
-  { generation, text, input }: SearchRequest,
+  { generation, text, input, readable }: SearchRequest,
 ): Promise<readonly string[]> {
   const parsed = parseWords(text);
   const options = { generation, weights: weightsOf(generation), k: MAX_RANKED };
   const query = await sayQuery(database, generation, parsed);
-  const exact = await rankedWords(database, { ...options, query });
-  if (exact.length > 0 || input.typos === false) return exact.map(({ id }) => id);
+  const exact = (await rankedWords(database, { ...options, query })).map(({ id }) => id);
+  if (input.typos === false || (await readable.keep(exact, 1)).length > 0) return exact;
   const spelled = await withSpellings(database, generation.id, parsed);
-  if (!spelled) return [];
+  if (!spelled) return exact;
   const wider = await sayQuery(database, generation, spelled);
   return (await rankedWords(database, { ...options, query: wider })).map(({ id }) => id);
 }

@@ -59,7 +59,12 @@ interface Acting {
   readonly auth: {
     user(): Promise<any>;
     userById(id: string): Promise<any>;
-    can(question: { readonly resource: string; readonly action: string; readonly scope?: string }): Promise<any>;
+    /** Of \`ctx.system\`: \`{ subject, permission, resource }\`, about anybody. */
+    can(
+      question:
+        | { readonly resource: string; readonly action: string; readonly scope?: string }
+        | { readonly subject: string; readonly permission: string; readonly resource: string; readonly scope?: string },
+    ): Promise<any>;
   };
   readonly files: {
     get(id: string): Promise<any>;

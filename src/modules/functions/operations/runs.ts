@@ -92,7 +92,11 @@ export const invokeOperation = (parts: RunAdminParts): Operation =>
           Type.Record(Type.String(), Type.Unknown(), { description: 'req.context' }),
         ),
         version: Type.Optional(
-          Type.Integer({ minimum: 1, description: 'The version to run; the newest unless given' }),
+          Type.Integer({
+            minimum: 1,
+            maximum: 2_147_483_647,
+            description: 'The version to run; the newest unless given',
+          }),
         ),
         dryRun: Type.Optional(
           Type.Boolean({

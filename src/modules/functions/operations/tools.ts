@@ -44,6 +44,8 @@ function toolOf(runner: FunctionRunner, one: StoredFunction): Operation {
     path: `/functions/call/${name}`,
     deadlineMs: Math.min(one.timeout + 1_000, 3_600_000),
     input: { body: Type.Object(properties) },
+    // Whatever its inputs are called, they are about nothing of the platform: a run asks for each of its own calls.
+    about: Object.fromEntries(Object.keys(properties).map((key) => [key, 'open' as const])),
     output: outputShape(returns),
     errors: runErrors,
     summary: `Call the function ${name}`,

@@ -1,6 +1,11 @@
 /** `ctx.db`: records, with the rights of the caller. */
 import { parseFilter } from '../../../../data/conditions/parse.ts';
-import type { ListOptions, RecordInput, RecordStore } from '../../../../data/records/store.ts';
+import type {
+  AggregateOptions,
+  ListOptions,
+  RecordInput,
+  RecordStore,
+} from '../../../../data/records/store.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
@@ -31,10 +36,22 @@ interface RecordCall {
 
 type Work = (call: RecordCall) => Promise<unknown>;
 
-const texts = (value: unknown): readonly string[] | undefined =>
+const text = (value: unknown, name: string): string => {
+  if (typeof value === 'string') return value;
+  throw invalid(`options.${name}`, 'type', 'must be a text');
+};
+const texts = (value: unknown, name: string): readonly string[] | undefined =>
   value === undefined
     ? undefined
-    : (Array.isArray(value) ? value : [value]).map((one) => String(one)).slice(0, 20);
+    : (Array.isArray(value) ? value : [value]).slice(0, 20).map((one) => text(one, name));
+const objects = (value: unknown, name: string): readonly object[] => {
+  if (
+    Array.isArray(value) &&
+    value.every((one) => typeof one === 'object' && one !== null && !Array.isArray(one))
+  )
+    return value as object[];
+  throw invalid(name, 'type', 'must be a list of objects');
+};
 const whole = (value: unknown, name: string): number | undefined => {
   if (value === undefined) return undefined;
   if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
@@ -44,10 +61,10 @@ const whole = (value: unknown, name: string): number | undefined => {
 function listOptions(given: GivenCall, at: number): ListOptions {
   const { skip, limit, sort, populate, scope, cursor } = optionsArgument(given, at);
   const range = { skip: whole(skip, 'skip'), limit: whole(limit, 'limit') };
-  const names = { sort: texts(sort), populate: texts(populate) };
+  const names = { sort: texts(sort, 'sort'), populate: texts(populate, 'populate') };
   const words = {
-    scope: scope === undefined ? undefined : String(scope),
-    cursor: cursor === undefined ? undefined : String(cursor),
+    scope: scope === undefined ? undefined : text(scope, 'scope'),
+    cursor: cursor === undefined ? undefined : text(cursor, 'cursor'),
   };
   return Object.fromEntries(
     Object.entries({ ...range, ...names, ...words }).filter(([, value]) => value !== undefined),
@@ -81,11 +98,8 @@ async function documents(call: RecordCall, options: ListOptions): Promise<unknow
   return (JSON.parse(text) as { readonly documents: unknown[] }).documents;
 }
 
-const inputs = ({ args = [] }: GivenCall): readonly RecordInput[] => {
-  const [, list] = args;
-  if (Array.isArray(list)) return list as RecordInput[];
-  throw invalid('documents', 'type', 'must be a list');
-};
+const inputs = ({ args = [] }: GivenCall): readonly RecordInput[] =>
+  objects(args[1], 'documents') as readonly RecordInput[];
 
 const listText = (rows: readonly { readonly json: string }[]): JsonText =>
   new JsonText(`[${rows.map(({ json }) => json).join(',')}]`);
@@ -111,9 +125,9 @@ const reads: Readonly<Record<string, Work>> = {
       await records.aggregate(caller, schema, {
         filter: filterOf(given, 1),
         granted: true,
-        groupBy: texts(groupBy) ?? [],
-        values: (Array.isArray(values) ? values : []) as never,
-        ...(sort !== undefined && { sort: texts(sort) ?? [] }),
+        groupBy: texts(groupBy, 'groupBy') ?? [],
+        values: objects(values ?? [], 'options.values') as AggregateOptions['values'],
+        ...(sort !== undefined && { sort: texts(sort, 'sort') ?? [] }),
       }),
     );
   },

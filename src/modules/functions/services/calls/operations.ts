@@ -3,8 +3,9 @@
  * registry: the operation's own access, input and handler, with the caller of the run and on the account of its request.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Caller } from '../../../../kernel/caller.ts';
+import { type Caller, callerKey } from '../../../../kernel/caller.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
+import type { Limits } from '../../../../kernel/limits/limits.ts';
 import { compileOperation } from '../../../../kernel/operations/compile.ts';
 import { isStreamed, type Operation } from '../../../../kernel/operations/operation.ts';
 import type {
@@ -27,28 +28,40 @@ import {
 
 interface Parts {
   readonly operations: OperationRegistry;
+  readonly limits: Limits;
   readonly log: Logger;
 }
 
 /** How the arguments of a short name become the input: the id of the path, the query, or the body. */
 type Form = 'nothing' | 'id' | 'query' | 'body';
 
-const shortNames: ReadonlyMap<string, readonly [operation: string, form: Form]> = new Map([
-  ['auth.user', ['authentication.user.get', 'nothing']],
-  ['auth.userById', ['authentication.profiles.get', 'id']],
-  ['auth.can', ['authorization.permissions.can', 'query']],
-  ['files.get', ['storage.file.get', 'id']],
-  ['files.list', ['storage.file.list', 'query']],
-  ['files.url', ['storage.file.url', 'id']],
-  ['files.read', ['storage.file.data', 'id']],
-  ['files.create', ['storage.file.create', 'body']],
-  ['files.delete', ['storage.file.remove', 'id']],
-  ['messages.email', ['communications.email.send', 'body']],
-  ['messages.sms', ['communications.sms.send', 'body']],
-  ['messages.push', ['communications.push.send', 'body']],
-  ['messages.send', ['communications.send', 'body']],
-  ['search.query', ['embeddings.search', 'body']],
-]);
+interface ShortName {
+  readonly form: Form;
+  readonly operation: string;
+  /** What the system asks instead. */
+  readonly ofSystem: string;
+}
+
+const shortNames: ReadonlyMap<string, ShortName> = new Map(
+  (
+    [
+      ['auth.user', 'authentication.user.get', 'nothing'],
+      ['auth.userById', 'authentication.profiles.get', 'id'],
+      ['auth.can', 'authorization.check', 'query', 'authorization.permissions.can'],
+      ['files.get', 'storage.file.get', 'id'],
+      ['files.list', 'storage.file.list', 'query'],
+      ['files.url', 'storage.file.url', 'id'],
+      ['files.read', 'storage.file.data', 'id'],
+      ['files.create', 'storage.file.create', 'body'],
+      ['files.delete', 'storage.file.remove', 'id'],
+      ['messages.email', 'communications.email.send', 'body'],
+      ['messages.sms', 'communications.sms.send', 'body'],
+      ['messages.push', 'communications.push.send', 'body'],
+      ['messages.send', 'communications.send', 'body'],
+      ['search.query', 'embeddings.search', 'body'],
+    ] as readonly (readonly [name: string, operation: string, form: Form, ofSystem?: string])[]
+  ).map(([name, operation, form, ofSystem = operation]) => [name, { operation, form, ofSystem }]),
+);
 
 /** Functions that call functions: so deep at most. */
 const MOST_DEPTH = 8;
@@ -61,11 +74,13 @@ export function operationCalls(parts: Parts): ReadonlyMap<string, HostCall> {
     scope.require(`call:${operation.id}`);
     return callOperation(parts, scope, { operation, given, input: optionsArgument(given, 1) });
   };
-  const short = [...shortNames].map(([name, [id, form]]): readonly [string, HostCall] => [
+  const short = [...shortNames].map(([name, one]): readonly [string, HostCall] => [
     name,
     async (scope, given) => {
       scope.require(capabilityOf(name));
-      const operation = find(id);
+      const { form } = one;
+      const bySystem = scope.callerOf(given).kind === 'system';
+      const operation = find(bySystem ? one.ofSystem : one.operation);
       return callOperation(parts, scope, {
         operation,
         given,
@@ -121,7 +136,7 @@ interface Calling {
 }
 
 async function callOperation(
-  { log }: Parts,
+  { limits, log }: Parts,
   scope: RunScope,
   { operation, given, input }: Calling,
 ): Promise<JsonText> {
@@ -130,6 +145,7 @@ async function callOperation(
     throw errors.CONFLICT({ message: `Functions call each other more than ${MOST_DEPTH} deep` });
   const caller = scope.callerOf(given);
   requireCallable(operation, caller);
+  await countLimited(limits, operation, caller);
   if (scope.facts.dryRun && (operation.method !== 'GET' || operation.changes))
     throw notInDryRun(operation.id);
   const compiled = compileOperation(operation);
@@ -172,7 +188,7 @@ const closedModules: ReadonlySet<string> = new Set([
 
 /** Throws 401 or 403. What `admit` asks of a request is asked of the caller of the run. */
 function requireCallable(operation: Operation, caller: Caller): void {
-  const { access, id, surface, limit, addedLimits } = operation;
+  const { access, id, surface, addedLimits = [] } = operation;
   if (isStreamed(operation) || operation.unscoped || operation.answersSecret) throw notFromCode();
   if (caller.kind === 'system') {
     const isClosed = closedModules.has(id.split('.', 1)[0] ?? '') && surface === 'admin';
@@ -180,10 +196,27 @@ function requireCallable(operation: Operation, caller: Caller): void {
     return;
   }
   if (surface === 'admin') throw notForCode('This needs ctx.system, and the rights of the system');
-  // Budgets of guesses are kept by the routes themselves.
-  if (typeof limit === 'object' || (addedLimits?.length ?? 0) > 0 || consuming.has(access))
+  if (!isCountable(operation, caller) || addedLimits.length > 0 || consuming.has(access))
     throw notFromCode();
   if (access === 'user' || access === 'partialUser') requireUser(caller);
+}
+
+/** Budgets of guesses are kept by the routes themselves. */
+const isCountable = ({ id, limit }: Operation, { kind }: Caller): boolean =>
+  typeof limit !== 'object' ||
+  (kind === 'user' && limit.account === undefined && !id.startsWith('authentication.'));
+
+/** What users may ask for so many times, code asks for in their name as many times, on the same count. Throws 429. */
+async function countLimited(
+  limits: Limits,
+  { id: name, limit }: Operation,
+  caller: Caller,
+): Promise<void> {
+  if (typeof limit !== 'object' || caller.kind !== 'user') return;
+  const { requests, seconds } = limit;
+  const bucket = { name, requests, seconds };
+  const { allowed, resetMs } = await limits.consume(bucket, callerKey(caller));
+  if (!allowed) throw errors.RATE_LIMIT({ retryAfter: Math.max(1, Math.ceil(resetMs / 1_000)) });
 }
 
 const consuming: ReadonlySet<string> = new Set([

@@ -1,0 +1,154 @@
+/** What code passes on to the platform, and what operators call its inputs: nothing of it is trusted. CWE-20, CWE-89. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import { liftLimits } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { upload } from './requests.ts';
+
+let platform: TestPlatform;
+let headers: Readonly<Record<string, string>>;
+let record: string;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  await liftLimits(platform.admin);
+  await platform.createSchema({
+    name: 'Leaf',
+    fields: { text: { type: 'String', required: true }, size: 'Number' },
+  });
+  await platform.createSchema({
+    name: 'Branch',
+    fields: { text: 'String' },
+    conduitOptions: { authorization: { enabled: true } },
+  });
+  const user = await platform.registerUser();
+  headers = { authorization: `Bearer ${user.accessToken}` };
+  await user.api.post('/database/Leaf', { text: 'a', size: 1 });
+  record = (await user.api.post('/database/Branch', { text: 'a' })).body._id;
+  const search = { schemaName: 'Leaf', sourceFields: ['text'], targetField: 'words' };
+  const made = await platform.admin.post('/embeddings/configs', { ...search, provider: 'none' });
+  expect(made.status, made.text).toBe(200);
+  await upload(platform.admin, {
+    name: 'pass_on',
+    inputs: {
+      method: 'POST',
+      rights: 'system',
+      bodyParams: { path: 'String', args: 'String', system: 'Boolean' },
+    },
+    functionCode: `
+      const { path, args, system } = req.params;
+      const [part, name] = path.split('.');
+      const acting = system ? ctx.system : ctx;
+      const work = name === undefined ? acting[part] : acting[part][name];
+      try {
+        return { value: await work.apply(acting[part], JSON.parse(args)) };
+      } catch ({ status, code, message }) {
+        return { status, code, message };
+      }`,
+  });
+});
+afterAll(() => platform.close());
+
+async function pass(path: string, args: readonly unknown[], system = false): Promise<Json> {
+  // As text: code has characters that no request may bring along.
+  const body = { path, args: JSON.stringify(args), system };
+  const answer = await platform.client.post('/functions/pass_on', body, { headers });
+  expect(answer.status, `${path} ${JSON.stringify(args)} ${answer.text}`).toBe(200);
+  return answer.body.result;
+}
+
+it('puts no text of code into a statement', async () => {
+  const aggregate = (value: object) => pass('db.aggregate', ['Leaf', {}, { values: [value] }]);
+  expect(await aggregate({ as: 'n', function: 'count' })).toEqual({ value: [{ n: 1 }] });
+  for (const name of ['pg_sleep(0)::text || count', "(select 'x')::text || count", 'version'])
+    expect(await aggregate({ as: 'n', function: name, field: 'text' })).toMatchObject({
+      status: 400,
+      code: 'RECORD_INVALID',
+    });
+});
+
+it('answers what code asks in the name of a user, with the defaults of each operation', async () => {
+  expect(await pass('files.list', [])).toMatchObject({ value: { files: [] } });
+  expect(await pass('call', ['GET /database/Leaf'])).toMatchObject({ value: { count: 1 } });
+  const search = { schemaName: 'Leaf', text: 'nowhere', mode: 'keyword' };
+  expect(await pass('search.query', [search])).toMatchObject({ value: { hits: [] } });
+  const question = { action: 'read', resource: `Branch:${record}` };
+  expect(await pass('auth.can', [question])).toMatchObject({ value: { allowed: true } });
+  const { resource } = question;
+  const about = { subject: 'User:0198a2c4-7d1e-7b3a-9c52-4f6e8d0b1a27', permission: 'read' };
+  expect(await pass('auth.can', [{ ...about, resource }], true)).toMatchObject({
+    value: { allowed: false },
+  });
+});
+
+it('counts what code asks to what its caller may ask', async () => {
+  const search = { schemaName: 'Leaf', text: 'nowhere', mode: 'keyword' };
+  const asked = await Promise.all(Array.from({ length: 20 }, () => pass('search.query', [search])));
+  expect(asked.some(({ status }) => status === 429)).toBe(true);
+});
+
+const calls: Readonly<Record<string, readonly unknown[]>> = {
+  'db.find': ['Leaf', {}, { limit: 1, sort: ['text'] }],
+  'db.get': ['Leaf', 'an id', {}],
+  'db.count': ['Leaf', {}],
+  'db.aggregate': [
+    'Leaf',
+    {},
+    { groupBy: ['text'], values: [{ as: 'n', function: 'sum', field: 'size' }], sort: ['n'] },
+  ],
+  'db.create': ['Leaf', { text: 'x' }, {}],
+  'db.createMany': ['Leaf', [{ text: 'x' }], {}],
+  'db.updateMany': ['Leaf', [{ _id: 'an id', text: 'x' }], {}],
+  'files.create': [{ data: 'aGk=', name: 'x' }],
+  'realtime.publish': ['room:1', 'said', {}],
+  call: ['GET /database/Leaf', { query: { limit: 1 } }],
+};
+
+const hostile: readonly unknown[] = [
+  null,
+  'a\0b',
+  '\ud800',
+  2 ** 53,
+  [null],
+  { toString: null },
+  { 'a\0b': '\ud800' },
+];
+
+it.each(Object.entries(calls))('refuses what nobody can mean: %s', async (path, args) => {
+  for (const place of placesOf(args))
+    for (const value of hostile) {
+      const { message } = await pass(path, replaced(args, place, value) as readonly unknown[]);
+      expect(message, `${path} ${place} ${JSON.stringify(value)}`).not.toBe(
+        'The platform could not do this',
+      );
+    }
+});
+
+/** Every place within the arguments. */
+function placesOf(value: unknown, before: readonly string[] = []): readonly (readonly string[])[] {
+  const own = before.length === 0 ? [] : [before];
+  if (typeof value !== 'object' || value === null) return own;
+  return [
+    ...own,
+    ...Object.entries(value).flatMap(([key, one]) => placesOf(one, [...before, key])),
+  ];
+}
+
+function replaced(value: unknown, [key, ...rest]: readonly string[], by: unknown): unknown {
+  if (key === undefined) return by;
+  const copy = Array.isArray(value) ? [...value] : { ...(value as object) };
+  Reflect.set(copy, key, replaced(Reflect.get(copy, key), rest, by));
+  return copy;
+}
+
+it('takes inputs of any name, and stays able to take the next function', async () => {
+  const names = ['type', 'owner', 'path', 'module', 'schema', 'resource', 'endpointId', 'id'];
+  for (const name of names) {
+    await upload(platform.admin, {
+      name: `about_${name}`,
+      inputs: { method: 'POST', bodyParams: { [name]: 'String' } },
+      functionCode: `return req.params.${name}`,
+    });
+    const called = await platform.admin.post(`/functions/call/about_${name}`, { [name]: 'x' });
+    expect([called.status, called.body], called.text).toEqual([200, { result: 'x' }]);
+  }
+});
