@@ -29,7 +29,7 @@ beforeAll(async () => {
       transport: 'sendgrid',
       transportSettings: { sendgrid: { apiKey: 'key', endpoint: provider.url } },
     },
-    messages: { retries: 3 },
+    orchestration: { retryAttempts: 3 },
     providers: { allowInternal: true },
   });
   await createEndpoint(platform.admin, { url: receiver.url, events: ['communications.*'] });

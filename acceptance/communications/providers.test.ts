@@ -86,7 +86,7 @@ const useMail = (more: object = {}) =>
       ...more,
     },
     providers: { allowInternal: true },
-    messages: { retries: 0 },
+    orchestration: { retryAttempts: 0 },
   });
 
 describe('several providers', () => {

@@ -338,3 +338,61 @@ test('a step that takes longer than its time is not doubled over the next channe
     await new Promise((resolve) => slow.close(resolve));
   }
 });
+
+test('a sender of a foreign domain is refused by the name of its field, unless the configuration allows it', async () => {
+  const to = { email: 'reader@example.org', ...simple };
+  const foreign = 'boss@bank.example';
+  const message = { recipient: 'reader@example.org', ...simple };
+  await configure({
+    email: { transport: 'mock', sendingDomain: 'example.com', allowForeignSenders: true },
+  });
+  // Written while the domain was one's own.
+  const old = { name: 'Old sender', ...simple, sender: foreign };
+  expect((await post('/email/templates', old)).status).toBe(200);
+  await configure({ email: { allowForeignSenders: false } });
+  const before = await messages();
+  const named = { name: 'Foreign', channels: ['email'] };
+  const cases: readonly (readonly [path: string, body: object, field: string])[] = [
+    ['/email/send', { ...to, sender: foreign }, 'sender'],
+    ['/email/send', { ...to, from: foreign }, 'from'],
+    ['/email/send', { to: ['a@example.org', 'b@example.org'], ...simple, from: foreign }, 'from'],
+    ['/email/send', { ...to, from: 'a@example.com.bank.example' }, 'from'],
+    ['/email/test', { ...to, sender: foreign }, 'sender'],
+    ['/email/templates', { name: 'Foreign', ...simple, sender: foreign }, 'sender'],
+    [
+      '/communications/templates',
+      { ...named, email: { ...simple, sender: foreign } },
+      'email.sender',
+    ],
+    ['/communications/send', { channel: 'email', ...message, sender: foreign }, 'sender'],
+    ['/send/multiple', { channels: ['email'], ...message, sender: foreign }, 'sender'],
+    [
+      '/send/fallback',
+      { fallbackChain: [{ channel: 'email' }], ...message, sender: foreign },
+      'sender',
+    ],
+  ];
+  for (const [path, body, field] of cases)
+    expect(await post(path, body), `${path} ${field}`).toMatchObject({
+      status: 400,
+      body: { code: 'SENDER_FOREIGN', errors: [{ path: field, rule: 'domain' }] },
+    });
+  expect(await messages()).toBe(before);
+
+  const from = async (body: object): Promise<string> => {
+    const { body: answer } = await post('/email/send', { email: 'reader@example.org', ...body });
+    return (await ended(answer.messageId, 'captured')).content.from;
+  };
+  expect(await from({ ...simple, from: 'shop@mail.example.com' })).toBe('shop@mail.example.com');
+  expect(await from({ ...simple, sender: 'shop' })).toBe('shop@example.com');
+  // A template's own sender counts (it was ignored on this route once); a foreign one keeps no mail back.
+  await post('/email/templates', { name: 'Own sender', ...simple, sender: 'help' });
+  expect(await from({ templateName: 'Own sender' })).toBe('help@example.com');
+  expect(await from({ templateName: 'Old sender' })).toBe('no-reply@example.com');
+  await configure({ email: { sender: 'info@bank.example' } });
+  expect(await from({ ...simple, from: foreign })).toBe(foreign);
+  await configure({ email: { sender: 'no-reply', allowForeignSenders: true } });
+  expect(await from({ ...simple, from: foreign })).toBe(foreign);
+  expect(await from({ templateName: 'Old sender' })).toBe(foreign);
+  await configure({ email: { allowForeignSenders: false } });
+});

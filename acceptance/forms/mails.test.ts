@@ -131,6 +131,37 @@ it('stores more than it forwards where somebody sends very many', async () => {
   expect(told).toEqual(['queued', 'queued', 'queued', 'queued', 'limited', 'limited']);
 });
 
+it('says where mail is off, and writes everything once it is on again: requests to confirm too', async () => {
+  const switched = async (active: boolean) => {
+    const config = { email: { active } };
+    expect((await platform.admin.patch('/config/communications', { config })).status).toBe(200);
+  };
+  const form = { emailField: 'email', forwardTo: 'off@example.com', autoReply: true };
+  const plain = await createForm(platform.admin, form);
+  const careful = await createForm(platform.admin, { ...form, doubleOptIn: true });
+  await switched(false);
+  const ids: string[] = [];
+  for (const { _id } of [plain, careful]) {
+    const sent = await submit(_id, { email: `${_id}@example.org`, message: 'while mail was off' });
+    expect(sent.status).toBe(200);
+    ids.push(sent.body.submissionId);
+    expect(await processed(platform.admin, sent.body.submissionId)).toMatchObject({
+      forwarded: 'off',
+      status: _id === careful._id ? 'unconfirmed' : 'received',
+    });
+  }
+  await switched(true);
+  await mailbox.mail('off@example.com', 'FormSubmission');
+  await mailbox.mail(`${plain._id}@example.org`, 'FormAutoReply');
+  const link = await mailbox.link(`${careful._id}@example.org`, 'FormConfirmation');
+  expect((await fetch(link, { method: 'POST' })).status).toBe(200);
+  await mailbox.mail('off@example.com', 'FormSubmission', 2);
+  for (const id of ids)
+    expect(await processed(platform.admin, id)).toMatchObject({ forwarded: 'queued' });
+  expect(await mailbox.count('off@example.com', 'FormSubmission')).toBe(2);
+  expect(await mailbox.count(`${careful._id}@example.org`, 'FormConfirmation')).toBe(1);
+});
+
 it('waits for a confirmation by the address itself, which counts once', async () => {
   const form = await createForm(platform.admin, {
     emailField: 'email',
@@ -180,7 +211,7 @@ it('waits for a confirmation by the address itself, which counts once', async ()
   ).not.toBe(200);
 });
 
-it('writes to no address that wants nothing, and says so where mail is off', async () => {
+it('writes to no address that wants nothing', async () => {
   const to = 'wants-nothing@example.com';
   const suppression = { channel: 'email', address: to };
   await platform.admin.post('/communications/suppressions', suppression);
@@ -191,19 +222,6 @@ it('writes to no address that wants nothing, and says so where mail is off', asy
     return (await platform.admin.get('/communications/messages', { query })).body.messages[0];
   });
   expect(reply.error).toContain('gets no messages');
-
-  const switched = (active: boolean) =>
-    platform.admin.patch('/config/communications', { config: { email: { active } } });
-  const forwarding = await createForm(platform.admin, { forwardTo: 'off@example.com' });
-  for (const [active, forwarded] of [
-    [false, 'off'],
-    [true, 'queued'],
-  ] as const) {
-    expect((await switched(active)).status).toBe(200);
-    const sent = await submit(forwarding._id, { email: 'a@b.cd', message: `mail: ${active}` });
-    expect(sent.status).toBe(200);
-    expect(await processed(platform.admin, sent.body.submissionId)).toMatchObject({ forwarded });
-  }
 });
 
 it('is 200 and stored while nothing outside answers, and delivered afterwards', async () => {

@@ -13,6 +13,7 @@ import { removeFolder, temporaryFolder } from '../../../test/support/temporary-f
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { readSettings } from '../../kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../platform.ts';
+import { migrations } from './migrations.ts';
 
 let database: TestDatabase;
 let platform: Platform;
@@ -128,4 +129,19 @@ it('lists devices by their platform, and refuses a search that is no id', async 
   expect((await list({ platform: 'ANDROID' })).count).toBe(2);
   expect((await list({ platform: 'IOS' })).tokens).toMatchObject([{ platform: 'IOS' }]);
   expect(await list({ search: 'not an id' })).toMatchObject({ errors: [{ path: 'search' }] });
+});
+
+it('keeps how often delivery is tried again, as it was set under its former name', async () => {
+  await configure({ messages: { retention: 9 * day } });
+  await sql.query(
+    `update penstock.config set config = jsonb_set(config, '{messages,retries}', '4') where name = 'communications'`,
+  );
+  const renaming = migrations.find(({ id }) => id === '0009-retry-keys');
+  await renaming?.run(platform.kernel.database);
+  const [{ config }] = (await sql.query(
+    `select config from penstock.config where name = 'communications'`,
+  )) as unknown as [{ config: object }];
+  expect(config).toMatchObject({ orchestration: { retryAttempts: 4 } });
+  expect(config).toMatchObject({ messages: { retention: 9 * day } });
+  expect(JSON.stringify(config)).not.toContain('"retries"');
 });

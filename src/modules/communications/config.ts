@@ -36,13 +36,6 @@ export const communicationsConfig = defineConfig({
     pushNotifications: pushConfig,
     sms: smsConfig,
     messages: Type.Object({
-      retries: Type.Integer({
-        ...harmless,
-        default: 15,
-        minimum: 0,
-        maximum: 50,
-        description: 'How often delivery is tried again, with growing pauses of up to an hour.',
-      }),
       retention: Type.Integer({
         ...harmless,
         default: 7 * day,
@@ -77,6 +70,22 @@ export const communicationsConfig = defineConfig({
       },
     ),
     orchestration: Type.Object({
+      retryAttempts: Type.Integer({
+        ...harmless,
+        default: 15,
+        minimum: 0,
+        maximum: 50,
+        description:
+          'How often a provider that is away, over its limit or refuses our key is asked again. Not what it refuses for good.',
+      }),
+      retryDelay: Type.Integer({
+        ...harmless,
+        default: 1000,
+        minimum: 100,
+        maximum: 3_600_000,
+        description:
+          'Pause before the second attempt; each further one is twice as long, and none longer than an hour. What a provider asks for goes before it. Milliseconds.',
+      }),
       timeout: Type.Integer({
         ...harmless,
         default: 30_000,

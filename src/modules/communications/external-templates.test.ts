@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 import { type FakeService, startFakeService } from '../../../test/support/servers/fake-service.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 
 let platform: TestPlatform;
 let fake: FakeService;
@@ -43,6 +44,7 @@ const mailgun =
     };
   };
 
+let made = 0;
 const sendgrid =
   (store: Store): FakeService['answer'] =>
   ({ method, path, json }) => {
@@ -52,7 +54,7 @@ const sendgrid =
       store.set(id, { subject, body });
       return { status: 201, body: { id: 'version' } };
     }
-    if (method === 'POST') return { status: 201, body: { id: 'd-1', name: json().name } };
+    if (method === 'POST') return { status: 201, body: { id: `d-${++made}`, name: json().name } };
     if (id === '') return { body: { result: [...store.keys()].map((one) => ({ id: one })) } };
     const kept = store.get(id);
     return kept
@@ -89,13 +91,25 @@ const ses =
         };
   };
 
+type Speak = (store: Store) => FakeService['answer'];
+
+/** All of them delete alike. */
+const deleting =
+  (speak: Speak): Speak =>
+  (store) =>
+  (request) => {
+    if (request.method !== 'DELETE') return speak(store)(request);
+    const name = decodeURIComponent(request.path.split('/').at(-1) ?? '');
+    return store.delete(name) ? { status: 204 } : { status: 404, body: { message: 'not found' } };
+  };
+
 const providers = [
-  { transport: 'mailgun', settings: { apiKey: 'k' }, speak: mailgun },
-  { transport: 'sendgrid', settings: { apiKey: 'k' }, speak: sendgrid },
+  { transport: 'mailgun', settings: { apiKey: 'k' }, speak: deleting(mailgun) },
+  { transport: 'sendgrid', settings: { apiKey: 'k' }, speak: deleting(sendgrid) },
   {
     transport: 'amazonSes',
     settings: { region: 'eu-west-1', accessKeyId: 'A', secretAccessKey: 's' },
-    speak: ses,
+    speak: deleting(ses),
   },
 ];
 
@@ -161,7 +175,71 @@ describe.each(providers)('$transport', ({ transport, settings, speak }) => {
     const changed = await platform.admin.patch(path, { subject: 'Second' });
     expect(changed.body.template).toMatchObject({ subject: 'Second', externalManaged: true });
     expect((await platform.admin.delete(path)).body).toMatchObject({ deleted: true });
-    expect(fake.requests).toEqual([]);
+    expect(fake.requests.filter(({ method }) => method !== 'GET' && method !== 'DELETE')).toEqual(
+      [],
+    );
+  });
+
+  test('what is changed or deleted here is changed and deleted there, once the provider answers', async () => {
+    await use(transport, { ...settings, endpoint: fake.url });
+    const store: Store = new Map();
+    fake.answer = speak(store);
+    const template = { name: `Kept-${transport}`, subject: 'Hi', body: '<p>x</p>' };
+    const made = await platform.admin.post('/email/templates', {
+      ...template,
+      externalManaged: true,
+    });
+    expect(made, made.text).toMatchObject({
+      status: 200,
+      body: { template: { externalManaged: true, externalProvider: transport } },
+    });
+    expect([...store.values()]).toEqual([{ subject: 'Hi', body: '<p>x</p>' }]);
+    const path = `/email/templates/${made.body._id}`;
+    fake.answer = () => ({ status: 503, body: 'away' });
+    fake.requests.length = 0;
+    expect((await platform.admin.patch(path, { subject: 'Second' })).status).toBe(200);
+    await waitFor(async () => fake.requests.length > 0 || undefined);
+    fake.answer = speak(store);
+    await waitFor(async () => [...store.values()][0]?.subject === 'Second' || undefined);
+    // What comes from there does not go back.
+    const [name = ''] = store.keys();
+    store.set(name, { subject: 'Third', body: '<p>x</p>' });
+    fake.requests.length = 0;
+    expect((await platform.admin.post('/admin/email/sync')).body.count).toBe(1);
+    expect((await platform.admin.get(path)).body.subject).toBe('Third');
+    expect(
+      (await platform.admin.delete('/email/templates', { query: { ids: made.body._id } })).status,
+    ).toBe(200);
+    await waitFor(async () => store.size === 0 || undefined);
+    expect(fake.requests.filter(({ method }) => method === 'POST' || method === 'PUT')).toEqual([]);
+  });
+
+  test('one that is there already is taken over by its id, and none is left here when it is not', async () => {
+    await use(transport, { ...settings, endpoint: fake.url });
+    const store: Store = new Map([['theirs', { subject: 'Hi', body: '<p>x</p>' }]]);
+    fake.answer = speak(store);
+    const template = { name: `Theirs-${transport}`, subject: 'Hi', body: '<p>x</p>' };
+    const create = (more: object) =>
+      platform.admin.post('/email/templates', { ...template, ...more });
+    expect(await create({ _id: 'unknown' })).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: '_id' }] },
+    });
+    fake.answer = () => ({ status: 401, body: 'Forbidden' });
+    expect((await create({ externalManaged: true })).body.code).toBe('PROVIDER_AUTH');
+    const list = await platform.admin.get('/email/templates', { query: { search: template.name } });
+    expect(list.body.count).toBe(0);
+    fake.answer = speak(store);
+    const made = await create({ _id: 'theirs', jsonTemplate: { blocks: [1] } });
+    expect(made, made.text).toMatchObject({
+      status: 200,
+      body: { externalId: 'theirs', externalManaged: true, jsonTemplate: '{"blocks":[1]}' },
+    });
+    expect(store.size).toBe(1);
+    // Another provider is told nothing of it.
+    await use('mock', {});
+    expect((await platform.admin.delete(`/email/templates/${made.body._id}`)).status).toBe(200);
+    expect(store.size).toBe(1);
   });
 
   test('a wrong key and an error page are told, and nothing is changed here', async () => {

@@ -323,7 +323,7 @@ describe.each(providers)(
 
     test('a wrong key, an error page and a cut connection are tried again, and then told', async () => {
       await platform.admin.patch('/config/communications', {
-        config: { messages: { retries: 0 } },
+        config: { orchestration: { retryAttempts: 0 } },
       });
       try {
         for (const answer of [
@@ -338,7 +338,7 @@ describe.each(providers)(
         }
       } finally {
         await platform.admin.patch('/config/communications', {
-          config: { messages: { retries: 15 } },
+          config: { orchestration: { retryAttempts: 15 } },
         });
       }
     });

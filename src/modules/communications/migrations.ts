@@ -299,6 +299,16 @@ const keptChains = `
   alter table penstock.messages set (fillfactor = 60);
 `;
 
+/** How often delivery is tried again has the name of the interface. */
+const retryKeys = ['config', 'config_history']
+  .map(
+    (table) => `
+  update penstock.${table} set config = jsonb_set(config #- '{messages,retries}', '{orchestration}',
+    jsonb_build_object('retryAttempts', config #> '{messages,retries}') || coalesce(config -> 'orchestration', '{}'))
+  where name = 'communications' and config #> '{messages,retries}' is not null;`,
+  )
+  .join('');
+
 const step = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -313,4 +323,5 @@ export const migrations: readonly Migration[] = [
   step('0006-chains', chains),
   step('0007-at-size', atSize),
   step('0008-kept-chains', keptChains),
+  step('0009-retry-keys', retryKeys),
 ];

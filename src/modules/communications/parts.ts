@@ -64,6 +64,11 @@ export function createParts(foundation: Foundation) {
     inbox,
     config,
   });
+  const external = createExternalTemplates({
+    ...kernel,
+    templates,
+    provider: createProviderTemplates(config),
+  });
   return {
     ...sending,
     config,
@@ -80,12 +85,8 @@ export function createParts(foundation: Foundation) {
     suppressions: createSuppressions(kernel),
     devices: createDevices({ ...kernel, config }),
     outbox: createOutbox({ ...kernel, messages, deliverNow: delivery.deliverNow }),
-    external: createExternalTemplates({
-      ...kernel,
-      templates,
-      provider: createProviderTemplates(config),
-    }),
-    jobs: [...delivery.jobs, broadcasts.job, chains.job, digests.job],
+    external,
+    jobs: [...delivery.jobs, broadcasts.job, chains.job, digests.job, external.job],
   };
 }
 

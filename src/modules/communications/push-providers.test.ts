@@ -210,7 +210,9 @@ describe('Firebase', () => {
 
   test('a broken answer and a cut connection are no success', async () => {
     await use();
-    await platform.admin.patch('/config/communications', { config: { messages: { retries: 0 } } });
+    await platform.admin.patch('/config/communications', {
+      config: { orchestration: { retryAttempts: 0 } },
+    });
     try {
       answering(() => ({ status: 500, body: '<html>oops' }));
       const userId = await userWith(android('x'));
@@ -219,7 +221,7 @@ describe('Firebase', () => {
       expect((await until(await notify(userId), 'failed')).error).toContain('no connection');
     } finally {
       await platform.admin.patch('/config/communications', {
-        config: { messages: { retries: 15 } },
+        config: { orchestration: { retryAttempts: 15 } },
       });
     }
   });
@@ -436,11 +438,15 @@ describe('Web Push', () => {
   test('subscriptions never lead into our own network (CWE-918, https://cwe.mitre.org/data/definitions/918.html)', async () => {
     await use();
     await configure({ webpush: { allowInternal: false } });
-    await platform.admin.patch('/config/communications', { config: { messages: { retries: 0 } } });
+    await platform.admin.patch('/config/communications', {
+      config: { orchestration: { retryAttempts: 0 } },
+    });
     const failed = await until(await notify(await userWith(browser().device)), 'failed');
     expect(failed.error).toMatch(/may (?:not )?be called/);
     expect(fake.requests).toEqual([]);
-    await platform.admin.patch('/config/communications', { config: { messages: { retries: 15 } } });
+    await platform.admin.patch('/config/communications', {
+      config: { orchestration: { retryAttempts: 15 } },
+    });
   });
 });
 

@@ -27,11 +27,45 @@ export function requireNumber(text: string, path = 'to'): string {
   throw refused(path, 'write the number with its country, like +306900000000');
 }
 
-/** A sender with its domain; one that is written without gets `domain`. */
-export function senderAddress(sender: string, domain: string, path = 'sender'): string {
-  if (sender.includes('@')) return requireMailbox(sender, path);
-  if (senderName.test(sender)) return `${sender}@${domain === '' ? 'sandbox.invalid' : domain}`;
-  throw refused(path, 'this is not an address to send from');
+/** From where mails may come, as the configuration of mail says it. */
+export interface SenderRules {
+  readonly sendingDomain: string;
+  /** The usual sender: its domain is one's own too. */
+  readonly sender: string;
+  readonly allowForeignSenders: boolean;
+}
+
+/** A sender with its domain; one that is written without gets that of the configuration. Throws INVALID_RECIPIENT, SENDER_FOREIGN. */
+export function senderAddress(sender: string, rules: SenderRules, path = 'sender'): string {
+  const { sendingDomain } = rules;
+  if (!isSender(sender)) throw refused(path, 'this is not an address to send from');
+  if (!sender.includes('@')) return `${sender}@${sendingDomain || 'sandbox.invalid'}`;
+  if (isOwnSender(sender, rules)) return sender;
+  const message = `mails are sent from ${sendingDomain}: email.allowForeignSenders allows other domains`;
+  throw messageErrors.SENDER_FOREIGN({
+    message: `${path}: ${message}`,
+    errors: [{ path, rule: 'domain', message }],
+  });
+}
+
+/**
+ * Whether mails may come from there: from the sending domain, from one below it, or from where the usual sender is.
+ * Anywhere while no domain is set: then nothing leaves.
+ */
+export function isOwnSender(sender: string, rules: SenderRules): boolean {
+  const { sendingDomain, sender: usual, allowForeignSenders } = rules;
+  if (allowForeignSenders || sendingDomain === '' || !sender.includes('@')) return true;
+  const [domain, own] = [domainOf(sender), sendingDomain.toLowerCase()];
+  if (domain === own || domain.endsWith(`.${own}`)) return true;
+  return usual.includes('@') && domain === domainOf(usual);
+}
+
+const domainOf = (address: string): string =>
+  address.slice(address.lastIndexOf('@') + 1).toLowerCase();
+
+/** Throws INVALID_RECIPIENT for what no mail can come from. */
+export function requireSenderForm(sender: string, path: string): void {
+  if (!isSender(sender)) throw refused(path, 'this is not an address to send from');
 }
 
 const refused = (path: string, message: string) =>

@@ -25,6 +25,7 @@ export const emailTemplateSchema = {
     },
     externalManaged: { type: 'Boolean', required: true, default: false },
     externalId: 'String',
+    externalProvider: 'String',
     jsonTemplate: 'String',
     builtIn: {
       type: 'Boolean',

@@ -80,9 +80,8 @@ beforeAll(async () => {
     servers.map((server) => new Promise<void>((done) => server.listen(0, '127.0.0.1', done))),
   );
   await configure({
-    messages: { retries: 0 },
     email: { maxPerRecipient: 1000 },
-    orchestration: { timeout: 300 },
+    orchestration: { timeout: 300, retryAttempts: 0 },
     providers: { allowInternal: true },
   });
 });

@@ -4,9 +4,12 @@ import type { AddressInfo } from 'node:net';
 import PostalMime, { type Email } from 'postal-mime';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { openTestConnection } from '../../../test/support/connection.ts';
 import { freePort } from '../../../test/support/free-port.ts';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { pauseBefore } from './services/attempts.ts';
+import { DeliveryError } from './services/providers/outcome.ts';
 
 let platform: TestPlatform;
 let server: SMTPServer | undefined;
@@ -158,10 +161,58 @@ test('a recipient that the server refuses is given up at once; an operator may t
 
 test('after the last attempt a message has failed', async () => {
   await use(await freePort());
-  await platform.admin.patch('/config/communications', { config: { messages: { retries: 0 } } });
+  await platform.admin.patch('/config/communications', {
+    config: { orchestration: { retryAttempts: 0 } },
+  });
   const id = await send({ email: 'never@example.org', subject: 'x', body: 'y' });
   expect(await until(id, 'failed')).toMatchObject({ attempts: 1, error: 'ESOCKET' });
-  await platform.admin.patch('/config/communications', { config: { messages: { retries: 15 } } });
+  await platform.admin.patch('/config/communications', {
+    config: { orchestration: { retryAttempts: 15 } },
+  });
+});
+
+test('a delivery that failed is tried again as often as `retryAttempts` says, first after `retryDelay`', async () => {
+  await use(await freePort());
+  const retry = (config: object) =>
+    platform.admin.patch('/config/communications', { config: { orchestration: config } });
+  expect((await retry({ retryAttempts: 2, retryDelay: 100 })).status).toBe(200);
+  const soon = await send({ email: 'soon@example.org', subject: 'x', body: 'y' });
+  const { timeline, attempts } = await until(soon, 'failed');
+  expect(attempts).toBe(3);
+  expect(timeline.map(({ kind }: { kind: string }) => kind)).toEqual([
+    ...['queued', 'tried', 'tried', 'failed'],
+  ]);
+  await retry({ retryAttempts: 15, retryDelay: 3_600_000 });
+  const later = await send({ email: 'later@example.org', subject: 'x', body: 'y' });
+  await waitFor(async () => (await message(later)).error !== null, { what: 'a failed attempt' });
+  const sql = await openTestConnection(platform.databaseUrl ?? '');
+  const pause = waitFor(async () => {
+    const rows = await sql.query(
+      `select extract(epoch from start_after - created_on)::integer as seconds from penstock_jobs.job
+       where name = 'communications.deliver' and data ->> 'id' = $1 and state = 'created'`,
+      [later],
+    );
+    return rows[0];
+  }).finally(() => sql.close());
+  await retry({ retryAttempts: 15, retryDelay: 1000 });
+  expect(await pause).toMatchObject({ seconds: 3600 });
+  expect((await message(later)).status).toBe('queued');
+  await platform.admin.post(`/communications/messages/${later}/cancel`);
+});
+
+test('pauses grow twofold, none above an hour, unless the provider asks for another', () => {
+  const seconds = (attempts: number, retryAfter?: number) =>
+    pauseBefore(new DeliveryError('transient', 'smtp', 'x', retryAfter), attempts, 2000);
+  for (const [attempts, shortest] of [
+    [1, 2],
+    [2, 4],
+    [5, 32],
+  ] as const) {
+    expect(seconds(attempts)).toBeGreaterThanOrEqual(shortest);
+    expect(seconds(attempts)).toBeLessThanOrEqual(shortest * 1.25);
+  }
+  expect(seconds(40)).toBe(3600);
+  expect(seconds(1, 77)).toBe(77);
 });
 
 test('a password never goes over an open connection unless an operator wants that', async () => {

@@ -95,29 +95,49 @@ export const storeBuiltIn = (
 
 /* Templates that a provider holds too. */
 
+/** Where a template is held beside here. */
+export interface HeldBy {
+  readonly externalId: string;
+  /** The transport. */
+  readonly provider: string;
+}
+
 export const noteExternal = (
   database: Queryable,
   id: string,
-  externalId: string,
+  { externalId, provider }: HeldBy,
 ): Promise<unknown> =>
   database.query(sql`
-    update "app"."EmailTemplate" set "externalId" = ${externalId}, "externalManaged" = true, "updatedAt" = now(), "__v" = "__v" + 1
+    update "app"."EmailTemplate" set "externalId" = ${externalId}, "externalProvider" = ${provider}, "externalManaged" = true, "updatedAt" = now(), "__v" = "__v" + 1
     where "_id" = ${id}::uuid`);
 
-interface ExternalTemplateRow {
+interface ExternalTemplateRow extends HeldBy {
   readonly id: string;
-  readonly externalId: string;
+  readonly name: string;
   readonly subject: string;
   readonly body: string;
 }
 
+/** Those that this provider holds. Of templates from before providers were noted, the one that is set. */
 export const externalTemplates = async (
   database: Queryable,
+  provider: string,
 ): Promise<readonly ExternalTemplateRow[]> =>
   (
     await database.query<ExternalTemplateRow>(sql`
-      select "_id" as id, "externalId", "subject", "body" from "app"."EmailTemplate" where "externalId" is not null order by "name" limit 500`)
+      select "_id" as id, "name", "externalId", "externalProvider" as provider, "subject", "body" from "app"."EmailTemplate"
+      where "externalId" is not null and coalesce("externalProvider", ${provider}) = ${provider} order by "name" limit 500`)
   ).rows;
+
+export async function externalTemplate(
+  database: Queryable,
+  id: string,
+): Promise<ExternalTemplateRow | undefined> {
+  const { rows } = await database.query<ExternalTemplateRow>(sql`
+    select "_id" as id, "name", "externalId", coalesce("externalProvider", '') as provider, "subject", "body" from "app"."EmailTemplate"
+    where "_id" = ${id}::uuid and "externalId" is not null`);
+  return rows[0];
+}
 
 /* One text for several channels. */
 

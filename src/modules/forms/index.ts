@@ -7,7 +7,7 @@ import { router } from '../router/index.ts';
 import { storage } from '../storage/index.ts';
 import { type FormsConfig, formsConfig } from './config.ts';
 import { snippetFor } from './embed/script.ts';
-import { cleanUpJob } from './jobs.ts';
+import { cleanUpJob, resumeJob, resumeMails } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { formOperations } from './operations/admin-forms.ts';
 import { submissionOperations } from './operations/admin-submissions.ts';
@@ -57,6 +57,11 @@ async function start(context: Context): Promise<RunningModule<undefined>> {
     kernel.operations.replace(owner, running ? submitOperations({ ...parts, submitting }) : []);
   publish();
   const stopListening = config.onChange(publish);
+  const stopWaiting = services.communications.onChannelsChange(() => {
+    resumeMails(parts).catch((error: unknown) =>
+      context.log.warn({ err: error }, 'Mails of forms wait for their next turn'),
+    );
+  });
   const stopErasing = eraseWithUsers(optional.authentication, submissions);
   return {
     service: undefined,
@@ -72,11 +77,16 @@ async function start(context: Context): Promise<RunningModule<undefined>> {
         confirming: createConfirming(parts),
       }),
     ],
-    jobs: [createProcessing(parts, createFormMails(parts, links)), cleanUpJob(parts)],
+    jobs: [
+      createProcessing(parts, createFormMails(parts, links)),
+      cleanUpJob(parts),
+      resumeJob(parts),
+    ],
     state: [formState(kernel.database, all)],
     async stop() {
       running = false;
       stopListening();
+      stopWaiting();
       stopErasing();
       publish();
     },

@@ -1,4 +1,4 @@
-/** Clean-up: what is too old, what was never confirmed, files that belong to nothing. */
+/** Clean-up: what is too old, what was never confirmed, files that belong to nothing; and mails that could not be written. */
 import Type from 'typebox';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
 import {
@@ -6,15 +6,18 @@ import {
   claimUploads,
   deleteExpired,
   deleteOldChallenges,
+  resumeUnsent,
 } from './queries/changes.ts';
 import { formContainer } from './services/attachments.ts';
 import type { FormParts } from './services/form-parts.ts';
+import { processJobName } from './services/processing.ts';
 import { removeFilesOf } from './services/submissions.ts';
 
 /** Rows of one statement. */
 const BATCH = 500;
 
 type Parts = Pick<FormParts, 'database' | 'config' | 'storage'>;
+type ResumeParts = Pick<FormParts, 'database' | 'jobs' | 'messages'>;
 
 export const cleanUpJob = (parts: Parts): JobDefinition =>
   defineJob({
@@ -29,6 +32,31 @@ export const cleanUpJob = (parts: Parts): JobDefinition =>
         log.info({ submissions: deleted }, 'Deleted submissions whose time was over');
     },
   });
+
+const resumeJobName = 'forms.resume-mails';
+
+/** Mails that were not written while mail was off. */
+export const resumeJob = ({ database, jobs, messages }: ResumeParts): JobDefinition =>
+  defineJob({
+    name: resumeJobName,
+    data: Type.Object({}),
+    schedule: '*/15 * * * *',
+    async handler(_data, { signal }) {
+      if (!messages.available('email')) return;
+      await inBatches(signal, () =>
+        database.transaction(async (transaction) => {
+          const ids = await resumeUnsent(transaction, BATCH);
+          const all = ids.map((id) => ({ data: { id } }));
+          await jobs.enqueueMany(processJobName, all, { transaction });
+          return ids.length;
+        }),
+      );
+    },
+  });
+
+/** Has it run now. */
+export const resumeMails = ({ jobs }: Pick<FormParts, 'jobs'>): Promise<unknown> =>
+  jobs.enqueue(resumeJobName, {}, { singletonKey: 'resume' });
 
 async function inBatches(signal: AbortSignal, work: () => Promise<number>): Promise<number> {
   let total = 0;

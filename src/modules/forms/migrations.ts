@@ -63,9 +63,17 @@ const forms = `
   create index form_uploads_by_time on penstock.form_uploads (created_at);
 `;
 
+/** Those that are delivered once mail is on again. */
+const unsent = `
+  create index form_submissions_unsent on penstock.form_submissions (created_at) where forwarded = 'off';
+`;
+
+const step = (id: string, text: string): Migration => ({
+  id,
+  run: async (database) => void (await database.query({ text })),
+});
+
 export const migrations: readonly Migration[] = [
-  {
-    id: '0001-forms',
-    run: async (database) => void (await database.query({ text: forms })),
-  },
+  step('0001-forms', forms),
+  step('0002-unsent', unsent),
 ];

@@ -68,7 +68,7 @@ export const factorsConfig = {
       'Whether users register and sign in with a phone number and a code by text message.',
     ),
     codeLifetime: Type.Integer({
-      default: 5 * minute,
+      default: 10 * minute,
       minimum: minute,
       maximum: 10 * minute,
       description: 'How long a code by text message works. Milliseconds.',

@@ -73,6 +73,10 @@ export const emailConfig = Type.Object({
     'Sender of messages whose template names none; with or without a domain.',
     'no-reply',
   ),
+  allowForeignSenders: flag(
+    false,
+    'Whether requests and templates may name senders of other domains than `sendingDomain`, those below it, and that of `sender`. Receivers take such mails for forged unless that domain allows it (SPF, DKIM).',
+  ),
   transportSettings: Type.Object({
     smtp,
     mailgun: Type.Object({

@@ -108,7 +108,7 @@ const fallbackOperation = (parts: Orchestration): Operation =>
         parts.config().orchestration.fallbackTimeout,
       );
       const { templateName } = chosen;
-      const about = await readMessage(parts.composer, {
+      const about = await readMessage(parts, {
         ...said,
         ...(templateName === undefined ? {} : { templateName }),
       });

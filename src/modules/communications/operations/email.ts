@@ -3,10 +3,13 @@ import Type from 'typebox';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
+import { senderAddress } from '../recipients.ts';
 import type { Outbox } from '../services/outbox.ts';
 import {
   EmailBody,
+  type EmailInput,
   type FindFile,
   idempotencyOf,
   mailsOf,
@@ -18,12 +21,26 @@ import { adminFacts, Sent, withoutContent } from './shapes.ts';
 /** Answers a file of storage where this caller may read it; nothing while storage is off. */
 type FileFor = (caller: Caller) => FindFile;
 
-export const emailOperations = (outbox: Outbox, fileFor: FileFor): readonly Operation[] => [
-  emailOperation(outbox, fileFor),
-  testOperation(outbox, fileFor),
+interface EmailParts {
+  readonly outbox: Outbox;
+  readonly fileFor: FileFor;
+  readonly config: () => CommunicationsConfig;
+}
+
+export const emailOperations = (parts: EmailParts): readonly Operation[] => [
+  emailOperation(parts),
+  testOperation(parts),
 ];
 
-const emailOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
+/** What a request says of its mails. Throws 400 and 413 before anything is stored. */
+async function requestedMails({ fileFor, config }: EmailParts, caller: Caller, body: EmailInput) {
+  const mails = mailsOf(await withFiles(body, fileFor(caller)));
+  const [{ sender } = {}] = mails;
+  if (sender !== undefined) senderAddress(sender, config().email, body.sender ? 'sender' : 'from');
+  return mails;
+}
+
+const emailOperation = (parts: EmailParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.email.send',
@@ -44,6 +61,7 @@ const emailOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
       messageErrors.TEMPLATE_NOT_FOUND,
       messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
+      messageErrors.SENDER_FOREIGN,
       messageErrors.RECIPIENT_SUPPRESSED,
       messageErrors.CHANNEL_DISABLED,
       errors.IDEMPOTENCY_KEY_REUSED,
@@ -53,9 +71,9 @@ const emailOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
     description:
       'With `email`, and with `templateName` or `subject` and `body`; empty text counts as none. The mail is stored and sent by a job; `messageId` leads to its state.',
     handler: async ({ caller }, { body }) => {
-      const mails = mailsOf(await withFiles(body, fileFor(caller)));
+      const mails = await requestedMails(parts, caller, body);
       const storing = storingOf(body);
-      const messageIds = await outbox.sendEmails(
+      const messageIds = await parts.outbox.sendEmails(
         mails.map((mail) => [
           mail,
           { ...storing, idempotency: idempotencyOf(callerKey(caller), mail, body) },
@@ -70,7 +88,7 @@ const emailOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
     },
   });
 
-const testOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
+const testOperation = (parts: EmailParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.email.test',
@@ -91,6 +109,7 @@ const testOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
       messageErrors.TEMPLATE_NOT_FOUND,
       messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
+      messageErrors.SENDER_FOREIGN,
       messageErrors.PROVIDER_REFUSED,
       messageErrors.PROVIDER_AUTH,
       messageErrors.CHANNEL_DISABLED,
@@ -100,9 +119,9 @@ const testOperation = (outbox: Outbox, fileFor: FileFor): Operation =>
     description:
       'To one recipient, while you wait. What the provider refuses is 500, in its own words.',
     handler: async ({ caller }, { body }) => {
-      const [mail] = mailsOf(await withFiles(body, fileFor(caller)));
+      const [mail] = await requestedMails(parts, caller, body);
       if (!mail) throw messageErrors.INVALID_RECIPIENT();
-      const result = await outbox.testEmail(mail);
+      const result = await parts.outbox.testEmail(mail);
       return { message: result.sent ? 'Email sent' : 'Email queued', ...result };
     },
   });

@@ -3,7 +3,7 @@ import Type from 'typebox';
 import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
 import type { ExternalTemplates } from '../services/external-templates.ts';
-import { adminFacts, Id, nullable } from './shapes.ts';
+import { adminFacts, Id, nullable, providerErrors } from './shapes.ts';
 import { EmailTemplate } from './templates.ts';
 
 export const externalTemplateOperations = (external: ExternalTemplates): readonly Operation[] => [
@@ -29,13 +29,6 @@ const providerFacts = {
   deadlineMs: 120_000,
   account: { outboundCalls: 1000, statements: 5000 },
 } as const;
-
-const providerErrors = [
-  messageErrors.PROVIDER_REFUSED,
-  messageErrors.PROVIDER_AUTH,
-  messageErrors.PROVIDER_TEMPLATES_UNSUPPORTED,
-  messageErrors.CHANNEL_DISABLED,
-];
 
 const listOperation = (external: ExternalTemplates): Operation =>
   defineOperation({

@@ -76,7 +76,7 @@ const sendOperation = (parts: Orchestration): Operation =>
     description:
       'Stored, and sent by a job. `success` is false where the recipient refuses messages or has got too many.',
     handler: async (_context, { body: { channel, digest, ...said } }) => {
-      const about = await readMessage(parts.composer, said);
+      const about = await readMessage(parts, said);
       if (!digest) return stored(parts, channel, about);
       if (!parts.available(channel)) throw messageErrors.CHANNEL_DISABLED();
       return { channel, success: true, ...(await parts.digests.add(channel, about, digest)) };
@@ -119,7 +119,7 @@ const multipleOperation = (parts: Orchestration): Operation =>
     description:
       'Results come in the order of `channels`. With ALL_OR_NOTHING every channel, address and template is examined, and all messages are stored or none.',
     handler: async (_context, { body: { channels, strategy, ...said } }) => {
-      const about = await readMessage(parts.composer, said);
+      const about = await readMessage(parts, said);
       const results =
         strategy === 'ALL_OR_NOTHING'
           ? await allOrNothing(parts, channels, about)

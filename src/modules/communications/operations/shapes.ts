@@ -4,6 +4,7 @@ import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
 import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
+import { messageErrors } from '../errors.ts';
 import type { DeviceRow } from '../push-queries.ts';
 
 export const adminFacts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
@@ -89,3 +90,11 @@ export const deviceOnWire = (row: DeviceRow): Type.Static<typeof DeviceDocument>
   createdAt: row.createdAt.toISOString(),
   updatedAt: row.updatedAt.toISOString(),
 });
+
+/** What can go wrong with templates at a mail provider. */
+export const providerErrors = [
+  messageErrors.PROVIDER_REFUSED,
+  messageErrors.PROVIDER_AUTH,
+  messageErrors.PROVIDER_TEMPLATES_UNSUPPORTED,
+  messageErrors.CHANNEL_DISABLED,
+];

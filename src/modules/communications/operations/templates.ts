@@ -1,11 +1,14 @@
 /** Mail templates as operators see them. */
 import Type from 'typebox';
 import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
+import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
+import { senderAddress } from '../recipients.ts';
+import type { ExternalTemplates } from '../services/external-templates.ts';
 import { localePattern } from '../services/locales.ts';
 import type { Templates } from '../services/templates.ts';
 import { previewOperation } from './partials.ts';
-import { adminFacts, Id } from './shapes.ts';
+import { adminFacts, Id, providerErrors } from './shapes.ts';
 
 const facts = adminFacts;
 const Name = Type.String({
@@ -50,6 +53,26 @@ export const NewTemplateShape = Type.Object({
   variables: Type.Optional(Variables),
 });
 
+/** What more may be said of a new one. */
+const HeldThere = {
+  externalManaged: Type.Optional(
+    Type.Boolean({ description: 'Whether the mail provider gets it too, and its later changes' }),
+  ),
+  _id: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: "The provider's own name for it, where it is there already",
+    }),
+  ),
+  jsonTemplate: Type.Optional(
+    Type.Unknown({ description: 'What an editor keeps beside it: answered as text, not used' }),
+  ),
+};
+
+const asText = (design: unknown): string =>
+  typeof design === 'string' ? design : JSON.stringify(design);
+
 export const EmailTemplate = Type.Object(
   {
     _id: Type.String({ format: 'uuid' }),
@@ -67,12 +90,22 @@ export const EmailTemplate = Type.Object(
   { additionalProperties: true },
 );
 
-export const templateOperations = (templates: Templates): readonly Operation[] => [
+interface TemplateParts {
+  readonly templates: Templates;
+  readonly external: ExternalTemplates;
+  readonly config: () => CommunicationsConfig;
+}
+
+export const templateOperations = (parts: TemplateParts): readonly Operation[] => [
+  ...templatesOf(parts.templates),
+  createOperation(parts),
+  updateOperation(parts),
+];
+
+const templatesOf = (templates: Templates): readonly Operation[] => [
   listOperation(templates),
   formerListOperation(templates),
   getOperation(templates),
-  createOperation(templates),
-  updateOperation(templates),
   removeOperation(templates),
   removeManyOperation(templates),
   previewOperation(templates),
@@ -161,26 +194,41 @@ const getOperation = (templates: Templates): Operation =>
       Reply.json(inPlaces((await templates.get(params.id)).json, 'template')),
   });
 
-const createOperation = (templates: Templates): Operation =>
+const createOperation = ({ templates, external, config }: TemplateParts): Operation =>
   defineOperation({
     ...facts,
     id: 'communications.templates.create',
     method: 'POST',
     path: '/email/templates',
     aliases: [{ method: 'POST', path: '/admin/email/templates' }],
-    input: { body: NewTemplateShape },
+    // A template that the provider holds too is asked for there.
+    openWorld: true,
+    deadlineMs: 60_000,
+    input: { body: Type.Object({ ...NewTemplateShape.properties, ...HeldThere }) },
     output: Type.Object({ ...EmailTemplate.properties, template: EmailTemplate }),
     errors: [
       messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
+      messageErrors.SENDER_FOREIGN,
       messageErrors.TEMPLATE_EXISTS,
+      ...providerErrors,
     ],
     summary: 'Create a mail template',
-    handler: async ({ caller }, { body }) =>
-      Reply.json(inPlaces((await templates.create(caller, body)).json, 'template')),
+    description:
+      'With `externalManaged` at the mail provider too, or with `_id` for the one that is there already; else no provider is needed.',
+    handler: async ({ caller }, { body }) => {
+      const { _id: externalId, externalManaged, jsonTemplate: design, ...texts } = body;
+      if (texts.sender) senderAddress(texts.sender, config().email);
+      const input = { ...texts, ...(design === undefined ? {} : { jsonTemplate: asText(design) }) };
+      const there = externalManaged === true || externalId !== undefined;
+      const json = there
+        ? await external.create(caller, input, externalId)
+        : (await templates.create(caller, input)).json;
+      return Reply.json(inPlaces(json, 'template'));
+    },
   });
 
-const updateOperation = (templates: Templates): Operation =>
+const updateOperation = ({ templates, config }: TemplateParts): Operation =>
   defineOperation({
     ...facts,
     id: 'communications.templates.update',
@@ -206,20 +254,18 @@ const updateOperation = (templates: Templates): Operation =>
     errors: [
       messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
+      messageErrors.SENDER_FOREIGN,
       messageErrors.TEMPLATE_NOT_FOUND,
       messageErrors.TEMPLATE_EXISTS,
     ],
     summary: 'Change a mail template',
     description:
       'Holds for the next message. A template that a module brought keeps its name. Answers it three times: clients of different lines read it in different places.',
-    handler: async ({ caller }, { params, body }) =>
-      Reply.json(
-        inPlaces(
-          (await templates.update(caller, params.id, body)).json,
-          'template',
-          'updatedTemplate',
-        ),
-      ),
+    handler: async ({ caller }, { params, body }) => {
+      if (body.sender) senderAddress(body.sender, config().email);
+      const { json } = await templates.update(caller, params.id, body);
+      return Reply.json(inPlaces(json, 'template', 'updatedTemplate'));
+    },
   });
 
 /** The record as it is, and under these names: clients of different lines read it in different places. `json` is an object with members. */

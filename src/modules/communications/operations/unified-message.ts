@@ -4,6 +4,7 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
 import type { Channel } from '../queries.ts';
+import { senderAddress } from '../recipients.ts';
 import type { ChainDefinitions } from '../services/chain-definitions.ts';
 import type { Chains } from '../services/chains.ts';
 import type { Addresses, Composer, UnifiedMessage } from '../services/composer.ts';
@@ -70,10 +71,12 @@ export const message = {
 };
 const Message = Type.Object(message);
 
+/** Throws 400 for an address that is none, and for a sender who may not be; RECIPIENT_NOT_FOUND. */
 export async function readMessage(
-  composer: Composer,
+  { composer, config }: Pick<Orchestration, 'composer' | 'config'>,
   { recipient, ...said }: Static<typeof Message>,
 ): Promise<{ readonly to: Addresses; readonly message: UnifiedMessage }> {
+  if (said.sender !== undefined) senderAddress(said.sender, config().email);
   return { to: await composer.addressesOf(recipient), message: said };
 }
 
@@ -91,6 +94,7 @@ export const sending = {
 } as const;
 export const sendingErrors = [
   messageErrors.INVALID_RECIPIENT,
+  messageErrors.SENDER_FOREIGN,
   messageErrors.TEMPLATE_INVALID,
   messageErrors.TEMPLATE_NOT_FOUND,
   messageErrors.RECIPIENT_NOT_FOUND,

@@ -1,7 +1,9 @@
 /** Templates for several channels, as operators keep them. */
 import Type, { type Static } from 'typebox';
 import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
+import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
+import { senderAddress } from '../recipients.ts';
 import { plainText } from '../services/content.ts';
 import { localePattern } from '../services/locales.ts';
 import { writePlain } from '../services/mail-content.ts';
@@ -14,18 +16,33 @@ import {
 import { PreviewBody } from './partials.ts';
 import { adminFacts, ChannelName, Id, nullable, Paging } from './shapes.ts';
 
-export const unifiedTemplateOperations = (
-  unified: UnifiedTemplates,
-  templates: Templates,
-): readonly Operation[] => [
-  listOperation(unified),
-  getOperation(unified),
-  createOperation(unified),
-  updateOperation(unified),
-  removeOperation(unified),
-  migrateOperation(unified),
-  previewOperation(unified, templates),
+interface UnifiedParts {
+  readonly unified: UnifiedTemplates;
+  readonly templates: Templates;
+  readonly config: () => CommunicationsConfig;
+}
+
+export const unifiedTemplateOperations = (parts: UnifiedParts): readonly Operation[] => [
+  listOperation(parts.unified),
+  getOperation(parts.unified),
+  createOperation(parts),
+  updateOperation(parts),
+  removeOperation(parts.unified),
+  migrateOperation(parts.unified),
+  previewOperation(parts),
 ];
+
+/** Throws SENDER_FOREIGN. */
+function requireOwnSenders(
+  { config }: UnifiedParts,
+  { email, translations = {} }: Partial<Static<typeof UnifiedShape>>,
+): void {
+  const named = Object.entries(translations).map(
+    ([locale, texts]) => [`translations.${locale}.`, texts.email] as const,
+  );
+  for (const [place, block] of [['', email] as const, ...named])
+    if (block?.sender) senderAddress(block.sender, config().email, `${place}email.sender`);
+}
 
 const path = '/communications/templates';
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength });
@@ -155,10 +172,11 @@ const getOperation = (unified: UnifiedTemplates): Operation =>
 const writing = [
   messageErrors.TEMPLATE_INVALID,
   messageErrors.INVALID_RECIPIENT,
+  messageErrors.SENDER_FOREIGN,
   messageErrors.TEMPLATE_EXISTS,
 ];
 
-const createOperation = (unified: UnifiedTemplates): Operation =>
+const createOperation = (parts: UnifiedParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.unifiedTemplates.create',
@@ -170,10 +188,13 @@ const createOperation = (unified: UnifiedTemplates): Operation =>
     summary: 'Create a template for several channels',
     description:
       'Blocks of channels that are not named are left out. The name is free among mail templates too.',
-    handler: async (_context, { body }) => one((await unified.create(body as UnifiedInput)).json),
+    handler: async (_context, { body }) => {
+      requireOwnSenders(parts, body);
+      return one((await parts.unified.create(body as UnifiedInput)).json);
+    },
   });
 
-const updateOperation = (unified: UnifiedTemplates): Operation =>
+const updateOperation = (parts: UnifiedParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.unifiedTemplates.update',
@@ -184,8 +205,10 @@ const updateOperation = (unified: UnifiedTemplates): Operation =>
     errors: [...writing, messageErrors.TEMPLATE_NOT_FOUND],
     summary: 'Change a template for several channels',
     description: 'A block is replaced whole. Holds for the next message.',
-    handler: async (_context, { params, body }) =>
-      one((await unified.update(params.id, body as Partial<UnifiedInput>)).json),
+    handler: async (_context, { params, body }) => {
+      requireOwnSenders(parts, body);
+      return one((await parts.unified.update(params.id, body as Partial<UnifiedInput>)).json);
+    },
   });
 
 const removeOperation = (unified: UnifiedTemplates): Operation =>
@@ -280,7 +303,7 @@ const Preview = Type.Object({
   ),
 });
 
-const previewOperation = (unified: UnifiedTemplates, templates: Templates): Operation =>
+const previewOperation = ({ unified, templates }: UnifiedParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.unifiedTemplates.preview',
@@ -298,7 +321,7 @@ const previewOperation = (unified: UnifiedTemplates, templates: Templates): Oper
   });
 
 async function preview(
-  { unified, templates }: { readonly unified: UnifiedTemplates; readonly templates: Templates },
+  { unified, templates }: Pick<UnifiedParts, 'unified' | 'templates'>,
   name: string,
   { variables = {}, locale, strict }: Static<typeof PreviewBody>,
 ): Promise<Static<typeof Preview>> {
@@ -316,11 +339,11 @@ async function preview(
     };
   }
   if (template.channels.includes('push')) {
-    const written = await writePlain(templates, template.texts('push', locale), variables);
+    const written = await writePlain(templates, template.texts('push', locale), variables, strict);
     parts.push = { title: written.subject ?? '', body: written.body };
   }
   if (template.channels.includes('sms')) {
-    const written = await writePlain(templates, template.texts('sms', locale), variables);
+    const written = await writePlain(templates, template.texts('sms', locale), variables, strict);
     parts.sms = { message: written.body };
   }
   return parts;

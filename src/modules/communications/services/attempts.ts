@@ -37,6 +37,8 @@ export interface Failure {
   readonly error: unknown;
   /** No further attempt is made. */
   readonly last: boolean;
+  /** Before the next attempt. */
+  readonly pauseSeconds: number;
 }
 
 export interface Attempt {
@@ -84,14 +86,26 @@ export function createAttempts(parts: AttemptParts): Attempts {
         return attemptOf(delivery, noteDelivery(message, delivery, changed));
       } catch (error) {
         const provider = error instanceof DeliveryError ? error.provider : 'none';
-        const last = attempts > config().messages.retries;
+        const { retryAttempts, retryDelay } = config().orchestration;
+        const last = attempts > retryAttempts;
+        const pauseSeconds = pauseBefore(error, attempts, retryDelay);
         const ending = failureOf(error, last);
         const failed = { channel, provider, outcome: 'failed', last } as const;
         measures.attempted({ ...failed, error: ending.error }, seconds());
-        return attemptOf({ error, last }, note(id, ending));
+        return attemptOf({ error, last, pauseSeconds }, note(id, ending));
       }
     },
   };
+}
+
+const longestPauseSeconds = 3600;
+
+/** Seconds: what the provider asked for, else twice as long each time; with jitter, so that not all come back at once. */
+export function pauseBefore(error: unknown, attempts: number, retryDelay: number): number {
+  if (error instanceof DeliveryError && error.retryAfter !== undefined) return error.retryAfter;
+  const seconds = (retryDelay / 1000) * 2 ** (attempts - 1) * (1 + Math.random() / 4);
+  // In tenths, so that messages that failed together share jobs.
+  return Math.min(Math.max(Math.round(seconds * 10) / 10, 0.1), longestPauseSeconds);
 }
 
 function attemptOf(ended: Attempt['ended'], noting: Promise<void>): Attempt {

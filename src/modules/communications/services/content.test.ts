@@ -100,10 +100,34 @@ test('numbers, senders and header values', () => {
       expect.objectContaining({ code: 'INVALID_RECIPIENT' }),
     );
   }
-  expect(senderAddress('no-reply', 'example.com')).toBe('no-reply@example.com');
-  expect(senderAddress('shop@other.example', 'example.com')).toBe('shop@other.example');
-  expect(() => senderAddress('no reply\r\nBcc: x', 'example.com')).toThrow();
+  const rules = { sendingDomain: 'example.com', sender: 'no-reply', allowForeignSenders: false };
+  expect(senderAddress('no-reply', rules)).toBe('no-reply@example.com');
+  expect(() => senderAddress('no reply\r\nBcc: x', rules)).toThrow();
   expect(oneLine(' Hello\r\nBcc: eve@evil.example\u2028there ')).toBe(
     'Hello Bcc: eve@evil.example there',
   );
+});
+
+test.each([
+  ['shop@example.com', {}, true],
+  ['shop@EXAMPLE.com', {}, true],
+  ['shop@mail.example.com', {}, true],
+  ['shop@badexample.com', {}, false],
+  ['shop@example.com.evil.example', {}, false],
+  ['shop@other.example', {}, false],
+  ['shop@other.example', { allowForeignSenders: true }, true],
+  ['shop@other.example', { sender: 'info@Other.example' }, true],
+  ['shop@other.example', { sendingDomain: '' }, true],
+])('a sender %s with %j: %s', (sender, more, own) => {
+  const usual = { sendingDomain: 'example.com', sender: 'no-reply', allowForeignSenders: false };
+  const rules = { ...usual, ...more };
+  if (own) expect(senderAddress(sender, rules)).toBe(sender);
+  else
+    expect(() => senderAddress(sender, rules, 'from')).toThrowError(
+      expect.objectContaining({
+        status: 400,
+        code: 'SENDER_FOREIGN',
+        errors: [expect.objectContaining({ path: 'from', rule: 'domain' })],
+      }),
+    );
 });

@@ -22,13 +22,7 @@ import {
 import { purgeReports } from '../feedback-queries.ts';
 import { purgeNotifications } from '../inbox-queries.ts';
 import { type Channel, purgeMessages } from '../queries.ts';
-import {
-  type Attempt,
-  type Attempts,
-  createAttempts,
-  type Failure,
-  type Transports,
-} from './attempts.ts';
+import { type Attempt, type Attempts, createAttempts, type Transports } from './attempts.ts';
 import { measureMessages, type ProviderState } from './metrics.ts';
 import { type Pace, providersOf } from './providers/in-order.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';
@@ -44,7 +38,7 @@ const lostAfterMs = 4 * 60_000;
 export const lostAfterSeconds = 5 * 60;
 /** When the queue gives up on an attempt and starts the next. */
 const expireInSeconds = 5 * 60;
-/** The queue's own limit; the configured one below it decides. */
+/** For what breaks here; how often a provider is asked is configured. */
 const queueRetries = 60;
 const purgeBatch = 5000;
 
@@ -118,15 +112,10 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
       const { ended, noted } = await attempts.make(message, suppressed.get(id));
       await noted();
       if (!('error' in ended)) return ended;
-      const { error, last } = ended;
+      const { error, last, pauseSeconds: startAfterSeconds } = ended;
       // The caller is told, and sends it again when our credentials are in order.
       const forGood = last || (error instanceof DeliveryError && error.kind === 'auth');
-      if (!forGood)
-        await jobs.enqueue(
-          deliveryJob,
-          { id },
-          { startAfterSeconds: pauseOf(error) ?? firstPauseSeconds },
-        );
+      if (!forGood) await jobs.enqueue(deliveryJob, { id }, { startAfterSeconds });
       return error instanceof Error ? error : new Error('The delivery failed');
     },
     failing() {
@@ -151,12 +140,11 @@ function deliveryJobs(sender: Sender): readonly JobDefinition[] {
       batch: {
         size: batchSize,
         atOnce: batches,
-        handler: (all, { signal }) =>
-          deliverAll(
-            sender,
-            all.map(({ id }) => id),
-            signal,
-          ),
+        async handler(all, { signal }) {
+          const ids = all.map(({ id }) => id);
+          await deliverAll(sender, ids, signal);
+          return new Map();
+        },
       },
     }),
     defineBatchJob({
@@ -168,13 +156,7 @@ function deliveryJobs(sender: Sender): readonly JobDefinition[] {
         atOnce: batches,
         async handler(all, { signal }) {
           const ids = all.flatMap((one) => one.ids);
-          const failures = await deliverAll(sender, ids, signal);
-          // Each has its own pauses from now on.
-          const again = [...failures.keys()].flatMap((place) => ids[place] ?? []);
-          await sender.jobs.enqueueMany(
-            deliveryJob,
-            again.map((id) => ({ data: { id }, startAfterSeconds: firstPauseSeconds })),
-          );
+          await deliverAll(sender, ids, signal);
           return new Map();
         },
       },
@@ -215,30 +197,24 @@ function healthOf(providers: DeliveryHealth['providers']): HealthResult {
   return { status: 'warn', message: `failures running: ${list.join(', ')}` };
 }
 
-/** Seconds before the second attempt of what was first sent while somebody waited. */
-const firstPauseSeconds = 2;
-
-/** Seconds that a provider asked for. */
-const pauseOf = (error: unknown): number | undefined =>
-  error instanceof DeliveryError ? error.retryAfter : undefined;
-
 interface Sender extends Dependencies {
   readonly attempts: Attempts;
 }
 
-/** Answers what the queue is to try again, by the place of the id. */
+/** One attempt of each. What failed waits in the queue for the next one. */
 async function deliverAll(
   sender: Sender,
   ids: readonly string[],
   signal: AbortSignal,
-): Promise<ReadonlyMap<number, unknown>> {
+): Promise<void> {
   const { database, jobs, attempts } = sender;
   const { claimed, busy } = await claimMessages(database, ids, lostAfterMs);
   const suppressed = await suppressedOf(database, claimed);
   const { turns, later } = await takeTurns(sender, claimed);
+  const wait = (seconds: number, some: readonly string[]): void =>
+    void later.set(seconds, [...(later.get(seconds) ?? []), ...some]);
   // Whoever has these may be lost.
-  if (busy.length > 0) later.set(lostAfterSeconds, [...busy]);
-  const failures = new Map<number, unknown>();
+  if (busy.length > 0) wait(lostAfterSeconds, busy);
   const beginBy = Date.now() + beginWithinMs;
   const untouched: string[] = [];
   const notes: Attempt['noted'][] = [];
@@ -253,13 +229,8 @@ async function deliverAll(
       if (at > Date.now()) await sleep(at - Date.now());
       const { ended, noted } = await attempts.make(message, suppressed.get(message.id));
       notes.push(noted);
-      if ('error' in ended && !ended.last) retryLater(ended, message.id);
+      if ('error' in ended && !ended.last) wait(ended.pauseSeconds, [message.id]);
     }
-  };
-  const retryLater = ({ error }: Failure, id: string): void => {
-    const pause = pauseOf(error);
-    if (pause === undefined) failures.set(ids.indexOf(id), error);
-    else later.set(pause, [...(later.get(pause) ?? []), id]);
   };
 
   const working = await Promise.allSettled(Array.from({ length: atATime }, work));
@@ -268,7 +239,7 @@ async function deliverAll(
   if (broken && turns.length > 0) untouched.push(...turns.map(({ message }) => message.id));
   if (untouched.length > 0) {
     await releaseMessages(database, untouched);
-    later.set(1, [...(later.get(1) ?? []), ...untouched]);
+    wait(1, untouched);
   }
   await enqueueDeliveries(
     jobs,
@@ -277,7 +248,6 @@ async function deliverAll(
     ),
   );
   if (broken) throw broken.reason;
-  return failures;
 }
 
 interface Turn {

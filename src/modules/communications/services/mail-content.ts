@@ -2,7 +2,7 @@
 
 import { cutText } from '../../../kernel/text.ts';
 import type { CommunicationsConfig } from '../config.ts';
-import { oneLine, senderAddress } from '../recipients.ts';
+import { isOwnSender, oneLine, senderAddress } from '../recipients.ts';
 import { type MailParts, type MessageContent, plainText } from './content.ts';
 import type { PlainEmail, TemplatedEmail } from './outgoing.ts';
 import type { ReadyTemplate, Templates } from './templates.ts';
@@ -19,14 +19,13 @@ export interface WritingOptions {
   readonly unsubscribe?: string | undefined;
 }
 
-/** Throws TEMPLATE_NOT_FOUND, TEMPLATE_INVALID, INVALID_RECIPIENT (the sender). */
+/** Throws TEMPLATE_NOT_FOUND, TEMPLATE_INVALID, INVALID_RECIPIENT and SENDER_FOREIGN (the sender). */
 export async function writeMail(
-  { templates, config }: Writing,
+  writing: Writing,
   email: TemplatedEmail | PlainEmail,
   { locale, unsubscribe }: WritingOptions = {},
 ): Promise<MessageContent> {
-  const { sender, sendingDomain } = config().email;
-  const parts = await textsOf(templates, email, locale);
+  const parts = await textsOf(writing.templates, email, locale);
   const variables = {
     ...(unsubscribe === undefined ? {} : { unsubscribeLink: unsubscribe }),
     ...email.variables,
@@ -35,13 +34,28 @@ export async function writeMail(
   const subject = parts.subject.render(variables, 'plain', parts.partials);
   const { code } = email.variables ?? {};
   return {
-    from: senderAddress(parts.sender ?? sender, sendingDomain),
+    from: senderOf(writing, email, parts),
     subject: cutText(oneLine(subject), 500),
     html,
     text,
     ...(typeof code === 'string' ? { code } : {}),
     ...mailPartsOf(email, unsubscribe),
   };
+}
+
+/**
+ * That of the request, else that of the template. A domain that was another's own when the template was written must
+ * not keep back the notices of accounts: such a mail comes from the usual sender.
+ */
+function senderOf(
+  { config }: Writing,
+  { sender }: TemplatedEmail | PlainEmail,
+  { sender: ofTemplate }: ReadyTemplate,
+): string {
+  const rules = config().email;
+  if (sender !== undefined) return senderAddress(sender, rules);
+  const usable = ofTemplate && isOwnSender(ofTemplate, rules);
+  return senderAddress(usable ? ofTemplate : rules.sender, rules);
 }
 
 /** A body without any tag is a text that somebody wrote in lines; as HTML alone they would run into one. */
@@ -61,9 +75,11 @@ async function textsOf(
   email: TemplatedEmail | PlainEmail,
   locale: WritingOptions['locale'],
 ): Promise<ReadyTemplate> {
-  const { subject, body, sender } = email;
-  if (!('template' in email))
+  const { subject, body } = email;
+  if (!('template' in email)) {
+    const { templateSender: sender } = email;
     return templates.ready({ subject: email.subject, body: email.body, sender });
+  }
   const template = await templates.resolve(
     email.template,
     email.locale === undefined ? locale : () => email.locale,
@@ -75,7 +91,7 @@ async function textsOf(
   return {
     subject: subject === undefined || !own ? template.subject : own.subject,
     body: body === undefined || !own ? template.body : own.body,
-    sender: sender ?? template.sender,
+    sender: template.sender,
     partials: new Map([...template.partials, ...(own?.partials ?? [])]),
   };
 }
@@ -106,11 +122,12 @@ export async function writePlain(
   templates: Writing['templates'],
   texts: { readonly subject?: string | undefined; readonly body: string },
   variables: Readonly<Record<string, unknown>>,
+  strict = false,
 ): Promise<{ readonly subject: string | undefined; readonly body: string }> {
   const { subject, body, partials } = await templates.ready({
     subject: texts.subject ?? '',
     body: texts.body,
   });
-  const title = texts.subject && subject.render(variables, 'plain', partials);
-  return { subject: title || undefined, body: body.render(variables, 'plain', partials) };
+  const title = texts.subject && subject.render(variables, 'plain', partials, strict);
+  return { subject: title || undefined, body: body.render(variables, 'plain', partials, strict) };
 }

@@ -32,6 +32,8 @@ export interface PlainEmail extends Recipient, MailParts {
   readonly body: string;
   readonly variables?: Variables;
   readonly sender?: string;
+  /** That of the template that the texts are from. */
+  readonly templateSender?: string | undefined;
 }
 
 export interface Sms extends Recipient {

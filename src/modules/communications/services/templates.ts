@@ -7,13 +7,16 @@ import { all, type Condition, contains } from '../../../data/conditions/conditio
 import type { RecordText } from '../../../data/records/store.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { messageErrors } from '../errors.ts';
-import { senderAddress } from '../recipients.ts';
+import { requireSenderForm } from '../recipients.ts';
 import { emailTemplateSchema } from '../schemas.ts';
 import {
+  externalTemplate,
+  type HeldBy,
   isNameTaken,
   lockTemplateNames,
   storeBuiltIn,
@@ -41,6 +44,8 @@ export interface TemplateInput {
   readonly translations?: Readonly<Record<string, Translation>>;
   /** Names for readers, beside those that the texts use: these are found and always listed. */
   readonly variables?: readonly string[];
+  /** What the editor of an operator keeps beside it. */
+  readonly jsonTemplate?: string;
 }
 
 /** What a template says in another language. */
@@ -78,15 +83,21 @@ export interface Templates {
   list(filter: TemplateFilter): Promise<string>;
   get(id: string): Promise<RecordText>;
   create(caller: Caller, input: TemplateInput): Promise<RecordText>;
-  update(caller: Caller, id: string, change: Partial<TemplateInput>): Promise<RecordText>;
-  /** Deletes; a template that a module brought gets its first text back instead. */
+  /** What a provider holds of it changes too, by a job, unless the change is `from` there. */
+  update(
+    caller: Caller,
+    id: string,
+    change: Partial<TemplateInput>,
+    from?: 'provider',
+  ): Promise<RecordText>;
+  /** Deletes, at the provider too; a template that a module brought gets its first text back instead. */
   remove(caller: Caller, ids: readonly string[]): Promise<void>;
 }
 
 const schema = emailTemplateSchema.name;
 const asModule = system('communications');
 
-type Dependencies = Pick<Kernel, 'database' | 'records'>;
+type Dependencies = Pick<Kernel, 'database' | 'records' | 'jobs'>;
 
 export function createTemplates(dependencies: Dependencies): Templates {
   const { database, records } = dependencies;
@@ -137,24 +148,37 @@ export function createTemplates(dependencies: Dependencies): Templates {
         });
       });
     },
-    update: (caller, id, change) => update(dependencies, caller, id, change),
+    update: (_caller, id, change, from) => update(dependencies, id, change, from),
     remove: (_caller, ids) =>
-      database.transaction(async () => {
+      database.transaction(async (transaction) => {
         for (const id of new Set(ids)) {
           const origin = await templateOrigin(database, id);
           const first = origin && builtIn.get(origin.name);
+          const held = await externalTemplate(transaction, id);
           if (origin?.builtIn && first) await store(first, true);
           else await unlessMissing(() => records.remove(asModule, schema, id));
+          if (held) await followAtProvider(dependencies, transaction, { ...held, id });
         }
       }),
   };
 }
 
+/** Name of the job that brings changes of a template to the provider that holds it too. */
+export const providerTemplateJob = 'communications.provider-template';
+
+/** What is changed or deleted here needs no provider: a job tells it, as often as it takes. */
+const followAtProvider = (
+  { jobs }: Pick<Dependencies, 'jobs'>,
+  transaction: Transaction,
+  { id, externalId, provider }: HeldBy & { readonly id: string },
+): Promise<unknown> =>
+  jobs.enqueue(providerTemplateJob, { id, externalId, provider }, { transaction });
+
 function update(
-  { database, records }: Dependencies,
-  _caller: Caller,
+  { database, records, jobs }: Dependencies,
   id: string,
   change: Partial<TemplateInput>,
+  from?: 'provider',
 ): Promise<RecordText> {
   return database.transaction(async (transaction) => {
     const before = JSON.parse(
@@ -178,6 +202,8 @@ function update(
     }
     await lockTemplateNames(transaction);
     if (await isNameTaken(transaction, name, id)) throw messageErrors.TEMPLATE_EXISTS();
+    const held = from === undefined ? await externalTemplate(transaction, id) : undefined;
+    if (held) await followAtProvider({ jobs }, transaction, held);
     return records.update(asModule, schema, id, {
       ...change,
       edited: true,
@@ -215,7 +241,7 @@ export function checkTemplate({
     parsePart(`translations.${locale}.subject`, texts.subject);
     parsePart(`translations.${locale}.body`, texts.body);
   }
-  if (sender !== undefined && sender !== '') senderAddress(sender, '');
+  if (sender !== undefined && sender !== '') requireSenderForm(sender, 'sender');
 }
 
 type Translated = Translation & {

@@ -6,7 +6,7 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { messageErrors } from '../errors.ts';
 import type { Channel } from '../queries.ts';
-import { senderAddress } from '../recipients.ts';
+import { requireSenderForm } from '../recipients.ts';
 import { communicationTemplateSchema } from '../schemas.ts';
 import {
   allEmailTemplates,
@@ -237,7 +237,7 @@ function blocksOf(
   const variables = channels.flatMap((channel) =>
     texts[channel] ? namesIn(texts[channel], channel, place) : [],
   );
-  if (given.email?.sender) senderAddress(given.email.sender, '', `${place}email.sender`);
+  if (given.email?.sender) requireSenderForm(given.email.sender, `${place}email.sender`);
   return { texts, variables: [...new Set(variables)] };
 }
 

@@ -107,18 +107,14 @@ async function mailOf(whole: Whole): Promise<TemplatedEmail | PlainEmail> {
   if (!template && templateName !== undefined)
     return { ...shared, template: templateName, ...given(message, ['subject', 'body', 'locale']) };
   const texts = template?.texts('email', await localeOf(whole));
-  const {
-    subject,
-    body,
-    sender: own,
-  } = { ...texts, ...given(message, ['subject', 'body', 'sender']) };
+  const { subject, body } = { ...texts, ...given(message, ['subject', 'body']) };
   if (subject === undefined) throw invalid('subject', 'required', 'give a subject');
   if (body === undefined) throw invalid('body', 'required', 'give a body');
-  return { ...shared, subject, body, ...(own === undefined ? {} : { sender: own }) };
+  return { ...shared, subject, body, templateSender: texts?.sender };
 }
 
 /** Those of the texts that the request has. */
-const given = <K extends 'subject' | 'body' | 'locale' | 'sender'>(
+const given = <K extends 'subject' | 'body' | 'locale'>(
   message: UnifiedMessage,
   keys: readonly K[],
 ): { readonly [key in K]?: string } =>

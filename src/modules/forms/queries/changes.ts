@@ -21,6 +21,21 @@ export const noteRequest = (
   database.query(shortSql`
     update penstock.form_submissions set confirm_hash = ${confirmHash}, updated_at = now() where id = ${id}::uuid`);
 
+/** It could not be asked for, since mail is off. */
+export const noteNotAsked = (database: Queryable, id: string): Promise<unknown> =>
+  database.query(shortSql`
+    update penstock.form_submissions set forwarded = 'off', updated_at = now() where id = ${id}::uuid`);
+
+/** Those of the last week whose mails were not written because mail was off: they wait to be delivered again. */
+export async function resumeUnsent(database: Queryable, most: number): Promise<readonly string[]> {
+  const { rows } = await database.query<{ id: string }>(sql`
+    update penstock.form_submissions set forwarded = null, delivered_at = null, updated_at = now() where id in (
+      select id from penstock.form_submissions where forwarded = 'off' and created_at > now() - interval '7 days'
+      order by created_at limit ${most} for update skip locked)
+    returning id`);
+  return rows.map(({ id }) => id);
+}
+
 export const noteDelivery = (
   database: Queryable,
   id: string,

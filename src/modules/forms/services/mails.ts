@@ -112,12 +112,12 @@ export interface FormMails {
     definition: FormDefinition,
     submission: SubmissionRow,
   ): Promise<void>;
-  /** Asks the submitter to confirm; false when the address has got too many mails, or there is none. */
+  /** Asks the submitter to confirm; `failed` when the address has got too many mails, or there is none. */
   askToConfirm(
     transaction: Transaction,
     submission: SubmissionRow,
     token: string,
-  ): Promise<boolean>;
+  ): Promise<Extract<Forwarded, 'queued' | 'off' | 'failed'>>;
 }
 
 type Parts = Pick<FormParts, 'messages' | 'durableLimits' | 'config' | 'publicUrl' | 'log'>;
@@ -138,13 +138,13 @@ export function createFormMails(parts: Parts, links: FileLinks): FormMails {
     const bucket = { name: 'forms.forwards', requests, seconds: HOUR };
     return (await durableLimits.consume(bucket, formId)).allowed;
   };
-  const ofUser = ({ userId }: SubmissionRow) => (userId === null ? {} : { userId });
+  const isOn = () => parts.messages.available('email');
 
   return {
     async forward(transaction, definition, submission) {
       const { forwardTo, template } = definition;
       if (forwardTo.length === 0) return 'none';
-      if (!parts.messages.available('email')) return 'off';
+      if (!isOn()) return 'off';
       if (!(await mayForward(submission.formId))) return 'limited';
       const variables = variablesOf(definition, submission, links, config().mail.fileLinkDays);
       const replyTo = submission.email ?? undefined;
@@ -165,7 +165,7 @@ export function createFormMails(parts: Parts, links: FileLinks): FormMails {
     async reply(transaction, definition, submission) {
       const { autoReply, name } = definition;
       const { email, data } = submission;
-      if (!autoReply || email === null || !(await mayWrite(email))) return;
+      if (!autoReply || email === null || !isOn() || !(await mayWrite(email))) return;
       const variables = { ...data, form: name };
       const mail =
         autoReply === true
@@ -175,14 +175,18 @@ export function createFormMails(parts: Parts, links: FileLinks): FormMails {
     },
     async askToConfirm(transaction, submission, token) {
       const { email, formName } = submission;
-      if (email === null || !(await mayWrite(email))) return false;
+      if (!isOn()) return 'off';
+      if (email === null || !(await mayWrite(email))) return 'failed';
       const link = `${publicUrl()}/hook/forms/confirm/${token}`;
       const variables = { form: formName, link, hours: config().doubleOptIn.expiryHours };
       const mail = { to: email, template: confirmTemplate.name, variables };
-      return send(transaction, { ...mail, ...ofUser(submission) });
+      const stored = await send(transaction, { ...mail, ...ofUser(submission) });
+      return stored ? 'queued' : 'failed';
     },
   };
 }
+
+const ofUser = ({ userId }: SubmissionRow) => (userId === null ? {} : { userId });
 
 /** A mail that cannot be written at all is told in the log: what was submitted must not hang on it. */
 function createSend({ messages, log }: Parts) {

@@ -10,7 +10,13 @@ import { createOutboundFetch } from '../../../kernel/outbound.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
 import { formErrors } from '../errors.ts';
 import { submissionEvent } from '../events.ts';
-import { confirmSubmission, noteDelivery, noteRequest, noteScreening } from '../queries/changes.ts';
+import {
+  confirmSubmission,
+  noteDelivery,
+  noteNotAsked,
+  noteRequest,
+  noteScreening,
+} from '../queries/changes.ts';
 import { formById } from '../queries/forms.ts';
 import {
   lockSubmission,
@@ -126,8 +132,9 @@ async function askToConfirm(
 ): Promise<void> {
   if (row.possibleSpam || row.confirmHash !== null) return;
   const token = randomToken();
-  if (await mails.askToConfirm(transaction, row, token))
-    await noteRequest(transaction, row.id, sha256(token));
+  const asked = await mails.askToConfirm(transaction, row, token);
+  if (asked === 'queued') await noteRequest(transaction, row.id, sha256(token));
+  if (asked === 'off') await noteNotAsked(transaction, row.id);
 }
 
 /* Double opt-in: a submission counts once its sender has said so by the link in a mail. */

@@ -33,15 +33,20 @@ export interface ProviderTemplates {
   get(id: string): Promise<ProviderTemplate | undefined>;
   /** Makes it, or with an id gives it these texts; answers the id. */
   save(texts: TemplateTexts, id: string | undefined): Promise<string>;
+  /** Deletes it, where it is there. */
+  remove(id: string): Promise<void>;
+}
+
+/** Those of the provider that is set, with the name of its transport. */
+export interface SetProvider extends ProviderTemplates {
+  readonly provider: string;
 }
 
 /** Templates of a provider that are listed at most. */
 const most = 200;
 
 /** Those of the provider that is set. Throws PROVIDER_TEMPLATES_UNSUPPORTED. */
-export function createProviderTemplates(
-  config: () => CommunicationsConfig,
-): () => ProviderTemplates {
+export function createProviderTemplates(config: () => CommunicationsConfig): () => SetProvider {
   const settings = () => config().email.transportSettings;
   const callOf = (name: string): CallProvider => asked(createCaller(name, limitsOf(config)));
   const known: ReadonlyMap<string, ProviderTemplates> = new Map([
@@ -60,7 +65,7 @@ export function createProviderTemplates(
     if (!active) throw messageErrors.CHANNEL_DISABLED();
     const templates = known.get(transport);
     if (!templates) throw messageErrors.PROVIDER_TEMPLATES_UNSUPPORTED();
-    return templates;
+    return { ...templates, provider: transport };
   };
 }
 
@@ -76,6 +81,9 @@ const asked =
       throw error;
     }
   };
+
+/** What is not there needs no deleting. */
+const gone = (answer: ProviderAnswer): void => void (answer.status === 404 || yes(answer));
 
 /** The answer when it is a yes; nothing for a 404 where that may be. */
 function yes(answer: ProviderAnswer): ProviderAnswer {
@@ -156,6 +164,7 @@ function mailgun(
       }
       return own;
     },
+    remove: async (id) => gone(await send(`templates/${encodeURIComponent(id)}`, 'DELETE')),
   };
 }
 
@@ -207,6 +216,7 @@ function sendgrid(
       );
       return own;
     },
+    remove: async (id) => gone(await send(`templates/${encodeURIComponent(id)}`, 'DELETE')),
   };
 }
 
@@ -250,6 +260,10 @@ function ses(call: CallProvider, settings: () => Parameters<typeof callSes>[1]):
         ),
       );
       return own;
+    },
+    async remove(id) {
+      const path = `templates/${encodeURIComponent(id)}`;
+      gone(await callSes(call, settings(), { method: 'DELETE', path }));
     },
   };
 }
