@@ -55,6 +55,20 @@ describe('sockets of chat', () => {
     expect((await refusalOf(again)).data?.status).toBeGreaterThanOrEqual(401);
   });
 
+  it('take no text that the database does not take', async () => {
+    const { ask } = await connectChat(platform, ann);
+    const room = await makeRoom(ann, [bob]);
+    for (const text of ['a\0b', '\ud800', 'x'])
+      for (const message of [text, { contentType: 'text', content: text }])
+        expect(await ask('message', room, message)).toMatchObject(
+          text === 'x' ? { ok: true } : { ok: false, error: { status: 400 } },
+        );
+    const { _id: messageId } = await ask('message', room, 'x');
+    expect(await ask('editMessage', { messageId, message: 'a\0b' })).toMatchObject({
+      error: { status: 400, errors: [{ path: 'message', rule: 'text' }] },
+    });
+  });
+
   it('end with the session, and live on with another token of the same user', async () => {
     const carl = await platform.registerUser();
     const { ask, socket } = await connectChat(platform, carl);

@@ -1,5 +1,7 @@
 /** Files of submissions: stored before the submission, seen by nobody but operators, and gone with it. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
 import { openTestConnection, type TestConnection } from '../../test/support/connection.ts';
 import { createMailbox } from '../../test/support/mailbox.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
@@ -170,6 +172,26 @@ it.each<[what: string, parts: readonly Part[], status: number, code: string]>([
   });
   expect(await filesThere()).toBe(before);
   expect(await submissionsOf(platform.admin, form._id)).toEqual([]);
+});
+
+it('hold their rules also where a value is the id of a file, and are counted before they are looked for', async () => {
+  const owner = await platform.registerUser();
+  const store = async () => {
+    const data = Buffer.from('#!/bin/sh').toString('base64');
+    return (await owner.api.post('/storage/file', { data })).body._id;
+  };
+  const submit = async (field: object, paper: unknown) => {
+    const form = await fileForm({}, field);
+    const answer = await owner.api.post(`/forms/submit/${form._id}`, { who: 'Ada', paper });
+    return [answer.status, answer.body.errors?.map(({ code }: Json) => code)];
+  };
+  const id = await store();
+  expect(await submit({ mimeTypes: ['application/pdf'] }, id)).toEqual([400, ['mimeTypes']]);
+  expect(await submit({ maxSize: 3 }, id)).toEqual([413, ['maxSize']]);
+  const three = [id, await store(), await store()];
+  expect(await submit({ multiple: true }, three)).toEqual([400, ['maxFiles']]);
+  const unknown = Array.from({ length: 500 }, () => randomUUID());
+  expect(await submit({ multiple: true }, unknown)).toEqual([400, ['file']]);
 });
 
 it('may be data URLs in JSON, or files that the submitter can read already', async () => {

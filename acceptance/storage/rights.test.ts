@@ -173,7 +173,7 @@ describe('files with relations', () => {
     const refused = [
       await ben.api.post('/database/Holding', { file: id }),
       await ben.api.post('/database/Holding', { files: [id] }),
-      await ben.api.post(`/chat/rooms/${room.body._id}/messages`, message),
+      await ben.api.post(`/chat/rooms/${room.body.roomId}/messages`, message),
       await ben.api.post(`/storage/file/${id}/links`, {}),
     ];
     expect(refused.map(({ status }) => status)).toEqual([400, 400, 400, 403]);

@@ -23,7 +23,8 @@ export function invalidValueProblem(value: unknown, path: string, depth = 0): Pr
     const problem = textProblem(value);
     return problem && { path: path || 'body', ...problem };
   }
-  if (typeof value !== 'object' || value === null) return undefined;
+  // Sockets take bytes along: they hold no text.
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return undefined;
   if (depth >= MAX_DEPTH)
     return {
       path: topOf(path),

@@ -1,6 +1,7 @@
 /** What the events of a namespace do: those of the platform's own, and those that a module declared. */
 import Type, { type Static, type TObject } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
+import { invalidValueProblem } from '../../kernel/operations/invalid-value.ts';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
 import type {
@@ -176,6 +177,8 @@ export const accepting =
 export function checker<S extends TObject>(schema: S): Checker<Static<S>> {
   let compiled: Validator<Record<never, never>, S> | undefined;
   return (input) => {
+    const refused = invalidValueProblem(input, '');
+    if (refused) throw invalidInput([{ ...refused, path: refused.path || 'input' }]);
     compiled ??= Compile(schema);
     if (compiled.Check(input)) return input;
     throw invalidInput(

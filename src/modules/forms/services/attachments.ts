@@ -65,9 +65,15 @@ export function openAttachments(parts: Parts, submitting: Submitting): Attachmen
       await store(field, data);
       return true;
     }
-    const file = isId(value) ? await filesOf(parts).readable(caller, value) : undefined;
-    if (file) arrived.push({ ...fileOf(field, file), stored: null });
-    return file !== undefined;
+    if (!isId(value)) return false;
+    countFile(parts, field, intake);
+    const file = await filesOf(parts).readable(caller, value);
+    if (!file) return false;
+    if (field.maxSize !== undefined && file.size > field.maxSize)
+      throw tooLarge(field.name, field.maxSize);
+    refuseType(field, file);
+    arrived.push({ ...fileOf(field, file), stored: null });
+    return true;
   };
 
   return {
@@ -80,9 +86,11 @@ export function openAttachments(parts: Parts, submitting: Submitting): Attachmen
       for await (const _chunk of part.body);
     },
     async takeValue(field, value, problems) {
-      for (const one of [value].flat())
-        if (!(await takeOne(field, one)))
-          problems.push(fieldProblem(field.name, 'file', 'must be a file, or the id of one'));
+      for (const one of [value].flat()) {
+        if (await takeOne(field, one)) continue;
+        problems.push(fieldProblem(field.name, 'file', 'must be a file, or the id of one'));
+        return;
+      }
     },
     discard: () => discard(parts, names),
   };
@@ -94,10 +102,8 @@ type Store = (field: FormField, part: Omit<FilePart, 'field'>) => Promise<void>;
 function createStore(parts: Parts, { signal }: Submitting, intake: Intake): Store {
   return async (field, part) => {
     const { limits, useAttachments } = parts.config();
-    intake.files += 1;
     if (!useAttachments) throw refused(field.name, 'attachments', 'files are not taken here');
-    if (intake.files > limits.files)
-      throw refused(field.name, 'maxFiles', `at most ${limits.files} files can be sent`);
+    countFile(parts, field, intake);
     const running = filesOf(parts);
     const name = newId();
     intake.names.push(name);
@@ -115,6 +121,13 @@ function createStore(parts: Parts, { signal }: Submitting, intake: Intake): Stor
     intake.arrived.push({ ...fileOf(field, file), stored: name });
     refuseType(field, file);
   };
+}
+
+/** Before anything is done about a file, also about one that is there already. Throws SUBMISSION_INVALID. */
+function countFile({ config }: Parts, { name }: FormField, intake: Intake): void {
+  intake.files += 1;
+  const { files } = config().limits;
+  if (intake.files > files) throw refused(name, 'maxFiles', `at most ${files} files can be sent`);
 }
 
 async function discard(parts: Parts, names: readonly string[]): Promise<void> {
