@@ -6,6 +6,7 @@ import { answerAll, checkAll, directRelations, type EngineScope } from './ask.ts
 import type { Engine } from './engine.ts';
 import { explain } from './explain.ts';
 import type { GrantCache } from './grant-cache/grant-cache.ts';
+import { createHeldReaches } from './held-reach.ts';
 import type { SizeLimits } from './limits.ts';
 import { listResources } from './lists.ts';
 import { probe } from './probe.ts';
@@ -32,6 +33,7 @@ export function createEngine(
     plans: new WeakMap(),
     large: createLargeSets(),
   };
+  const held = createHeldReaches(memory);
   const scopeOf = (database: Queryable): EngineScope => ({
     model,
     database,
@@ -44,7 +46,7 @@ export function createEngine(
     check: (database, questions, options) => checkAll(scopeOf(database), questions, options),
     answers: (database, questions, options) => answerAll(scopeOf(database), questions, options),
     probe: (database, question, options, reach) =>
-      probe(scopeOf(database), question, options, reach),
+      probe(scopeOf(database), question, { options, held }, reach ?? 'object'),
     explain: (database, question, options) => explain(scopeOf(database), question, options),
     listResources: (database, question, options) =>
       listResources(scopeOf(database), question, options),

@@ -170,10 +170,11 @@ export interface Engine {
 }
 
 /**
- * How far one short statement looks: what is written about the object where that is very little (`near`), what of it the
- * question can hang on, or also what that leads to.
+ * How far one short statement looks: what is written about the object where that is very little (`near`), the same
+ * beside what the subject is known to reach (`held`), what of it the question can hang on (`object`), or also what that
+ * leads to (`graph`).
  */
-export type ProbeReach = 'near' | 'object' | 'graph';
+export type ProbeReach = 'near' | 'held' | 'object' | 'graph';
 
 /** What one short statement found out. */
 export interface Probe {
@@ -183,4 +184,6 @@ export interface Probe {
   readonly allowed: boolean | undefined;
   /** Whether no more was there than it loads. */
   readonly whole: boolean;
+  /** Whether the answer rests on other objects than the one that is asked about. */
+  readonly leads?: boolean;
 }

@@ -7,46 +7,47 @@ import { parseObject, parseSubject } from '../model/grammar.ts';
 import { buildModel } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import { createEngine } from './create-engine.ts';
-import type { AskOptions, ProbeReach } from './engine.ts';
+import type { AskOptions, Engine, ProbeReach } from './engine.ts';
+import { createGrantCache } from './grant-cache/grant-cache.ts';
 
-const engine = createEngine(
-  buildModel(
-    [
-      { name: 'User', relations: {}, permissions: {} },
-      { name: 'Team', relations: { member: ['User'] }, permissions: { read: ['member'] } },
-      {
-        name: 'Folder',
-        relations: { owner: ['User'], parent: ['Folder'] },
-        permissions: { read: ['owner', 'parent->read'] },
-      },
-      {
-        name: 'Doc',
-        relations: {
-          owner: ['User'],
-          viewer: ['User', 'Team#member'],
-          guest: ['User with place'],
-          reader: ['User:*'],
-          banned: ['User'],
-          team: ['Team'],
-        },
-        permissions: {
-          edit: ['owner'],
-          change: ['edit'],
-          read: ['edit', 'viewer', 'reader', 'team->read'],
-          visit: ['owner', 'guest'],
-          calm: { exclusion: { base: ['owner'], subtract: ['banned'] } },
-          pair: { intersection: ['owner', 'viewer'] },
-          mixed: { union: ['owner', { exclusion: { base: ['viewer'], subtract: ['banned'] } }] },
-          lead: ['team->read'],
-          open: ['*'],
-          none: [],
-        },
-        conditions: { place: { eq: [{ context: 'place' }, { attribute: 'place' }] } },
-      },
-    ].map(parseDefinition),
-    1,
-  ),
-);
+const definitions = [
+  { name: 'User', relations: {}, permissions: {} },
+  { name: 'Team', relations: { member: ['User'] }, permissions: { read: ['member'] } },
+  {
+    name: 'Folder',
+    relations: { owner: ['User'], parent: ['Folder'] },
+    permissions: { read: ['owner', 'parent->read'] },
+  },
+  {
+    name: 'Doc',
+    relations: {
+      owner: ['User'],
+      viewer: ['User', 'Team#member'],
+      guest: ['User with place'],
+      reader: ['User:*'],
+      banned: ['User'],
+      team: ['Team'],
+    },
+    permissions: {
+      edit: ['owner'],
+      change: ['edit'],
+      read: ['edit', 'viewer', 'reader', 'team->read'],
+      visit: ['owner', 'guest'],
+      calm: { exclusion: { base: ['owner'], subtract: ['banned'] } },
+      pair: { intersection: ['owner', 'viewer'] },
+      mixed: { union: ['owner', { exclusion: { base: ['viewer'], subtract: ['banned'] } }] },
+      lead: ['team->read'],
+      open: ['*'],
+      none: [],
+    },
+    conditions: { place: { eq: [{ context: 'place' }, { attribute: 'place' }] } },
+  },
+].map(parseDefinition);
+const engine = createEngine(buildModel(definitions, 1));
+
+/** An engine that keeps what subjects reach, and believes in definitions newer than those of any test. */
+const keepingEngine = (): Engine =>
+  createEngine(buildModel(definitions, 1_000), createGrantCache(table.database));
 
 let table: TupleTable;
 let sent: Statement[] = [];
@@ -240,6 +241,56 @@ describe('a look at what the object leads to', () => {
     expect(await probe('User:a read Doc:1', { reach: 'graph' })).toBe(true);
     expect(await probe('User:b read Doc:1', { reach: 'graph' })).toBe('left');
     expect(await probe('User:c read Doc:1', { reach: 'graph' })).not.toBe(false);
+  });
+});
+
+describe('a look at the object of somebody whose way up is known', () => {
+  const ask = async (keeping: Engine, text: string): Promise<boolean | 'left' | 'unasked'> => {
+    sent = [];
+    const { subject, relation, resource } = tuple(text);
+    const found = await keeping.probe(counted, { subject, action: relation, resource }, {}, 'held');
+    return found ? (found.allowed ?? 'left') : 'unasked';
+  };
+  const manyTimes = async (keeping: Engine, text: string): Promise<void> => {
+    for (let i = 0; i < 8; i += 1) await ask(keeping, text);
+  };
+
+  it('decides by one statement, however deep the object stands, until something changes on the way', async () => {
+    const keeping = keepingEngine();
+    await table.replace([
+      ...Array.from({ length: 99 }, (_, i) => tuple(`Folder:f${i + 1} parent Folder:f${i}`)),
+      tuple('User:a owner Folder:f99'),
+    ]);
+    expect(await ask(keeping, 'User:a read Folder:f0')).toBe('unasked');
+    await manyTimes(keeping, 'User:a read Folder:f0');
+    for (const id of ['f0', 'f50', 'f99']) {
+      expect([id, await ask(keeping, `User:a read Folder:${id}`)]).toEqual([id, true]);
+      expect(sent).toHaveLength(1);
+    }
+    expect(await ask(keeping, 'User:a read Folder:g')).toBe(false);
+    await table.database.query({
+      text: `delete from penstock.tuples where subject_id = 'f60'`,
+    });
+    expect(await ask(keeping, 'User:a read Folder:f0')).toBe('left');
+    await manyTimes(keeping, 'User:a read Folder:f0');
+    expect(await ask(keeping, 'User:a read Folder:f0')).toBe(false);
+    expect(await ask(keeping, 'User:a read Folder:f70')).toBe(true);
+  });
+
+  it('leaves names that take away, sets, and objects of which much is written', async () => {
+    const keeping = keepingEngine();
+    await table.replace([
+      tuple('User:a member Team:t'),
+      tuple('Team:t team Doc:1'),
+      ...Array.from({ length: 20 }, (_, i) => tuple(`User:u${i} viewer Doc:1`)),
+    ]);
+    for (const text of ['User:a mixed Doc:1', 'Team:t#member read Doc:1', 'User:a edit Doc:1']) {
+      await manyTimes(keeping, text);
+      expect([text, await ask(keeping, text)]).toEqual([text, 'unasked']);
+    }
+    await manyTimes(keeping, 'User:a read Doc:1');
+    expect(await ask(keeping, 'User:a read Doc:1')).not.toBe(false);
+    expect(await ask(keeping, 'User:b read Doc:1')).not.toBe(true);
   });
 });
 

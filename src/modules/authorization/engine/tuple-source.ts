@@ -9,7 +9,7 @@ import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier, statementName } from '../../../kernel/database/sql.ts';
 import type { RecordField } from '../model/grammar.ts';
 import { type FieldRelation, type Model, plainTypes } from '../model/model.ts';
-import { uuidOf } from '../tuple-sql.ts';
+import { arrayText, liveTuple, uuidOf } from '../tuple-sql.ts';
 
 export interface TupleSource {
   /** Stands where a table may stand, and needs an alias. */
@@ -88,6 +88,34 @@ export function tupleSource(model: Model, relations: readonly FieldRelation[]): 
   }));
 }
 
+/** SQL of what names a resource; `uuid` is null where the id is none. */
+interface ResourceText {
+  readonly type: string;
+  readonly id: string;
+  readonly uuid: string;
+}
+
+/** What is written about one resource, of the fields these: each arm is found by an index of its own, and holds nothing else. */
+export function tuplesOfResource(
+  relations: readonly FieldRelation[],
+  { type, id, uuid }: ResourceText,
+): string {
+  const replaced = relations.filter(({ field }) => field.typeColumn === undefined);
+  const others = literalOf(arrayText(replaced.map(({ relation }) => relation)), 'text[]');
+  const stored = `select t.subject_type, t.subject_id, t.subject_relation, t.relation, t.condition, t.attributes from penstock.tuples t
+    where t.resource_type = ${type} and t.resource_id = ${id} and ${liveTuple('t')}${replaced.length === 0 ? '' : ` and t.relation <> all(${others})`}`;
+  const fields = relations.map(({ type: ofType, relation, field }) => {
+    const column = `d.${identifier(field.field)}`;
+    const rows = field.many
+      ? ` cross join lateral (select distinct v.id from unnest(${column}) v(id)) u`
+      : '';
+    const subject = field.many ? 'u.id' : column;
+    return `select ${subjectTypeText(field, 'd')}, ${subject}::text collate "C", ${word('')}, ${word(relation)}, null::text collate "C", null::jsonb
+    from ${tableName(ofType)} d${rows} where d."_id" = ${uuid} and ${subject} is not null`;
+  });
+  return [stored, ...fields].join('\n  union all ');
+}
+
 /** The source for these relations of types: with the fields that are among them. */
 export const sourceOf = (
   model: Model,
@@ -95,13 +123,17 @@ export const sourceOf = (
 ): TupleSource =>
   model.recordRelations.length === 0
     ? storedTuples
-    : tupleSource(
-        model,
-        [...relations].flatMap(({ type, relation }) => {
-          const field = model.fieldOf(type, relation) ?? model.columnOf(type, relation);
-          return field ? [{ type, relation, field }] : [];
-        }),
-      );
+    : tupleSource(model, fieldsOf(model, relations));
+
+/** Those of the relations that are fields, or stand in columns of records as well. */
+export const fieldsOf = (
+  model: Model,
+  relations: Iterable<{ readonly type: string; readonly relation: string }>,
+): readonly FieldRelation[] =>
+  [...relations].flatMap(({ type, relation }) => {
+    const field = model.fieldOf(type, relation) ?? model.columnOf(type, relation);
+    return field ? [{ type, relation, field }] : [];
+  });
 
 /** What records say about relations in which objects of a type may stand. */
 export const recordRelationsNaming = (

@@ -44,10 +44,10 @@ describe('checks', () => {
     const text = `insert into penstock.resource_definition_versions (name, changed_by) values ($1, 'test')`;
     await database.query({ text, values: [name] });
   }
-  const relate = (id: string, relation: string, type: string) =>
+  const relate = (id: string, relation: string, type: string, resource = '1') =>
     opened.database.query({
-      text: `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id) values ($1, 'User', $2, $3, $4, '1')`,
-      values: [newId(), id, relation, type],
+      text: `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id) values ($1, 'User', $2, $3, $4, $5)`,
+      values: [newId(), id, relation, type, resource],
     });
   const can = (id: string, type: string): Promise<boolean> =>
     checks.can({
@@ -116,6 +116,14 @@ describe('checks', () => {
     expect(await cost('d')).toEqual(['short', 'short']);
     for (let i = 0; i < 100; i += 1) await can('d', 'Book');
     expect(await cost('d')).toEqual(['short']);
+    // Whoever asks often: from what they are known to reach, until that changes.
+    expect(query.mock.calls[0]?.[0].text).toContain('penstock.tuple_changes');
+    await relate('d', 'owner', 'Shelf', 's');
+    expect(await can('d', 'Book')).toBe(true);
+    await opened.database.query({
+      text: `delete from penstock.tuples where resource_type = 'Shelf'`,
+    });
+    expect(await can('d', 'Book')).toBe(false);
     query.mockRestore();
   });
 });

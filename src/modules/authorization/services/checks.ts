@@ -11,8 +11,6 @@ import type {
   Engine,
   ExplainOptions,
   Explanation,
-  Probe,
-  ProbeReach,
   Question,
 } from '../engine/engine.ts';
 import { everybodysRole } from '../engine/rule-callers.ts';
@@ -27,6 +25,7 @@ import {
 } from '../model/grammar.ts';
 import { roleAnswer } from '../role-queries.ts';
 import type { Models } from './definitions/models.ts';
+import { createProbeOrder, isNeedless, type Looks } from './probe-order.ts';
 import type { HeldRoles } from './roles.ts';
 import {
   conditionsHold,
@@ -88,7 +87,7 @@ function createActing({ database, models }: ChecksOptions): Checks['acting'] {
 
 /** A check by one statement where that decides, else by the engine. */
 function createCheck({ database, models }: ChecksOptions) {
-  const reachOf = probeReaches();
+  const order = createProbeOrder();
 
   /** What single statements decide with this model; `undefined` when they do not, or the model is not in force any more. */
   async function probed(
@@ -97,16 +96,15 @@ function createCheck({ database, models }: ChecksOptions) {
     options?: AskOptions,
   ): Promise<boolean | undefined> {
     const looks: Looks = new Map();
-    for (const reach of reachOf.try(question)) {
-      // All that is written about the object was looked at already.
-      if (reach === 'object' && looks.get('near')?.whole) continue;
+    for (const reach of order.of(question)) {
+      if (isNeedless(reach, looks)) continue;
       const found = await engine.probe(database, question, options, reach);
       // The statement has told which definitions are in force: nobody needs to ask beside it.
       if (found && found.revision !== engine.model.revision) return undefined;
       looks.set(reach, found);
       if (found?.allowed !== undefined) break;
     }
-    reachOf.note(question, looks);
+    order.note(question, looks);
     return [...looks.values()].at(-1)?.allowed;
   }
 
@@ -150,62 +148,6 @@ export function createChecks({ database, models }: ChecksOptions): Checks {
         missing: [],
         wouldAllow: [],
       };
-    },
-  };
-}
-
-/** Questions of a kind after which it is decided how far the first statement looks. */
-const SAMPLE = 64;
-/** Kinds that are remembered: resource types with their actions. */
-const MAX_KINDS = 1_000;
-
-const nearFirst: readonly ProbeReach[] = ['near', 'object', 'graph'];
-const objectFirst: readonly ProbeReach[] = ['object', 'graph'];
-const farOnly: readonly ProbeReach[] = ['graph'];
-
-/** What statements found out about one question, in their order. */
-type Looks = Map<ProbeReach, Probe | undefined>;
-
-/** What came of the first questions of a kind. */
-interface Sample {
-  asked: number;
-  /** By what is written about the object alone. */
-  decided: number;
-  /** Of which hardly anything was written. */
-  whole: number;
-}
-
-/**
- * How far to look, per type and action: where most questions are about objects that lead to others, looking at the
- * object alone only comes before the statement that decides; where much is written about most objects, looking at
- * little of it does. A new sample is taken now and then.
- */
-function probeReaches() {
-  const kinds = new Map<string, Sample>();
-  const keyOf = ({ resource, action }: Question): string => `${resource.type}#${action}`;
-  return {
-    try(question: Question): readonly ProbeReach[] {
-      const key = keyOf(question);
-      const kind = kinds.get(key);
-      if (!kind || kind.asked < SAMPLE) return nearFirst;
-      const isFar = kind.decided * 4 < SAMPLE;
-      if (!isFar && kind.whole * 2 >= SAMPLE) return nearFirst;
-      kind.asked += 1;
-      if (kind.asked >= SAMPLE * 64) kinds.delete(key);
-      return isFar ? farOnly : objectFirst;
-    },
-    note(question: Question, looks: Looks): void {
-      const near = looks.get('near');
-      if (!near) return;
-      const decided = near.allowed !== undefined || looks.get('object')?.allowed !== undefined;
-      const key = keyOf(question);
-      if (kinds.size >= MAX_KINDS && !kinds.has(key)) kinds.clear();
-      const known = kinds.get(key);
-      const kind = known && known.asked < SAMPLE ? known : { asked: 0, decided: 0, whole: 0 };
-      kind.asked += 1;
-      if (decided) kind.decided += 1;
-      if (near.whole) kind.whole += 1;
-      kinds.set(key, kind);
     },
   };
 }

@@ -59,7 +59,10 @@ const server = `pg_postmaster_start_time()::text || ' ' || 'penstock.tuple_chang
 const now = 'extract(epoch from now()) * 1000';
 const revision = '(select coalesce(max(revision), 0) from penstock.resource_definition_versions)';
 
-/** Changes `c` about types that a snapshot has not seen. */
+/**
+ * Changes `c` about types that a snapshot has not seen. They are the last of the index; without the order the planner
+ * believes that any of a large table would do, and reads it from its beginning.
+ */
 const changesSince = (
   snapshot: string,
   types: string,
@@ -68,7 +71,7 @@ const changesSince = (
   select * from penstock.tuple_changes h
    where h.resource_type = w.type and h.xid >= pg_snapshot_xmin((select ${snapshot}::pg_snapshot))
      and not pg_visible_in_snapshot(h.xid, (select ${snapshot}::pg_snapshot))
-   limit ${most}) c`;
+   order by h.xid limit ${most}) c`;
 const isComplete = (snapshot: string): string =>
   `(select s.kept_from from penstock.tuple_change_state s) <= pg_snapshot_xmin((select ${snapshot}::pg_snapshot))`;
 
@@ -88,20 +91,31 @@ export interface CursorGuard extends ChangeCursor {
   readonly types: readonly string[];
 }
 
+/** What `guardText` compares with, in its order. */
+export const guardValues = ({
+  snapshot,
+  server: known,
+  until,
+  revision: last,
+  types,
+}: CursorGuard): readonly unknown[] => [
+  known,
+  new Date(until).toISOString(),
+  last,
+  arrayText([...types, '*']),
+  snapshot,
+];
+
 /**
  * True while it stands: an expression for the statement that makes use of it. Its text is always the same. Values stand
  * in sub-selects, where the planner does not look at them: it keeps one plan.
  */
-export function guardText(
-  { snapshot, server: known, until, revision: last, types }: CursorGuard,
-  next: (value: unknown) => string,
-): string {
-  const seen = next(snapshot);
+export function guardText(guard: CursorGuard, next: (value: unknown) => string): string {
+  const [known, until, last, types, snapshot] = guardValues(guard).map(next);
   return (
-    `(${server} = ${next(known)}::text and now() < ${next(new Date(until).toISOString())}::timestamptz` +
-    ` and not exists (select 1 from penstock.resource_definition_versions v where v.revision > (select ${next(last)}::bigint))` +
-    ` and not exists (select 1 from penstock.tuple_changes h where h.resource_type = any((select ${next(arrayText([...types, '*']))}::text[])::text[])` +
-    ` and h.xid >= (select ${next(snapshot.split(':')[0])}::xid8) and not pg_visible_in_snapshot(h.xid, (select ${seen}::pg_snapshot))))`
+    `(${server} = ${known}::text and now() < ${until}::timestamptz` +
+    ` and not exists (select 1 from penstock.resource_definition_versions v where v.revision > (select ${last}::bigint))` +
+    ` and not exists (select 1 from ${changesSince(snapshot ?? '', types ?? '', 1)}))`
   );
 }
 

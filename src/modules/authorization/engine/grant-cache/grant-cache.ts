@@ -26,11 +26,15 @@ export interface CacheEntry<T> {
   readonly until: number | undefined;
 }
 
-interface CacheLookup<T> {
+/** Where something is kept. */
+export interface CachePlace {
   /** What is searched for; the same key always means the same search. */
   readonly key: string;
   /** Types of the resources on the way. */
   readonly types: readonly string[];
+}
+
+interface CacheLookup<T> extends CachePlace {
   find(): Promise<CacheEntry<T>>;
 }
 
@@ -44,6 +48,8 @@ export interface CachedValue<T> {
 }
 
 export interface GrantCache<T> {
+  /** What is kept and can be asked for in a statement; nothing is searched. */
+  kept(place: CachePlace): CachedValue<T> | undefined;
   /** What is kept, else what is found now. */
   read(search: CacheLookup<T>): Promise<CachedValue<T>>;
   /** Takes in what was committed before the call. */
@@ -105,21 +111,36 @@ export function createGrantCache<T extends object>(database: Queryable): GrantCa
   }
 
   return {
-    async read(requested) {
-      const kept = entries.get(requested.key);
-      if (!kept) return { value: (await search(requested)).value, stands: () => true };
-      const isKept = (): boolean => entries.peek(requested.key) === kept;
-      const stands = ({ now }: DatabaseSnapshot): boolean => {
-        const inTime = kept.until === undefined || kept.until > now;
-        if (!inTime && isKept()) entries.delete(requested.key);
-        return inTime && isKept();
-      };
-      const rests = restsOn(tracker.position(), requested.types, kept.until);
-      return { value: kept.value, stands, ...(rests && { rests }) };
+    kept(place) {
+      const found = cachedAt(place, entries, tracker.position());
+      return found?.rests && found;
     },
+    read: async (requested) =>
+      cachedAt(requested, entries, tracker.position()) ?? {
+        value: (await search(requested)).value,
+        stands: () => true,
+      },
     catchUp: tracker.catchUp,
     position: tracker.position,
   };
+}
+
+/** What is kept at a place, if anything. */
+function cachedAt<T extends object>(
+  { key, types }: CachePlace,
+  entries: LRUCache<string, CacheEntry<T>>,
+  position: ChangeCursor | undefined,
+): CachedValue<T> | undefined {
+  const kept = entries.get(key);
+  if (!kept) return undefined;
+  const isKept = (): boolean => entries.peek(key) === kept;
+  const stands = ({ now }: DatabaseSnapshot): boolean => {
+    const inTime = kept.until === undefined || kept.until > now;
+    if (!inTime && isKept()) entries.delete(key);
+    return inTime && isKept();
+  };
+  const rests = restsOn(position, types, kept.until);
+  return { value: kept.value, stands, ...(rests && { rests }) };
 }
 
 /** `bySubject`: keys of the entries that hang on a subject. */

@@ -15,6 +15,12 @@ import {
   type NaiveDataSet,
   naiveCheck,
 } from '../../../../../test/support/permission-data/naive.ts';
+import {
+  BATCH,
+  recordColumns,
+  recordTypes,
+  writeRecords,
+} from '../../../../../test/support/permission-data/record-rows.ts';
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
@@ -24,13 +30,14 @@ import { isSelf, resolveName } from '../ask.ts';
 import { createEngine } from '../create-engine.ts';
 import { isReachable } from '../descent.ts';
 import type { Engine, Page, Question, Reason, ResourceQuestion } from '../engine.ts';
+import { createGrantCache, type GrantCache } from '../grant-cache/grant-cache.ts';
 import { principalsOf } from '../principals.ts';
+import type { ReachableSet } from '../reverse-expansion.ts';
 import { rowPredicate } from '../rows/row-predicate.ts';
 import { lookupKey, lookupsTo } from '../rows/row-sources.ts';
 import type { Size } from '../rows/size-estimate.ts';
 import { searchFromSubject } from '../subject-search.ts';
 
-const BATCH = 20;
 /** Runs of up to `BATCH` data sets each: a few with every test, always the same; many others with `AGREEMENT_RUNS=300 AGREEMENT_SEED=1`. */
 const RUNS = Number(process.env.AGREEMENT_RUNS ?? 5);
 const SEED = Number(process.env.AGREEMENT_SEED ?? 20_261_123);
@@ -38,8 +45,11 @@ const SEED = Number(process.env.AGREEMENT_SEED ?? 20_261_123);
 const RUN_LIMIT = 20_000;
 
 let table: TupleTable;
+/** What subjects are known to reach, in all data sets. */
+let reaches: GrantCache<ReachableSet>;
 beforeAll(async () => {
   table = await openTupleTable();
+  reaches = createGrantCache(table.database);
   await table.database.query({
     text: `create table rows (_id uuid primary key, dataSet integer not null, ${recordColumns})`,
   });
@@ -56,17 +66,10 @@ const probed = {
   near: { allowed: 0, denied: 0 },
   object: { allowed: 0, denied: 0 },
   graph: { allowed: 0, denied: 0 },
+  held: { allowed: 0, denied: 0 },
 };
 
 const unnamedCompared = { answered: 0, refused: 0 };
-
-/** What records can say of relations: by a field and a list instead of tuples, by columns beside them. */
-const recordColumns = 'r1 uuid, r2 uuid[], c0 uuid, "c0Type" text, c1 uuid, "c1Type" text';
-
-/** Types of records. */
-const recordTypes = Array.from({ length: BATCH }, (_, i) => i)
-  .filter(hasRecords)
-  .flatMap((dataSet) => [`Doc${dataSet}`, `Folder${dataSet}`]);
 
 const contexts = [{ place: 'home' }, { place: 'work' }] as const;
 
@@ -130,53 +133,6 @@ async function compareAll(
         await compare(database, { ...dataSet, tuples, number: i });
     }),
   );
-}
-
-/** The records of data sets with fields, which say what these tuples say. Documents of such a data set are all there. */
-async function writeRecords(database: Database, tuples: readonly WrittenTuple[]): Promise<void> {
-  for (const type of recordTypes) {
-    const [, kind = '', dataSet = ''] = /^(\D+)(\d+)$/.exec(type) ?? [];
-    const ids = objectsOf(Number(dataSet), kind).map(({ id }) => id);
-    const rows = ids.map((_id) => ({
-      _id,
-      ...saidBy(
-        tuples.filter((t) => t.resource.type === type && t.resource.id === _id),
-        `User${dataSet}`,
-      ),
-    }));
-    const values = [JSON.stringify(rows)];
-    const source = `json_to_recordset($1::json) as x(_id uuid, ${recordColumns})`;
-    await database.query({ text: `truncate app."${type}"` });
-    await database.query({ text: `insert into app."${type}" select * from ${source}`, values });
-    if (kind === 'Doc')
-      await database.query({
-        text: `update rows d set ${saidColumns.map((name) => `"${name}" = x."${name}"`).join(', ')} from ${source} where d._id = x._id`,
-        values,
-      });
-  }
-}
-
-const saidColumns = ['r1', 'r2', 'c0', 'c0Type', 'c1', 'c1Type'];
-
-/** The columns of a record about which these tuples are. */
-function saidBy(tuples: readonly WrittenTuple[], user: string): Record<string, unknown> {
-  const fields = tuples.filter(({ inColumns }) => !inColumns);
-  const listed = fields.filter(({ relation }) => relation === 'r2').map((t) => t.subject.id);
-  const columns = tuples.filter(({ inColumns }) => inColumns);
-  return {
-    r1: fields.find(({ relation }) => relation === 'r1')?.subject.id ?? null,
-    // Said twice is said once, and nothing said may be an empty list or none.
-    r2: listed[0] ? [...listed, listed[0]] : null,
-    ...Object.fromEntries(
-      columns.flatMap(({ relation, subject: { type, id } }) => {
-        const column = relation.replace('r', 'c');
-        return [
-          [column, id],
-          [`${column}Type`, type === user ? null : type],
-        ];
-      }),
-    ),
-  };
 }
 
 /** One of three documents of every other data set is not there, whatever is written about it. */
@@ -280,22 +236,32 @@ async function compareChecks(comparison: Comparison, subject: SubjectRef): Promi
 
 /** What a single statement decides is what a check answers, and true whatever the definitions leave to the walk. */
 async function compareProbes(
-  { database, engine }: Comparison,
+  { database, engine, dataSet }: Comparison,
   questions: readonly Question[],
   expected: readonly (readonly boolean[])[],
 ): Promise<void> {
+  const keeping = createEngine(dataSet.model, reaches);
   for (const [turn, context] of contexts.entries())
-    for (const reach of ['near', 'object', 'graph'] as const) {
+    for (const reach of ['near', 'object', 'graph', 'held'] as const) {
+      const asked = reach === 'held' ? keeping : engine;
       const probes = await Promise.all(
-        questions.map((question) => engine.probe(database, question, { context }, reach)),
+        questions.map((question) => asked.probe(database, question, { context }, reach)),
       );
-      for (const [i, probe] of probes.entries()) {
-        if (probe?.allowed === undefined) continue;
-        const label = [reach, ...describeAnswers(questions.slice(i, i + 1), [probe.allowed])];
-        expect([...label, expected[i]?.[turn]]).toEqual([...label, probe.allowed]);
-        probed[reach][probe.allowed ? 'allowed' : 'denied'] += 1;
-      }
+      for (const [i, question] of questions.entries())
+        compareProbe(reach, question, probes[i]?.allowed, expected[i]?.[turn]);
     }
+}
+
+function compareProbe(
+  reach: keyof typeof probed,
+  question: Question,
+  allowed: boolean | undefined,
+  truth: boolean | undefined,
+): void {
+  if (allowed === undefined) return;
+  const label = [reach, ...describeAnswers([question], [allowed])];
+  expect([...label, truth]).toEqual([...label, allowed]);
+  probed[reach][allowed ? 'allowed' : 'denied'] += 1;
 }
 
 /** From the side of the subject, and by the way down in the database, the answers are the same. */

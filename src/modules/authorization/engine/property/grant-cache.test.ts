@@ -18,7 +18,7 @@ import { formatSubject, parseObject, parseSubject, type SubjectRef } from '../..
 import { buildModel, type Model } from '../../model/model.ts';
 import type { Tuple } from '../../model/tuple.ts';
 import { createEngine } from '../create-engine.ts';
-import type { Engine, ResourceQuestion } from '../engine.ts';
+import type { Engine, Question, ResourceQuestion } from '../engine.ts';
 import { createGrantCache, type GrantCache } from '../grant-cache/grant-cache.ts';
 import type { ReachableSet } from '../reverse-expansion.ts';
 
@@ -103,6 +103,7 @@ describe('what nodes keep', () => {
     'agrees with the naive evaluator after every write of either node',
     async () => {
       let asked = 0;
+      let checked = 0;
       const begun = nodes.map(({ searches }) => searches());
       await fc.assert(
         fc.asyncProperty(
@@ -133,6 +134,8 @@ describe('what nodes keep', () => {
               );
               asked += 1;
               compare(question, found, { definitions, tuples: present });
+              const held = { node: nodes[asker] as Node, engine: engines[asker] as Engine };
+              checked += await compareHeld(held, question, { definitions, tuples: present });
             }
           },
         ),
@@ -143,6 +146,7 @@ describe('what nodes keep', () => {
         0,
       );
       expect(searched).toBeLessThan(asked);
+      expect(checked).toBeGreaterThan(asked / 10);
     },
     RUNS * 10_000,
   );
@@ -166,9 +170,18 @@ describe('what nodes keep', () => {
             { subject, action: 'read', type: 'Doc' },
             round % 3 === 0,
           );
+        const check = () => {
+          const question = { subject, action: 'read', resource: { type: 'Doc', id: doc } };
+          return heldAnswer(
+            { node: nodes[side] as Node, engine: engines[side] as Engine },
+            question,
+          );
+        };
         expect([n, round, ...(await sees())]).toEqual([n, round, doc]);
+        expect([n, round, (await check()) ?? true]).toEqual([n, round, true]);
         await table.remove(ids);
-        expect([n, round, ...(await sees())]).toEqual([n, round]);
+        const [after, rows] = await Promise.all([check(), sees()]);
+        expect([n, round, after ?? false, ...rows]).toEqual([n, round, false]);
       }
     };
     await Promise.all(Array.from({ length: 20 }, (_, n) => life(n)));
@@ -248,6 +261,37 @@ function compare(
   if (tuples.some(({ condition }) => condition === 'place')) {
     expect([label, ...found.filter((id) => !certain.includes(id))]).toEqual([label]);
   } else expect([label, ...found]).toEqual([label, ...certain]);
+}
+
+interface Asked {
+  readonly node: Node;
+  readonly engine: Engine;
+}
+
+const heldAnswer = async (
+  { node, engine }: Asked,
+  question: Question,
+): Promise<boolean | undefined> =>
+  (await engine.probe(node.database, question, {}, 'held'))?.allowed;
+
+/** Checks that rest on what is kept are true of what is stored now, or not made. Answers how many were made. */
+async function compareHeld(
+  asked: Asked,
+  { subject, action, type }: ResourceQuestion,
+  naive: Pick<NaiveDataSet, 'definitions' | 'tuples'>,
+): Promise<number> {
+  let made = 0;
+  const now = new Date().toISOString();
+  for (const { id } of objectsOf(0, 'Doc')) {
+    const resource = { type, id };
+    const allowed = await heldAnswer(asked, { subject, action, resource });
+    if (allowed === undefined) continue;
+    const label = `${formatSubject(subject)} ${action} ${id}`;
+    const truth = naiveCheck({ ...naive, context: {}, now }, subject, action, resource);
+    expect([label, allowed]).toEqual([label, truth]);
+    made += 1;
+  }
+  return made;
 }
 
 async function toggle(

@@ -5,7 +5,12 @@ import { expansionTo, isExact } from '../../model/expansion-rules.ts';
 import { formatSubject, type SubjectRef } from '../../model/grammar.ts';
 import { keyOf, type Name } from '../../model/model.ts';
 import type { EngineScope, EvaluationContext } from '../ask.ts';
-import type { CachedValue, CacheEntry, GrantCache } from '../grant-cache/grant-cache.ts';
+import type {
+  CachedValue,
+  CacheEntry,
+  CachePlace,
+  GrantCache,
+} from '../grant-cache/grant-cache.ts';
 import { engineErrors } from '../limits.ts';
 import { findReachable, type ReachableQuery } from '../principals.ts';
 import { distinct, type ReachableSet } from '../reverse-expansion.ts';
@@ -52,30 +57,50 @@ interface SetRequest {
   readonly few: boolean;
 }
 
+/** Where what somebody reaches is kept; `undefined` for what is not kept. */
+export function placeOfReach(
+  { model }: Pick<EngineScope, 'model'>,
+  { subject, names }: ReachableQuery,
+  scope: string,
+): CachePlace | undefined {
+  const { types, words, lasting } = model.derived(`reach ${names.map(keyOf).join(' ')}`, () => {
+    const { direct, steps, open } = expansionTo(model, names);
+    const rules = [...direct, ...steps];
+    // Whoever starts from every object there is hangs on every tuple: not worth keeping.
+    // What fields of records lead to changes without a word (decision 080).
+    const ofRecords = rules.some(({ type, relation }) =>
+      model.recordRelations.some((one) => one.type === type && one.relation === relation),
+    );
+    return {
+      types: [...new Set(rules.map((rule) => rule.type))],
+      words: names.map(keyOf).join(' '),
+      lasting: open.length === 0 && !ofRecords,
+    };
+  });
+  return lasting ? { key: `${scope} ${formatSubject(subject)} ${words}`, types } : undefined;
+}
+
+/** The search whose result is kept at a place. Throws `PERMISSION_SET_TOO_LARGE`. */
+export const findKept = async (
+  engineScope: EngineScope,
+  way: ReachableQuery,
+  bound: number,
+): Promise<CacheEntry<ReachableSet>> =>
+  cacheEntryOf(way.subject, await findReachable(engineScope, way, emptyContext, bound));
+
 /** Throws `PERMISSION_SET_TOO_LARGE`. */
 async function reachableSetOf(
   engineScope: EngineScope,
   { way, useKept, bound }: SetRequest,
   { reach, scope }: ReachMemory,
 ): Promise<CachedValue<ReachableSet>> {
-  const { subject, names } = way;
-  if (names.length === 0) return restingOnNothing(nothing, reach);
-  const expansion = expansionTo(engineScope.model, names);
-  // Whoever starts from every object there is hangs on every tuple: not worth keeping.
-  // What fields of records lead to changes without a word (decision 080).
-  const ofRecords = [...expansion.direct, ...expansion.steps].some(({ type, relation }) =>
-    engineScope.model.recordRelations.some((one) => one.type === type && one.relation === relation),
-  );
-  if (!useKept || !reach || expansion.open.length > 0 || ofRecords) {
+  if (way.names.length === 0) return restingOnNothing(nothing, reach);
+  const place = useKept && reach ? placeOfReach(engineScope, way, scope) : undefined;
+  if (!place || !reach) {
     const value = await findReachable(engineScope, way, emptyContext, bound);
     return { value, stands: () => true };
   }
-  const kept = await reach.read({
-    key: `${scope} ${formatSubject(subject)} ${names.map(keyOf).join(' ')}`,
-    types: [...new Set([...expansion.direct, ...expansion.steps].map((rule) => rule.type))],
-    find: async () =>
-      cacheEntryOf(subject, await findReachable(engineScope, way, emptyContext, bound)),
-  });
+  const kept = await reach.read({ ...place, find: () => findKept(engineScope, way, bound) });
   if (kept.value.reached.length > bound) throw engineErrors.PERMISSION_SET_TOO_LARGE();
   return kept;
 }
