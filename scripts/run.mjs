@@ -24,12 +24,21 @@ const nodeMajor = 24;
 
 /**
  * What can be run. `dev`: needs the development dependencies. `tied`: ends when this process ends.
- * `here`: works in the folder of the caller instead of the repository.
+ * `here`: works in the folder of the caller instead of the repository. `env`: what it is told unless it is set outside.
  */
 const tasks = new Map([
   ['start', { script: 'src/main.ts', args: ['start'], tied: true }],
   ['penstock', { script: 'src/main.ts', tied: true, here: true }],
   ['test', { script: 'node_modules/vitest/vitest.mjs', args: ['run'], dev: true }],
+  [
+    'test:large',
+    {
+      script: 'node_modules/vitest/vitest.mjs',
+      args: ['run', 'acceptance/storage/resumable-nodes.test.ts'],
+      env: { RESUMABLE_MEGABYTES: '2048' },
+      dev: true,
+    },
+  ],
   ['lint', { script: 'scripts/lint.mjs', dev: true }],
   [
     'format',
@@ -151,7 +160,7 @@ const platformEnvironment = () => ({
 });
 
 /** Runs the program to its end, passes signals on, and answers its exit code (128 + n when a signal ended it). */
-async function runProgram(program, { script, args = [], tied, here }, extra) {
+async function runProgram(program, { script, args = [], env = {}, tied, here }, extra) {
   const cwd = here ? process.cwd() : root;
   const isPlatform = tied && startsPlatform([...args, ...extra]);
   if (isPlatform) leaveFirstProcess();
@@ -167,7 +176,7 @@ async function runProgram(program, { script, args = [], tied, here }, extra) {
   const child = spawn(program, [file, ...args, ...extra], {
     cwd,
     stdio: tied ? ['inherit', 'inherit', 'inherit', 'ipc'] : 'inherit',
-    env: tied ? platformEnvironment() : process.env,
+    env: tied ? platformEnvironment() : { ...env, ...process.env },
   });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => {

@@ -1,4 +1,4 @@
-/** One resumable upload over two nodes, the first of which is killed in the middle of it. `RESUMABLE_MEGABYTES=2048` for a file of 2 GB. */
+/** One resumable upload over two nodes, the first of which is killed in the middle of it. `npm run test:large`: with a file of 2 GB. */
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';

@@ -184,6 +184,34 @@ describe('limits', () => {
     expect(bare.status).toBe(401);
   });
 
+  test('browsers may send and read the headers of the protocol from another origin', async () => {
+    const asked = [
+      'authorization',
+      'content-type',
+      'tus-resumable',
+      'upload-length',
+      'upload-metadata',
+      'upload-offset',
+      'upload-checksum',
+    ];
+    const preflight = await fetch(new URL('/storage/resumable', platform.addresses.client), {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'https://app.example.com',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': asked.join(','),
+      },
+    });
+    const listed = (name: string) => preflight.headers.get(name)?.split(',') ?? [];
+    expect(listed('access-control-allow-methods')).toEqual(
+      expect.arrayContaining(['POST', 'PATCH', 'HEAD', 'DELETE']),
+    );
+    expect(listed('access-control-allow-headers')).toEqual(expect.arrayContaining(asked));
+    expect(listed('access-control-expose-headers')).toEqual(
+      expect.arrayContaining(['location', 'upload-offset', 'upload-length', 'x-file-id']),
+    );
+  });
+
   test("another user's upload is nobody's", async () => {
     const path = await begin(10);
     for (const method of ['HEAD', 'DELETE'])

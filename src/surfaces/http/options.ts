@@ -47,7 +47,19 @@ const allowed = [
   'x-request-id',
   'request-id',
 ];
-const clientOnly = ['clientid', 'clientsecret', 'captchatoken', 'x-csrf-token'];
+const clientOnly = [
+  'clientid',
+  'clientsecret',
+  'captchatoken',
+  'x-csrf-token',
+  'content-digest',
+  // Of uploads that are continued (tus 1.0).
+  'tus-resumable',
+  'upload-length',
+  'upload-metadata',
+  'upload-offset',
+  'upload-checksum',
+];
 const adminOnly = ['masterkey', 'credential'];
 const exposed = [
   'content-type',
@@ -69,6 +81,21 @@ const exposed = [
   'penstock-input-notes',
 ];
 
+/** The same protocol says by them where an upload is and how far. */
+const exposedByClient = [
+  'location',
+  'tus-resumable',
+  'upload-offset',
+  'upload-length',
+  'upload-metadata',
+  'upload-expires',
+  'x-file-id',
+];
+const exposedHeaders = (surface: 'client' | 'admin'): readonly string[] => [
+  ...exposed,
+  ...(surface === 'client' ? exposedByClient : []),
+];
+
 /** Headers that the surface itself needs, whatever the configuration lists. */
 const neededHeaders = (surface: 'client' | 'admin'): readonly string[] => [
   ...allowed,
@@ -81,7 +108,7 @@ export const defaultSurfaceOptions = (surface: 'client' | 'admin'): SurfaceOptio
     origins: ['*'],
     methods,
     allowedHeaders: neededHeaders(surface).join(','),
-    exposedHeaders: exposed.join(','),
+    exposedHeaders: exposedHeaders(surface).join(','),
     credentials: false,
     maxAge: 86_400,
   },
@@ -130,7 +157,7 @@ export function configuredSurfaceOptions<C extends SurfaceConfig>(
       ...config.cors,
       origins: listOf(config.cors.origin),
       allowedHeaders: union(config.cors.allowedHeaders, neededHeaders(surface)),
-      exposedHeaders: union(config.cors.exposedHeaders, exposed),
+      exposedHeaders: union(config.cors.exposedHeaders, exposedHeaders(surface)),
     },
     hostUrl: config.hostUrl,
     docsPublic: docsPublic(config),

@@ -77,6 +77,28 @@ test('links are never followed, neither on the way nor at its end', async () => 
   await rm(outside, { recursive: true, force: true });
 });
 
+test('what is kept open for the next reader is never what was deleted or replaced', async () => {
+  const place = { bucket: await newBucket(), key: 'read often' };
+  const pieces = async () => {
+    let text = '';
+    for await (const piece of provider.pieces?.(place, { start: 0, end: 2 }) ?? [])
+      text += Buffer.from(piece).toString();
+    return text;
+  };
+  await provider.put(place, bytes('old'), type);
+  expect(await Promise.all([pieces(), pieces()])).toEqual(['old', 'old']);
+  await provider.put(place, bytes('new'), type);
+  expect(await pieces()).toBe('new');
+  // A reader that has begun ends with what it began with.
+  await provider.put(place, bytes('x'.repeat(600_000)), type);
+  const begun = provider.pieces?.(place, { start: 0, end: 599_999 });
+  let length = (await begun?.next())?.value.length;
+  await provider.delete(place);
+  for await (const piece of begun ?? []) length += piece.length;
+  expect(length).toBe(600_000);
+  await expect(pieces()).rejects.toEqual(refused('NOT_FOUND'));
+});
+
 test('empty folders go with the last file, and puts do not mind', async () => {
   const bucket = await newBucket();
   const once = async (at: number) => {

@@ -21,7 +21,7 @@ import {
   putWhole,
   writeTemporary,
 } from './local/put.ts';
-import { readPieces, readStream } from './local/read.ts';
+import { OpenFiles, readPieces, readStream } from './local/read.ts';
 import { sweep } from './local/write.ts';
 import { requireBucket, requirePlace, requirePrefix } from './place.ts';
 import { type ObjectPlace, ProviderError, type StorageProvider } from './provider.ts';
@@ -56,7 +56,7 @@ export async function createLocalProvider(options: LocalProviderOptions): Promis
         await unlink(path);
       });
     },
-    close: async () => undefined,
+    close: async () => disk.reading.close(),
   };
 }
 
@@ -82,7 +82,7 @@ async function openDisk(folder: string): Promise<Disk> {
   const [temporary, uploads] = [join(root, '.tmp'), join(root, '.uploads')];
   for (const path of [temporary, uploads]) await mkdir(path, { recursive: true, mode: 0o700 });
   await sweep(temporary, uploads);
-  return { root, temporary, uploads };
+  return { root, temporary, uploads, reading: new OpenFiles() };
 }
 
 function objectCalls(disk: Disk) {
@@ -90,7 +90,7 @@ function objectCalls(disk: Disk) {
     put: (place, body, attributes, signal) =>
       putWhole(disk, place, body, { ...attributes, signal }),
     get: (place, range, signal) => onDisk(() => readStream(pathOf(disk, place), range, signal)),
-    pieces: (place, range) => readPieces(pathOf(disk, place), range),
+    pieces: (place, range) => readPieces(disk.reading, pathOf(disk, place), range),
     async head(place) {
       const path = pathOf(disk, place);
       const facts = await unlessMissing(async () => {

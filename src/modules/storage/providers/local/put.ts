@@ -22,6 +22,7 @@ import {
   type Target,
 } from './folders.ts';
 import { pathOfKey } from './key-path.ts';
+import type { OpenFiles } from './read.ts';
 import { type OpenWritten, type Writing, type Written, writeFile, writeOpen } from './write.ts';
 
 export interface Disk {
@@ -29,6 +30,7 @@ export interface Disk {
   readonly root: string;
   readonly temporary: string;
   readonly uploads: string;
+  readonly reading: OpenFiles;
 }
 
 export function pathOf(disk: Disk, place: ObjectPlace): string {

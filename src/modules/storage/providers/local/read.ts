@@ -1,5 +1,5 @@
 /** Bytes of a file on their way out: as a stream, or in pieces for those who only send them on. */
-import { closeSync, createReadStream, fstat, read } from 'node:fs';
+import { closeSync, createReadStream, fstat, fstatSync, read } from 'node:fs';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { type ByteRange, ProviderError } from '../provider.ts';
@@ -41,6 +41,83 @@ export async function readStream(
   }
 }
 
+/* Files that are read now or were a moment ago: whoever looks at a film or a map asks for one part after the other. */
+
+interface OpenFile {
+  readonly number: number;
+  readers: number;
+  /** When the last reader left, as `performance.now()`. */
+  leftAt: number;
+  /** Closed when nobody reads it any more. */
+  isKept: boolean;
+}
+
+/** Milliseconds for which a file without readers stays open; its room on the disk may be taken for so long. */
+const KEPT_MS = 2_000;
+const MOST_KEPT = 64;
+/** Other systems do not delete what is open. */
+const keepsOpen = process.platform === 'linux';
+
+export class OpenFiles {
+  readonly #kept = new Map<string, OpenFile>();
+  #sweep: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  /** Opens a file, or joins those who read it. One that was deleted or replaced is opened anew. */
+  async take(path: string): Promise<OpenFile> {
+    const known = this.#kept.get(path);
+    if (known) {
+      known.readers += 1;
+      if (fstatSync(known.number).nlink > 0) return known;
+      this.#drop(path, known);
+      this.release(known);
+    }
+    const number = await onDisk(() => openReal(path));
+    const isKept = keepsOpen && !this.#isClosed && !this.#kept.has(path) && this.#hasRoom();
+    const file = { number, readers: 1, leftAt: 0, isKept };
+    if (isKept) this.#kept.set(path, file);
+    return file;
+  }
+
+  release(file: OpenFile): void {
+    file.readers -= 1;
+    file.leftAt = performance.now();
+    if (file.readers > 0) return;
+    if (file.isKept) this.#sweep ??= setTimeout(() => this.#closeOld(KEPT_MS), KEPT_MS).unref();
+    else closeSync(file.number);
+  }
+
+  /** Those that are being read end with their readers. */
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#sweep);
+    for (const [path, file] of [...this.#kept]) this.#drop(path, file);
+  }
+
+  #hasRoom(): boolean {
+    if (this.#kept.size >= MOST_KEPT) this.#closeOld(0);
+    return this.#kept.size < MOST_KEPT;
+  }
+
+  #closeOld(age: number): void {
+    clearTimeout(this.#sweep);
+    this.#sweep = undefined;
+    const limit = performance.now() - age;
+    let hasIdle = false;
+    for (const [path, file] of [...this.#kept])
+      if (file.readers > 0) continue;
+      else if (file.leftAt <= limit) this.#drop(path, file);
+      else hasIdle = true;
+    if (hasIdle) this.#sweep = setTimeout(() => this.#closeOld(KEPT_MS), KEPT_MS).unref();
+  }
+
+  #drop(path: string, file: OpenFile): void {
+    this.#kept.delete(path);
+    file.isKept = false;
+    if (file.readers === 0) closeSync(file.number);
+  }
+}
+
 /* Memory of large pieces, used again: taken anew for each, it makes the collector look at everything there is. */
 
 const spare: Buffer[] = [];
@@ -61,13 +138,14 @@ const giveMemory = (bytes: Buffer): void => {
  * has no use for it any more. Throws OUT_OF_RANGE, NOT_FOUND.
  */
 export async function* readPieces(
+  files: OpenFiles,
   path: string,
   { start, end }: ByteRange,
 ): AsyncGenerator<Uint8Array> {
-  const file = await onDisk(() => openReal(path));
+  const file = await files.take(path);
   let reading: Promise<Buffer> | undefined;
   const begin = (at: number): Promise<Buffer> => {
-    const next = readAt(file, path, { start: at, end: Math.min(end, at + PIECE_BYTES - 1) });
+    const next = readAt(file.number, path, { start: at, end: Math.min(end, at + PIECE_BYTES - 1) });
     // Who stops between two pieces hears nothing of the one that is read ahead.
     next.catch(() => undefined);
     reading = next;
@@ -86,7 +164,7 @@ export async function* readPieces(
   } finally {
     // The number of a closed file may be another file's before the system reads.
     await reading?.catch(() => undefined);
-    closeSync(file);
+    files.release(file);
   }
 }
 
