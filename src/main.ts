@@ -30,6 +30,13 @@ const commands: readonly Command[] = [
     run: async (args) => (await import('./cli/state.ts')).state(args),
   },
   {
+    name: 'functions',
+    summary:
+      'pull|push <folder>, logs: functions as files, stored as they are written, and what they log',
+    takesArguments: true,
+    run: async (args) => (await import('./cli/functions.ts')).functions(args),
+  },
+  {
     name: 'doctor',
     summary: 'looks at the installation and says what to do; --json for programs',
     takesArguments: true,

@@ -5,6 +5,7 @@ import { describeWithPostgres15, describeWithRedis } from '../../test/support/se
 import { startTwoNodes, type TwoNodes } from '../../test/support/two-nodes.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { closeClients, connect } from '../realtime/clients.ts';
+import { follow } from './follow.ts';
 import { upload } from './requests.ts';
 
 await describeWithPostgres15('functions on two nodes', () => suite(false));
@@ -33,6 +34,22 @@ function suite(redis: boolean): void {
       expect((await second.client.get(`/functions/${name}`)).status).toBe(404);
       expect((await second.client.get(`/${name}`)).status).toBe(404);
     }
+  });
+
+  it('logs of runs at one node are followed at the other', async () => {
+    const { first, second } = nodes;
+    const code = 'console.log("from " + req.params.at); return 1;';
+    const inputs = { method: 'GET', queryParams: { at: 'String' } };
+    await upload(first.admin, { name: 'heard', inputs, functionCode: code });
+    const listening = await follow(second, '?function=heard');
+    // Until the first node knows that the second listens, it tells nothing.
+    await waitFor(async () => {
+      await first.client.get('/functions/heard?at=first');
+      return listening.lines.some(({ text }) => text === 'from first');
+    });
+    await second.client.get('/functions/heard?at=second');
+    await waitFor(() => listening.lines.some(({ text }) => text === 'from second'));
+    await listening.close();
   });
 
   it('a socket function serves at the other node, and sends to sockets of both', async () => {

@@ -52,7 +52,9 @@ async function end({ process: process_ }: Proxy): Promise<void> {
 }
 
 /** Answers that do not end. */
-const streams: ReadonlySet<string> = new Set(['/listen', '/authorization/changes/stream']);
+const streams: ReadonlySet<string> = new Set([
+  ...['/listen', '/authorization/changes/stream', '/functions/logs'],
+]);
 
 /** Something for the lists to answer. */
 async function fill({ client, admin, registerUser }: TestPlatform): Promise<void> {

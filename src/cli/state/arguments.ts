@@ -1,9 +1,8 @@
 /** The words of `penstock state`, and what the environment says. */
 
-import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { StartError } from '../../kernel/start-error.ts';
-import { withoutEnd } from '../../kernel/text.ts';
+import { addressOf, contentOf, credentialOf } from '../admin-api.ts';
 
 export interface Options {
   readonly command: 'plan' | 'apply' | 'export';
@@ -100,25 +99,6 @@ function parsed(args: readonly string[]) {
   }
 }
 
-function addressOf(text: string): string {
-  if (!URL.canParse(text) || !/^https?:/.test(text))
-    throw new StartError(`"${text}" is no address such as https://admin.example.com`);
-  return withoutEnd(text, '/');
-}
-
-/** Never an argument of its own: arguments are seen by everybody on the machine. */
-async function credentialOf(
-  file: string | undefined,
-  environment: NodeJS.ProcessEnv,
-): Promise<Readonly<Record<string, string>>> {
-  const token = file === undefined ? environment.PENSTOCK_TOKEN : (await contentOf(file)).trim();
-  if (token) return { authorization: `Bearer ${token}` };
-  if (environment.MASTER_KEY) return { masterkey: environment.MASTER_KEY };
-  throw new StartError(
-    'Who is calling? Set PENSTOCK_TOKEN (an API token), or MASTER_KEY, or say --token-file',
-  );
-}
-
 async function secretsIn(file: string): Promise<Readonly<Record<string, string>>> {
   const refusal = new StartError(
     `${file} must be a JSON object of texts, such as {"communications.email.password": "..."}`,
@@ -136,10 +116,3 @@ async function secretsIn(file: string): Promise<Readonly<Record<string, string>>
     throw error instanceof SyntaxError ? refusal : error;
   }
 }
-
-const contentOf = (file: string): Promise<string> =>
-  readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new StartError(`${file} cannot be read (${error.code ?? error.message})`, {
-      cause: error,
-    });
-  });

@@ -15,6 +15,7 @@ export const functionErrors = defineErrors({
   FUNCTION_REFUSED: [400, 'The function refused this'],
   FUNCTION_FAILED: [500, 'Execution failed'],
   FUNCTION_BUSY: [503, 'Too many functions run now: try again shortly'],
+  TAIL_LIMIT_EXCEEDED: [503, 'Too many operators follow logs here: try again in a moment'],
   FUNCTION_TIMEOUT: [504, 'The function took too long and was ended'],
 });
 

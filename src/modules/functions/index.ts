@@ -11,8 +11,9 @@ import { cleanUpJob } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { runOperations } from './operations/executions.ts';
 import { functionOperations } from './operations/functions.ts';
+import { sourceOperations } from './operations/sources.ts';
+import { tailOperation } from './operations/tail.ts';
 import { functionTools } from './operations/tools.ts';
-import { typesOperation } from './operations/types.ts';
 import { versionOperations } from './operations/versions.ts';
 import { functionPrompts } from './prompts.ts';
 import { createBundler } from './services/bundler.ts';
@@ -28,6 +29,7 @@ import { providedMiddlewares, type RouteParts } from './services/routes.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
 import { createFunctionSockets } from './services/sockets.ts';
 import { createFunctionStore } from './services/store.ts';
+import { createRunTail } from './services/tail.ts';
 import { actionUses, functionState } from './state.ts';
 import { nextRunsOf } from './triggers/schedules.ts';
 import { followingStore, startProblems, startTriggers } from './triggers/triggers.ts';
@@ -71,8 +73,10 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     check: startProblems,
   });
   const executions = createExecutionWriter(database, log);
+  const tail = createRunTail(kernel.bus);
   const runner = createRunner({
     store,
+    tail,
     database,
     pool,
     executions,
@@ -99,13 +103,15 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
       ...functionOperations({ functions: all, database, problemOf: routes.problemOf, nextRunsOf }),
       ...runOperations({ functions: all, database, runner, executions, repeat: triggers.repeat }),
       ...versionOperations(all),
-      typesOperation(kernel.schemas),
+      ...sourceOperations({ functions: all, database, schemas: kernel.schemas }),
+      tailOperation(all, tail),
       ...triggers.operations,
     ],
     ...{ prompts: functionPrompts, state: [functionState(kernel, all)] },
     jobs: [cleanUpJob({ database, config: current }), ...triggers.jobs],
     async stop() {
       routes.stop();
+      tail.close();
       await triggers.stop();
       store.close();
       pool.close();

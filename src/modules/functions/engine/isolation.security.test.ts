@@ -7,6 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
+import { waitFor } from '../../../../test/support/wait-for.ts';
 import { createPool, type Pool, type PoolEnd } from './pool.ts';
 import { SandboxProcess } from './sandbox-process.ts';
 
@@ -123,6 +124,18 @@ describe('what takes more than it may', () => {
     expect(end.outcome).toBe('ok');
     expect(end.logs.reduce((sum, { text }) => sum + text.length, 0)).toBeLessThanOrEqual(4_200);
   });
+});
+
+it('says how much memory a run has taken, also the first of a function', async () => {
+  const code = 'const kept = "x".repeat(2e6) + Math.random(); return [...kept].length';
+  const [first, failed] = [
+    await run(code),
+    await run(`${code.slice(0, 46)} throw new Error("no")`),
+  ];
+  expect(first).toMatchObject({ outcome: 'ok' });
+  expect(first.memoryBytes).toBeGreaterThan(2e6);
+  expect(failed).toMatchObject({ outcome: 'error' });
+  expect(failed.memoryBytes).toBeGreaterThan(0);
 });
 
 describe('the way out', () => {
@@ -263,6 +276,16 @@ describe('the process', () => {
     expect(line).toContain('--permission');
     expect(line).not.toContain('--allow-child-process');
     expect(line.filter((one) => one.startsWith('--allow-fs-write'))).toEqual([]);
+  });
+
+  it('ends a while after the last run, and where it only examined a text', async () => {
+    const brief = createPool(
+      () => ({ processes: 1, processMegabytes: 700, idleMs: 50 }),
+      silentLog,
+    );
+    expect(await brief.check('return 1', 'f.js')).toMatchObject({ form: 'body' });
+    await waitFor(() => brief.figures().processes === 0);
+    brief.close();
   });
 
   it('is not believed when it speaks for runs that it does not have', async () => {

@@ -9,6 +9,7 @@ import type {
   CheckedFacts,
   FromSandbox,
   LoadedSource,
+  LogLine,
   RunEnd,
   RunLimits,
   SourceForm,
@@ -30,6 +31,8 @@ export interface PoolRun {
   source(): Promise<LoadedSource>;
   /** A call of the platform by the code. Answers JSON, or throws. */
   call(name: string, args: string): Promise<string>;
+  /** Told what the code logs, a moment later, while the run goes on. */
+  onLines?(lines: readonly LogLine[]): void;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -47,6 +50,8 @@ interface Active {
   /** Calls of the platform: a run that has made one is not run again. */
   calls: number;
   again: boolean;
+  /** What is known of its log while it goes on. */
+  lines: readonly LogLine[];
   overdue: NodeJS.Timeout | undefined;
 }
 
@@ -66,6 +71,8 @@ export interface Pool {
 
 /** How long after its time a run may take to end before its process counts as stuck. */
 const GRACE_MS = 1_000;
+/** Lines that a process is believed while a run goes on; it bounds them itself. */
+const MOST_LINES = 100_000;
 
 const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
 
@@ -99,6 +106,7 @@ class ProcessPool implements Pool {
         process: undefined,
         calls: 0,
         again: false,
+        lines: [],
         overdue: undefined,
       };
       this.#active.set(active.id, active);
@@ -174,12 +182,14 @@ class ProcessPool implements Pool {
     if (message.t === 'checked') {
       this.#checks.get(message.id)?.({ ...message.facts, text });
       this.#checks.delete(message.id);
+      this.#restIfIdle();
       return;
     }
     const active = this.#active.get(message.id);
     // A process speaks for the runs that it was given, and for no others.
     if (!active || active.process !== from) return;
     if (message.t === 'call') this.#call(active, from, message, text);
+    else if (message.t === 'lines') this.#lines(active, message.lines);
     else if (message.t === 'hog') this.#processes.slowDown(active.run.key, from);
     else if (message.t === 'missing') {
       from.loaded.delete(active.run.key);
@@ -188,6 +198,12 @@ class ProcessPool implements Pool {
       const { t: _t, id: _id, ...end } = message;
       this.#finish(active, { ...end, text });
     }
+  }
+
+  #lines(active: Active, lines: readonly LogLine[]): void {
+    if (active.lines.length > MOST_LINES) return;
+    active.lines = [...active.lines, ...lines];
+    active.run.onLines?.(lines);
   }
 
   #call(
@@ -217,7 +233,7 @@ class ProcessPool implements Pool {
       );
       active.process.kill();
     }
-    this.#finish(active, { ...lost, outcome: 'timeout' });
+    this.#finish(active, { ...lost, outcome: 'timeout', logs: active.lines });
   }
 
   #gone(process: SandboxProcess): void {
@@ -230,9 +246,15 @@ class ProcessPool implements Pool {
       if (active.process !== process) continue;
       if (active.calls === 0 && !active.again && !this.#processes.closed && !process.slow) {
         active.again = true;
+        active.lines = [];
         this.#start(active);
-      } else this.#finish(active, lost);
+      } else this.#finish(active, { ...lost, logs: active.lines });
     }
+  }
+
+  /** Texts that are only checked start a process too. */
+  #restIfIdle(): void {
+    if (this.#active.size === 0 && this.#checks.size === 0) this.#processes.rest();
   }
 
   #finish(active: Active, end: PoolEnd): void {
@@ -240,7 +262,7 @@ class ProcessPool implements Pool {
     clearTimeout(active.overdue);
     if (active.process) active.process.running -= 1;
     active.resolve(end);
-    if (this.#active.size === 0) this.#processes.rest();
+    this.#restIfIdle();
   }
 }
 

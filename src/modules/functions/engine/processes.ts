@@ -9,9 +9,10 @@ export interface PoolSettings {
   readonly processes: number;
   /** Megabytes of one process. */
   readonly processMegabytes: number;
+  /** Milliseconds after which processes go when nothing ran in them; a minute unless given. */
+  readonly idleMs?: number;
 }
 
-/** Processes go when nothing ran in them for so long. */
 const IDLE_MS = 60_000;
 /** Slow processes at once; the oldest gives way. */
 const MOST_SLOW = 2;
@@ -91,7 +92,8 @@ export class SandboxProcesses {
   /** Nothing runs now: unless something does soon, the processes go. */
   rest(): void {
     clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => this.#endIdle(), IDLE_MS);
+    const { idleMs = IDLE_MS } = this.#parts.settings();
+    this.#idle = setTimeout(() => this.#endIdle(), idleMs);
     this.#idle.unref();
   }
 

@@ -99,6 +99,8 @@ export type FromSandbox =
   /** The run has begun to cost more than most do. */
   | { readonly t: 'hog'; readonly id: number }
   | { readonly t: 'call'; readonly id: number; readonly call: number; readonly name: string }
+  /** Lines of the log of a run that goes on; the end has them again, with those that came after them. */
+  | { readonly t: 'lines'; readonly id: number; readonly lines: readonly LogLine[] }
   | RunEnd;
 
 /** Bytes of one frame. More than any result, and no more than a process should hold at once. */

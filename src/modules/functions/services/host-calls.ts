@@ -6,7 +6,7 @@ import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { PoolEnd } from '../engine/pool.ts';
-import type { UserError } from '../engine/protocol.ts';
+import type { LogLine, UserError } from '../engine/protocol.ts';
 import type { OpenTransaction } from './transactions.ts';
 
 /** JSON that is passed on as it is. */
@@ -147,16 +147,21 @@ export class RunScope {
   }
 
   /** Without secrets, and only of characters that the database takes. */
+  #clean(text: string): string {
+    let masked = text.toWellFormed().replaceAll('\0', '\ufffd');
+    for (const secret of this.#secrets) masked = masked.replaceAll(secret, '********');
+    return masked;
+  }
+
+  maskedLines = (lines: readonly LogLine[]): readonly LogLine[] =>
+    lines.map((line) => ({ ...line, text: this.#clean(line.text) }));
+
   masked(end: PoolEnd): PoolEnd {
     const { error, logs } = end;
-    const clean = (text: string): string => {
-      let masked = text.toWellFormed().replaceAll('\0', '\ufffd');
-      for (const secret of this.#secrets) masked = masked.replaceAll(secret, '********');
-      return masked;
-    };
+    const clean = (text: string): string => this.#clean(text);
     return {
       ...end,
-      logs: logs.map((line) => ({ ...line, text: clean(line.text) })),
+      logs: this.maskedLines(logs),
       ...(error && {
         error: {
           ...error,

@@ -68,7 +68,7 @@ const reasons: Readonly<Partial<Record<PoolEnd['outcome'], string>>> = {
   cancelled: 'was given up by its caller',
 };
 
-const userErrorOfEnd = ({ error, outcome }: PoolEnd): UserError =>
+export const userErrorOfEnd = ({ error, outcome }: PoolEnd): UserError =>
   error ?? {
     name: 'RunError',
     code: outcome.toUpperCase(),

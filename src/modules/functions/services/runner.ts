@@ -22,9 +22,10 @@ import type { ExecutionWriter } from './executions.ts';
 import { fileOf } from './functions.ts';
 import { type HostCalls, RunScope } from './host-calls.ts';
 import type { FunctionMetrics } from './measure.ts';
-import { accepted, conclude, outcomeOf } from './run-end.ts';
+import { accepted, conclude, type EndedRun, outcomeOf, userErrorOfEnd } from './run-end.ts';
 import type { RunRequest, RunResult, Target } from './run-request.ts';
 import type { FunctionStore } from './store.ts';
+import { type RunTail, tellRun } from './tail.ts';
 
 export interface FunctionRunner {
   /**
@@ -43,6 +44,7 @@ export interface RunnerParts {
   readonly calls: HostCalls;
   readonly executions: ExecutionWriter;
   readonly metrics: FunctionMetrics;
+  readonly tail: RunTail;
   readonly config: () => FunctionsConfig;
 }
 
@@ -144,6 +146,7 @@ async function runTarget(
   });
   const within = AsyncLocalStorage.snapshot();
   const done = metrics.begin(name);
+  const telling = tellingOf(parts, target, request, executionId);
   const { queuedAt } = request;
   if (queuedAt) metrics.lag(name, Math.max(0, Date.now() - queuedAt.getTime()) / 1_000);
   const finished = await pool.run({
@@ -160,6 +163,7 @@ async function runTarget(
     input: inputText(target, request, { leftMs, logCharacters: limits.maxLogBytes, executionId }),
     source: () => sourceOf(parts, target),
     call: (callName, args) => within(() => calls.call(scope, callName, args)),
+    onLines: (lines) => telling.lines(scope.maskedLines(lines)),
     signal: scope.signalWith(request.signal),
   });
   const end = accepted(finished, request);
@@ -167,7 +171,25 @@ async function runTarget(
   const durationMs = performance.now() - startedAt;
   const one = { executionId, target, request, scope, end: scope.masked(end), durationMs };
   done(target.definition.functionType, outcomeOf(one), durationMs, end.memoryBytes);
+  telling.end(one.end.logs, toldEnd(one));
   return conclude(parts, one);
+}
+
+function tellingOf(
+  { tail }: RunnerParts,
+  { definition, version }: Target,
+  { trigger, attempt = 1 }: RunRequest,
+  executionId: string,
+) {
+  const { _id: functionId, name: functionName } = definition;
+  return tellRun(tail, { executionId, functionId, functionName }, { version, trigger, attempt });
+}
+
+function toldEnd(one: EndedRun) {
+  const { end, durationMs: duration } = one;
+  const { cpuMs, memoryBytes: memoryPeak, outcome } = end;
+  const error = outcome === 'ok' ? null : userErrorOfEnd(end);
+  return { outcome: outcomeOf(one), duration, cpuMs, memoryPeak, error };
 }
 
 async function sourceOf(

@@ -121,14 +121,7 @@ function finish(run: SandboxRun, fit: boolean): void {
     programs.withdraw(parts.key, run.id);
     return;
   }
-  if (!fit) {
-    programs.release(parts.key, sandbox, false);
-    return;
-  }
-  sandbox
-    .measure(performance.now())
-    .catch(() => undefined)
-    .finally(() => programs.release(parts.key, sandbox, true));
+  programs.release(parts.key, sandbox, fit);
 }
 
 async function check(

@@ -27,6 +27,8 @@ export interface RunParts {
 
 /** Milliseconds of processor time after which a run counts as one that costs more than most. */
 const HOG_MS = 150;
+/** Milliseconds after which lines of the log are told, where the run goes on so long. */
+const TELL_LINES_MS = 50;
 
 interface Head {
   readonly ok: boolean;
@@ -42,6 +44,8 @@ export class SandboxRun implements SandboxEvents {
   readonly #logs: LogLine[] = [];
   readonly #timers = new Set<NodeJS.Timeout>();
   #logBytes = 0;
+  #toldLines = 0;
+  #telling: NodeJS.Timeout | undefined;
   #cpuBefore = 0;
   #cpuMs = 0;
   /** Of what the isolate says that it has used: what was counted, and what is new. */
@@ -114,6 +118,14 @@ export class SandboxRun implements SandboxEvents {
     this.#logBytes += Buffer.byteLength(text) + 1;
     const at = Math.round(performance.now() - this.#startedAt);
     this.#logs.push({ level: level as LogLine['level'], text, at });
+    this.#telling ??= setTimeout(() => this.#tellLines(), TELL_LINES_MS);
+  }
+
+  #tellLines(): void {
+    this.#telling = undefined;
+    const lines = this.#logs.slice(this.#toldLines);
+    this.#toldLines = this.#logs.length;
+    this.parts.send({ t: 'lines', id: this.id, lines });
   }
 
   timer(timer: number, ms: number): void {
@@ -177,21 +189,46 @@ export class SandboxRun implements SandboxEvents {
 
   #tell(end: Pick<RunEnd, 'outcome' | 'error' | 'reply'>, data: string, fit: boolean): void {
     this.#ended = true;
+    clearTimeout(this.#telling);
     for (const timer of this.#timers) clearTimeout(timer);
     const { sandbox, parts } = this;
-    parts.send(
-      {
-        ...end,
-        t: 'end',
-        id: this.id,
-        logs: this.#logs,
-        cpuMs: Math.round(this.#cpuMs * 1_000) / 1_000,
-        memoryBytes: sandbox?.memoryBytes ?? 0,
-      },
-      data,
-    );
-    parts.done(this, fit);
+    const tell = (isFit: boolean): void => {
+      const memoryBytes =
+        end.outcome === 'memory' ? this.memoryMb * 1_048_576 : sandbox?.memoryBytes;
+      parts.send(
+        {
+          ...end,
+          t: 'end',
+          id: this.id,
+          logs: this.#logs,
+          cpuMs: Math.round(this.#cpuMs * 1_000) / 1_000,
+          memoryBytes: memoryBytes ?? 0,
+        },
+        data,
+      );
+      parts.done(this, isFit);
+    };
+    if (fit && sandbox?.isMeasureDue(performance.now())) void measured(sandbox).then(tell);
+    else tell(fit);
   }
+}
+
+/** Code that goes on after its end keeps its isolate busy. */
+const MEASURE_MS = 500;
+
+/** Looks at the heap; false where the isolate does not answer. */
+async function measured(sandbox: Sandbox): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, MEASURE_MS, false);
+  });
+  const looked = sandbox.measure(performance.now()).then(
+    () => true,
+    () => false,
+  );
+  const isThere = await Promise.race([looked, late]);
+  clearTimeout(timer);
+  return isThere;
 }
 
 /** Line and column of a frame, and of what the parser says. */

@@ -198,9 +198,12 @@ export class Sandbox {
     return this.isolate.isDisposed ? 0 : Number(this.isolate.cpuTime) / 1e6;
   }
 
-  /** Looks at the heap, not more often than once in a while. */
+  /** The heap is looked at once in a while: it takes a turn on the thread of the isolate. */
+  isMeasureDue(now: number): boolean {
+    return !this.isolate.isDisposed && (this.memoryBytes === 0 || now - this.#measuredAt >= 500);
+  }
+
   async measure(now: number): Promise<void> {
-    if (this.isolate.isDisposed || now - this.#measuredAt < 500) return;
     this.#measuredAt = now;
     const heap = await this.isolate.getHeapStatistics();
     this.memoryBytes = heap.used_heap_size + heap.externally_allocated_size;

@@ -1,0 +1,93 @@
+/** The admin surface as the command line calls it: where it is, who asks, and what it answers. */
+import { readFile } from 'node:fs/promises';
+import { StartError } from '../kernel/start-error.ts';
+import { withoutEnd } from '../kernel/text.ts';
+
+export interface AdminApi {
+  get(path: string, query: Readonly<Record<string, string>>): Promise<unknown>;
+  post(path: string, body: unknown, query?: Readonly<Record<string, string>>): Promise<unknown>;
+  patch(path: string, body: unknown): Promise<unknown>;
+  delete(path: string): Promise<unknown>;
+  /** An answer that goes on. */
+  open(path: string, signal: AbortSignal): Promise<Response>;
+}
+
+export interface Address {
+  readonly url: string;
+  readonly credential: Readonly<Record<string, string>>;
+}
+
+interface Refusal {
+  readonly message?: string;
+  readonly errors?: readonly { readonly path: string; readonly message: string }[];
+}
+
+/** Every refusal is a `StartError` that says what the platform said. */
+export function adminApi({ url, credential }: Address): AdminApi {
+  const open = async (path: string, init: RequestInit): Promise<Response> => {
+    const response = await fetch(`${url}${path}`, init).catch((error: Error) => {
+      const cause = error.cause as NodeJS.ErrnoException | undefined;
+      throw new StartError(
+        `${url} does not answer (${cause?.code ?? error.message}): does the platform run, and is --url right?`,
+        { cause: error },
+      );
+    });
+    if (response.ok) return response;
+    const body: unknown = await response.json().catch(() => undefined);
+    throw new StartError(refusalText(response.status, body as Refusal | undefined));
+  };
+  const send = async (path: string, method: string, body?: unknown): Promise<unknown> => {
+    const isSent = body !== undefined;
+    const headers = { ...credential, ...(isSent && { 'content-type': 'application/json' }) };
+    const response = await open(path, {
+      ...{ method, headers },
+      ...(isSent && { body: JSON.stringify(body) }),
+    });
+    return response.json().catch(() => undefined);
+  };
+  const withQuery = (path: string, query: Readonly<Record<string, string>>): string =>
+    `${path}?${new URLSearchParams(query)}`;
+  return {
+    get: (path, query) => send(withQuery(path, query), 'GET'),
+    post: (path, body, query = {}) => send(withQuery(path, query), 'POST', body),
+    patch: (path, body) => send(path, 'PATCH', body),
+    delete: (path) => send(path, 'DELETE'),
+    open: (path, signal) => open(path, { headers: credential, signal }),
+  };
+}
+
+function refusalText(
+  status: number,
+  { message = 'no reason was given', errors = [] }: Refusal = {},
+): string {
+  const places = errors.map(({ path, message: text }) => `  ${path}: ${text}`);
+  return places.length > 0
+    ? [`Refused (${status}):`, ...places].join('\n')
+    : `Refused (${status}): ${message}`;
+}
+
+export function addressOf(text: string): string {
+  if (!URL.canParse(text) || !/^https?:/.test(text))
+    throw new StartError(`"${text}" is no address such as https://admin.example.com`);
+  return withoutEnd(text, '/');
+}
+
+/** Never an argument of its own: arguments are seen by everybody on the machine. */
+export async function credentialOf(
+  file: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): Promise<Readonly<Record<string, string>>> {
+  const token = file === undefined ? environment.PENSTOCK_TOKEN : (await contentOf(file)).trim();
+  if (token) return { authorization: `Bearer ${token}` };
+  if (environment.MASTER_KEY) return { masterkey: environment.MASTER_KEY };
+  throw new StartError(
+    'Who is calling? Set PENSTOCK_TOKEN (an API token), or MASTER_KEY, or say --token-file',
+  );
+}
+
+export const contentOf = (file: string): Promise<string> =>
+  readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new StartError(`${file} cannot be read (${error.code ?? error.message})`, {
+      cause: error,
+    });
+  });
