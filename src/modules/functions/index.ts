@@ -22,7 +22,7 @@ import { operationCalls } from './services/calls/operations.ts';
 import { outsideCalls } from './services/calls/outside.ts';
 import { createExecutionWriter } from './services/executions.ts';
 import { createFunctions, type Functions } from './services/functions.ts';
-import { createHostCalls } from './services/host-calls.ts';
+import { createHostCalls, type HostCalls } from './services/host-calls.ts';
 import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
 import { createFunctionRoutes } from './services/published-routes.ts';
 import { providedMiddlewares, type RouteParts } from './services/routes.ts';
@@ -56,7 +56,7 @@ export const functions = defineModule<
 });
 
 async function start(context: Context): Promise<RunningModule<FunctionsService>> {
-  const { kernel, config, services, log } = context;
+  const { kernel, config, log } = context;
   const { database } = kernel;
   const current = () => config.current();
   const store = followingStore(await createFunctionStore(kernel), () => triggers.follow());
@@ -82,18 +82,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     executions,
     config: current,
     metrics: lastingMetrics(kernel),
-    calls: createHostCalls(
-      database,
-      new Map([
-        ...databaseCalls(kernel),
-        ...outsideCalls({
-          config: current,
-          secrets: all.secrets,
-          realtime: services.router.realtime,
-        }),
-        ...operationCalls({ ...kernel, log }),
-      ]),
-    ),
+    calls: callsOf(context, all),
   });
   const triggers = await startTriggers({ ...kernel, store, runner, log, config: current });
   const routes = serveRoutes(kernel, all, { runner, later: triggers.later });
@@ -119,6 +108,21 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     },
   };
 }
+
+/** What `ctx` can ask for. */
+const callsOf = ({ kernel, config, services, log }: Context, { secrets }: Functions): HostCalls =>
+  createHostCalls(
+    kernel.database,
+    new Map([
+      ...databaseCalls(kernel),
+      ...outsideCalls({
+        config: () => config.current(),
+        secrets,
+        realtime: services.router.realtime,
+      }),
+      ...operationCalls({ ...kernel, log }),
+    ]),
+  );
 
 /** Keeps routes, middlewares and socket namespaces as the stored functions say, until it is stopped. */
 function serveRoutes(

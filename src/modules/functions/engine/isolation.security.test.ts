@@ -29,10 +29,14 @@ interface How {
   readonly key?: string;
   readonly cpuMs?: number;
   readonly onCall?: (name: string) => Promise<string>;
+  readonly signal?: AbortSignal;
 }
 
 /** Runs the body of a function with small bounds. */
-function run(code: string, { ms = 4_000, key, cpuMs = 400, onCall }: How = {}): Promise<PoolEnd> {
+function run(
+  code: string,
+  { ms = 4_000, key, cpuMs = 400, onCall, signal }: How = {},
+): Promise<PoolEnd> {
   number += 1;
   const facts = { requestId: 'r', function: 'f', version: 1, trigger: 'request', attempt: 1 };
   const more = { deadline: Date.now() + ms, caller: { kind: 'anonymous' }, system: false };
@@ -48,6 +52,7 @@ function run(code: string, { ms = 4_000, key, cpuMs = 400, onCall }: How = {}): 
     }),
     source: async () => ({ code, packages: {} }),
     call: onCall ?? (async () => 'null'),
+    signal,
   });
 }
 
@@ -136,6 +141,55 @@ it('says how much memory a run has taken, also the first of a function', async (
   expect(first.memoryBytes).toBeGreaterThan(2e6);
   expect(failed).toMatchObject({ outcome: 'error' });
   expect(failed.memoryBytes).toBeGreaterThan(0);
+});
+
+describe('many that cost much', () => {
+  const code = `const how = await ctx.db.find('how');
+    if (how === 'loop') for (;;);
+    let sum = 0;
+    if (how === 'much') for (let i = 0; i < 3e8; i++) sum += i;
+    return sum;`;
+  const as = (how: string) => async () => JSON.stringify(how);
+  const long = { ms: 60_000, cpuMs: 60_000 };
+
+  it('a few run at a time, and who had to be ended lets the others go first', async () => {
+    await run(code, { ...long, key: 'hostile', cpuMs: 200, onCall: as('loop') });
+    expect(await run(code, { ...long, key: 'useful', onCall: as('much') })).toMatchObject({
+      outcome: 'ok',
+    });
+    const began: string[] = [];
+    const started = (key: string, how: string) => {
+      const end = new AbortController();
+      const onCall = async (): Promise<string> => {
+        began.push(key);
+        return JSON.stringify(how);
+      };
+      return { end, ended: run(code, { ...long, key, onCall, signal: end.signal }) };
+    };
+    const hostile = Array.from({ length: 8 }, () => started('hostile', 'loop'));
+    await waitFor(() => began.length === 8);
+    hostile.push(...Array.from({ length: 4 }, () => started('hostile', 'loop')));
+    const useful = started('useful', 'nothing');
+    expect(pool.figures().waiting).toBe(5);
+    expect(await value('return "fine"')).toBe('fine');
+    expect(began).toHaveLength(8);
+    for (const { end } of hostile.slice(0, 8)) end.abort();
+    expect(await useful.ended).toMatchObject({ outcome: 'ok' });
+    expect(began[8]).toBe('useful');
+    for (const { end } of hostile) end.abort();
+    for (const { ended } of hostile) expect(await ended).toMatchObject({ outcome: 'cancelled' });
+    expect(pool.figures()).toMatchObject({ waiting: 0, running: 0 });
+  }, 90_000);
+
+  it('those that wait for a call leave their place to others: none waits for itself', async () => {
+    await run(code, { ...long, key: 'inner', onCall: as('much') });
+    const onCall = async (): Promise<string> => {
+      const inner = await run(code, { ...long, key: 'inner', onCall: as('nothing') });
+      return JSON.stringify(inner.outcome);
+    };
+    const outer = Array.from({ length: 10 }, () => run(code, { ...long, key: 'inner', onCall }));
+    for (const end of await Promise.all(outer)) expect(end).toMatchObject({ outcome: 'ok' });
+  }, 90_000);
 });
 
 describe('the way out', () => {

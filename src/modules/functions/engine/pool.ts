@@ -49,6 +49,8 @@ interface Active {
   process: SandboxProcess | undefined;
   /** Calls of the platform: a run that has made one is not run again. */
   calls: number;
+  /** Calls that are not answered yet. */
+  openCalls: number;
   again: boolean;
   /** What is known of its log while it goes on. */
   lines: readonly LogLine[];
@@ -64,6 +66,8 @@ export interface Pool {
   figures(): {
     readonly processes: number;
     readonly running: number;
+    /** Of these, costly ones that wait for the end of others. */
+    readonly waiting: number;
     readonly pids: readonly number[];
   };
   close(): void;
@@ -73,6 +77,16 @@ export interface Pool {
 const GRACE_MS = 1_000;
 /** Lines that a process is believed while a run goes on; it bounds them itself. */
 const MOST_LINES = 100_000;
+
+/** Milliseconds of processor time of a run that ran out of its time because it computes. */
+const COMPUTED_MS = 150;
+
+/** It had to be ended because of what it cost. Who dies with a process of others has done nothing. */
+const isOffence = ({ outcome, cpuMs }: PoolEnd, { slow }: SandboxProcess): boolean =>
+  outcome === 'cpu' ||
+  outcome === 'memory' ||
+  (outcome === 'crashed' && slow) ||
+  (outcome === 'timeout' && cpuMs > COMPUTED_MS);
 
 const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
 
@@ -85,6 +99,8 @@ class ProcessPool implements Pool {
   readonly #processes: SandboxProcesses;
   readonly #active = new Map<number, Active>();
   readonly #checks = new Map<number, (facts: CheckedFacts & { readonly text: string }) => void>();
+  /** Costly runs that wait for the end of others. */
+  readonly #line = new Set<Active>();
   #lastId = 0;
 
   constructor(settings: () => PoolSettings, log: Logger) {
@@ -105,6 +121,7 @@ class ProcessPool implements Pool {
         resolve,
         process: undefined,
         calls: 0,
+        openCalls: 0,
         again: false,
         lines: [],
         overdue: undefined,
@@ -131,7 +148,7 @@ class ProcessPool implements Pool {
 
   figures(): ReturnType<Pool['figures']> {
     const { pids } = this.#processes;
-    return { processes: pids.length, running: this.#active.size, pids };
+    return { processes: pids.length, running: this.#active.size, waiting: this.#line.size, pids };
   }
 
   close(): void {
@@ -146,10 +163,15 @@ class ProcessPool implements Pool {
       setTimeout(() => this.#active.has(active.id) && this.#start(active), waitMs).unref();
       return;
     }
+    active.overdue ??= this.#overdueTimer(active);
+    if (this.#processes.isFull(run.key)) {
+      this.#line.add(active);
+      return;
+    }
     const process = this.#processes.take(run.key);
     active.process = process;
     process.running += 1;
-    active.overdue ??= this.#overdueTimer(active);
+    this.#processes.weigh();
     if (process.loaded.has(run.key)) this.#send(active, process);
     else void this.#load(active, process);
   }
@@ -213,9 +235,20 @@ class ProcessPool implements Pool {
     args: string,
   ): void {
     active.calls += 1;
+    active.openCalls += 1;
+    if (active.openCalls === 1) from.waiting += 1;
+    if (this.#line.size > 0) this.#serveLine();
+    const answer = (ok: boolean, text: string): void => {
+      // What has ended waits for nothing.
+      if (this.#active.has(active.id)) {
+        active.openCalls -= 1;
+        if (active.openCalls === 0) from.waiting -= 1;
+      }
+      from.send({ t: 'answer', id, call, ok }, text);
+    };
     active.run.call(String(name), args).then(
-      (text) => from.send({ t: 'answer', id, call, ok: true }, text),
-      (error: unknown) => from.send({ t: 'answer', id, call, ok: false }, errorText(error)),
+      (text) => answer(true, text),
+      (error: unknown) => answer(false, errorText(error)),
     );
   }
 
@@ -260,10 +293,30 @@ class ProcessPool implements Pool {
   #finish(active: Active, end: PoolEnd): void {
     if (!this.#active.delete(active.id)) return;
     clearTimeout(active.overdue);
-    if (active.process) active.process.running -= 1;
+    this.#line.delete(active);
+    const { process } = active;
+    if (process) {
+      process.running -= 1;
+      if (active.openCalls > 0) process.waiting -= 1;
+      if (isOffence(end, process)) this.#processes.offended(active.run.key);
+    }
     active.resolve(end);
+    this.#processes.weigh();
+    if (this.#line.size > 0) this.#serveLine();
     this.#restIfIdle();
   }
+
+  /** Those who behaved come before those who had to be ended, each in their order. */
+  #serveLine(): void {
+    let next: Active | undefined;
+    for (const one of this.#line)
+      if (!next || this.#offencesOf(one) < this.#offencesOf(next)) next = one;
+    if (!next || this.#processes.isFull(next.run.key)) return;
+    this.#line.delete(next);
+    this.#start(next);
+  }
+
+  #offencesOf = ({ run }: Active): number => this.#processes.offences(run.key);
 }
 
 /** What the code sees of an error of the platform: as much as a client would. */

@@ -22,6 +22,17 @@ const COSTLY_FOR_MS = 60_000;
 const COSTLY_START_MS = 3_000;
 /** Costly functions that are remembered. */
 const MOST_COSTLY = 1_000;
+/** Runs of costly functions at once that do not wait for a call of theirs; more wait in line. */
+const MOST_COSTLY_RUNS = 8;
+/** Of more than so many, the processor is shared as little as can be. */
+const FEW_COSTLY_RUNS = 3;
+
+interface Costly {
+  /** On the clock of `performance.now()`. */
+  readonly until: number;
+  /** Runs that did not end by themselves. */
+  readonly offences: number;
+}
 
 interface ProcessesParts extends Pick<SandboxProcessOptions, 'onMessage' | 'onExit'> {
   readonly settings: () => PoolSettings;
@@ -31,8 +42,7 @@ interface ProcessesParts extends Pick<SandboxProcessOptions, 'onMessage' | 'onEx
 export class SandboxProcesses {
   readonly #parts: ProcessesParts;
   readonly #all = new Set<SandboxProcess>();
-  /** Until when functions count as costly. */
-  readonly #costly = new Map<string, number>();
+  readonly #costly = new Map<string, Costly>();
   #nextCostlyStart = 0;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
@@ -72,15 +82,47 @@ export class SandboxProcesses {
     return made;
   }
 
+  /** Too many costly functions run: this one, if it is one, has to wait for the end of another run. */
+  isFull(key: string): boolean {
+    return this.#isCostly(key) && this.#costlyRuns() >= MOST_COSTLY_RUNS;
+  }
+
+  /** How often runs of it had to be ended lately: who waits with the fewest goes first. */
+  offences(key: string): number {
+    return this.#costly.get(key)?.offences ?? 0;
+  }
+
   /** A function turned out to cost much: the process is left to it and its like. */
   slowDown(key: string, process: SandboxProcess): void {
-    this.#costly.set(key, performance.now() + COSTLY_FOR_MS);
-    if (this.#costly.size > MOST_COSTLY)
-      this.#costly.delete(this.#costly.keys().next().value ?? '');
+    this.#remember(key, this.offences(key));
     if (process.slow) return;
     process.slowDown();
     const slow = [...this.#all].filter(({ slow, ended }) => slow && !ended);
     if (slow.length > MOST_SLOW) slow.sort((a, b) => a.startedAt - b.startedAt)[0]?.kill();
+  }
+
+  /** A run had to be ended, or its process has died. */
+  offended(key: string): void {
+    this.#remember(key, this.offences(key) + 1);
+  }
+
+  /** A run has begun or ended: many costly ones get less of the processor, all together. */
+  weigh(): void {
+    const isCrowded = this.#costlyRuns() > FEW_COSTLY_RUNS;
+    for (const process of this.#all) if (process.slow) process.crowd(isCrowded);
+  }
+
+  #costlyRuns(): number {
+    let runs = 0;
+    for (const { slow, ended, running, waiting } of this.#all)
+      if (slow && !ended) runs += running - waiting;
+    return runs;
+  }
+
+  #remember(key: string, offences: number): void {
+    this.#costly.set(key, { until: performance.now() + COSTLY_FOR_MS, offences });
+    if (this.#costly.size > MOST_COSTLY)
+      this.#costly.delete(this.#costly.keys().next().value ?? '');
   }
 
   /** Forgets a version everywhere. */
@@ -104,9 +146,9 @@ export class SandboxProcesses {
   }
 
   #isCostly(key: string): boolean {
-    const until = this.#costly.get(key);
-    if (until === undefined) return false;
-    if (until > performance.now()) return true;
+    const known = this.#costly.get(key);
+    if (known === undefined) return false;
+    if (known.until > performance.now()) return true;
     this.#costly.delete(key);
     return false;
   }

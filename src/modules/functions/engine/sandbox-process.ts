@@ -21,8 +21,10 @@ export interface SandboxProcessOptions {
 /** Behind the platform itself when both want the processor, and far behind once a run costs much. */
 const USUAL_NICENESS = 3;
 const SLOW_NICENESS = 19;
-/** Of a whole session of costly runs: a tenth of an equal part, so that they go on on a full machine too. */
+/** Of a whole session of a few costly runs: a tenth of an equal part, so that they go on on a full machine too. */
 const SLOW_SESSION = 10;
+/** Of one with many: a hundredth. They take turns of several milliseconds, for which everybody else waits. */
+const CROWDED_SESSION = 19;
 /** Characters of what it says before it dies. */
 const LAST_WORDS = 2_000;
 
@@ -57,20 +59,24 @@ function threadsOf(pid: number | undefined): readonly number[] {
 
 /**
  * Where Linux shares the processor between sessions first (`sched_autogroup_enabled`), priorities count within a session
- * only, and PostgreSQL has sessions of its own. There the session as a whole gets the priority.
+ * only, and PostgreSQL has sessions of its own. There the session as a whole gets the priority. False where it cannot.
  */
-function lowerSession(pid: number | undefined, priority: number): void {
-  if (!isLinux || pid === undefined) return;
+function lowerSession(pid: number | undefined, priority: number): boolean {
+  if (!isLinux || pid === undefined) return false;
   try {
     writeFileSync(`/proc/${pid}/autogroup`, String(priority));
+    return true;
   } catch {
-    // There are no such groups, or the system does not let us.
+    // There are no such groups, or the system does not let us, or not so soon again.
+    return false;
   }
 }
 
 export class SandboxProcess {
   /** Runs on it. */
   running = 0;
+  /** Runs on it that wait for a call of theirs. */
+  waiting = 0;
   /** Takes no new runs of functions that behave. */
   slow = false;
   readonly startedAt = performance.now();
@@ -81,6 +87,7 @@ export class SandboxProcess {
   #corked = false;
   #lastWords = '';
   #ended = false;
+  #isCrowded = false;
 
   constructor(options: SandboxProcessOptions) {
     this.#options = options;
@@ -137,6 +144,13 @@ export class SandboxProcess {
   slowDown(): void {
     this.slow = true;
     this.#nice(SLOW_NICENESS);
+  }
+
+  /** Many costly runs are in it, or no more. */
+  crowd(isCrowded: boolean): void {
+    if (this.#isCrowded === isCrowded) return;
+    if (lowerSession(this.pid, isCrowded ? CROWDED_SESSION : SLOW_SESSION))
+      this.#isCrowded = isCrowded;
   }
 
   kill(): void {
