@@ -1,4 +1,4 @@
-/** The stream of `GET /functions/logs`, as a test reads it. */
+/** The stream of `GET /functions/logs/stream`, as a test reads it. */
 import { testMasterKey } from '../../test/support/node.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
@@ -15,7 +15,7 @@ export async function follow(
   query = '',
 ) {
   const end = new AbortController();
-  const { body } = await fetch(`${addresses.admin}/functions/logs${query}`, {
+  const { body } = await fetch(`${addresses.admin}/functions/logs/stream${query}`, {
     headers: { masterkey: testMasterKey, accept: 'text/event-stream' },
     signal: end.signal,
   });

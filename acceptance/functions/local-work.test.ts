@@ -151,6 +151,6 @@ it('tells of runs and what they log while they go on, with secrets masked', asyn
   ]);
   one.close();
   all.close();
-  expect((await platform.admin.get('/functions/logs?function=nothing')).status).toBe(404);
-  expect((await platform.client.get('/functions/logs')).status).toBe(404);
+  expect((await platform.admin.get('/functions/logs/stream?function=nothing')).status).toBe(404);
+  expect((await platform.client.get('/functions/logs/stream')).status).toBe(404);
 });

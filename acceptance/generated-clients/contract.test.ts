@@ -53,7 +53,7 @@ async function end({ process: process_ }: Proxy): Promise<void> {
 
 /** Answers that do not end. */
 const streams: ReadonlySet<string> = new Set([
-  ...['/listen', '/authorization/changes/stream', '/functions/logs'],
+  ...['/listen', '/authorization/changes/stream', '/functions/logs/stream'],
 ]);
 
 /** Something for the lists to answer. */

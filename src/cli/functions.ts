@@ -196,7 +196,7 @@ interface Told {
 async function follow(run: Run, name: string | undefined): Promise<number> {
   const { api, terminal, signal } = run;
   const query = new URLSearchParams({ seconds: '3540', ...(name && { function: name }) });
-  const open = (): Promise<Response> => api.open(`/functions/logs?${query}`, signal);
+  const open = (): Promise<Response> => api.open(`/functions/logs/stream?${query}`, signal);
   let response: Response | undefined = await open();
   while (!signal.aborted) {
     try {

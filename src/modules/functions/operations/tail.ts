@@ -18,7 +18,7 @@ export const tailOperation = (functions: Functions, tail: RunTail): Operation =>
     ...adminFacts,
     id: 'functions.logs.follow',
     method: 'GET',
-    path: '/functions/logs',
+    path: '/functions/logs/stream',
     mcp: false,
     deadlineMs: (LONGEST + 60) * 1_000,
     account: { statements: Number.POSITIVE_INFINITY, bytesOut: Number.POSITIVE_INFINITY },
