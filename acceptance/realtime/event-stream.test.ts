@@ -130,6 +130,17 @@ describe('event streams', () => {
     await waitFor(async () => (await request(user, { schema: 'Post' })).status === 200);
   });
 
+  it('hold nothing open for who asks for the head alone', async () => {
+    const user = await platform.registerUser();
+    const head = () =>
+      fetch(`${platform.addresses.client}/listen?schema=Post`, {
+        method: 'HEAD',
+        headers: { authorization: `Bearer ${user.accessToken}` },
+      });
+    for (let n = 0; n < 21; n += 1) expect((await head()).status).toBe(200);
+    expect((await request(user, { schema: 'Post' })).status).toBe(200);
+  });
+
   it.each([
     [{}, 400],
     [{ schema: 'Absent' }, 404],

@@ -72,6 +72,7 @@ export class Exchange implements Call {
   app: string | undefined;
   readonly #surface: SurfaceName;
   #match: Match | undefined;
+  #leaving: readonly (() => void)[] = [];
 
   constructor({ surface, request, response, url, address }: ExchangeOrigin) {
     this.#surface = surface;
@@ -132,6 +133,7 @@ export class Exchange implements Call {
 
   onDisconnect(listener: () => void): void {
     const { response } = this;
+    this.#leaving = [...this.#leaving, listener];
     response.once('close', () => {
       if (!response.writableFinished) listener();
     });
@@ -166,6 +168,8 @@ export class Exchange implements Call {
       request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
     if (unchanged || request.method === 'HEAD') {
       await stream.chunks[Symbol.asyncIterator]().return?.();
+      // A generator that never began runs nothing at its end: what the handler opened ends by its signal.
+      for (const leave of this.#leaving) leave();
       const list = this.#headerList(base, answer, true);
       if (unchanged) dropHeader(list, 'content-length');
       response.writeHead(unchanged ? 304 : answer.status, list).end();
