@@ -7,6 +7,7 @@ import { addressProblems, flag } from './config/leaves.ts';
 import { pushConfig, pushProblems, pushProviders } from './config/push.ts';
 import { smsConfig, smsProblems, smsProviders } from './config/sms.ts';
 import { isTimezone } from './quiet-hours.ts';
+import { localePattern } from './services/locales.ts';
 
 const day = 24 * 60 * 60_000;
 const time = {
@@ -50,6 +51,13 @@ export const communicationsConfig = defineConfig({
         description:
           'Only these get messages: addresses, domains (`@example.com`), numbers, ids of users. Messages to all others are captured. Empty: everybody.',
       }),
+    }),
+    defaultLocale: Type.String({
+      ...harmless,
+      default: '',
+      pattern: `^$|${localePattern}`,
+      description:
+        'Language of readers who have not said theirs, such as de, where a template has it. Empty: the first text of the template.',
     }),
     quietHours: Type.Object(
       {

@@ -66,6 +66,7 @@ const providers: readonly Provider[] = [
       ]);
       expect(form.get('html')).toBe('<p>Hello <b>Ada</b></p>');
       expect(form.get('text')).toBe('Hello Ada');
+      expect([form.get('o:tracking-opens'), form.get('o:tracking-clicks')]).toEqual(['yes', 'no']);
       expect(form.getAll('cc')).toEqual(['cc@example.org']);
       expect(form.getAll('bcc')).toEqual(['bcc@example.org']);
       expect(form.get('h:Reply-To')).toBe('help@example.com');
@@ -114,6 +115,7 @@ const providers: readonly Provider[] = [
         ],
         from: { email: 'shop@example.com' },
         reply_to: { email: 'help@example.com' },
+        tracking_settings: { open_tracking: { enable: true }, click_tracking: { enable: false } },
         subject: 'Hi Ada',
         content: [
           { type: 'text/plain', value: 'Hello Ada' },
@@ -233,6 +235,7 @@ const providers: readonly Provider[] = [
         reply_to: { email: 'help@example.com' },
         subject: 'Hi Ada',
         html: '<p>Hello <b>Ada</b></p>',
+        settings: { track_opens: true, track_clicks: false },
         attachments: [{ content: pdf, filename: 'a.pdf', disposition: 'attachment' }],
       });
     },
@@ -249,6 +252,7 @@ const send = async (subject = 'Hi {{name}}'): Promise<string> => {
     cc: ['cc@example.org'],
     bcc: ['bcc@example.org'],
     replyTo: 'help@example.com',
+    tracking: { opens: true, clicks: false },
     attachments: [{ filename: 'a.pdf', contentType: 'application/pdf', content: pdf }],
   });
   expect(answer.status, answer.text).toBe(200);

@@ -52,6 +52,7 @@ export function createParts(foundation: Foundation) {
     unified,
     inbox,
     preferences,
+    config,
   });
   const chains = createChains({ ...kernel, composer, deliverNow: delivery.deliverNow, log });
   const digests = createDigests({ ...kernel, composer });

@@ -1,22 +1,18 @@
 /** What a request says about a mail, checked and brought into one form. */
 import Type, { type Static } from 'typebox';
-import { errors, invalid } from '../../../kernel/errors.ts';
+import { invalid } from '../../../kernel/errors.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
-import { cutText } from '../../../kernel/text.ts';
 import { requireHeaders, requireMailbox } from '../recipients.ts';
 import type { MailParts } from '../services/content.ts';
-import { maxFileBytes } from '../services/email/mail.ts';
 import { localePattern } from '../services/locales.ts';
 import { unsubscribeHeaders } from '../services/mail-content.ts';
 import type { PlainEmail, TemplatedEmail } from '../services/outgoing.ts';
+import { Attachments, checkedFiles } from './email-files.ts';
 
 const mailbox = (description: string) =>
   Type.Optional(Type.String({ maxLength: 254, description }));
 const mailboxes = (description: string) =>
   Type.Optional(Type.Array(Type.String({ maxLength: 254 }), { maxItems: 50, description }));
-
-/** Bytes of all attachments together, as base64; what most mail servers take once it is encoded. */
-const maxAttachments = 14_000_000;
 
 export const EmailBody = Type.Object({
   email: mailbox('Address of the recipient'),
@@ -61,49 +57,29 @@ export const EmailBody = Type.Object({
         'For List-Unsubscribe; an https address is asked by POST with one click (RFC 8058)',
     }),
   ),
-  attachments: Type.Optional(
-    Type.Array(
-      Type.Object({
-        filename: Type.Optional(
-          Type.String({
-            minLength: 1,
-            maxLength: 200,
-            pattern: '^[^\\x00-\\x1f"/\\\\]+$',
-            description: 'That of the file unless set',
-          }),
-        ),
-        contentType: Type.Optional(
-          Type.String({
-            maxLength: 100,
-            pattern: '^[a-z0-9.+-]+/[a-z0-9.+-]+$',
-            description: 'application/octet-stream, or that of the file, unless set',
-          }),
-        ),
-        content: Type.Optional(
-          Type.String({ maxLength: maxAttachments, description: 'Base64, with `filename`' }),
-        ),
-        fileId: Type.Optional(
-          Type.String({
-            format: 'uuid',
-            description:
-              'Instead of `content`: a file of storage that you may read. It is read when the mail goes out',
-          }),
-        ),
-        contentId: Type.Optional(
-          Type.String({
-            pattern: '^[A-Za-z0-9._@-]{1,100}$',
-            description: 'For a picture that the HTML names as cid:...',
-          }),
-        ),
-      }),
-      { maxItems: 20, description: 'Files of the mail' },
-    ),
-  ),
+  attachments: Type.Optional(Attachments),
   locale: Type.Optional(
     Type.String({
       pattern: localePattern,
       description: 'Language, where the template has several',
     }),
+  ),
+  strict: Type.Optional(
+    Type.Boolean({
+      description: 'A variable that the text uses and that is not there is an error',
+    }),
+  ),
+  tracking: Type.Optional(
+    Type.Object(
+      {
+        opens: Type.Optional(Type.Boolean({ description: 'Whether it was opened' })),
+        clicks: Type.Optional(Type.Boolean({ description: 'Which links were followed' })),
+      },
+      {
+        description:
+          'What the provider watches, in place of what its account says. A mail server watches nothing, Amazon SES what its configuration set says',
+      },
+    ),
   ),
   category: Type.Optional(
     Type.String({
@@ -190,7 +166,8 @@ function contentOf({ variables = {}, ...body }: EmailInput): Content {
     'sender',
     'from',
   );
-  const named = { variables, ...(sender === undefined ? {} : { sender }) };
+  const { strict } = body;
+  const named = { variables, strict, ...(sender === undefined ? {} : { sender }) };
   const language = body.locale === undefined ? {} : { locale: body.locale };
   if (templateName === undefined) {
     const instead = (what: string): string => `templateName, or ${what}`;
@@ -218,6 +195,7 @@ function mailPartsOf({
   inReplyTo,
   references,
   attachments,
+  tracking,
 }: EmailInput): MailParts {
   const list = (name: 'cc' | 'bcc', addresses: readonly string[] | undefined) =>
     addresses && addresses.length > 0
@@ -229,6 +207,7 @@ function mailPartsOf({
     ...threadHeaders(inReplyTo, references),
   };
   return {
+    ...(tracking && Object.keys(tracking).length > 0 ? { tracking } : {}),
     ...list('cc', cc),
     ...list('bcc', bcc),
     ...(replyTo ? { replyTo: requireMailbox(replyTo, 'replyTo') } : {}),
@@ -259,72 +238,6 @@ export function storingOf({ category, critical, sendAt }: EmailInput): {
   if (at && at.getTime() > Date.now() + furthestMs)
     throw invalid('sendAt', 'maximum', 'must be within a year');
   return { category, critical, sendAt: at };
-}
-
-type Files = NonNullable<EmailInput['attachments']>;
-
-/** A file of storage that the caller may read. */
-export interface FoundFile {
-  readonly name: string;
-  readonly size: number;
-  readonly mimeType: string | null;
-}
-
-/** Answers the file where the caller may read it. */
-export type FindFile = (id: string) => Promise<FoundFile | undefined>;
-
-/** With name and type of the files that are attached. Throws 400 for a file that is not there or not the caller's to read, 413. */
-export async function withFiles(body: EmailInput, find: FindFile): Promise<EmailInput> {
-  const { attachments } = body;
-  if (!attachments?.some(({ fileId }) => fileId !== undefined)) return body;
-  let total = 0;
-  const named: Files = [];
-  for (const [place, one] of attachments.entries()) {
-    const file = one.fileId === undefined ? undefined : await find(one.fileId);
-    if (one.fileId !== undefined && !file)
-      throw invalid(`attachments.${place}.fileId`, 'exists', 'there is no such file to read');
-    total += file?.size ?? ((one.content ?? '').length * 3) / 4;
-    named.push(
-      file
-        ? {
-            ...one,
-            filename: one.filename ?? fileNameOf(file.name),
-            contentType: one.contentType ?? file.mimeType ?? 'application/octet-stream',
-          }
-        : one,
-    );
-  }
-  if (total > maxFileBytes) throw tooLarge(20);
-  return { ...body, attachments: named };
-}
-
-/** A name as a header of a mail takes it. */
-const fileNameOf = (name: string): string =>
-  cutText(name.replace(/[\p{Cc}"/\\]/gu, '_'), 200) || 'file';
-
-function tooLarge(megabytes: number) {
-  const message = `the files are larger than ${megabytes} MB together`;
-  return errors.PAYLOAD_TOO_LARGE({
-    message: `attachments: ${message}`,
-    errors: [{ path: 'attachments', rule: 'maximum', message }],
-  });
-}
-
-const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
-
-function checkedFiles(files: Files): MailParts['attachments'] {
-  const total = files.reduce((size, { content = '' }) => size + content.length, 0);
-  if (total > maxAttachments) throw tooLarge(10);
-  return files.map(({ content, filename, contentType, contentId, fileId }, index) => {
-    const at = `attachments.${index}`;
-    if ((content === undefined) === (fileId === undefined))
-      throw invalid(`${at}.content`, 'required', 'give content or fileId');
-    if (filename === undefined) throw invalid(`${at}.filename`, 'required', 'give a name');
-    if (content !== undefined && (!base64.test(content) || content.length % 4 !== 0))
-      throw invalid(`${at}.content`, 'base64', 'must be base64');
-    const type = contentType ?? 'application/octet-stream';
-    return { filename, contentType: type, content: content ?? '', contentId, fileId };
-  });
 }
 
 /** A text under one of its two names. Throws 400 when they say different things. */

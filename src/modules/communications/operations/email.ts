@@ -7,15 +7,8 @@ import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
 import { senderAddress } from '../recipients.ts';
 import type { Outbox } from '../services/outbox.ts';
-import {
-  EmailBody,
-  type EmailInput,
-  type FindFile,
-  idempotencyOf,
-  mailsOf,
-  storingOf,
-  withFiles,
-} from './email-input.ts';
+import { type FindFile, withFiles } from './email-files.ts';
+import { EmailBody, type EmailInput, idempotencyOf, mailsOf, storingOf } from './email-input.ts';
 import { adminFacts, Sent, withoutContent } from './shapes.ts';
 
 /** Answers a file of storage where this caller may read it; nothing while storage is off. */

@@ -24,6 +24,9 @@ const Result = Type.Object({
   success: Type.Boolean({ description: 'It was stored, and is sent by a job' }),
   messageId: Type.Optional(Type.String({ format: 'uuid' })),
   error: Type.Optional(Type.String()),
+  skipped: Type.Optional(
+    Type.Boolean({ description: 'The channel is off, or does not lead to the recipient' }),
+  ),
 });
 
 /** What is about the recipient is told as a result; what is about the request is thrown. */
@@ -139,12 +142,26 @@ const allOrNothing = (
 ): Promise<Static<typeof Result>[]> =>
   database.transaction(async (transaction) => {
     const results: Static<typeof Result>[] = [];
-    for (const channel of channels) {
-      const { messageId } = await composer.store(transaction, channel, about);
+    for (const [place, channel] of channels.entries()) {
+      const { messageId } = await composer
+        .store(transaction, channel, about)
+        .catch((error: unknown) => failed(channel, place, error));
       results.push({ channel, success: true, messageId });
     }
     return results;
   });
+
+/** The error of a channel, which it names. */
+function failed(channel: Channel, place: number, error: unknown): never {
+  if (!(error instanceof PenstockError)) throw error;
+  const { code, status, message, errors: problems = [], retryAfter, detail } = error;
+  throw new PenstockError(code, status, `${channel}: ${message}`, {
+    errors: [...problems, { path: `channels.${place}`, rule: 'failed', message }],
+    retryAfter,
+    detail,
+    cause: error,
+  });
+}
 
 /** Channels that are off, or on which the recipient has no address, are told and left out. Throws while all of them are. */
 async function bestEffort(
@@ -160,7 +177,7 @@ async function bestEffort(
     } catch (error) {
       if (!(error instanceof PenstockError) || error.status === 500) throw error;
       refusal ??= error;
-      results.push({ channel, success: false, error: error.message });
+      results.push({ channel, success: false, skipped: true, error: error.message });
     }
   }
   if (refusal !== undefined && results.every(({ success }) => !success)) throw refusal;

@@ -27,8 +27,8 @@ const smsOperation = (outbox: Outbox): Operation =>
     input: {
       body: Type.Object({
         to: Type.String({
-          minLength: 8,
-          maxLength: 16,
+          minLength: 1,
+          maxLength: 30,
           description: 'Number with its country: +306900000000',
         }),
         message: SmsText,
@@ -51,9 +51,11 @@ const smsOperation = (outbox: Outbox): Operation =>
     description:
       'Stored, and sent while you wait. What the provider refuses is 500; while it is away or busy the message stays queued and is tried again.',
     handler: async (_context, { body }) => {
-      const { messageId, sent } = await outbox.sendSms({ to: body.to, text: body.message });
-      const message = sent ? 'SMS sent successfully' : 'SMS queued';
-      return { message, messageId, result: message, segments: smsSegments(body.message) };
+      const to = requireNumber(body.to);
+      const { messageId, sent, captured } = await outbox.sendSms({ to, text: body.message });
+      const message = captured ? 'SMS captured: no provider is set' : 'SMS queued';
+      const result = sent ? 'SMS sent successfully' : message;
+      return { message: result, messageId, result, segments: smsSegments(body.message) };
     },
   });
 
@@ -90,14 +92,23 @@ const smsManyOperation = (outbox: Outbox): Operation =>
       successCount: Type.Integer(),
       failureCount: Type.Integer(),
     }),
-    errors: [messageErrors.INVALID_RECIPIENT, messageErrors.CHANNEL_DISABLED],
+    errors: [
+      messageErrors.INVALID_RECIPIENT,
+      messageErrors.RECIPIENT_SUPPRESSED,
+      messageErrors.CHANNEL_DISABLED,
+      errors.RATE_LIMIT,
+    ],
     summary: 'Send a text message to several numbers',
     description:
-      'Nothing is sent while one of them is no number. Each is stored and sent by a job; `success` says that it was stored.',
+      'Nothing is sent while one of them is no number. Each is stored and sent by a job; `success` says that it was stored. Where none is, the answer is the error of the first.',
     handler: async (_context, { body }) => {
       const numbers = checkedNumbers(body.to);
       const results: Static<typeof SmsResult>[] = [];
-      for (const to of numbers) results.push(await queued(outbox, to, body.message));
+      const refusals: PenstockError[] = [];
+      for (const to of numbers)
+        results.push(await queued(outbox, { to, text: body.message }, refusals));
+      const [refusal] = refusals;
+      if (refusal && refusals.length === numbers.length) throw refusal;
       const successCount = results.filter(({ success }) => success).length;
       return {
         message: 'SMS queued',
@@ -127,13 +138,17 @@ function checkedNumbers(given: readonly string[]): readonly string[] {
   return [...new Set(given)];
 }
 
-async function queued(outbox: Outbox, to: string, text: string): Promise<Static<typeof SmsResult>> {
+/** One who has got too many, or wants none, does not hold up the others. */
+async function queued(
+  outbox: Outbox,
+  { to, text }: { readonly to: string; readonly text: string },
+  refusals: PenstockError[],
+): Promise<Static<typeof SmsResult>> {
   try {
     return { to, success: true, messageId: await outbox.queueSms({ to, text }) };
   } catch (error) {
-    // One who has got too many, or wants none, does not hold up the others.
-    if (error instanceof PenstockError && (error.status === 429 || error.status === 422))
-      return { to, success: false, error: error.message };
-    throw error;
+    if (!(error instanceof PenstockError) || ![422, 429].includes(error.status)) throw error;
+    refusals.push(error);
+    return { to, success: false, error: error.message };
   }
 }

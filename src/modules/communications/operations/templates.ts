@@ -126,7 +126,7 @@ const ListQuery = Type.Object({
     }),
   ),
   search: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name' }),
+    Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name, or the id' }),
   ),
 });
 
@@ -308,11 +308,11 @@ const removeManyOperation = (templates: Templates): Operation =>
         }),
       }),
     },
-    output: Deleted,
+    output: Type.Object({ ...Deleted.properties, deletedDocuments: Type.Integer() }),
     errors: [messageErrors.TEMPLATE_NOT_FOUND],
     summary: 'Delete several mail templates',
     handler: async ({ caller }, { query }) => {
       await templates.remove(caller, query.ids);
-      return deleted;
+      return { ...deleted, deletedDocuments: new Set(query.ids).size };
     },
   });

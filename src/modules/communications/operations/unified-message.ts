@@ -59,6 +59,11 @@ export const message = {
       description: 'Language of the template, such as de or pt-BR',
     }),
   ),
+  strict: Type.Optional(
+    Type.Boolean({
+      description: 'A variable that the text uses and that is not there is an error',
+    }),
+  ),
   category: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_.-]{1,50}$',

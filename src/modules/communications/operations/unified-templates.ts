@@ -142,7 +142,7 @@ const listOperation = (unified: UnifiedTemplates): Operation =>
             description: 'What to order by; - in front: descending',
           }),
         ),
-        search: Type.Optional({ ...text(100), description: 'A part of the name' }),
+        search: Type.Optional({ ...text(100), description: 'A part of the name, or the id' }),
       }),
     },
     output: Type.Object({

@@ -3,6 +3,7 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
+import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
 import { addressesOf, type ChoicesRow } from '../preference-queries.ts';
 import type { Channel } from '../queries.ts';
@@ -58,6 +59,7 @@ interface Dependencies extends Pick<Kernel, 'database' | 'schemas'> {
   readonly unified: UnifiedTemplates;
   readonly inbox: Inbox;
   readonly preferences: Pick<Preferences, 'choices'>;
+  readonly config: () => CommunicationsConfig;
 }
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

@@ -154,6 +154,13 @@ export interface MailParts {
   /** Checked: neither names of ours nor line breaks. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly attachments?: readonly Attachment[] | undefined;
+  /** Whether the provider watches openings and clicks; as its account says where that is left out. */
+  readonly tracking?: Tracking | undefined;
+}
+
+export interface Tracking {
+  readonly opens?: boolean | undefined;
+  readonly clicks?: boolean | undefined;
 }
 
 /** What a device is told. */

@@ -30,8 +30,8 @@ export async function writeMail(
     ...(unsubscribe === undefined ? {} : { unsubscribeLink: unsubscribe }),
     ...email.variables,
   };
-  const { html, text } = bodyOf(parts, variables);
-  const subject = parts.subject.render(variables, 'plain', parts.partials);
+  const { html, text } = bodyOf(parts, variables, email.strict);
+  const subject = parts.subject.render(variables, 'plain', parts.partials, email.strict);
   const { code } = email.variables ?? {};
   return {
     from: senderOf(writing, email, parts),
@@ -62,8 +62,9 @@ function senderOf(
 function bodyOf(
   { body, partials }: ReadyTemplate,
   variables: Readonly<Record<string, unknown>>,
+  strict: boolean | undefined,
 ): { readonly html: string; readonly text: string } {
-  const html = body.render(variables, 'html', partials);
+  const html = body.render(variables, 'html', partials, strict);
   if (/<[a-z!/]/i.test(html)) return { html, text: plainText(html) };
   const text = body.render(variables, 'plain', partials);
   return { html: html.replaceAll(/\r?\n/g, '<br>\n'), text };
@@ -98,14 +99,14 @@ async function textsOf(
 
 /** What stands in a mail beside its text, where anything does. */
 function mailPartsOf(
-  { cc, bcc, replyTo, headers, attachments }: MailParts,
+  { cc, bcc, replyTo, headers, attachments, tracking }: MailParts,
   unsubscribe: string | undefined,
 ): Pick<MessageContent, 'mail'> {
   const all =
     unsubscribe === undefined || headers?.['List-Unsubscribe'] !== undefined
       ? headers
       : { ...headers, ...unsubscribeHeaders(unsubscribe) };
-  const parts = Object.entries({ cc, bcc, replyTo, headers: all, attachments }).filter(
+  const parts = Object.entries({ cc, bcc, replyTo, headers: all, attachments, tracking }).filter(
     ([, part]) => part !== undefined,
   );
   return parts.length === 0 ? {} : { mail: Object.fromEntries(parts) };

@@ -227,12 +227,13 @@ async function contentFor(
   email: TemplatedEmail | PlainEmail,
   { category, critical, choices: known }: Storing,
 ): Promise<MessageContent> {
-  const { preferences, unsubscribe } = dependencies;
+  const { preferences, unsubscribe, config } = dependencies;
   const { userId, to: address } = email;
   const locale = async (): Promise<string | undefined> => {
-    if (userId === undefined) return undefined;
+    const usual = config().defaultLocale || undefined;
+    if (userId === undefined) return usual;
     const choices = known ?? (await preferences.choices(transaction, [userId])).get(userId);
-    return choices?.locale ?? undefined;
+    return choices?.locale ?? usual;
   };
   const link =
     category === undefined || critical

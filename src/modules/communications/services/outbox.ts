@@ -35,6 +35,13 @@ export interface MessageView
 
 type MailStoring = Pick<Storing, 'idempotency' | 'category' | 'critical' | 'sendAt'>;
 
+export interface SentNow {
+  readonly messageId: string;
+  readonly sent: boolean;
+  /** Kept here, since no provider is set. */
+  readonly captured: boolean;
+}
+
 export interface Outbox {
   list(
     filter: MessageFilter,
@@ -55,14 +62,12 @@ export interface Outbox {
     mails: readonly (readonly [TemplatedEmail | PlainEmail, MailStoring])[],
   ): Promise<readonly string[]>;
   /** Sends a mail while the caller waits, past what its recipient chose; answers what the provider said. Throws as `sendSms`. */
-  testEmail(
-    email: TemplatedEmail | PlainEmail,
-  ): Promise<{ readonly messageId: string; readonly sent: boolean; readonly captured: boolean }>;
+  testEmail(email: TemplatedEmail | PlainEmail): Promise<SentNow>;
   /**
    * Sends it while the caller waits: `sent` tells whether a provider took it, else it is tried again later. Throws
    * PROVIDER_REFUSED for what the provider refuses, PROVIDER_AUTH for credentials of ours; neither is tried again.
    */
-  sendSms(sms: Sms): Promise<{ readonly messageId: string; readonly sent: boolean }>;
+  sendSms(sms: Sms): Promise<SentNow>;
   /** Stores it to be sent by a job; answers its id. */
   queueSms(sms: Sms): Promise<string>;
 }
@@ -159,10 +164,7 @@ function createWriting({
           messages.sendEmail(transaction, email, { firstAttempt: true, critical: true }),
         ),
       );
-      const outcome = await deliverNow(messageId);
-      const isSent = wasTaken(outcome);
-      const captured = !(outcome instanceof Error) && outcome?.outcome === 'captured';
-      return { messageId, sent: isSent, captured };
+      return { messageId, ...whatCame(await deliverNow(messageId)) };
     },
     async sendEmails(mails) {
       if (!messages.available('email')) throw messageErrors.CHANNEL_DISABLED();
@@ -187,10 +189,15 @@ function createWriting({
           messages.sendSms(transaction, sms, { firstAttempt: true }),
         ),
       );
-      return { messageId, sent: wasTaken(await deliverNow(messageId)) };
+      return { messageId, ...whatCame(await deliverNow(messageId)) };
     },
   };
 }
+
+const whatCame = (outcome: Delivery | Error | undefined): Omit<SentNow, 'messageId'> => ({
+  sent: wasTaken(outcome),
+  captured: !(outcome instanceof Error) && outcome?.outcome === 'captured',
+});
 
 /** Throws what the interface answers for a provider that says no. */
 function wasTaken(outcome: Delivery | Error | undefined): boolean {

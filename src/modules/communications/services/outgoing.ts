@@ -14,6 +14,8 @@ export interface TemplatedEmail extends Recipient, MailParts {
   readonly variables: Variables;
   /** Language, instead of that of the user. */
   readonly locale?: string;
+  /** A variable that is not there is an error. */
+  readonly strict?: boolean | undefined;
   /** In place of what the template says. */
   readonly subject?: string;
   readonly body?: string;
@@ -31,6 +33,7 @@ export interface PlainEmail extends Recipient, MailParts {
   /** HTML with {{variables}}. */
   readonly body: string;
   readonly variables?: Variables;
+  readonly strict?: boolean | undefined;
   readonly sender?: string;
   /** That of the template that the texts are from. */
   readonly templateSender?: string | undefined;

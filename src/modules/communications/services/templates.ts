@@ -3,13 +3,13 @@
  * rows, so that a change holds on every node for the next message.
  */
 
-import { all, type Condition, contains } from '../../../data/conditions/condition.ts';
+import { all, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
 import type { RecordText } from '../../../data/records/store.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
-import { newId } from '../../../kernel/ids.ts';
+import { isId, newId } from '../../../kernel/ids.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { messageErrors } from '../errors.ts';
 import { requireSenderForm } from '../recipients.ts';
@@ -259,8 +259,11 @@ function inOneLanguage({ subject, body, sender, translations }: Translated, loca
 export const templateTexts = (json: string, locale: string | undefined) =>
   inOneLanguage(JSON.parse(json) as Translated, locale);
 
-export const nameContains = (search: string | undefined): Condition =>
-  search === undefined ? all() : contains('name', search, 'search');
+/** By a part of the name, or by its id. */
+export function nameContains(search: string | undefined): Condition {
+  if (search === undefined) return all();
+  return isId(search) ? equals('_id', search, 'search') : contains('name', search, 'search');
+}
 
 export async function unlessMissing<T>(work: () => Promise<T>): Promise<T> {
   try {

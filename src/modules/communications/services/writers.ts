@@ -1,6 +1,7 @@
 /** Writes one message for a channel: in the language of its reader, from a template or from what the request says. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import type { CommunicationsConfig } from '../config.ts';
 import type { ChoicesRow } from '../preference-queries.ts';
 import type { Channel } from '../queries.ts';
 import { requireMailbox, requireNumber } from '../recipients.ts';
@@ -21,6 +22,8 @@ export interface UnifiedMessage {
   readonly variables?: Variables | undefined;
   readonly sender?: string | undefined;
   readonly locale?: string | undefined;
+  /** A variable that is not there is an error. */
+  readonly strict?: boolean | undefined;
   readonly category?: string | undefined;
   readonly critical?: boolean | undefined;
 }
@@ -49,6 +52,7 @@ export interface Whole {
   readonly address: string;
   /** What the user chose, where that is known. */
   readonly choices?: ChoicesRow | undefined;
+  readonly config: () => CommunicationsConfig;
 }
 
 type Writer = (whole: Whole, storing: Storing) => Promise<Written>;
@@ -59,11 +63,12 @@ async function localeOf({
   preferences,
   transaction,
   choices: known,
+  config,
 }: Whole): Promise<string | undefined> {
-  if (message.locale !== undefined || to.userId === undefined) return message.locale;
-  if (known) return known.locale ?? undefined;
-  const choices = await preferences.choices(transaction, [to.userId]);
-  return choices.get(to.userId)?.locale ?? undefined;
+  const usual = config().defaultLocale || undefined;
+  if (message.locale !== undefined || to.userId === undefined) return message.locale ?? usual;
+  const choices = known ?? (await preferences.choices(transaction, [to.userId])).get(to.userId);
+  return choices?.locale ?? usual;
 }
 
 /** What is said on a channel that is no mail. */
@@ -81,7 +86,7 @@ async function textsOn(whole: Whole, channel: Channel): Promise<ChannelTexts> {
 }
 
 const writeEmail: Writer = async (whole, storing) => {
-  const { messages, transaction, to } = whole;
+  const { messages, transaction, to, message } = whole;
   const mail = await mailOf(whole);
   const content = await messages.contentOf(transaction, mail, storing);
   return {
@@ -89,7 +94,7 @@ const writeEmail: Writer = async (whole, storing) => {
       channel: 'email',
       recipient: requireMailbox(mail.to),
       userId: to.userId ?? null,
-      template: 'template' in mail ? mail.template : null,
+      template: message.templateName ?? null,
       content,
     },
   };
@@ -97,10 +102,11 @@ const writeEmail: Writer = async (whole, storing) => {
 
 async function mailOf(whole: Whole): Promise<TemplatedEmail | PlainEmail> {
   const { message, template, address, to } = whole;
-  const { templateName, sender, variables = {} } = message;
+  const { templateName, sender, strict, variables = {} } = message;
   const shared = {
     to: address,
     variables,
+    strict,
     ...(to.userId === undefined ? {} : { userId: to.userId }),
     ...(sender === undefined ? {} : { sender }),
   };
@@ -125,7 +131,12 @@ const given = <K extends 'subject' | 'body' | 'locale'>(
 const writeSms: Writer = async (whole) => {
   const { templates, message, address, to } = whole;
   const texts = await textsOn(whole, 'sms');
-  const { body } = await writePlain(templates, { body: texts.body }, message.variables ?? {});
+  const { body } = await writePlain(
+    templates,
+    { body: texts.body },
+    message.variables ?? {},
+    message.strict,
+  );
   if (body.length > 1600) throw invalid('body', 'maxLength', 'a text message has 1600 characters');
   return {
     prepared: {
@@ -148,6 +159,7 @@ const writePush: Writer = async (whole) => {
     templates,
     await textsOn(whole, 'push'),
     message.variables ?? {},
+    message.strict,
   );
   if (subject === undefined) throw invalid('subject', 'required', 'give a title as subject');
   if (subject.length > maxTitle || Buffer.byteLength(body) > maxBody)

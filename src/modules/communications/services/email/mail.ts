@@ -3,7 +3,7 @@ import type { Caller } from '../../../../kernel/caller.ts';
 import { PenstockError } from '../../../../kernel/errors.ts';
 import type { ModuleFile } from '../../../storage/index.ts';
 import type { CommunicationsConfig } from '../../config.ts';
-import type { Attachment, MailParts } from '../content.ts';
+import type { Attachment, MailParts, Tracking } from '../content.ts';
 import {
   type Delivery,
   DeliveryError,
@@ -12,7 +12,7 @@ import {
   words,
 } from '../providers/outcome.ts';
 
-export interface OutgoingMail extends Required<Omit<MailParts, 'replyTo'>> {
+export interface OutgoingMail extends Required<Omit<MailParts, 'replyTo' | 'tracking'>> {
   readonly id: string;
   readonly to: string;
   readonly from: string;
@@ -20,6 +20,7 @@ export interface OutgoingMail extends Required<Omit<MailParts, 'replyTo'>> {
   readonly html: string | undefined;
   readonly text: string;
   readonly replyTo: string | undefined;
+  readonly tracking: Tracking;
   /** `<id@domain>`, the same at every attempt, so that a receiver can tell a repetition. */
   readonly messageId: string;
 }

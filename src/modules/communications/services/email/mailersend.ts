@@ -43,6 +43,9 @@ const bodyOf = (mail: OutgoingMail): object => ({
   text: mail.text,
   ...(mail.html === undefined ? {} : { html: mail.html }),
   headers: Object.entries(mail.headers).map(([name, value]) => ({ name, value })),
+  ...(Object.keys(mail.tracking).length === 0
+    ? {}
+    : { settings: { track_opens: mail.tracking.opens, track_clicks: mail.tracking.clicks } }),
   attachments: mail.attachments.map(({ filename, content, contentId }) => ({
     filename,
     content,

@@ -46,6 +46,8 @@ function formOf(mail: OutgoingMail): FormData {
   form.append('h:Message-Id', mail.messageId);
   if (mail.replyTo !== undefined) form.append('h:Reply-To', mail.replyTo);
   for (const [name, value] of Object.entries(mail.headers)) form.append(`h:${name}`, value);
+  for (const [name, on] of Object.entries(mail.tracking))
+    form.append(`o:tracking-${name}`, on ? 'yes' : 'no');
   form.append('v:penstock-id', mail.id);
   for (const { filename, contentType, content, contentId } of mail.attachments) {
     const bytes = new Blob([Buffer.from(content, 'base64')], { type: contentType });

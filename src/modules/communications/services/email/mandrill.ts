@@ -72,6 +72,8 @@ const messageOf = (mail: OutgoingMail): object => ({
     ...(mail.replyTo === undefined ? {} : { 'Reply-To': mail.replyTo }),
   },
   preserve_recipients: true,
+  track_opens: mail.tracking.opens,
+  track_clicks: mail.tracking.clicks,
   metadata: { penstock_id: mail.id },
   attachments: mail.attachments
     .filter(({ contentId }) => contentId === undefined)

@@ -41,6 +41,14 @@ export const sendgridWords = (answer: ProviderAnswer): string =>
 
 const named = (addresses: readonly string[]) => addresses.map((email) => ({ email }));
 
+function trackingOf({ opens, clicks }: OutgoingMail['tracking']): object {
+  const settings = {
+    ...(opens === undefined ? {} : { open_tracking: { enable: opens } }),
+    ...(clicks === undefined ? {} : { click_tracking: { enable: clicks } }),
+  };
+  return Object.keys(settings).length === 0 ? {} : { tracking_settings: settings };
+}
+
 const bodyOf = (mail: OutgoingMail): object => ({
   personalizations: [
     {
@@ -59,6 +67,7 @@ const bodyOf = (mail: OutgoingMail): object => ({
     ...(mail.html === undefined ? [] : [{ type: 'text/html', value: mail.html }]),
   ],
   headers: { ...mail.headers, 'Message-ID': mail.messageId },
+  ...trackingOf(mail.tracking),
   ...(mail.attachments.length === 0
     ? {}
     : {

@@ -110,6 +110,7 @@ function mailOf(id: string, to: string, content: MessageContent): OutgoingMail {
     replyTo: mail.replyTo,
     headers: { 'Auto-Submitted': 'auto-generated', ...mail.headers },
     attachments: mail.attachments ?? [],
+    tracking: mail.tracking ?? {},
     messageId: `<${id}@${from.slice(from.indexOf('@') + 1)}>`,
   };
 }

@@ -17,6 +17,7 @@ const mail = (parts: Partial<OutgoingMail>): OutgoingMail => ({
   bcc: [],
   replyTo: undefined,
   headers: {},
+  tracking: {},
   attachments: [],
   messageId: '<n@example.com>',
   ...parts,
