@@ -6,8 +6,7 @@ import { formerDocuments } from './config/former.ts';
 import { addressProblems, flag } from './config/leaves.ts';
 import { pushConfig, pushProblems, pushProviders } from './config/push.ts';
 import { smsConfig, smsProblems, smsProviders } from './config/sms.ts';
-import { isTimezone } from './quiet-hours.ts';
-import { localePattern } from './services/locales.ts';
+import { isTimezone, localePattern } from './readers.ts';
 
 const day = 24 * 60 * 60_000;
 const time = {

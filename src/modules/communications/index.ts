@@ -1,13 +1,32 @@
 /** Communications: messages to people, by mail and text message. */
+import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
 import { router } from '../router/index.ts';
 import { storage } from '../storage/index.ts';
 import { formerModules } from './config/former.ts';
 import { type CommunicationsConfig, communicationsConfig } from './config.ts';
 import { migrations } from './migrations.ts';
-import { ChainDocument } from './operations/chain-definitions.ts';
-import { operationsOf } from './operations.ts';
-import { createParts } from './parts.ts';
+import { broadcastOperations } from './operations/broadcasts.ts';
+import { ChainDocument, chainDefinitionOperations } from './operations/chain-definitions.ts';
+import { chainOperations } from './operations/chains.ts';
+import { deviceOperations } from './operations/devices.ts';
+import { emailOperations } from './operations/email.ts';
+import { externalTemplateOperations } from './operations/external-templates.ts';
+import { formerConfigOperations } from './operations/former-config.ts';
+import { inboxOperations } from './operations/inbox.ts';
+import { messageOperations } from './operations/messages.ts';
+import { orchestrationOperations } from './operations/orchestration.ts';
+import { partialOperations } from './operations/partials.ts';
+import { preferenceOperations } from './operations/preferences.ts';
+import { pushOperations } from './operations/push.ts';
+import { recordOperations } from './operations/records.ts';
+import { smsOperations } from './operations/sms.ts';
+import { suppressionOperations } from './operations/suppressions.ts';
+import { templateOperations } from './operations/templates.ts';
+import { unifiedTemplateOperations } from './operations/unified-templates.ts';
+import { webhookOperations } from './operations/webhooks.ts';
+import { createParts, type Parts } from './parts.ts';
 import { communicationPrompts } from './prompts.ts';
 import { communicationTemplateSchema, emailTemplateSchema } from './schemas.ts';
 import { chainState } from './services/chain-definitions.ts';
@@ -107,3 +126,28 @@ async function start({
     },
   };
 }
+
+const operationsOf = (kernel: Kernel, parts: Parts): readonly Operation[] => [
+  ...messageOperations(parts.outbox, parts.delivery.health),
+  ...emailOperations({
+    ...parts,
+    fileFor: (caller) => (id) => parts.files.readable(caller, id),
+  }),
+  ...smsOperations(parts.outbox),
+  ...recordOperations(kernel.database, parts.outbox),
+  ...webhookOperations(parts.feedback),
+  ...suppressionOperations(parts.suppressions),
+  ...preferenceOperations(parts.preferences, parts.unsubscribe),
+  ...partialOperations(parts.partials),
+  ...unifiedTemplateOperations(parts),
+  ...orchestrationOperations({ ...kernel, ...parts, available: parts.messages.available }),
+  ...chainOperations({ ...kernel, ...parts, available: parts.messages.available }),
+  ...chainDefinitionOperations(parts.chainDefinitions),
+  ...templateOperations(parts),
+  ...externalTemplateOperations(parts.external),
+  ...deviceOperations(parts.devices),
+  ...inboxOperations(parts.inbox),
+  ...broadcastOperations(parts.broadcasts),
+  ...pushOperations(parts.notifier, parts.devices),
+  ...formerConfigOperations(kernel.config),
+];

@@ -18,12 +18,12 @@ import { createInbox } from './services/inbox.ts';
 import { createMessages } from './services/messages.ts';
 import { createNotifier } from './services/notifier.ts';
 import { createOutbox } from './services/outbox.ts';
-import { createPartials } from './services/partials.ts';
 import { createPreferences } from './services/preferences.ts';
 import { createPace } from './services/providers/in-order.ts';
 import { createPushTransport } from './services/push/delivery.ts';
 import { createSmsTransport } from './services/sms/providers.ts';
 import { createSuppressions, createUnsubscribe } from './services/suppressions.ts';
+import { createPartials } from './services/template-language.ts';
 import { createTemplates } from './services/templates.ts';
 import { createUnifiedTemplates } from './services/unified-templates.ts';
 

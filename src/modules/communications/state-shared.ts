@@ -8,8 +8,7 @@ import {
   type StateType,
 } from '../../kernel/state.ts';
 import { UnifiedShape } from './operations/unified-templates.ts';
-import type { PartialTemplates } from './services/partials.ts';
-import { parsePart } from './services/template-language.ts';
+import { type PartialTemplates, parsePart } from './services/template-language.ts';
 import {
   checked,
   inputOf,

@@ -2,9 +2,9 @@
 import Type, { type Static } from 'typebox';
 import { invalid } from '../../../kernel/errors.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
+import { localePattern } from '../readers.ts';
 import { requireHeaders, requireMailbox } from '../recipients.ts';
 import type { MailParts } from '../services/content.ts';
-import { localePattern } from '../services/locales.ts';
 import { unsubscribeHeaders } from '../services/mail-content.ts';
 import type { PlainEmail, TemplatedEmail } from '../services/outgoing.ts';
 import { Attachments, checkedFiles } from './email-files.ts';

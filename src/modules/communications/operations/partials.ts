@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
+import { localePattern } from '../readers.ts';
 import { plainText } from '../services/content.ts';
-import { localePattern } from '../services/locales.ts';
-import type { PartialTemplates } from '../services/partials.ts';
+import type { PartialTemplates } from '../services/template-language.ts';
 import { type Templates, templateTexts } from '../services/templates.ts';
 import { adminFacts, Id, Timestamp } from './shapes.ts';
 

@@ -4,12 +4,12 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
 import type { Channel } from '../queries.ts';
+import { localePattern } from '../readers.ts';
 import { senderAddress } from '../recipients.ts';
 import type { ChainDefinitions } from '../services/chain-definitions.ts';
 import type { Chains } from '../services/chains.ts';
 import type { Addresses, Composer, UnifiedMessage } from '../services/composer.ts';
 import type { Digests } from '../services/digests.ts';
-import { localePattern } from '../services/locales.ts';
 import { adminFacts } from './shapes.ts';
 
 export interface Orchestration {

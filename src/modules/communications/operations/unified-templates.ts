@@ -3,9 +3,9 @@ import Type, { type Static } from 'typebox';
 import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
+import { localePattern } from '../readers.ts';
 import { senderAddress } from '../recipients.ts';
 import { plainText } from '../services/content.ts';
-import { localePattern } from '../services/locales.ts';
 import { writePlain } from '../services/mail-content.ts';
 import type { Templates } from '../services/templates.ts';
 import {

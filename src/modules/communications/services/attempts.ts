@@ -10,9 +10,8 @@ import {
   noteEvent,
 } from '../delivery-queries.ts';
 import { insertSuppression } from '../feedback-queries.ts';
-import { type MessageContent, openContent, sealContent } from './content.ts';
+import { askHooks, type MessageContent, openContent, sealContent } from './content.ts';
 import type { MailTransport } from './email/transports.ts';
-import { askHooks } from './message-hooks.ts';
 import type { MessageMeasures } from './metrics.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';
 import type { PushTransport } from './push/delivery.ts';

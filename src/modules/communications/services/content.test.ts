@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { oneLine, requireMailbox, requireNumber, senderAddress } from '../recipients.ts';
 import { linksOf, plainText } from './content.ts';
 import { AttachmentGone, inOnePiece, maxFileBytes, type OutgoingMail } from './email/mail.ts';
+import { signedHeaders } from './providers/aws-signature.ts';
 
 test('a mail for readers without HTML: links are written out, nothing else is left of the tags', () => {
   const html = `<style>p{color:red}</style><h1>Hello&nbsp;Ada</h1><p>Please <a class="x" href="https://app.example/?a=1&amp;b=2">open <b>this</b></a>.</p><ul><li>one</li><li>&lt;two&gt;</li></ul>`;
@@ -130,4 +131,21 @@ test.each([
         errors: [expect.objectContaining({ path: 'from', rule: 'domain' })],
       }),
     );
+});
+
+/** The example of AWS's own test suite: get-vanilla. */
+test('signs as the published example is signed', () => {
+  const headers = signedHeaders(
+    { method: 'GET', url: 'https://example.amazonaws.com/', headers: {}, body: '' },
+    {
+      accessKeyId: 'AKIDEXAMPLE',
+      secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY',
+      region: 'us-east-1',
+      service: 'service',
+    },
+    new Date('2015-08-30T12:36:00Z'),
+  );
+  expect(headers.authorization).toBe(
+    'AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, SignedHeaders=host;x-amz-date, Signature=5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31',
+  );
 });

@@ -15,7 +15,7 @@ import {
   saveSettings,
 } from '../preference-queries.ts';
 import type { Channel } from '../queries.ts';
-import { isTimezone, minutesOf, type QuietHours, quietUntil } from '../quiet-hours.ts';
+import { isTimezone, minutesOf, type QuietHours, quietUntil } from '../readers.ts';
 
 /** What a user said at once; what is not named stays. */
 export interface ChoicesChange {

@@ -12,6 +12,7 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { messageErrors } from '../errors.ts';
+import { inLanguage, requireLocales } from '../readers.ts';
 import { requireSenderForm } from '../recipients.ts';
 import { emailTemplateSchema } from '../schemas.ts';
 import {
@@ -23,9 +24,13 @@ import {
   templateByName,
   templateOrigin,
 } from '../template-queries.ts';
-import { inLanguage, requireLocales } from './locales.ts';
-import { partialsOf } from './partials.ts';
-import { type Partials, parsePart, parseTemplate, type Template } from './template-language.ts';
+import {
+  type Partials,
+  parsePart,
+  parseTemplate,
+  partialsOf,
+  type Template,
+} from './template-language.ts';
 
 /** A template that a module brings. */
 export interface BuiltInTemplate {

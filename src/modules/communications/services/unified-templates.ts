@@ -6,6 +6,7 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { messageErrors } from '../errors.ts';
 import type { Channel } from '../queries.ts';
+import { inLanguage, requireLocales } from '../readers.ts';
 import { requireSenderForm } from '../recipients.ts';
 import { communicationTemplateSchema } from '../schemas.ts';
 import {
@@ -16,7 +17,6 @@ import {
   type StoredUnified,
   unifiedByName,
 } from '../template-queries.ts';
-import { inLanguage, requireLocales } from './locales.ts';
 import { parsePart } from './template-language.ts';
 import { nameContains, type TemplateFilter, unlessMissing } from './templates.ts';
 

@@ -1,5 +1,23 @@
-/** The few pages that visitors see without a script. They run none, load nothing, and hold no texts of strangers unescaped. */
+/** What visitors get that is no JSON: the script that shows forms in pages, and the few pages of those who run none. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { Reply } from '../../../kernel/operations/operation.ts';
+
+/* The script, and the HTML that calls it. */
+
+let text: string | undefined;
+
+/** Read when it is first asked for. */
+export function embedScript(): string {
+  text ??= readFileSync(fileURLToPath(new URL('../embed/embed.js', import.meta.url)), 'utf8');
+  return text;
+}
+
+/** What stands in a page: a place for the form, and the script that fills it. */
+export const snippetFor = (clientUrl: string, formId: string): string =>
+  `<div data-penstock-form="${formId}"></div>\n<script type="module" src="${clientUrl}/forms/embed.js"></script>`;
+
+/* The pages run no script, load nothing, and hold no texts of strangers unescaped. */
 
 const headers = (formAction: string) => ({
   'cache-control': 'no-store',

@@ -8,13 +8,12 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import type { FormsConfig } from '../config.ts';
 import { FieldDocument } from '../definition/field.ts';
-import { embedScript } from '../embed/script.ts';
 import { formErrors } from '../errors.ts';
 import type { FileLinks } from '../services/mails.ts';
 import type { Confirming } from '../services/processing.ts';
 import type { Challenges } from '../services/spam.ts';
 import type { Submitting } from '../services/submitting.ts';
-import { confirmPage, messagePage } from './pages.ts';
+import { confirmPage, embedScript, messagePage } from './pages.ts';
 import { FormParams } from './shapes.ts';
 
 interface Services {

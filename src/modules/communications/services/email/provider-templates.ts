@@ -11,8 +11,7 @@ import {
   textAt,
   words,
 } from '../providers/outcome.ts';
-import { mailgunRequest } from './mailgun.ts';
-import { sendgridRequest } from './sendgrid.ts';
+import { mailgunRequest, sendgridRequest } from './http-providers.ts';
 import { callSes } from './ses.ts';
 
 export interface ProviderTemplate {

@@ -3,6 +3,7 @@ import type { CommunicationsConfig } from '../../config.ts';
 import type { MessageContent } from '../content.ts';
 import { askInOrder, type Pace, providersOf } from '../providers/in-order.ts';
 import { createCaller, type Delivery, type DeliveryError, limitsOf } from '../providers/outcome.ts';
+import { createMailersend, createMailgun, createSendgrid } from './http-providers.ts';
 import {
   AttachmentGone,
   inOnePiece,
@@ -10,10 +11,7 @@ import {
   type MailProvider,
   type OutgoingMail,
 } from './mail.ts';
-import { createMailersend } from './mailersend.ts';
-import { createMailgun } from './mailgun.ts';
 import { createMandrill } from './mandrill.ts';
-import { createSendgrid } from './sendgrid.ts';
 import { createSes } from './ses.ts';
 import { createSmtp, type SmtpSettings } from './smtp.ts';
 
