@@ -21,6 +21,7 @@ export const chatErrors = defineErrors({
   CHAT_INVITATION_EXISTS: [409, 'You have invited one of these users already'],
   DIRECT_ROOM_PROTECTED: [409, 'A direct room keeps its two members'],
   ROOM_OWNER_REQUIRED: [409, 'A room needs an owner: give the role to somebody else first'],
+  REACTIONS_FULL: [409, 'A message holds no more different signs: take one of yours away first'],
   CHAT_ROOM_FULL: [409, 'A room holds no more members'],
   ROOM_LIMIT_EXCEEDED: [409, 'One of these users is in as many rooms as they may be'],
 });

@@ -18,6 +18,9 @@ import { IdParams, InvitationDocument, Paging, Uuid, userFacts } from './shapes.
 const Page = Type.Object({ invitations: Type.Array(InvitationDocument), count: Type.Integer() });
 const AnswerWord = Type.Union([Type.Literal('accept'), Type.Literal('decline')]);
 const answerErrors = [
+  chatErrors.CHAT_USER_UNKNOWN,
+  chatErrors.CHAT_USER_NOT_ALLOWED,
+  chatErrors.ROOM_LIMIT_EXCEEDED,
   chatErrors.CHAT_INVITATION_NOT_FOUND,
   chatErrors.CHAT_ROOM_NOT_FOUND,
   chatErrors.CHAT_ROOM_FULL,

@@ -175,7 +175,7 @@ const editOperation = ({ messages, parts }: ChatServices): Operation =>
       body: Type.Object({ newMessage: Type.String({ minLength: 1, maxLength: 400_000 }) }),
     },
     output: TextResult,
-    errors: [...notFound, chatErrors.CHAT_FEATURE_DISABLED],
+    errors: [...notFound, chatErrors.CHAT_FEATURE_DISABLED, chatErrors.CHAT_WRITING_DENIED],
     summary: 'Change what you wrote',
     description: 'Not there while `allowMessageEdit` is off.',
     async handler(context, { params, body }) {
@@ -224,7 +224,7 @@ const reactOperation = ({ messages }: ChatServices): Operation =>
     destructive: false,
     input: { params: MessageParams, body: Type.Object({ emoji: Emoji }) },
     output: Reacted,
-    errors: notFound,
+    errors: [...notFound, chatErrors.CHAT_WRITING_DENIED, chatErrors.REACTIONS_FULL],
     summary: 'Put a sign on a message',
     async handler(context, { params, body }) {
       const { reactions } = await messages.react(

@@ -15,6 +15,7 @@ const Reason = Type.String({ minLength: 1, maxLength: 1_000 });
 const MemberParams = Type.Object({ roomId: Uuid, userId: Uuid });
 const UserParams = Type.Object({ userId: Uuid });
 const roomErrors = [
+  chatErrors.DIRECT_ROOM_PROTECTED,
   chatErrors.CHAT_ROOM_NOT_FOUND,
   chatErrors.CHAT_MEMBER_NOT_FOUND,
   chatErrors.ROOM_ROLE_REQUIRED,

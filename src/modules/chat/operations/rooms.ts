@@ -184,7 +184,12 @@ const removeOperation = ({ rooms }: ChatServices): Operation =>
     path: '/chat/rooms/:roomId/removeUsers',
     input: { params: RoomParams, body: Type.Object({ users: Users }) },
     output: TextResult,
-    errors: [...notFound, chatErrors.CHAT_MEMBER_NOT_FOUND, chatErrors.ROOM_ROLE_REQUIRED],
+    errors: [
+      ...notFound,
+      chatErrors.CHAT_MEMBER_NOT_FOUND,
+      chatErrors.ROOM_ROLE_REQUIRED,
+      chatErrors.DIRECT_ROOM_PROTECTED,
+    ],
     summary: 'Remove members from a room',
     description: 'For its owners and admins; admins are removed by owners alone.',
     async handler(context, { params, body }) {

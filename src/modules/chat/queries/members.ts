@@ -15,6 +15,13 @@ export interface MemberRow {
   readonly silencedUntil: Date | null;
 }
 
+/** With what they need to know of the room. */
+export interface PresentMember extends MemberRow {
+  readonly roomName: string;
+  readonly lastSeq: number;
+  readonly isDirect: boolean;
+}
+
 const columns = `m."user", m."role", m."joinedAt", m."joinedSeq", m."lastReadSeq", m."lastReadAt", m."muted", m."silencedUntil"`;
 
 /** The member, if the room is there and they are in it. */
@@ -22,10 +29,10 @@ export async function memberOf(
   database: Queryable,
   roomId: string,
   userId: string,
-): Promise<(MemberRow & { readonly roomName: string; readonly lastSeq: number }) | undefined> {
-  const { rows } = await database.query<MemberRow & { roomName: string; lastSeq: number }>(shortSql`
+): Promise<PresentMember | undefined> {
+  const { rows } = await database.query<PresentMember>(shortSql`
     select m."user", m."role", m."joinedAt", m."joinedSeq", m."lastReadSeq", m."lastReadAt", m."muted", m."silencedUntil",
-      r."name" as "roomName", r."lastSeq"
+      r."name" as "roomName", r."lastSeq", r."directKey" is not null as "isDirect"
     from "app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room"
     where m."room" = ${roomId}::uuid and m."user" = ${userId}::uuid and not r."deleted"`);
   return rows[0];

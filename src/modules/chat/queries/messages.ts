@@ -257,6 +257,18 @@ export async function deleteMessage(
   return true;
 }
 
+/** How many signs other than this one a user has put on a message, and how many everybody has. */
+export const otherReactions = async (
+  transaction: Queryable,
+  { id, userId, emoji }: { readonly id: string; readonly userId: string; readonly emoji: string },
+): Promise<{ readonly own: number; readonly all: number }> =>
+  (
+    await transaction.query<{ own: number; all: number }>(sql`
+      select count(distinct emoji) filter (where user_id = ${userId}::uuid)::integer as own,
+        count(distinct emoji)::integer as all
+      from penstock.chat_reactions where message_id = ${id}::uuid and emoji <> ${emoji}`)
+  ).rows[0] ?? { own: 0, all: 0 };
+
 /** Answers whether anything changed. */
 export const react = async (
   transaction: Queryable,

@@ -9,8 +9,7 @@ import type { CommunicationsService } from '../../communications/index.ts';
 import type { StorageService } from '../../storage/index.ts';
 import type { ChatConfig } from '../config.ts';
 import { chatErrors } from '../errors.ts';
-import type { MemberRow } from '../queries/members.ts';
-import { memberOf } from '../queries/members.ts';
+import { type MemberRow, memberOf, type PresentMember } from '../queries/members.ts';
 import { type RoomRole, roomRoles } from '../schemas.ts';
 import type { Hub } from './hub.ts';
 
@@ -41,10 +40,15 @@ export async function requireMember(
   { database }: Pick<ChatParts, 'database'>,
   roomId: string,
   userId: string,
-): Promise<MemberRow & { readonly roomName: string; readonly lastSeq: number }> {
+): Promise<PresentMember> {
   const member = await memberOf(database, roomId, userId);
   if (!member) throw chatErrors.CHAT_ROOM_NOT_FOUND();
   return member;
+}
+
+/** Throws CHAT_WRITING_DENIED for a member who was silenced. */
+export function requireVoice({ silencedUntil }: Pick<MemberRow, 'silencedUntil'>): void {
+  if (silencedUntil && silencedUntil > new Date()) throw chatErrors.CHAT_WRITING_DENIED();
 }
 
 /** Whether the holder of one role can do what another can. */

@@ -17,7 +17,7 @@ import {
 import { membersAmong, type Newcomer, newcomers } from '../queries/members.ts';
 import type { RoomRow } from '../queries/rooms.ts';
 import type { ChatParts } from './chat-parts.ts';
-import type { RoomEntry } from './room-entry.ts';
+import { type RoomEntry, requireEnterable } from './room-entry.ts';
 
 export type Answer = 'accept' | 'decline';
 
@@ -85,6 +85,7 @@ export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntr
       if (answer === 'decline') return false;
       const present = await membersAmong(transaction, room, [caller.userId]);
       if (present.size > 0) return false;
+      await requireEnterable(parts, transaction, room, caller.userId);
       const entry = { roomId: room, users: [caller.userId], action: 'join' } as const;
       await enter(transaction, caller, entry);
       return true;

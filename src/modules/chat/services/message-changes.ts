@@ -11,10 +11,11 @@ import {
   messageById,
   messageFor,
   nextChange,
+  otherReactions,
   react,
   touchMessage,
 } from '../queries/messages.ts';
-import { type ChatParts, distinct, reaches, requireMember } from './chat-parts.ts';
+import { type ChatParts, distinct, reaches, requireMember, requireVoice } from './chat-parts.ts';
 import { deletedEvent, reactedEvent } from './wire.ts';
 
 export interface MessageChanges {
@@ -38,6 +39,7 @@ export function createMessageChanges(parts: ChatParts): MessageChanges {
       const row = await readable(parts, caller, messageId);
       if (row.sender !== caller.userId || row.type === 'system')
         throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+      requireVoice(await requireMember(parts, row.room, caller.userId));
       requireText(content, config().limits.messageLength);
       const change = await database.transaction(async (transaction) => {
         const next = await nextChange(transaction, row.room);
@@ -58,9 +60,11 @@ export function createMessageChanges(parts: ChatParts): MessageChanges {
     },
     async react(caller, messageId, emoji, remove) {
       const row = await readable(parts, caller, messageId);
+      if (!remove) requireVoice(await requireMember(parts, row.room, caller.userId));
       const change = await database.transaction(async (transaction) => {
         const next = await nextChange(transaction, row.room);
         const what = { id: row.id, userId: caller.userId, emoji };
+        if (!remove) await requireSpace(transaction, what);
         if (next === undefined || !(await react(transaction, what, remove))) return undefined;
         await touchMessage(transaction, row.id, next);
         await events.emit(transaction, caller, {
@@ -89,8 +93,8 @@ function createRemoval(parts: ChatParts): Pick<MessageChanges, 'remove' | 'remov
     async remove(caller, messageId) {
       const row = await readable(parts, caller, messageId);
       if (row.sender !== caller.userId) {
-        const { role } = await requireMember(parts, row.room, caller.userId);
-        if (!reaches(role, 'admin')) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+        const { role, isDirect } = await requireMember(parts, row.room, caller.userId);
+        if (isDirect || !reaches(role, 'admin')) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
       }
       const change = await database.transaction((transaction) =>
         removeOne(parts, transaction, caller, row),
@@ -115,13 +119,27 @@ function createRemoval(parts: ChatParts): Pick<MessageChanges, 'remove' | 'remov
 
 /** Throws CHAT_MESSAGE_NOT_FOUND unless the caller may read it. */
 async function readable(
-  { database }: Pick<ChatParts, 'database'>,
+  { database, config }: Pick<ChatParts, 'database' | 'config'>,
   caller: UserCaller,
   messageId: string,
 ): Promise<ListedMessage> {
-  const found = await messageFor(database, caller.userId, messageId, false);
+  const joinedOnly = config().history === 'joined';
+  const found = await messageFor(database, caller.userId, messageId, joinedOnly);
   if (!found) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
   return found;
+}
+
+/** Different signs of one user on a message, and of all users: each comes with every answer about it. */
+const MOST_OWN_REACTIONS = 20;
+const MOST_REACTIONS = 100;
+
+/** Throws REACTIONS_FULL where one more sign is one too many; the room is locked. */
+async function requireSpace(
+  transaction: Transaction,
+  { id, userId, emoji }: { readonly id: string; readonly userId: string; readonly emoji: string },
+): Promise<void> {
+  const { own, all } = await otherReactions(transaction, { id, userId, emoji });
+  if (own >= MOST_OWN_REACTIONS || all >= MOST_REACTIONS) throw chatErrors.REACTIONS_FULL();
 }
 
 /** Answers the number of the change; undefined when it is gone already. */

@@ -56,6 +56,8 @@ export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUse
   const requireAbove = async (caller: UserCaller, roomId: string, user: string) => {
     const member = await requireMember(parts, roomId, caller.userId);
     requireRole(member, 'admin');
+    // Nobody is above the other there, whoever opened it: who wants no more of it leaves, or blocks.
+    if (member.isDirect) throw chatErrors.DIRECT_ROOM_PROTECTED();
     const other = await memberOf(database, roomId, user);
     if (other && (user === caller.userId || reaches(other.role, member.role)))
       throw chatErrors.ROOM_ROLE_REQUIRED();

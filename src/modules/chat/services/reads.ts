@@ -5,7 +5,7 @@ import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import { chatErrors } from '../errors.ts';
 import { markRead, memberOf, setMuted, unreadByRoom } from '../queries/members.ts';
 import { messageById } from '../queries/messages.ts';
-import type { ChatParts } from './chat-parts.ts';
+import { type ChatParts, requireVoice } from './chat-parts.ts';
 
 export interface Reads {
   /** Up to a message, or all. Answers what is unread then. */
@@ -65,8 +65,7 @@ export function createReads(parts: ChatParts): Reads {
     async typing({ userId }, roomId, state) {
       const member = await memberOf(database, roomId, userId);
       if (!member) throw chatErrors.CHAT_ROOM_NOT_FOUND();
-      if (member.silencedUntil && member.silencedUntil > new Date())
-        throw chatErrors.CHAT_WRITING_DENIED();
+      requireVoice(member);
       const room = roomId.toLowerCase();
       if (state === 'start')
         hub.toRoom(room, 'message', { sender: userId, contentType: 'typing', room });

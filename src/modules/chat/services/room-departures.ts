@@ -44,6 +44,7 @@ export function createRoomDepartures(parts: ChatParts): RoomDepartures {
     async removeUsers(caller, roomId, requested) {
       const member = await requireMember(parts, roomId, caller.userId);
       requireRole(member, 'admin');
+      if (member.isDirect) throw chatErrors.DIRECT_ROOM_PROTECTED();
       const users = distinct(requested);
       const gone = await database.transaction(async (transaction) => {
         const roles = await membersAmong(transaction, roomId, users);

@@ -64,6 +64,18 @@ export async function requireAddable(
   }
 }
 
+/** Throws like `requireAddable` for somebody who comes by an invitation that is older than a ban. */
+export async function requireEnterable(
+  parts: ChatParts,
+  transaction: Transaction,
+  roomId: string,
+  user: string,
+): Promise<void> {
+  await requireAddable(parts, transaction, { roomId, users: [user], by: null });
+  if ((await bannedAmong(transaction, roomId, [user])).length > 0)
+    throw chatErrors.CHAT_USER_NOT_ALLOWED();
+}
+
 function createEnter({ events, config }: ChatParts): RoomEntry['enter'] {
   return async (transaction, caller, { roomId, users, action }) => {
     const room = await lockRoom(transaction, roomId);

@@ -35,8 +35,14 @@ function roomEvents({ parts }: ChatServices): readonly SocketEvent[] {
       parameters: ['roomId'],
       input: Type.Object({ roomId: Id }),
       async handler(connection, { roomId }) {
-        await requireMember(parts, roomId, connection.userId);
-        connection.join(roomId.toLowerCase());
+        const room = roomId.toLowerCase();
+        await requireMember(parts, room, connection.userId);
+        connection.join(room);
+        // Who was removed in between was told to leave before they came in.
+        await requireMember(parts, room, connection.userId).catch((error: unknown) => {
+          connection.leave(room);
+          throw error;
+        });
         return {};
       },
     });
