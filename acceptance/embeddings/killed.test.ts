@@ -1,6 +1,7 @@
 /** kill -9 of the whole program in the middle of a backfill, and of the building of an index: the next start goes on. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
+import { connectToEmbedded } from '../../test/support/embedded-database.ts';
 import { type FakeService, startFakeService } from '../../test/support/servers/fake-service.ts';
 import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
@@ -124,13 +125,42 @@ it('goes on with a backfill: every record has its vector, each page is counted o
   expect(configs[0].current).toMatchObject({ records: RECORDS, passages: RECORDS, waiting: 0 });
 });
 
-it('builds the index anew, and finds as much as before', { timeout: 120_000 }, async () => {
-  // The first search begins to build it.
-  expect(await search(textOf(point()))).toHaveLength(10);
+it('builds the index anew before anybody searches, and finds as much as before', {
+  timeout: 120_000,
+}, async () => {
+  await restart();
+  await waitFor(async () => (await indexOf()).state === 'ready', { timeoutMs: 30_000 });
+  await waitFor(async () => (await indexOf()).indexed === RECORDS, { timeoutMs: 30_000 });
+  expect(await indexOf()).toMatchObject({ kind: 'usearch', passages: RECORDS });
+  expect(await recall()).toBeGreaterThanOrEqual(0.95);
+});
+
+it('answers no 504 while vectors are read: searches may come again, or have words', {
+  timeout: 120_000,
+}, async () => {
+  const config = { search: { readAtStart: false } };
+  expect((await platform.admin.patch('/config/embeddings', { config })).status).toBe(200);
   await restart();
   expect(await indexOf()).toMatchObject({ state: 'idle', passages: 0 });
-  expect(await recall()).toBeGreaterThanOrEqual(0.95);
-  await waitFor(async () => (await indexOf()).state === 'ready', { timeoutMs: 30_000 });
-  expect(await indexOf()).toMatchObject({ kind: 'usearch', passages: RECORDS, indexed: RECORDS });
+  const [[, at] = []] = world;
+  const body = { schemaName: 'Place', text: textOf(at ?? []), limit: 1 };
+  const database = await connectToEmbedded(dataDir);
+  try {
+    // As if they were very many.
+    await database.query('begin');
+    await database.query('lock table penstock.embeddings_vectors in access exclusive mode');
+    const [told, words] = await Promise.all([
+      platform.admin.post('/embeddings/search', body),
+      platform.admin.post('/embeddings/search', { ...body, fallback: 'keyword' }),
+    ]);
+    expect(told.status, told.text).toBe(503);
+    expect(told.body.code).toBe('INDEX_LOADING');
+    expect(told.headers.get('retry-after')).toBe('3');
+    expect(words.status, words.text).toBe(200);
+    expect(words.body).toMatchObject({ degraded: true });
+  } finally {
+    await database.end();
+  }
+  await waitFor(async () => (await platform.admin.post('/embeddings/search', body)).status === 200);
   expect(await recall()).toBeGreaterThanOrEqual(0.95);
 });

@@ -9,8 +9,8 @@ import { type TransferListItem, Worker } from 'node:worker_threads';
 interface LinkOptions {
   /** File of the other end; it calls `serveCalls`. */
   readonly file: URL;
-  /** Milliseconds without a call after which it ends. */
-  readonly idleMs: number;
+  /** Milliseconds without a call after which it ends; 0: never. */
+  readonly idleMs: number | (() => number);
   /** Megabytes of its heap; beyond them it ends, and with it the calls that run. */
   readonly heapMegabytes: number;
   /** What it remembered is gone: it ended, for whatever reason. */
@@ -149,7 +149,8 @@ function createLink(options: LinkOptions, start: (events: RemoteEvents) => Remot
   const rest = (): void => {
     running?.remote.hold(false);
     clearTimeout(idle);
-    idle = setTimeout(() => void close(), options.idleMs).unref();
+    const idleMs = typeof options.idleMs === 'number' ? options.idleMs : options.idleMs();
+    if (idleMs > 0) idle = setTimeout(() => void close(), idleMs).unref();
   };
 
   const close = async (): Promise<void> => {

@@ -79,6 +79,17 @@ const search = Type.Object({
     [16, 65_536],
     'Memory of a node for vectors that are searched. Beyond it searches by meaning answer 412.',
   ),
+  readAtStart: Type.Boolean({
+    ...harmless,
+    default: true,
+    description:
+      'Whether a node that starts reads the vectors of searches with 1,000 passages or more. Otherwise the first search does.',
+  }),
+  idleMs: harmlessWhole(
+    600_000,
+    [0, 2_000_000_000],
+    'After how long without a search a node gives the memory of vectors back; 0: never.',
+  ),
 });
 
 const files = Type.Object({

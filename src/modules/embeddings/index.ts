@@ -7,13 +7,16 @@ import { createFileTexts } from './files/file-texts.ts';
 import { indexJob, purgeJob } from './jobs.ts';
 import { measuresOf } from './measure.ts';
 import { migrations } from './migrations.ts';
+import { noProvider } from './model.ts';
 import { createModelSource } from './models/model-source.ts';
 import { backfillOperations } from './operations/backfills.ts';
 import { configOperations } from './operations/configs.ts';
 import { everythingOperations } from './operations/everything.ts';
 import { searchOperations } from './operations/search.ts';
 import { statusOperations } from './operations/status.ts';
+import { allConfigs } from './queries/configs.ts';
 import { createVectorIndex } from './scan/pgvector-index.ts';
+import type { VectorIndex } from './scan/vector-index.ts';
 import { createBackfills } from './services/backfills.ts';
 import { createBackground } from './services/background.ts';
 import { createConfigs } from './services/configs.ts';
@@ -34,6 +37,21 @@ export const embeddings = defineModule({
   migrations,
   start,
 });
+
+/** So that the first search after a start finds what it needs. Not waited for. */
+async function readAtStart(
+  { config, database, log }: EmbeddingParts,
+  index: VectorIndex,
+): Promise<void> {
+  try {
+    if (!config().enabled || !config().search.readAtStart) return;
+    for (const { enabled, current } of await allConfigs(database))
+      if (enabled && current.provider !== noProvider) await index.prepare(current);
+  } catch (error) {
+    // The platform stops, or the first search will say what is wrong.
+    log.debug({ err: error }, 'Vectors could not be read at the start');
+  }
+}
 
 async function start({
   kernel,
@@ -66,6 +84,7 @@ async function start({
     background.wake();
   });
   background.start();
+  void readAtStart(parts, index);
   return {
     service: undefined,
     state: [configState({ configs, config: current, schemas: kernel.schemas })],

@@ -68,7 +68,9 @@ const asked = (most: number) => ({
     }),
   ),
   fallback: Type.Optional(
-    Type.Enum(['keyword'], { description: 'What to do when the model cannot be asked' }),
+    Type.Enum(['keyword'], {
+      description: 'What to do when the model cannot be asked, or vectors are not read yet',
+    }),
   ),
   minScore: Type.Optional(MinScore),
   typos: Type.Optional(
@@ -133,7 +135,7 @@ const Hits = Type.Object({
     ),
   ),
   degraded: Type.Optional(
-    Type.Boolean({ description: 'The model could not be asked: these were found by words' }),
+    Type.Boolean({ description: 'Meaning could not be searched: these were found by words' }),
   ),
   took: Type.Integer({ description: 'Milliseconds' }),
   usage: Type.Object(
@@ -153,6 +155,7 @@ const searchErrors = [
   embeddingErrors.CONFIG_DISABLED,
   embeddingErrors.VECTOR_SEARCH_UNAVAILABLE,
   embeddingErrors.INDEX_NOT_QUERYABLE,
+  embeddingErrors.INDEX_LOADING,
   embeddingErrors.DIMENSION_MISMATCH,
   embeddingErrors.PROVIDER_UNAVAILABLE,
   embeddingErrors.PROVIDER_BUDGET_EXCEEDED,

@@ -66,15 +66,6 @@ export async function countVectors(
   return rows[0]?.count ?? 0;
 }
 
-export interface StoredPassage {
-  readonly recordId: string;
-  readonly ordinal: number;
-  /** Where it stands in the text of its record. */
-  readonly starts: number;
-  readonly ends: number;
-  readonly vector: Buffer | null;
-}
-
 /** Where a reader stands: changes up to a version, and within the next one a record. */
 export interface Place {
   readonly version: number;
@@ -82,18 +73,49 @@ export interface Place {
   readonly ordinal: number;
 }
 
-/** Passages that were written after a place, in order. */
+/** Passages in their order. Those without a vector, or with one of another length, have `present` false. */
+export interface PassagePage {
+  readonly ids: readonly string[];
+  readonly ordinals: readonly number[];
+  /** Where they stand in the texts of their records. */
+  readonly starts: readonly number[];
+  readonly ends: readonly number[];
+  readonly present: readonly boolean[];
+  /** Vectors of those that are present behind each other: hexadecimal, which costs nobody anything on the way. */
+  readonly vectors: string;
+  /** Of the last one. */
+  readonly last: Place;
+}
+
+interface PageRange {
+  readonly after: Place;
+  readonly upTo: number;
+  readonly limit: number;
+  readonly dimensions: number;
+}
+
+/** Passages that were written after a place, in order, as one row. Nothing: there are none. */
 export async function passagesAfter(
   database: Queryable,
   generationId: string,
-  { after, upTo, limit }: { readonly after: Place; readonly upTo: number; readonly limit: number },
-): Promise<readonly (StoredPassage & { readonly version: string })[]> {
-  const { rows } = await database.query<StoredPassage & { version: string }>(sql`
-    select record_id as "recordId", ordinal, starts, ends, vector, version from penstock.embeddings_vectors
-    where generation_id = ${generationId}::uuid and version >= ${after.version}::bigint and version <= ${upTo}::bigint
-      and (version, record_id, ordinal) > (${after.version}::bigint, ${after.recordId}, ${after.ordinal}::integer)
-    order by version, record_id, ordinal limit ${limit}::integer`);
-  return rows;
+  { after, upTo, limit, dimensions }: PageRange,
+): Promise<PassagePage | undefined> {
+  const { rows } = await database.query<Omit<PassagePage, 'last'> & { version: string | null }>(sql`
+    select coalesce(json_agg(record_id), '[]') as ids, json_agg(ordinal) as ordinals, json_agg(starts) as starts,
+      json_agg(ends) as ends, json_agg(vector is not null) as present, max(version) as version,
+      encode(coalesce(string_agg(vector, ''::bytea), ''), 'hex') as vectors
+    from (
+      select record_id, ordinal, starts, ends, version,
+        case when octet_length(vector) = 4 * ${dimensions}::integer then vector end as vector
+      from penstock.embeddings_vectors
+      where generation_id = ${generationId}::uuid and version >= ${after.version}::bigint and version <= ${upTo}::bigint
+        and (version, record_id, ordinal) > (${after.version}::bigint, ${after.recordId}, ${after.ordinal}::integer)
+      order by version, record_id, ordinal limit ${limit}::integer) page`);
+  const { version, ...page } = rows[0] ?? { version: null, ids: [], ordinals: [] };
+  const [recordId, ordinal] = [page.ids.at(-1), page.ordinals?.at(-1)];
+  if (version === null || recordId === undefined || ordinal === undefined) return undefined;
+  const last = { version: Number(version), recordId, ordinal };
+  return { ...(page as Omit<PassagePage, 'last'>), last };
 }
 
 export interface Coverage {

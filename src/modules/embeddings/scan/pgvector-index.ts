@@ -55,6 +55,9 @@ export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
         : await nearestRecords(parts, generation, query, k);
       return { ...listed(passages), passages: own.passages };
     },
+    async prepare(generation) {
+      if (!(await inDatabase(generation))) await memory.prepare(generation);
+    },
     async facts(generation) {
       const own = await inDatabase(generation);
       return own ? databaseFacts(parts, generation, own.bytes) : memory.facts(generation);

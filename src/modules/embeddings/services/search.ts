@@ -1,6 +1,6 @@
 /** Searching by meaning, by words, or by both, in what the caller may read. */
 import type { Caller } from '../../../kernel/caller.ts';
-import { invalid } from '../../../kernel/errors.ts';
+import { invalid, PenstockError } from '../../../kernel/errors.ts';
 import { embeddingErrors } from '../errors.ts';
 import { ModelError } from '../model.ts';
 import { facetsOf, highlightsOf } from './beside-hits.ts';
@@ -59,13 +59,17 @@ async function answer(
   try {
     return await hitsBy(parts, request, mode);
   } catch (error) {
-    if (!(error instanceof ModelError)) throw error;
+    const isModel = error instanceof ModelError;
+    if (!isModel && !isLoading(error)) throw error;
     // A page of another order does not go on in that of words.
     if (request.input.fallback !== 'keyword' || request.input.cursor !== undefined)
-      throw publicError(error);
+      throw isModel ? publicError(error) : error;
     return { ...(await hitsBy(parts, request, 'keyword')), degraded: true };
   }
 }
+
+const isLoading = (error: unknown): boolean =>
+  error instanceof PenstockError && error.code === embeddingErrors.INDEX_LOADING.code;
 
 async function hitsBy(
   parts: SearchParts,
