@@ -41,6 +41,9 @@ const paging = {
   ),
 };
 
+const Fallback = Type.Enum(['keyword'], {
+  description: 'What to do when the model cannot be asked, or vectors are not read yet',
+});
 const MinScore = Type.Number({ minimum: 0, maximum: 1, description: 'Leave out what fits less' });
 
 const asked = (most: number) => ({
@@ -67,11 +70,7 @@ const asked = (most: number) => ({
       description: 'By meaning, by words, or by both; vector unless set',
     }),
   ),
-  fallback: Type.Optional(
-    Type.Enum(['keyword'], {
-      description: 'What to do when the model cannot be asked, or vectors are not read yet',
-    }),
-  ),
+  fallback: Type.Optional(Fallback),
   minScore: Type.Optional(MinScore),
   typos: Type.Optional(
     Type.Boolean({
