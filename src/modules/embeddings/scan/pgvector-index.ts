@@ -16,7 +16,7 @@ import {
   nearestOfRecords,
   nearPassages,
 } from '../queries/pgvector.ts';
-import { countVectors } from '../queries/vectors.ts';
+import { countVectors, coverage } from '../queries/vectors.ts';
 import type { Nearest } from './table.ts';
 import { createMemoryIndex, type VectorIndex, type VectorIndexParts } from './vector-index.ts';
 
@@ -88,14 +88,12 @@ const listed = (passages: readonly NearPassage[]): Omit<Nearest, 'passages'> => 
   distances: passages.map(({ distance }) => distance),
 });
 
-const MAX_COUNTED = 10_000_000;
-
 async function databaseFacts(
   { database }: VectorIndexParts,
   { id }: GenerationRow,
   bytes: number,
 ): Promise<IndexFacts> {
-  const passages = await countVectors(database, id, MAX_COUNTED);
+  const [{ passages } = { passages: 0 }] = await coverage(database, [id]);
   const megabytes = Math.ceil(bytes / 1_000_000);
   return { kind: 'pgvector', state: 'ready', passages, indexed: passages, megabytes };
 }
