@@ -6,9 +6,9 @@ import { tableName } from '../../../../data/schema/compile/layout.ts';
 import { literalOf } from '../../../../kernel/database/literal.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
 import { rulesTo } from '../../model/expansion-rules.ts';
-import type { RecordField, SubjectRef } from '../../model/grammar.ts';
+import type { SubjectRef } from '../../model/grammar.ts';
 import type { FieldRelation, Model, Name } from '../../model/model.ts';
-import { arrayText, liveTuple, uuidOf } from '../../tuple-sql.ts';
+import { arrayText, liveTuple } from '../../tuple-sql.ts';
 import type { Principal } from '../principals.ts';
 import { type Lookup, lookupsOf } from '../reverse-expansion.ts';
 import { sourceOf, storedTuples, subjectTypeText, type TupleSource } from '../tuple-source.ts';
@@ -117,18 +117,49 @@ const foundBy = ({ type, exact, columns, from }: RowSource): string =>
 const storedPart = (source: RowSource): RowSource =>
   source.from.beside ? { ...source, from: storedTuples } : source;
 
-/** The rows `d` that say it in columns themselves, for the lookups `l` of their relation: by the index of the columns, without a word about tuples. */
-const saidBy = (field: RecordField): string =>
-  `d.${identifier(field.field)} = ${uuidOf('l.s_id')} and ${subjectTypeText(field, 'd')} = l.s_type`;
-const ofColumn = ({ columns }: RowSource, relation: string): string =>
-  `l.relation = ${literalOf(relation, 'text')}${columns.has('s_relation') ? ` and l.s_relation = ''` : ''}`;
+/* Rows `d` that say it in columns themselves: by the index of the columns, without a word about tuples. */
 
-/** Ids of rows of a table that say it in columns. `lookups` is what stands behind `from`. */
-const columnIds = (source: RowSource, lookups: string, table: string): readonly string[] =>
-  (source.from.beside ?? []).map(
-    ({ relation, field }) => `select r.id from ${lookups} cross join lateral (
-    select d."_id" as id from ${table} d where ${saidBy(field)} offset 0) r where ${ofColumn(source, relation)}`,
+/** Whoever such a column can name, as a relation `l` and a test; one alone is two values. `undefined`: nobody. */
+function namedIn(
+  source: RowSource,
+  { relation, field }: FieldRelation,
+  next: Next,
+): { readonly from: string; readonly test: string } | undefined {
+  const named = source.lookups.filter(
+    ({ rule, subject }) =>
+      rule.relation === relation && subject.relation === '' && uuidPattern.test(subject.id),
   );
+  const [one] = named;
+  if (!one) return undefined;
+  const column = `d.${identifier(field.field)}`;
+  const type = subjectTypeText(field, 'd');
+  if (named.length === 1)
+    return {
+      from: '',
+      test: `${column} = (select ${next(one.subject.id)}::uuid) and ${type} = (select ${next(one.subject.type)}::text)`,
+    };
+  const columns = [
+    `(select ${next(arrayText(named.map(({ subject }) => subject.type)))}::text[])`,
+    `(select ${next(arrayText(named.map(({ subject }) => subject.id)))}::uuid[])`,
+  ];
+  return {
+    from: `unnest(${columns.join(', ')}) l(s_type, s_id) cross join lateral `,
+    test: `${column} = l.s_id and ${type} = l.s_type`,
+  };
+}
+
+const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Ids of rows of a table that say it in columns. */
+const columnIds = (source: RowSource, table: string, next: Next): readonly string[] =>
+  (source.from.beside ?? []).flatMap((column) => {
+    const named = namedIn(source, column, next);
+    return named
+      ? [
+          `select r.id from ${named.from}(select d."_id" as id from ${table} d where ${named.test} offset 0) r`,
+        ]
+      : [];
+  });
 
 /** Ids of all rows that are found. Ids of resources that are no row ids lead to no row. */
 export function foundIds(source: RowSource, next: Next): string {
@@ -136,7 +167,7 @@ export function foundIds(source: RowSource, next: Next): string {
   const stored = storedPart(source);
   const found = `select r.id from ${lookups} cross join lateral (
     select t.resource_uuid as id from ${stored.from.rows} t where ${foundBy(stored)} offset 0) r where r.id is not null`;
-  return [found, ...columnIds(source, lookups, tableName(source.type))].join(' union all ');
+  return [found, ...columnIds(source, tableName(source.type), next)].join(' union all ');
 }
 
 interface FirstRows {
@@ -165,13 +196,42 @@ export function firstRows(
   const stored = `select r.* from ${lookups} cross join lateral (
     select d.* from penstock.tuples t cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
      where ${foundBy(storedPart(source))}${after === undefined ? '' : ` and t.resource_id > ${after}`}${tested}
-     order by ${order ?? 't.resource_id'} limit ${count}) r`;
-  const beside = (source.from.beside ?? []).map(
-    ({ relation, field }) => `select r.* from ${lookups} cross join lateral (
-    select d.* from ${rows} d where ${saidBy(field)}${tested}
-     order by ${order ?? 'd."_id"'} limit ${count}) r where ${ofColumn(source, relation)}`,
-  );
+     order by ${order ?? 't.resource_id'} limit ${count}) r${anyStored(source, next)}`;
+  const beside = (source.from.beside ?? []).flatMap((column) => {
+    const named = namedIn(source, column, next);
+    return named
+      ? [
+          `select r.* from ${named.from}(select d.* from ${rows} d where ${named.test}${tested}
+     order by ${order ?? 'd."_id"'} limit ${count}) r`,
+        ]
+      : [];
+  });
   return [stored, ...beside].join(' union all ');
+}
+
+/** `where ...`: nothing is looked up one by one where nothing is stored, as for those who see their own rows alone. */
+function anyStored(source: RowSource, next: Next): string {
+  if (!source.from.beside?.length || !isProduct(source)) return '';
+  return ` where exists (select 1 from penstock.tuples t where ${storedAtOnce(source, next)})`;
+}
+
+/** True when every subject is looked up in every relation. */
+function isProduct({ lookups, columns }: RowSource): boolean {
+  if (columns.has('s_relation')) return false;
+  const sizes = [
+    new Set(lookups.map(({ subject }) => subject.type)),
+    new Set(lookups.map(({ subject }) => subject.id)),
+    new Set(lookups.map(({ rule }) => rule.relation)),
+  ].map(({ size }) => size);
+  return sizes.reduce((product, size) => product * size) === new Set(lookups.map(lookupKey)).size;
+}
+
+/** The tuples `t` of all lookups by one search of the index, where they are a product. */
+function storedAtOnce({ type, exact, columns }: RowSource, next: Next): string {
+  const among = (name: string): string =>
+    `any((select ${next(columns.get(name))}::text[])::text[])`;
+  return `t.subject_type = ${among('s_type')} and t.subject_id = ${among('s_id')} and t.subject_relation = ''
+   and t.resource_type = ${literalOf(type, 'text')} and t.relation = ${among('relation')} and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`;
 }
 
 interface CountedRows {
@@ -187,14 +247,14 @@ interface CountedRows {
  * is: within one lookup each row stands once. What the others find counts where that one does not find it as well.
  */
 export function rowCount(source: RowSource, { table, largest }: CountedRows, next: Next): string {
-  const index = source.lookups.findIndex((lookup) => lookupKey(lookup) === largest);
+  const most = source.lookups.findIndex((lookup) => lookupKey(lookup) === largest);
+  const index = most < 0 ? source.lookups.findIndex((lookup) => columnOf(source, lookup)) : most;
   const first = source.lookups[index];
   if (!first)
     return `(select count(*) from (select distinct id from (${existingRows(source, table, next)}) f) x)`;
   const others = rowSource({ ...source, exact: true }, source.lookups.toSpliced(index, 1));
-  const column = source.from.beside?.find(({ relation }) => relation === first.rule.relation);
-  if (column && first.subject.relation === '')
-    return ownedCount({ source, others, first, column }, table, next);
+  const column = columnOf(source, first);
+  if (column) return ownedCount({ source, others, first, column }, table, next);
   const { rows } = storedPart(source).from;
   const id = `${next(first.subject.id)}::text`;
   const same =
@@ -224,14 +284,19 @@ function ownedCount(
   table: string,
   next: Next,
 ): string {
-  const owned = `d.${identifier(field.field)} = ${uuidOf(`${next(first.subject.id)}::text`)} and ${subjectTypeText(field, 'd')} = ${next(first.subject.type)}`;
-  const rest = [
-    storedRows(source, table, lookupsIn(source, next)),
-    ...columnIds(others, lookupsIn(others, next), table),
-  ].join(' union all ');
+  const owned = `d.${identifier(field.field)} = (select ${next(first.subject.id)}::uuid) and ${subjectTypeText(field, 'd')} = (select ${next(first.subject.type)}::text)`;
+  const rest = [storedRows(source, table, next), ...columnIds(others, table, next)].join(
+    ' union all ',
+  );
   const again = `exists (select 1 from ${table} d where d."_id" = f.id and ${owned} offset 0)`;
   return `((select count(*) from ${table} d where ${owned}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
 }
+
+/** The column in which the subject of a lookup may stand. */
+const columnOf = ({ from }: RowSource, { rule, subject }: Lookup): FieldRelation | undefined =>
+  subject.relation === '' && uuidPattern.test(subject.id)
+    ? from.beside?.find(({ relation }) => relation === rule.relation)
+    : undefined;
 
 const oidOf = (table: string): string => `${literalOf(table, 'regclass')}::oid`;
 
@@ -239,17 +304,17 @@ const isRow = (table: string, id: string): string =>
   `exists (select 1 from ${table} d where d."_id" = ${id} offset 0)`;
 
 /** Ids of rows that are there, possibly more than once. */
-function existingRows(source: RowSource, table: string, next: Next): string {
-  const lookups = lookupsIn(source, next);
-  return [storedRows(source, table, lookups), ...columnIds(source, lookups, table)].join(
-    ' union all ',
-  );
-}
+const existingRows = (source: RowSource, table: string, next: Next): string =>
+  [storedRows(source, table, next), ...columnIds(source, table, next)].join(' union all ');
 
-/** Those that tuples lead to. `lookups` is what stands behind `from`. */
-function storedRows(source: RowSource, table: string, lookups: string): string {
+/** Those that tuples lead to. */
+function storedRows(source: RowSource, table: string, next: Next): string {
   const stored = storedPart(source);
-  return `select r.id from ${lookups} cross join lateral (
-    select t.resource_uuid as id, t.row_of from ${stored.from.rows} t where ${foundBy(stored)} offset 0) r
+  const found =
+    source.from.beside && isProduct(source)
+      ? `(select t.resource_uuid as id, t.row_of from penstock.tuples t where ${storedAtOnce(source, next)} offset 0) r`
+      : `${lookupsIn(source, next)} cross join lateral (
+    select t.resource_uuid as id, t.row_of from ${stored.from.rows} t where ${foundBy(stored)} offset 0) r`;
+  return `select r.id from ${found}
    where r.id is not null and (r.row_of is not distinct from ${oidOf(table)} or ${isRow(table, 'r.id')})`;
 }
