@@ -2,6 +2,7 @@
 import { anonymous, type Caller } from '../../kernel/caller.ts';
 import { errors } from '../../kernel/errors.ts';
 import type { Identity } from '../../kernel/identity.ts';
+import { invalidValueProblem } from '../../kernel/operations/invalid-value.ts';
 import { authenticate } from '../../kernel/pipeline/admission.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import { admitApp, type Call } from '../../kernel/pipeline/context.ts';
@@ -24,6 +25,8 @@ import {
 const BODY_LIMIT = 1_048_576;
 /** Operations that a client may send as one list. */
 const MAX_BATCH = 10;
+/** Characters of the name of an operation, as the route declares them. */
+const MAX_NAME = 256;
 
 export function createGraphqlHandler(parts: HandlerParts): ProtocolHandler {
   return async (exchange, match) => {
@@ -31,8 +34,8 @@ export function createGraphqlHandler(parts: HandlerParts): ProtocolHandler {
     const form = answerForm(headers.accept);
     try {
       const identity = identityOfRequest(parts.identity);
-      await requireApp(parts.pipeline, identity, exchange);
-      const caller = await pay(parts.pipeline, identity, exchange);
+      const admitted = admit(parts.pipeline, identity, exchange);
+      const caller = admitted instanceof Promise ? await admitted : admitted;
       const running = { exchange, identity, form };
       const runInTurn = (
         request: () => GraphqlRequest | readonly GraphqlRequest[],
@@ -58,29 +61,44 @@ export function createGraphqlHandler(parts: HandlerParts): ProtocolHandler {
   };
 }
 
-/** Also what names no operation, such as the schema, is for registered apps only. A refusal costs the address. */
-async function requireApp({ limiter }: Pipeline, identity: Identity, call: Call): Promise<void> {
-  try {
-    await admitApp(identity, call);
-  } catch (error) {
+/**
+ * Also what names no operation, such as the schema, is for registered apps only; a refusal costs the address. A request
+ * costs what any request costs, and whoever sends a credential that is refused pays with their address.
+ */
+function admit(pipeline: Pipeline, identity: Identity, call: Call): Caller | Promise<Caller> {
+  const { limiter } = pipeline;
+  const refused = async (error: unknown): Promise<never> => {
     await limiter.admitAddress(call.address, 'client');
     throw error;
+  };
+  try {
+    const app = admitApp(identity, call);
+    if (app instanceof Promise) return app.catch(refused).then(() => pay(pipeline, identity, call));
+  } catch (error) {
+    return refused(error);
   }
+  return pay(pipeline, identity, call);
 }
 
-/** A request costs what any request costs; whoever sends a credential that is refused pays with their address. */
-async function pay({ limiter }: Pipeline, identity: Identity, call: Call): Promise<Caller> {
-  let caller: Caller = anonymous;
+function pay({ limiter }: Pipeline, identity: Identity, call: Call): Caller | Promise<Caller> {
+  const { operation } = call.compiled;
+  // Whether a credential is needed at all, and so what is wrong with it, is for the operations to say,
+  // unless an operator put it before the route itself.
+  const unknown = (error: unknown): Caller => {
+    if (operation.access !== 'optionalUser') throw error;
+    return anonymous;
+  };
+  const paid = (caller: Caller): Caller | Promise<Caller> => {
+    const limited = limiter.admit(operation, caller, call.address);
+    return limited instanceof Promise ? limited.then(() => caller) : caller;
+  };
+  let known: Caller | Promise<Caller>;
   try {
-    const known = authenticate(identity, call);
-    caller = known instanceof Promise ? await known : known;
+    known = authenticate(identity, call);
   } catch (error) {
-    // Whether a credential is needed at all, and so what is wrong with it, is for the operations to say,
-    // unless an operator put it before the route itself.
-    if (call.compiled.operation.access !== 'optionalUser') throw error;
+    known = unknown(error);
   }
-  await limiter.admit(call.compiled.operation, caller, call.address);
-  return caller;
+  return known instanceof Promise ? known.catch(unknown).then(paid) : paid(known);
 }
 
 /** One operation, or a list of them as links that batch send it. */
@@ -93,10 +111,33 @@ function posted(
   const decode = (body: unknown): GraphqlRequest =>
     route.compiled.decode({ params, query, headers, body }).body as GraphqlRequest;
   const { body } = parseBody(received);
+  if (isUsual(body)) return body;
   if (!Array.isArray(body)) return decode(body);
   if (body.length > 0 && body.length <= MAX_BATCH) return body.map(decode);
   throw errors.INVALID_ARGUMENTS({ message: `A list holds 1 to ${MAX_BATCH} operations` });
 }
+
+/** What nearly all clients send, in the form that decoding would bring it into. The rest is decoded, and refused there. */
+function isUsual(body: unknown): body is GraphqlRequest {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return false;
+  const { query, operationName, variables, extensions, ...others } = body as Record<
+    string,
+    unknown
+  >;
+  for (const _ in others) return false;
+  return (
+    typeof query === 'string' &&
+    (operationName == null || isName(operationName)) &&
+    (variables == null || isObject(variables)) &&
+    (extensions == null || isObject(extensions)) &&
+    invalidValueProblem(body, '') === undefined
+  );
+}
+
+const isName = (value: unknown): boolean => typeof value === 'string' && value.length <= MAX_NAME;
+
+const isObject = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const asked = ({ request }: Exchange, { route, params, query }: Match): GraphqlRequest =>
   route.compiled.decode({ params, query, headers: request.headers, body: undefined })

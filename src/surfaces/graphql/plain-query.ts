@@ -15,8 +15,16 @@ import {
   type OperationDefinitionNode,
   type VariableDefinitionNode,
 } from 'graphql';
+import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { DocumentStatistics } from './document-rules.ts';
+import {
+  type AreDirect,
+  checkedInput,
+  directVariables,
+  type MakeInput,
+  plainInput,
+} from './field-input.ts';
 import type { OperationField } from './fields.ts';
 import type { BuiltSchema } from './schema.ts';
 import { readSelection, type Selection } from './selection.ts';
@@ -27,8 +35,8 @@ interface PlainField {
   readonly node: FieldNode;
   readonly field: OperationField;
   readonly definition: GraphQLField<unknown, unknown>;
-  /** Where no variable decides them. */
-  readonly constant: Readonly<Record<string, unknown>> | undefined;
+  /** Where the library need not read the arguments. */
+  readonly input: MakeInput | undefined;
   readonly selection: Selection;
 }
 
@@ -40,10 +48,11 @@ interface PlainResult {
 
 /** Calls the operation of a field (`run-field.ts`). */
 interface FieldCaller {
+  /** Throws or rejects. `input` is made when the caller may call. */
   answer(
     field: OperationField,
-    given: Readonly<Record<string, unknown>>,
     place: { readonly name: string; readonly selection: Selection },
+    input: () => DecodedInput,
   ): Promise<Answer>;
 }
 
@@ -64,37 +73,66 @@ interface PlainQueryParts {
 
 /** Undefined for a query that renames, includes on conditions, or selects parts that only the executor can pick. */
 export function plainQuery(parts: PlainQueryParts): PlainQuery | undefined {
-  const { built, node, statistics } = parts;
+  const { node, statistics } = parts;
   if (node.operation !== 'query' || statistics.directives > 0 || statistics.introspects)
     return undefined;
+  const definitions = variablesOf(parts);
   const fields: PlainField[] = [];
   for (const selected of node.selectionSet.selections) {
-    const field = selected.kind === Kind.FIELD ? plainField(parts, selected) : undefined;
+    const field =
+      selected.kind === Kind.FIELD ? plainField(parts, selected, definitions) : undefined;
     if (!field || fields.some(({ name }) => name === field.name)) return undefined;
     fields.push(field);
   }
-  const definitions = variablesOf(parts);
+  const areDirect = directVariables(definitions);
   /** Operations that answered otherwise do so again. */
   let isRendered = true;
 
   return {
     async run(runner, given) {
       if (!isRendered) return undefined;
-      const { coerced, errors } =
-        definitions.length > 0
-          ? getVariableValues(built.schema, definitions, given, { maxErrors: 50 })
-          : noVariables;
-      if (errors) return { errors };
-      const answers = await Promise.all(fields.map((field) => answered(runner, field, coerced)));
+      const variables = variablesFor(parts, { definitions, areDirect }, given);
+      if (variables.errors) return { errors: variables.errors };
+      const [first, ...others] = fields;
+      const answers =
+        first && others.length === 0
+          ? [await answered(runner, first, variables)]
+          : await Promise.all(fields.map((field) => answered(runner, field, variables)));
       isRendered = answers.every((one) => one instanceof GraphQLError || one.isRequested);
       return isRendered ? put(fields, answers) : undefined;
     },
   };
 }
 
-const noVariables = { coerced: {}, errors: undefined };
+interface Variables {
+  readonly values: Readonly<Record<string, unknown>>;
+  /** They stand as they came. */
+  readonly areDirect: boolean;
+  readonly errors?: readonly GraphQLError[];
+}
 
-function plainField({ built, document }: PlainQueryParts, node: FieldNode): PlainField | undefined {
+interface DeclaredVariables {
+  readonly definitions: readonly VariableDefinitionNode[];
+  readonly areDirect: AreDirect | undefined;
+}
+
+function variablesFor(
+  { built }: PlainQueryParts,
+  { definitions, areDirect }: DeclaredVariables,
+  given: Readonly<Record<string, unknown>>,
+): Variables {
+  if (areDirect?.(given)) return { values: given, areDirect: true };
+  const { coerced, errors } = getVariableValues(built.schema, definitions, given, {
+    maxErrors: 50,
+  });
+  return errors ? { values: {}, areDirect: false, errors } : { values: coerced, areDirect: false };
+}
+
+function plainField(
+  { built, document }: PlainQueryParts,
+  node: FieldNode,
+  variables: readonly VariableDefinitionNode[],
+): PlainField | undefined {
   const field = built.fields.get(node.name.value);
   const definition = built.schema.getQueryType()?.getFields()[node.name.value];
   if (!field || !definition) return undefined;
@@ -107,15 +145,19 @@ function plainField({ built, document }: PlainQueryParts, node: FieldNode): Plai
   const selection = readSelection(source, built.types);
   const name = node.alias?.value ?? node.name.value;
   if (!selection.isPlain) return undefined;
-  const constant = areConstant(node) ? getArgumentValues(definition, node) : undefined;
-  return { name, node, field, definition, constant, selection };
+  const { populate } = selection;
+  const input = attempted(() => plainInput({ field, definition, node, variables, populate }));
+  return { name, node, field, definition, input, selection };
 }
 
-/** Values that no call can change for the next one. */
-const areConstant = ({ arguments: given = [] }: FieldNode): boolean =>
-  given.every(
-    ({ value: { kind } }) => kind !== Kind.VARIABLE && kind !== Kind.LIST && kind !== Kind.OBJECT,
-  );
+/** What is wrong with the arguments is said when they are used. */
+function attempted<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
+}
 
 /** As validation has sharpened them. */
 const variablesOf = ({ document, node }: PlainQueryParts): readonly VariableDefinitionNode[] =>
@@ -126,12 +168,17 @@ const variablesOf = ({ document, node }: PlainQueryParts): readonly VariableDefi
 /** An error is an answer too: it stands beside those of the other fields. */
 async function answered(
   runner: FieldCaller,
-  { name, node, field, definition, constant, selection }: PlainField,
-  variables: Readonly<Record<string, unknown>>,
+  { name, node, field, definition, input, selection }: PlainField,
+  variables: Variables,
 ): Promise<Answer | GraphQLError> {
+  const { values } = variables;
   try {
-    const given = constant ?? getArgumentValues(definition, node, variables);
-    return await runner.answer(field, given, { name, selection });
+    if (input && variables.areDirect)
+      return await runner.answer(field, { name, selection }, () => input(values));
+    const given = getArgumentValues(definition, node, values);
+    return await runner.answer(field, { name, selection }, () =>
+      checkedInput(field, given, selection.populate),
+    );
   } catch (error) {
     if (error instanceof GraphQLError) return error;
     return new GraphQLError(error instanceof Error ? error.message : '', {

@@ -120,7 +120,19 @@ const plainJson: AnswerForm = { contentType: `application/json${charset}`, refus
 /** Characters of the header that are looked at. */
 const MAX_ACCEPT = 1_000;
 
-export function answerForm(accept: string | undefined): AnswerForm {
+/** Clients have a handful of spellings of the header. */
+const forms = new Map<string, AnswerForm>();
+const MAX_FORMS = 100;
+
+export function answerForm(accept = ''): AnswerForm {
+  const known = forms.get(accept);
+  if (known) return known;
+  const form = readForm(accept);
+  if (forms.size < MAX_FORMS && accept.length <= MAX_ACCEPT) forms.set(accept, form);
+  return form;
+}
+
+function readForm(accept: string): AnswerForm {
   const types = acceptedTypes(accept);
   const preferred = types.find(
     (type) => type === 'application/graphql-response+json' || type === 'application/json',

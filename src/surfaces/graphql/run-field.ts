@@ -5,49 +5,12 @@ import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
-import { currentAccount, jsonSize } from '../../kernel/request-account/request-account.ts';
 import { NestedCall } from '../http/nested-call.ts';
 import type { PreparedOperation } from './documents.ts';
+import { type Arguments, checkedInput } from './field-input.ts';
 import type { OperationField, ResolveOperation } from './fields.ts';
-import { resolved } from './scalars.ts';
 import { readSelection, type Selection, standIds } from './selection.ts';
 import type { TypeBuilder } from './types.ts';
-
-/* From the arguments of a field to the input of its operation. */
-
-export type Arguments = Readonly<Record<string, unknown>>;
-
-/** Null counts as left out, as it does in JSON bodies; `populate` adds to what the arguments ask for. */
-export function operationInput(
-  field: OperationField,
-  given: Arguments,
-  populate: readonly string[],
-): DecodedInput {
-  const input = { params: emptyPlace(), query: emptyPlace(), headers: emptyPlace() };
-  for (const { argument, place, key, schema, fallback } of field.arguments) {
-    const value = resolved(argumentValue(given, argument), schema) ?? fresh(fallback);
-    if (value !== undefined) input[place][key] = value;
-  }
-  if (field.populates && populate.length > 0) {
-    const asked = Array.isArray(input.query.populate) ? (input.query.populate as unknown[]) : [];
-    input.query.populate = [...new Set([...asked, ...populate])];
-  }
-  return {
-    ...input,
-    body:
-      field.body &&
-      (resolved(argumentValue(given, field.body.argument), field.body.schema) ?? undefined),
-  };
-}
-
-/** Of its own for each call. */
-const fresh = (value: unknown): unknown =>
-  typeof value === 'object' ? structuredClone(value) : value;
-
-const emptyPlace = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
-
-const argumentValue = (given: Arguments, name: string): unknown =>
-  Object.hasOwn(given, name) ? given[name] : undefined;
 
 /** Every root field is resolved by the request that is its context. */
 export const resolveOperation: ResolveOperation = (field) => (_source, args, context, info) =>
@@ -56,7 +19,7 @@ export const resolveOperation: ResolveOperation = (field) => (_source, args, con
 interface FieldRunner {
   run(field: OperationField, args: Arguments, info: GraphQLResolveInfo): Promise<unknown>;
   /** The answer of a field of a plain query. The executor gets the same one, where it runs all the same. */
-  answer(field: OperationField, args: Arguments, place: FieldPlace): Promise<Answer>;
+  answer(field: OperationField, place: FieldPlace, input: () => DecodedInput): Promise<Answer>;
   /** Headers that operations gave their answers and that stand for the whole. */
   readonly headers: Readonly<Record<string, string>>;
   /** Cookies of all of them. */
@@ -103,20 +66,17 @@ export function createFieldRunner({
   const answers = new Map<string, Promise<Answer>>();
 
   const call = async (
-    field: OperationField,
-    args: Arguments,
+    { compiled }: OperationField,
     { name, selection }: FieldPlace,
+    input: () => DecodedInput,
   ): Promise<Answer> => {
-    const { compiled } = field;
     const nested = new NestedCall(request, compiled, name);
     const admitted = pipeline.admit(nested, { identity, prepaid });
     prepaid = false;
     const caller = admitted instanceof Promise ? await admitted : admitted;
     nested.requested = selection.requested;
     nested.requestedExactly = selection.isPlain;
-    const given = operationInput(field, args, selection.populate);
-    chargeInput(given);
-    const answer = await pipeline.run(nested, caller, compiled.accept(given));
+    const answer = await pipeline.run(nested, caller, input());
     for (const header of passedOn)
       if (answer.headers[header] !== undefined) headers[header] = answer.headers[header];
     if (answer.cookies) cookies.push(...answer.cookies);
@@ -126,8 +86,8 @@ export function createFieldRunner({
   return {
     headers,
     cookies,
-    answer(field, args, place) {
-      const answer = call(field, args, place);
+    answer(field, place, input) {
+      const answer = call(field, place, input);
       answers.set(place.name, answer);
       return answer;
     },
@@ -136,17 +96,12 @@ export function createFieldRunner({
       const name = node?.alias?.value ?? field.name;
       const selection = selectionOf(name, info);
       return answeredValue(
-        await (answers.get(name) ?? call(field, args, { name, selection })),
+        await (answers.get(name) ??
+          call(field, { name, selection }, () => checkedInput(field, args, selection.populate))),
         selection,
       );
     },
   };
-}
-
-/** A variable counts each time that it is used. */
-export function chargeInput(input: DecodedInput): void {
-  const account = currentAccount();
-  account?.charge('bytesIn', jsonSize(input, account.left('bytesIn') + 1));
 }
 
 /** An answer that is no JSON is its text; a redirection is the address it leads to. */

@@ -139,23 +139,47 @@ function writtenAs(type: string): BodyType | undefined {
   return formMedia.test(type) ? 'form' : undefined;
 }
 
-/** Milliseconds between looks at how fast a body arrives, and the bytes a second that it must have had on average by then. */
+/** Milliseconds between looks at how fast bodies arrive. */
+const LOOK_MS = 1_000;
+/** Milliseconds after which a body must have had so many bytes a second on average. */
 const PACE_MS = 5_000;
 export const LEAST_BYTES_A_SECOND = 1_024;
 
 export const tooSlow = () =>
   errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
 
+interface Arriving {
+  readonly began: number;
+  size(): number;
+  /** The time of the request is over. */
+  isOver(): boolean;
+  giveUp(): void;
+}
+
+/** Bodies that are on their way; one timer looks at all of them. */
+const arriving = new Set<Arriving>();
+let looking: NodeJS.Timeout | undefined;
+
 /** Whole bodies are small: one that trickles in only holds memory. The time of the request counts too. */
 function watchPace(size: () => number, giveUp: () => void): { end(): void } {
-  const began = performance.now();
   const account = currentAccount();
-  const timer = setInterval(() => {
-    const seconds = (performance.now() - began) / 1_000;
-    if (size() < seconds * LEAST_BYTES_A_SECOND || (account?.remainingMs ?? 1) <= 0) giveUp();
-  }, PACE_MS);
-  timer.unref();
-  return { end: () => clearInterval(timer) };
+  const began = performance.now();
+  const one: Arriving = { began, size, giveUp, isOver: () => (account?.remainingMs ?? 1) <= 0 };
+  arriving.add(one);
+  looking ??= setInterval(lookAtPace, LOOK_MS).unref();
+  return { end: () => void arriving.delete(one) };
+}
+
+function lookAtPace(): void {
+  const now = performance.now();
+  for (const { began, size, giveUp, isOver } of arriving) {
+    const seconds = (now - began) / 1_000;
+    const isSlow = now - began >= PACE_MS && size() < seconds * LEAST_BYTES_A_SECOND;
+    if (isSlow || isOver()) giveUp();
+  }
+  if (arriving.size > 0) return;
+  clearInterval(looking);
+  looking = undefined;
 }
 
 function readBytes(

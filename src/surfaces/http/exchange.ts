@@ -73,6 +73,7 @@ export class Exchange implements Call {
   readonly #surface: SurfaceName;
   #match: Match | undefined;
   #leaving: readonly (() => void)[] = [];
+  #credentials: PresentedCredentials | undefined;
 
   constructor({ surface, request, response, url, address }: ExchangeOrigin) {
     this.#surface = surface;
@@ -98,7 +99,8 @@ export class Exchange implements Call {
 
   /** Throws 401 when the Authorization header is malformed; so only operations that need a caller ask. */
   get credentials(): PresentedCredentials {
-    return presentedCredentials(this.request, this.#surface, this.address);
+    this.#credentials ??= presentedCredentials(this.request, this.#surface, this.address);
+    return this.#credentials;
   }
 
   get presentedApp(): PresentedApp {

@@ -285,6 +285,8 @@ describe('paging by cursor', () => {
       const { nextCursor } = await page(String((await page('start')).nextCursor));
       Object.assign(database, {
         query: async (statement: { text: string; values?: unknown[] }) => {
+          // Jobs of the platform ask through the same door.
+          if (!statement.text.includes(name)) return query(statement);
           const { rows: lines } = await query<{ 'QUERY PLAN': string }>({
             text: `explain ${statement.text}`,
             values: statement.values ?? [],

@@ -3,7 +3,7 @@
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
-import type { RowPredicate } from '../../../kernel/permissions.ts';
+import type { FirstRows, RowPredicate } from '../../../kernel/permissions.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
@@ -257,3 +257,36 @@ const answered = (row: PageRow | undefined): string =>
 const isStart = (cursor: string): boolean => cursor === '' || cursor === 'start';
 
 const termText = ({ name, descending }: SortTerm): string => (descending ? `-${name}` : name);
+
+/** A query that begins with the first rows of the list, where that is enough for the page and faster than asking each row. */
+export function firstRows(
+  { rows, mapping }: CompiledSchema,
+  { among }: Page,
+  predicate: RowPredicate | undefined,
+): ((parameters: Parameters) => string) | undefined {
+  const first = predicate?.first;
+  if (!first || among.count > first.most || mapping) return undefined;
+  if (among.order && !first.sorts) return undefined;
+  return (parameters) => firstRowsText(first, { rows, among }, parameters);
+}
+
+/** `rows`: the schema's own, or those of them that fit a filter. */
+export function firstRowsText(
+  first: FirstRows,
+  { rows, among }: Pick<Page, 'among'> & { readonly rows: string },
+  { next }: Parameters,
+): string {
+  const count = among.fixed ? String(among.count) : `(select ${next(among.count)}::bigint)`;
+  const order = among.order?.('d');
+  const texts = among.stretches.map((stretch) =>
+    first.compile(
+      {
+        rows: stretch === 'true' ? rows : `(select t0.* from ${rows} t0 where ${stretch})`,
+        count,
+        order,
+      },
+      next,
+    ),
+  );
+  return `(${texts.length === 1 ? texts[0] : texts.map((text) => `(${text})`).join(' union all ')})`;
+}

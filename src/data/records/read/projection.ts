@@ -125,6 +125,16 @@ export const isRestricted = (tree: PopulateTree): boolean =>
     ({ predicate, children }) => predicate !== undefined || isRestricted(children),
   );
 
+/** Relations of a record that may be read with it as if they were part of it. */
+const FEW_RELATIONS = 4;
+
+/** Whether each record brings no more than a few others with it, each found by its id. */
+export const isFewRecords = (tree: PopulateTree): boolean =>
+  tree.size <= FEW_RELATIONS &&
+  [...tree.values()].every(
+    ({ many, children, target }) => !many && children.size === 0 && target.mapping === undefined,
+  );
+
 /* Schemas as if they had only the fields that somebody looks at: the others cost the server time and the wire bytes. */
 
 interface Projected<T> {

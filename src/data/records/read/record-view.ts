@@ -3,7 +3,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Statement, StatementClass } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
-import type { FirstRows, PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRecordId } from '../../schema/language/record-key.ts';
@@ -16,17 +16,19 @@ import type { Cursors } from '../page/keyset.ts';
 import {
   boundedText,
   countText,
+  firstRows,
   type Page,
   type PageRow,
   pageOf,
   requireWholeRecord,
   tooMany,
 } from '../page/page.ts';
-import { type Parameters, type PlanCache, restriction } from '../sql/prepared-statements.ts';
+import { type PlanCache, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
-import type { Grant, ListOptions, ReadOptions, RecordText } from '../store.ts';
+import type { CountMode, Grant, ListOptions, ReadOptions, RecordText } from '../store.ts';
 import {
   conditionsOf,
+  isFewRecords,
   isRestricted,
   noPopulate,
   type PopulateTree,
@@ -234,12 +236,18 @@ export async function listRecords(
 ): Promise<string | undefined> {
   const page = pageOf({ schema, options, cursors: dependencies.cursors });
   const mode = options.count ?? 'exact';
-  const first = firstRows(schema, page, view);
+  const first = firstRows(schema, page, view.predicate);
   const guard = view.predicate?.guard;
   const rendering = renderingOf(schema, options, view);
   const shape = `list|${mode}|${rendering.key}|${page.shape}|${first !== undefined}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
   const statement = dependencies.plans.statement(
-    { schema, shape, values: page.values, dynamic: isDynamic(view) },
+    {
+      schema,
+      shape,
+      values: page.values,
+      dynamic: isDynamic(view),
+      class: classOfPage(schema, page, { view, mode }),
+    },
     (parameters) => {
       const list = rendering.columns('t0', createRenderContext(parameters, view.conditions));
       const use = isIndexed(schema, options.sort) ? 'rows' : 'sorted';
@@ -259,6 +267,20 @@ export async function listRecords(
     statement,
   );
   return row?.current === false ? undefined : page.answer(row);
+}
+
+/** Records of a page that is read like single records. */
+const SHORT_PAGE = 50;
+
+/** A page in the order of the ids touches as many rows as it has. Counting, sorting and permissions may touch any number. */
+function classOfPage(
+  { rows, table, mapping }: CompiledSchema,
+  { among }: Page,
+  { view, mode }: { readonly view: View; readonly mode: CountMode },
+): StatementClass {
+  const isWhole = rows === table && mapping === undefined && mode === 'none';
+  const isFirst = among.order === undefined && among.count <= SHORT_PAGE + 1;
+  return isWhole && isFirst && !isDynamic(view) && isFewRecords(view.populate) ? 'short' : 'pooled';
 }
 
 interface Rendering {
@@ -300,37 +322,4 @@ function isIndexed({ layout, mapping }: CompiledSchema, sort: readonly string[] 
       (index) => index.method === 'btree' && index.columns[0] === first,
     )
   );
-}
-
-/** A query that begins with the first rows of the list, where that is enough for the page and faster than asking each row. */
-function firstRows(
-  { rows, mapping }: CompiledSchema,
-  { among }: Page,
-  { predicate }: View,
-): ((parameters: Parameters) => string) | undefined {
-  const first = predicate?.first;
-  if (!first || among.count > first.most || mapping) return undefined;
-  if (among.order && !first.sorts) return undefined;
-  return (parameters) => firstRowsText(first, { rows, among }, parameters);
-}
-
-/** `rows`: the schema's own, or those of them that fit a filter. */
-export function firstRowsText(
-  first: FirstRows,
-  { rows, among }: Pick<Page, 'among'> & { readonly rows: string },
-  { next }: Parameters,
-): string {
-  const count = among.fixed ? String(among.count) : `(select ${next(among.count)}::bigint)`;
-  const order = among.order?.('d');
-  const texts = among.stretches.map((stretch) =>
-    first.compile(
-      {
-        rows: stretch === 'true' ? rows : `(select t0.* from ${rows} t0 where ${stretch})`,
-        count,
-        order,
-      },
-      next,
-    ),
-  );
-  return `(${texts.length === 1 ? texts[0] : texts.map((text) => `(${text})`).join(' union all ')})`;
 }

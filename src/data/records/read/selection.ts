@@ -15,6 +15,7 @@ import { orderOf } from '../page/keyset.ts';
 import {
   boundedText,
   filteredCountText,
+  firstRowsText,
   MAX_LIMIT,
   type Page,
   type PageRow,
@@ -30,13 +31,7 @@ import {
 } from '../sql/prepared-statements.ts';
 import { idsTest } from '../sql/row-id.ts';
 import type { SelectOptions, StreamOptions } from '../store.ts';
-import {
-  firstRowsText,
-  type RecordDependencies,
-  runRead,
-  type View,
-  viewOf,
-} from './record-view.ts';
+import { type RecordDependencies, runRead, type View, viewOf } from './record-view.ts';
 import { createRenderContext, recordJson, selectList } from './render.ts';
 
 /** Rows of a schema that fit a filter and that the caller may read. */
