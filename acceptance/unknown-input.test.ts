@@ -35,6 +35,62 @@ const setUnknown = async (unknown: string) =>
   );
 
 describe('input that an operation does not know', () => {
+  it('is 400 in development where it is nearly a name that is known', async () => {
+    const list = await platform.client.get('/database/Task?limti=2');
+    expect([list.status, list.body.errors]).toEqual([
+      400,
+      [{ path: 'limti', rule: 'unknown', message: 'is not known here: did you mean limit?' }],
+    ]);
+    const made = await platform.client.post('/database/Task', { title: 'A', titel: 'B' });
+    expect([made.status, made.body.errors?.[0]?.path]).toEqual([400, 'titel']);
+    const schemas = await platform.admin.get('/database/schemas?serach=Task');
+    expect([schemas.status, schemas.body.errors?.[0]?.message]).toEqual([
+      400,
+      'is not known here: did you mean search?',
+    ]);
+  });
+
+  it('is left out and told where it is like nothing that is known', async () => {
+    const list = await platform.client.get('/database/Task?search=apples');
+    expect([list.status, list.headers.get(HEADER)]).toEqual([200, 'search: is not known here']);
+  });
+
+  it('is taken and told in production, until operators say otherwise', async () => {
+    const setEnv = async (env: string) =>
+      expectStatus(await platform.admin.patch('/config/core', { config: { env } }), 200, 'env');
+    await setEnv('production');
+    try {
+      const list = await platform.client.get('/database/Task?limti=2');
+      expect([list.status, list.headers.get(HEADER)]).toEqual([
+        200,
+        'limti: is not known here: did you mean limit?',
+      ]);
+    } finally {
+      await setEnv('development');
+    }
+  });
+
+  it('is taken where existing clients are known to send it', async () => {
+    const made = await platform.client.post('/database/Task', { title: 'A' });
+    const path = `/database/Task/${made.body._id}`;
+    // The record as it was served, which an edit form sends back.
+    const sent = await platform.client.patch(path, { ...made.body, title: 'B' });
+    expect([sent.status, sent.body.title]).toEqual([200, 'B']);
+    expect(sent.headers.get(HEADER)).toMatch(/^_id: is not known here/);
+    const wrapped = await platform.admin.get('/database/schemas?params[redirect]=false&limit=1');
+    expect(wrapped.status).toBe(200);
+    const legacy = await platform.admin.get('/authorization/roles?limti=1');
+    expect(legacy.headers.get(HEADER)).toBe('limti: is not known here: did you mean limit?');
+    const mailed = await platform.client.get('/hook/authentication/verify-email/none?utm_source=x');
+    expect(mailed.body.errors?.[0]?.rule).not.toBe('unknown');
+    expect((await platform.client.get('/live?cache=no')).status).toBe(200);
+  });
+});
+
+describe('input that an operation does not know, where it is reported', () => {
+  beforeAll(() => setUnknown('report'));
+  afterAll(() => setUnknown('environment'));
+
   it('is left out, and named in a header with what was probably meant', async () => {
     const list = await platform.client.get('/database/Task?status=done&limti=2');
     expect(list.status).toBe(200);
@@ -116,6 +172,19 @@ describe('a schema that decides for itself', () => {
     expect((await platform.client.post('/database/Task', { title: 'A' })).status).toBe(200);
   });
 
+  it('takes it and warns in the answer, where it says so', async () => {
+    await setOption('warn');
+    const { status, body, headers } = await misspelt();
+    expect([status, body.title, body.warnings]).toEqual([
+      200,
+      'A',
+      ['titel: is not known here: did you mean title?'],
+    ]);
+    expect(headers.get(HEADER)).toContain('titel');
+    const right = await platform.client.post('/database/Task', { title: 'A' });
+    expect(right.body).not.toHaveProperty('warnings');
+  });
+
   it('takes it, and says so, where all else refuses', async () => {
     await setOption('report');
     await setUnknown('refuse');
@@ -126,7 +195,7 @@ describe('a schema that decides for itself', () => {
         'titel: is not known here: did you mean title?',
       ]);
     } finally {
-      await setUnknown('report');
+      await setUnknown('environment');
     }
   });
 });

@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from './host/kernel.ts';
 import { type ConfigHandle, moduleOfConfig } from './kernel/config/config-definition.ts';
+import type { Refusal } from './kernel/operations/unknown-input.ts';
 import type { LimitSettings, LimitSettingsProvider } from './kernel/pipeline/rate-limits.ts';
 import {
   MEGABYTE,
@@ -14,7 +15,7 @@ import {
   type RequestSettingsProvider,
 } from './kernel/pipeline/request-limits.ts';
 import type { Settings } from './kernel/settings/settings.ts';
-import type { CoreService } from './modules/core/index.ts';
+import type { CoreConfig, CoreService } from './modules/core/index.ts';
 import type { RouterConfig, RouterService } from './modules/router/index.ts';
 import type { GraphqlOptions, GraphqlOptionsSource } from './surfaces/graphql/options.ts';
 import { type GraphqlSockets, mountGraphqlSockets } from './surfaces/graphql/socket-mount.ts';
@@ -70,6 +71,11 @@ export interface CloseOptions {
   readonly patient?: boolean;
 }
 
+function refusalOf({ env, input }: CoreConfig): Refusal {
+  if (input.unknown !== 'environment') return input.unknown === 'refuse' ? 'all' : 'none';
+  return env === 'development' ? 'misspelt' : 'none';
+}
+
 interface RunningSurfaces {
   readonly addresses: {
     readonly client: string;
@@ -88,7 +94,7 @@ export async function startSurfaces(
   { router, core }: SurfaceServices,
 ): Promise<RunningSurfaces> {
   const common = {
-    refuseUnknown: () => core.config.current().input.unknown === 'refuse',
+    refuses: () => refusalOf(core.config.current()),
     alsoFollow: [core.config],
   };
   const client = configuredSurfaceOptions('client', router.config, {

@@ -18,7 +18,7 @@ import { alternatives, type JsonSchema, jsonSchema } from './json-schema.ts';
 import type { Operation } from './operation.ts';
 import type { BodyStream, DecodedInput } from './operation-input.ts';
 import { invalidInput, problemsOf, type ValidatorError } from './problems.ts';
-import { unknownInput } from './unknown-input.ts';
+import { createRefusable, type Refusal, unknownInput } from './unknown-input.ts';
 
 /** Input as it stands in a request: texts everywhere but in the body, which is parsed JSON. */
 export interface RawInput {
@@ -36,10 +36,10 @@ export interface RawInput {
 export interface CompiledOperation {
   readonly operation: Operation;
   /**
-   * Decodes and validates; throws one 400 with everything that is wrong. With `refuseUnknown` that includes what the
-   * operation does not know; otherwise that is left out, and told in `notes`.
+   * Decodes and validates; throws one 400 with everything that is wrong. That includes what the operation does not know,
+   * as far as `refusal` says; the rest of it is left out, and told in `notes`.
    */
-  decode(raw: RawInput, refuseUnknown?: boolean): DecodedInput;
+  decode(raw: RawInput, refusal?: Refusal): DecodedInput;
   /** The same for transports whose values are typed already (GraphQL, MCP, gRPC). */
   accept(input: DecodedInput): DecodedInput;
   /** Drops from an answer what the output does not declare. */
@@ -72,9 +72,9 @@ class LazyOperation implements CompiledOperation {
     this.operation = operation;
   }
 
-  decode(raw: RawInput, refuseUnknown = false): DecodedInput {
+  decode(raw: RawInput, refusal: Refusal = 'none'): DecodedInput {
     this.#input ??= new CompiledInput(this.operation);
-    return this.#input.decode(raw, refuseUnknown);
+    return this.#input.decode(raw, refusal);
   }
 
   accept(input: DecodedInput): DecodedInput {
@@ -99,8 +99,11 @@ class CompiledInput {
   readonly #body: BodyPlace | undefined;
   readonly #strict: boolean;
   readonly #largestPage: number | undefined;
+  readonly #operation: Operation;
+  #refusable: ReturnType<typeof createRefusable> | undefined;
 
   constructor(operation: Operation) {
+    this.#operation = operation;
     const { params, query, headers, body } = operation.input;
     this.#largestPage = largestPage(operation);
     this.#params = params && new Place(params, 'path');
@@ -111,7 +114,7 @@ class CompiledInput {
     this.#strict = operation.strict ?? false;
   }
 
-  decode(raw: RawInput, refuseUnknown: boolean): DecodedInput {
+  decode(raw: RawInput, refusal: Refusal): DecodedInput {
     const problems: Problem[] = [];
     const params = this.#params ? decodeTexts(this.#params.fields, raw.params, problems) : nothing;
     const unknown: string[] = [];
@@ -128,9 +131,10 @@ class CompiledInput {
     const body = raw.form === undefined ? raw.body : this.#body?.decodeForm(raw.form, problems);
     const cut = cutPage(query, this.#largestPage);
     const left = unknownInput(unknown, [...(this.#query?.fields.keys() ?? [])]);
-    if (this.#strict || refuseUnknown) problems.push(...left);
+    if (this.#strict) problems.push(...left);
+    else problems.push(...this.#refused(left, refusal));
     const given = { params, query, headers, body, stream: raw.stream };
-    const input = this.#validate(given, problems, refuseUnknown && raw.form === undefined);
+    const input = this.#validate(given, problems, raw.form === undefined ? refusal : 'none');
     const dropped = raw.form === undefined ? (this.#body?.unknownKeys(body, input.body) ?? []) : [];
     const notes = [...left, ...dropped, ...cut];
     return notes.length === 0 ? input : { ...input, notes };
@@ -151,13 +155,20 @@ class CompiledInput {
     return this.#validate(input, problems);
   }
 
-  #validate(input: DecodedInput, problems: Problem[], refuseUnknown = false): DecodedInput {
+  #refused(unknown: readonly Problem[], refusal: Refusal): readonly Problem[] {
+    if (unknown.length === 0 || refusal === 'none') return [];
+    this.#refusable ??= createRefusable(this.#operation);
+    return this.#refusable(unknown, refusal);
+  }
+
+  #validate(input: DecodedInput, problems: Problem[], refusal: Refusal = 'none'): DecodedInput {
     this.#params?.check(input.params, problems);
     this.#query?.check(input.query, problems);
     this.#headers?.check(input.headers, problems);
     const parsed = input.stream ? undefined : this.#body;
     const body = parsed ? parsed.accept(input.body, problems) : undefined;
-    if (parsed && refuseUnknown) problems.push(...parsed.unknownKeys(input.body, body));
+    if (parsed && refusal !== 'none')
+      problems.push(...this.#refused(parsed.unknownKeys(input.body, body), refusal));
     if (problems.length > 0) throw invalidInput(problems);
     return {
       params: input.params,

@@ -110,8 +110,8 @@ interface OperationFacts {
   readonly streams?: Readonly<Record<string, string>>;
   /** Unknown input keys: dropped unless this is set, then 400. */
   readonly strict?: boolean;
-  /** The same, where `core.input.unknown` would decide. */
-  readonly unknownInput?: 'refuse' | 'report' | undefined;
+  /** The same, where `core.input.unknown` would decide; `warn` also names it under `warnings` of the answer. */
+  readonly unknownInput?: 'refuse' | 'report' | 'warn' | undefined;
   /** An MCP tool unless false. */
   readonly mcp?: boolean;
   /** Has a parameter `module`, so MCP offers one tool per configuration; `config`: and the body is that configuration. */

@@ -4,11 +4,52 @@
  */
 import type { Problem } from '../errors.ts';
 import { shortened } from '../text.ts';
+import { alternatives, type JsonSchema, jsonSchema } from './json-schema.ts';
+import type { Operation } from './operation.ts';
 
 /** Names that are compared; longer ones are nobody's slip of the keys. */
 const MAX_NAME = 64;
 /** Keys of one request that are told. */
 const MAX_TOLD = 10;
+
+/** What of unknown input is refused: all of it, what is probably a slip of the keys, or nothing. */
+export type Refusal = 'all' | 'misspelt' | 'none';
+
+/** Query keys of an existing panel, which puts an object where its parameters belong. */
+const wrappedParameter = /^params(?:$|\[)/;
+
+/**
+ * Tells what of unknown input is refused. Never what existing clients are known to send: edit forms send whole objects
+ * back, and what stands in the path once more in the body.
+ */
+export function createRefusable({
+  output,
+  input,
+}: Operation): (unknown: readonly Problem[], refusal: Refusal) => readonly Problem[] {
+  const keysOf = ({ properties = {} }: JsonSchema): readonly string[] => Object.keys(properties);
+  const taken = new Set([
+    ...['_id', '__v', 'createdAt', 'updatedAt'],
+    ...alternatives(jsonSchema(output)).flatMap(keysOf),
+    ...(input.params ? keysOf(jsonSchema(input.params)) : []),
+  ]);
+  return (unknown, refusal) => {
+    if (refusal === 'none') return [];
+    return unknown.filter(
+      (problem) =>
+        (refusal === 'all' || isMisspelt(problem)) &&
+        !taken.has(problem.path) &&
+        !wrappedParameter.test(problem.path),
+    );
+  };
+}
+
+/** Short names have too many neighbours. */
+const SHORTEST_MISSPELT = 4;
+
+const isMisspelt = ({ path, message }: Problem): boolean =>
+  path.length >= SHORTEST_MISSPELT && message !== UNKNOWN;
+
+const UNKNOWN = 'is not known here';
 
 /** Keys that are not among `known`, as problems that name the nearest one that is. */
 export function unknownInput(
@@ -21,7 +62,7 @@ export function unknownInput(
     return {
       path: shortened(key, MAX_NAME),
       rule: 'unknown',
-      message: `is not known here${advice}`,
+      message: UNKNOWN + advice,
     };
   });
 }

@@ -53,12 +53,15 @@ export const coreConfig = defineConfig({
       }),
     }),
     input: Type.Object({
-      unknown: Type.Union([Type.Literal('report'), Type.Literal('refuse')], {
-        ...harmless,
-        default: 'report',
-        description:
-          'What becomes of parameters and fields that a call does not know. `report`: they are left out, named in the header Penstock-Input-Notes and counted (`unknown_input_total`). `refuse`: 400 that names them, and what was probably meant.',
-      }),
+      unknown: Type.Union(
+        [Type.Literal('environment'), Type.Literal('report'), Type.Literal('refuse')],
+        {
+          ...harmless,
+          default: 'environment',
+          description:
+            'What becomes of parameters and fields that a call does not know. `report`: they are left out, named in the header Penstock-Input-Notes and counted (`unknown_input_total`). `refuse`: 400 that names them, and what was probably meant. `environment`: where `env` is `development`, names that are nearly those of something known are refused, so that a slip of the keys is seen at once, and others reported; elsewhere all are reported. What existing clients are known to send is always taken.',
+        },
+      ),
     }),
     configuration: Type.Object({
       strict: Type.Boolean({

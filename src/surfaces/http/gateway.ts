@@ -8,7 +8,7 @@ import type { ModuleDirectory } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { errors, type PenstockError } from '../../kernel/errors.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
-import type { CompiledOperation, RawInput } from '../../kernel/operations/compile.ts';
+import type { RawInput } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
@@ -29,18 +29,17 @@ import { packedFor } from './compression.ts';
 import { renderError } from './error-answers.ts';
 import type { Exchange, ProtocolHandler } from './exchange.ts';
 import { type Cors, requireOneHost } from './headers.ts';
-import type { SurfaceOptionsSource } from './options.ts';
+import { decodeInput, type InputRules, withWarnings } from './input-notes.ts';
 import type { ObserveRequest } from './request-metrics.ts';
 import type { Match, RouteTable } from './route-table.ts';
 import type { Draining } from './server.ts';
 import { isForStream, openBodyStream } from './streams.ts';
 import { createHeaders, type SurfaceHeaders } from './surface-headers.ts';
 
-export interface GatewayParts {
+export interface GatewayParts extends InputRules {
   readonly surface: SurfaceName;
   readonly routes: RouteTable;
   readonly pipeline: Pipeline;
-  readonly options: SurfaceOptionsSource;
   readonly draining: Draining;
   readonly observe: ObserveRequest;
   readonly log: Logger;
@@ -51,8 +50,6 @@ export interface GatewayParts {
   readonly tracing?: Tracing | undefined;
   /** Operations whose requests hold calls of other operations: they take the exchange whole. By operation id. */
   readonly protocolHandlers?: ReadonlyMap<string, ProtocolHandler>;
-  /** Told of calls with input that their operation does not know. */
-  readonly onUnknown?: (operation: string) => void;
   /** Log every request, not only the slow and the failed. */
   readonly logRequests: boolean;
 }
@@ -61,9 +58,6 @@ export interface GatewayParts {
 const RETRY_AFTER_SECONDS = 30;
 /** Requests that take longer are logged. Milliseconds. */
 const SLOW_MS = 1_000;
-
-/** On answers: input that was not taken as it came. */
-const INPUT_NOTES_HEADER = 'penstock-input-notes';
 
 const noHeaders: Readonly<Record<string, string>> = Object.freeze({});
 
@@ -235,24 +229,6 @@ const traced = (
   });
 };
 
-/** The input as its operation declares it. Names what was left out in a header, or refuses it, as operators say. */
-function decode(
-  { options, onUnknown }: GatewayParts,
-  { response }: Exchange,
-  compiled: CompiledOperation,
-  raw: RawInput,
-): DecodedInput {
-  const { unknownInput } = compiled.operation;
-  const refuses = unknownInput ? unknownInput === 'refuse' : options.current().refuseUnknown;
-  const input = compiled.decode(raw, refuses);
-  if (!input.notes) return input;
-  const isUnknown = input.notes.some(({ rule }) => rule === 'unknown');
-  if (isUnknown) onUnknown?.(compiled.operation.id);
-  const told = input.notes.map(({ path, message }) => `${path}: ${message}`).join('; ');
-  response.setHeader(INPUT_NOTES_HEADER, told.replace(/[^\x20-\x7e]/g, '?'));
-  return input;
-}
-
 function run(
   parts: GatewayParts,
   exchange: Exchange,
@@ -268,12 +244,17 @@ function run(
   } = compiled.operation;
   const { request, response } = exchange;
   const input = { params: match.params, query: match.query, headers: request.headers };
-  const decoded = (raw: RawInput): DecodedInput => decode(parts, exchange, compiled, raw);
+  const decoded = (raw: RawInput): DecodedInput => decodeInput(parts, exchange, compiled, raw);
+  const runOn = (given: DecodedInput): Promise<Answer> => {
+    const running = pipeline.run(exchange, caller, given);
+    if (!given.notes) return running;
+    return running.then((answer) => withWarnings(compiled.operation, given, answer));
+  };
   const streamed = declared.stream && (!declared.body || isForStream(request, declared.stream));
   if (declared.body && !streamed) {
     const runWith = (received: ReceivedBody): Answer | Promise<Answer> => {
       if (received.bytes.length >= LARGE_BYTES) return runLarge(received);
-      return pipeline.run(exchange, caller, decoded({ ...input, ...parseBody(received) }));
+      return runOn(decoded({ ...input, ...parseBody(received) }));
     };
     const runLarge = async (received: ReceivedBody): Promise<Answer> => {
       await loopTurn();
@@ -282,7 +263,7 @@ function run(
       await loopTurn();
       const complete = decoded({ ...input, ...parsed });
       await loopTurn();
-      return pipeline.run(exchange, caller, complete);
+      return runOn(complete);
     };
     return receiveBody(request, response, { limit, types }).then((received) =>
       pipeline.inTurn(exchange, caller, () => runWith(received), received.bytes.length),
@@ -290,8 +271,7 @@ function run(
   }
   const stream =
     declared.stream && openBodyStream(request, response, { limit, ...declared.stream });
-  const runNow = (): Promise<Answer> =>
-    pipeline.run(exchange, caller, decoded({ ...input, body: undefined, stream }));
+  const runNow = (): Promise<Answer> => runOn(decoded({ ...input, body: undefined, stream }));
   // Health answers also when there is no place left.
   return compiled.operation.limit === 'none' ? runNow() : pipeline.inTurn(exchange, caller, runNow);
 }

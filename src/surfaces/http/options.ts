@@ -1,6 +1,8 @@
 /** What can be configured about an HTTP surface while it runs. */
+
 import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
 import { type HstsConfig, hstsValue } from '../../kernel/config/surface-config.ts';
+import type { Refusal } from '../../kernel/operations/unknown-input.ts';
 
 export interface CorsOptions {
   readonly enabled: boolean;
@@ -23,8 +25,8 @@ export interface SurfaceOptions {
   readonly docsPublic: boolean;
   /** Value of Strict-Transport-Security; nothing: it is not sent. */
   readonly hsts?: string | undefined;
-  /** Whether input that an operation does not know is 400; otherwise it is left out, and named in a header. */
-  readonly refuseUnknown?: boolean;
+  /** What of input that an operation does not know is 400; the rest is left out, and named in a header. */
+  readonly refuses?: Refusal;
 }
 
 /** A live source of options. `current` answers the same object until something changed. */
@@ -141,7 +143,7 @@ export interface SurfaceConfig {
 /** What the rest of the configuration means for a surface. */
 interface SurfaceRules<C> {
   readonly docsPublic: (config: C) => boolean;
-  readonly refuseUnknown?: () => boolean;
+  readonly refuses?: () => Refusal;
   /** What the rules look at besides the configuration of the surface. */
   readonly alsoFollow?: readonly { onChange(listener: () => void): unknown }[];
 }
@@ -150,7 +152,7 @@ interface SurfaceRules<C> {
 export function configuredSurfaceOptions<C extends SurfaceConfig>(
   surface: 'client' | 'admin',
   handle: ConfigHandle<C>,
-  { docsPublic, refuseUnknown = () => false, alsoFollow = [] }: SurfaceRules<C>,
+  { docsPublic, refuses = () => 'none', alsoFollow = [] }: SurfaceRules<C>,
 ): SurfaceOptionsSource {
   const read = (config: C): SurfaceOptions => ({
     cors: {
@@ -162,7 +164,7 @@ export function configuredSurfaceOptions<C extends SurfaceConfig>(
     hostUrl: config.hostUrl,
     docsPublic: docsPublic(config),
     hsts: hstsValue(config.hsts),
-    refuseUnknown: refuseUnknown(),
+    refuses: refuses(),
   });
   let current = read(handle.current());
   const listeners: (() => void)[] = [];

@@ -85,7 +85,7 @@ export interface PlatformOptions {
   /** Of an imported table: what its triggers say, and PostgreSQL about reading it, is for callers. */
   readonly triggerMessages?: boolean;
   /** What becomes of input that its client routes do not know; `core.input.unknown` decides unless set. */
-  readonly unknownFields?: 'refuse' | 'report';
+  readonly unknownFields?: 'refuse' | 'report' | 'warn';
   readonly softDelete?: SoftDeleteOption;
   readonly history?: HistoryOption;
   /** `null` takes it away again. */

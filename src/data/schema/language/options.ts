@@ -133,9 +133,9 @@ export const platformOptionsShape = Type.Object(
     ),
     ...recordOptionShapes,
     unknownFields: Type.Optional(
-      Type.Enum(['refuse', 'report'], {
+      Type.Enum(['refuse', 'report', 'warn'], {
         description:
-          'What becomes of fields and parameters that the client routes do not know: refuse answers 400, report leaves them out and names them in a header. Where it is left out, core.input.unknown decides',
+          'What becomes of fields and parameters that the client routes do not know: refuse answers 400, report leaves them out and names them in a header, warn also under warnings of the answer. Where it is left out, core.input.unknown decides',
       }),
     ),
     triggerMessages: flag(
