@@ -73,7 +73,7 @@ export interface CloseOptions {
 
 function refusalOf({ env, input }: CoreConfig): Refusal {
   if (input.unknown !== 'environment') return input.unknown === 'refuse' ? 'all' : 'none';
-  return env === 'development' ? 'misspelt' : 'none';
+  return env === 'development' ? 'near' : 'none';
 }
 
 interface RunningSurfaces {

@@ -13,7 +13,7 @@ const MAX_NAME = 64;
 const MAX_TOLD = 10;
 
 /** What of unknown input is refused: all of it, what is probably a slip of the keys, or nothing. */
-export type Refusal = 'all' | 'misspelt' | 'none';
+export type Refusal = 'all' | 'near' | 'none';
 
 /** Query keys of an existing panel, which puts an object where its parameters belong. */
 const wrappedParameter = /^params(?:$|\[)/;
@@ -36,7 +36,7 @@ export function createRefusable({
     if (refusal === 'none') return [];
     return unknown.filter(
       (problem) =>
-        (refusal === 'all' || isMisspelt(problem)) &&
+        (refusal === 'all' || isNearKnown(problem)) &&
         !taken.has(problem.path) &&
         !wrappedParameter.test(problem.path),
     );
@@ -44,10 +44,10 @@ export function createRefusable({
 }
 
 /** Short names have too many neighbours. */
-const SHORTEST_MISSPELT = 4;
+const SHORTEST_NEAR = 4;
 
-const isMisspelt = ({ path, message }: Problem): boolean =>
-  path.length >= SHORTEST_MISSPELT && message !== UNKNOWN;
+const isNearKnown = ({ path, message }: Problem): boolean =>
+  path.length >= SHORTEST_NEAR && message !== UNKNOWN;
 
 const UNKNOWN = 'is not known here';
 
