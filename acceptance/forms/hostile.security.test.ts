@@ -66,13 +66,24 @@ it('as JSON', async () => {
   );
 });
 
+/** What a part says of itself, of which half is what browsers say. */
+const usual = (key: string, fileName: string): string =>
+  `Content-Disposition: form-data${key}${fileName}`;
+const heads: readonly ((key: string, fileName: string) => string)[] = [
+  ...[usual, usual, usual, usual],
+  (_key, fileName) => `Content-Disposition: form-data${fileName}`,
+  (key) => `Content-Disposition: attachment${key}`,
+  (key, fileName) => `${usual(key, fileName)}\r\nContent-Type: ;;=\r\nContent-Transfer-Encoding: x`,
+  () => 'A: b',
+];
+
 it('as forms, whole or torn', async () => {
   const boundary = 'x';
   const part = fc
-    .tuple(name, fc.option(fc.string()), fc.string({ unit: 'binary' }))
-    .map(([key, file, content]) => {
+    .tuple(name, fc.option(fc.string()), fc.string({ unit: 'binary' }), fc.constantFrom(...heads))
+    .map(([key, file, content, head]) => {
       const fileName = file === null ? '' : `; filename="${file}"`;
-      return `--${boundary}\r\nContent-Disposition: form-data; name="${key}"${fileName}\r\n\r\n${content}\r\n`;
+      return `--${boundary}\r\n${head(`; name="${key}"`, fileName)}\r\n\r\n${content}\r\n`;
     });
   const body = fc
     .tuple(fc.array(part, { maxLength: 6 }), fc.boolean(), fc.nat(400))

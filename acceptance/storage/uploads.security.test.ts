@@ -189,6 +189,11 @@ describe('forms that are none', () => {
     ['nothing but an end', end],
     ['no part at all', 'nonsense'],
     ['too many fields', Array.from({ length: 50 }, (_, i) => field(`f${i}`, 'x')).join('') + end],
+    ['a field without a name', part('Content-Disposition: form-data', 'x') + file('a') + end],
+    [
+      'a field without a name that is too long',
+      part('Content-Disposition: form-data', 'x'.repeat(20_000)) + file('a') + end,
+    ],
     ['a field that is too long', field('folder', 'x'.repeat(20_000)) + file('a') + end],
   ])('%s is 400', async (_name, body) => {
     await leavesNothing(async () => {
@@ -202,6 +207,11 @@ describe('forms that are none', () => {
       expect((await post(file('a') + end, 'multipart/form-data')).status).toBe(400);
       const wrong = await post(field('isPublic', 'maybe') + file('a') + end);
       expect(wrong).toMatchObject({ status: 400, body: { errors: [{ path: 'isPublic' }] } });
+      for (const time of ['-271821-04-20T00:00:00.000Z', '+275760-09-13T00:00:00.000Z', 'x'])
+        expect(await post(field('expiresAt', time) + file('a') + end)).toMatchObject({
+          status: 400,
+          body: { errors: [{ path: 'expiresAt' }] },
+        });
       const late = await post(file(randomUUID()) + field('isPublic', 'maybe') + end);
       expect(late.status).toBe(400);
       expect((await post('a=b', 'application/x-www-form-urlencoded')).status).toBe(415);

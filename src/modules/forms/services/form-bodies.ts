@@ -106,7 +106,9 @@ async function readMultipart(
     work.catch(fail);
     working.push(work.finally(() => void open.delete(body)));
   });
-  parser.on('field', (name, value, nameCut, valueCut) => {
+  parser.on('field', (name: string | undefined, value, nameCut, valueCut) => {
+    // What is thrown here ends the process: there is nobody above.
+    if (name === undefined) return fail(malformed('a part has no name'));
     bytes += name.length + value.length;
     if (nameCut || valueCut || bytes > FORM_BYTES)
       return fail(errors.PAYLOAD_TOO_LARGE({ message: 'The fields of the form are too large' }));

@@ -201,7 +201,9 @@ function digestOf(header: string | undefined): string | undefined {
 function timeOf(text: string | undefined): Date | undefined {
   if (!text) return undefined;
   const at = new Date(text);
-  if (Number.isNaN(at.getTime())) throw invalid('expiresAt', 'format', 'must be a time');
+  // Also of years that the database cannot write.
+  const year = at.getUTCFullYear();
+  if (!(year >= 1 && year <= 9_999)) throw invalid('expiresAt', 'format', 'must be a time');
   return at;
 }
 

@@ -99,7 +99,9 @@ class FormReader {
       this.#file = { fileName, mimeType };
       body.on('data', (slice: Buffer) => this.#slices.push(this.#owned(slice)));
     });
-    parser.on('field', (name, value, nameCut, valueCut) => {
+    // What is thrown in these ends the process: there is nobody above.
+    parser.on('field', (name: string | undefined, value, nameCut, valueCut) => {
+      if (name === undefined) return this.#fail(malformed('a part has no name'));
       if (nameCut || valueCut) this.#fail(malformed(`the field ${name.slice(0, 50)} is too long`));
       this.fields.set(name, value);
     });
