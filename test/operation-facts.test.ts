@@ -104,6 +104,7 @@ describe('admin operations', () => {
       'communications.sendMultiple',
       'communications.sms.send',
       'communications.sms.sendMany',
+      'communications.templates.create',
       'communications.templates.listExternal',
       'communications.templates.sync',
       'communications.templates.upload',

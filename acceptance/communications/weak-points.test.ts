@@ -375,7 +375,7 @@ test('a sender of a foreign domain is refused by the name of its field, unless t
   for (const [path, body, field] of cases)
     expect(await post(path, body), `${path} ${field}`).toMatchObject({
       status: 400,
-      body: { code: 'SENDER_FOREIGN', errors: [{ path: field, rule: 'domain' }] },
+      body: { code: 'SENDER_NOT_ALLOWED', errors: [{ path: field, rule: 'domain' }] },
     });
   expect(await messages()).toBe(before);
 

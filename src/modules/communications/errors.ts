@@ -4,7 +4,7 @@ import { defineErrors } from '../../kernel/errors.ts';
 export const messageErrors = defineErrors({
   TEMPLATE_INVALID: [400, 'The template cannot be read'],
   INVALID_RECIPIENT: [400, 'This is not an address that a message can be sent to'],
-  SENDER_FOREIGN: [400, 'Mails are not sent from this domain'],
+  SENDER_NOT_ALLOWED: [400, 'Mails are not sent from this domain'],
   TEMPLATE_NOT_FOUND: [404, 'There is no such template'],
   MESSAGE_NOT_FOUND: [404, 'There is no such message, or it is no longer kept'],
   NOTIFICATION_NOT_FOUND: [404, 'There is no such notification'],

@@ -35,14 +35,14 @@ export interface SenderRules {
   readonly allowForeignSenders: boolean;
 }
 
-/** A sender with its domain; one that is written without gets that of the configuration. Throws INVALID_RECIPIENT, SENDER_FOREIGN. */
+/** A sender with its domain; one that is written without gets that of the configuration. Throws INVALID_RECIPIENT, SENDER_NOT_ALLOWED. */
 export function senderAddress(sender: string, rules: SenderRules, path = 'sender'): string {
   const { sendingDomain } = rules;
   if (!isSender(sender)) throw refused(path, 'this is not an address to send from');
   if (!sender.includes('@')) return `${sender}@${sendingDomain || 'sandbox.invalid'}`;
   if (isOwnSender(sender, rules)) return sender;
   const message = `mails are sent from ${sendingDomain}: email.allowForeignSenders allows other domains`;
-  throw messageErrors.SENDER_FOREIGN({
+  throw messageErrors.SENDER_NOT_ALLOWED({
     message: `${path}: ${message}`,
     errors: [{ path, rule: 'domain', message }],
   });

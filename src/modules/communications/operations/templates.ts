@@ -209,7 +209,7 @@ const createOperation = ({ templates, external, config }: TemplateParts): Operat
     errors: [
       messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
-      messageErrors.SENDER_FOREIGN,
+      messageErrors.SENDER_NOT_ALLOWED,
       messageErrors.TEMPLATE_EXISTS,
       ...providerErrors,
     ],
@@ -254,7 +254,7 @@ const updateOperation = ({ templates, config }: TemplateParts): Operation =>
     errors: [
       messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
-      messageErrors.SENDER_FOREIGN,
+      messageErrors.SENDER_NOT_ALLOWED,
       messageErrors.TEMPLATE_NOT_FOUND,
       messageErrors.TEMPLATE_EXISTS,
     ],

@@ -99,7 +99,7 @@ export const sending = {
 } as const;
 export const sendingErrors = [
   messageErrors.INVALID_RECIPIENT,
-  messageErrors.SENDER_FOREIGN,
+  messageErrors.SENDER_NOT_ALLOWED,
   messageErrors.TEMPLATE_INVALID,
   messageErrors.TEMPLATE_NOT_FOUND,
   messageErrors.RECIPIENT_NOT_FOUND,

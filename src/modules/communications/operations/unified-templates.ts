@@ -32,7 +32,7 @@ export const unifiedTemplateOperations = (parts: UnifiedParts): readonly Operati
   previewOperation(parts),
 ];
 
-/** Throws SENDER_FOREIGN. */
+/** Throws SENDER_NOT_ALLOWED. */
 function requireOwnSenders(
   { config }: UnifiedParts,
   { email, translations = {} }: Partial<Static<typeof UnifiedShape>>,
@@ -172,7 +172,7 @@ const getOperation = (unified: UnifiedTemplates): Operation =>
 const writing = [
   messageErrors.TEMPLATE_INVALID,
   messageErrors.INVALID_RECIPIENT,
-  messageErrors.SENDER_FOREIGN,
+  messageErrors.SENDER_NOT_ALLOWED,
   messageErrors.TEMPLATE_EXISTS,
 ];
 

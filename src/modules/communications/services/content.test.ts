@@ -127,7 +127,7 @@ test.each([
     expect(() => senderAddress(sender, rules, 'from')).toThrowError(
       expect.objectContaining({
         status: 400,
-        code: 'SENDER_FOREIGN',
+        code: 'SENDER_NOT_ALLOWED',
         errors: [expect.objectContaining({ path: 'from', rule: 'domain' })],
       }),
     );

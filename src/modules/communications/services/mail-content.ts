@@ -19,7 +19,7 @@ export interface WritingOptions {
   readonly unsubscribe?: string | undefined;
 }
 
-/** Throws TEMPLATE_NOT_FOUND, TEMPLATE_INVALID, INVALID_RECIPIENT and SENDER_FOREIGN (the sender). */
+/** Throws TEMPLATE_NOT_FOUND, TEMPLATE_INVALID, INVALID_RECIPIENT and SENDER_NOT_ALLOWED (the sender). */
 export async function writeMail(
   writing: Writing,
   email: TemplatedEmail | PlainEmail,
