@@ -3,6 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Api, createApi } from '../../test/support/api.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -10,8 +12,11 @@ import { readContent, sendForm } from './requests.ts';
 
 let platform: TestPlatform;
 let ann: TestUser;
+let metrics: Api;
 beforeAll(async () => {
-  platform = await createTestPlatform();
+  const metricsPort = await freePort();
+  metrics = createApi(`http://127.0.0.1:${metricsPort}`);
+  platform = await createTestPlatform({ env: { METRICS_PORT: String(metricsPort) } });
   // They are more than one address may send in a minute.
   const rateLimit = { maxRequests: 1_000_000 };
   expect((await platform.admin.patch('/config/router', { rateLimit })).status).toBe(200);
@@ -284,6 +289,12 @@ describe('insights', () => {
       orphanObjects: run.body.progress.orphanObjects,
     });
     expect(body.reconciled.orphanObjects).toBeGreaterThan(0);
+    // Monitoring has them too, by the names that panels of before know.
+    const { text: figures } = await metrics.get('/metrics');
+    const names = ['containers_total', 'folders_total', 'files_total', 'storage_size_bytes_total'];
+    for (const gauge of names)
+      expect(figures.includes(`_${gauge}{module_name="storage"}`), gauge).toBe(true);
+    expect(/storage_upload_seconds_count\{[^}]*\} [1-9]/.test(figures)).toBe(true);
     const client = await ann.api.get('/storage/insights');
     expect(client.status).toBe(404);
   });

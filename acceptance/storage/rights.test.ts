@@ -72,6 +72,13 @@ describe('files with relations', () => {
     expect([given.status, given.text]).toEqual([200, expect.anything()]);
     expect(await statusFor(ben, id)).toBe(200);
     expect(await mine(ben)).toContain(id);
+    const who = await platform.admin.get(
+      `/authorization/permissions/subjects?resource=File:${id}&permission=read`,
+    );
+    expect(who.body.subjects, who.text).toEqual(
+      expect.arrayContaining([`User:${ann.userId}`, `User:${ben.userId}`]),
+    );
+    expect(who.body.subjects).not.toContain(`User:${eve.userId}`);
     expect((await ben.api.delete(`/storage/file/${id}`)).status).toBe(403);
     expect(await statusFor(eve, id)).toBe(403);
   });

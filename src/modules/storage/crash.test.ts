@@ -12,7 +12,7 @@ import { guarded, Life, mortalDatabase } from '../../../test/support/mortal.ts';
 import { testEnvironment } from '../../../test/support/platform.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { system } from '../../kernel/caller.ts';
+import { type Caller, system } from '../../kernel/caller.ts';
 import type { Database, Queryable } from '../../kernel/database/database.ts';
 import { newId } from '../../kernel/ids.ts';
 import { readSettings } from '../../kernel/settings/settings.ts';
@@ -20,15 +20,25 @@ import { type Platform, startPlatform } from '../../platform.ts';
 import { type StorageConfig, storageConfig } from './config.ts';
 import { createLocalProvider } from './providers/local.ts';
 import type { StorageProvider } from './providers/provider.ts';
+import { recountOwners } from './queries/counters.ts';
 import { expiredResumable } from './queries/resumable.ts';
 import { createFileAccess } from './services/access.ts';
 import { createLinks } from './services/links.ts';
-import { contentKeyOf } from './services/places.ts';
+import { contentKeyOf } from './services/naming.ts';
 import { createRecordsWithFiles } from './services/records-with-files.ts';
 import type { StorageParts } from './services/storage-parts.ts';
 import { createStorageServices, type StorageServices } from './services/storage-services.ts';
 
-const caller = system('crash test');
+const operator = system('crash test');
+/** Their files are counted, and bounded. */
+const caller: Caller = {
+  kind: 'user',
+  userId: newId(),
+  sessionId: 'crash test',
+  authenticatedAt: 0,
+  complete: true,
+  clientId: '',
+};
 const bytes = (text: string) => ({
   source: (async function* () {
     yield Buffer.from(text);
@@ -49,12 +59,13 @@ beforeAll(async () => {
   platform = await startPlatform({ settings: readSettings(testEnvironment(folder, database.url)) });
   provider = await createLocalProvider({ root: join(folder, 'storage') });
   config = platform.kernel.config.definition('storage')
-    ? ((await platform.kernel.config.read(caller, 'storage', { reveal: true }))
+    ? ((await platform.kernel.config.read(operator, 'storage', { reveal: true }))
         .config as StorageConfig)
     : (storageConfig as never);
+  config = { ...config, limits: { ...config.limits, perUserQuota: 1_000_000 } };
   alive = createStorageServices(partsOf(platform.kernel.database, provider));
   for (const name of ['first-one', 'second-one'])
-    await alive.containers.create(caller, name, false);
+    await alive.containers.create(operator, name, false);
 });
 afterAll(async () => {
   await platform?.close();
@@ -94,11 +105,13 @@ const query = (text: string) => (platform.kernel.database as Queryable).query({ 
 
 /** What another process does after the death of one: the clock moves on, and everything is compared. */
 async function mend(): Promise<void> {
+  // What owners use is right before anything is mended.
+  expect(await recountOwners(platform.kernel.database, false)).toBe(0);
   await query(`update penstock.storage_uploads set expires_at = now() - interval '1 second'`);
   await query(`update penstock.storage_resumable set expires_at = now(), locked_until = now()`);
   for (const row of await expiredResumable(platform.kernel.database, 100))
     await alive.resumable.remove(row);
-  let { task } = await alive.tasks.start(caller, 'reconcile', { dryRun: false });
+  let { task } = await alive.tasks.start(operator, 'reconcile', { dryRun: false });
   await waitFor(async () => {
     task = await alive.tasks.find(task._id);
     return task.finishedAt !== null;
@@ -131,6 +144,7 @@ async function expectSound(): Promise<readonly { _id: string; container: string;
      left join "app"."File" f on f."container" = c."name" and f."generation" > 0 group by c."_id"`,
   );
   for (const { counted: known, files } of counted) expect(Number(known)).toBe(Number(files));
+  expect(await recountOwners(platform.kernel.database, false)).toBe(0);
   return Promise.all(
     rows.map(async ({ _id, container }) => ({
       _id: String(_id),

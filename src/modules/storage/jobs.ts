@@ -7,10 +7,8 @@ import { expiredFiles } from './queries/files.ts';
 import { purgeLinks } from './queries/links.ts';
 import { expiredResumable } from './queries/resumable.ts';
 import { expiredUploads } from './queries/uploads.ts';
-import { createChecksumJob } from './services/checksums.ts';
-import { createRemovalJob } from './services/removal.ts';
-import { createRemoveAll } from './services/removing.ts';
-import { createScanJob } from './services/scanning.ts';
+import { createRemovalJob, createRemoveAll } from './services/removing.ts';
+import { createChecksumJob, createScanJob } from './services/scanning.ts';
 import type { StorageParts } from './services/storage-parts.ts';
 import type { StorageServices } from './services/storage-services.ts';
 

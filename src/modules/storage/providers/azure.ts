@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { createBlockUploads, partOf } from './azure/blocks.ts';
 import { readConnectionString, signRequest, signSas } from './azure/sign.ts';
-import { requireBucket, requirePlace, requirePrefix } from './place.ts';
 import {
   type ByteRange,
   discard,
@@ -9,6 +8,9 @@ import {
   type ObjectFacts,
   type ObjectPlace,
   ProviderError,
+  requireBucket,
+  requirePlace,
+  requirePrefix,
   type StorageProvider,
   type TransportLimits,
 } from './provider.ts';

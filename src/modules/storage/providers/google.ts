@@ -2,17 +2,17 @@
 import { createHash, createSign } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { importPKCS8, SignJWT } from 'jose';
-import { requirePlace } from './place.ts';
 import {
   type ObjectPlace,
   ProviderError,
+  requirePlace,
   type SignedRequest,
   type StorageProvider,
   type TransportLimits,
 } from './provider.ts';
 import { StoreRefusal, succeeded } from './remote/answers.ts';
 import { createTransport, type Transport, textOf } from './remote/transport.ts';
-import type { XmlStore } from './remote/xml-send.ts';
+import type { XmlStore } from './remote/xml-buckets.ts';
 import { encodePart, objectUrl, xmlCalls } from './remote/xml-store.ts';
 
 export interface GoogleProviderOptions {

@@ -2,13 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, open, readdir, realpath, rm, rmdir, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { codeOf, onDisk, unlessMissing } from './local/disk-errors.ts';
 import {
+  codeOf,
   isFolder,
   noBucket,
+  onDisk,
   removeEmptyFolders,
   requireReal,
   syncFolder,
+  unlessMissing,
 } from './local/folders.ts';
 import { listFolder } from './local/list.ts';
 import { createLocalMultipart } from './local/multipart.ts';
@@ -23,8 +25,14 @@ import {
 } from './local/put.ts';
 import { OpenFiles, readPieces, readStream } from './local/read.ts';
 import { sweep } from './local/write.ts';
-import { requireBucket, requirePlace, requirePrefix } from './place.ts';
-import { type ObjectPlace, ProviderError, type StorageProvider } from './provider.ts';
+import {
+  type ObjectPlace,
+  ProviderError,
+  requireBucket,
+  requirePlace,
+  requirePrefix,
+  type StorageProvider,
+} from './provider.ts';
 
 export interface LocalProviderOptions {
   /** Folder of all buckets; made (mode 700) when it does not exist. */

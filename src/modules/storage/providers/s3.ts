@@ -1,8 +1,8 @@
 /** S3 and what speaks like it, Alibaba's OSS among them (specification storage.md 5.7). */
 import { AwsV4Signer } from 'aws4fetch';
-import { requirePlace } from './place.ts';
 import {
   ProviderError,
+  requirePlace,
   type SignedRequest,
   type StorageProvider,
   type TransportLimits,
@@ -16,7 +16,7 @@ import {
   textIn,
 } from './remote/answers.ts';
 import { createTransport, type UnsignedRequest } from './remote/transport.ts';
-import type { XmlStore } from './remote/xml-send.ts';
+import type { XmlStore } from './remote/xml-buckets.ts';
 import { objectUrl, xmlCalls } from './remote/xml-store.ts';
 
 export interface S3ProviderOptions {

@@ -3,8 +3,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { storageErrors } from '../errors.ts';
 import { containerEvent } from '../events.ts';
 import { mediaTypeOf } from '../names.ts';
-import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
-import { ProviderError } from '../providers/provider.ts';
+import { type ObjectPlace, ProviderError, type StorageProvider } from '../providers/provider.ts';
 import {
   type ContainerChange,
   type ContainerRow,
@@ -20,7 +19,7 @@ import { forgetTrashOf } from '../queries/trash.ts';
 import { uploadsIn } from '../queries/uploads.ts';
 import type { Contents } from './contents.ts';
 import type { Emptying } from './emptying.ts';
-import { contentKeyOf } from './places.ts';
+import { contentKeyOf } from './naming.ts';
 import { dischargeOf } from './quotas.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 

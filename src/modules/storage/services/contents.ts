@@ -21,13 +21,18 @@ import {
   type UploadKind,
   type UploadRow,
 } from '../queries/uploads.ts';
-import { enqueueChecksum } from './checksums.ts';
 import { type Content, openContent } from './content.ts';
-import { createNaming, type NamedPlace, type Naming, REQUEST_SECONDS } from './naming.ts';
-import { keyOf, placeOf } from './places.ts';
+import {
+  createNaming,
+  keyOf,
+  type NamedPlace,
+  type Naming,
+  placeOf,
+  REQUEST_SECONDS,
+} from './naming.ts';
 import { chargeOf, requireCounted } from './quotas.ts';
-import { enqueueRemoval } from './removal.ts';
-import { enqueueScan, toScan } from './scanning.ts';
+import { enqueueRemoval } from './removing.ts';
+import { enqueueChecksum, enqueueScan, toScan } from './scanning.ts';
 import { contentTypeOf } from './sniffing.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 

@@ -3,7 +3,7 @@ import { Reply } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
 import type { ByteRange, ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import { type FileRow, fileById } from '../queries/files.ts';
-import { placeOf } from './places.ts';
+import { placeOf } from './naming.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
 
 /* Which bytes of a content are asked for (RFC 9110 section 14). */

@@ -19,10 +19,10 @@ import { type FileRow, lockFile } from '../queries/files.ts';
 import { takeUpload } from '../queries/uploads.ts';
 import { type Containers, ensureFolders } from './containers.ts';
 import type { ArrivedContent, Contents } from './contents.ts';
-import { contentOf, placeOf } from './places.ts';
+import { contentOf, placeOf } from './naming.ts';
 import { type FileRequest, visibilityIn } from './placing.ts';
 import { requireCounted } from './quotas.ts';
-import { enqueueRemoval } from './removal.ts';
+import { enqueueRemoval } from './removing.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 /** Bytes that come with a request. */

@@ -6,16 +6,15 @@ import { fileEvent } from '../events.ts';
 import type { ContainerRow } from '../queries/containers.ts';
 import { nextGeneration } from '../queries/file-writes.ts';
 import { type FileRow, fileById, lockFile } from '../queries/files.ts';
-import { enqueueChecksum } from './checksums.ts';
 import type { Containers } from './containers.ts';
 import { requireChecksum } from './content.ts';
 import { type ArrivedContent, type Contents, takeCounted } from './contents.ts';
 import { createFileChanges, type FileBody, type FilePatch } from './file-changes.ts';
-import { contentOf } from './places.ts';
+import { contentOf } from './naming.ts';
 import type { FileRequest, Placement, Placing } from './placing.ts';
 import { chargeOf, requireRoom } from './quotas.ts';
 import { createRemoveAll, type RemoveAll } from './removing.ts';
-import { enqueueScan, servable } from './scanning.ts';
+import { enqueueChecksum, enqueueScan, servable } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 export interface Files {

@@ -12,8 +12,8 @@ import {
 import type { Containers } from './containers.ts';
 import type { Contents } from './contents.ts';
 import { createSettleMove } from './file-changes.ts';
-import { contentOf } from './places.ts';
-import { enqueueRemoval } from './removal.ts';
+import { contentOf } from './naming.ts';
+import { enqueueRemoval } from './removing.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 import type { TaskWork } from './tasks.ts';
 

@@ -15,7 +15,7 @@ import {
   storedFilesAfter,
 } from '../queries/reconcile.ts';
 import { expiredUploads } from '../queries/uploads.ts';
-import { contentKeyOf } from './places.ts';
+import { contentKeyOf } from './naming.ts';
 import type { SignedUploads } from './signed-uploads.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 import type { Slice, TaskWork } from './tasks.ts';

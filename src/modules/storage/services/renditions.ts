@@ -9,7 +9,7 @@ import { createRenderer } from '../images/renderer.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
 import type { FileRow } from '../queries/files.ts';
 import type { Delivery } from './delivery.ts';
-import { placeOf, renditionPrefix } from './places.ts';
+import { placeOf, renditionPrefix } from './naming.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
 
 export interface ImageRequest extends Partial<ImageOptions> {

@@ -1,8 +1,10 @@
 /**
- * The scanner: an address that new contents are sent to, and that says whether they are clean. Until then, and for good
- * when something was found, they are kept away from everybody where the configuration says so.
+ * What is found out about a content after it came, by jobs that exist exactly when the content does: whether it is harmful,
+ * and its checksum where it did not pass this process in one piece.
  */
+import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { system } from '../../../kernel/caller.ts';
@@ -11,10 +13,10 @@ import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { StorageConfig } from '../config.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
-import { setScan } from '../queries/file-writes.ts';
+import { setChecksum, setScan } from '../queries/file-writes.ts';
 import { type FileRow, fileById, type ScanState } from '../queries/files.ts';
-import { placeOf } from './places.ts';
-import type { StorageParts } from './storage-parts.ts';
+import { placeOf } from './naming.ts';
+import { isMissingObject, type StorageParts } from './storage-parts.ts';
 
 const scanJob = 'storage.scan';
 /** Attempts over about a day and a half; what is not answered then stays away from everybody. */
@@ -111,3 +113,43 @@ async function textOf(response: Response): Promise<string> {
   }
   return Buffer.concat(chunks).toString('utf8');
 }
+
+/* SHA-256 of contents that did not pass this process in one piece: resumable uploads, and uploads to the address of a store. A job
+   that exists exactly when the content does reads it once, from the store. */
+
+const checksumJob = 'storage.checksum';
+const CHECKSUM_RETRIES = 20;
+/** A file of a terabyte is read in this time at 150 MB/s. */
+const LONGEST_SECONDS = 2 * 3_600;
+
+/** Asks for the checksum of a content that has none, with the change that made it. */
+export async function enqueueChecksum(
+  { jobs }: Pick<StorageParts, 'jobs'>,
+  transaction: Queryable,
+  { _id, objectKey, checksum }: FileRow,
+): Promise<void> {
+  if (checksum !== null || objectKey === null) return;
+  await jobs.enqueue(checksumJob, { id: _id, objectKey }, { transaction });
+}
+
+export const createChecksumJob = ({ database, provider }: StorageParts): JobDefinition =>
+  defineJob({
+    name: checksumJob,
+    data: Type.Object({ id: Type.String({ format: 'uuid' }), objectKey: Type.String() }),
+    retries: CHECKSUM_RETRIES,
+    expireInSeconds: LONGEST_SECONDS,
+    async handler({ id, objectKey }, { signal }) {
+      const file = await fileById(database, id);
+      if (!file || file.objectKey !== objectKey || file.checksum !== null) return;
+      const hash = createHash('sha256');
+      try {
+        const content = await (await provider()).get(placeOf(file), undefined, signal);
+        await pipeline(content, hash, { signal });
+      } catch (error) {
+        // It was replaced or deleted meanwhile, or reconciling will say that it is missing.
+        if (isMissingObject(error)) return;
+        throw error;
+      }
+      await setChecksum(database, { id, objectKey, checksum: hash.digest('hex') });
+    },
+  });

@@ -15,7 +15,7 @@ import { tooLarge } from './content.ts';
 import type { Contents } from './contents.ts';
 import type { FilePatch } from './file-changes.ts';
 import type { Files } from './files.ts';
-import { keyOf } from './places.ts';
+import { keyOf } from './naming.ts';
 import type { FileRequest, Placing } from './placing.ts';
 import { requireRoomOf } from './quotas.ts';
 import { contentTypeOf } from './sniffing.ts';

@@ -19,7 +19,7 @@ import { authorOf, isOperator } from './access.ts';
 import { ensureFolders } from './containers.ts';
 import type { ListPage } from './listing.ts';
 import { dischargeFiles, requireCounted } from './quotas.ts';
-import { enqueueRemoval } from './removal.ts';
+import { enqueueRemoval } from './removing.ts';
 import { enqueueScan } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 

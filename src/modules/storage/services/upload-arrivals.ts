@@ -9,9 +9,8 @@ import { type FileRow, fileById, lockFile, type StoredContent } from '../queries
 import { moveUpload, takeUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
 import { headOf, ownPieces, tooLarge } from './content.ts';
 import type { Contents } from './contents.ts';
-import { keyOf } from './places.ts';
-import { enqueueRemoval } from './removal.ts';
-import { createRemoveAll } from './removing.ts';
+import { keyOf } from './naming.ts';
+import { createRemoveAll, enqueueRemoval } from './removing.ts';
 import { toScan } from './scanning.ts';
 import { contentTypeOf } from './sniffing.ts';
 import { codeOfError, onStore, type StorageParts } from './storage-parts.ts';

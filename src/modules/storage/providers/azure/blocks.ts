@@ -4,13 +4,14 @@
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { requirePartNumber, requirePlace } from '../place.ts';
 import {
   type MultipartUpload,
   type ObjectFacts,
   type ObjectPlace,
   type PartTag,
   ProviderError,
+  requirePartNumber,
+  requirePlace,
 } from '../provider.ts';
 import { StoreRefusal, succeeded } from '../remote/answers.ts';
 import { exactly } from '../remote/parts.ts';

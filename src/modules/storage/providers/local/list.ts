@@ -2,7 +2,7 @@
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ListedObject, ObjectPage } from '../provider.ts';
-import { unlessMissing } from './disk-errors.ts';
+import { unlessMissing } from './folders.ts';
 import { bytesOfKey, folderOfPrefix, keyOfBytes, readEntryName } from './key-path.ts';
 
 /** All texts with one character per byte. */

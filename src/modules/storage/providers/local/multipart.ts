@@ -4,15 +4,14 @@ import { createReadStream } from 'node:fs';
 import { lstat, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { requirePartNumber } from '../place.ts';
 import {
   type MultipartUpload,
   type ObjectFacts,
   type ObjectPlace,
   ProviderError,
+  requirePartNumber,
 } from '../provider.ts';
-import { onDisk, unlessMissing } from './disk-errors.ts';
-import { isFolder, syncFolder } from './folders.ts';
+import { isFolder, onDisk, syncFolder, unlessMissing } from './folders.ts';
 import type { Writing, Written } from './write.ts';
 
 export interface LocalMultipartParts {

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
 import { copyFile, lstat, open, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { requirePlace } from '../place.ts';
 import {
   discard,
   type ObjectAttributes,
@@ -11,11 +10,13 @@ import {
   type ObjectFacts,
   type ObjectPlace,
   ProviderError,
+  requirePlace,
 } from '../provider.ts';
-import { diskErrorOf, onDisk } from './disk-errors.ts';
 import {
+  diskErrorOf,
   moveInto,
   type OpenFolder,
+  onDisk,
   openFolder,
   removeEmptyFolders,
   requireReal,

@@ -3,8 +3,7 @@ import { closeSync, createReadStream, fstat, fstatSync, read } from 'node:fs';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { type ByteRange, ProviderError } from '../provider.ts';
-import { codeOf, onDisk } from './disk-errors.ts';
-import { openReal } from './folders.ts';
+import { codeOf, onDisk, openReal } from './folders.ts';
 
 const readBytes = promisify(read);
 const factsOf = promisify(fstat);

@@ -14,7 +14,7 @@ import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type ByteSource, freePiece, type ObjectBody, ProviderError } from '../provider.ts';
-import { onDisk, unlessMissing } from './disk-errors.ts';
+import { onDisk, unlessMissing } from './folders.ts';
 
 const openFile = promisify(open);
 const syncFile = promisify(fsync);

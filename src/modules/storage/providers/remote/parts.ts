@@ -7,7 +7,7 @@ import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { diskErrorOf } from '../local/disk-errors.ts';
+import { diskErrorOf } from '../local/folders.ts';
 import {
   type ObjectAttributes,
   type ObjectBody,

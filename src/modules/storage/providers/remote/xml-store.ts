@@ -3,7 +3,6 @@
  * differs is who signs and how.
  */
 import { Readable } from 'node:stream';
-import { requirePartNumber, requirePlace } from '../place.ts';
 import {
   type ByteRange,
   discard,
@@ -12,6 +11,8 @@ import {
   type ObjectPlace,
   type PartTag,
   ProviderError,
+  requirePartNumber,
+  requirePlace,
   type StorageProvider,
 } from '../provider.ts';
 import {
@@ -25,8 +26,7 @@ import {
 } from './answers.ts';
 import { exactly, type StoredWays, storeBody } from './parts.ts';
 import { type RequestBody, type StoreAnswer, streamOf, textOf } from './transport.ts';
-import { bucketCalls } from './xml-buckets.ts';
-import type { Query, Send, XmlStore } from './xml-send.ts';
+import { bucketCalls, type Query, type Send, type XmlStore } from './xml-buckets.ts';
 
 const COPIED_PART_BYTES = 1024 ** 3;
 

@@ -1,7 +1,17 @@
-/** S3 against a server that others wrote, and against one that is as strict as Amazon's. */
-import { startS3Store, testAccess } from '../../../../test/support/servers/object-store.ts';
+/**
+ * The providers of stores outside: S3 against a server that others wrote and one that is as strict as Amazon's, Azure
+ * Blob Storage against Microsoft's emulator, Google Cloud Storage against a server that checks every token and signature.
+ */
+import { startTestAzure } from '../../../../test/support/servers/azure.ts';
+import {
+  startGoogleStore,
+  startS3Store,
+  testAccess,
+} from '../../../../test/support/servers/object-store.ts';
 import { startTestS3 } from '../../../../test/support/servers/s3.ts';
+import { createAzureProvider } from './azure.ts';
 import { describeProvider } from './conformance.ts';
+import { createGoogleProvider } from './google.ts';
 import { createS3Provider } from './s3.ts';
 
 const common = { name: 'aws', region: 'eu-central-1', usePathStyle: true } as const;
@@ -38,4 +48,23 @@ describeProvider(
       'of parallel puts',
     ],
   },
+);
+
+describeProvider(
+  'azure',
+  async () => {
+    const { connectionString, close } = await startTestAzure();
+    return { provider: createAzureProvider({ connectionString }), close };
+  },
+  { keepsContentType: true },
+);
+
+describeProvider(
+  'google',
+  async () => {
+    const { endpoint, serviceAccount, close } = await startGoogleStore();
+    const serviceAccountKeyJson = JSON.stringify(serviceAccount);
+    return { provider: await createGoogleProvider({ serviceAccountKeyJson, endpoint }), close };
+  },
+  { keepsContentType: true },
 );
