@@ -79,6 +79,8 @@ export interface ModuleState {
   /** Names under which old clients look for it too. */
   readonly formerly?: readonly string[];
   readonly serving: boolean;
+  /** It is switched off, and its routes answer as if there were none. */
+  readonly missing?: boolean;
   /** Why it does not serve, or that it runs with an older configuration. */
   readonly note?: string;
 }

@@ -121,6 +121,9 @@ const stateOf = ({ module, running, note }: Entry): ModuleState => ({
   name: module.name,
   ...(module.formerly === undefined ? {} : { formerly: module.formerly }),
   serving: running !== undefined,
+  ...(running === undefined && module.whenOff === 'missing' && isOff(note)
+    ? { missing: true }
+    : {}),
   ...(note === undefined ? {} : { note }),
 });
 
@@ -172,11 +175,15 @@ async function startModule(kernel: Kernel, entry: Entry, entryOf: FindEntry): Pr
   }
 }
 
+const switchedOff = 'switched off';
+/** By its operator, now or before the platform started; not by a failure. */
+const isOff = (note: string | undefined): boolean => note === undefined || note === switchedOff;
+
 async function stopModule(kernel: Kernel, entry: Entry): Promise<void> {
   const { running, module } = entry;
   if (!running) return;
   entry.running = undefined;
-  entry.note = 'switched off';
+  entry.note = switchedOff;
   tellFollowers(entry);
   kernel.operations.replace(module.name, []);
   kernel.prompts.replace(module.name, []);

@@ -49,6 +49,8 @@ export interface ModuleDefinition<
   readonly config: ConfigDefinition<C>;
   /** `config` with the defaults of this environment, where they depend on it. */
   configFor?(settings: Settings): ConfigDefinition<C>;
+  /** What its routes answer while it is switched off: 503 unless `missing`, for routes that only some installations have. */
+  readonly whenOff?: 'missing';
   /** Core cannot be switched off; everything else has a config key `active`. */
   readonly essential?: boolean;
   /** Schemas it owns, brought up to date before it starts. */

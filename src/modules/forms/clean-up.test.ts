@@ -1,8 +1,9 @@
 /** What the clean-up deletes: what is too old, what was never confirmed, used challenges, files that belong to nothing. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createForm, submissionsOf } from '../../../acceptance/forms/requests.ts';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { createForm, processed, submissionsOf } from '../../../acceptance/forms/requests.ts';
 import { openTestConnection, type TestConnection } from '../../../test/support/connection.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { createMailbox } from '../../../test/support/mailbox.ts';
 import {
   createTestNode,
   type TestNode,
@@ -83,6 +84,56 @@ it('deletes what nobody confirmed in time', async () => {
     return (await submissionsOf(node.admin, form._id)).length < 2 || undefined;
   });
   expect(await submissionsOf(node.admin, form._id)).toHaveLength(1);
+});
+
+it('confirms nothing by a link whose time is over, also before the clean-up comes', async () => {
+  const form = await createForm(node.admin, { emailField: 'email', doubleOptIn: true });
+  const id = await submit(form._id, { email: 'late@example.org', message: 'x' });
+  const link = await createMailbox(node.admin).link('late@example.org', 'FormConfirmation');
+  await age(id, 1);
+  expect((await fetch(link)).status).toBe(200);
+  await age(id, 3);
+  expect((await fetch(link)).status).toBe(404);
+  expect((await fetch(link, { method: 'POST' })).status).toBe(404);
+  expect((await node.admin.get(`/admin/forms/submissions/${id}`)).body.status).toBe('unconfirmed');
+});
+
+it('shows files by the links of a mail for the days that the configuration says', async () => {
+  const form = await createForm(node.admin, {
+    fields: [{ name: 'paper', type: 'file' }],
+    forwardTo: 'links@example.com',
+  });
+  await processed(node.admin, await submit(form._id, { paper: 'data:text/plain;base64,eA==' }));
+  const link = await createMailbox(node.admin).link('links@example.com', 'FormSubmission');
+  const statusIn = async (days: number): Promise<number> => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + days * 86_400_000 });
+    return (await fetch(link).finally(() => vi.useRealTimers())).status;
+  };
+  expect(await statusIn(0)).toBe(200);
+  expect(await statusIn(6.9)).toBe(200);
+  expect(await statusIn(7.1)).toBe(403);
+});
+
+it('is not there for visitors while the module is off, and as before once it is on', async () => {
+  const form = await createForm(node.admin);
+  const active = async (on: boolean) => {
+    const answer = await node.admin.patch('/config/forms', { config: { active: on } });
+    expect(answer.status, answer.text).toBe(200);
+  };
+  const values = { email: 'a@b.cd', message: 'x' };
+  const tries = () =>
+    Promise.all([
+      node.client.post(`/forms/submit/${form._id}`, values),
+      node.client.post(`/forms/${form._id}`, { ...values, message: 'y' }),
+      node.client.get(`/forms/${form._id}/challenge`),
+      node.client.get('/forms/embed.js'),
+      node.admin.get('/admin/forms'),
+    ]);
+  await active(false);
+  expect((await tries()).map(({ status }) => status)).toEqual([404, 404, 404, 404, 404]);
+  await active(true);
+  expect((await tries()).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+  expect(await submissionsOf(node.admin, form._id)).toHaveLength(2);
 });
 
 it('finds files whose submission was never stored', async () => {

@@ -36,6 +36,8 @@ export const forms = defineModule({
   requires: { communications, router },
   uses: { authentication, storage },
   config: formsConfig,
+  // The 0.17 line has no forms.
+  whenOff: 'missing',
   migrations,
   start,
 });

@@ -308,7 +308,7 @@ function moduleNotServing(
   const [, first] = /^\/([a-z-]+)(?:[/?]|$)/.exec(url) ?? [];
   const module =
     first === undefined ? undefined : modules?.list().find(({ name }) => name === first);
-  if (!module || module.serving) return undefined;
+  if (!module || module.serving || module.missing) return undefined;
   return errors.UNAVAILABLE({
     message: `The module ${module.name} does not serve: an operator can switch it on`,
     retryAfter: RETRY_AFTER_SECONDS,

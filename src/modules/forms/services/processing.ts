@@ -150,12 +150,17 @@ export function createConfirming({
   database,
   jobs,
   events,
-}: Pick<FormParts, 'database' | 'jobs' | 'events'>): Confirming {
+  config,
+}: Pick<FormParts, 'database' | 'jobs' | 'events' | 'config'>): Confirming {
   const look = async (token: string): Promise<SubmissionRow> => {
     const submission = await submissionByConfirmation(database, sha256(token));
-    if (!submission) throw formErrors.CONFIRMATION_NOT_FOUND();
+    if (!submission || isTooLate(submission)) throw formErrors.CONFIRMATION_NOT_FOUND();
     return submission;
   };
+  // The clean-up deletes it shortly.
+  const isTooLate = ({ status, createdAt }: SubmissionRow): boolean =>
+    status === 'unconfirmed' &&
+    createdAt.getTime() + config().doubleOptIn.expiryHours * 3_600_000 < Date.now();
   return {
     look,
     confirm: (token) =>
