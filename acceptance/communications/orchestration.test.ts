@@ -118,7 +118,7 @@ test('all channels or none: one that cannot keeps back all', async () => {
   const all = { ...message, channels: ['email', 'push', 'sms'] };
   expect(await post('/send/multiple', { ...all, strategy: 'ALL_OR_NOTHING' })).toMatchObject({
     status: 400,
-    body: { errors: [{ path: 'recipient.phone' }] },
+    body: { errors: [{ path: 'recipient.phone' }, { path: 'channels.2' }] },
   });
   expect(await count()).toBe(before);
   const best = await post('/send/multiple', all);
