@@ -175,11 +175,18 @@ it('waits for a model that makes vectors of another length, and takes every writ
       data: request.json().input.map((_: string, index: number) => ({ index, embedding: [1] })),
     },
   });
-  const [first, second] = await create('Wrong', [{ text: '#10' }, { text: '#20' }]);
+  const docs = [{ text: '#10 walnut' }, { text: '#20 hazel' }];
+  const [first, second] = await create('Wrong', docs);
   await waitFor(async () => {
     const { generationQueue: queue } = await status('Wrong');
     return queue.delayed + queue.failed > 0;
   });
+  const run = await platform.admin.post('/embeddings/backfills', { schemaName: 'Wrong' });
+  expect(run.status, run.text).toBe(200);
+  // Words need no model, and who searches is told that not everything may be there.
+  const words = await search('Wrong', { text: 'walnut', mode: 'keyword' });
+  expect(texts(words)).toEqual(['#10 walnut']);
+  expect(words.body.incomplete).toBe(true);
   const patched = await ann.api.patch(`/database/Wrong/${first._id}`, { text: '#3000' });
   expect(patched.status, patched.text).toBe(200);
   expect((await ann.api.delete(`/database/Wrong/${second._id}`)).status).toBe(200);
@@ -188,7 +195,8 @@ it('waits for a model that makes vectors of another length, and takes every writ
   await waitFor(
     async () => {
       const answer = await search('Wrong', { text: '#3000' });
-      return answer.status === 200 && texts(answer).join() === '#3000';
+      const { incomplete } = answer.body;
+      return answer.status === 200 && texts(answer).join() === '#3000' && incomplete === undefined;
     },
     { timeoutMs: 60_000 },
   );

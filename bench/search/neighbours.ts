@@ -23,6 +23,11 @@ const BATCH = 10_000;
 /** Milliseconds between two changes of rights. */
 const CHANGE_MS = 50;
 
+/** Says on standard error how far it is: a million records take some minutes. */
+const began = performance.now();
+const tell = (what: string): void =>
+  console.error(`${((performance.now() - began) / 1_000).toFixed(0)} s: ${what}`);
+
 const random = seededRandom(16);
 const vectors = new Float32Array(RECORDS * DIMENSIONS);
 const vectorOf = (at: number): Float32Array =>
@@ -196,8 +201,11 @@ async function main(): Promise<void> {
     await call(platform, '/database/schemas', { body: schema });
     const [few, all] = [await register(platform), await register(platform)];
     await fill(platform, few.userId, all.userId);
+    tell('records and vectors are written');
     await firstSearch(platform);
+    tell('vectors are read');
     await indexed(platform);
+    tell('the index is made');
     const theirs = Array.from({ length: FEW }, (_, at) => at);
     const others = Array.from({ length: RECORDS - FEW }, (_, at) => at + FEW);
     const measured = [
@@ -205,6 +213,7 @@ async function main(): Promise<void> {
       await measure(platform, 'who may read all but these', all.userId, others),
       await measureChanging(platform, few.userId),
     ];
+    tell('measured');
     const report = `# Neighbours in a search, measured
 
 Written by \`npm run bench:neighbours\` on ${new Date().toISOString().slice(0, 10)}: ${describeMachine('18')}.

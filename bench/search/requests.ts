@@ -60,12 +60,13 @@ export async function waitForRecords(
 /** The search that reads all vectors into memory: it goes on when the request is over. */
 export async function firstSearch(platform: Platform): Promise<void> {
   const body = { schemaName: 'Big', text: 'anything' };
-  for (let left = 20; ; left -= 1) {
+  for (let left = 100; ; left -= 1) {
     try {
       await search(platform, body);
       return;
     } catch (error) {
-      if (left === 0 || !(error instanceof Error) || !error.message.includes(' 504 ')) throw error;
+      if (left === 0 || !(error instanceof Error) || !error.message.includes('INDEX_LOADING'))
+        throw error;
     }
   }
 }

@@ -13,8 +13,10 @@ const PASSAGE_PRIORITY = 10;
 /** Somebody waits, but requests that need no model come first. */
 const QUERY_PRIORITY = 5;
 
-if (isMainThread) giveWayAsProcess(PASSAGE_PRIORITY);
-else giveWay(QUERY_PRIORITY);
+if (!isMainThread) giveWay(QUERY_PRIORITY);
+
+/** Whether the process gives way by now: it does from its first vectors on, so that the first records do not wait long. */
+let givesWay = !isMainThread;
 
 let loaded: Promise<EmbeddingsModel> | undefined;
 
@@ -31,6 +33,8 @@ const embed: Serve = async (input) => {
   const model = await loaded;
   const vectors = await model.embed([...texts]);
   const result = Float32Array.from(vectors.flat());
+  if (!givesWay) giveWayAsProcess(PASSAGE_PRIORITY);
+  givesWay = true;
   return { result, transfer: [result.buffer] };
 };
 

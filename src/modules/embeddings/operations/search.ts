@@ -136,6 +136,9 @@ const Hits = Type.Object({
   degraded: Type.Optional(
     Type.Boolean({ description: 'Meaning could not be searched: these were found by words' }),
   ),
+  incomplete: Type.Optional(
+    Type.Boolean({ description: 'A backfill goes on: records may be missing' }),
+  ),
   took: Type.Integer({ description: 'Milliseconds' }),
   usage: Type.Object(
     {
@@ -235,13 +238,14 @@ const userCaller = (userId: string): Caller => ({
 const inputOf = (body: object, scope: string | undefined): SearchInput =>
   ({ ...body, ...(scope !== undefined && { scope }) }) as SearchInput;
 
-const answerOf = ({ hits, nextCursor, degraded, facets, took, usage }: TimedResult) => ({
+const answerOf = ({ hits, nextCursor, facets, took, usage, ...told }: TimedResult) => ({
   hits: hits.map((hit) => ({ ...hit })),
   nextCursor,
   ...(facets && {
     facets: Object.fromEntries(Object.entries(facets).map(([name, own]) => [name, [...own]])),
   }),
-  ...(degraded && { degraded }),
+  ...(told.degraded && { degraded: true }),
+  ...(told.incomplete && { incomplete: true }),
   took,
   usage: { ...usage },
 });

@@ -20,6 +20,8 @@ export interface GenerationRow extends Recipe {
   readonly schemaName: string;
   /** Number of the last change of its passages, when the row was read. */
   readonly version: number;
+  /** A backfill into it goes on, so that records may be missing. */
+  readonly filling?: boolean;
 }
 
 /** A configuration with the generation that is searched, and the one that will be. */
@@ -52,7 +54,9 @@ export async function allConfigs(database: Queryable): Promise<readonly ConfigRo
       c.created_at as "createdAt", c.updated_at as "updatedAt",
       json_build_object('id', g.id, 'configId', g.config_id, 'version', g.version, 'sourceFields', g.source_fields, 'provider', g.provider,
         'model', g.model, 'dimensions', g.dimensions, 'similarity', g.similarity, 'language', g.language,
-        'fieldOptions', g.field_options) as current,
+        'fieldOptions', g.field_options, 'filling', exists (
+          select from penstock.embeddings_runs r
+          where r.config_id = c.id and r.generation_id = g.id and r.state in ('queued', 'running'))) as current,
       case when n.id is not null then
         json_build_object('id', n.id, 'configId', n.config_id, 'version', n.version, 'sourceFields', n.source_fields, 'provider', n.provider,
           'model', n.model, 'dimensions', n.dimensions, 'similarity', n.similarity, 'language', n.language,

@@ -146,14 +146,14 @@ async function embedRecords(
   const changed = texts.filter(({ id, hash }) => !known.get(id)?.equals(hash));
   const present = new Set(texts.map(({ id }) => id));
   const gone = ids.filter((id) => !present.has(id));
-  const passages = await embedAll(parts, generation, changed);
-  await write(parts, generation, {
-    claim,
-    ids,
-    gone,
-    passages,
-    words: changed.map(({ id, fields }) => wordsOf(generation, id, fields)),
+  const words = changed.map(({ id, fields }) => wordsOf(generation, id, fields));
+  const passages = await embedAll(parts, generation, changed).catch(async (error: unknown) => {
+    await writeWords(parts, generation, { claim, ids, words }).catch((failure: unknown) =>
+      parts.log.warn({ err: failure }, 'Words of records could not be written'),
+    );
+    throw error;
   });
+  await write(parts, generation, { claim, ids, gone, passages, words });
   const generated = changed.filter(({ text }) => text !== '').length;
   parts.measures.generated.inc({}, generated);
   parts.measures.skipped.inc({}, texts.length - generated);
@@ -272,6 +272,19 @@ interface Written {
   readonly gone: readonly string[];
   readonly passages: readonly PassageRow[];
   readonly words: readonly WordsRow[];
+}
+
+/** Words need no model: they are found while vectors wait for one. */
+async function writeWords(
+  { database }: EmbeddingParts,
+  { id: generationId }: GenerationRow,
+  { claim, ids, words }: Pick<Written, 'claim' | 'ids' | 'words'>,
+): Promise<void> {
+  await database.transaction(async (transaction) => {
+    const ours = await stillClaimed(transaction, { claim, generationId, ids });
+    const rows = words.filter(({ recordId }) => ours.has(recordId));
+    await replaceWords(transaction, generationId, { gone: [], rows });
+  });
 }
 
 /** Only what is still ours is written: another node may have had newer texts, if we were too slow. */

@@ -23,6 +23,8 @@ export interface SearchResult {
   readonly nextCursor: string | null;
   /** The model could not be asked, and words were searched for instead. */
   readonly degraded?: true;
+  /** Records that were there before are still looked at: some may be missing. */
+  readonly incomplete?: true;
   readonly facets?: Awaited<ReturnType<typeof facetsOf>>;
 }
 
@@ -44,7 +46,12 @@ export function createSearch(given: IndexParts): Search {
     const result = await withMore(parts, request, found, mode === 'keyword');
     const took = performance.now() - started;
     parts.measures.searches.observe({ mode }, took / 1000);
-    return { ...result, took: Math.round(took), usage: request.usage };
+    return {
+      ...result,
+      ...(request.generation.filling && { incomplete: true as const }),
+      took: Math.round(took),
+      usage: request.usage,
+    };
   };
 }
 
