@@ -111,10 +111,59 @@ describe('explicit joins', () => {
     expect(declined.body).toEqual({ result: 'Invitation declined' });
   });
 
+  it('lead to the page for a refusal; a second one takes the place of the first', async () => {
+    await redirect({ decline_uri: 'https://app.example/left/{roomId}' });
+    const room = await makeRoom(ann, [bob, eve], 'pushed');
+    const [first] = await received(eve);
+    await bob.api.get(await linkOf(bob, 'accept'));
+    const again = await bob.api.put(`/chat/rooms/${room}/addUsers`, { users: [eve.userId] });
+    expect(again.body).toEqual({ result: 'Invitations sent' });
+    const [second] = await received(eve);
+    expect(second).toMatchObject({ _id: first!._id, sender: bob.userId });
+    const declined = await eve.api.get(await linkOf(eve, 'decline'));
+    expect([declined.status, declined.headers.get('location')]).toEqual([
+      302,
+      `https://app.example/left/${room}`,
+    ]);
+    await redirect({ decline_uri: '' });
+  });
+
+  it('are pushed to devices, where that is set, with names of people', async () => {
+    await configure(platform, {
+      explicit_room_joins: { send_email: false, send_notification: true },
+    });
+    await eve.api.post('/token', { token: `phone-${eve.userId}`, platform: 'IOS' });
+    const e = await connectChat(platform, eve);
+    const room = await makeRoom(ann, [eve], 'By push');
+    await waitFor(() => e.of('room-invitation').length === 1);
+    expect(e.of('room-invitation')).toEqual([{ room, roomName: 'By push', sender: ann.userId }]);
+    const captured = await waitFor(async () => {
+      const query = { recipient: eve.userId, limit: 1 };
+      const { messages } = (await platform.admin.get('/communications/messages', { query })).body;
+      const path = `/communications/messages/${messages[0]?._id}`;
+      return (await platform.admin.get(path)).body.content?.push;
+    });
+    expect(captured).toMatchObject({ title: 'Invitation', data: { room } });
+    expect(captured.body).toContain('invites you to By push');
+    expect(captured.body).not.toContain(ann.userId);
+    await configure(platform, {
+      explicit_room_joins: { send_email: true, send_notification: false },
+    });
+  });
+
   it('are not there while users are added at once', async () => {
     await configure(platform, { explicit_room_joins: { enabled: false } });
     expect((await bob.api.get('/chat/invitations/received')).status).toBe(404);
     await configure(platform, { explicit_room_joins: { enabled: true } });
     expect((await bob.api.get('/chat/invitations/received')).status).toBe(200);
+  });
+
+  it('are not guessed: an address asks for fifty links in an hour', async () => {
+    const path = `/hook/chat/invitations/accept/${'x'.repeat(43)}`;
+    expect((await platform.client.get('/hook/chat/invitations/maybe/x')).status).toBe(400);
+    const statuses = await Promise.all(
+      Array.from({ length: 60 }, async () => (await platform.client.get(path)).status),
+    );
+    expect(new Set(statuses)).toEqual(new Set([404, 429]));
   });
 });

@@ -56,6 +56,14 @@ export const chatConfig = defineConfig({
         description: 'Who sends messages of the type `system`: operators and the platform.',
       }),
     }),
+    edits: Type.Object({
+      windowSeconds: whole(
+        0,
+        [0, 36_500 * day],
+        'Seconds after which authors no longer change what they sent. 0: always.',
+      ),
+      keepHistory: flag(false, 'Whether what a message said before it was changed is kept.'),
+    }),
     history: Type.Union([Type.Literal('shared'), Type.Literal('joined')], {
       default: 'shared',
       description: 'Whether members read what was written before they joined.',

@@ -30,6 +30,7 @@ import { createHub, type Hub } from './services/hub.ts';
 import { invitationTemplate } from './services/invitations.ts';
 import type { ServerMessage } from './services/messages.ts';
 import { createPresence, type Presence } from './services/presence.ts';
+import type { DeletedRoom } from './services/rooms.ts';
 import { chatNamespace } from './sockets/namespace.ts';
 
 /** What other modules may ask of chat. */
@@ -44,8 +45,8 @@ export interface ChatService {
     readonly name: string;
     readonly participants: readonly string[];
   }>;
-  /** For good. */
-  deleteRoom(caller: Caller, roomId: string): Promise<void>;
+  /** For good, whatever is audited. Throws CHAT_ROOM_NOT_FOUND. */
+  deleteRoom(caller: Caller, roomId: string): Promise<DeletedRoom>;
   sendMessage(message: ServerMessage): Promise<void>;
 }
 
@@ -81,7 +82,8 @@ async function start({
   optional,
   log,
 }: ModuleContext<ChatConfig, Requirements, Uses>): Promise<RunningModule<ChatService>> {
-  const { hub, presence, measures } = lastingParts(kernel, log);
+  const { hub, presence, measures, history } = lastingParts(kernel, log);
+  history.joinedOnly = () => config.current().history === 'joined';
   const parts: ChatParts = {
     ...kernel,
     hub,
@@ -133,7 +135,7 @@ const serviceOf = ({ rooms, messages }: ChatServices): ChatService => ({
     const _id = await rooms.createAsServer(caller, { name, participants });
     return { _id, name, participants };
   },
-  deleteRoom: (caller, roomId) => rooms.removeRooms(caller, [roomId], false),
+  deleteRoom: (caller, roomId) => rooms.deleteAsServer(caller, roomId),
   async sendMessage(message) {
     await messages.sendAsServer(system('chat'), message);
   },
@@ -163,6 +165,8 @@ interface LastingParts {
   readonly hub: Hub;
   readonly presence: Presence;
   readonly measures: ChatMetrics;
+  /** Follows the configuration of the module that runs now. */
+  readonly history: { joinedOnly: () => boolean };
 }
 
 const partsOf = new WeakMap<Kernel, LastingParts>();
@@ -170,9 +174,10 @@ const partsOf = new WeakMap<Kernel, LastingParts>();
 function lastingParts(kernel: Kernel, log: ChatParts['log']): LastingParts {
   const known = partsOf.get(kernel);
   if (known) return known;
-  const hub = createHub({ ...kernel, log });
+  const history = { joinedOnly: () => false };
+  const hub = createHub({ ...kernel, log, joinedOnly: () => history.joinedOnly() });
   const presence = createPresence({ ...kernel, hub, log });
-  const parts = { hub, presence, measures: measureChat(kernel, hub) };
+  const parts = { hub, presence, history, measures: measureChat(kernel, hub) };
   partsOf.set(kernel, parts);
   return parts;
 }

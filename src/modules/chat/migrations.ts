@@ -135,10 +135,11 @@ const send = `
  * known), why it is refused, or \`busy\`: somebody holds its room, and the call waits for rooms only when it is patient.
  * So one room never holds up another, and calls that lock several rooms cannot wait for each other in a circle. Rooms are
  * locked by a statement of their own: what follows sees all that was committed before. Each probe has a limit, so that it
- * is made by an index for each item, whatever is known of the sizes of tables when the plan is made.
+ * is made by an index for each item, whatever is known of the sizes of tables when the plan is made. In a direct room
+ * whose other member has blocked the sender nothing is written: \`silenced\`, as for who may not write for other reasons.
  */
 const sendBatch = `
-  create function penstock.chat_send_batch(wanted uuid[], items jsonb, nonce_seconds integer, patient boolean)
+  create or replace function penstock.chat_send_batch(wanted uuid[], items jsonb, nonce_seconds integer, patient boolean)
   returns table (n integer, outcome text, id uuid, seq integer, change integer, created_at timestamptz)
   language plpgsql set enable_seqscan = off as $function$
   #variable_conflict use_column
@@ -146,16 +147,21 @@ const sendBatch = `
     rooms uuid[];
     seqs integer[];
     changes integer[];
+    direct boolean[];
     moment timestamptz(3);
+    moment_text text;
   begin
     if patient then
-      select array_agg(r."_id"), array_agg(r."lastSeq"), array_agg(r."lastChange") into rooms, seqs, changes from (
+      select array_agg(r."_id"), array_agg(r."lastSeq"), array_agg(r."lastChange"), array_agg(r."directKey" is not null)
+        into rooms, seqs, changes, direct from (
         select * from "app"."ChatRoom" r where r."_id" = any(wanted) and not r."deleted" order by r."_id" for no key update) r;
     else
-      select array_agg(r."_id"), array_agg(r."lastSeq"), array_agg(r."lastChange") into rooms, seqs, changes from (
+      select array_agg(r."_id"), array_agg(r."lastSeq"), array_agg(r."lastChange"), array_agg(r."directKey" is not null)
+        into rooms, seqs, changes, direct from (
         select * from "app"."ChatRoom" r where r."_id" = any(wanted) and not r."deleted" for no key update skip locked) r;
     end if;
     moment := clock_timestamp();
+    moment_text := to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
     if jsonb_path_exists(items, '$[*].nonce ? (@ != null)') then
       update "app"."ChatMessage" m set "nonce" = null from (
         select e."_id" from jsonb_to_recordset(items) as x(room uuid, sender uuid, nonce text),
@@ -165,17 +171,17 @@ const sendBatch = `
       where m."_id" = old."_id";
     end if;
     return query with item as materialized (
-      select x.*, r.room is not null as locked, r.last_seq, r.last_change
+      select x.*, r.room is not null as locked, r.last_seq, r.last_change, r.is_direct
       from jsonb_to_recordset(items) as x(n integer, room uuid, id uuid, sender uuid, "asMember" boolean, type text,
         content text, files uuid[], mentions uuid[], nonce text, "threadRoot" uuid, actor text)
-      left join unnest(rooms, seqs, changes) as r(room, last_seq, last_change) on r.room = x.room
+      left join unnest(rooms, seqs, changes, direct) as r(room, last_seq, last_change, is_direct) on r.room = x.room
     ), judged as materialized (
       select i.*, e."_id" as earlier_id, e."seq" as earlier_seq, e."change" as earlier_change, e."createdAt" as earlier_at,
         case
           when not i.locked and not patient and exists (
             select from "app"."ChatRoom" r where r."_id" = i.room and not r."deleted") then 'busy'
           when not i.locked or (i."asMember" and m.found is null) then 'noRoom'
-          when i."asMember" and m."silencedUntil" > moment then 'silenced'
+          when i."asMember" and (m."silencedUntil" > moment or b.found) then 'silenced'
           when e."_id" is not null then 'duplicate'
           when i."threadRoot" is not null and t.found is null then 'noRoot'
           else 'sent'
@@ -183,6 +189,9 @@ const sendBatch = `
       from item i
       left join lateral (select true as found, m."silencedUntil" from "app"."ChatMember" m
         where i."asMember" and m."room" = i.room and m."user" = i.sender limit 1) m on true
+      left join lateral (select true as found from "app"."ChatMember" o
+        join penstock.chat_blocks c on c.user_id = o."user" and c.blocked_id = i.sender
+        where i."asMember" and i.is_direct and o."room" = i.room limit 1) b on true
       left join lateral (select m."_id", m."seq", m."change", m."createdAt" from "app"."ChatMessage" m
         where i.nonce is not null and m."room" = i.room and m."senderUser" = i.sender and m."nonce" = i.nonce limit 1) e on true
       left join lateral (select true as found from "app"."ChatMessage" m
@@ -200,7 +209,7 @@ const sendBatch = `
       insert into penstock.outbox (topic, ids, payload, actor)
       select 'chat:create:ChatMessage', array[p.id::text], jsonb_build_object('_id', p.id, 'room', p.room, 'sender', p.sender,
           'contentType', p.type, 'seq', p.next_seq, 'change', p.next_change,
-          'createdAt', to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')), p.actor
+          'createdAt', moment_text), p.actor
       from placed p order by p.n
     ), counted as (
       update "app"."ChatRoom" r set "lastSeq" = p.seq, "lastChange" = p.change, "lastMessageAt" = moment
@@ -228,6 +237,17 @@ const tombstones = `
   create index chat_message_tombstones on "app"."ChatMessage" ("room", "seq") where "deleted";
 `;
 
+/** What messages said before they were changed, where that is kept. */
+const edits = `
+  create table penstock.chat_edits (
+    message_id uuid not null references "app"."ChatMessage" ("_id") on delete cascade,
+    change integer not null,
+    content text,
+    replaced_at timestamptz(3) not null default clock_timestamp(),
+    primary key (message_id, change)
+  );
+`;
+
 const inWords =
   (text: string): Migration['run'] =>
   async (database) =>
@@ -239,4 +259,6 @@ export const migrations: readonly Migration[] = [
   { id: '0003-send', run: inWords(send) },
   { id: '0004-send-batch', run: inWords(sendBatch) },
   { id: '0005-tombstones', run: inWords(tombstones) },
+  { id: '0006-edits', run: inWords(edits) },
+  { id: '0007-blocks-in-direct-rooms', run: inWords(sendBatch) },
 ];

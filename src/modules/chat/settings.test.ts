@@ -71,6 +71,32 @@ describe('settings of chat', () => {
     await configure(node, { offlinePush: { enabled: false } });
   });
 
+  it('offlinePush: waits for the end of the quiet hours of its receiver', async () => {
+    await configure(node, { offlinePush: { enabled: true } });
+    const dora = await node.registerUser();
+    await dora.api.post('/token', { token: `phone-${dora.userId}`, platform: 'IOS' });
+    // All of the day but a minute that is twelve hours away.
+    const clock = (ms: number) => new Date(ms).toISOString().slice(11, 16);
+    const away = Date.now() + 43_200_000;
+    await dora.api.patch('/notifications/preferences', {
+      timezone: 'UTC',
+      quietHours: { start: clock(away + 60_000), end: clock(away) },
+    });
+    const room = await makeRoom(ann, [dora], 'Quiet');
+    await say(ann, room, 'in the night');
+    const push = await waitFor(
+      async () =>
+        (await node.admin.get('/communications/messages', { query: { recipient: dora.userId } }))
+          .body.messages[0],
+      { timeoutMs: 30_000 },
+    );
+    const due = await run('select due_at > now() as waits from penstock.messages where id = $1', [
+      push._id,
+    ]);
+    expect(due.rows).toEqual([{ waits: true }]);
+    await configure(node, { offlinePush: { enabled: false } });
+  });
+
   it('retention.days: what is older is deleted for good', async () => {
     const room = await makeRoom(ann, [bob]);
     for (const text of ['old', 'young']) await say(ann, room, text);
@@ -103,6 +129,14 @@ describe('settings of chat', () => {
     const e = await connectChat(node, eve);
     const missed = await e.ask('sync', { roomId: room, afterSeq: 0 });
     expect(missed.messages).toMatchObject([{ content: 'after' }]);
+    const [after, before] = (await ann.api.get('/chat/messages', { query })).body.messages;
+    for (const { _id } of [before, after])
+      await ann.api.patch(`/chat/messages/${_id}`, { newMessage: `edited ${_id}` });
+    await waitFor(() => e.of('message-edited').length > 0);
+    expect(e.of('message-edited').map(({ messageId }) => messageId)).toEqual([after._id]);
+    expect(await e.ask('react', { messageId: before._id, emoji: '+' })).toMatchObject({
+      error: { status: 404 },
+    });
     await configure(node, { history: 'shared' });
     expect((await eve.api.get('/chat/messages', { query })).body.count).toBe(2);
   });
@@ -129,6 +163,108 @@ describe('settings of chat', () => {
       limits: { roomsPerUser: 5_000 },
       permissions: { addUsers: 'anyMember' },
     });
+  });
+
+  it('invitations.ttlSeconds: who is late is not let in, by no way', async () => {
+    await configure(node, { explicit_room_joins: { enabled: true, send_email: true } });
+    const room = await makeRoom(ann, [bob], 'Late');
+    const { _id } = (await bob.api.get('/chat/invitations/received')).body.invitations[0];
+    await run(
+      `update "app"."InvitationToken" set "expiresAt" = now() - interval '1 second' where "room" = $1`,
+      [room],
+    );
+    expect((await bob.api.post(`/chat/invitations/${_id}/accept`)).status).toBe(404);
+    expect((await bob.api.get(`/chat/invitations/accept/${_id}`)).status).toBe(404);
+    expect((await bob.api.get('/chat/invitations/received')).body).toEqual({
+      invitations: [],
+      count: 0,
+    });
+    const kept = await run('select "token" from "app"."InvitationToken" where "room" = $1', [room]);
+    expect(kept.rows[0]?.token).toMatch(/^[\w+/=-]{43,64}$/);
+    await platform.kernel.jobs.enqueue('chat.tidy', {});
+    await waitFor(
+      async () =>
+        (await run('select from "app"."InvitationToken" where "room" = $1', [room])).count === 0,
+      { timeoutMs: 30_000 },
+    );
+    await configure(node, { explicit_room_joins: { enabled: false } });
+  });
+
+  it('tells the bus of everything that happens, with the change or not at all', async () => {
+    const heard: { readonly topic: string; readonly payload: Json }[] = [];
+    const stop = platform.kernel.events.subscribe('chat:*', ({ topic, payload = {} }) => {
+      heard.push({ topic, payload });
+    });
+    const eve = await node.registerUser();
+    const room = await makeRoom(ann, [bob], 'On the bus');
+    await ann.api.put(`/chat/rooms/${room}/addUsers`, { users: [eve.userId] });
+    const { _id } = (await say(ann, room, 'first')).body;
+    await bob.api.put(`/chat/rooms/${room}/read`, {});
+    await ann.api.patch(`/chat/messages/${_id}`, { newMessage: 'second' });
+    await ann.api.delete(`/chat/messages/${_id}`);
+    await eve.api.put(`/chat/leave/${room}`);
+    await ann.api.put(`/chat/rooms/${room}/addUsers`, { users: [eve.userId, bob.userId] });
+    await node.admin.delete('/chat/rooms', { query: { ids: room } });
+    const ofRoom = () =>
+      heard.filter(({ payload }) => JSON.stringify(payload).match(new RegExp(`${room}|${_id}`)));
+    await waitFor(() => ofRoom().some(({ topic }) => topic === 'chat:deleteRoom:ChatRoom'));
+    expect(ofRoom()).toMatchObject([
+      {
+        topic: 'chat:create:ChatRoom',
+        payload: { _id: room, name: 'On the bus', participants: [ann.userId, bob.userId] },
+      },
+      { topic: 'chat:addParticipant:ChatRoom', payload: { _id: room, users: [eve.userId] } },
+      {
+        topic: 'chat:create:ChatMessage',
+        payload: {
+          _id,
+          room,
+          sender: ann.userId,
+          contentType: 'text',
+          seq: 1,
+          createdAt: expect.any(String),
+        },
+      },
+      { topic: 'chat:read:ChatRoom', payload: { roomId: room, user: bob.userId } },
+      { topic: 'chat:edit:ChatMessage', payload: { id: _id, newMessage: 'second' } },
+      { topic: 'chat:delete:ChatMessage', payload: { id: _id } },
+      { topic: 'chat:leaveRoom:ChatRoom', payload: { roomId: room, user: eve.userId } },
+      { topic: 'chat:deleteRoom:ChatRoom', payload: { roomId: room } },
+    ]);
+    stop();
+  });
+
+  it('owns its schemas: operators add fields, and make, change or delete no documents', async () => {
+    const { schemas } = (await node.admin.get('/database/schemas', { query: { limit: 200 } })).body;
+    const room = await makeRoom(ann, [bob]);
+    for (const name of ['ChatRoom', 'ChatMessage', 'InvitationToken', 'ChatParticipantsLog']) {
+      const { _id, modelOptions } = schemas.find((one: Json) => one.name === name);
+      expect(modelOptions).toMatchObject({
+        timestamps: true,
+        conduit: {
+          permissions: {
+            extendable: true,
+            canCreate: false,
+            canModify: 'ExtensionOnly',
+            canDelete: false,
+          },
+        },
+      });
+      const fields = { note: { type: 'String' } };
+      expect(
+        (await node.admin.post(`/database/schemas/${_id}/extensions`, { fields })).status,
+      ).toBe(200);
+      const made = await node.admin.post(`/database/schemas/${name}/docs`, {
+        inputDocument: { name: 'x' },
+      });
+      expect(made.body.code).toBe('DOCUMENTS_READ_ONLY');
+      expect((await ann.api.get(`/database/${name}`)).status).toBe(404);
+    }
+    const path = `/database/schemas/ChatRoom/docs/${room}`;
+    const change = (changedDocument: Json) => node.admin.put(path, { changedDocument });
+    expect((await node.admin.delete(path)).body.code).toBe('DOCUMENTS_READ_ONLY');
+    expect((await change({ name: 'taken over' })).body.code).toBe('DOCUMENTS_READ_ONLY');
+    expect((await change({ note: 'ours' })).status).toBe(200);
   });
 
   it('reads any page of 10,000 messages by an index, and counts what is unread exactly', async () => {

@@ -33,7 +33,7 @@ import { asKnown, describeError, tooMany } from './errors.ts';
 import { createLiveEngine, type LiveEngine } from './live/live-engine.ts';
 import { createSocketChannels } from './live/socket-watches.ts';
 import { createModuleServer, type ModuleEntry, type ServedSocket } from './module-server.ts';
-import { openSession, originAllowed, presented, type Session } from './session.ts';
+import { openSession, originAllowed, presented, refusalWords, type Session } from './session.ts';
 import { createPlainServer, gatherPackets, listenOn } from './transport.ts';
 import { openWorkerSessions, ownSessions, type WorkerSessions } from './worker-sessions.ts';
 
@@ -195,8 +195,8 @@ const corsHeaders = (allowed: boolean, anybody: boolean) => ({
 });
 
 /** An error for a middleware of Socket.IO: the client gets its `data` with `connect_error`. */
-const refusal = (error: unknown): Error =>
-  Object.assign(new Error(asKnown(error).message), { data: describeError(error) });
+const refusal = (error: unknown, words = asKnown(error).message): Error =>
+  Object.assign(new Error(words), { data: describeError(error) });
 
 type TakeOfAddress = (
   bucket: LimitBucket,
@@ -250,7 +250,7 @@ function serve(
       (error: unknown) => {
         if (asKnown(error).status === 500)
           kernel.log.error({ err: error }, 'A socket could not be admitted');
-        next(refusal(error));
+        next(refusal(error, refusalWords(socket, asKnown(error))));
       },
     );
   });

@@ -10,7 +10,7 @@ import {
   anonymous,
   type UserCaller,
 } from '../../kernel/caller.ts';
-import { errors } from '../../kernel/errors.ts';
+import { errors, type PenstockError } from '../../kernel/errors.ts';
 import {
   type CookieSender,
   type Identity,
@@ -188,6 +188,18 @@ export function presented(socket: Handshake, address: string): Presented {
 
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' && value.length <= maxTokenLength ? value : undefined;
+
+/** What a refused client reads, in fixed words that apps look for (specification chat.md 3.2). Its `data` says more. */
+export function refusalWords(
+  { handshake: { auth } }: Handshake,
+  { status, code, message }: PenstockError,
+): string {
+  if (code === 'USER_BLOCKED') return 'User blocked';
+  if (status !== 401) return message;
+  const { token, accessToken } = auth;
+  const remaining = remainingLife(textOf(token) ?? textOf(accessToken) ?? '');
+  return remaining !== undefined && remaining <= 0 ? 'Token expired' : 'Unauthorized';
+}
 
 /** Whether a page of this origin may connect. Programs send no origin; they are free to. */
 export function originAllowed(

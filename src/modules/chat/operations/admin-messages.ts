@@ -7,15 +7,18 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { chatErrors } from '../errors.ts';
 import { newcomers } from '../queries/members.ts';
-import { findMessages } from '../queries/messages.ts';
+import { editsOf, findMessages } from '../queries/messages.ts';
 import { findRooms } from '../queries/rooms.ts';
 import type { ChatServices } from '../services/chat-services.ts';
 import { populated } from '../services/populate.ts';
 import { messageDocument } from '../services/wire.ts';
 import {
   adminFacts,
+  EditDocument,
+  editDocument,
   IdParams,
   MessageDocument,
+  MessageParams,
   orderOf,
   orNull,
   Paging,
@@ -48,6 +51,7 @@ export const adminMessageOperations = (services: ChatServices): readonly Operati
   roomListOperation(services),
   deleteOperation(services),
   sendOperation(services),
+  editsOperation(services),
   ...reportOperations(services),
 ];
 
@@ -154,23 +158,48 @@ const sendOperation = ({ messages }: ChatServices): Operation =>
     input: {
       params: RoomParams,
       body: Type.Object({
-        content: Type.String({ minLength: 1, maxLength: 400_000, description: 'What it says' }),
-        contentType: Type.Optional(
-          Type.Enum(['system', 'text'], { description: 'Whether it is a note of the app itself' }),
+        content: Type.Optional(
+          Type.String({ minLength: 1, maxLength: 400_000, description: 'What it says' }),
         ),
+        contentType: Type.Optional(
+          Type.Enum(['system', 'text', 'file', 'multimedia'], {
+            description: '`system`: a note of the app itself; `file` and `multimedia` with files',
+          }),
+        ),
+        files: Type.Optional(Type.Array(Uuid, { maxItems: 100, description: 'Ids of files' })),
         userId: Type.Optional({ ...Uuid, description: 'A member in whose name it is sent' }),
+        persist: Type.Optional(
+          Type.Boolean({
+            description: 'false: told to who is there, and not stored. Then it has no id',
+          }),
+        ),
       }),
     },
-    output: Type.Object({ _id: Uuid, seq: Type.Integer(), createdAt: Time }),
+    output: Type.Object({ _id: orNull(Uuid), seq: orNull(Type.Integer()), createdAt: Time }),
     errors: [chatErrors.CHAT_ROOM_NOT_FOUND, chatErrors.CHAT_WRITING_DENIED],
     summary: 'Send a message to a chat room as the server',
-    description: 'Of the type `system`, unless it says `text`.',
+    description: 'Of the type `system`, unless it says another one.',
     async handler({ caller }, { params, body }) {
       const { contentType = 'system' } = body;
       const sent = await messages.sendAsServer(caller, { ...body, ...params, contentType });
-      if (!sent) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+      if (!sent) return { _id: null, seq: null, createdAt: new Date().toISOString() };
       return { _id: sent.id, seq: sent.seq, createdAt: sent.createdAt.toISOString() };
     },
+  });
+
+const editsOperation = ({ parts }: ChatServices): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'chat.adminMessages.edits',
+    method: 'GET',
+    path: '/chat/messages/:messageId/edits',
+    input: { params: MessageParams },
+    output: Type.Object({ edits: Type.Array(EditDocument) }),
+    summary: 'List what a chat message said before',
+    description: 'The latest first, where `edits.keepHistory` is on.',
+    handler: async (_context, { params }) => ({
+      edits: (await editsOf(parts.database, params.messageId)).map(editDocument),
+    }),
   });
 
 const Report = Type.Object({

@@ -14,7 +14,9 @@ import type { MessagePage } from '../services/messages.ts';
 import { type Populate, populated } from '../services/populate.ts';
 import { messageDocument } from '../services/wire.ts';
 import {
+  EditDocument,
   Emoji,
+  editDocument,
   MessageDocument,
   MessageParams,
   Paging,
@@ -50,6 +52,7 @@ export const messageOperations = (services: ChatServices): readonly Operation[] 
   sendOperation(services),
   getOperation(services),
   editOperation(services),
+  editsOperation(services),
   deleteOperation(services),
   reactOperation(services),
   unreactOperation(services),
@@ -175,14 +178,37 @@ const editOperation = ({ messages, parts }: ChatServices): Operation =>
       body: Type.Object({ newMessage: Type.String({ minLength: 1, maxLength: 400_000 }) }),
     },
     output: TextResult,
-    errors: [...notFound, chatErrors.CHAT_FEATURE_DISABLED, chatErrors.CHAT_WRITING_DENIED],
+    errors: [
+      ...notFound,
+      chatErrors.CHAT_FEATURE_DISABLED,
+      chatErrors.CHAT_WRITING_DENIED,
+      chatErrors.CHAT_EDIT_TOO_LATE,
+    ],
     summary: 'Change what you wrote',
-    description: 'Not there while `allowMessageEdit` is off.',
+    description:
+      'Not there while `allowMessageEdit` is off; within `edits.windowSeconds` where that is set.',
     async handler(context, { params, body }) {
       requireFeature(parts.config().allowMessageEdit);
       await messages.edit(userOf(context), params.messageId, body.newMessage);
       return 'Message updated successfully';
     },
+  });
+
+const editsOperation = ({ messages }: ChatServices): Operation =>
+  defineOperation({
+    ...userFacts,
+    id: 'chat.messages.edits',
+    method: 'GET',
+    path: '/chat/messages/:messageId/edits',
+    input: { params: MessageParams },
+    output: Type.Object({ edits: Type.Array(EditDocument) }),
+    errors: [...notFound, chatErrors.ROOM_ROLE_REQUIRED],
+    summary: 'List what a message said before',
+    description:
+      'For its author, and owners and admins of the room; the latest first, where `edits.keepHistory` is on.',
+    handler: async (context, { params }) => ({
+      edits: (await messages.edits(userOf(context), params.messageId)).map(editDocument),
+    }),
   });
 
 const deleteOperation = ({ messages, parts }: ChatServices): Operation =>

@@ -1,6 +1,7 @@
 /** What requests and answers of chat look like. */
 import Type from 'typebox';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
+import type { EditRow } from '../queries/messages.ts';
 import { messageTypes, roomRoles } from '../schemas.ts';
 
 export const userFacts = { surface: 'client', access: 'user', limit: standardLimit } as const;
@@ -103,6 +104,15 @@ export const MessageDocument = Type.Object({
   reactions: Reactions,
   mentions: Type.Array(Uuid),
   seq: Type.Integer({ description: 'Place in the room, without gaps.' }),
+});
+
+export const EditDocument = Type.Object({
+  message: orNull(Type.String()),
+  replacedAt: Type.String({ format: 'date-time', description: 'When it was changed' }),
+});
+export const editDocument = ({ message, replacedAt }: EditRow) => ({
+  message,
+  replacedAt: replacedAt.toISOString(),
 });
 
 export const InvitationDocument = Type.Object({

@@ -114,6 +114,16 @@ export const dropInvitations = async (
       delete from "app"."InvitationToken" where "room" = ${room}::uuid and (${ids === undefined} or "_id" = any(${ids ?? []}::uuid[]))`)
   ).count;
 
+/** Of one user to one room. */
+export const dropInvitationsTo = (
+  database: Queryable,
+  room: string,
+  receiver: string,
+): Promise<unknown> =>
+  database.query(
+    sql`delete from "app"."InvitationToken" where "room" = ${room}::uuid and "receiver" = ${receiver}::uuid`,
+  );
+
 export const purgeInvitations = async (database: Queryable, limit: number): Promise<number> =>
   (
     await database.query(sql`

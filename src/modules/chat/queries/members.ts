@@ -186,16 +186,22 @@ export async function unreadByRoom(
   return rows.filter(({ count }) => count > 0);
 }
 
+export interface RoomToHear {
+  readonly room: string;
+  readonly lastSeq: number;
+  readonly lastChange: number;
+  /** The last message before the user joined. */
+  readonly joinedSeq: number;
+}
+
 /** Rooms of a user for a socket: as many as one may be in. */
 export const roomsToHear = async (
   database: Queryable,
   userId: string,
-): Promise<
-  readonly { readonly room: string; readonly lastSeq: number; readonly lastChange: number }[]
-> =>
+): Promise<readonly RoomToHear[]> =>
   (
-    await database.query<{ room: string; lastSeq: number; lastChange: number }>(sql`
-      select m."room", r."lastSeq", r."lastChange" from "app"."ChatMember" m
+    await database.query<RoomToHear>(sql`
+      select m."room", m."joinedSeq", r."lastSeq", r."lastChange" from "app"."ChatMember" m
       join "app"."ChatRoom" r on r."_id" = m."room" where m."user" = ${userId}::uuid and not r."deleted"`)
   ).rows;
 
@@ -203,8 +209,8 @@ export interface FoundRoom {
   readonly name: string;
   readonly lastSeq: number;
   readonly lastChange: number;
-  /** Those that are in it. */
-  readonly users: readonly string[];
+  /** Those that are in it, with the last message before they joined. */
+  readonly users: readonly { readonly user: string; readonly joinedSeq: number }[];
 }
 
 /** Which of these users are in the room now, and what it is called; nothing when it is gone. */
@@ -214,8 +220,8 @@ export async function presentIn(
   userIds: readonly string[],
 ): Promise<FoundRoom | undefined> {
   const { rows } = await database.query<FoundRoom>(shortSql`
-    select r."name", r."lastSeq", r."lastChange", array(select m."user" from "app"."ChatMember" m
-      where m."room" = r."_id" and m."user" = any(${userIds}::uuid[])) as users
+    select r."name", r."lastSeq", r."lastChange", coalesce((select json_agg(json_build_object('user', m."user", 'joinedSeq', m."joinedSeq"))
+      from "app"."ChatMember" m where m."room" = r."_id" and m."user" = any(${userIds}::uuid[])), '[]') as users
     from "app"."ChatRoom" r where r."_id" = ${roomId}::uuid and not r."deleted"`);
   return rows[0];
 }
@@ -231,6 +237,21 @@ export const sharingRoom = async (
       select distinct o."user" from "app"."ChatMember" m join "app"."ChatMember" o on o."room" = m."room"
       where m."user" = ${userId}::uuid and o."user" = any(${userIds}::uuid[])`)
   ).rows.map(({ user }) => user);
+
+/** Those of these pairs of users that share a room now, as `watcher watched`. */
+export const pairsSharingRoom = async (
+  database: Queryable,
+  pairs: readonly (readonly [watcher: string, watched: string])[],
+): Promise<ReadonlySet<string>> =>
+  new Set(
+    (
+      await database.query<{ watcher: string; watched: string }>(sql`
+        select p.watcher, p.watched
+        from unnest(${pairs.map(([watcher]) => watcher)}::uuid[], ${pairs.map(([, watched]) => watched)}::uuid[]) as p(watcher, watched)
+        where exists (select from "app"."ChatMember" m join "app"."ChatMember" o on o."room" = m."room"
+          where m."user" = p.watcher and o."user" = p.watched)`)
+    ).rows.map(({ watcher, watched }) => `${watcher} ${watched}`),
+  );
 
 export interface Newcomer {
   readonly id: string;

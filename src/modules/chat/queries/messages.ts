@@ -212,16 +212,46 @@ export const nextChange = async (
       returning "lastChange" as change`)
   ).rows[0]?.change;
 
+interface Edit {
+  readonly content: string;
+  readonly change: number;
+  /** What it said before is kept. */
+  readonly keepHistory: boolean;
+}
+
 export const editMessage = async (
   transaction: Queryable,
   id: string,
-  { content, change }: { readonly content: string; readonly change: number },
-): Promise<boolean> =>
-  (
+  { content, change, keepHistory }: Edit,
+): Promise<boolean> => {
+  if (keepHistory)
     await transaction.query(sql`
+      insert into penstock.chat_edits (message_id, change, content) select "_id", ${change}::integer, "message"
+      from "app"."ChatMessage" where "_id" = ${id}::uuid and not "deleted"`);
+  const { count } = await transaction.query(sql`
       update "app"."ChatMessage" set "message" = ${content}, "editedAt" = clock_timestamp(), "updatedAt" = now(), "__v" = "__v" + 1,
-        "change" = ${change}::integer, "changeKind" = 'edited' where "_id" = ${id}::uuid and not "deleted"`)
-  ).count > 0;
+        "change" = ${change}::integer, "changeKind" = 'edited' where "_id" = ${id}::uuid and not "deleted"`);
+  return count > 0;
+};
+
+export interface EditRow {
+  readonly message: string | null;
+  /** When it was replaced. */
+  readonly replacedAt: Date;
+}
+
+/** Earlier texts of a message that are listed. */
+const MOST_EDITS = 100;
+
+export const editsOf = async (
+  database: Queryable,
+  messageId: string,
+): Promise<readonly EditRow[]> =>
+  (
+    await database.query<EditRow>(sql`
+      select content as message, replaced_at as "replacedAt" from penstock.chat_edits
+      where message_id = ${messageId}::uuid order by change desc limit ${MOST_EDITS}::integer`)
+  ).rows;
 
 export const touchMessage = (
   transaction: Queryable,
@@ -250,6 +280,8 @@ export async function deleteMessage(
       sql`update "app"."ChatMessage" set "replyCount" = greatest("replyCount" - 1, 0) where "_id" = ${threadRoot}::uuid`,
     );
   await transaction.query(sql`delete from penstock.chat_reactions where message_id = ${id}::uuid`);
+  if (!audited)
+    await transaction.query(sql`delete from penstock.chat_edits where message_id = ${id}::uuid`);
   await transaction.query(sql`
     update "app"."ChatRoom" r set "removedCount" = r."removedCount" + 1, "lastMessageAt" = (select t."createdAt"
       from "app"."ChatMessage" t where t."room" = r."_id" and not t."deleted" order by t."seq" desc limit 1)

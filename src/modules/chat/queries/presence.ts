@@ -15,15 +15,16 @@ export const putPresence = (
     from unnest(${users.map(({ user }) => user)}::uuid[], ${users.map(({ status }) => status)}::text[]) as x(id, status)
     on conflict (user_id, node_id) do update set status = excluded.status, expires_at = excluded.expires_at`);
 
+/** They have gone, were it a moment after they came. */
 export const dropPresence = (
   database: Queryable,
   nodeId: string,
   users: readonly string[],
 ): Promise<unknown> =>
   database.query(sql`
-    with gone as (delete from penstock.chat_presence where node_id = ${nodeId} and user_id = any(${users}::uuid[]) returning user_id)
+    with gone as (delete from penstock.chat_presence where node_id = ${nodeId} and user_id = any(${users}::uuid[]))
     insert into penstock.chat_last_seen (user_id, seen_at)
-    select u."_id", now() from gone join "app"."User" u on u."_id" = gone.user_id
+    select u."_id", now() from "app"."User" u where u."_id" = any(${users}::uuid[])
     on conflict (user_id) do update set seen_at = excluded.seen_at`);
 
 export interface PresenceRow {

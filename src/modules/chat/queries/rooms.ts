@@ -144,6 +144,14 @@ export async function lockRoom(
   return (await transaction.query<RoomRow>({ text, values: [roomId] })).rows[0];
 }
 
+/** Of a room that is there. */
+export const roomName = async (database: Queryable, roomId: string): Promise<string | undefined> =>
+  (
+    await database.query<{ name: string }>(
+      shortSql`select "name" from "app"."ChatRoom" where "_id" = ${roomId}::uuid and not "deleted"`,
+    )
+  ).rows[0]?.name;
+
 export interface NewRoom {
   readonly id: string;
   readonly name: string;

@@ -6,7 +6,7 @@
 import type { Kernel } from '../../../host/kernel.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { createRoomFeeds, type RoomFeeds, type StoredChange } from './room-feeds.ts';
+import { createRoomFeeds, type Emit, type RoomFeeds, type StoredChange } from './room-feeds.ts';
 import { createListeners, createSocketRooms, type SocketRooms } from './socket-rooms.ts';
 
 export const namespaceName = '/chat';
@@ -51,14 +51,21 @@ const deletedTopic = 'chat.deleted';
 
 interface Dependencies extends Pick<Kernel, 'database' | 'bus' | 'events' | 'sockets'> {
   readonly log: Logger;
+  /** Whether members hear only of what was written since they joined. */
+  readonly joinedOnly: () => boolean;
 }
 
 /** Listening to the bus cannot be ended: one hub per process, whose module comes and goes. */
 export function createHub(dependencies: Dependencies): Hub {
   const { database, bus, events, sockets } = dependencies;
   const listeners = createListeners();
-  const emit = (room: string, event: string, data: unknown): void =>
-    sockets.broadcast(namespaceName, room, event, data);
+  const emit: Emit = (room, event, data, of) => {
+    if (of === undefined || !dependencies.joinedOnly())
+      sockets.broadcast(namespaceName, room, event, data);
+    else
+      for (const { connection, rooms } of listeners.all())
+        if ((rooms.get(room) ?? of) < of) connection.emit(event, data);
+  };
   const feeds = createRoomFeeds({ ...dependencies, emit });
   const { admit, reconcile, drop } = createSocketRooms({ database, listeners, feeds, emit });
 

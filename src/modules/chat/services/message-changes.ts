@@ -5,7 +5,9 @@ import { invalid } from '../../../kernel/errors.ts';
 import { chatErrors } from '../errors.ts';
 import {
   deleteMessage,
+  type EditRow,
   editMessage,
+  editsOf,
   type ListedMessage,
   type MessageRow,
   messageById,
@@ -15,11 +17,21 @@ import {
   react,
   touchMessage,
 } from '../queries/messages.ts';
-import { type ChatParts, distinct, reaches, requireMember, requireVoice } from './chat-parts.ts';
+import {
+  type ChatParts,
+  distinct,
+  reaches,
+  requireMember,
+  requireRole,
+  requireVoice,
+} from './chat-parts.ts';
 import { deletedEvent, reactedEvent } from './wire.ts';
 
 export interface MessageChanges {
+  /** Throws CHAT_MESSAGE_NOT_FOUND, CHAT_EDIT_TOO_LATE. */
   edit(caller: UserCaller, messageId: string, content: string): Promise<void>;
+  /** What it said before, the latest first: for its author and admins of the room. Throws ROOM_ROLE_REQUIRED. */
+  edits(caller: UserCaller, messageId: string): Promise<readonly EditRow[]>;
   remove(caller: UserCaller, messageId: string): Promise<void>;
   /** For operators; those that are not there are left out. */
   removeAll(caller: Caller, messageIds: readonly string[]): Promise<void>;
@@ -35,17 +47,29 @@ export function createMessageChanges(parts: ChatParts): MessageChanges {
   const { database, events, config, hub } = parts;
   return {
     ...createRemoval(parts),
+    async edits(caller, messageId) {
+      const row = await readable(parts, caller, messageId);
+      if (row.sender !== caller.userId) {
+        const member = await requireMember(parts, row.room, caller.userId);
+        if (member.isDirect) throw chatErrors.ROOM_ROLE_REQUIRED();
+        requireRole(member, 'admin');
+      }
+      return editsOf(database, row.id);
+    },
     async edit(caller, messageId, content) {
       const row = await readable(parts, caller, messageId);
       if (row.sender !== caller.userId || row.type === 'system')
         throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
       requireVoice(await requireMember(parts, row.room, caller.userId));
       requireText(content, config().limits.messageLength);
+      const { windowSeconds, keepHistory } = config().edits;
+      if (windowSeconds > 0 && Date.now() - row.createdAt.getTime() > windowSeconds * 1_000)
+        throw chatErrors.CHAT_EDIT_TOO_LATE();
       const change = await database.transaction(async (transaction) => {
         const next = await nextChange(transaction, row.room);
         if (
           next === undefined ||
-          !(await editMessage(transaction, row.id, { content, change: next }))
+          !(await editMessage(transaction, row.id, { content, change: next, keepHistory }))
         )
           throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
         await events.emit(transaction, caller, {
@@ -56,38 +80,48 @@ export function createMessageChanges(parts: ChatParts): MessageChanges {
         return next;
       });
       const data = { messageId: row.id, message: content, room: row.room };
-      hub.stored(row.room, [{ change, event: 'message-edited', data }]);
+      hub.stored(row.room, [{ change, event: 'message-edited', data, of: row.seq }]);
     },
-    async react(caller, messageId, emoji, remove) {
-      const row = await readable(parts, caller, messageId);
-      if (!remove) requireVoice(await requireMember(parts, row.room, caller.userId));
-      const change = await database.transaction(async (transaction) => {
-        const next = await nextChange(transaction, row.room);
-        const what = { id: row.id, userId: caller.userId, emoji };
-        if (!remove) await requireSpace(transaction, what);
-        if (next === undefined || !(await react(transaction, what, remove))) return undefined;
-        await touchMessage(transaction, row.id, next);
-        await events.emit(transaction, caller, {
-          topic: 'chat:react:ChatMessage',
-          ids: [row.id],
-          payload: { id: row.id, room: row.room, change: next },
-        });
-        return next;
+    react: createReacting(parts),
+  };
+}
+
+function createReacting(parts: ChatParts): MessageChanges['react'] {
+  const { database, events, hub } = parts;
+  return async (caller, messageId, emoji, remove) => {
+    const row = await readable(parts, caller, messageId);
+    if (!remove) requireVoice(await requireMember(parts, row.room, caller.userId));
+    const change = await database.transaction(async (transaction) => {
+      const next = await nextChange(transaction, row.room);
+      const what = { id: row.id, userId: caller.userId, emoji };
+      if (!remove) await requireSpace(transaction, what);
+      if (next === undefined || !(await react(transaction, what, remove))) return undefined;
+      await touchMessage(transaction, row.id, next);
+      await events.emit(transaction, caller, {
+        topic: 'chat:react:ChatMessage',
+        ids: [row.id],
+        payload: { id: row.id, room: row.room, change: next },
       });
-      const { reactions } = await readable(parts, caller, messageId);
-      if (change !== undefined)
-        hub.stored(row.room, [
-          { change, event: 'message-reaction', data: reactedEvent({ ...row, reactions }) },
-        ]);
-      return { reactions };
-    },
+      return next;
+    });
+    const { reactions } = await readable(parts, caller, messageId);
+    if (change !== undefined)
+      hub.stored(row.room, [
+        {
+          ...{ change, of: row.seq, event: 'message-reaction' },
+          data: reactedEvent({ ...row, reactions }),
+        },
+      ]);
+    return { reactions };
   };
 }
 
 function createRemoval(parts: ChatParts): Pick<MessageChanges, 'remove' | 'removeAll'> {
   const { database, hub } = parts;
   const tellRemoved = (row: MessageRow, change: number): void =>
-    hub.stored(row.room, [{ change, event: 'message-deleted', data: deletedEvent(row) }]);
+    hub.stored(row.room, [
+      { change, of: row.seq, event: 'message-deleted', data: deletedEvent(row) },
+    ]);
 
   return {
     async remove(caller, messageId) {

@@ -2,7 +2,7 @@
 import { type Caller, callerKey, type UserCaller } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { chatErrors } from '../errors.ts';
-import { membersAmong } from '../queries/members.ts';
+import { memberOf, membersAmong } from '../queries/members.ts';
 import {
   changesAfter,
   countMessages,
@@ -12,6 +12,7 @@ import {
   messagesOf,
   messagesOfAll,
 } from '../queries/messages.ts';
+import { roomName } from '../queries/rooms.ts';
 import type { MessageType } from '../schemas.ts';
 import { type ChatParts, distinct, hiddenBefore, requireMember } from './chat-parts.ts';
 import { createMessageChanges, type MessageChanges } from './message-changes.ts';
@@ -193,7 +194,7 @@ async function requireFiles(
 }
 
 async function sendAsServer(
-  { config, hub }: ChatParts,
+  { config, hub, database }: ChatParts,
   sending: Sending,
   caller: Caller,
   { roomId, userId, content, contentType = 'text', files, persist = true }: ServerMessage,
@@ -202,6 +203,9 @@ async function sendAsServer(
   const room = roomId.toLowerCase();
   const sender = userId?.toLowerCase() ?? null;
   if (!persist) {
+    const isThere =
+      sender === null ? await roomName(database, room) : await memberOf(database, room, sender);
+    if (isThere === undefined) throw chatErrors.CHAT_ROOM_NOT_FOUND();
     const { type: told, content: text, files: list } = checked;
     hub.toRoom(room, 'message', {
       ...{ sender, contentType: told, room, createdAt: new Date().toISOString() },

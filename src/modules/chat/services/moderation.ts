@@ -1,7 +1,9 @@
 /** What keeps a conversation bearable: silence, bans, blocks and reports. */
 import { type Caller, callerKey, type UserCaller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { chatErrors } from '../errors.ts';
+import { dropInvitationsTo } from '../queries/invitations.ts';
 import { memberOf, newcomers, setSilenced } from '../queries/members.ts';
 import { messageFor } from '../queries/messages.ts';
 import {
@@ -78,8 +80,12 @@ export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUse
       const member = await requireAbove(caller, roomId, user);
       await requireUser(user);
       const ban = { user, bannedBy: caller.userId, reason: reason ?? null, until: until ?? null };
-      await putBan(database, roomId, ban);
-      if (member) await rooms.removeUsers(caller, roomId, [user]);
+      const keepOut = async (transaction: Transaction): Promise<void> => {
+        await putBan(transaction, roomId, ban);
+        await dropInvitationsTo(transaction, roomId, user);
+      };
+      if (member) await rooms.removeUsers(caller, roomId, [user], keepOut);
+      else await database.transaction(keepOut);
     },
     async unban(caller, roomId, user) {
       requireRole(await requireMember(parts, roomId, caller.userId), 'admin');

@@ -6,7 +6,7 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { UserCaller } from '../../../kernel/caller.ts';
 import type { SocketConnection } from '../../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { sharingRoom } from '../queries/members.ts';
+import { pairsSharingRoom, sharingRoom } from '../queries/members.ts';
 import { type PresenceRow, presenceOf } from '../queries/presence.ts';
 import { distinct } from './chat-parts.ts';
 import type { Hub } from './hub.ts';
@@ -36,9 +36,18 @@ export function createPresence({ database, bus, hub, log }: Dependencies): Prese
   const leases = createLeases({ database, bus });
   const tell = async (users: readonly string[]): Promise<void> => {
     const heard = users.filter((user) => watchers.of(user).size > 0);
-    for (const row of heard.length === 0 ? [] : await presenceOf(database, heard))
+    if (heard.length === 0) return;
+    const pairs = heard.flatMap((user) =>
+      [...new Set([...watchers.of(user)].map(({ userId }) => userId))].map(
+        (watcher) => [watcher, user] as const,
+      ),
+    );
+    // Who shared a room when they asked may not any more.
+    const sharing = await pairsSharingRoom(database, pairs);
+    for (const row of await presenceOf(database, heard))
       for (const connection of watchers.of(row.userId))
-        connection.emit('presence-changed', onWire(row));
+        if (sharing.has(`${connection.userId} ${row.userId}`))
+          connection.emit('presence-changed', onWire(row));
   };
   const changed = async (users: readonly string[]): Promise<void> => {
     await tell(users);

@@ -7,6 +7,8 @@ import type { ChatParts } from './chat-parts.ts';
 const jobName = 'chat.push';
 /** Seconds for which messages of a room are gathered into one push. */
 const GATHER_SECONDS = 3;
+/** By which users choose, and wait for the end of their quiet hours. */
+const pushCategory = 'chat';
 /** Characters of a message that a push shows. */
 const SHOWN = 140;
 
@@ -27,6 +29,7 @@ export const pushJob = ({ database, communications }: ChatParts): JobDefinition 
             ...wordsOf(found),
             data: { room, messageId: found.messageId },
             collapseKey: room,
+            category: pushCategory,
             doNotStore: true,
           },
         );

@@ -16,7 +16,13 @@ import { type ChatParts, distinct, requireMember, requireRole } from './chat-par
 import type { Entry } from './room-entry.ts';
 
 export interface RoomDepartures {
-  removeUsers(caller: UserCaller, roomId: string, users: readonly string[]): Promise<void>;
+  /** `also` is done in the same transaction. */
+  removeUsers(
+    caller: UserCaller,
+    roomId: string,
+    users: readonly string[],
+    also?: (transaction: Transaction) => Promise<void>,
+  ): Promise<void>;
   removeAsServer(caller: Caller, roomId: string, users: readonly string[]): Promise<void>;
   leave(caller: UserCaller, roomId: string): Promise<void>;
 }
@@ -41,7 +47,7 @@ export function createRoomDepartures(parts: ChatParts): RoomDepartures {
   };
 
   return {
-    async removeUsers(caller, roomId, requested) {
+    async removeUsers(caller, roomId, requested, also) {
       const member = await requireMember(parts, roomId, caller.userId);
       requireRole(member, 'admin');
       if (member.isDirect) throw chatErrors.DIRECT_ROOM_PROTECTED();
@@ -56,6 +62,7 @@ export function createRoomDepartures(parts: ChatParts): RoomDepartures {
             (role === 'owner' || (role === 'admin' && member.role !== 'owner'))
           )
             throw chatErrors.ROOM_ROLE_REQUIRED();
+        await also?.(transaction);
         return departing(transaction, caller, { roomId, users, action: 'remove' });
       });
       await departed(gone, caller.userId);

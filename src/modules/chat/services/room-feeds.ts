@@ -9,6 +9,8 @@ export interface StoredChange extends Emitted {
   readonly change: number;
   /** Of a new message. */
   readonly seq?: number | undefined;
+  /** Number of the message that changed. */
+  readonly of?: number | undefined;
 }
 
 interface Place {
@@ -45,8 +47,11 @@ const PAGES = 4;
 
 interface Dependencies extends Pick<Kernel, 'database'> {
   readonly log: Logger;
-  readonly emit: (room: string, event: string, data: unknown) => void;
+  readonly emit: Emit;
 }
+
+/** `of`: the number of the earlier message that it is about. */
+export type Emit = (room: string, event: string, data: unknown, of?: number) => void;
 
 export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeeds {
   const feeds = new Map<string, Feed>();
@@ -61,7 +66,11 @@ export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeed
       log.warn({ err: error, room }, 'A gap could not be filled yet');
     });
   };
-  const advance = (room: string, feed: Feed, { change, seq, event, data }: StoredChange): void => {
+  const advance = (
+    room: string,
+    feed: Feed,
+    { change, seq, event, data, of }: StoredChange,
+  ): void => {
     if (change <= feed.change) return;
     feed.known = Math.max(feed.known, change);
     const isNext = change === feed.change + 1 && (seq === undefined || seq === feed.seq + 1);
@@ -71,7 +80,7 @@ export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeed
     }
     feed.change = change;
     feed.seq = seq ?? feed.seq;
-    emit(room, event, data);
+    emit(room, event, data, of);
   };
   const offer = (room: string, changes: readonly StoredChange[]): void => {
     const feed = feeds.get(room);
@@ -126,8 +135,9 @@ async function fill(
     const fresh = rows.filter(({ seq }) => seq > feed.seq).sort((a, b) => a.seq - b.seq);
     const changed = rows.filter(({ seq }) => seq <= feed.seq);
     for (const row of [...fresh, ...changed]) {
-      const told = eventOf(row, row.seq > feed.seq);
-      if (told) emit(room, told.event, told.data);
+      const isNew = row.seq > feed.seq;
+      const told = eventOf(row, isNew);
+      if (told) emit(room, told.event, told.data, isNew ? undefined : row.seq);
       feed.seq = Math.max(feed.seq, row.seq);
     }
     feed.change = last.change;

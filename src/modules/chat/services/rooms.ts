@@ -75,6 +75,13 @@ export interface RoomChange {
   readonly metadata?: unknown;
 }
 
+/** A room that is no more. */
+export interface DeletedRoom {
+  readonly _id: string;
+  readonly name: string;
+  readonly participants: readonly string[];
+}
+
 interface RoomUpkeep {
   update(caller: UserCaller, roomId: string, change: RoomChange): Promise<void>;
   setRoles(
@@ -83,8 +90,10 @@ interface RoomUpkeep {
     users: readonly string[],
     role: RoomRole,
   ): Promise<void>;
-  /** Those that are not there are left out. `audited`: whether they are kept; as configured unless given. */
-  removeRooms(caller: Caller, roomIds: readonly string[], audited?: boolean): Promise<void>;
+  /** Those that are not there are left out. They are kept where the configuration audits. */
+  removeRooms(caller: Caller, roomIds: readonly string[]): Promise<void>;
+  /** For good, by another module. Throws CHAT_ROOM_NOT_FOUND. */
+  deleteAsServer(caller: Caller, roomId: string): Promise<DeletedRoom>;
 }
 
 export interface Rooms extends RoomCreation, RoomAdditions, RoomDepartures, RoomUpkeep {
@@ -144,7 +153,8 @@ function upkeep(parts: ChatParts): RoomUpkeep {
       });
       hub.toRoom(roomId, 'roles-changed', { room: roomId, users, role });
     },
-    async removeRooms(caller, roomIds, audited = config().auditMode) {
+    async removeRooms(caller, roomIds) {
+      const audited = config().auditMode;
       const removed = await database.transaction(async (transaction) => {
         const rooms: RoomRow[] = [];
         for (const id of [...distinct(roomIds)].sort()) {
@@ -157,5 +167,26 @@ function upkeep(parts: ChatParts): RoomUpkeep {
       });
       for (const { id, name } of removed) await hub.roomDeleted(id, name);
     },
+    deleteAsServer: createDeletion(parts),
+  };
+}
+
+function createDeletion({ database, events, hub }: ChatParts): RoomUpkeep['deleteAsServer'] {
+  return async (caller, roomId) => {
+    const deleted = await database.transaction(async (transaction) => {
+      const room = await lockRoom(transaction, roomId);
+      if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+      const participants = (await allMembers(transaction, room.id)).map(({ user }) => user);
+      await takeAway(transaction, caller, { room, audited: false, events });
+      const payload = { _id: room.id, name: room.name, participants };
+      await events.emit(transaction, caller, {
+        topic: 'chat:delete:ChatRoom',
+        ids: [room.id],
+        payload,
+      });
+      return payload;
+    });
+    await hub.roomDeleted(deleted._id, deleted.name);
+    return deleted;
   };
 }

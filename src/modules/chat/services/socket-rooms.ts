@@ -1,8 +1,8 @@
 /** The sockets of this node, and which rooms each of them hears: as its user comes and goes, and the rooms do. */
 import type { Database } from '../../../kernel/database/database.ts';
 import type { AdmittedSocket, SocketConnection } from '../../../kernel/sockets/socket-namespace.ts';
-import { type FoundRoom, presentIn, roomsToHear } from '../queries/members.ts';
-import type { RoomFeeds } from './room-feeds.ts';
+import { type FoundRoom, presentIn, type RoomToHear, roomsToHear } from '../queries/members.ts';
+import type { Emit, RoomFeeds } from './room-feeds.ts';
 
 export interface SocketRooms {
   admit(connection: SocketConnection): Promise<AdmittedSocket>;
@@ -14,7 +14,8 @@ export interface SocketRooms {
 
 interface Listener {
   readonly connection: SocketConnection;
-  readonly rooms: Set<string>;
+  /** With the last message before its user joined. */
+  readonly rooms: Map<string, number>;
   live: boolean;
 }
 
@@ -22,23 +23,24 @@ interface Dependencies {
   readonly database: Database;
   readonly listeners: ReturnType<typeof createListeners>;
   readonly feeds: RoomFeeds;
-  readonly emit: (room: string, event: string, data: unknown) => void;
+  readonly emit: Emit;
 }
 
 export function createSocketRooms(dependencies: Dependencies): SocketRooms {
   const { database, listeners, feeds, emit } = dependencies;
-  const greet = (listener: Listener, room: string, found: FoundRoom): void => {
-    if (enter(feeds, listener, room, found))
+  const greet = (listener: Listener, room: string, found: FoundRoom, joinedSeq: number): void => {
+    if (enter(feeds, listener, room, { ...found, joinedSeq }))
       listener.connection.emit('room-joined', { room, roomName: found.name });
   };
   const reconcile = async (room: string, users: readonly string[]): Promise<void> => {
     const here = users.filter((user) => listeners.of(user).length > 0);
     if (here.length === 0) return;
     const found = await presentIn(database, room, here);
-    const isIn = new Set(found?.users);
+    const joined = new Map(found?.users.map(({ user, joinedSeq }) => [user, joinedSeq]));
     for (const listener of here.flatMap((user) => listeners.of(user))) {
       const user = listener.connection.userId;
-      if (found && isIn.has(user)) greet(listener, room, found);
+      const joinedSeq = joined.get(user);
+      if (found && joinedSeq !== undefined) greet(listener, room, found, joinedSeq);
       else if (exit(feeds, listener, room)) listener.connection.emit('room-left', { room, user });
     }
   };
@@ -53,12 +55,12 @@ async function admit(
   { database, listeners, feeds }: Dependencies,
   connection: SocketConnection,
 ): Promise<AdmittedSocket> {
-  const listener: Listener = { connection, rooms: new Set(), live: false };
+  const listener: Listener = { connection, rooms: new Map(), live: false };
   // Registered first: who is added or removed while the rooms are read is not missed.
   listeners.add(listener);
   const closed = (): void => {
     listeners.remove(listener);
-    for (const room of listener.rooms) feeds.close(room);
+    for (const room of listener.rooms.keys()) feeds.close(room);
     listener.rooms.clear();
   };
   try {
@@ -71,7 +73,7 @@ async function admit(
   return {
     connected() {
       listener.live = true;
-      for (const room of listener.rooms) connection.join(room);
+      for (const room of listener.rooms.keys()) connection.join(room);
     },
     closed,
   };
@@ -82,10 +84,10 @@ function enter(
   feeds: RoomFeeds,
   listener: Listener,
   room: string,
-  { lastSeq, lastChange }: Pick<FoundRoom, 'lastSeq' | 'lastChange'>,
+  { lastSeq, lastChange, joinedSeq }: Omit<RoomToHear, 'room'>,
 ): boolean {
   if (listener.rooms.has(room)) return false;
-  listener.rooms.add(room);
+  listener.rooms.set(room, joinedSeq);
   feeds.open(room, { seq: lastSeq, change: lastChange });
   if (listener.live) listener.connection.join(room);
   return true;
