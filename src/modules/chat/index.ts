@@ -15,7 +15,7 @@ import { invitationOperations } from './operations/invitations.ts';
 import { messageOperations } from './operations/messages.ts';
 import { moderationOperations } from './operations/moderation.ts';
 import { roomOperations } from './operations/rooms.ts';
-import { readableThroughRooms } from './queries/files.ts';
+import { readableThroughRooms } from './queries/messages.ts';
 import {
   invitationSchema,
   memberSchema,

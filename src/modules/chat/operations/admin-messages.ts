@@ -7,7 +7,8 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { chatErrors } from '../errors.ts';
 import { newcomers } from '../queries/members.ts';
-import { editsOf, findMessages } from '../queries/messages.ts';
+import { editsOf } from '../queries/message-changes.ts';
+import { findMessages } from '../queries/messages.ts';
 import { findRooms } from '../queries/rooms.ts';
 import type { ChatServices } from '../services/chat-services.ts';
 import { populated } from '../services/populate.ts';

@@ -1,7 +1,7 @@
 /** What requests and answers of chat look like. */
 import Type from 'typebox';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
-import type { EditRow } from '../queries/messages.ts';
+import type { EditRow } from '../queries/message-changes.ts';
 import { messageTypes, roomRoles } from '../schemas.ts';
 
 export const userFacts = { surface: 'client', access: 'user', limit: standardLimit } as const;

@@ -8,14 +8,16 @@ import {
   type EditRow,
   editMessage,
   editsOf,
-  type ListedMessage,
-  type MessageRow,
-  messageById,
-  messageFor,
   nextChange,
   otherReactions,
   react,
   touchMessage,
+} from '../queries/message-changes.ts';
+import {
+  type ListedMessage,
+  type MessageRow,
+  messageById,
+  messageFor,
 } from '../queries/messages.ts';
 import {
   type ChatParts,
