@@ -22,6 +22,8 @@ export interface RecordNode {
 }
 
 export interface RecordKernel extends RecordNode {
+  /** A store whose lists by clients have so many milliseconds, on a database that the test has changed. */
+  limited(database: Database, searchLimitMs: number): RecordStore;
   /** A further node on the same database. */
   another(): Promise<RecordNode>;
   /** Ids of the events of a schema, oldest first, each as `operation:id`. */
@@ -44,6 +46,7 @@ export async function openRecordKernel(server: TestServer = 'embedded'): Promise
     ],
   });
   const buses: NodeBus[] = [];
+  const created: Omit<Parameters<typeof createRecordStore>[0], 'database'>[] = [];
   const node = async (database: Database): Promise<RecordNode> => {
     const bus = await createBus({ database, redis: undefined, log: silentLog });
     buses.push(bus);
@@ -55,15 +58,17 @@ export async function openRecordKernel(server: TestServer = 'embedded'): Promise
     });
     const permissions = createPermissionPort();
     const schemas = await createSchemaRegistry({ database, bus, events });
-    return {
-      database,
-      schemas,
-      permissions,
-      records: createRecordStore({ database, schemas, permissions, events, secrets }),
-    };
+    const parts = { schemas, permissions, events, secrets };
+    created.push(parts);
+    return { database, schemas, permissions, records: createRecordStore({ database, ...parts }) };
   };
   return {
     ...(await node(test.database)),
+    limited(database, searchLimitMs) {
+      const [parts] = created;
+      if (!parts) throw new Error('There is no node');
+      return createRecordStore({ ...parts, database, searchLimitMs });
+    },
     another: async () => node(await test.openAgain()),
     async events(schema) {
       const text =

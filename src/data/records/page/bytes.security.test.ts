@@ -4,7 +4,10 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openRecordKernel, type RecordKernel } from '../../../../test/support/record-kernel.ts';
-import { system } from '../../../kernel/caller.ts';
+import { type Caller, system } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import { errors } from '../../../kernel/errors.ts';
+import { newId } from '../../../kernel/ids.ts';
 import { all } from '../../conditions/condition.ts';
 
 const admin = system('test');
@@ -62,4 +65,50 @@ test('a record is refused with more of what it refers to than one answer holds',
   expect(JSON.parse((await get((await create(documents.slice(0, 2))).id)).json).parts).toHaveLength(
     2,
   );
+});
+
+test('whoever asks for a count that takes too long is told what to ask for, once, and gets that', async () => {
+  const read = { enabled: true, authenticated: true };
+  await kernel.schemas.create(admin, {
+    name: 'Counted',
+    fields: { n: 'Number' },
+    options: { cms: { enabled: true, crudOperations: { read } } },
+  });
+  await kernel.records.createMany(admin, 'Counted', [{ n: 1 }, { n: 2 }, { n: 3 }]);
+  let counts = 0;
+  // PostgreSQL stops a statement that counts everything, and no other.
+  const query: Database['query'] = (statement) => {
+    if (!statement.text.includes('count(*)') || statement.text.includes('10001'))
+      return kernel.database.query(statement);
+    counts += 1;
+    return Promise.reject(errors.TIMEOUT());
+  };
+  const database = Object.assign(Object.create(kernel.database), { query }) as Database;
+  const records = kernel.limited(database, 1_000);
+  const user: Caller = {
+    kind: 'user',
+    userId: newId(),
+    sessionId: 's',
+    authenticatedAt: 0,
+    complete: true,
+    clientId: 'web',
+  };
+  const ways = [
+    (count?: 'none' | 'estimated') => records.list(user, 'Counted', { ...(count && { count }) }),
+    (count?: 'none' | 'estimated') =>
+      records.select(user, 'Counted', { filter: all(), ...(count && { count }) }),
+  ];
+  for (const way of ways) {
+    counts = 0;
+    await expect(way()).rejects.toMatchObject({
+      status: 400,
+      code: 'COUNT_TOO_LONG',
+      errors: [{ path: 'count', rule: 'time' }],
+    });
+    expect(counts).toBe(1);
+    expect(JSON.parse(await way('none')).documents).toHaveLength(3);
+    expect(JSON.parse(await way('estimated'))).toMatchObject({ count: 3, estimated: false });
+  }
+  // Operators have as long as their request: for them it is the request that took too long.
+  await expect(records.list(admin, 'Counted')).rejects.toMatchObject({ code: 'TIMEOUT' });
 });

@@ -1,11 +1,13 @@
 /** The part of a list that is asked for: by `skip`, or by the cursor at which an earlier page ended. */
 
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { FirstRows, RowPredicate } from '../../../kernel/permissions.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { recordErrors } from '../errors.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import type { CountMode, ListOptions } from '../store.ts';
 import { type Cursors, following, orderOf, orderText, type SortTerm, sortTerms } from './keyset.ts';
@@ -54,6 +56,27 @@ export const tooMany = (): PenstockError =>
   );
 
 /* The `count` of a list answer, as SQL text (modes: store.ts). */
+
+/**
+ * Answers for `catch`: the time that a client's list may take was over while all that fits was to be counted. Lists that
+ * are not counted read no more than their page, so the request says what can be done. Anything else is thrown as it is.
+ */
+export const orCountTooLong =
+  ({ count = 'exact' }: Pick<ListOptions, 'count'>, limitMs: number | undefined) =>
+  (error: unknown): never => {
+    const isTooLong = count === 'exact' && limitMs !== undefined && codeOf(error) === 'TIMEOUT';
+    if (!isTooLong) throw error;
+    throw recordErrors.COUNT_TOO_LONG({
+      cause: error,
+      errors: [
+        {
+          path: 'count',
+          rule: 'time',
+          message: `no exact count within ${limitMs} ms: ask for estimated, or none`,
+        },
+      ],
+    });
+  };
 
 /** Up to here an estimate is exact: counting so few costs less than a millisecond. */
 const exactUpTo = 10_000;

@@ -17,6 +17,7 @@ import {
   boundedText,
   countText,
   firstRows,
+  orCountTooLong,
   type Page,
   type PageRow,
   pageOf,
@@ -265,7 +266,7 @@ export async function listRecords(
     dependencies,
     schema,
     statement,
-  );
+  ).catch(orCountTooLong(options, dependencies.limitMs));
   return row?.current === false ? undefined : page.answer(row);
 }
 

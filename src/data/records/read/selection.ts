@@ -17,6 +17,7 @@ import {
   filteredCountText,
   firstRowsText,
   MAX_LIMIT,
+  orCountTooLong,
   type Page,
   type PageRow,
   pageOf,
@@ -118,7 +119,9 @@ export async function listSelected(
       return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}`;
     },
   );
-  const [row] = await runRead<PageRow>(dependencies, schema, statement);
+  const [row] = await runRead<PageRow>(dependencies, schema, statement).catch(
+    orCountTooLong(options, dependencies.limitMs),
+  );
   return page.answer(row);
 }
 

@@ -22,7 +22,7 @@ import {
   scopeQuery,
 } from './record-facts.ts';
 
-const { RESTORE_REQUIRED, ID_IN_USE } = recordErrors;
+const { RESTORE_REQUIRED, ID_IN_USE, COUNT_TOO_LONG } = recordErrors;
 
 export const recordOperations = (
   records: RecordStore,
@@ -38,8 +38,10 @@ export const recordOperations = (
 
 function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
   const { name } = schema;
+  const facts = recordFacts(schema, 'read');
   const operation = defineOperation({
-    ...recordFacts(schema, 'read'),
+    ...facts,
+    errors: [...facts.errors, COUNT_TOO_LONG],
     id: `database.records.${name}.list`,
     method: 'GET',
     path: `/database/${name}`,
