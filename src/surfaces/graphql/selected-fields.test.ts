@@ -219,3 +219,43 @@ it('shows what may not be read as null, and relations to it by their ids', async
       query === forAll ? documents[0] : { notes: null, keeper: { _id: owners[1] } },
     );
 });
+
+it('takes variables as the library does, given as they stand or in another way', async () => {
+  const head = 'query ($id: ID!, $limit: Int = 1, $count: String)';
+  const arguments_ = 'sort: ["title"], limit: $limit, count: $count';
+  // The second goes to the executor, as its directive depends on the call.
+  const [plain, other] = ['', ' @skip(if: false)'].map(
+    (directive) =>
+      `${head} { list: getDatabaseSheet(${arguments_}) { documents { title${directive} } } one: getDatabaseSheetId(id: $id) { title } }`,
+  );
+  const { _id: id } = (await platform.client.get('/database/Sheet?limit=1&sort=title')).body
+    .documents[0];
+  const all: readonly Json[] = [
+    { id, limit: 2, count: 'none' },
+    { id, count: 'none' },
+    { id, limit: null, count: null },
+    { id: 7, limit: 2 },
+    { id, limit: '2' },
+    { id, limit: 2.5 },
+    { id, limit: 3_000_000_000 },
+    { id, limit: 0 },
+    { id, limit: 5_000 },
+    { id, count: 'often' },
+    { id: 'no id' },
+    { id: 'a\u0000b' },
+    { limit: 2 },
+    { id, limit: 2, unused: {} },
+    {},
+  ];
+  for (const variables of all) {
+    const answers = await Promise.all(
+      [plain, other].map((query) => platform.client.post('/graphql', { query, variables })),
+    );
+    const [first, second] = answers.map(({ status, body }) => ({
+      status,
+      data: body.data,
+      errors: body.errors?.map(({ message }: Json) => message),
+    }));
+    expect([variables, first]).toEqual([variables, second]);
+  }
+});
