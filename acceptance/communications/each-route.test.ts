@@ -4,16 +4,19 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Json } from '../../test/support/api.ts';
+import { createApi, type Json } from '../../test/support/api.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
 let platform: TestPlatform;
+let metricsPort: number;
 let ada: Awaited<ReturnType<TestPlatform['registerUser']>>;
 beforeAll(async () => {
-  platform = await createTestPlatform();
+  metricsPort = await freePort();
+  platform = await createTestPlatform({ env: { METRICS_PORT: String(metricsPort) } });
   await liftLimits(platform.admin);
   await configure({ email: { maxPerRecipient: 1000 }, sms: { maxPerRecipient: 3 } });
   ada = await platform.registerUser();
@@ -305,4 +308,21 @@ describe('one message over channels', () => {
     );
     await configure({ defaultLocale: '' });
   });
+});
+
+it('figures for monitoring stand under the names that panels ask for', async () => {
+  await post('/send/fallback', {
+    fallbackChain: [{ channel: 'email' }],
+    ...{ recipient: 'figures@example.org', subject: 'x', body: 'y' },
+  });
+  const { text } = await createApi(`http://127.0.0.1:${metricsPort}`).get('/metrics');
+  for (const name of [
+    ...['email_templates_total', 'communication_templates_total', 'emails_sent_total'],
+    ...['push_notifications_sent_total', 'sms_sent_total', 'communications_sent_total'],
+    ...['communications_success_total', 'communications_failure_total'],
+    ...['fallback_chain_used_total', 'communications_provider_latency_seconds'],
+    ...['communications_queue_depth', 'communications_retry_total'],
+    'communications_suppressed_total',
+  ])
+    expect(text).toMatch(new RegExp(`^# TYPE \\w*${name} `, 'm'));
 });

@@ -1,4 +1,5 @@
 /** What the clean-up of messages deletes by age, and what it leaves: nothing that is still to be sent. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openTestConnection, type TestConnection } from '../../../test/support/connection.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
@@ -9,6 +10,7 @@ import {
   testMasterKey,
 } from '../../../test/support/node.ts';
 import { testEnvironment } from '../../../test/support/platform.ts';
+import { startFakeService } from '../../../test/support/servers/fake-service.ts';
 import { removeFolder, temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { readSettings } from '../../kernel/settings/settings.ts';
@@ -129,6 +131,70 @@ it('lists devices by their platform, and refuses a search that is no id', async 
   expect((await list({ platform: 'ANDROID' })).count).toBe(2);
   expect((await list({ platform: 'IOS' })).tokens).toMatchObject([{ platform: 'IOS' }]);
   expect(await list({ search: 'not an id' })).toMatchObject({ errors: [{ path: 'search' }] });
+});
+
+it('asks Mailgun what became of mails whose reports do not come, ever less often', async () => {
+  const events: Record<string, object[]> = {};
+  const asked: string[] = [];
+  const mailgun = await startFakeService(({ method, path }) => {
+    if (method !== 'GET') return { body: { id: `<${randomUUID()}@example.com>` } };
+    const id = new URL(path, 'http://x').searchParams.get('message-id') ?? '';
+    asked.push(id);
+    return { body: { items: events[id] ?? [] } };
+  });
+  await configure({
+    email: {
+      transport: 'mailgun',
+      sendingDomain: 'example.com',
+      transportSettings: { mailgun: { apiKey: 'k', endpoint: mailgun.url } },
+    },
+    providers: { allowInternal: true },
+  });
+  const sent = async (minutesAgo: number) => {
+    const id = await send({ email: `${minutesAgo}@example.org` });
+    const { providerId } = await waitFor(async () => {
+      const { body } = await node.admin.get(`/communications/messages/${id}`);
+      return body.status === 'sent' && body;
+    });
+    await sql.query(
+      `update penstock.messages set finished_at = now() - make_interval(mins => $2) where id = $1`,
+      [id, minutesAgo],
+    );
+    return { id, providerId } as { id: string; providerId: string };
+  };
+  const [fresh, first, between, late] = [
+    await sent(2),
+    await sent(11),
+    await sent(31),
+    await sent(85),
+  ];
+  const item = (event: string, more: object) => ({ id: randomUUID(), event, ...more });
+  events[first.providerId] = [
+    item('accepted', {}),
+    item('delivered', { recipient: '11@example.org' }),
+  ];
+  events[late.providerId] = [
+    item('failed', { severity: 'permanent', 'delivery-status': { code: 550, message: 'gone' } }),
+  ];
+  for (let run = 0; run < 2; run += 1) {
+    const job = await platform.kernel.jobs.enqueue('communications.ask-mailgun', {});
+    await waitFor(
+      async () =>
+        (await platform.kernel.jobs.status(job ?? ''))?.state === 'completed' || undefined,
+    );
+  }
+  expect(asked.toSorted()).toEqual([first.providerId, late.providerId].toSorted());
+  const states = await Promise.all(
+    [fresh, first, between, late].map(
+      async ({ id }) => (await node.admin.get(`/communications/messages/${id}`)).body.status,
+    ),
+  );
+  expect(states).toEqual(['sent', 'delivered', 'sent', 'bounced']);
+  expect(
+    await node.admin.post('/email/send', { email: '85@example.org', subject: 'x', body: 'y' }),
+  ).toMatchObject({ status: 422 });
+  await configure({ email: { transport: 'mock' } });
+  await mailgun.close();
 });
 
 it('keeps how often delivery is tried again, as it was set under its former name', async () => {

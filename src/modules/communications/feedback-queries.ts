@@ -91,6 +91,25 @@ export const applyReports = async (
     })
   ).rows;
 
+/**
+ * Mails of the last three days of which their provider has said nothing more, at ten minutes after they went out, twenty,
+ * forty and so on: with one look every ten minutes none is asked for more than nine times.
+ */
+export const unreportedMails = async (
+  database: Queryable,
+  provider: string,
+  most: number,
+): Promise<readonly { readonly id: string; readonly providerId: string }[]> =>
+  (
+    await database.query<{ id: string; providerId: string }>(sql`
+      select id, provider_id as "providerId" from (
+        select id, provider_id, floor(extract(epoch from now() - finished_at) / 600)::integer as looks
+        from penstock.messages
+        where channel = 'email' and status = 'sent' and provider = ${provider} and provider_id is not null
+          and finished_at > now() - interval '3 days') waiting
+      where looks > 0 and looks & (looks - 1) = 0 order by looks limit ${most}`)
+  ).rows;
+
 /** Notes a token that is good once; false when it was seen before. */
 export const takeNonce = async (
   database: Queryable,

@@ -309,6 +309,11 @@ const retryKeys = ['config', 'config_history']
   )
   .join('');
 
+/** Mails whose provider is asked what became of them. */
+const unreported = `
+  create index messages_unreported on penstock.messages (finished_at) where channel = 'email' and status = 'sent' and provider = 'mailgun';
+`;
+
 const step = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -324,4 +329,5 @@ export const migrations: readonly Migration[] = [
   step('0007-at-size', atSize),
   step('0008-kept-chains', keptChains),
   step('0009-retry-keys', retryKeys),
+  step('0010-unreported', unreported),
 ];

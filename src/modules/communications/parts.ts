@@ -87,7 +87,14 @@ export function createParts(foundation: Foundation) {
     devices: createDevices({ ...kernel, config }),
     outbox: createOutbox({ ...kernel, messages, deliverNow: delivery.deliverNow }),
     external,
-    jobs: [...delivery.jobs, broadcasts.job, chains.job, digests.job, external.job],
+    jobs: [
+      ...delivery.jobs,
+      sending.feedback.job,
+      broadcasts.job,
+      chains.job,
+      digests.job,
+      external.job,
+    ],
   };
 }
 

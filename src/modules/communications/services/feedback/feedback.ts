@@ -1,5 +1,6 @@
 /** Takes what providers report: into the timeline and the state of the message, and into the list of who gets nothing any more. */
 import type { Kernel } from '../../../../host/kernel.ts';
+import type { JobDefinition } from '../../../../kernel/jobs/jobs.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 import { messageErrors } from '../../errors.ts';
 import {
@@ -12,7 +13,8 @@ import {
 import type { Channel, MessageStatus } from '../../queries.ts';
 import { createCaller, limitsOf } from '../providers/outcome.ts';
 import { mailersendHook, mailgunHook, mandrillHook, sendgridHook } from './mail-hooks.ts';
-import type { HookRequest, ReadReports, Report } from './report.ts';
+import { askMailgunJob } from './mailgun-events.ts';
+import type { HookRequest, ReadReports, Report, Reports } from './report.ts';
 import { sesHook } from './ses-hook.ts';
 import { messageBirdHook, twilioHook } from './sms-hooks.ts';
 
@@ -21,6 +23,7 @@ export interface Feedback {
   receive(provider: string, request: Omit<HookRequest, 'url'>): Promise<void>;
   /** Where a provider of text messages reports about a message; nothing while that is off. */
   smsReportAddress(provider: 'twilio' | 'messageBird', messageId: string): string | undefined;
+  readonly job: JobDefinition;
 }
 
 interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'metrics' | 'secrets'> {
@@ -54,6 +57,20 @@ export function createFeedback(dependencies: Dependencies): Feedback {
     'Reports of providers by what they say',
     ['provider', 'kind'],
   );
+  const take = async (
+    { provider, channel }: { readonly provider: string; readonly channel: Channel },
+    { reports, nonce }: Reports,
+  ): Promise<void> => {
+    const rows = reports.map((report) => rowOf(report, config().suppression.enabled));
+    const applied = await database.transaction(async (transaction) => {
+      if (nonce !== undefined && !(await takeNonce(transaction, provider, nonce))) return [];
+      if (rows.length === 0) return [];
+      transaction.afterCommit(() => events.wake());
+      return applyReports(transaction, { provider, channel }, rows);
+    });
+    for (const { kind } of applied) counter.inc({ provider, kind });
+    await onReports(applied);
+  };
   const placeOf = (provider: string) => `${clientUrl()}/hook/communications/${provider}`;
 
   return {
@@ -62,16 +79,7 @@ export function createFeedback(dependencies: Dependencies): Feedback {
       if (!hook) throw messageErrors.WEBHOOK_NOT_FOUND();
       const { message } = request.query;
       const url = `${placeOf(provider)}${message === undefined ? '' : `?message=${message}`}`;
-      const { reports, nonce } = await hook.read({ ...request, url });
-      const rows = reports.map((report) => rowOf(report, config().suppression.enabled));
-      const applied = await database.transaction(async (transaction) => {
-        if (nonce !== undefined && !(await takeNonce(transaction, provider, nonce))) return [];
-        if (rows.length === 0) return [];
-        transaction.afterCommit(() => events.wake());
-        return applyReports(transaction, { provider, channel: hook.channel }, rows);
-      });
-      for (const { kind } of applied) counter.inc({ provider, kind });
-      await onReports(applied);
+      await take({ provider, channel: hook.channel }, await hook.read({ ...request, url }));
     },
     smsReportAddress(provider, messageId) {
       if (!config().sms.statusCallbacks) return undefined;
@@ -79,6 +87,11 @@ export function createFeedback(dependencies: Dependencies): Feedback {
         ? `${placeOf(provider)}?message=${messageId}`
         : `${placeOf(provider)}?token=${reportToken(secrets, messageId)}`;
     },
+    job: askMailgunJob({
+      database,
+      config,
+      apply: (reports) => take({ provider: 'mailgun', channel: 'email' }, { reports }),
+    }),
   };
 }
 

@@ -41,32 +41,35 @@ export const mailgunHook =
     );
     requireSame(signature, hmac('sha256', signingKey, 'hex', timestamp, token));
     if (!isFresh(Number(timestamp))) refuseHook('The signature is too old');
-    const at = (...path: string[]) => textAt(body, 'event-data', ...path);
-    const event = at('event') ?? '';
-    const permanent = event === 'failed' && at('severity') === 'permanent';
-    const kind =
-      event === 'failed' ? (permanent ? 'bounced' : 'deferred') : mailgunKinds.get(event);
-    if (kind === undefined) return { reports: [], nonce: token };
-    return {
-      nonce: token,
-      reports: [
-        {
-          eventId: at('id') ?? token,
-          kind,
-          permanent,
-          messageId: ownId(at('user-variables', 'penstock-id')),
-          providerId: at('message', 'headers', 'message-id'),
-          recipient: at('recipient'),
-          detail: said(
-            at('delivery-status', 'code'),
-            at('delivery-status', 'message') ||
-              at('delivery-status', 'description') ||
-              at('reason'),
-          ),
-        },
-      ],
-    };
+    const data: unknown =
+      typeof body === 'object' && body !== null ? Reflect.get(body, 'event-data') : undefined;
+    const report = mailgunReport(data, token);
+    return { reports: report ? [report] : [], nonce: token };
   };
+
+/** What an event of Mailgun says; nothing for those that say nothing of a message. `eventId`: where it has none. */
+export function mailgunReport(data: unknown, eventId = ''): Report | undefined {
+  const at = (...path: string[]) => textAt(data, ...path);
+  const event = at('event') ?? '';
+  const permanent = event === 'failed' && at('severity') === 'permanent';
+  const kind = event === 'failed' ? (permanent ? 'bounced' : 'deferred') : mailgunKinds.get(event);
+  const id = at('id') ?? eventId;
+  if (kind === undefined || id === '') return undefined;
+  const { code, message, description } = {
+    code: at('delivery-status', 'code'),
+    message: at('delivery-status', 'message'),
+    description: at('delivery-status', 'description'),
+  };
+  return {
+    eventId: id,
+    kind,
+    permanent,
+    messageId: ownId(at('user-variables', 'penstock-id')),
+    providerId: at('message', 'headers', 'message-id'),
+    recipient: at('recipient'),
+    detail: said(code, message || description || at('reason')),
+  };
+}
 
 const sendgridKinds = kindsOf({
   processed: 'processed',
