@@ -247,6 +247,21 @@ describe('a provider that fails', () => {
     const { generationQueue, warnings } = await status('Refused');
     expect(generationQueue.failed).toBe(1);
     expect(warnings.join()).toContain('1 records were given up');
+    const failures = async (query: Json) =>
+      (await platform.admin.get('/embeddings/failures', { query })).body;
+    const listed = await failures({ schemaName: 'Refused' });
+    expect(listed).toMatchObject({
+      failures: [
+        { schemaName: 'Refused', recordId: told[0]?.ids[0], attempts: 1, permanent: true },
+      ],
+      count: 1,
+    });
+    expect(listed.failures[0].reason).toContain('refused');
+    expect(await failures({ schemaName: 'Waiting' })).toEqual({ failures: [], count: 0 });
+    // A backfill tries it again.
+    fake.answer = embeddingsOf;
+    await platform.admin.post('/embeddings/backfills', { schemaName: 'Refused' });
+    await waitFor(async () => (await failures({ schemaName: 'Refused' })).count === 0);
   });
 
   it('by vectors of another length is named, and by too many tokens too', async () => {

@@ -2,14 +2,16 @@
 import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import { failedRecords } from '../queries/pending.ts';
 import type { EmbeddingParts } from '../services/embedding-parts.ts';
 import type { IndexParts } from '../services/search-request.ts';
 import { capabilitiesOf, statusOf } from '../services/status.ts';
-import { adminFacts, SchemaName } from './shapes.ts';
+import { adminFacts, Paging, SchemaName } from './shapes.ts';
 
 export const statusOperations = (parts: IndexParts): readonly Operation[] => [
   capabilities(parts),
   status(parts),
+  failures(parts),
 ];
 
 const Capabilities = Type.Object({
@@ -116,4 +118,37 @@ const status = (parts: IndexParts): Operation =>
     }),
     summary: 'Say how far embeddings are',
     handler: (_, { query: { schemaName } }) => statusOf(parts, schemaName),
+  });
+
+const failures = ({ database }: EmbeddingParts): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'embeddings.failures',
+    about: { schemaName: 'open' },
+    method: 'GET',
+    path: '/embeddings/failures',
+    input: { query: Type.Object({ schemaName: Type.Optional(SchemaName), ...Paging }) },
+    output: Type.Object({
+      failures: Type.Array(
+        Type.Object({
+          schemaName: Type.String(),
+          configId: Type.String(),
+          recordId: Type.String(),
+          attempts: whole,
+          reason: Type.String(),
+          permanent: Type.Boolean({
+            description: 'It waits until its text changes; others are tried again by themselves',
+          }),
+          failedAt: Type.String({ format: 'date-time' }),
+        }),
+      ),
+      count: whole,
+    }),
+    summary: 'List records that were given up, the last ones first',
+    description: 'A backfill of their schema tries them again at once.',
+    async handler(_, { query }) {
+      const { rows, count } = await failedRecords(database, query);
+      const failed = rows.map((row) => ({ ...row, failedAt: row.failedAt.toISOString() }));
+      return { failures: failed, count };
+    },
   });

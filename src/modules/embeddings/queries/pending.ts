@@ -148,6 +148,46 @@ export async function reviveFailed(
   return count;
 }
 
+export interface FailedRecord {
+  readonly schemaName: string;
+  readonly configId: string;
+  readonly recordId: string;
+  readonly attempts: number;
+  readonly reason: string;
+  /** Trying again will not help: its text must change first. */
+  readonly permanent: boolean;
+  readonly failedAt: Date;
+}
+
+interface FailedFilter {
+  readonly schemaName?: string | undefined;
+  readonly skip: number;
+  readonly limit: number;
+}
+
+/** Records that were given up for now, the last ones first. */
+export async function failedRecords(
+  database: Queryable,
+  { schemaName, skip, limit }: FailedFilter,
+): Promise<{ readonly rows: readonly FailedRecord[]; readonly count: number }> {
+  const failed = `penstock.embeddings_pending p
+    join penstock.embeddings_generations g on g.id = p.generation_id
+    join penstock.embeddings_configs c on c.id = g.config_id
+    where p.state = 'failed' and ($1::text is null or c.schema_name = $1)`;
+  const values = [schemaName ?? null];
+  const { rows } = await database.query<FailedRecord>({
+    text: `select c.schema_name as "schemaName", c.id as "configId", p.record_id as "recordId", p.attempts,
+      coalesce(p.error, '') as reason, p.permanent, p.due_at as "failedAt"
+      from ${failed} order by p.due_at desc, p.record_id offset $2 limit $3`,
+    values: [...values, skip, limit],
+  });
+  const counted = await database.query<{ count: number }>({
+    text: `select count(*)::integer as count from ${failed}`,
+    values,
+  });
+  return { rows, count: counted.rows[0]?.count ?? 0 };
+}
+
 export interface QueueFigures {
   readonly generationId: string;
   readonly waiting: number;
