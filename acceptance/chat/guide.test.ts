@@ -7,7 +7,7 @@ import type { Json } from '../../test/support/api.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { projectRoot } from '../routes.ts';
-import { closeClients, connectChat, makeRoom } from './clients.ts';
+import { closeClients, configure, connectChat, makeRoom } from './clients.ts';
 
 let platform: TestPlatform;
 beforeAll(async () => {
@@ -19,6 +19,7 @@ afterAll(async () => {
 });
 
 it('connects, sends, catches up after a loss and renews its token', async () => {
+  await configure(platform, { rateLimit: { messagesPer10s: 1_000 } });
   const guide = await readFile(join(projectRoot, 'docs/guides/chat.md'), 'utf8');
   const code = /```js\nimport [^\n]+\n([\s\S]*?)```/.exec(guide)?.[1] ?? '';
   const [ann, bob] = [await platform.registerUser(), await platform.registerUser()];
@@ -40,6 +41,20 @@ it('connects, sends, catches up after a loss and renews its token', async () => 
     app.socket.connect();
     await waitFor(() => received.length === 3);
     expect(received.map(({ content }) => content)).toEqual(['hello', 'one', 'two']);
+    // What is said while it catches up is shown once and in its place.
+    for (let round = 0; round < 3; round += 1) {
+      app.socket.disconnect();
+      const said = Array.from({ length: 12 }, (_, n) => b.ask('message', room, `${round}-${n}`));
+      app.socket.connect();
+      await Promise.all(said);
+    }
+    await waitFor(() => received.length >= 39);
+    expect(received.map(({ seq }) => seq)).toEqual(Array.from({ length: 39 }, (_, n) => n + 1));
+    await ann.api.put(`/chat/leave/${room}`);
+    app.socket.disconnect();
+    app.socket.connect();
+    await waitFor(() => app.socket.connected);
+    expect(received).toHaveLength(39);
   } finally {
     app.socket.disconnect();
   }
