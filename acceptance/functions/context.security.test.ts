@@ -1,7 +1,9 @@
 /** What code may do with `ctx`: in whose name, as one transaction, and what it leaves behind. CWE-269, CWE-532, CWE-918. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openTestConnection } from '../../test/support/connection.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { invoke, upload } from './requests.ts';
 
 let platform: TestPlatform;
@@ -156,6 +158,41 @@ it('ends a run that takes too long and says so', async () => {
     status: 504,
     code: 'FUNCTION_TIMEOUT',
   });
+});
+
+it('stops the statement of a run that is out of time, and records the run', async () => {
+  const made = await call("return (await ctx.db.create('Diary', { text: 'held' }))._id");
+  const waits = {
+    ...{ name: 'waits', timeout: 1_000, inputs: { method: 'GET', rights: 'system' } },
+    functionCode: "await ctx.system.db.update('Diary', req.params.id, { text: 'late' });",
+  };
+  const { _id } = await upload(platform.admin, waits);
+  const other = await openTestConnection(platform.databaseUrl ?? '');
+  try {
+    const tables = await other.query(
+      `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       join pg_attribute a on a.attrelid = c.oid and a.attname = 'text' where c.relname ilike '%diary%' and c.relkind = 'r'`,
+    );
+    expect(tables).toHaveLength(1);
+    await other.query('begin');
+    await other.query(`select 1 from ${tables[0]?.name} where _id = $1 for update`, [
+      made.body.result,
+    ]);
+    // An operator's test run may take an hour; the time of the function ends its statement all the same.
+    const run = await invoke(platform.admin, _id, { params: { id: made.body.result } });
+    expect(run).toMatchObject({ status: 504, error: { code: 'TIMEOUT' } });
+    await waitFor(async () => {
+      const waiting = await other.query(
+        "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+      );
+      return waiting.length === 0;
+    });
+    await other.query('commit');
+  } finally {
+    await other.close();
+  }
+  const { body } = await platform.admin.get(`/functions/executions/${_id}`);
+  expect(body.functionExecutions).toMatchObject([{ outcome: 'timeout', success: false }]);
 });
 
 it('names the place of what cannot be parsed, and serves the others', async () => {

@@ -53,13 +53,15 @@ export class RequestAccount {
   running: RunningOperation | undefined;
   /** The address that the request came from; nothing where there is none. */
   readonly address: string | undefined;
-  readonly #spent: Record<AccountItem, number> = {
+  #spent: Record<AccountItem, number> = {
     bytesIn: 0,
     bytesOut: 0,
     statements: 0,
     lockedRows: 0,
     outboundCalls: 0,
   };
+  /** The account of which this one is a part with less time. */
+  #whole: RequestAccount | undefined;
   #deadlineAt: number;
   #closed = false;
   #overdrawn = false;
@@ -74,6 +76,17 @@ export class RequestAccount {
     this.#deadlineAt = startedAt + limits.milliseconds;
   }
 
+  /** The same account for a part of its work that has less time: what that part spends is spent. */
+  until(deadlineAt: number): RequestAccount {
+    const part = new RequestAccount(this.limits, undefined, this.address);
+    part.#whole = this;
+    part.#spent = this.#spent;
+    part.#admitted = this.#admitted;
+    part.#deadlineAt = Math.min(deadlineAt, this.#deadlineAt);
+    part.running = this.running;
+    return part;
+  }
+
   /** On the clock of `performance.now()`. */
   get deadlineAt(): number {
     return this.#deadlineAt;
@@ -86,7 +99,7 @@ export class RequestAccount {
 
   /** The request was answered in time: what its work has left running is the platform's own from now on. */
   get closed(): boolean {
-    return this.#closed;
+    return this.#closed || (this.#whole?.closed ?? false);
   }
 
   /** The request has its place among those that are worked on; calls inside it need none of their own. */
@@ -110,6 +123,7 @@ export class RequestAccount {
     this.#spent[item] = total;
     if (total <= this.limits[item]) return undefined;
     this.#overdrawn = true;
+    if (this.#whole) this.#whole.#overdrawn = true;
     return refusals[item]();
   }
 

@@ -1,6 +1,7 @@
 /** Records of runs: written a moment later and many at a time, exactly one for each run. */
 import type { Database } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
+import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { LogLine, UserError } from '../engine/protocol.ts';
 
@@ -61,8 +62,11 @@ export function createExecutionWriter(database: Database, log: Logger): Executio
     return writing;
   }
 
+  /** Not on the account of the run that is recorded: its time may be over. */
+  const apart = (): Promise<void> => offAccount(() => database.outside(flush));
+
   function later(): void {
-    timer ??= setTimeout(() => void database.outside(flush), EVERY_MS);
+    timer ??= setTimeout(() => void apart(), EVERY_MS);
     timer.unref();
   }
 
@@ -72,8 +76,8 @@ export function createExecutionWriter(database: Database, log: Logger): Executio
       waiting.push(record);
       later();
     },
-    flush: () => database.outside(flush),
-    close: flush,
+    flush: apart,
+    close: apart,
   };
 }
 

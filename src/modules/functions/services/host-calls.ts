@@ -82,6 +82,7 @@ export class RunScope {
   readonly #secrets = new Set<string>();
   readonly #refusals = new Map<string, PenstockError>();
   #controller: AbortController | undefined;
+  #ending: AbortController | undefined;
 
   constructor(facts: ScopeFacts) {
     this.facts = facts;
@@ -138,8 +139,15 @@ export class RunScope {
     return given ? AbortSignal.any([given, signal]) : signal;
   }
 
+  /** Aborted when the run has ended: what it asked for is for nobody then. */
+  get ended(): AbortSignal {
+    this.#ending ??= new AbortController();
+    return this.#ending.signal;
+  }
+
   /** Ends what the run left open: a transaction that was not committed is undone. */
   async close(ok: boolean): Promise<void> {
+    this.#ending?.abort();
     if (this.transactions.size === 0) return;
     const open = [...this.transactions.values()];
     this.transactions.clear();

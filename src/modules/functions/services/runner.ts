@@ -105,10 +105,17 @@ async function findTarget(
   return target({ ...found, ...older.definition }, version);
 }
 
-/** On the account of the request where there is one; what starts by itself gets one of its own. */
+/**
+ * On the account of the request where there is one; what starts by itself gets one of its own. Its time is that of the
+ * run, so that statements of the run end with it.
+ */
 function onOwnAccount(parts: RunnerParts, target: Target, request: RunRequest): Promise<RunResult> {
-  if (currentAccount()) return runTarget(parts, target, request);
   const milliseconds = timeOf(parts, target, request);
+  const whole = currentAccount();
+  if (whole)
+    return onAccount(whole.until(performance.now() + milliseconds), () =>
+      runTarget(parts, target, request),
+    );
   const account = new RequestAccount({ ...defaultRequestSettings, milliseconds });
   return onAccount(account, () => runTarget(parts, target, request).finally(() => account.close()));
 }

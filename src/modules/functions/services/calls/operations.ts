@@ -150,8 +150,7 @@ async function callOperation(
     throw notInDryRun(operation.id);
   const compiled = compileOperation(operation);
   const decoded = compiled.accept(placesOf(input));
-  const controller = new AbortController();
-  const context = contextOf(scope, caller, { log, signal: controller.signal });
+  const context = contextOf(scope, caller, { log, signal: scope.ended });
   const work = async () =>
     answerOf(compiled, await depth.run(level, () => operation.handler(context, decoded)), context);
   const { transaction } = given;

@@ -90,6 +90,7 @@ function fetchCall({ config }: Parts): HostCall {
       const response = await send(url.href, {
         method,
         headers,
+        signal: scope.ended,
         ...(body !== undefined && { body }),
       });
       return await answerOf(url, response);
