@@ -1,7 +1,8 @@
 /**
  * Hostile code in the sandbox: each piece ends within its bounds, touches nothing outside, and what runs beside it goes on.
- * Guards against the classes of CVE-2022-36067, CVE-2023-29017, CVE-2023-30547, CVE-2023-37903 (vm2: the host through
- * errors, proxies, promises, inspection), CVE-2021-21413 and CVE-2022-39266 (isolated-vm: references of the host given to
+ * Guards against the classes of CVE-2019-10761, CVE-2021-23449, CVE-2021-23555, CVE-2022-36067, CVE-2023-29017,
+ * CVE-2023-29199, CVE-2023-30547, CVE-2023-32314, CVE-2023-37466, CVE-2023-37903 (vm2: the host through recursion,
+ * imports, changed prototypes, stacks, errors, proxies, promises, inspection), CVE-2021-21413 and CVE-2022-39266 (isolated-vm: references of the host given to
  * the isolate, cached data of others), CWE-400, CWE-1321.
  */
 import { readFileSync } from 'node:fs';
@@ -253,6 +254,46 @@ describe('the way out', () => {
     [
       'a proxy as argument',
       'const seen = []; await ctx.db.find(new Proxy({}, { get: (t, k) => (seen.push(String(k)), undefined) })); return typeof seen.constructor.constructor("return typeof process")() === "string" ? "undefined" : "x"',
+    ],
+    [
+      'a proxy that is thrown and throws when it is looked at',
+      'throw new Proxy(new Error("x"), { getPrototypeOf() { throw { constructor: Function } }, get() { throw new Error("y") } })',
+    ],
+    [
+      'an inspection of its own',
+      'let got = "undefined"; const look = (d, o, inspect) => { got = inspect?.constructor("return typeof process")() ?? got }; const o = { [Symbol.for("nodejs.util.inspect.custom")]: look, inspect: look }; console.log(o); console.error(new Error("x", { cause: o })); return got',
+    ],
+    [
+      'an import while it runs',
+      'try { const m = await import("data:text/javascript,export default 1"); return m.default.constructor.constructor("return typeof process")() } catch (e) { return e.constructor.constructor("return typeof process")() }',
+    ],
+    [
+      'the frames of a failed call',
+      'Error.prepareStackTrace = (e, all) => all.map((f) => { try { return (f.getThis() ?? f.getFunction()).constructor.constructor("return typeof process")() } catch { return "" } }).join(); const e = await ctx.db.find("X").catch((x) => x); return String(e.stack).includes("object") ? "object" : "undefined"',
+    ],
+    [
+      'a changed way of promises',
+      'let got = "undefined"; const { then } = Promise.prototype; Promise.prototype.then = function (a, b) { for (const o of [this, a, b]) try { got = o.constructor.constructor("return typeof process")() } catch {} return then.call(this, a, b) }; await ctx.db.find("X").catch(() => 0); return got',
+    ],
+    [
+      'a changed way of calls',
+      'let got = "undefined"; const look = (all) => { for (const o of all) try { got = o.constructor.constructor("return typeof process")() } catch {} }; const { apply } = Reflect; Function.prototype.call = function (o, ...all) { look([o, ...all]); return apply(this, o, all) }; Function.prototype.apply = function (o, all) { look([o, ...(all ?? [])]); return apply(this, o, all ?? []) }; console.log("x"); new URL("https://a.example/"); await ctx.db.find("X").catch(() => 0); return got',
+    ],
+    [
+      'what the platform keeps in maps',
+      'const seen = []; const { set } = Map.prototype; Map.prototype.set = function (k, v) { seen.push(k, v, ...Object.values(v ?? {})); return set.call(this, k, v) }; WeakMap.prototype.set = function (k, v) { seen.push(k, v); return this }; await ctx.db.find("X").catch(() => 0); setTimeout(() => 0, 1); return seen.map((one) => { try { return one.constructor.constructor("return typeof process")() } catch { return "undefined" } }).find((one) => one !== "undefined") ?? "undefined"',
+    ],
+    [
+      'a reference of the library in a global',
+      'const found = Reflect.ownKeys(globalThis).filter((key) => { const one = globalThis[key]; return one && ["applySync", "derefInto", "copySync", "release"].some((name) => name in Object(one)) }); return found.length > 0 ? found.join() : "undefined"',
+    ],
+    [
+      'the constructor of generators and async functions',
+      'const made = [(async () => 0).constructor("return typeof process")(), (function* () {}).constructor("return typeof process")().next().value, (async function* () {}).constructor("return typeof process")().next().then((n) => n.value)]; return (await Promise.all(made)).find((one) => one !== "undefined") ?? "undefined"',
+    ],
+    [
+      'a result that fails while it is written',
+      'return { toJSON() { throw new Proxy(Error, { get(t, k) { throw t } }) } }',
     ],
     [
       'a changed way of arrays',
