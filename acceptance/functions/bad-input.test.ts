@@ -17,6 +17,10 @@ afterAll(() => platform.close());
 it.each([
   ['functionType', { functionType: 'lambda' }],
   ['inputs.method', { inputs: { method: 'FETCH' } }],
+  ['inputs.Auth', { inputs: { method: 'GET', Auth: true } }],
+  ['inputs.trigger.schma', { inputs: { trigger: { schma: 'A', op: 'create', when: 'before' } } }],
+  ['returns.total', { returns: { total: 'Nmber' } }],
+  ['returns.rows.0.total', { returns: { rows: [{ total: 7 }] } }],
   ['timeout', { timeout: -1 }],
   ['name', { name: '../up' }],
   ['functionCode', { functionCode: `// ${'x'.repeat(5_000)}` }],
@@ -48,6 +52,19 @@ it.each([
     expect(answer.text).not.toContain(place);
   },
 );
+
+it('what is answered may have a key of the name type', async () => {
+  await upload(platform.admin, {
+    name: 'kinds',
+    returns: {
+      type: 'String',
+      parts: [{ type: 'String', id: { type: 'Number', required: true } }],
+    },
+    functionCode: "return { type: 'a', other: 1, parts: [{ type: 'b', id: 2, other: 3 }] };",
+  });
+  const answer = await platform.client.get('/functions/kinds');
+  expect(answer.text).toBe('{"type":"a","parts":[{"type":"b","id":2}]}');
+});
 
 it('a request that is too large or of another type does not reach the code', async () => {
   const { _id } = await upload(platform.admin, {

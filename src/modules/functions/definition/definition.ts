@@ -19,6 +19,8 @@ export const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 
 const paramTypes = ['String', 'Number', 'Boolean', 'Date', 'ObjectId', 'Relation', 'JSON'] as const;
 const TypeName = Type.Enum([...paramTypes]);
+/** A word that is not known would be without effect: `"Auth": true` would leave a route open. */
+const closed = { closed: 'all' } as const;
 const ParamObject = Type.Object({
   type: Type.Union([TypeName, Type.Array(TypeName, { minItems: 1, maxItems: 1 })]),
   required: Type.Optional(Type.Boolean()),
@@ -43,33 +45,39 @@ const Params = Type.Record(Type.String(), ParamShape, {
   description: 'Name -> type, [type] or {type, required, description, enum}',
 });
 
-const Signature = Type.Object({
-  scheme: Type.Enum(['standard-webhooks', 'hmac-sha256'], {
-    description:
-      '`standard-webhooks`: headers webhook-id, webhook-timestamp, webhook-signature. `hmac-sha256`: a digest of the body in `header`',
-  }),
-  secret: Type.String({
-    minLength: 1,
-    maxLength: 100,
-    description: 'Name of the secret of this function that signs',
-  }),
-  header: Type.Optional(Type.String({ maxLength: 100, pattern: '^[A-Za-z0-9-]+$' })),
-  format: Type.Optional(
-    Type.Enum(['hex', 'base64'], { description: 'How the digest is written; hex unless set' }),
-  ),
-  prefix: Type.Optional(
-    Type.String({ maxLength: 40, description: 'What stands before the digest, such as `sha256=`' }),
-  ),
-  timestampHeader: Type.Optional(
-    Type.String({
-      maxLength: 100,
-      pattern: '^[A-Za-z0-9-]+$',
+const Signature = Type.Object(
+  {
+    scheme: Type.Enum(['standard-webhooks', 'hmac-sha256'], {
       description:
-        'Header with the seconds since 1970; the digest is then of `<timestamp>.<body>`, and too old ones are refused',
+        '`standard-webhooks`: headers webhook-id, webhook-timestamp, webhook-signature. `hmac-sha256`: a digest of the body in `header`',
     }),
-  ),
-  toleranceSec: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400, default: 300 })),
-});
+    secret: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'Name of the secret of this function that signs',
+    }),
+    header: Type.Optional(Type.String({ maxLength: 100, pattern: '^[A-Za-z0-9-]+$' })),
+    format: Type.Optional(
+      Type.Enum(['hex', 'base64'], { description: 'How the digest is written; hex unless set' }),
+    ),
+    prefix: Type.Optional(
+      Type.String({
+        maxLength: 40,
+        description: 'What stands before the digest, such as `sha256=`',
+      }),
+    ),
+    timestampHeader: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        pattern: '^[A-Za-z0-9-]+$',
+        description:
+          'Header with the seconds since 1970; the digest is then of `<timestamp>.<body>`, and too old ones are refused',
+      }),
+    ),
+    toleranceSec: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400, default: 300 })),
+  },
+  closed,
+);
 export type SignatureOptions = Static<typeof Signature>;
 
 const Requires = Type.Object(
@@ -83,6 +91,7 @@ const Requires = Type.Object(
     param: Type.String({ maxLength: 64, description: 'The required parameter that holds its id' }),
   },
   {
+    ...closed,
     additionalProperties: false,
     description: 'Of request functions: an action that callers need on a record that they name',
   },
@@ -135,18 +144,21 @@ export const InputsShape = Type.Object(
     attempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
     backoffMs: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
     trigger: Type.Optional(
-      Type.Object({
-        schema: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-        op: Type.String({
-          minLength: 1,
-          maxLength: 64,
-          description: '`create`, `update`, `delete` of records; `signUp`, `signIn`, `send`',
-        }),
-        when: Type.Enum(['before', 'after']),
-      }),
+      Type.Object(
+        {
+          schema: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+          op: Type.String({
+            minLength: 1,
+            maxLength: 64,
+            description: '`create`, `update`, `delete` of records; `signUp`, `signIn`, `send`',
+          }),
+          when: Type.Enum(['before', 'after']),
+        },
+        closed,
+      ),
     ),
   },
-  { description: 'What starts it, what comes in, and what the code may use' },
+  { ...closed, description: 'What starts it, what comes in, and what the code may use' },
 );
 export type FunctionInputs = Static<typeof InputsShape>;
 
@@ -228,7 +240,41 @@ export function definitionProblems(definition: FunctionDefinition): readonly Pro
     problems.push(problem('inputs.signature', 'kind', 'only webhooks have a signature'));
   if (signature?.scheme === 'hmac-sha256' && signature.header === undefined)
     problems.push(problem('inputs.signature.header', 'required', 'is needed for hmac-sha256'));
-  return [...problems, ...requiresProblems(definition), ...paramProblems(inputs)];
+  return [
+    ...problems,
+    ...requiresProblems(definition),
+    ...paramProblems(inputs),
+    ...returnsProblems(definition.returns, 'returns', true),
+  ];
+}
+
+const returnTypes: ReadonlySet<unknown> = new Set(paramTypes);
+
+function returnsProblems(type: unknown, path: string, isWhole = false): readonly Problem[] {
+  if (isWhole && (type === null || type === 'String')) return [];
+  if (Array.isArray(type))
+    return type.length === 1
+      ? returnsProblems(type[0], `${path}.0`)
+      : [problem(path, 'type', 'a list has one type in it')];
+  if (typeof type === 'object' && type !== null) {
+    const inner = isWhole ? undefined : describedType(type);
+    if (inner !== undefined) return returnsProblems(inner, `${path}.type`);
+    return Object.entries(type).flatMap(([key, one]) => returnsProblems(one, `${path}.${key}`));
+  }
+  return returnTypes.has(type)
+    ? []
+    : [problem(path, 'type', `must be one of ${paramTypes.join(', ')}, a list of one, or keys`)];
+}
+
+const typeWords: ReadonlySet<string> = new Set([
+  ...['type', 'required', 'description', 'enum', 'model'],
+]);
+
+/** The type in `{type, required, description}`; nothing for keys of an answer, of which one may be named `type`. */
+export function describedType(given: object): unknown {
+  const { type } = given as { readonly type?: unknown };
+  const isDescribed = Object.keys(given).every((key) => typeWords.has(key));
+  return isDescribed && (typeof type === 'string' || Array.isArray(type)) ? type : undefined;
 }
 
 function socketProblems({ functionType, inputs, returns }: FunctionDefinition): Problem[] {

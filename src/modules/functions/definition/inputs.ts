@@ -2,7 +2,12 @@
 import type { TObject, TSchema } from 'typebox';
 import Type from 'typebox';
 import type { InputSchemas } from '../../../kernel/operations/operation-input.ts';
-import type { FunctionInputs, FunctionReturns, Param } from './definition.ts';
+import {
+  describedType,
+  type FunctionInputs,
+  type FunctionReturns,
+  type Param,
+} from './definition.ts';
 
 /** Elements of one list. */
 const MAX_ITEMS = 1_000;
@@ -73,17 +78,18 @@ export function inputSchemas(inputs: FunctionInputs): InputSchemas {
 
 const answered = (data: TSchema): TSchema => Type.Object({ result: Type.Optional(data) });
 
+const keysShape = (keys: object): TSchema =>
+  Type.Object(
+    Object.fromEntries(
+      Object.entries(keys).map(([key, one]) => [key, Type.Optional(returnShape(one))]),
+    ),
+  );
+
 function returnShape(type: unknown): TSchema {
   if (Array.isArray(type)) return Type.Array(returnShape(type[0]));
   if (typeof type === 'object' && type !== null) {
-    const { type: inner } = type as { readonly type?: unknown };
-    if (inner !== undefined && (typeof inner === 'string' || Array.isArray(inner)))
-      return returnShape(inner);
-    return Type.Object(
-      Object.fromEntries(
-        Object.entries(type).map(([key, one]) => [key, Type.Optional(returnShape(one))]),
-      ),
-    );
+    const inner = describedType(type);
+    return inner === undefined ? keysShape(type) : returnShape(inner);
   }
   switch (type) {
     case 'String':
@@ -103,7 +109,7 @@ function returnShape(type: unknown): TSchema {
 export function outputShape(returns: FunctionReturns | null): TSchema {
   if (typeof returns !== 'object' || returns === null)
     return answered(returns === 'String' ? Type.String() : Type.Unknown());
-  return returnShape(returns);
+  return keysShape(returns);
 }
 
 const nullable = (value: unknown): boolean => value === null || value === undefined;
@@ -115,7 +121,10 @@ export function pickReturns(value: unknown, type: unknown, path = 'result'): unk
     if (!Array.isArray(value)) throw invalidReturn(path, 'a list');
     return value.map((one, at) => pickReturns(one, type[0], `${path}.${at}`));
   }
-  if (typeof type === 'object' && type !== null) return pickKeys(value, type, path);
+  if (typeof type === 'object' && type !== null) {
+    const inner = describedType(type);
+    return inner === undefined ? pickKeys(value, type, path) : pickReturns(value, inner, path);
+  }
   const expected = primitives.get(String(type));
   if (expected !== undefined && typeof value !== expected)
     throw invalidReturn(path, `a ${expected}`);
@@ -123,8 +132,6 @@ export function pickReturns(value: unknown, type: unknown, path = 'result'): unk
 }
 
 function pickKeys(value: unknown, type: object, path: string): unknown {
-  const { type: inner } = type as { readonly type?: unknown };
-  if (typeof inner === 'string' || Array.isArray(inner)) return pickReturns(value, inner, path);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalidReturn(path, 'an object');
   const given = new Map(Object.entries(value));
@@ -155,5 +162,5 @@ export function returnedBody(text: string, returns: FunctionReturns | null): str
   if (typeof returns !== 'object' || returns === null)
     return text === '' ? '{}' : `{"result":${text}}`;
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  return JSON.stringify(pickReturns(value ?? {}, returns));
+  return JSON.stringify(pickKeys(value ?? {}, returns, 'result'));
 }

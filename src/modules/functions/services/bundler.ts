@@ -72,7 +72,10 @@ async function packagesOf({
 
 const problem = (rule: string, message: string) => invalid('functionCode', rule, message);
 const missing = (name: string) =>
-  problem('package', `the package ${name} is not installed for functions`);
+  problem(
+    'package',
+    `the package ${name} is not installed for functions: run "npm install ${name}" in the folder functions of the data folder`,
+  );
 
 /* What a module imports. */
 

@@ -56,7 +56,8 @@ export function scheduleProblems({ functionType, inputs }: FunctionDefinition): 
     nextRuns({ inputs }, new Date(), 1);
     return [];
   } catch (error) {
-    return problem(path, error instanceof Error ? error.message : 'is no schedule');
+    const reason = error instanceof Error ? `: ${error.message}` : '';
+    return problem(path, `is no schedule such as "30 9 * * 1-5"${reason}`);
   }
 }
 
