@@ -40,14 +40,14 @@ function suite(redis: boolean): void {
     const { first, second } = nodes;
     const code = 'console.log("from " + req.params.at); return 1;';
     const inputs = { method: 'GET', queryParams: { at: 'String' } };
-    await upload(first.admin, { name: 'heard', inputs, functionCode: code });
-    const listening = await follow(second, '?function=heard');
+    await upload(first.admin, { name: 'followed', inputs, functionCode: code });
+    const listening = await follow(second, '?function=followed');
     // Until the first node knows that the second listens, it tells nothing.
     await waitFor(async () => {
-      await first.client.get('/functions/heard?at=first');
+      await first.client.get('/functions/followed?at=first');
       return listening.lines.some(({ text }) => text === 'from first');
     });
-    await second.client.get('/functions/heard?at=second');
+    await second.client.get('/functions/followed?at=second');
     await waitFor(() => listening.lines.some(({ text }) => text === 'from second'));
     await listening.close();
   });
