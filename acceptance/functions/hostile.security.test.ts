@@ -152,3 +152,40 @@ it('takes inputs of any name, and stays able to take the next function', async (
     expect([called.status, called.body], called.text).toEqual([200, { result: 'x' }]);
   }
 });
+
+it('gives nobody more than their token by way of a function', async () => {
+  const made = await platform.admin.post('/api-tokens', {
+    name: 'functions alone',
+    scopes: ['functions', 'write'],
+  });
+  const credential = { headers: { credential: made.body.token } };
+  const store = (functionType: string, inputs: object, name = `narrow_${functionType}`) => {
+    const given = { name, functionType, inputs, functionCode: 'return {}' };
+    return platform.adminAnonymous.post('/functions/upload', given, credential);
+  };
+  expect((await store('request', { method: 'GET' })).status).toBe(200);
+  const refused = [
+    await store('request', { method: 'GET', rights: 'system' }, 'all_of_it'),
+    await store('hook', { trigger: { op: 'signIn', when: 'before' } }),
+    await store('hook', { trigger: { op: 'send', when: 'before' } }),
+    await store('hook', { trigger: { schema: 'Leaf', op: 'create', when: 'before' } }),
+    await store('event', { event: 'database:create:Leaf' }),
+    await store('event', { event: 'authentication:register:user' }),
+  ];
+  expect(refused.map(({ status, body }) => [status, body.code])).toEqual(
+    refused.map(() => [403, 'SCOPE_EXCEEDED']),
+  );
+  const whole = { method: 'GET', rights: 'system' };
+  const { _id } = await upload(platform.admin, {
+    name: 'trusted',
+    inputs: whole,
+    functionCode: 'return 1',
+  });
+  const change = { functionCode: "return ctx.system.db.find('User', {})" };
+  for (const answer of [
+    await platform.adminAnonymous.patch(`/functions/${_id}`, change, credential),
+    await platform.adminAnonymous.post(`/functions/${_id}/rollback`, { version: 1 }, credential),
+    await platform.adminAnonymous.put(`/functions/${_id}/secrets/KEY`, { value: 'x' }, credential),
+  ])
+    expect([answer.status, answer.body.code]).toEqual([403, 'SCOPE_EXCEEDED']);
+});

@@ -208,6 +208,19 @@ describe('files with relations', () => {
     expect((await ben.api.patch(`/storage/file/${id}`, { alias: 'all.txt' })).status).toBe(200);
   });
 
+  it('are sent by no token that is for messages alone', async () => {
+    const fileId = await upload(ann);
+    const sent = async (scopes: readonly string[]) => {
+      const made = await platform.admin.post('/api-tokens', { name: randomUUID(), scopes });
+      const mail = { email: 'eve@example.com', subject: 'x', body: 'x', attachments: [{ fileId }] };
+      const { body } = made;
+      const headers = { credential: body.token };
+      return (await platform.adminAnonymous.post('/email/send', mail, { headers })).status;
+    };
+    expect(await sent(['communications', 'storage', 'write'])).toBe(200);
+    expect(await sent(['communications', 'write'])).toBe(400);
+  });
+
   it('of the public are read by everybody and changed by nobody else', async () => {
     const id = await upload(ann, { isPublic: 'true' });
     expect((await platform.client.get(`/storage/file/${id}`)).status).toBe(200);

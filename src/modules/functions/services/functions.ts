@@ -1,7 +1,8 @@
 /** What operators do with functions: write, change, take back, switch off, keep secrets. */
 import { createHash } from 'node:crypto';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { unknownAction } from '../../../kernel/action-uses.ts';
-import { requireAuthority } from '../../../kernel/authority.ts';
+import { type AuthorityObject, requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
@@ -72,6 +73,7 @@ export interface FunctionsParts {
   readonly bundler: Bundler;
   readonly config: () => FunctionsConfig;
   readonly permissions: Pick<PermissionPort, 'engine'>;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
   /** What the owners of further kinds find wrong with a definition (schedules, hooks). */
   readonly check: (
     definition: FunctionDefinition,
@@ -82,7 +84,35 @@ export interface FunctionsParts {
 export const fileOf = (name: string, language: CheckedFacts['language']): string =>
   `${name}.${language === 'typescript' ? 'ts' : 'js'}`;
 
-const mine = { kind: 'module', module: 'functions' } as const;
+const moduleObject = (module: string) => ({ kind: 'module', module }) as const;
+const mine = moduleObject('functions');
+
+/** What sign-ups, sign-ins and messages belong to. */
+const modulesOfOperations: ReadonlyMap<string, string> = new Map([
+  ['signUp', 'authentication'],
+  ['signIn', 'authentication'],
+  ['send', 'communications'],
+]);
+
+/**
+ * What the code of a function touches by itself: with the rights of the system everything, and what it is called for.
+ * Whoever writes it must be allowed to touch that, or a token for functions alone were one for all.
+ */
+function touchedBy(
+  { schemas }: Pick<FunctionsParts, 'schemas'>,
+  { functionType, inputs }: Pick<FunctionDefinition, 'functionType' | 'inputs'>,
+): readonly AuthorityObject[] {
+  const { rights, trigger, event = '' } = inputs;
+  const module = trigger && modulesOfOperations.get(trigger.op);
+  const [source = '', , schema = ''] = functionType === 'event' ? event.split(/[.:]/) : [];
+  return [
+    mine,
+    ...(rights === 'system' ? [moduleObject('*')] : []),
+    ...(module === undefined ? [] : [moduleObject(module)]),
+    ...schemaObject(schemas.get(trigger?.schema ?? '')),
+    ...(source === '' ? [] : [moduleObject(source), ...schemaObject(schemas.get(schema))]),
+  ];
+}
 
 export function createFunctions(parts: FunctionsParts): Functions {
   const { store, database } = parts;
@@ -92,6 +122,7 @@ export function createFunctions(parts: FunctionsParts): Functions {
     return found;
   };
   const write = createWriter(parts, get);
+  const touched = (id: string) => touchedBy(parts, get(id));
   return {
     store,
     get,
@@ -103,32 +134,33 @@ export function createFunctions(parts: FunctionsParts): Functions {
       refuseFunction([{ path, rule: 'action', message: unknownAction(requires) }]);
     },
     async create(caller, given) {
-      requireAuthority(caller, mine);
+      requireAuthority(caller, mine, ...touchedBy(parts, given));
       const id = newId();
       await write(caller, { id, given });
       return get(id);
     },
     async update(caller, id, change) {
-      requireAuthority(caller, mine);
+      requireAuthority(caller, mine, ...touched(id));
       const { functionType, ...before } = get(id);
       const code = change.functionCode ?? (await codeOf(parts, id, before.version)).code;
       const { name, inputs, returns, timeout } = before;
       const given = { name, inputs, returns, timeout, ...change, functionType, functionCode: code };
+      requireAuthority(caller, ...touchedBy(parts, given));
       await write(caller, { id, given, exists: true });
       return get(id);
     },
     async rollback(caller, id, version) {
-      requireAuthority(caller, mine);
+      requireAuthority(caller, mine, ...touched(id));
       const { name, functionType } = get(id);
       const { code, definition } = await codeOf(parts, id, version);
       const { inputs, returns, timeout } = definition;
       const given = { name, functionType, inputs, returns, timeout, functionCode: code };
+      requireAuthority(caller, ...touchedBy(parts, given));
       await write(caller, { id, given, exists: true });
       return get(id);
     },
     async enable(caller, id, enabled) {
-      requireAuthority(caller, mine);
-      get(id);
+      requireAuthority(caller, mine, ...touched(id));
       await store.enable(caller, id, enabled);
       return get(id);
     },
@@ -204,18 +236,15 @@ function codeProblem({ message, line, column }: NonNullable<CheckedFacts['error'
 /** What a sealed secret is bound to. */
 const contextOf = (id: string, key: string): string => `functions/${id}/${key}`;
 
-function createSecrets(
-  { database, secrets }: FunctionsParts,
-  get: Functions['get'],
-): FunctionSecrets {
+function createSecrets(parts: FunctionsParts, get: Functions['get']): FunctionSecrets {
+  const { database, secrets } = parts;
   return {
     async keys(id) {
       get(id);
       return secretKeys(database, id);
     },
     async put(caller, id, key, value) {
-      requireAuthority(caller, mine);
-      get(id);
+      requireAuthority(caller, mine, ...touchedBy(parts, get(id)));
       await putSecret(database, { id, key, sealed: secrets.seal(value, contextOf(id, key)) });
     },
     async remove(caller, id, key) {
