@@ -134,7 +134,7 @@ export function createFunctions(parts: FunctionsParts): Functions {
       refuseFunction([{ path, rule: 'action', message: unknownAction(requires) }]);
     },
     async create(caller, given) {
-      requireAuthority(caller, mine, ...touchedBy(parts, given));
+      requireAuthority(caller, mine);
       const id = newId();
       await write(caller, { id, given });
       return get(id);
@@ -145,7 +145,6 @@ export function createFunctions(parts: FunctionsParts): Functions {
       const code = change.functionCode ?? (await codeOf(parts, id, before.version)).code;
       const { name, inputs, returns, timeout } = before;
       const given = { name, inputs, returns, timeout, ...change, functionType, functionCode: code };
-      requireAuthority(caller, ...touchedBy(parts, given));
       await write(caller, { id, given, exists: true });
       return get(id);
     },
@@ -155,7 +154,6 @@ export function createFunctions(parts: FunctionsParts): Functions {
       const { code, definition } = await codeOf(parts, id, version);
       const { inputs, returns, timeout } = definition;
       const given = { name, functionType, inputs, returns, timeout, functionCode: code };
-      requireAuthority(caller, ...touchedBy(parts, given));
       await write(caller, { id, given, exists: true });
       return get(id);
     },
@@ -193,6 +191,7 @@ interface Writing {
 function createWriter(parts: FunctionsParts, get: Functions['get']) {
   return async (caller: Caller, { id, given, exists = false }: Writing): Promise<void> => {
     const { functionCode, ...definition } = given;
+    requireAuthority(caller, ...touchedBy(parts, given));
     const prepared = await prepare(parts, given);
     const checksum = createHash('sha256')
       .update(JSON.stringify([definition, functionCode, prepared.packages]))
