@@ -45,11 +45,17 @@ export function createRefusable({
 
 /** Short names have too many neighbours. */
 const SHORTEST_NEAR = 4;
+/** Letters in which a slip of the keys differs. */
+const MOST_SLIPS = 2;
 
-const isNearKnown = ({ path, message }: Problem): boolean =>
-  path.length >= SHORTEST_NEAR && message !== UNKNOWN;
+function isNearKnown({ path, message }: Problem): boolean {
+  if (path.length < SHORTEST_NEAR || !message.startsWith(ADVICE)) return false;
+  const nearest = message.slice(ADVICE.length, -1);
+  return editDistance(path.toLowerCase(), nearest.toLowerCase()) <= MOST_SLIPS;
+}
 
 const UNKNOWN = 'is not known here';
+const ADVICE = `${UNKNOWN}: did you mean `;
 
 /** Keys that are not among `known`, as problems that name the nearest one that is. */
 export function unknownInput(
@@ -58,11 +64,10 @@ export function unknownInput(
 ): readonly Problem[] {
   return keys.slice(0, MAX_TOLD).map((key) => {
     const nearest = nearestName(key, known);
-    const advice = nearest === undefined ? '' : `: did you mean ${nearest}?`;
     return {
       path: shortened(key, MAX_NAME),
       rule: 'unknown',
-      message: UNKNOWN + advice,
+      message: nearest === undefined ? UNKNOWN : `${ADVICE}${nearest}?`,
     };
   });
 }
