@@ -1,6 +1,10 @@
 import { availableParallelism } from 'node:os';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/longest-first.ts';
+
+/** Tests of a server that cannot be had everywhere: whoever has one names it. */
+const ofNamedServers =
+  process.env.PGVECTOR_URL === undefined ? ['acceptance/embeddings/pgvector.test.ts'] : [];
 
 /**
  * One worker pool of threads without isolation: modules are loaded once per worker, which makes the
@@ -9,6 +13,7 @@ import { LongestFirst } from './test/longest-first.ts';
 export default defineConfig({
   test: {
     include: ['{src,acceptance,test,scripts,bench,examples}/**/*.test.ts'],
+    exclude: [...configDefaults.exclude, ...ofNamedServers],
     globalSetup: ['test/global-setup.ts'],
     pool: 'threads',
     isolate: false,

@@ -59,6 +59,7 @@ interface PlacesOptions {
 
 /** Starts both nodes, and fills the world. */
 export async function openPlaces({ databaseUrl }: PlacesOptions = {}): Promise<Places> {
+  seed = 160;
   const one = await createTestPlatform(databaseUrl === undefined ? {} : { databaseUrl });
   const two = await createTestPlatform({ databaseUrl: String(one.databaseUrl) });
   const fake = await startFakeService();
