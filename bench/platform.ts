@@ -31,8 +31,11 @@ export interface Platform {
 
 export interface PlatformOptions {
   readonly dataDir: string;
-  /** `main` starts the program itself; `command` what `npm start` runs, with its checks. */
-  readonly through?: 'main' | 'command';
+  /**
+   * `main` starts the program itself, `sources` without its bundle, so that a profile names files and areas; `command`
+   * what `npm start` runs, with its checks.
+   */
+  readonly through?: 'main' | 'sources' | 'command';
   /** Arguments for Node, such as `--cpu-prof`. */
   readonly nodeArguments?: readonly string[];
   /** Further environment variables. */
@@ -86,6 +89,14 @@ async function embeddedDatabase(
   };
 }
 
+async function programOf(through: PlatformOptions['through']): Promise<readonly string[]> {
+  if (through === 'command') return ['scripts/run.mjs', 'start'];
+  const sources = `${root}src/main.ts`;
+  const file =
+    through === 'sources' ? sources : await findProgram(process.execPath, sources, console.error);
+  return [...platformFlags, file, 'start'];
+}
+
 /** A key that exists for this run only. */
 const masterKey = `bench-${crypto.randomUUID()}`;
 
@@ -97,14 +108,7 @@ export async function startPlatform({
 }: PlatformOptions): Promise<Platform> {
   const [client, socket, admin] = await Promise.all([freePort(), freePort(), freePort()]);
   const adminOrigin = `http://127.0.0.1:${admin}`;
-  const program =
-    through === 'main'
-      ? [
-          ...platformFlags,
-          await findProgram(process.execPath, `${root}src/main.ts`, console.error),
-          'start',
-        ]
-      : ['scripts/run.mjs', 'start'];
+  const program = await programOf(through);
   const begin = performance.now();
   const child = spawn(process.execPath, [...nodeArguments, ...program], {
     cwd: root,

@@ -116,6 +116,7 @@ export async function profilePlatform(
   const profiles = join(folder, 'profiles');
   const platform = await startPlatform({
     dataDir: join(folder, 'profiled'),
+    through: 'sources',
     nodeArguments: profiling(profiles),
   });
   const windows: ProfileWindow[] = [];
