@@ -160,7 +160,7 @@ describe('messages', () => {
     await waitFor(
       async () =>
         (await ann.api.patch(`/chat/messages/${_id}`, { newMessage: 'late' })).body.code ===
-        'CHAT_EDIT_TOO_LATE',
+        'CHAT_EDIT_EXPIRED',
     );
     await configure(platform, { edits: { windowSeconds: 0 }, allowMessageDelete: false });
     expect(await a.ask('deleteMessage', { messageId: _id })).toMatchObject({

@@ -154,7 +154,7 @@ it('answers no 504 while vectors are read: searches may come again, or have word
       platform.admin.post('/embeddings/search', { ...body, fallback: 'keyword' }),
     ]);
     expect(told.status, told.text).toBe(503);
-    expect(told.body.code).toBe('INDEX_LOADING');
+    expect(told.body.code).toBe('INDEX_PENDING');
     expect(told.headers.get('retry-after')).toBe('3');
     expect(words.status, words.text).toBe(200);
     expect(words.body).toMatchObject({ degraded: true });

@@ -10,10 +10,6 @@ export const recordErrors = defineErrors({
     400,
     'More records fit than one request can hold: ask for a page, or narrow the filter',
   ],
-  COUNT_TOO_LONG: [
-    400,
-    'Counting all records that you may see takes too long: ask with count=estimated or count=none',
-  ],
   RECORD_NOT_FOUND: [404, 'Document does not exist'],
   RECORD_NOT_UNIQUE: [409, 'Another record has this value already'],
   RECORD_IN_USE: [409, 'Other records refer to this one'],

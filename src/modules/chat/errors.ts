@@ -10,7 +10,7 @@ export const chatErrors = defineErrors({
   INVITATION_MISMATCH: [403, 'This invitation is for somebody else'],
   CHAT_USER_BLOCKED: [403, 'One of these users does not want to hear from you'],
   CHAT_USER_NOT_ALLOWED: [403, 'One of these users was banned from the room'],
-  CHAT_EDIT_TOO_LATE: [403, 'It was sent too long ago to be changed'],
+  CHAT_EDIT_EXPIRED: [403, 'It was sent too long ago to be changed'],
   CHAT_WRITING_DENIED: [403, 'You may not write in this room for now'],
   CHAT_ROOM_NOT_FOUND: [404, 'There is no such room, or you are not in it'],
   CHAT_MESSAGE_NOT_FOUND: [404, 'There is no such message'],

@@ -18,7 +18,7 @@ export const embeddingErrors = defineErrors({
     'There are more vectors than this node may hold in memory: raise search.maxIndexMegabytes',
   ],
   DIMENSION_MISMATCH: [412, 'The provider answers vectors of another length than configured'],
-  INDEX_LOADING: [503, 'This node still reads the vectors of this search: try again in a moment'],
+  INDEX_PENDING: [503, 'This node still reads the vectors of this search: try again in a moment'],
   PROVIDER_UNAVAILABLE: [503, 'The provider of embeddings cannot be reached: try again later'],
   PROVIDER_BUDGET_EXCEEDED: [503, 'The tokens of this day are used up'],
   PROVIDER_TIMEOUT: [504, 'The provider of embeddings did not answer in time'],

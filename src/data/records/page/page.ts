@@ -3,11 +3,10 @@
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
-import { invalid, type PenstockError } from '../../../kernel/errors.ts';
+import { errors, invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { FirstRows, RowPredicate } from '../../../kernel/permissions.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { recordErrors } from '../errors.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import type { CountMode, ListOptions } from '../store.ts';
 import { type Cursors, following, orderOf, orderText, type SortTerm, sortTerms } from './keyset.ts';
@@ -59,22 +58,19 @@ export const tooMany = (): PenstockError =>
 
 /**
  * Answers for `catch`: the time that a client's list may take was over while all that fits was to be counted. Lists that
- * are not counted read no more than their page, so the request says what can be done. Anything else is thrown as it is.
+ * are not counted read no more than their page, so the answer says what can be done. It stays 504: a table that
+ * somebody has locked looks the same from here. Anything else is thrown as it is.
  */
-export const orCountTooLong =
+export const orCountTimeout =
   ({ count = 'exact' }: Pick<ListOptions, 'count'>, limitMs: number | undefined) =>
   (error: unknown): never => {
     const isTooLong = count === 'exact' && limitMs !== undefined && codeOf(error) === 'TIMEOUT';
     if (!isTooLong) throw error;
-    throw recordErrors.COUNT_TOO_LONG({
+    const message = `no exact count within ${limitMs} ms: ask with count=estimated, or count=none`;
+    throw errors.TIMEOUT({
       cause: error,
-      errors: [
-        {
-          path: 'count',
-          rule: 'time',
-          message: `no exact count within ${limitMs} ms: ask for estimated, or none`,
-        },
-      ],
+      message: `count: ${message}`,
+      errors: [{ path: 'count', rule: 'time', message }],
     });
   };
 

@@ -9,7 +9,6 @@ import type {
   PermissionPort,
   RowPredicate,
 } from '../../../kernel/permissions.ts';
-import { recordErrors } from '../errors.ts';
 
 interface Dependencies {
   readonly permissions: PermissionPort;
@@ -78,7 +77,7 @@ const rejected = (reason: unknown): PromiseRejectedResult => ({ status: 'rejecte
 
 /** The time of the statement was over, or it found no turn: sent again it would take as long again. */
 const isOverload = (error: unknown): boolean =>
-  ['TIMEOUT', 'UNAVAILABLE', recordErrors.COUNT_TOO_LONG.code].includes(String(codeOf(error)));
+  ['TIMEOUT', 'UNAVAILABLE'].includes(String(codeOf(error)));
 
 /** The same dependencies, where predicates rest on what the node remembers. */
 function withCachedGrants<D extends Dependencies>(

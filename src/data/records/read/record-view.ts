@@ -17,7 +17,7 @@ import {
   boundedText,
   countText,
   firstRows,
-  orCountTooLong,
+  orCountTimeout,
   type Page,
   type PageRow,
   pageOf,
@@ -266,7 +266,7 @@ export async function listRecords(
     dependencies,
     schema,
     statement,
-  ).catch(orCountTooLong(options, dependencies.limitMs));
+  ).catch(orCountTimeout(options, dependencies.limitMs));
   return row?.current === false ? undefined : page.answer(row);
 }
 

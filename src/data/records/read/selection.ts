@@ -17,7 +17,7 @@ import {
   filteredCountText,
   firstRowsText,
   MAX_LIMIT,
-  orCountTooLong,
+  orCountTimeout,
   type Page,
   type PageRow,
   pageOf,
@@ -120,7 +120,7 @@ export async function listSelected(
     },
   );
   const [row] = await runRead<PageRow>(dependencies, schema, statement).catch(
-    orCountTooLong(options, dependencies.limitMs),
+    orCountTimeout(options, dependencies.limitMs),
   );
   return page.answer(row);
 }

@@ -182,7 +182,7 @@ const editOperation = ({ messages, parts }: ChatServices): Operation =>
       ...notFound,
       chatErrors.CHAT_FEATURE_DISABLED,
       chatErrors.CHAT_WRITING_DENIED,
-      chatErrors.CHAT_EDIT_TOO_LATE,
+      chatErrors.CHAT_EDIT_EXPIRED,
     ],
     summary: 'Change what you wrote',
     description:

@@ -12,7 +12,9 @@ export const RoomParams = Type.Object({
   roomId: Type.String({ format: 'uuid', description: 'Id of the room' }),
 });
 export const IdParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) });
-export const MessageParams = Type.Object({ messageId: Uuid });
+export const MessageParams = Type.Object({
+  messageId: { ...Uuid, description: 'Id of the message' },
+});
 export const Time = Type.String({ format: 'date-time' });
 export const orNull = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 

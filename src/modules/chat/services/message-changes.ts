@@ -30,7 +30,7 @@ import {
 import { deletedEvent, reactedEvent } from './wire.ts';
 
 export interface MessageChanges {
-  /** Throws CHAT_MESSAGE_NOT_FOUND, CHAT_EDIT_TOO_LATE. */
+  /** Throws CHAT_MESSAGE_NOT_FOUND, CHAT_EDIT_EXPIRED. */
   edit(caller: UserCaller, messageId: string, content: string): Promise<void>;
   /** What it said before, the latest first: for its author and admins of the room. Throws ROOM_ROLE_REQUIRED. */
   edits(caller: UserCaller, messageId: string): Promise<readonly EditRow[]>;
@@ -66,7 +66,7 @@ export function createMessageChanges(parts: ChatParts): MessageChanges {
       requireText(content, config().limits.messageLength);
       const { windowSeconds, keepHistory } = config().edits;
       if (windowSeconds > 0 && Date.now() - row.createdAt.getTime() > windowSeconds * 1_000)
-        throw chatErrors.CHAT_EDIT_TOO_LATE();
+        throw chatErrors.CHAT_EDIT_EXPIRED();
       const change = await database.transaction(async (transaction) => {
         const next = await nextChange(transaction, row.room);
         if (

@@ -157,7 +157,7 @@ const searchErrors = [
   embeddingErrors.CONFIG_DISABLED,
   embeddingErrors.VECTOR_SEARCH_UNAVAILABLE,
   embeddingErrors.INDEX_NOT_QUERYABLE,
-  embeddingErrors.INDEX_LOADING,
+  embeddingErrors.INDEX_PENDING,
   embeddingErrors.DIMENSION_MISMATCH,
   embeddingErrors.PROVIDER_UNAVAILABLE,
   embeddingErrors.PROVIDER_BUDGET_EXCEEDED,

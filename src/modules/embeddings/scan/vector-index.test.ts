@@ -78,7 +78,7 @@ it('tells a search to come again while vectors are read, and reads them once', a
   open();
   const opened = Promise.withResolvers<void>();
   gate = opened.promise;
-  const told = { code: 'INDEX_LOADING', status: 503, retryAfter: 3 };
+  const told = { code: 'INDEX_PENDING', status: 503, retryAfter: 3 };
   const searches = await Promise.allSettled([search(), search(), search()]);
   for (const one of searches) expect(one).toMatchObject({ status: 'rejected', reason: told });
   expect(await index.facts(generation)).toMatchObject({ state: 'loading' });

@@ -179,7 +179,7 @@ export function createMemoryIndex(parts: VectorIndexParts): VectorIndex {
 async function inTime(reading: Promise<void>, until: number): Promise<void> {
   const late = Promise.withResolvers<void>();
   const timer = setTimeout(
-    () => late.reject(embeddingErrors.INDEX_LOADING({ retryAfter: COME_AGAIN })),
+    () => late.reject(embeddingErrors.INDEX_PENDING({ retryAfter: COME_AGAIN })),
     until - performance.now(),
   );
   try {

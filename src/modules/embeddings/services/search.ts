@@ -76,7 +76,7 @@ async function answer(
 }
 
 const isLoading = (error: unknown): boolean =>
-  error instanceof PenstockError && error.code === embeddingErrors.INDEX_LOADING.code;
+  error instanceof PenstockError && error.code === embeddingErrors.INDEX_PENDING.code;
 
 async function hitsBy(
   parts: SearchParts,
