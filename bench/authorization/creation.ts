@@ -2,7 +2,7 @@
  * What a right costs when a record is created: the same record into a schema with row authorization and into one without,
  * at 10,000 stored relations and at 1,000,000; and how many bytes the right takes.
  */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -10,6 +10,7 @@ import { type Bench, compare, type Plan, type Side } from '../compare.ts';
 import { fill, ROWS, readSchema, sharedSchema, writeSchema } from '../dataset.ts';
 import { type Platform, startPlatform } from '../platform.ts';
 import type { Workload } from '../workloads.ts';
+import { verdict, writeSection } from './sections.ts';
 
 const CPU_GOAL = 1.3;
 const BYTES_GOAL = 150;
@@ -72,17 +73,12 @@ async function measureStage(title: string, bench: Bench): Promise<Stage> {
   return { title, cpu: (ours.nodeCpu + ours.postgresCpu) / plainCpu, plainCpu, rate: ratio };
 }
 
-const heading = '## Creating with rights';
-const verdict = (met: boolean): string => (met ? 'met' : '**missed**');
-
 function sectionOf(stages: readonly Stage[], bytes: number, date: string): string {
   const rows = stages.map(
     ({ title, cpu, plainCpu, rate }) =>
       `| ${title} | ${cpu.toFixed(2)}x (plain: ${Math.round(plainCpu)} us) | <= ${CPU_GOAL}x | ${verdict(cpu <= CPU_GOAL)} | ${rate.toFixed(2)} |`,
   );
-  return `${heading}
-
-Measured over HTTP by \`npm run bench:authorization -- --create\` on ${date}, beside the creation of the same record without row authorization in the same process. CPU is that of the process and of PostgreSQL together.
+  return `Measured over HTTP by \`npm run bench:authorization -- --create\` on ${date}, beside the creation of the same record without row authorization in the same process. CPU is that of the process and of PostgreSQL together.
 
 | stored relations | CPU | goal |  | requests per second, of plain |
 | --- | --- | --- | --- | --- |
@@ -90,15 +86,6 @@ ${rows.join('\n')}
 
 A right takes ${Math.round(bytes)} bytes of a record (goal: <= ${BYTES_GOAL}, ${verdict(bytes <= BYTES_GOAL)}): table, indexes and stored relations, over ${ROWS} records.
 `;
-}
-
-/** The report without its section about creation, and that section. */
-export function partsOf(report: string): { readonly rest: string; readonly creation: string } {
-  const start = report.indexOf(heading);
-  if (start < 0) return { rest: report, creation: '' };
-  const next = report.indexOf('\n## ', start + heading.length);
-  const end = next < 0 ? report.length : next + 1;
-  return { rest: report.slice(0, start) + report.slice(end), creation: report.slice(start, end) };
 }
 
 /** Measures, prints the section, and puts it at the end of the report. */
@@ -126,8 +113,7 @@ export async function measureCreation(
     const section = sectionOf(stages, bytes, new Date().toISOString().slice(0, 10));
     print(section);
     if (dry) return;
-    const { rest } = partsOf(await readFile(report, 'utf8'));
-    await writeFile(report, `${rest.trimEnd()}\n\n${section}`);
+    await writeSection(report, '## Creating with rights', section);
   } finally {
     await platform.stop();
     await rm(folder, { recursive: true, force: true });

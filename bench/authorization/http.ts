@@ -9,7 +9,7 @@ import pg from 'pg';
 import type { BareConfig, BareReady } from '../bare.ts';
 import { createBareTables } from '../bare-tables.ts';
 import { startHelper } from '../child.ts';
-import { compare, type Plan, type Side } from '../compare.ts';
+import { compare, type Outcome, type Plan, type Side } from '../compare.ts';
 import {
   authorSchema,
   type BenchData,
@@ -20,17 +20,20 @@ import {
 } from '../dataset.ts';
 import { type Platform, startPlatform } from '../platform.ts';
 import type { Workload } from '../workloads.ts';
+import { verdict, writeSection } from './sections.ts';
 
 /** Tuples that are added, and levels of teams above the objects of a tree. */
 const ADDED = 990_000;
 const LEVELS = 5;
 const TREES = 200;
+const RATE_GOAL = 0.35;
+const P99_GOAL = 1.5;
 
 const check = (name: string, title: string): Workload => ({
   name,
   title,
-  goal: 0.35,
-  p99Goal: 1.5,
+  goal: RATE_GOAL,
+  p99Goal: P99_GOAL,
   ours: {
     method: 'GET',
     path: `/authorization/check?action=read&resource=${sharedSchema}:{shared}`,
@@ -92,8 +95,25 @@ interface Run {
   readonly print: (line: string) => void;
 }
 
+/** A row of the table: what was checked where, and what it came to. */
+function rowOf(title: string, name: string, { bare, ours, ratio }: Outcome): string {
+  const p99 = ours.p99 / bare.p99;
+  const cpu = (side: typeof ours): string =>
+    `${Math.round(side.nodeCpu)} + ${Math.round(side.postgresCpu)}`;
+  return `| ${title}, ${name} | ${Math.round(ours.rate)} | ${ratio.toFixed(2)} | ${verdict(ratio >= RATE_GOAL)} | ${p99.toFixed(1)}x | ${verdict(p99 <= P99_GOAL)} | ${cpu(ours)} | ${cpu(bare)} |`;
+}
+
+const head = `Measured by \`npm run bench:authorization -- --http\`, \`GET /authorization/check\` beside an exists-query of the bare program, 32 connections. \`object\`: only its owner stands on it. \`tree\`: it hangs below ${LEVELS} levels of teams. Goals: at least 0.35 of bare, p99 at most 1.5 times bare, a tree at most twice an object. CPU of a check in microseconds: Node + PostgreSQL.
+
+| | checks a second | of bare | | p99, of bare | | CPU | CPU of bare |
+| --- | --- | --- | --- | --- | --- | --- | --- |`;
+
 /** Both kinds of objects against the bare program, which is started anew: it must not be the older one. */
-async function measure(title: string, { platform, tables, data, plan, print }: Run): Promise<void> {
+async function measure(
+  title: string,
+  { platform, tables, data, plan, print }: Run,
+): Promise<readonly string[]> {
+  const rows: string[] = [];
   const database = await platform.database();
   const bare = startHelper<BareConfig, BareReady>('bare.ts');
   try {
@@ -123,20 +143,21 @@ async function measure(title: string, { platform, tables, data, plan, print }: R
       const bench = { sides, postgresPid: database.pid, plan };
       const [result] = await compare(bench, [check(name, title)], () => undefined);
       if (!result) continue;
-      const { bare: theirs, ours, ratio } = result.outcome;
-      print(
-        `${title}, ${name}: ${Math.round(ours.rate)}/s, ${ratio.toFixed(2)} of bare (${Math.round(theirs.rate)}/s); ` +
-          `p99 ${ours.p99.toFixed(1)} ms, ${(ours.p99 / theirs.p99).toFixed(2)} times bare; ` +
-          `CPU ${Math.round(ours.nodeCpu)} + ${Math.round(ours.postgresCpu)} us, bare ${Math.round(theirs.nodeCpu)} + ${Math.round(theirs.postgresCpu)}`,
-      );
+      rows.push(rowOf(title, name, result.outcome));
+      print(rows.at(-1) ?? '');
     }
+    return rows;
   } finally {
     bare.close();
   }
 }
 
-/** Prints a line for each stage and kind of object. */
-export async function measureOverHttp(plan: Plan, print: (line: string) => void): Promise<void> {
+/** Measures, prints a line for each stage and kind of object, and writes the section of the report. */
+export async function measureOverHttp(
+  plan: Plan,
+  { report, dry }: { readonly report: URL; readonly dry: boolean },
+  print: (line: string) => void,
+): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'penstock-checks-'));
   const dataDir = join(folder, 'data');
   let platform = await startPlatform({ dataDir });
@@ -151,14 +172,15 @@ export async function measureOverHttp(plan: Plan, print: (line: string) => void)
     const { connection } = await platform.database();
     const { serverVersion: _, ...tables } = await createBareTables(connection, names, data.grants);
     await run(platform, treeTexts(data.userIds[0] ?? ''));
-    const stage = (title: string): Promise<void> =>
+    const stage = (title: string): Promise<readonly string[]> =>
       measure(title, { platform, tables, data, plan, print });
-    await stage('10,000 tuples');
+    const rows = [...(await stage('10,000 tuples'))];
     await run(platform, growTexts);
-    await stage('1,000,000 tuples, the same process');
+    rows.push(...(await stage('1,000,000 tuples, the same process')));
     await platform.stop();
     platform = await startPlatform({ dataDir });
-    await stage('1,000,000 tuples, a new process');
+    rows.push(...(await stage('1,000,000 tuples, a new process')));
+    if (!dry) await writeSection(report, '## Checks over HTTP', [head, ...rows].join('\n'));
   } finally {
     await platform.stop();
     await rm(folder, { recursive: true, force: true });

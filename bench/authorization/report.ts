@@ -1,13 +1,12 @@
 /** Writes the figures as `RESULTS.md` and the growth as `growth.svg`. */
-import { readFile, writeFile } from 'node:fs/promises';
-import { partsOf } from './creation.ts';
+import { writeFile } from 'node:fs/promises';
 import type { Measured, PageTimes, Times } from './measure.ts';
+import { verdict, writeKeepingSections } from './sections.ts';
 
 const number = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toFixed(0));
 const both = ({ p50, p99 }: Times): string => `${ms(p50)} / ${ms(p99)}`;
 const ratio = (value: number): string => `${value.toFixed(1)}x`;
-const verdict = (met: boolean): string => (met ? 'met' : '**missed**');
 const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
@@ -112,10 +111,7 @@ ${sees(all)}
 - The first rows in order are found from the tuples of the subject and of the objects through which they act: 20 of each are enough. Somebody who acts through thousands of objects gets them by asking row after row.
 - An exact count is read from an index of tuples that are known to lead to rows: the largest share as it is, the others without what was counted already. A count without permissions runs along the primary key, whose entries are a fifth of the size.
 `;
-  const file = new URL('RESULTS.md', folder);
-  const before = await readFile(file, 'utf8').catch(() => '');
-  const { creation } = partsOf(before);
-  await writeFile(file, creation === '' ? text : `${text}\n${creation}`);
+  await writeKeepingSections(new URL('RESULTS.md', folder), text);
   await writeFile(new URL('growth.svg', folder), plot(all));
 }
 

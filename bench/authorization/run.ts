@@ -28,9 +28,12 @@ async function main(): Promise<void> {
     },
   });
   if (values.help) return print(help);
-  if (values.http) return measureOverHttp({ rounds: 3, seconds: 2, connections: 32 }, print);
+  const report = new URL('RESULTS.md', import.meta.url);
+  if (values.http) {
+    const plan = { rounds: 3, seconds: 2, connections: 32 };
+    return measureOverHttp(plan, { report, dry: values.dry }, print);
+  }
   if (values.create) {
-    const report = new URL('RESULTS.md', import.meta.url);
     const plan = { rounds: 3, seconds: 3, connections: 16 };
     return measureCreation(plan, { report, dry: values.dry }, print);
   }
