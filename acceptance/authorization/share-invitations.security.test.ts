@@ -51,9 +51,14 @@ beforeAll(async () => {
   const shared = { types: ['User'], shareable: true };
   const definition = {
     name: 'Note',
-    relations: { owner: ['User'], editor: shared, reader: shared },
+    relations: {
+      owner: ['User'],
+      editor: shared,
+      reader: shared,
+      crew: { types: ['Team#member'], shareable: true },
+    },
     permissions: {
-      read: ['reader', 'edit'],
+      read: ['reader', 'crew', 'edit'],
       edit: ['editor', 'owner'],
       delete: ['owner'],
       share: ['read'],
@@ -209,6 +214,45 @@ describe('an invitation', () => {
   });
 });
 
+describe('what is accepted', () => {
+  const soon = (): string => new Date(Date.now() + 3_600_000).toISOString();
+
+  it('takes nothing from who has it for longer', async () => {
+    const [resource, email] = [await create(), address()];
+    const guest = await platform.registerUser({ email });
+    const subject = `User:${guest.userId}`;
+    const path = `/authorization/shares/${resource}`;
+    const shares = async (): Promise<Json[]> => (await anna.api.get(path)).body.shares;
+    await anna.api.post(path, { subject, relation: 'reader' });
+    await invited(resource, email, { expiresAt: soon() });
+    expectStatus(await accept(guest, await tokenTo(email)), 200, 'accept');
+    expect(await shares()).toMatchObject([{ subject, relation: 'reader' }]);
+    expect((await shares())[0]).not.toHaveProperty('expiresAt');
+    // What ends earlier goes on for as long as was offered.
+    const later = new Date(Date.now() + 7_200_000).toISOString();
+    await anna.api.post(path, { subject, relation: 'editor', expiresAt: soon() });
+    await invited(resource, email, { relation: 'editor', expiresAt: later });
+    const [mine] = (await guest.api.get('/authentication/invitations/received')).body.invitations;
+    expectStatus(await accept(guest, mine._id), 200, 'accept by id');
+    expect(await shares()).toContainEqual(
+      expect.objectContaining({ relation: 'editor', expiresAt: later }),
+    );
+  });
+
+  it('is no offer any more once it has ended itself', async () => {
+    const [resource, email] = [await create(), address()];
+    await invited(resource, email, { expiresAt: soon() });
+    const connection = await openTestConnection(platform.databaseUrl ?? '');
+    await connection.query(
+      `update penstock.share_invitations set share_ends_at = now() - interval '1 second' where email = '${email}'`,
+    );
+    await connection.close();
+    const guest = await platform.registerUser({ email });
+    expect(await accept(guest, await tokenTo(email))).toMatchObject(refusal);
+    expect((await anna.api.get(path, { query: { resource } })).body.count).toBe(0);
+  });
+});
+
 describe('inviting', () => {
   it('needs what sharing needs', async () => {
     const resource = await create();
@@ -239,6 +283,8 @@ describe('inviting', () => {
       });
     await refused({ email: anna.email }, 'email');
     await refused({ relation: 'owner' }, 'relation');
+    // It takes groups alone: nobody could accept.
+    await refused({ relation: 'crew' }, 'relation');
     await refused({ resource: 'Note' }, 'resource');
     await refused({ resource: 'Nothing:1' }, 'resource');
     await refused({ expiresAt: '2001-01-01T00:00:00Z' }, 'expiresAt');

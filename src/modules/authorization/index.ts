@@ -71,7 +71,7 @@ export interface AuthorizationService
   /** Removes these relations, those that are not there included; joins the ambient transaction. */
   unrelate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
   /** What users give each other. */
-  readonly sharing: Pick<Sharing, 'requireGiver' | 'accept'>;
+  readonly sharing: Pick<Sharing, 'requireGiver' | 'requireOffer' | 'accept'>;
   /** What plain members of teams may do with the records of their teams; false where an operator defined `Team` themselves. */
   setTeamMemberAccess(access: TeamMemberAccess): Promise<boolean>;
 }
@@ -204,7 +204,7 @@ const serviceOf = ({ checks, definitions, tuples, sharing }: Services): Authoriz
   list: tuples.list,
   removeMatching: tuples.removeMatching,
   unrelate: async (caller, gone) => void (await tuples.removeAll(caller, gone)),
-  sharing: { requireGiver: sharing.requireGiver, accept: sharing.accept },
+  sharing,
   setTeamMemberAccess: (access) => setTeamMemberAccess(definitions, access),
   relate: async (caller, requested) => void (await tuples.write(caller, requested)),
 });

@@ -5,6 +5,8 @@ import { isRecordId } from '../../data/schema/language/record-key.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
 import type { ObjectRef, SubjectRef } from './model/grammar.ts';
+import type { Tuple } from './model/tuple.ts';
+import type { TimedTuple } from './queries.ts';
 
 export interface ShareRow {
   readonly subject: SubjectRef;
@@ -59,27 +61,48 @@ export async function sharesOf(
   return { shares, count: rows[0]?.count ?? 0 };
 }
 
-/** How many stand in these relations; counting stops at `most`. */
-export async function countShares(
+/** One after the other for each object, until the transaction ends: what is counted then stays so. */
+export const lockShares = (database: Queryable, { type, id }: ObjectRef): Promise<unknown> =>
+  database.query(
+    sql`select pg_advisory_xact_lock(hashtextextended(${`penstock.shares ${type}:${id}`}, 0))`,
+  );
+
+/** How many shares count now beside this one; counting stops at `most`. */
+export async function countOtherShares(
   database: Queryable,
-  { type, id }: ObjectRef,
+  { subject, relation, resource: { type, id } }: Tuple,
   relations: readonly string[],
   most: number,
 ): Promise<number> {
   const { rows } = await database.query<{ count: number }>(sql`
     select count(*)::integer as count from (
-      select 1 from penstock.tuples where resource_type = ${type} and resource_id = ${id}
-        and relation = any(${relations}::text[]) limit ${most}) few`);
+      select 1 from penstock.tuples where resource_type = ${type} and resource_id = ${id} and relation = any(${relations}::text[])
+        and condition is null and (expires_at is null or expires_at > now())
+        and (relation, subject_type, subject_id, subject_relation) <> (${relation}::text, ${subject.type}::text, ${subject.id}::text, ${subject.relation}::text)
+      limit ${most}::integer) few`);
   return rows[0]?.count ?? 0;
 }
 
-/** Whether there is such a record; a shared lock keeps it until the transaction ends. */
+/** Whether a relation is there already that counts without a condition, and for as long as this one or longer. */
+export async function lastsAsLong(
+  database: Queryable,
+  { subject, relation, resource: { type, id }, expiresAt }: TimedTuple,
+): Promise<boolean> {
+  const { count } = await database.query(sql`
+    select 1 from penstock.tuples where resource_type = ${type} and resource_id = ${id} and relation = ${relation}
+      and subject_type = ${subject.type} and subject_id = ${subject.id} and subject_relation = ${subject.relation}
+      and condition is null and (expires_at is null or expires_at >= ${expiresAt ?? 'infinity'}::timestamptz)`);
+  return count > 0;
+}
+
+/** Whether there is such a record; a shared lock keeps it until the transaction ends, except in tables of others. */
 export async function objectExists(
   database: Queryable,
   schema: CompiledSchema,
   id: string,
 ): Promise<boolean> {
   if (!isRecordId(schema.key, id)) return false;
-  const text = `select 1 from ${schema.rows} r where ${idTest(schema, 'r', '$1')}`;
+  const lock = schema.mapping ? '' : ' for key share of r';
+  const text = `select 1 from ${schema.rows} r where ${idTest(schema, 'r', '$1')}${lock}`;
   return (await database.query({ text, values: [id] })).count > 0;
 }

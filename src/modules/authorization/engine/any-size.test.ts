@@ -15,7 +15,13 @@ import { limits } from './limits.ts';
 /** Without a size, less is large. */
 const sizes = process.env.SIZE
   ? limits
-  : { reached: 5_000, tuples: 2_000, reachedForFew: 300, reachedTogether: 1_000 };
+  : {
+      reached: 5_000,
+      tuples: 2_000,
+      reachedForFew: 300,
+      reachedTogether: 1_000,
+      conditionValues: 3,
+    };
 
 const SIZE = Number(process.env.SIZE ?? 5_500);
 const DENIALS = Math.ceil(SIZE / 10);
@@ -33,12 +39,14 @@ const engine = createEngine(
         relations: {
           viewer: ['User'],
           parent: ['Folder'],
+          partner: ['Folder'],
           closed: ['User'],
           guest: ['User', 'User with marked'],
         },
         conditions: { marked: { eq: [{ attribute: 'mark' }, 1] } },
         permissions: {
           view: ['viewer', 'parent->view'],
+          both: ['viewer', { intersection: ['parent->both', 'partner->both'] }],
           open: { exclusion: { base: ['view'], subtract: ['closed'] } },
           enter: {
             exclusion: { base: ['viewer', 'guest', 'parent->enter'], subtract: ['closed'] },
@@ -60,6 +68,7 @@ const engine = createEngine(
           calm: { exclusion: { base: ['reader', 'folder->view'], subtract: ['banned'] } },
           careful: ['owner', 'folder->open'],
           visit: ['invited', 'folder->enter'],
+          pair: ['owner', 'folder->both'],
         },
       },
     ].map(parseDefinition),
@@ -259,6 +268,36 @@ describe('somebody who reaches more than is named', () => {
       }));
       const answers = await engine.check(table.database, asked);
       expect(answers).toEqual([true, false, true, true, false, true, false, false]);
+    },
+    LONG,
+  );
+
+  it(
+    'is told what to do where a list has no answer, and has single records decided',
+    async () => {
+      const list = (action: string) =>
+        engine.predicate(table.database, { subject: user('u'), action, type: 'Doc' });
+      const about = (message: RegExp) => ({
+        status: 400,
+        code: 'PERMISSION_SET_TOO_LARGE',
+        message: expect.stringMatching(message),
+      });
+      await expect(list('pair')).rejects.toMatchObject(
+        about(/"both" of Folder needs two ways through itself at once; check single objects/),
+      );
+      const paired = [1, 2].map((n) => ({
+        subject: user('u'),
+        action: 'pair',
+        resource: parseObject(`Doc:${docId(n)}`, 'resource'),
+      }));
+      expect(await engine.check(table.database, paired)).toEqual([false, true]);
+      if (sizes.conditionValues > 3) return;
+      for (const mark of [3, 4])
+        await fill(1, [`User:'x'`, 'invited', `Doc:'${docId(90 + mark)}'`], { mark });
+      await expect(list('visit')).rejects.toMatchObject(
+        about(/More than 3 different sets of attributes .* by a rule instead/),
+      );
+      await table.database.query({ text: `delete from penstock.tuples where subject_id = 'x'` });
     },
     LONG,
   );

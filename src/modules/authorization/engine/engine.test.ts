@@ -8,6 +8,7 @@ import { buildModel } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import { createEngine } from './create-engine.ts';
 import type { AskOptions, Page, Question, Reason } from './engine.ts';
+import { isTestable } from './rows/object-test.ts';
 import { rowPredicate } from './rows/row-predicate.ts';
 
 const model = buildModel(
@@ -157,9 +158,31 @@ describe('actions that refer to one another in countless ways', () => {
     const text = `select t0.id from unnest($1::uuid[]) t0(id) where ${compile('t0.id', (value) => `$${values.push(value)}`, 'row')}`;
     expect(text.length).toBeLessThan(5_000);
     expect((await database.query({ text, values })).rows).toEqual([{ id }]);
-    expect(
-      (await many.explain(database, { ...question, resource: { type: 'Ladder', id } })).allowed,
-    ).toBe(true);
+    const asked = { ...question, resource: { type: 'Ladder', id } };
+    expect((await many.explain(database, asked)).allowed).toBe(true);
+    const denied = { ...asked, subject: parseSubject('User:z', 'subject') };
+    expect((await many.explain(database, denied, { suggest: true })).allowed).toBe(false);
+  });
+
+  it('are known to be askable in the database where they lead to themselves', () => {
+    const round = buildModel(
+      [
+        { name: 'User', relations: {}, permissions: {} },
+        {
+          name: 'Round',
+          relations: { top: ['User', 'User with c'], next: ['Round'] },
+          permissions: Object.fromEntries(
+            Array.from({ length: 60 }, (_, i) => [
+              `a${i}`,
+              i === 0 ? ['top', 'next->a59'] : Array.from({ length: i }, (__, j) => `a${j}`),
+            ]),
+          ),
+          conditions: { c: { eq: [{ attribute: 'a' }, 1] } },
+        },
+      ].map(parseDefinition),
+      1,
+    );
+    expect(isTestable(round, { type: 'Round', kind: 'action', name: 'a59' })).toBe(true);
   });
 });
 

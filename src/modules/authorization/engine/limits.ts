@@ -24,7 +24,7 @@ export const limits = {
 
 /** How much of something is named before another way is taken. Answers do not hang on it. */
 export type SizeLimits = {
-  readonly [K in 'tuples' | 'reached' | 'reachedForFew' | 'reachedTogether']: number;
+  readonly [K in 'tuples' | 'reached' | 'reachedForFew' | 'reachedTogether' | 'conditionValues']: number;
 };
 
 /** Those of a scope: tests make them small. */
@@ -35,12 +35,12 @@ export const sizesOf = ({ sizes = limits }: { readonly sizes?: SizeLimits }): Si
 export const engineErrors = defineErrors({
   BREADTH_EXCEEDED: [
     400,
-    `More than ${limits.tuples} relations stand below the resource, and the subject reaches too much as well; ask about a narrower resource`,
+    `More than ${limits.tuples} relations stand below the resource, and the subject reaches too much as well; give the right nearer to the resource, or leave out contextualTuples`,
   ],
   CONTEXT_MISSING: [400, 'The answer hangs on values that the request did not give'],
   PERMISSION_SET_TOO_LARGE: [
     400,
-    `This subject reaches more than ${limits.reached} objects on the way; ask for a narrower type or check single objects`,
+    `This subject reaches more than ${limits.reached} objects on the way, and this action needs each by its name; check single objects, or define it by fewer ways`,
   ],
   CURSOR_INVALID: [400, 'cursor: take it unchanged from the page before, with the same question'],
 });

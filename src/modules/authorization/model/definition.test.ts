@@ -3,6 +3,7 @@ import type { PenstockError, Problem } from '../../../kernel/errors.ts';
 import { type DefinitionInput, parseDefinition } from './definition.ts';
 import { format } from './expression.ts';
 import { checkAgainst } from './reference-check.ts';
+import { actionsGiven } from './sharing.ts';
 
 const user: DefinitionInput = { name: 'User', relations: {}, permissions: {} };
 const team: DefinitionInput = {
@@ -249,6 +250,33 @@ describe('definitions', () => {
     expect(
       problemsOf(steps((before) => ({ exclusion: { base: [before], subtract: ['viewer'] } }))),
     ).toEqual([]);
+  });
+
+  it('are asked what a relation gives, in however many ways their actions refer to one another', () => {
+    const ladder = Array.from(
+      { length: 59 },
+      (_, i) => [`a${i + 1}`, [`a${i}`, `a${i}`, 'owner']] as const,
+    );
+    const input = doc({
+      relations: {
+        owner: ['User'],
+        viewer: { types: ['User'], shareable: true },
+        keeper: ['User', 'Doc#viewer'],
+      },
+      permissions: Object.fromEntries([
+        ['a0', ['owner']],
+        ...ladder,
+        ['read', { exclusion: { base: ['viewer'], subtract: ['a59'] } }],
+        ['close', ['keeper']],
+        ['share', ['owner']],
+      ]),
+    });
+    expect(problemsOf(input)).toEqual([]);
+    const definition = parseDefinition(input);
+    // Those who view are keepers by their set.
+    expect(actionsGiven(definition, 'viewer')).toEqual(['read', 'close']);
+    expect(actionsGiven(definition, 'keeper')).toEqual(['close']);
+    expect(actionsGiven(definition, 'owner')).toHaveLength(61);
   });
 
   it('name every problem at once', () => {

@@ -80,42 +80,92 @@ export function sharingProblems(definition: Shared): readonly Problem[] {
 
 const isPlain = ({ wildcard, condition }: Entry): boolean => !wildcard && condition === undefined;
 
-/** Whether somebody can lose something by standing in the relation. No action may be defined by itself. */
+/** Whether somebody can lose something by standing in the relation. */
 function subtracts({ actions }: Pick<Shared, 'actions'>, relation: string): boolean {
-  const mentions = (expression: Expression | undefined): boolean => {
-    if (!expression) return false;
-    if (expression.kind === 'action') return mentions(actions.get(expression.action));
-    if (expression.kind === 'relation' || expression.kind === 'arrow')
-      return expression.relation === relation;
-    return childrenOf(expression).some(mentions);
-  };
+  const mentions = remembering(actions, (expression, ofAction) => {
+    const look = (one: Expression): boolean => {
+      if (one.kind === 'action') return ofAction(one.action);
+      if (one.kind === 'relation' || one.kind === 'arrow') return one.relation === relation;
+      return childrenOf(one).some(look);
+    };
+    return look(expression);
+  });
   const takes = (expression: Expression): boolean =>
     (expression.kind === 'exclusion' && mentions(expression.subtract)) ||
     childrenOf(expression).some(takes);
   return [...actions.values()].some(takes);
 }
 
-/** The actions that somebody may get by standing in the relation, alone or with something else. */
-export function actionsGiven(
-  definition: Pick<Shared, 'actions'> | undefined,
-  relation: string,
+/** What a relation can lead to within its type. */
+interface Giving {
+  readonly name: string;
+  readonly relations: ReadonlyMap<string, readonly { readonly type: string; readonly relation: string }[]>;
+  readonly actions: ReadonlyMap<string, Expression>;
+}
+
+/**
+ * The actions that somebody may get by standing in the relation, alone or with something else; also by relations that
+ * take those who stand in it as a set (`"manager": ["Note#editor"]`).
+ */
+export function actionsGiven(definition: Giving | undefined, relation: string): readonly string[] {
+  if (!definition) return [];
+  const stands = new Set([relation]);
+  for (;;) {
+    const given = actionsBy(definition.actions, stands);
+    const words = new Set([...stands, ...given]);
+    const more = [...definition.relations].filter(
+      ([name, subjects]) =>
+        !stands.has(name) &&
+        subjects.some((one) => one.type === definition.name && words.has(one.relation)),
+    );
+    if (more.length === 0) return given;
+    for (const [name] of more) stands.add(name);
+  }
+}
+
+/** Those of the actions that one of the relations can lead to. */
+function actionsBy(
+  actions: ReadonlyMap<string, Expression>,
+  relations: ReadonlySet<string>,
 ): readonly string[] {
-  const actions = definition?.actions ?? new Map<string, Expression>();
-  const leadsTo = (expression: Expression | undefined): boolean => {
-    switch (expression?.kind) {
-      case 'relation':
-      case 'arrow':
-        return expression.relation === relation;
-      case 'action':
-        return leadsTo(actions.get(expression.action));
-      case 'exclusion':
-        return leadsTo(expression.base);
-      case 'union':
-      case 'intersection':
-        return expression.of.some(leadsTo);
-      default:
-        return false;
-    }
-  };
+  const leadsTo = remembering(actions, (expression, ofAction) => {
+    const look = (one: Expression): boolean => {
+      switch (one.kind) {
+        case 'relation':
+        case 'arrow':
+          return relations.has(one.relation);
+        case 'action':
+          return ofAction(one.action);
+        case 'exclusion':
+          return look(one.base);
+        case 'union':
+        case 'intersection':
+          return one.of.some(look);
+        default:
+          return false;
+      }
+    };
+    return look(expression);
+  });
   return [...actions].flatMap(([action, expression]) => (leadsTo(expression) ? [action] : []));
+}
+
+/**
+ * Asks expressions, and each action that they refer to once: actions may refer to one another in more ways than anybody
+ * could follow. None may be defined by itself.
+ */
+function remembering(
+  actions: ReadonlyMap<string, Expression>,
+  ask: (expression: Expression, ofAction: (action: string) => boolean) => boolean,
+): (expression: Expression) => boolean {
+  const known = new Map<string, boolean>();
+  const ofAction = (action: string): boolean => {
+    const before = known.get(action);
+    if (before !== undefined) return before;
+    const expression = actions.get(action);
+    const answer = expression !== undefined && ask(expression, ofAction);
+    known.set(action, answer);
+    return answer;
+  };
+  return (expression) => ask(expression, ofAction);
 }

@@ -13,7 +13,18 @@ import { grantRelation } from '../model/model.ts';
 import type { Checks, LegacyCheck } from '../services/checks.ts';
 import type { Models } from '../services/definitions/models.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
-import { Name, questionErrors, Resource, Scope, Token, userOf } from './shapes.ts';
+import { answerOnWire, BatchAnswer, bodyLimit, maxQuestions } from './questions.ts';
+import {
+  asRequested,
+  Context,
+  Name,
+  nameOf,
+  questionErrors,
+  Resource,
+  Scope,
+  Token,
+  userOf,
+} from './shapes.ts';
 
 export interface ClientServices {
   readonly database: Database;
@@ -25,6 +36,7 @@ export interface ClientServices {
 
 export const clientOperations = (services: ClientServices): readonly Operation[] => [
   check(services),
+  checkMany(services),
   role(services),
   legacy(services),
 ];
@@ -58,6 +70,54 @@ const check = ({ checks, tokens }: ClientServices): Operation =>
       if (!subject)
         throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
       return { allowed: await checks.can({ subject, action, resource: object }) };
+    },
+  });
+
+/** A batch: the engine counts the questions where there are several. */
+const ofChecks = (path: string): string =>
+  path.replace(
+    /^(?:(\d+)\.)?(subject|action|resource)$/,
+    (_, i = '0', part) => `checks.${i}.${part}`,
+  );
+
+/** Relations of one's own making are not taken: through them one could find out what others hold. */
+const checkMany = ({ checks, tokens }: ClientServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'authorization.checkMany',
+    method: 'POST',
+    readOnly: true,
+    idempotency: false,
+    path: '/authorization/check/many',
+    bodyLimit,
+    input: {
+      body: Type.Object({
+        checks: Type.Array(Type.Object({ action: Name, resource: Resource }), {
+          minItems: 1,
+          maxItems: maxQuestions,
+          description: 'The questions; each has its own answer',
+        }),
+        context: Type.Optional(Context),
+        consistencyToken: Token,
+      }),
+    },
+    output: Type.Object({ results: Type.Array(BatchAnswer) }),
+    errors: questionErrors,
+    summary: 'Ask what you may do, in many places at once',
+    description:
+      'At most 50 questions, answered in their order. Conditions see the context. One that has no answer is not allowed, says why, and does not stand in the way of the others.',
+    async handler(context, { body: { checks: asked, context: values = {}, consistencyToken } }) {
+      tokens.require(consistencyToken);
+      const { subject } = userOf(context);
+      const questions = asked.map(({ action, resource }, i) => ({
+        subject,
+        action: nameOf(action, `checks.${i}.action`),
+        resource: parseObject(resource, `checks.${i}.resource`),
+      }));
+      const answers = await asRequested(ofChecks, () =>
+        checks.answers(questions, { context: values, contextual: [] }),
+      );
+      return { results: answers.map(answerOnWire) };
     },
   });
 

@@ -49,7 +49,7 @@ export const questionFacts = {
   idempotency: false,
 } as const;
 const maxContextual = 100;
-const maxQuestions = 50;
+export const maxQuestions = 50;
 export const bodyLimit = 256 * 1024;
 
 const parts = { subject: Subject, permission: Name, resource: Resource };
@@ -147,7 +147,7 @@ const canByBody = (services: QuestionServices): Operation =>
     handler: (_context, { body }) => can(services, body, body),
   });
 
-const BatchAnswer = Type.Object({
+export const BatchAnswer = Type.Object({
   allowed: Type.Boolean(),
   undecided: Type.Optional(
     Type.Object(
@@ -163,7 +163,7 @@ const BatchAnswer = Type.Object({
 
 const contextPath = 'context.';
 
-const answerOnWire = ({ allowed, undecided }: Answer): Static<typeof BatchAnswer> => ({
+export const answerOnWire = ({ allowed, undecided }: Answer): Static<typeof BatchAnswer> => ({
   allowed,
   ...(undecided && {
     undecided: {

@@ -10,8 +10,16 @@ import { authorizationErrors } from '../errors.ts';
 import type { Definition } from '../model/definition.ts';
 import { formatSubject, type ObjectRef, type SubjectRef, sameObject } from '../model/grammar.ts';
 import { actionsGiven, shareAction } from '../model/sharing.ts';
+import { tupleProblem } from '../model/tuple.ts';
 import type { TimedTuple } from '../queries.ts';
-import { countShares, objectExists, type ShareRow, sharesOf } from '../share-queries.ts';
+import {
+  countOtherShares,
+  lastsAsLong,
+  lockShares,
+  objectExists,
+  type ShareRow,
+  sharesOf,
+} from '../share-queries.ts';
 import type { Checks } from './checks.ts';
 import type { Models } from './definitions/models.ts';
 import type { Tuples } from './tuples.ts';
@@ -55,7 +63,12 @@ export interface Sharing {
   take(caller: UserCaller, resource: ObjectRef, share: Share): Promise<void>;
   /** Throws 400 for what is not shared like this, and 403 for a user who may not do it; without a relation, for one who shares nothing of it. */
   requireGiver(userId: string, resource: ObjectRef, relation?: string): Promise<void>;
-  /** Gives a user what was offered to them by somebody who still may: joins the ambient transaction. Throws like `requireGiver`. */
+  /** The same, for a relation that is offered to one user; 400 for one that takes groups alone. */
+  requireOffer(userId: string, resource: ObjectRef, relation: string): Promise<void>;
+  /**
+   * Gives a user what was offered to them by somebody who still may: joins the ambient transaction. What they have for
+   * longer stays. Throws like `requireGiver`, and 409 when it is shared with too many.
+   */
   accept(caller: Caller, offer: Offer): Promise<void>;
 }
 
@@ -76,46 +89,33 @@ interface Dependencies extends Pick<Kernel, 'database' | 'schemas' | 'permission
 
 export function createSharing({ models, checks, tuples, ...kernel }: Dependencies): Sharing {
   const { database } = kernel;
-  const { definitionOf, may, requireGiver } = createGivers({ models, checks });
-  const requireReceiver = createReceivers({ ...kernel, models, may });
-
-  const profilesOf = async (
-    caller: UserCaller,
-    shares: readonly ShareRow[],
-  ): Promise<ReadonlyMap<string, string>> => {
-    const ids = shares.flatMap(({ subject }) => (subject.type === 'User' ? [subject.id] : []));
-    return new Map(
-      (await publicRecords(kernel, caller, 'User', ids)).map(({ id, json }) => [id, json]),
-    );
+  const givers = createGivers({ models, checks });
+  const { definitionOf, requireGiver } = givers;
+  const requireReceiver = createReceivers({ ...kernel, models, may: givers.may });
+  const write = async (caller: Caller, tuple: TimedTuple): Promise<void> => {
+    const { shareable } = await definitionOf(tuple.resource);
+    await requireRoom(database, tuple, [...shareable]);
+    await tuples.write(caller, [tuple]);
   };
 
   return {
     requireGiver,
-    async list(caller, resource, page) {
-      const definition = await definitionOf(resource);
-      const shareable = [...definition.shareable];
-      const given = shareable.map((relation) => actionsGiven(definition, relation));
-      const asked = [...new Set([shareAction, ...given.flat()])].filter((action) =>
-        definition.actions.has(action),
-      );
-      const answers = asked.length === 0 ? [] : await may(caller.userId, resource, asked);
-      const allowed = new Set(asked.filter((_, i) => answers[i]));
-      if (!allowed.has(shareAction)) throw authorizationErrors.SHARING_REFUSED();
-      const { shares, count } = await sharesOf(database, resource, shareable, page);
-      const profiles = await profilesOf(caller, shares);
-      return {
-        shares: shares.map((share) => ({ ...share, profile: profiles.get(share.subject.id) })),
-        count,
-        relations: shareable.filter((_, i) => given[i]?.every((action) => allowed.has(action))),
-      };
+    async requireOffer(userId, resource, relation) {
+      await requireGiver(userId, resource, relation);
+      const { model } = await models.engine();
+      if (tupleProblem(model, { subject: userSubject(userId), relation, resource }))
+        throw invalid(
+          'relation',
+          'subject',
+          `"${relation}" takes no single users: share it with a group`,
+        );
     },
+    list: createList(kernel, givers),
     give: (caller, resource, share) =>
       database.transaction(async () => {
         await requireGiver(caller.userId, resource, share.relation);
         await requireReceiver(caller, share.subject);
-        const { shareable } = await definitionOf(resource);
-        await requireRoom(database, resource, [...shareable]);
-        await tuples.write(caller, [{ ...share, resource }]);
+        await write(caller, { ...share, resource });
       }),
     take: (caller, resource, { subject, relation }) =>
       database.transaction(async () => {
@@ -128,11 +128,46 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
     async accept(caller, { by, to, resource, relation, expiresAt }) {
       if (by === to) throw authorizationErrors.SHARING_REFUSED();
       await requireGiver(by, resource, relation);
-      const { shareable } = await definitionOf(resource);
-      await requireRoom(database, resource, [...shareable]);
-      const tuple: TimedTuple = { subject: userSubject(to), relation, resource, expiresAt };
-      await tuples.write(caller, [tuple]);
+      const offered: TimedTuple = { subject: userSubject(to), relation, resource, expiresAt };
+      if (!(await lastsAsLong(database, offered))) await write(caller, offered);
     },
+  };
+}
+
+type Givers = ReturnType<typeof createGivers>;
+
+/** With whom something is shared, for those who may share it. */
+function createList(
+  kernel: Pick<Dependencies, 'database' | 'schemas' | 'permissions'>,
+  { definitionOf, may }: Pick<Givers, 'definitionOf' | 'may'>,
+): Sharing['list'] {
+  const profilesOf = async (
+    caller: UserCaller,
+    shares: readonly ShareRow[],
+  ): Promise<ReadonlyMap<string, string>> => {
+    const ids = shares.flatMap(({ subject }) => (subject.type === 'User' ? [subject.id] : []));
+    return new Map(
+      (await publicRecords(kernel, caller, 'User', ids)).map(({ id, json }) => [id, json]),
+    );
+  };
+
+  return async (caller, resource, page) => {
+    const definition = await definitionOf(resource);
+    const shareable = [...definition.shareable];
+    const given = shareable.map((relation) => actionsGiven(definition, relation));
+    const asked = [...new Set([shareAction, ...given.flat()])].filter((action) =>
+      definition.actions.has(action),
+    );
+    const answers = asked.length === 0 ? [] : await may(caller.userId, resource, asked);
+    const allowed = new Set(asked.filter((_, i) => answers[i]));
+    if (!allowed.has(shareAction)) throw authorizationErrors.SHARING_REFUSED();
+    const { shares, count } = await sharesOf(kernel.database, resource, shareable, page);
+    const profiles = await profilesOf(caller, shares);
+    return {
+      shares: shares.map((share) => ({ ...share, profile: profiles.get(share.subject.id) })),
+      count,
+      relations: shareable.filter((_, i) => given[i]?.every((action) => allowed.has(action))),
+    };
   };
 }
 
@@ -189,7 +224,7 @@ function createReceivers({
   models,
   may,
 }: Pick<Dependencies, 'database' | 'schemas' | 'models'> &
-  Pick<ReturnType<typeof createGivers>, 'may'>) {
+  Pick<Givers, 'may'>) {
   async function requireReceiver({ userId }: UserCaller, subject: SubjectRef): Promise<void> {
     if (subject.id === '*')
       throw invalid('subject', 'wildcard', 'sharing with everybody is for operators');
@@ -197,7 +232,8 @@ function createReceivers({
       throw invalid('subject', 'self', 'this is yourself: share with somebody else');
     const schema = schemas.get(subject.type);
     const there = schema ? await objectExists(database, schema, subject.id) : true;
-    const readable = subject.type === 'User' || (await mayRead(userId, subject));
+    const isPerson = subject.type === 'User' && subject.relation === '';
+    const readable = isPerson || (await mayRead(userId, subject));
     if (!there || !readable)
       throw invalid('subject', 'unknown', `you know no ${subject.type} with this id`);
   }
@@ -213,13 +249,14 @@ function createReceivers({
   return requireReceiver;
 }
 
-/** Throws 409 when the object is shared with too many. */
+/** Throws 409 when the object is shared with too many; what is shared already needs no room. */
 async function requireRoom(
   database: Kernel['database'],
-  resource: ObjectRef,
+  tuple: TimedTuple,
   relations: readonly string[],
 ): Promise<void> {
-  if ((await countShares(database, resource, relations, MOST_SHARES)) >= MOST_SHARES)
+  await lockShares(database, tuple.resource);
+  if ((await countOtherShares(database, tuple, relations, MOST_SHARES)) >= MOST_SHARES)
     throw authorizationErrors.SHARES_FULL();
 }
 

@@ -19,8 +19,8 @@ export interface ShareInvitation {
 
 const columns = `i.id, i.email, i.resource_type as "resourceType", i.resource_id as "resourceId", i.relation,
   i.invited_by as "invitedBy", i.share_ends_at as "shareEndsAt", i.created_at as "createdAt", i.expires_at as "expiresAt"`;
-/** Whoever is blocked invites nobody. */
-const alive = `i.expires_at > now() and exists (select from "app"."User" u where u."_id" = i.invited_by and u."active")`;
+/** Whoever is blocked invites nobody, and what ends before it is taken is no offer any more. */
+const alive = `i.expires_at > now() and (i.share_ends_at is null or i.share_ends_at > now()) and exists (select from "app"."User" u where u."_id" = i.invited_by and u."active")`;
 
 export interface NewShareInvitation {
   readonly id: string;

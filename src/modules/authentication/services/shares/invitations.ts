@@ -129,7 +129,7 @@ async function invite(
 ): Promise<ShareInvitation> {
   const { caller, inviter, resource, relation, expiresAt = null, redirectUri } = invitation;
   const page = pageOf(dependencies, redirectUri);
-  await sharingOf(dependencies).requireGiver(caller.userId, resource, relation);
+  await sharingOf(dependencies).requireOffer(caller.userId, resource, relation);
   if ((await countOpen(transaction, caller.userId, MOST_OPEN)) >= MOST_OPEN)
     throw authErrors.INVITATION_LIMIT_EXCEEDED();
   const token = randomToken();

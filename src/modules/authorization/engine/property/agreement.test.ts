@@ -161,7 +161,13 @@ async function compare(database: Database, dataSet: NumberedDataSet): Promise<vo
   await compareSubjects({ database, engine, dataSet, naive });
 }
 
-const tiny = { tuples: 10_000, reached: 0, reachedForFew: 0, reachedTogether: 1 };
+const tiny = {
+  tuples: 10_000,
+  reached: 0,
+  reachedForFew: 0,
+  reachedTogether: 1,
+  conditionValues: 100_000,
+};
 
 interface Comparison {
   readonly database: Database;

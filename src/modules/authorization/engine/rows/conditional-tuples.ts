@@ -8,7 +8,7 @@ import { fits } from '../../model/tuple.ts';
 import { liveTuple, type TupleRow, tupleColumns, tupleOf } from '../../tuple-sql.ts';
 import type { EngineScope, EvaluationContext } from '../ask.ts';
 import type { Bounds } from '../graph.ts';
-import { engineErrors, limits } from '../limits.ts';
+import { engineErrors, sizesOf } from '../limits.ts';
 import { arrowsIn } from '../tuple-loading.ts';
 
 /** Ids of conditional tuples that count, by relation. */
@@ -67,10 +67,12 @@ const pairsText = `select distinct t.resource_type, t.condition, coalesce(t.attr
  * `PERMISSION_SET_TOO_LARGE` when these are more than `limits.conditionValues`.
  */
 export async function conditionValues(
-  { model, database }: EngineScope,
+  engineScope: EngineScope,
   goal: Name,
   { context }: Pick<EvaluationContext, 'context'>,
 ): Promise<ConditionValues> {
+  const { model, database } = engineScope;
+  const most = sizesOf(engineScope).conditionValues;
   const relations = relationsWithConditions(model, goal);
   const found = new Map<string, { conditions: string[]; attributes: string[] }>();
   const missing = new Set<string>();
@@ -94,14 +96,19 @@ export async function conditionValues(
     const values = [
       relations.map(({ type }) => type),
       relations.map((r) => r.relation),
-      limits.conditionValues + 1,
+      most + 1,
     ];
     const { rows } = await database.query<PairRow>({ text: pairsText, values });
-    if (rows.length > limits.conditionValues) throw engineErrors.PERMISSION_SET_TOO_LARGE();
+    if (rows.length > most) throw tooManyValues(most);
     for (const row of rows) take(row);
   }
   return { of: (type, standing) => ofType(`${type} ${standing}`), missing: [...missing] };
 }
+
+const tooManyValues = (most: number) =>
+  engineErrors.PERMISSION_SET_TOO_LARGE({
+    message: `More than ${most} different sets of attributes stand beside conditions on the way; check single objects, or compare with fields of the record by a rule instead`,
+  });
 
 interface PairRow {
   readonly resource_type: string;

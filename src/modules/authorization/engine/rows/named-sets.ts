@@ -15,7 +15,7 @@ import { engineErrors } from '../limits.ts';
 import { findReachable, type ReachableQuery } from '../principals.ts';
 import { distinct, type ReachableSet } from '../reverse-expansion.ts';
 import { takesConditions } from './conditional-tuples.ts';
-import { isTestable } from './object-test.ts';
+import { isTestable, tooLargeFor } from './object-test.ts';
 
 /** What an engine remembers of what subjects reach. */
 export interface ReachMemory {
@@ -137,7 +137,8 @@ export async function namedSetOf(
   try {
     return await reachableSetOf(engineScope, request, memory);
   } catch (error) {
-    if (!asks || !isTooLarge(error)) throw error;
+    if (!isTooLarge(error)) throw error;
+    if (!asks) throw tooLargeFor(model, goal, request.bound);
     memory.large.add(key);
     return setsByName(engineScope, request, memory);
   }

@@ -5,6 +5,7 @@
  * else is asked of the object. For subjects that reach too much to be named.
  */
 import { literalOf } from '../../../../kernel/database/literal.ts';
+import type { PenstockError } from '../../../../kernel/errors.ts';
 import { isExact, isPublic } from '../../model/expansion-rules.ts';
 import { childrenOf, type Expression } from '../../model/expression.ts';
 import type { SubjectRef } from '../../model/grammar.ts';
@@ -35,7 +36,10 @@ export function withObjectTests(parts: Builder): Builder {
     holds: (name, polarity) => (id, next) => {
       const tests = (left.get(next) ?? 0) + 1;
       left.set(next, tests);
-      if (tests > MOST_TESTS) throw engineErrors.PERMISSION_SET_TOO_LARGE();
+      if (tests > MOST_TESTS)
+        throw engineErrors.PERMISSION_SET_TOO_LARGE({
+          message: `This subject reaches too many objects to name them, and the action asks more than ${MOST_TESTS} times about objects on the way; check single objects, or define it with fewer arrows and sets`,
+        });
       return objectText(builder, { name, polarity }, id, next);
     },
   };
@@ -43,14 +47,33 @@ export function withObjectTests(parts: Builder): Builder {
 }
 
 /** True when whoever has the name can be found out about in SQL, and so for everything that it hangs on. */
-export const isTestable = (model: Model, name: Name): boolean =>
-  model.derived(`testable ${keyOf(name)}`, () =>
-    [name, ...reachable(name, model.dependencies).edges.map(({ on }) => on)].every((one) => {
-      if (isExact(model, one)) return true;
+export const isTestable = (model: Model, name: Name): boolean => knotOf(model, name) === undefined;
+
+/** A name on which this one hangs that needs two ways through itself at once. */
+const knotOf = (model: Model, name: Name): Name | undefined =>
+  model.derived(`knot ${keyOf(name)}`, () => {
+    const done = new Set<string>();
+    for (const one of [name, ...reachable(name, model.dependencies).edges.map(({ on }) => on)]) {
+      if (done.has(keyOf(one)) || isExact(model, one)) continue;
       const cycle = cycleOf(model, one);
-      return [...cycle.values()].every((inner) => stepsOf(model, inner, cycle) !== undefined);
-    }),
+      for (const key of [keyOf(one), ...cycle.keys()]) done.add(key);
+      const knot = [...cycle.values()].find(
+        (inner) => stepsOf(model, inner, cycle) === undefined,
+      );
+      if (knot) return knot;
+    }
+    return undefined;
+  });
+
+/** What a subject reaches is too large, and cannot be asked in the database either: says why, and what to do. */
+export function tooLargeFor(model: Model, name: Name, bound: number): PenstockError {
+  const knot = knotOf(model, name);
+  return engineErrors.PERMISSION_SET_TOO_LARGE(
+    knot && {
+      message: `This subject reaches more than ${bound} objects on the way, and "${knot.name}" of ${knot.type} needs two ways through itself at once; check single objects, or define it by one way through itself`,
+    },
   );
+}
 
 interface Goal {
   readonly name: Name;
@@ -95,10 +118,14 @@ interface Step {
   readonly filters: readonly { readonly expression: Expression; readonly against?: true }[];
 }
 
-/** The steps of a name within its cycle; `undefined` when it needs two of them at once. */
+/** The steps of a name within its cycle; `undefined` when it needs two of them at once. Each action is looked at once. */
 function stepsOf(model: Model, name: Name, cycle: Cycle): readonly Step[] | undefined {
   if (name.kind === 'relation') return setSteps(model, name, cycle);
-  return expressionSteps(model, name.type, model.expression(name) ?? { kind: 'none' }, cycle);
+  return model.derived(`steps ${keyOf(name)} in ${[...cycle.keys()].sort().join(' ')}`, () => {
+    const expression = model.expression(name) ?? { kind: 'none' };
+    const steps = expressionSteps(model, name.type, expression, cycle);
+    return steps && [...new Map(steps.map((step) => [JSON.stringify(step), step])).values()];
+  });
 }
 
 function expressionSteps(

@@ -33,7 +33,7 @@ import {
   restingOnNothing,
   setsByName,
 } from './named-sets.ts';
-import { isTestable, withObjectTests } from './object-test.ts';
+import { isTestable, tooLargeFor, withObjectTests } from './object-test.ts';
 import { type Builder, nameTest, originsBelow, setsOf } from './predicate-builder.ts';
 import { anyOf, never, renderTest, type Test } from './predicate-tree.ts';
 import {
@@ -139,8 +139,9 @@ async function searchedRows(
   const plan = await planOf(engineScope, { subject, goal, bound }, memory, reach.value).catch(
     async (error: unknown) => {
       // Tuples of the rows themselves, with conditions.
-      const asks = !few && !reach.value.unnamed && isTestable(model, goal);
-      if (!asks || codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
+      if (codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
+      if (few || reach.value.unnamed) throw error;
+      if (!isTestable(model, goal)) throw tooLargeFor(model, goal, bound);
       memory.large.add(largeKey(request));
       reach = await setsByName(engineScope, request, memory);
       return planOf(engineScope, { subject, goal, bound }, memory, reach.value);
