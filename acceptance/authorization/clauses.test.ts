@@ -136,8 +136,7 @@ describe('conditions', () => {
 
 describe('users', () => {
   it('ask many questions at once, each with its own answer', async () => {
-    const many = (body: object, who = ada) =>
-      user(who).api.post('/authorization/check/many', body);
+    const many = (body: object, who = ada) => user(who).api.post('/authorization/check/many', body);
     const checks = ['network', 'map', 'nothing'].map((id) => ({
       action: 'pass',
       resource: `Gate:${id}`,

@@ -24,7 +24,12 @@ export const limits = {
 
 /** How much of something is named before another way is taken. Answers do not hang on it. */
 export type SizeLimits = {
-  readonly [K in 'tuples' | 'reached' | 'reachedForFew' | 'reachedTogether' | 'conditionValues']: number;
+  readonly [K in
+    | 'tuples'
+    | 'reached'
+    | 'reachedForFew'
+    | 'reachedTogether'
+    | 'conditionValues']: number;
 };
 
 /** Those of a scope: tests make them small. */

@@ -99,7 +99,10 @@ function subtracts({ actions }: Pick<Shared, 'actions'>, relation: string): bool
 /** What a relation can lead to within its type. */
 interface Giving {
   readonly name: string;
-  readonly relations: ReadonlyMap<string, readonly { readonly type: string; readonly relation: string }[]>;
+  readonly relations: ReadonlyMap<
+    string,
+    readonly { readonly type: string; readonly relation: string }[]
+  >;
   readonly actions: ReadonlyMap<string, Expression>;
 }
 

@@ -223,8 +223,7 @@ function createReceivers({
   schemas,
   models,
   may,
-}: Pick<Dependencies, 'database' | 'schemas' | 'models'> &
-  Pick<Givers, 'may'>) {
+}: Pick<Dependencies, 'database' | 'schemas' | 'models'> & Pick<Givers, 'may'>) {
   async function requireReceiver({ userId }: UserCaller, subject: SubjectRef): Promise<void> {
     if (subject.id === '*')
       throw invalid('subject', 'wildcard', 'sharing with everybody is for operators');

@@ -93,11 +93,7 @@ export async function conditionValues(
     pairs.attributes.push(text);
   };
   if (relations.length > 0) {
-    const values = [
-      relations.map(({ type }) => type),
-      relations.map((r) => r.relation),
-      most + 1,
-    ];
+    const values = [relations.map(({ type }) => type), relations.map((r) => r.relation), most + 1];
     const { rows } = await database.query<PairRow>({ text: pairsText, values });
     if (rows.length > most) throw tooManyValues(most);
     for (const row of rows) take(row);

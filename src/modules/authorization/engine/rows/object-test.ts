@@ -57,9 +57,7 @@ const knotOf = (model: Model, name: Name): Name | undefined =>
       if (done.has(keyOf(one)) || isExact(model, one)) continue;
       const cycle = cycleOf(model, one);
       for (const key of [keyOf(one), ...cycle.keys()]) done.add(key);
-      const knot = [...cycle.values()].find(
-        (inner) => stepsOf(model, inner, cycle) === undefined,
-      );
+      const knot = [...cycle.values()].find((inner) => stepsOf(model, inner, cycle) === undefined);
       if (knot) return knot;
     }
     return undefined;
