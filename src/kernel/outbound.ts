@@ -235,7 +235,8 @@ function send(
     });
     const connected = url.protocol === 'https:' ? 'secureConnect' : 'connect';
     outgoing.once('socket', (socket) => socket.once(connected, onConnected));
-    outgoing.once('response', resolve).once('error', reject).end(body);
+    // A broken answer is an error of the request too, after it was answered.
+    outgoing.once('response', resolve).on('error', reject).end(body);
   });
 }
 

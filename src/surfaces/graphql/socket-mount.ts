@@ -74,7 +74,6 @@ export function mountGraphqlSockets(given: MountParts): GraphqlSockets {
     mount: {
       owns: isPath,
       upgrade(request, stream, head) {
-        stream.on('error', () => stream.destroy());
         upgrade(request, stream, head).catch((error: unknown) => {
           given.log.error({ err: error }, 'A GraphQL connection could not be opened');
           refuse(stream, 500);

@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { expect, it } from 'vitest';
 import { sendRaw } from '../../../test/support/raw-http.ts';
 import { startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
@@ -157,4 +158,22 @@ it('listens on every address of localhost', async () => {
   }
   await server.close({ gentle: false, cutWhen: Promise.resolve() });
   await expect(fetch(first)).rejects.toThrow();
+});
+
+it('outlives a connection that breaks while its new owner still decides', async () => {
+  const server = createHttpServer((_request, response) => response.end());
+  const taken = Promise.withResolvers<Duplex>();
+  server.mount({ owns: () => true, upgrade: (_request, socket) => taken.resolve(socket) });
+  const { port, hostname } = new URL(
+    await server.listen({ port: 0, host: '127.0.0.1', portVariable: 'PORT' }),
+  );
+  const client = connect(Number(port), hostname);
+  await once(client, 'connect');
+  client.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+  const socket = await taken.promise;
+  // As a reset says it: where nobody listens it is thrown, and ends the process.
+  socket.emit('error', new Error('read ECONNRESET'));
+  expect(socket.destroyed).toBe(true);
+  client.destroy();
+  await server.close({ gentle: false, cutWhen: Promise.resolve() });
 });

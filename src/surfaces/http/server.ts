@@ -103,9 +103,10 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
     if (mount?.request) mount.request(request, response);
     else handle(request, response, request.url ?? '/');
   };
-  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
-    mountOf(request)?.upgrade(request, socket, head),
-  );
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    guardUpgraded(socket);
+    mountOf(request)?.upgrade(request, socket, head);
+  });
   server.on('request', onRequest);
   // The body is asked for when the caller has been admitted, not before.
   server.on('checkContinue', onRequest);
@@ -123,6 +124,14 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
     closePort: () => closePort(listeners),
     close: (how) => close(listeners, how),
   };
+}
+
+/**
+ * The server stops listening to a connection that it hands over. One that is reset while its new owner still asks whether
+ * it may come in would be nobody's error, and the end of the process.
+ */
+export function guardUpgraded(socket: Duplex): void {
+  socket.on('error', () => socket.destroy());
 }
 
 interface Listeners {

@@ -168,9 +168,12 @@ function createSocketServer(
     allowRequest: (request, callback) => {
       if (!originAllowed(request, cors())) callback(null, false);
       else
-        void take(budgets().handshake, request).then(({ allowed }) =>
-          callback('Too many connections: try again shortly', allowed),
-        );
+        take(budgets().handshake, request)
+          .then(
+            ({ allowed }) => allowed,
+            () => false,
+          )
+          .then((allowed) => callback('Too many connections: try again shortly', allowed));
     },
   });
   gatherPackets(io);

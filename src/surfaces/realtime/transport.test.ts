@@ -1,10 +1,12 @@
+import { once } from 'node:events';
 import { createServer, type Server as HttpServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect as dial } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { Server } from 'socket.io';
 import { io as connect, type Socket } from 'socket.io-client';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { gatherPackets } from './transport.ts';
+import { createPlainServer, gatherPackets } from './transport.ts';
 
 let http: HttpServer;
 let server: Server;
@@ -60,4 +62,24 @@ it('answers polling clients, and says the last word to who is closed', async () 
   own.disconnect(true);
   await waitFor(() => !client.connected);
   expect(heard).toHaveLength(50);
+});
+
+it('outlives a connection that breaks while it is still asked about', async () => {
+  const taken = Promise.withResolvers<Duplex>();
+  const plain = createPlainServer({
+    owns: () => true,
+    request: (_request, response) => response.end(),
+    upgrade: (_request, socket) => taken.resolve(socket),
+  });
+  plain.listen(0, '127.0.0.1');
+  await once(plain, 'listening');
+  const client = dial((plain.address() as AddressInfo).port, '127.0.0.1');
+  await once(client, 'connect');
+  client.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+  const socket = await taken.promise;
+  // Where nobody listens it is thrown, and ends the process.
+  socket.emit('error', new Error('read ECONNRESET'));
+  expect(socket.destroyed).toBe(true);
+  client.destroy();
+  plain.close();
 });

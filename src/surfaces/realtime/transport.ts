@@ -6,7 +6,7 @@ import type { Server as SocketServer } from 'socket.io';
 import { errors } from '../../kernel/errors.ts';
 import { answerClientError, renderError } from '../http/error-answers.ts';
 import { requestIdOf, securityHeaders } from '../http/headers.ts';
-import { listenError, type SocketMount } from '../http/server.ts';
+import { guardUpgraded, listenError, type SocketMount } from '../http/server.ts';
 
 /** Milliseconds in which headers, and the whole request, must have arrived. */
 const headersTimeout = 15_000;
@@ -19,6 +19,7 @@ export function createPlainServer(sockets: SocketMount): Server {
     else answerNotFound(request, response);
   });
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    guardUpgraded(socket);
     if (sockets.owns(request.url ?? '/')) sockets.upgrade(request, socket, head);
     else socket.destroy();
   });

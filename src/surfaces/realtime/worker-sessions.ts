@@ -13,7 +13,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import type { SocketMount } from '../http/server.ts';
+import { guardUpgraded, type SocketMount } from '../http/server.ts';
 
 export interface WorkerSessions {
   /** What stands in front of the ids of this worker's sessions. */
@@ -53,6 +53,7 @@ export async function openWorkerSessions(
     else response.writeHead(400).end();
   });
   inner.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    guardUpgraded(socket);
     if (isOwn(request.url)) entry().upgrade(request, socket, head);
     else socket.destroy();
   });

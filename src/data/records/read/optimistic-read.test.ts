@@ -62,6 +62,20 @@ describe('a read with rights that are remembered', () => {
     await expect(readOptimistically(gone.dependencies, failing)).rejects.toThrow('no database');
   });
 
+  it('fails once where it cannot be confirmed while it still goes on', async () => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on('unhandledRejection', note);
+    const gone = fixture({ confirm: () => Promise.reject(new Error('no database')) });
+    const reading = readOptimistically(gone.dependencies, async (given) => {
+      await predicateOf(given);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    });
+    await expect(reading).rejects.toThrow('no database');
+    process.off('unhandledRejection', note);
+    expect(unhandled).toEqual([]);
+  });
+
   it('is an ordinary read where nothing is remembered', async () => {
     const { dependencies, asked } = fixture(undefined);
     expect(

@@ -24,7 +24,11 @@ export async function readOptimistically<D extends Dependencies, T>(
 ): Promise<T> {
   const confirmations: Promise<boolean>[] = [];
   const given = withCachedGrants(dependencies, ({ guard: _, confirm, ...predicate }) => {
-    if (confirm) confirmations.push(confirm());
+    if (!confirm) return predicate;
+    const asked = confirm();
+    // Looked at when the read has ended; it may be refused before that, when nobody waits for it.
+    asked.catch(() => undefined);
+    confirmations.push(asked);
     return predicate;
   });
   if (given === dependencies) return read(dependencies);

@@ -103,8 +103,9 @@ async function readMultipart(
     if (!fileName) return void body.resume();
     open.add(body);
     const work = onFile({ field, fileName, mimeType, body: body as AsyncIterable<Buffer> });
-    work.catch(fail);
-    working.push(work.finally(() => void open.delete(body)));
+    // Handled at once: until the client sends more, nobody waits for those in `working`.
+    work.catch(fail).finally(() => void open.delete(body));
+    working.push(work);
   });
   parser.on('field', (name: string | undefined, value, nameCut, valueCut) => {
     // What is thrown here ends the process: there is nobody above.

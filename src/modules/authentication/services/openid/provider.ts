@@ -158,7 +158,12 @@ function dispatch(issuer: string, request: OpenidRequest, handler: Handler): Pro
     (incoming, outgoing) => {
       // From this the library takes the part of the path that a proxy takes away.
       Object.assign(incoming, { originalUrl: `${prefix}${request.url}` });
-      void handler(incoming, outgoing);
+      const handling = async (): Promise<void> => handler(incoming, outgoing);
+      // Nobody above waits for it: what the library throws beside its answers must not end the process.
+      handling().catch((error: unknown) => {
+        Object.assign(failures.get(incoming) ?? {}, { error });
+        outgoing.end();
+      });
     },
     {
       method: request.method,

@@ -180,7 +180,7 @@ function answerOf(
   { idleMs }: TransportLimits,
 ): Promise<StoreAnswer> {
   return new Promise((resolve, reject) => {
-    outgoing.once('error', (error) => reject(unavailable(url, method, error)));
+    outgoing.on('error', (error) => reject(unavailable(url, method, error)));
     outgoing.once('response', (body) => {
       resolve({ status: body.statusCode ?? 0, headers: body.headers, body, idleMs });
     });
