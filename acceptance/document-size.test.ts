@@ -50,7 +50,7 @@ function schemas() {
 }
 
 it('takes at most 1.5 MB for 300 schemas', async () => {
-  const routes = createRecordRoutes({} as RecordStore, {} as SchemaRegistry);
+  const routes = createRecordRoutes({} as RecordStore, {} as SchemaRegistry, console);
   const operations = routes
     .operations(schemas())
     .map((operation) => ({ owner: 'database/records', operation }));

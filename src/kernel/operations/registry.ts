@@ -35,8 +35,11 @@ export function camelName(method: Method, path: string): string {
 }
 
 export interface OperationRegistry {
-  /** Replaces everything that `owner` had. An empty list withdraws it. Throws on a clash of two owners. */
-  replace(owner: string, operations: readonly Operation[]): void;
+  /**
+   * Replaces everything that `owner` had. An empty list withdraws it. Throws on a clash; with `onConflict` the operation
+   * that clashes is left out instead, for what is made of stored definitions: one of them must not take the others along.
+   */
+  replace(owner: string, operations: readonly Operation[], onConflict?: OnConflict): void;
   /** All operations, in a stable order (owner, then as given). */
   all(): readonly OwnedOperation[];
   /** Every operation passes through `rule` before anybody sees it, those that are there at once. Replaces an earlier rule. */
@@ -44,6 +47,9 @@ export interface OperationRegistry {
   /** Called after each change, before `replace` or `transform` returns. */
   onChange(listener: () => void): void;
 }
+
+/** `name`: the id or the route that somebody else has. */
+type OnConflict = (operation: Operation, name: string) => void;
 
 export interface OwnedOperation {
   /** The module's name; groups inside a module are written `module/group`. */
@@ -83,9 +89,12 @@ export function createOperationRegistry(): OperationRegistry {
     operations.flatMap((operation) => claimsOf(owned(owner, operation).operation));
 
   return {
-    replace(owner, operations) {
+    replace(owner, given, onConflict) {
+      const isTaken = (key: string): boolean => (taken.get(key) ?? owner) !== owner;
+      const claims = (operation: Operation) => claimsOf(owned(owner, operation).operation);
+      const operations = onConflict ? withoutConflicts(given, claims, isTaken, onConflict) : given;
       const claimed = claimsOfAll(owner, operations);
-      const conflict = firstConflict(claimed, (key) => (taken.get(key) ?? owner) !== owner);
+      const conflict = firstConflict(claimed, isTaken);
       if (conflict) throw new Error(`Two operations answer ${conflict}`);
       for (const [key] of claimsOfAll(owner, byOwner.get(owner) ?? [])) taken.delete(key);
       for (const [key] of claimed) taken.set(key, owner);
@@ -136,6 +145,23 @@ function claimsOf(operation: Operation): readonly Claim[] {
   ];
   claims.set(operation, made);
   return made;
+}
+
+/** Those that clash with none before them, and with nobody else. */
+function withoutConflicts(
+  operations: readonly Operation[],
+  claims: (operation: Operation) => readonly Claim[],
+  isTaken: (key: string) => boolean,
+  onConflict: OnConflict,
+): readonly Operation[] {
+  const own = new Set<string>();
+  return operations.filter((operation) => {
+    const claimed = claims(operation);
+    const [, name] = claimed.find(([key]) => own.has(key) || isTaken(key)) ?? [];
+    if (name === undefined) for (const [key] of claimed) own.add(key);
+    else onConflict(operation, name);
+    return name === undefined;
+  });
 }
 
 /** What two of these claim, or one of them and somebody else. */

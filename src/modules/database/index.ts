@@ -60,13 +60,17 @@ export const database = defineModule({
       database,
       build: () => enqueueIndexJob(kernel.jobs, log),
     });
-    const routes = createRecordRoutes(kernel.records, schemas);
+    const routes = createRecordRoutes(kernel.records, schemas, log);
     const documents = createDocuments(kernel.records, schemas);
     permissions.uses.set('database', () => usesOf(endpoints.store.all(), schemas.all()));
     measureDatabase(kernel.metrics, schemas, endpoints.store);
     let running = true;
     const publish = (): void =>
-      operations.replace(recordsOwner, running ? routes.operations(schemas.all()) : []);
+      operations.replace(
+        recordsOwner,
+        running ? routes.operations(schemas.all()) : [],
+        ({ id }, name) => log.error({ id, name }, 'A route of a schema is left out: it is taken'),
+      );
     publish();
     // Also after a change on another node: its route is live here when the changing call returns there.
     schemas.onChange(() => {

@@ -85,7 +85,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     calls: callsOf(context, all),
   });
   const triggers = await startTriggers({ ...kernel, store, runner, log, config: current });
-  const routes = serveRoutes(kernel, all, { runner, later: triggers.later });
+  const routes = serveRoutes(kernel, all, { runner, later: triggers.later, log });
   return {
     service: { runner, functions: all },
     operations: [
@@ -128,7 +128,7 @@ const callsOf = ({ kernel, config, services, log }: Context, { secrets }: Functi
 function serveRoutes(
   kernel: Kernel,
   { store, secrets }: Functions,
-  { runner, later }: Pick<RouteParts, 'runner' | 'later'>,
+  { runner, later, log }: Pick<RouteParts, 'runner' | 'later'> & Pick<Context, 'log'>,
 ) {
   const { database, operations, middlewares } = kernel;
   const sockets = createFunctionSockets({ ...kernel, runner, store });
@@ -136,14 +136,15 @@ function serveRoutes(
   const routes = createFunctionRoutes(
     { runner, later, database, secrets, permissions },
     operations,
+    log,
   );
   let running = true;
   const publish = (): void => {
     const serving = running ? store.all() : [];
     routes.publish(serving);
-    operations.replace('functions/tools', functionTools(runner, serving));
+    operations.replace('functions/tools', functionTools(runner, serving, routes.note));
     middlewares.provide(providedMiddlewares(runner, serving));
-    sockets.publish(serving);
+    sockets.publish(serving, routes.note);
   };
   publish();
   const stopListening = store.onChange(publish);

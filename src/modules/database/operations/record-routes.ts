@@ -5,6 +5,7 @@ import type { RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Operation } from '../../../kernel/operations/operation.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { bulkRecordOperations } from './bulk-records.ts';
 import { clientQueryOperations } from './client-query.ts';
 import { clientHistoryOperations } from './history.ts';
@@ -17,7 +18,12 @@ export interface RecordRoutes {
   operations(schemas: readonly CompiledSchema[]): readonly Operation[];
 }
 
-export function createRecordRoutes(records: RecordStore, schemas: SchemaRegistry): RecordRoutes {
+/** A schema of which no routes can be made has none; the others do not go with it. */
+export function createRecordRoutes(
+  records: RecordStore,
+  schemas: SchemaRegistry,
+  log: Pick<Logger, 'error'>,
+): RecordRoutes {
   const made = new WeakMap<CompiledSchema, readonly Operation[]>();
 
   function operationsOf(schema: CompiledSchema): readonly Operation[] {
@@ -38,5 +44,15 @@ export function createRecordRoutes(records: RecordStore, schemas: SchemaRegistry
     return operations;
   }
 
-  return { operations: (all) => all.flatMap(operationsOf) };
+  return {
+    operations: (all) =>
+      all.flatMap((schema) => {
+        try {
+          return operationsOf(schema);
+        } catch (error) {
+          log.error({ err: error, schema: schema.name }, 'The routes of a schema are left out');
+          return [];
+        }
+      }),
+  };
 }

@@ -17,16 +17,23 @@ const isTool = ({ functionType, enabled, inputs }: StoredFunction): boolean =>
 /** The operations stay the same objects while their function does. */
 const made = new WeakMap<FunctionRunner, WeakMap<StoredFunction, Operation>>();
 
+/** `note` hears of a function of which no tool can be made; the others are there. */
 export function functionTools(
   runner: FunctionRunner,
   all: readonly StoredFunction[],
+  note: (one: StoredFunction, error: unknown) => void,
 ): readonly Operation[] {
   const known = made.get(runner) ?? new WeakMap<StoredFunction, Operation>();
   made.set(runner, known);
-  return all.filter(isTool).map((one) => {
-    const tool = known.get(one) ?? toolOf(runner, one);
-    known.set(one, tool);
-    return tool;
+  return all.filter(isTool).flatMap((one) => {
+    try {
+      const tool = known.get(one) ?? toolOf(runner, one);
+      known.set(one, tool);
+      return [tool];
+    } catch (error) {
+      note(one, error);
+      return [];
+    }
   });
 }
 

@@ -1,12 +1,22 @@
 /** Functions that cannot be served leave the others alone (specification functions.md section 7, row 7). */
+import Type from 'typebox';
 import { expect, it } from 'vitest';
 import { newId } from '../../../kernel/ids.ts';
-import type { Operation } from '../../../kernel/operations/operation.ts';
-import type { OperationRegistry } from '../../../kernel/operations/registry.ts';
+import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import {
+  createOperationRegistry,
+  type OperationRegistry,
+} from '../../../kernel/operations/registry.ts';
+import { createSocketNamespaces } from '../../../kernel/sockets/socket-namespace.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import { createFunctionRoutes } from './published-routes.ts';
+import { functionTools } from '../operations/tools.ts';
 import type { RouteParts } from './routes.ts';
+import type { FunctionRunner } from './runner.ts';
+import { createFunctionSockets, type FunctionSocketParts } from './sockets.ts';
 
+const log = { error: () => undefined } as unknown as Logger;
 let served: readonly Operation[] = [];
 const registry = {
   all: () => [],
@@ -22,7 +32,7 @@ const stored = (name: string, inputs: unknown, enabled = true): StoredFunction =
   }) as StoredFunction;
 
 it('serves what can be served, and tells what is wrong with the rest until it is mended', () => {
-  const routes = createFunctionRoutes({} as RouteParts, registry);
+  const routes = createFunctionRoutes({} as RouteParts, registry, log);
   const good = stored('good', { method: 'GET' });
   const off = stored('off', { method: 'GET' }, false);
   const bad = stored('bad', { method: 'GET', queryParams: { of: null } });
@@ -36,4 +46,42 @@ it('serves what can be served, and tells what is wrong with the rest until it is
   expect(served.map(({ path }) => path)).toEqual(['/functions/bad', '/functions/good']);
   expect(served[1]).toBe(before);
   expect(routes.problemOf(bad._id)).toBeUndefined();
+});
+
+it('leaves out what somebody else serves already, and says so', () => {
+  const all = createOperationRegistry();
+  const output = Type.Object({});
+  const facts = { surface: 'client', access: 'public', limit: 'none', input: {}, output } as const;
+  all.replace('other', [
+    defineOperation({
+      ...facts,
+      ...{ id: 'other', method: 'GET', path: '/functions/taken', summary: 'x' },
+      handler: async () => ({}),
+    }),
+  ]);
+  const routes = createFunctionRoutes({} as RouteParts, all, log);
+  const [taken, good] = [stored('taken', { method: 'GET' }), stored('good', { method: 'GET' })];
+  routes.publish([taken, good]);
+  expect(all.all().map(({ operation }) => operation.path)).toEqual([
+    '/functions/good',
+    '/functions/taken',
+  ]);
+  expect(routes.problemOf(taken._id)).toContain('/functions/taken');
+  expect(routes.problemOf(good._id)).toBeUndefined();
+});
+
+it('leaves out the tool and the socket that cannot be made, and tells whose they are', () => {
+  const noted: string[] = [];
+  const note = ({ name }: StoredFunction): void => void noted.push(name);
+  const bad = stored('bad', { method: 'GET', queryParams: { a: 'String' }, bodyParams: { b: null } });
+  const good = stored('good', { method: 'GET', queryParams: { a: 'String' } });
+  const tools = functionTools({} as FunctionRunner, [bad, good], note);
+  expect(tools.map(({ id }) => id)).toEqual(['functions.call.good']);
+  const namespaces = createSocketNamespaces();
+  const bus = { publish: async () => undefined, subscribe: () => undefined };
+  const sockets = createFunctionSockets({ sockets: namespaces, bus } as unknown as FunctionSocketParts);
+  const socket = (one: StoredFunction): StoredFunction => ({ ...one, functionType: 'socket' });
+  sockets.publish([socket(bad), socket(good)], note);
+  expect(namespaces.all().map(({ name }) => name)).toEqual(['/functions/good', '/good']);
+  expect(noted).toEqual(['bad', 'bad']);
 });

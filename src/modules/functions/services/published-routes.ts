@@ -1,6 +1,7 @@
 /** Which routes of functions there are, and under which paths. */
 import type { Operation } from '../../../kernel/operations/operation.ts';
 import { type OperationRegistry, routesOf } from '../../../kernel/operations/registry.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import { type RouteParts, requestRoute, webhookRoute } from './routes.ts';
 
@@ -44,6 +45,8 @@ export interface FunctionRoutes {
   publish(all: readonly StoredFunction[]): void;
   /** Why a function does not serve. */
   problemOf(id: string): string | undefined;
+  /** What keeps another form of a function, such as its socket, from being served; until routes are made again. */
+  note(one: StoredFunction, error: unknown): void;
 }
 
 const OWNER = 'functions/routes';
@@ -57,9 +60,15 @@ interface MadeRoute {
 export function createFunctionRoutes(
   parts: RouteParts,
   operations: OperationRegistry,
+  log: Pick<Logger, 'error'>,
 ): FunctionRoutes {
   const made = new WeakMap<StoredFunction, MadeRoute>();
-  let problems: ReadonlyMap<string, string> = new Map();
+  let problems = new Map<string, string>();
+
+  const note = (one: StoredFunction, error: unknown): void => {
+    problems.set(one._id, error instanceof Error ? error.message : 'it cannot be served');
+    log.error({ err: error, function: one.name }, 'A function cannot be served and is left out');
+  };
 
   /** The same objects as before for what did not change: surfaces remember what they compiled. */
   function routeOf(one: StoredFunction): MadeRoute | undefined {
@@ -74,29 +83,29 @@ export function createFunctionRoutes(
   }
 
   /** Nothing for what has no route, and for what cannot be served: that must not take the others with it. */
-  function served(
-    one: StoredFunction,
-    taken: ReadonlySet<string>,
-    found: Map<string, string>,
-  ): readonly Operation[] {
+  function served(one: StoredFunction, taken: ReadonlySet<string>): readonly Operation[] {
     try {
       const route = one.enabled ? routeOf(one) : undefined;
       if (!route) return [];
       return [hasShortForm(route.plain, taken) ? route.whole : route.plain];
     } catch (error) {
-      found.set(one._id, error instanceof Error ? error.message : 'it cannot be served');
+      note(one, error);
       return [];
     }
   }
 
   return {
     problemOf: (id) => problems.get(id),
+    note,
     publish(all) {
       const taken = firstParts({ operations, owner: OWNER });
-      const found = new Map<string, string>();
-      const routes = all.flatMap((one) => served(one, taken, found));
-      problems = found;
-      operations.replace(OWNER, routes);
+      problems = new Map();
+      const owners = new Map<Operation, StoredFunction>();
+      for (const one of all) for (const route of served(one, taken)) owners.set(route, one);
+      operations.replace(OWNER, [...owners.keys()], (operation, name) => {
+        const one = owners.get(operation);
+        if (one) note(one, new Error(`something else has ${name}`));
+      });
     },
   };
 }

@@ -26,8 +26,11 @@ export interface FunctionSocketParts {
 }
 
 export interface FunctionSockets {
-  /** Serves the namespaces of these functions and no others. What did not change keeps its sockets. */
-  publish(all: readonly StoredFunction[]): void;
+  /** Serves the namespaces of these functions and no others. What did not change keeps its sockets. `note` hears of those that cannot be. */
+  publish(
+    all: readonly StoredFunction[],
+    note: (one: StoredFunction, error: unknown) => void,
+  ): void;
   close(): void;
 }
 
@@ -79,7 +82,7 @@ export function createFunctionSockets(parts: FunctionSocketParts): FunctionSocke
     close() {
       open = false;
     },
-    publish(all) {
+    publish(all, note) {
       const mine = all.filter(({ functionType, enabled }) => functionType === 'socket' && enabled);
       const current = new Map(mine.map((one) => [keyOf(one), one]));
       for (const [key, stops] of served) {
@@ -89,12 +92,16 @@ export function createFunctionSockets(parts: FunctionSocketParts): FunctionSocke
       }
       for (const [key, one] of current) {
         if (served.has(key)) continue;
-        const names = namesOf(one, sockets);
-        const namespaces = names.map((name) => namespaceOf(parts, one, { name, names, send }));
-        served.set(
-          key,
-          namespaces.map((namespace) => sockets.register(namespace)),
-        );
+        const stops: (() => void)[] = [];
+        try {
+          const names = namesOf(one, sockets);
+          for (const name of names)
+            stops.push(sockets.register(namespaceOf(parts, one, { name, names, send })));
+          served.set(key, stops);
+        } catch (error) {
+          for (const stop of stops) stop();
+          note(one, error);
+        }
       }
     },
   };

@@ -151,41 +151,52 @@ export interface EndpointServing {
   problems(endpoint: StoredEndpoint): readonly Problem[];
 }
 
-function createEndpointServing(parts: RouteParts, log: Logger): EndpointServing {
+export function createEndpointServing(parts: RouteParts, log: Logger): EndpointServing {
   const { schemas } = parts;
   const made = new WeakMap<
     StoredEndpoint,
     { readonly schema: CompiledSchema; readonly operation: Operation }
   >();
 
+  function routeOf(endpoint: StoredEndpoint, schema: CompiledSchema): Operation {
+    const known = made.get(endpoint);
+    if (known?.schema === schema) return known.operation;
+    const operation = endpointRoute(parts, endpoint, schema);
+    made.set(endpoint, { schema, operation });
+    return operation;
+  }
+
   function problems(endpoint: StoredEndpoint): readonly Problem[] {
     const schema = schemas.get(endpoint.selectedSchemaName);
-    if (schema) return endpointProblems({ endpoint, schema, schemas });
-    return [
-      {
-        path: 'selectedSchemaName',
-        rule: 'exists',
-        message: `the schema ${endpoint.selectedSchemaName} does not exist`,
-      },
-    ];
+    if (!schema)
+      return [
+        {
+          path: 'selectedSchemaName',
+          rule: 'exists',
+          message: `the schema ${endpoint.selectedSchemaName} does not exist`,
+        },
+      ];
+    try {
+      const found = endpointProblems({ endpoint, schema, schemas });
+      if (found.length === 0) routeOf(endpoint, schema);
+      return found;
+    } catch (error) {
+      // One that contradicts itself in a way that nothing looks for must not take the others with it.
+      const message = error instanceof Error ? error.message : 'it cannot be served';
+      return [{ path: 'name', rule: 'served', message }];
+    }
   }
 
   function operationOf(endpoint: StoredEndpoint): readonly Operation[] {
     const schema = schemas.get(endpoint.selectedSchemaName);
     if (!schema || !isServed(schema)) return [];
     const found = problems(endpoint);
-    if (found.length > 0) {
-      log.warn(
-        { endpoint: endpoint.name, problems: found },
-        'A custom endpoint no longer fits its schema and is not served',
-      );
-      return [];
-    }
-    const known = made.get(endpoint);
-    if (known?.schema === schema) return [known.operation];
-    const operation = endpointRoute(parts, endpoint, schema);
-    made.set(endpoint, { schema, operation });
-    return [operation];
+    if (found.length === 0) return [routeOf(endpoint, schema)];
+    log.warn(
+      { endpoint: endpoint.name, problems: found },
+      'A custom endpoint no longer fits its schema and is not served',
+    );
+    return [];
   }
 
   return { operations: (endpoints) => endpoints.flatMap(operationOf), problems };
@@ -210,7 +221,10 @@ export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endp
   const serving = createEndpointServing({ records, schemas }, log);
   let running = true;
   const publish = (): void => {
-    if (running) operations.replace(owner, serving.operations(store.all()));
+    if (!running) return;
+    operations.replace(owner, serving.operations(store.all()), ({ id }, name) =>
+      log.error({ id, name }, 'A custom endpoint is left out: its route is taken'),
+    );
   };
   publish();
   store.onChange(publish);
