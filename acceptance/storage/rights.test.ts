@@ -208,6 +208,30 @@ describe('files with relations', () => {
     expect((await ben.api.patch(`/storage/file/${id}`, { alias: 'all.txt' })).status).toBe(200);
   });
 
+  it('are moved by those who may delete them, not by all who may edit them', async () => {
+    const folderOf = async (user: TestUser): Promise<string> => {
+      const folder = `own-${randomUUID()}`;
+      await upload(user, { folder });
+      return folder;
+    };
+    const id = await upload(ann);
+    await relate(`User:${ben.userId}`, 'editor', `File:${id}`);
+    const folder = await folderOf(ben);
+    const moved = [
+      await ben.api.post(`/storage/file/${id}/move`, { folder }),
+      await ben.api.patch(`/storage/file/${id}`, { folder }),
+    ];
+    expect(moved.map(({ status, body }) => [status, body.code])).toEqual([
+      [403, 'FILE_ACCESS_DENIED'],
+      [403, 'FILE_ACCESS_DENIED'],
+    ]);
+    expect((await ben.api.delete(`/storage/file/${id}`)).status).toBe(403);
+    // Another name in the same place takes nothing from anybody.
+    const name = `${randomUUID()}.txt`;
+    expect((await ben.api.patch(`/storage/file/${id}`, { name })).status).toBe(200);
+    expect((await ann.api.post(`/storage/file/${id}/move`, { folder })).status).toBe(200);
+  });
+
   it('are sent by no token that is for messages alone', async () => {
     const fileId = await upload(ann);
     const sent = async (scopes: readonly string[]) => {

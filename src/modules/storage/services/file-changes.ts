@@ -86,6 +86,8 @@ export function createFileChanges(
     database.transaction(async (transaction) => {
       const file = existing(await lockFile(transaction, seen._id), storageErrors.FILE_NOT_FOUND);
       await access.require(caller, 'edit', file, to.scope);
+      // Where it goes others may have rights on it, the mover too, and where it was they lose them.
+      if (isElsewhere(file, to)) await access.require(caller, 'delete', file, to.scope);
       const described = await describe(transaction, caller, file, to);
       if (!arrived) {
         await events.emit(transaction, caller, fileEvent('update', described));
@@ -108,6 +110,9 @@ export function createFileChanges(
     }
   };
 }
+
+const isElsewhere = ({ container, folder }: FileRow, to: Target): boolean =>
+  container !== to.container.name || folder !== to.folder;
 
 interface Arriving {
   readonly caller: Caller;
