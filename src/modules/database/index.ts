@@ -66,11 +66,7 @@ export const database = defineModule({
     measureDatabase(kernel.metrics, schemas, endpoints.store);
     let running = true;
     const publish = (): void =>
-      operations.replace(
-        recordsOwner,
-        running ? routes.operations(schemas.all()) : [],
-        ({ id }, name) => log.error({ id, name }, 'A route of a schema is left out: it is taken'),
-      );
+      operations.replace(recordsOwner, running ? routes.operations(schemas.all()) : [], routes.skip);
     publish();
     // Also after a change on another node: its route is live here when the changing call returns there.
     schemas.onChange(() => {

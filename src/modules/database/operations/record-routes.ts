@@ -16,6 +16,8 @@ import { clientTrashOperations } from './trash.ts';
 export interface RecordRoutes {
   /** The same operation objects as before for schemas that did not change, so that what surfaces derived from them stays. */
   operations(schemas: readonly CompiledSchema[]): readonly Operation[];
+  /** Says that a route is left out because somebody else has it. */
+  skip(operation: Operation, name: string): void;
 }
 
 /** A schema of which no routes can be made has none; the others do not go with it. */
@@ -45,6 +47,8 @@ export function createRecordRoutes(
   }
 
   return {
+    skip: ({ id }, name) =>
+      log.error({ id, name }, 'A route of a schema is left out: somebody else has it'),
     operations: (all) =>
       all.flatMap((schema) => {
         try {

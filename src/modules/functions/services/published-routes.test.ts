@@ -10,8 +10,8 @@ import {
 import { createSocketNamespaces } from '../../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { StoredFunction } from '../definition/definition.ts';
-import { createFunctionRoutes } from './published-routes.ts';
 import { functionTools } from '../operations/tools.ts';
+import { createFunctionRoutes } from './published-routes.ts';
 import type { RouteParts } from './routes.ts';
 import type { FunctionRunner } from './runner.ts';
 import { createFunctionSockets, type FunctionSocketParts } from './sockets.ts';
@@ -73,13 +73,20 @@ it('leaves out what somebody else serves already, and says so', () => {
 it('leaves out the tool and the socket that cannot be made, and tells whose they are', () => {
   const noted: string[] = [];
   const note = ({ name }: StoredFunction): void => void noted.push(name);
-  const bad = stored('bad', { method: 'GET', queryParams: { a: 'String' }, bodyParams: { b: null } });
+  const bad = stored('bad', {
+    method: 'GET',
+    queryParams: { a: 'String' },
+    bodyParams: { b: null },
+  });
   const good = stored('good', { method: 'GET', queryParams: { a: 'String' } });
   const tools = functionTools({} as FunctionRunner, [bad, good], note);
   expect(tools.map(({ id }) => id)).toEqual(['functions.call.good']);
   const namespaces = createSocketNamespaces();
   const bus = { publish: async () => undefined, subscribe: () => undefined };
-  const sockets = createFunctionSockets({ sockets: namespaces, bus } as unknown as FunctionSocketParts);
+  const sockets = createFunctionSockets({
+    sockets: namespaces,
+    bus,
+  } as unknown as FunctionSocketParts);
   const socket = (one: StoredFunction): StoredFunction => ({ ...one, functionType: 'socket' });
   sockets.publish([socket(bad), socket(good)], note);
   expect(namespaces.all().map(({ name }) => name)).toEqual(['/functions/good', '/good']);

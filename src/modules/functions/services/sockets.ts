@@ -25,12 +25,11 @@ export interface FunctionSocketParts {
   readonly bus: Pick<Bus, 'publish' | 'subscribe'>;
 }
 
+type Note = (one: StoredFunction, error: unknown) => void;
+
 export interface FunctionSockets {
   /** Serves the namespaces of these functions and no others. What did not change keeps its sockets. `note` hears of those that cannot be. */
-  publish(
-    all: readonly StoredFunction[],
-    note: (one: StoredFunction, error: unknown) => void,
-  ): void;
+  publish(all: readonly StoredFunction[], note: Note): void;
   close(): void;
 }
 
@@ -78,6 +77,20 @@ export function createFunctionSockets(parts: FunctionSocketParts): FunctionSocke
     void bus.publish(TOPIC, delivery).catch(() => undefined);
   };
 
+  /** In all its forms or, where that fails, in none. */
+  const serve = (key: string, one: StoredFunction, note: Note): void => {
+    const stops: (() => void)[] = [];
+    try {
+      const names = namesOf(one, sockets);
+      for (const name of names)
+        stops.push(sockets.register(namespaceOf(parts, one, { name, names, send })));
+      served.set(key, stops);
+    } catch (error) {
+      for (const stop of stops) stop();
+      note(one, error);
+    }
+  };
+
   return {
     close() {
       open = false;
@@ -91,17 +104,7 @@ export function createFunctionSockets(parts: FunctionSocketParts): FunctionSocke
         for (const stop of stops) stop();
       }
       for (const [key, one] of current) {
-        if (served.has(key)) continue;
-        const stops: (() => void)[] = [];
-        try {
-          const names = namesOf(one, sockets);
-          for (const name of names)
-            stops.push(sockets.register(namespaceOf(parts, one, { name, names, send })));
-          served.set(key, stops);
-        } catch (error) {
-          for (const stop of stops) stop();
-          note(one, error);
-        }
+        if (!served.has(key)) serve(key, one, note);
       }
     },
   };
