@@ -65,8 +65,8 @@ export const database = defineModule({
     permissions.uses.set('database', () => usesOf(endpoints.store.all(), schemas.all()));
     measureDatabase(kernel.metrics, schemas, endpoints.store);
     let running = true;
-    const publish = (): void =>
-      operations.replace(recordsOwner, running ? routes.operations(schemas.all()) : [], routes.skip);
+    const served = () => (running ? routes.operations(schemas.all()) : []);
+    const publish = (): void => operations.replace(recordsOwner, served(), routes.skip);
     publish();
     // Also after a change on another node: its route is live here when the changing call returns there.
     schemas.onChange(() => {
