@@ -1,6 +1,9 @@
 /** What code may do with `ctx`: in whose name, as one transaction, and what it leaves behind. CWE-269, CWE-532, CWE-918. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openTestConnection } from '../../test/support/connection.ts';
+import { testMasterKey } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -160,13 +163,27 @@ it('ends a run that takes too long and says so', async () => {
   });
 });
 
-it('stops the statement of a run that is out of time, and records the run', async () => {
-  const made = await call("return (await ctx.db.create('Diary', { text: 'held' }))._id");
-  const waits = {
-    ...{ name: 'waits', timeout: 1_000, inputs: { method: 'GET', rights: 'system' } },
-    functionCode: "await ctx.system.db.update('Diary', req.params.id, { text: 'late' });",
-  };
-  const { _id } = await upload(platform.admin, waits);
+it('tells a run by its signal that its time is nearly over, so that it answers what it has', async () => {
+  const functionCode = `const told = new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+    await told;
+    return [ctx.signal.aborted, ctx.signal.reason.message, new Date() < ctx.deadline];`;
+  await upload(platform.admin, { name: 'told', functionCode, timeout: 2_000 });
+  // A machine that is busy just then may leave it no time for its answer.
+  const { body } = await waitFor(
+    async () => {
+      const answer = await platform.client.get('/functions/told');
+      return answer.status === 200 ? answer : undefined;
+    },
+    { timeoutMs: 40_000, what: 'an answer in time' },
+  );
+  expect(body).toEqual({ result: [true, 'The time of this run is nearly over', true] });
+});
+
+/** While `work` runs, the record cannot be changed; `waiting` counts the statements that wait for it. */
+async function whileLocked(
+  id: unknown,
+  work: (waiting: () => Promise<number>) => Promise<void>,
+): Promise<void> {
   const other = await openTestConnection(platform.databaseUrl ?? '');
   try {
     const tables = await other.query(
@@ -175,24 +192,103 @@ it('stops the statement of a run that is out of time, and records the run', asyn
     );
     expect(tables).toHaveLength(1);
     await other.query('begin');
-    await other.query(`select 1 from ${tables[0]?.name} where _id = $1 for update`, [
-      made.body.result,
-    ]);
-    // An operator's test run may take an hour; the time of the function ends its statement all the same.
-    const run = await invoke(platform.admin, _id, { params: { id: made.body.result } });
-    expect(run).toMatchObject({ status: 504, error: { code: 'TIMEOUT' } });
-    await waitFor(async () => {
+    await other.query(`select 1 from ${tables[0]?.name} where _id = $1 for update`, [id]);
+    await work(async () => {
       const waiting = await other.query(
         "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
       );
-      return waiting.length === 0;
+      return waiting.length;
     });
     await other.query('commit');
   } finally {
     await other.close();
   }
+}
+
+const heldRecord = async (): Promise<unknown> => {
+  const made = await call("return (await ctx.db.create('Diary', { text: 'held' }))._id");
+  return (made.body as { readonly result: unknown }).result;
+};
+const changing = "ctx.system.db.update('Diary', req.params.id, { text: 'late' })";
+
+it('stops the statement of a run that is out of time, and records the run', async () => {
+  const id = await heldRecord();
+  const waits = {
+    ...{ name: 'waits', timeout: 1_000, inputs: { method: 'GET', rights: 'system' } },
+    functionCode: `await ${changing};`,
+  };
+  const { _id } = await upload(platform.admin, waits);
+  await whileLocked(id, async (waiting) => {
+    // An operator's test run may take an hour; the time of the function ends its statement all the same.
+    const run = await invoke(platform.admin, _id, { params: { id } });
+    expect(run).toMatchObject({ status: 504, error: { code: 'TIMEOUT' } });
+    await waitFor(async () => (await waiting()) === 0);
+  });
   const { body } = await platform.admin.get(`/functions/executions/${_id}`);
   expect(body.functionExecutions).toMatchObject([{ outcome: 'timeout', success: false }]);
+});
+
+it.each([
+  ['alone', `await ${changing};`],
+  ['in a transaction', `await ctx.system.db.transaction((db) => ${changing.replace('ctx.system.db', 'db')});`],
+])('stops the statement of a test run that its operator gives up: %s', async (how, functionCode) => {
+  const id = await heldRecord();
+  const name = `given_up_${how.length}`;
+  const inputs = { method: 'GET', rights: 'system' };
+  const { _id } = await upload(platform.admin, { name, inputs, functionCode });
+  await whileLocked(id, async (waiting) => {
+    const operator = new AbortController();
+    const run = fetch(`${platform.addresses.admin}/functions/${_id}/invoke`, {
+      method: 'POST',
+      headers: { masterkey: testMasterKey, 'content-type': 'application/json' },
+      body: JSON.stringify({ params: { id } }),
+      signal: operator.signal,
+    }).catch(() => undefined);
+    await waitFor(async () => (await waiting()) > 0, { what: 'the statement of the run' });
+    operator.abort();
+    await run;
+    // The function itself has three minutes, and nobody lets the record go.
+    await waitFor(async () => (await waiting()) === 0, { what: 'the end of the statement' });
+    const runs = await waitFor(async () => {
+      const { body } = await platform.admin.get(`/functions/executions/${_id}`);
+      return body.count > 0 ? body.functionExecutions : undefined;
+    });
+    expect(runs).toMatchObject([{ outcome: 'cancelled', success: false }]);
+  });
+  const kept = await platform.client.get(`/database/Diary/${id}`, { headers });
+  expect(kept.body).toMatchObject({ text: 'held' });
+});
+
+it('ends with a run what it has asked of others', async () => {
+  const [asked, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  /** Never answers `/silent`, and `/go` once it was asked for the other. */
+  const server = createServer(async ({ url, socket }, response) => {
+    if (url === '/silent') {
+      socket.once('close', () => ended.resolve());
+      asked.resolve();
+      return;
+    }
+    await asked.promise;
+    response.end('go');
+  });
+  const configure = (egress: object) =>
+    platform.admin.patch('/config/functions', { config: { egress } });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    expect((await configure({ denyPrivate: false, timeoutMs: 120_000 })).status).toBe(200);
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const functionCode = `fetch('${address}/silent').catch(() => undefined);
+      await fetch('${address}/go');
+      throw new Error('over');`;
+    await upload(platform.admin, { name: 'asks', functionCode });
+    expect((await platform.client.get('/functions/asks')).status).toBe(500);
+    // By itself the request would wait for two minutes.
+    await ended.promise;
+  } finally {
+    await configure({ denyPrivate: true, timeoutMs: 15_000 });
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 it('names the place of what cannot be parsed, and serves the others', async () => {

@@ -1,4 +1,7 @@
-/** kill -9 while functions for events and workflows run: nothing is lost, and no finished step is done again. */
+/**
+ * kill -9 while functions for events and workflows run: nothing is lost, and no finished step is done again. One workflow
+ * sleeps for days meanwhile, and is stored anew before it wakes.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connectToEmbedded } from '../../test/support/embedded-database.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
@@ -23,7 +26,15 @@ const steps = [1, 2, 3]
   )
   .join(' await ctx.sleep(30); ');
 
-async function prepare(platform: SpawnedPlatform): Promise<string> {
+const patient = (last: string) => ({
+  functionCode: `export default async (ctx) => {
+    await ctx.step('before', () => ctx.db.create('Seen', { what: 'before' }));
+    await ctx.sleep('3d');
+    await ctx.step('after', () => ctx.db.create('Seen', { what: '${last}' }));
+  };`,
+});
+
+async function prepare(platform: SpawnedPlatform) {
   await liftLimits(platform.admin);
   for (const name of ['Order', 'Seen'])
     await platform.createSchema({
@@ -40,14 +51,19 @@ async function prepare(platform: SpawnedPlatform): Promise<string> {
     ...{ name: 'flow', functionType: 'workflow', inputs: { rights: 'system' } },
     functionCode: `export default async (ctx, { input }) => { ${steps} };`,
   });
-  return workflow._id;
+  const sleeper = await upload(platform.admin, {
+    ...{ name: 'patient', functionType: 'workflow', inputs: { rights: 'system' } },
+    ...patient('after, as it was'),
+  });
+  return { workflow: workflow._id, sleeper: sleeper._id };
 }
 
 it('runs every event and ends every workflow', { timeout: 300_000 }, async () => {
   const orders: string[] = [];
   const flows: string[] = [];
   let platform = await spawnPlatform({ dataDir });
-  const workflow = await prepare(platform);
+  const { workflow, sleeper } = await prepare(platform);
+  await platform.admin.post(`/functions/${sleeper}/start`, { key: 'patient' });
   for (let round = 0; round <= KILLS; round += 1) {
     const write = async (n: number) => {
       const order = await platform.client.post('/database/Order', { what: `${n}` });
@@ -71,9 +87,21 @@ it('runs every event and ends every workflow', { timeout: 300_000 }, async () =>
   }
   const database = await connectToEmbedded(dataDir);
   try {
+    await platform.admin.patch(`/functions/${sleeper}`, patient('after, as it is now'));
     // The lease of what a killed process had begun is over after half a minute: the clock is turned, not the rule.
     await database.query(
       `update penstock.queue_items set due_at = now() where lease is not null and leased_at < now() - interval '2 seconds'`,
+    );
+    // Nobody knows in which round it fell asleep; from then on its days pass at once.
+    await waitFor(
+      async () => {
+        const { rowCount } = await database.query(
+          `with s as (update penstock.function_steps set until = until - interval '4 days' where until > now() + interval '1 day')
+           update penstock.queue_items set due_at = due_at - interval '4 days' where due_at > now() + interval '1 day'`,
+        );
+        return rowCount === 1;
+      },
+      { timeoutMs: 60_000, everyMs: 200, what: 'a workflow that sleeps for days' },
     );
     const read = async (): Promise<string[]> => {
       const { rows } = await database.query<{ what: string }>(`select what from app."Seen"`);
@@ -82,6 +110,7 @@ it('runs every event and ends every workflow', { timeout: 300_000 }, async () =>
     const expected = [
       ...orders.map((id) => `event ${id}`),
       ...flows.flatMap((name) => [1, 2, 3].map((n) => `${name} s${n}`)),
+      ...['before', 'after, as it is now'],
     ];
     await waitFor(
       async () => {
@@ -95,6 +124,7 @@ it('runs every event and ends every workflow', { timeout: 300_000 }, async () =>
       `select count(*)::int as lost from penstock.queue_items, jsonb_array_elements(tries) t where t->>'outcome' = 'lost'`,
     );
     const all = await read();
+    expect(all).not.toContain('after, as it was');
     expect(all.length - new Set(all).size).toBeLessThanOrEqual(rows[0]?.lost ?? 0);
   } finally {
     await database.end();

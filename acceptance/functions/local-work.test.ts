@@ -7,8 +7,7 @@ import { testMasterKey } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { follow } from './follow.ts';
-import { invoke, upload } from './requests.ts';
+import { follow, invoke, upload } from './requests.ts';
 
 let platform: TestPlatform;
 beforeAll(async () => {

@@ -5,8 +5,7 @@ import { describeWithPostgres15, describeWithRedis } from '../../test/support/se
 import { startTwoNodes, type TwoNodes } from '../../test/support/two-nodes.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { closeClients, connect } from '../realtime/clients.ts';
-import { follow } from './follow.ts';
-import { upload } from './requests.ts';
+import { follow, upload } from './requests.ts';
 
 await describeWithPostgres15('functions on two nodes', () => suite(false));
 await describeWithRedis('functions on two nodes with Redis', () => suite(true));

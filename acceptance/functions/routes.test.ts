@@ -146,20 +146,13 @@ it('knows who asks, and asks for a user where it says so', async () => {
   expect(answer.body).toEqual({ result: { id: user.userId, kind: 'user', token: null } });
 });
 
-it('takes messages with a valid signature once, and no others', async () => {
-  const { _id } = await upload(platform.admin, {
-    name: 'paid',
-    functionType: 'webhook',
-    inputs: { method: 'POST', signature: { scheme: 'standard-webhooks', secret: 'SIGNING' } },
-    functionCode: 'return { raw: req.rawBody, amount: req.bodyParams.amount }',
-  });
-  await platform.admin.put(`/functions/${_id}/secrets/SIGNING`, {
-    value: 'whsec_c2VjcmV0LWtleQ==',
-  });
-  const send = (id: string, body: string, secret = 'secret-key', at = Date.now()) => {
+/** Sends messages as Standard Webhooks does, signed with `secret-key` unless told otherwise. */
+const standardSender =
+  (path: string) =>
+  (id: string, body: string, secret = 'secret-key', at = Date.now()) => {
     const time = String(Math.floor(at / 1_000));
     const digest = createHmac('sha256', secret).update(`${id}.${time}.${body}`).digest('base64');
-    return fetch(new URL('/hook/paid', platform.addresses.client), {
+    return fetch(new URL(path, platform.addresses.client), {
       method: 'POST',
       body,
       headers: {
@@ -170,6 +163,18 @@ it('takes messages with a valid signature once, and no others', async () => {
       },
     });
   };
+
+it('takes messages with a valid signature once, and no others', async () => {
+  const { _id } = await upload(platform.admin, {
+    name: 'paid',
+    functionType: 'webhook',
+    inputs: { method: 'POST', signature: { scheme: 'standard-webhooks', secret: 'SIGNING' } },
+    functionCode: 'return { raw: req.rawBody, amount: req.bodyParams.amount }',
+  });
+  await platform.admin.put(`/functions/${_id}/secrets/SIGNING`, {
+    value: 'whsec_c2VjcmV0LWtleQ==',
+  });
+  const send = standardSender('/hook/paid');
   const body = '{ "amount": 5 }';
   const first = await send('m1', body);
   expect([first.status, await first.json()]).toEqual([200, { result: { raw: body, amount: 5 } }]);
@@ -178,6 +183,31 @@ it('takes messages with a valid signature once, and no others', async () => {
   expect((await send('m3', body, 'secret-key', Date.now() - 3_600_000)).status).toBe(401);
   const unsigned = await platform.client.post('/hook/functions/paid', { amount: 5 });
   expect(unsigned.status).toBe(401);
+});
+
+it('takes a message again that was answered with an error, and one of fifty equal ones', async () => {
+  const { _id } = await upload(platform.admin, {
+    ...{ name: 'fragile', functionType: 'webhook', functionCode: "throw new Error('not today')" },
+    inputs: {
+      ...{ method: 'POST', bodyParams: { amount: { type: 'Number', required: true } } },
+      signature: { scheme: 'standard-webhooks', secret: 'SIGNING' },
+    },
+  });
+  const change = (functionCode: string) =>
+    platform.admin.patch(`/functions/${_id}`, { functionCode });
+  await platform.admin.put(`/functions/${_id}/secrets/SIGNING`, {
+    value: 'whsec_c2VjcmV0LWtleQ==',
+  });
+  const send = standardSender('/hook/fragile');
+  const statusOf = async (id: string, body = '{"amount":5}') => (await send(id, body)).status;
+  expect([await statusOf('f1'), await statusOf('f1')]).toEqual([500, 500]);
+  expect([await statusOf('f2', '{}'), await statusOf('f2', '{}')]).toEqual([400, 400]);
+  await change("res({ later: true }, { status: 503 })");
+  expect([await statusOf('f1'), await statusOf('f1')]).toEqual([503, 503]);
+  await change('return req.bodyParams.amount');
+  expect([await statusOf('f1'), await statusOf('f1')]).toEqual([200, 409]);
+  const all = await Promise.all(Array.from({ length: 50 }, () => statusOf('f3')));
+  expect(all.toSorted((one, other) => one - other)).toEqual([200, ...Array(49).fill(409)]);
 });
 
 it('takes digests of the body as others write them, with and without a time', async () => {

@@ -1,6 +1,7 @@
 /** Functions that nobody calls: events, hooks, schedules, workflows (specification functions.md 5.2, 7 rows 4 to 6, 9). */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
+import { openTestConnection } from '../../test/support/connection.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -45,6 +46,17 @@ const queueOf = async (id: string, state?: string): Promise<Json[]> =>
       query: { limit: 200, ...(state !== undefined && { state }) },
     })
   ).body.runs;
+
+/** Turns the clock for one workflow that sleeps: its times are put back. */
+async function daysLater(runId: string): Promise<void> {
+  const database = await openTestConnection(platform.databaseUrl ?? '');
+  await database.query(
+    `with s as (update penstock.function_steps set until = until - interval '4 days' where item = $1)
+     update penstock.queue_items set due_at = due_at - interval '4 days' where id = $1`,
+    [runId],
+  );
+  await database.close();
+}
 
 /** Notes what it was called with. */
 const noting = (kind: string, value = 'req.note ?? ""') => `export default async (ctx, req) => {
@@ -285,6 +297,43 @@ describe('workflows', () => {
     ]);
     expect((await seenList('workflow')).map(({ note }) => note)).toEqual([
       ...['first Ada', `last ${order._id}`],
+    ]);
+  });
+
+  it('sleep for days, and go on with the version that is in force then, by what its steps have left', async () => {
+    const note = (text: string) => `() => ctx.db.create('Seen', { kind: 'days', note: ${text} })`;
+    const code = (last: string) => `export default async (ctx) => {
+        const kept = await ctx.step('before', async () => { await (${note("'before'")})(); return 'kept'; });
+        await ctx.sleep('a while', '3d');
+        await ctx.step('after', ${note(`kept + ' by ${last}'`)});
+        return '${last}';
+      };`;
+    const one = await add('patient', 'workflow', { code: code('the first'), inputs: {} });
+    const started = await platform.admin.post(`/functions/${one._id}/start`, { key: 'days' });
+    const path = `/functions/queue/${started.body.run._id}`;
+    await waitFor(async () => (await seenList('days')).length === 1, { what: 'the first step' });
+    const asleep = await waitFor(async () => {
+      const { body } = await platform.admin.get(path);
+      return body.nextTryAt === null ? undefined : body;
+    });
+    // It waits for its row alone, and no try of it counts.
+    const days = (Date.parse(asleep.nextTryAt) - Date.now()) / 86_400_000;
+    expect(days).toBeGreaterThan(2.9);
+    expect(asleep).toMatchObject({ state: 'waiting', attempts: 0, tries: [] });
+    await platform.admin.patch(`/functions/${one._id}`, { functionCode: code('the second') });
+    await daysLater(started.body.run._id);
+    const done = await waitFor(
+      async () => {
+        const { body } = await platform.admin.get(path);
+        return body.state === 'done' ? body : undefined;
+      },
+      { timeoutMs: 30_000, what: 'the end of the workflow' },
+    );
+    expect(done.tries).toEqual([
+      expect.objectContaining({ outcome: 'done', result: 'the second' }),
+    ]);
+    expect((await seenList('days')).map((seen) => seen.note)).toEqual([
+      ...['before', 'kept by the second'],
     ]);
   });
 });

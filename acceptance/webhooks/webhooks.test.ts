@@ -115,6 +115,20 @@ describe('a delivery', () => {
     await remove(endpoint._id);
   });
 
+  it('waits as long as the receiver asks for', async () => {
+    receiver.answer(() => ({ status: 503, headers: { 'retry-after': '3600' } }));
+    const endpoint = await createEndpoint(platform.admin, { url: receiver.url });
+    await create('Order', { total: 1 });
+    const delivery = await waitFor(async () => {
+      const [one] = await deliveriesOf(platform.admin, endpoint._id, { state: 'waiting' });
+      return one?.tries.length > 0 ? one : undefined;
+    });
+    // Its own pause would be 20 ms.
+    expect(Date.parse(delivery.nextTryAt) - Date.now()).toBeGreaterThan(3_000_000);
+    expect(delivery.tries).toEqual([expect.objectContaining({ outcome: 'failed', status: 503 })]);
+    await remove(endpoint._id);
+  });
+
   it('keeps its order for each record where that is asked for', async () => {
     let failures = 2;
     const endpoint = await createEndpoint(platform.admin, { url: receiver.url, ordered: true });

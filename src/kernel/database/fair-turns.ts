@@ -3,7 +3,7 @@
  * all it may have. Within a group first come, first served; between groups in rotation.
  */
 import { errors, type PenstockError } from '../errors.ts';
-import { currentAccount } from '../request-account/request-account.ts';
+import { currentAccount, type RequestAccount } from '../request-account/request-account.ts';
 
 /* How long one statement may wait and run: what is left to the request it works for. */
 
@@ -15,22 +15,33 @@ const OWN_QUEUE_LIMIT_MS = 15_000;
 /** On the clock of `performance.now()`. */
 export interface Waiting {
   readonly since: number;
-  /** Nothing is sent from here on, and what runs is stopped. */
+  /** Nothing is sent from here on, and what runs is stopped. Earlier once the work was given up: look at it anew. */
   readonly deadlineAt: number;
   /** The turn must have come by then. */
   readonly patientUntil: number;
 }
 
+class WaitingOn implements Waiting {
+  readonly since: number;
+  readonly patientUntil: number;
+  readonly #account: RequestAccount;
+
+  constructor(account: RequestAccount, since: number) {
+    this.#account = account;
+    this.since = since;
+    this.patientUntil = since + QUEUE_LIMIT_MS;
+  }
+
+  get deadlineAt(): number {
+    return this.#account.deadlineAt;
+  }
+}
+
 export function waitingNow(): Waiting {
   const since = performance.now();
   const account = currentAccount();
-  if (!account)
-    return {
-      since,
-      deadlineAt: Number.POSITIVE_INFINITY,
-      patientUntil: since + OWN_QUEUE_LIMIT_MS,
-    };
-  return { since, deadlineAt: account.deadlineAt, patientUntil: since + QUEUE_LIMIT_MS };
+  if (account) return new WaitingOn(account, since);
+  return { since, deadlineAt: Number.POSITIVE_INFINITY, patientUntil: since + OWN_QUEUE_LIMIT_MS };
 }
 
 /** Whose turn did not come in time. @returns 504 when the request is over, else 503 with `Retry-After`. */

@@ -105,10 +105,10 @@ export class OpenTransaction implements Ambient {
   async #send<R>(
     connection: OwnedConnection,
     statement: Statement,
-    { deadlineAt }: Waiting,
+    waiting: Waiting,
   ): Promise<QueryResult<R>> {
-    if (performance.now() >= deadlineAt) throw outOfTime();
-    connection.stopAt(deadlineAt);
+    if (performance.now() >= waiting.deadlineAt) throw outOfTime();
+    connection.stopAt(waiting);
     const query = this.#options.names.toQuery(statement);
     try {
       return await send<R>(connection, query);

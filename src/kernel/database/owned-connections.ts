@@ -101,8 +101,8 @@ export interface OwnedConnectionsOptions {
 
 export interface OwnedConnection {
   readonly client: pg.Client;
-  /** What is sent from now on is stopped at this time (clock of `performance.now()`). */
-  stopAt(deadlineAt: number): void;
+  /** What is sent from now on is stopped at the deadline, as it is then, or `limitAt` where that comes first. */
+  stopAt(waiting: Pick<Waiting, 'deadlineAt'>, limitAt?: number): void;
   /** It was stopped by us. */
   readonly stopped: boolean;
   /** Gives the connection back; a broken or stopped one is closed. */
@@ -238,7 +238,8 @@ export class OwnedConnections {
 class Loan implements OwnedConnection {
   readonly client: pg.Client;
   stopped = false;
-  deadlineAt = Number.POSITIVE_INFINITY;
+  #waiting: Pick<Waiting, 'deadlineAt'> = { deadlineAt: Number.POSITIVE_INFINITY };
+  #limitAt = Number.POSITIVE_INFINITY;
   readonly #giveBack: (broken: boolean) => void;
 
   constructor({ client }: Kept, giveBack: (broken: boolean) => void) {
@@ -246,8 +247,13 @@ class Loan implements OwnedConnection {
     this.#giveBack = giveBack;
   }
 
-  stopAt(deadlineAt: number): void {
-    this.deadlineAt = deadlineAt;
+  get deadlineAt(): number {
+    return Math.min(this.#waiting.deadlineAt, this.#limitAt);
+  }
+
+  stopAt(waiting: Pick<Waiting, 'deadlineAt'>, limitAt = Number.POSITIVE_INFINITY): void {
+    this.#waiting = waiting;
+    this.#limitAt = limitAt;
   }
 
   release(broken = false): void {

@@ -43,9 +43,7 @@ export function createOwnedStatements({
     try {
       // Making a connection takes time, too.
       if (begin >= waiting.deadlineAt) throw outOfTime();
-      connection.stopAt(
-        Math.min(waiting.deadlineAt, begin + (statement.limitMs ?? Number.POSITIVE_INFINITY)),
-      );
+      connection.stopAt(waiting, begin + (statement.limitMs ?? Number.POSITIVE_INFINITY));
       return await send<R>(connection, query);
     } catch (error) {
       broken = isConnectionLoss(error);

@@ -216,6 +216,16 @@ describe.each<[TestServer]>([['embedded'], ['external15']])(
           )
         ).rows.length > 0;
 
+      /** Begins with a minute, and is given up once the server is at it. */
+      const givenUp = async (work: () => Promise<unknown>) => {
+        const account = accountOf(60_000);
+        const running = onAccount(account, work);
+        running.catch(() => undefined);
+        await waitFor(() => isRunning('as stopped_one'), { what: 'the statement' });
+        account.giveUp();
+        return running;
+      };
+
       it.each<[string, (statement: Statement) => Promise<unknown>]>([
         ['a statement', (statement) => onAccount(accountOf(300), () => ask(statement))],
         [
@@ -224,6 +234,11 @@ describe.each<[TestServer]>([['embedded'], ['external15']])(
             onAccount(accountOf(300), () =>
               test.database.transaction((open) => open.query(statement)),
             ),
+        ],
+        ['a statement that is given up', (statement) => givenUp(() => ask(statement))],
+        [
+          'a transaction that is given up',
+          (statement) => givenUp(() => test.database.transaction((open) => open.query(statement))),
         ],
         ['a statement with a limit of its own', (statement) => ask({ ...statement, limitMs: 300 })],
       ])(

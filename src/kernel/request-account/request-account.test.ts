@@ -43,6 +43,17 @@ describe('request account', () => {
     expect(account.remainingMs).toBeGreaterThan(900);
   });
 
+  it('may give a part of its work up: that part has no time left, and the whole all of its own', () => {
+    const whole = new RequestAccount(limits);
+    const part = whole.until(performance.now() + 500);
+    part.giveUp();
+    expect(part.remainingMs).toBeLessThanOrEqual(0);
+    expect(whole.remainingMs).toBeGreaterThan(0);
+    whole.giveUp();
+    whole.close();
+    expect(whole.closed).toBe(false);
+  });
+
   it('ends with its answer: what still runs is the platform’s own, unless the time was over', async () => {
     const answered = new RequestAccount(limits);
     const late = new RequestAccount({ ...limits, milliseconds: 0 });

@@ -87,6 +87,11 @@ export class RequestAccount {
     return part;
   }
 
+  /** Its work was given up: what waits or runs at the database on this account is stopped. The whole of a part goes on. */
+  giveUp(): void {
+    this.#deadlineAt = Math.min(this.#deadlineAt, performance.now());
+  }
+
   /** On the clock of `performance.now()`. */
   get deadlineAt(): number {
     return this.#deadlineAt;

@@ -134,6 +134,20 @@ describe('the readiness report', () => {
     expect(asked).toBe(1);
   });
 
+  it('fails as soon as the platform is about to stop, whatever it said a moment ago', async () => {
+    const health = createHealth();
+    const readiness = createReadiness({
+      ...{ health, settings: defaults },
+      modules: { list: () => [{ name: 'chat', serving: true }] },
+    });
+    expect([(await readiness.full()).status, readiness.shallow().status]).toEqual([
+      ...['ready', 'ready'],
+    ]);
+    health.beginStop();
+    for (const report of [await readiness.full(), readiness.shallow()])
+      expect(report).toMatchObject({ status: 'not_ready', checks: [{ name: 'core.stopping' }] });
+  });
+
   it('is shallow on the client surface: only what is required and missing counts', async () => {
     const modules = [
       { name: 'chat', serving: false },

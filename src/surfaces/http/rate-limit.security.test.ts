@@ -31,7 +31,7 @@ const statuses = async (calls: readonly Promise<Response>[]): Promise<Record<num
 };
 
 it('lets exactly the budget through under parallel load, and says when to come back', async () => {
-  const { client } = await start(20);
+  const { client, metrics } = await start(20);
   expect(await statuses(Array.from({ length: 60 }, () => client('/notes')))).toEqual({
     200: 20,
     429: 40,
@@ -46,6 +46,7 @@ it('lets exactly the budget through under parallel load, and says when to come b
     status: 429,
     message: 'Too Many Requests',
   });
+  expect(await metrics.expose()).toContain('test_rate_limited_total{bucket="standard"} 41');
 });
 
 it('counts unknown paths, wrong methods, refused credentials and other spellings in the same budget', async () => {

@@ -75,6 +75,7 @@ const moreOperations: readonly Operation[] = [
     method: 'DELETE',
     path: '/teams/:id',
     access: 'admin',
+    limit: { requests: 3, seconds: 60 },
     mcp: false,
     input: {
       params: Type.Object({ id: Type.String() }),
@@ -206,6 +207,14 @@ describe('the OpenAPI description', () => {
     expect(admin.paths['/ready']?.get?.responses['503']).toMatchObject({
       description: 'The platform is not ready.',
     });
+  });
+
+  it('says how often an operation may be called that has a limit of its own', async () => {
+    const { paths } = await describedBy('admin');
+    const own = paths['/teams/{id}']?.delete;
+    expect(own).toMatchObject({ 'x-rate-limit': { requests: 3, seconds: 60 } });
+    expect(own?.responses).toHaveProperty('429');
+    expect(paths['/ready']?.get).not.toHaveProperty('x-rate-limit');
   });
 
   it('names parameters once per path, publishes shared schemas once, and drops words of our own', async () => {

@@ -123,6 +123,7 @@ export interface Context extends Acting {
     | { readonly kind: 'admin'; readonly username: string }
     | { readonly kind: 'anonymous' | 'system' | 'app' };
   readonly user: { readonly _id: string } | undefined;
+  /** Aborted a moment before the deadline. */
   readonly signal: { readonly aborted: boolean; addEventListener(type: 'abort', listener: () => void): void };
   readonly log: { readonly debug: Log; readonly log: Log; readonly info: Log; readonly warn: Log; readonly error: Log };
   readonly secrets: { get(name: string): Promise<string | null> };

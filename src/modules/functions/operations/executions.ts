@@ -1,8 +1,8 @@
 /** Records of runs as operators see them: listed, searched, run again, deleted. */
 import Type from 'typebox';
-import type { Caller } from '../../../kernel/caller.ts';
 import { isId } from '../../../kernel/ids.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { functionErrors } from '../errors.ts';
 import {
   deleteExecutionsBefore,
@@ -151,14 +151,18 @@ const listOfFunction = (parts: ExecutionParts): Operation =>
   });
 
 /** A test run begins anew; what waited in the queue goes back there, under the key of its earlier tries. */
-async function runAgain(parts: ExecutionParts, caller: Caller, id: string) {
+async function runAgain(
+  parts: ExecutionParts,
+  { caller, signal }: Pick<OperationContext, 'caller' | 'signal'>,
+  id: string,
+) {
   await parts.executions.flush();
   const found = isId(id) ? await retryableExecution(parts.database, id) : undefined;
   if (!found) throw functionErrors.EXECUTION_NOT_FOUND();
   const { functionId, input, attempt, requestId } = found;
   if (input) {
-    const again = { functionId, caller, req: input.req, attempt: attempt + 1, keepInput: true };
-    return tried(parts, { ...again, trigger: 'retry', evenIfDisabled: true });
+    const again = { functionId, caller, signal, req: input.req, attempt: attempt + 1 };
+    return tried(parts, { ...again, keepInput: true, trigger: 'retry', evenIfDisabled: true });
   }
   if (!(await parts.repeat(functionId, requestId))) throw functionErrors.EXECUTION_NOT_FOUND();
   const result = { accepted: true, runId: requestId };
@@ -184,7 +188,7 @@ const retry = (parts: ExecutionParts): Operation =>
     summary: 'Run a failed run again',
     description:
       'With the version that is in force now; where `retryable` says so. A test run is answered with its result. What an event, a schedule or a workflow has caused goes back to its queue: `status` is then 202, and `result.runId` names it.',
-    handler: ({ caller }, { params }) => runAgain(parts, caller, params.executionId),
+    handler: (context, { params }) => runAgain(parts, context, params.executionId),
   });
 
 /** Records of one statement. */

@@ -115,7 +115,7 @@ export const invokeOperation = (parts: RunAdminParts): Operation =>
     summary: 'Run a function for a test',
     description:
       'With the rights of the operator who asks. What the code does is done. When it fails, what was given is kept with the record, so that it can be run again.',
-    handler({ caller, requestId }, { params, body }) {
+    handler({ caller, requestId, signal }, { params, body }) {
       const { _id: functionId, functionType } = parts.functions.get(params.id);
       const { params: given = {}, context = {}, version, dryRun = false } = body;
       const isPayload = functionType === 'event' || functionType === 'cron';
@@ -124,6 +124,7 @@ export const invokeOperation = (parts: RunAdminParts): Operation =>
         functionId,
         caller,
         requestId,
+        signal,
         req: values,
         trigger: 'invoke',
         keepInput: true,

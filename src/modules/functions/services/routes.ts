@@ -21,7 +21,7 @@ import type { ReplyOptions } from '../engine/protocol.ts';
 import { functionErrors } from '../errors.ts';
 import type { RunAnswer } from './run-request.ts';
 import type { FunctionRunner } from './runner.ts';
-import { readWebhook, type WebhookParts } from './webhooks.ts';
+import { type ReceivedWebhook, readWebhook, type WebhookParts } from './webhooks.ts';
 
 export interface RouteParts extends WebhookParts {
   readonly runner: FunctionRunner;
@@ -256,12 +256,31 @@ export function webhookRoute(parts: RouteParts, one: StoredFunction): Operation 
       const base = requestOf(context, { ...(input as DecodedInput), body: received.body }, path);
       const headers = { ...base.headers, ...received.authorization };
       const req = { ...base, headers, rawBody: received.rawBody };
-      if (!one.inputs.async) return answer(parts.runner, one, context, req);
-      // It is stored: without what proves who sent it.
-      const runId = await parts.later(one, { ...req, headers: base.headers, cookies: {} });
-      return Reply.json(JSON.stringify({ accepted: true, runId }), undefined, 202);
+      return forgottenUnlessTaken(received, async () => {
+        if (!one.inputs.async) return answer(parts.runner, one, context, req);
+        // It is stored: without what proves who sent it.
+        const runId = await parts.later(one, { ...req, headers: base.headers, cookies: {} });
+        return Reply.json(JSON.stringify({ accepted: true, runId }), undefined, 202);
+      });
     },
   });
+}
+
+const FIRST_ERROR_STATUS = 400;
+
+/** Senders send again what was answered with an error; that is no second message then. */
+async function forgottenUnlessTaken(
+  { forget }: ReceivedWebhook,
+  work: () => Promise<Reply>,
+): Promise<Reply> {
+  try {
+    const reply = await work();
+    if (reply.status >= FIRST_ERROR_STATUS) await forget();
+    return reply;
+  } catch (error) {
+    await forget().catch(() => undefined);
+    throw error;
+  }
 }
 
 /* Middlewares: what they answer is seen by the handlers after them. */

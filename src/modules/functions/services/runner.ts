@@ -129,6 +129,9 @@ function timeOf(
   return deadlineMs === undefined ? own : Math.min(own, deadlineMs);
 }
 
+/** The platform ended the run, not its code: what it still asks of the database is for nobody. */
+const givenUp: ReadonlySet<string> = new Set(['cancelled', 'timeout', 'cpu', 'memory', 'crashed']);
+
 async function runTarget(
   parts: RunnerParts,
   target: Target,
@@ -138,10 +141,8 @@ async function runTarget(
   const { limits } = config();
   const { inputs, name } = target.definition;
   const startedAt = performance.now();
-  const leftMs = Math.min(
-    timeOf(parts, target, request),
-    currentAccount()?.remainingMs ?? Infinity,
-  );
+  const account = currentAccount();
+  const leftMs = Math.min(timeOf(parts, target, request), account?.remainingMs ?? Infinity);
   const executionId = newId();
   const scope = new RunScope({
     executionId,
@@ -174,6 +175,7 @@ async function runTarget(
     signal: scope.signalWith(request.signal),
   });
   const end = accepted(finished, request);
+  if (givenUp.has(finished.outcome) && !scope.suspended) account?.giveUp();
   await scope.close(end.outcome === 'ok');
   const durationMs = performance.now() - startedAt;
   const one = { executionId, target, request, scope, end: scope.masked(end), durationMs };

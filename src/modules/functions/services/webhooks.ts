@@ -11,6 +11,7 @@ import type {
   OperationContext,
   RequestHeaders,
 } from '../../../kernel/operations/operation-input.ts';
+import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import type { SignatureOptions, StoredFunction } from '../definition/definition.ts';
 import { outputShape, placeShape } from '../definition/inputs.ts';
 import { functionErrors } from '../errors.ts';
@@ -26,6 +27,8 @@ export interface ReceivedWebhook {
   readonly body: unknown;
   /** Callers of webhooks prove themselves to the code, not to the platform. */
   readonly authorization: Readonly<Record<string, unknown>>;
+  /** It was not taken after all: its sender may send it again. */
+  forget(): Promise<void>;
 }
 
 const DEFAULT_TOLERANCE = 300;
@@ -38,13 +41,16 @@ export async function readWebhook(
 ): Promise<ReceivedWebhook> {
   const bytes = await read(input);
   const { signature } = one.inputs;
-  if (signature) await requireSignature(parts, { one, signature, headers, bytes });
+  const message =
+    signature && (await requireSignature(parts, { one, signature, headers, bytes }));
   const rawBody = bytes.toString('utf8');
+  const body = validBody(one, parsedBody(rawBody, input.stream?.contentType ?? ''));
   const { authorization } = headers;
+  const forget = message === undefined ? undefined : await takeOnce(parts, one, message);
   return {
-    rawBody,
-    body: validBody(one, parsedBody(rawBody, input.stream?.contentType ?? '')),
+    ...{ rawBody, body },
     authorization: authorization === undefined ? {} : { authorization },
+    forget: forget ?? (async () => undefined),
   };
 }
 
@@ -109,21 +115,40 @@ const headerOf = (headers: RequestHeaders, name: string): string => {
   return value;
 };
 
-async function requireSignature(parts: WebhookParts, signed: Signed): Promise<void> {
+/** Answers what names the message, where it counts once. */
+async function requireSignature(
+  parts: WebhookParts,
+  signed: Signed,
+): Promise<string | undefined> {
   const { one, signature } = signed;
   const secret = await parts.secrets.read(one._id, signature.secret);
   if (secret === undefined) throw refused('the secret of the signature is not set');
   const isStandard = signature.scheme === 'standard-webhooks';
-  const message = isStandard ? requireStandard(signed, secret) : requireHmac(signed, secret);
-  if (message === undefined) return;
-  const seconds = (signature.toleranceSec ?? DEFAULT_TOLERANCE) * 2;
-  const { count } = await parts.database.outside(() =>
-    parts.database.query(shortSql`
+  return isStandard ? requireStandard(signed, secret) : requireHmac(signed, secret);
+}
+
+/** Throws 409 for a message that was taken already. Answers how to forget it. */
+async function takeOnce(
+  { database }: WebhookParts,
+  { _id, inputs }: StoredFunction,
+  message: string,
+): Promise<() => Promise<void>> {
+  const seconds = (inputs.signature?.toleranceSec ?? DEFAULT_TOLERANCE) * 2;
+  const { count } = await database.outside(() =>
+    database.query(shortSql`
       insert into penstock.function_receipts (function_id, message, ends_at)
-      values (${one._id}::uuid, ${message}, now() + make_interval(secs => ${seconds}::double precision))
+      values (${_id}::uuid, ${message}, now() + make_interval(secs => ${seconds}::double precision))
       on conflict (function_id, message) do nothing`),
   );
   if (count === 0) throw functionErrors.FUNCTION_MESSAGE_REUSED();
+  // The request may be out of time by then.
+  return () =>
+    offAccount(() =>
+      database.outside(async () => {
+        await database.query(shortSql`
+          delete from penstock.function_receipts where function_id = ${_id}::uuid and message = ${message}`);
+      }),
+    );
 }
 
 function requireRecent(text: string, toleranceSec = DEFAULT_TOLERANCE): void {

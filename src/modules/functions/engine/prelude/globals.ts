@@ -65,7 +65,7 @@ defineGlobal('console', {
   table: logMethods.log,
 });
 
-/** A signal that says when the run is over; the platform has no other events for user code. */
+/** A signal that says when the run is nearly over; the platform has no other events for user code. */
 export class StopSignal {
   aborted = false;
   reason: unknown;

@@ -30,6 +30,10 @@ const HOG_MS = 150;
 /** Milliseconds after which lines of the log are told, where the run goes on so long. */
 const TELL_LINES_MS = 50;
 
+/** The code is told (`ctx.signal`) before its time is over: by this part of it, and so many milliseconds at most. */
+const TOLD_PART = 0.2;
+const TOLD_MS = 1_000;
+
 interface Head {
   readonly ok: boolean;
   readonly rejected?: boolean;
@@ -54,9 +58,12 @@ export class SandboxRun implements SandboxEvents {
   #usedMs = 0;
   #ended = false;
   #hog = false;
+  #toldAt: number;
 
   constructor(parts: RunParts) {
     this.parts = parts;
+    const { deadlineAt } = parts;
+    this.#toldAt = deadlineAt - Math.min(TOLD_MS, TOLD_PART * (deadlineAt - this.#startedAt));
   }
 
   get memoryMb(): number {
@@ -94,10 +101,18 @@ export class SandboxRun implements SandboxEvents {
     this.#usedMs += this.#newlyClaimed * share;
     if (now >= this.parts.deadlineAt) this.end('timeout');
     else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
-    else if (this.#usedMs > HOG_MS && !this.#hog) {
+    else this.#notice(now);
+  }
+
+  /** Tells the platform of a run that costs much, and the code of the end of its time. */
+  #notice(now: number): void {
+    if (this.#usedMs > HOG_MS && !this.#hog) {
       this.#hog = true;
       this.parts.send({ t: 'hog', id: this.id });
     }
+    if (now < this.#toldAt) return;
+    this.#toldAt = Number.POSITIVE_INFINITY;
+    this.sandbox?.stop('The time of this run is nearly over');
   }
 
   /** Milliseconds of processor time until it was looked at last. */

@@ -188,7 +188,7 @@ export class Sandbox {
     this.#fire?.applyIgnored(undefined, [timer]);
   }
 
-  /** Tells the code that its time is over. */
+  /** Tells the code by `ctx.signal` that its time is nearly over. */
   stop(reason: string): void {
     this.#stop?.applyIgnored(undefined, [reason]);
   }

@@ -1,0 +1,88 @@
+/** What one run may ask of the platform, and what ends with it. */
+import { expect, it } from 'vitest';
+import { silentLog } from '../../../../test/support/log.ts';
+import { newId } from '../../../kernel/ids.ts';
+import type { Limits } from '../../../kernel/limits/limits.ts';
+import { defineOperation, type Operation, TextResult } from '../../../kernel/operations/operation.ts';
+import type { OperationRegistry } from '../../../kernel/operations/registry.ts';
+import type { StoredFunction } from '../definition/definition.ts';
+import type { PoolEnd } from '../engine/pool.ts';
+import { operationCalls } from './calls/operations.ts';
+import { type HostCall, RunScope } from './host-calls.ts';
+
+const scopeOf = (inputs: object = {}): RunScope =>
+  new RunScope({
+    executionId: newId(),
+    function: { _id: newId(), name: 'one', inputs } as unknown as StoredFunction,
+    version: 1,
+    caller: { kind: 'anonymous' },
+    extra: undefined,
+  });
+
+/** `ctx.call` where the platform has this operation alone. */
+function callWith(operation: Operation): HostCall {
+  const operations = {
+    all: () => [{ operation }],
+    onChange: () => () => undefined,
+  } as unknown as OperationRegistry;
+  const call = operationCalls({ operations, limits: {} as Limits, log: silentLog }).get('call');
+  if (!call) throw new Error('There is no call');
+  return call;
+}
+
+it('tells an operation that a run has called when the run has ended', async () => {
+  const signals: AbortSignal[] = [];
+  const operation = defineOperation({
+    id: 'things.wait',
+    surface: 'client',
+    access: 'public',
+    limit: 'standard',
+    method: 'GET',
+    path: '/things',
+    input: {},
+    output: TextResult,
+    summary: 'Wait',
+    handler({ signal }) {
+      signals.push(signal);
+      return 'waited';
+    },
+  });
+  const call = callWith(operation);
+  const [ended, other] = [scopeOf(), scopeOf()];
+  await call(ended, { args: ['things.wait'] });
+  await call(other, { args: ['GET /things'] });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
+  await ended.close(true);
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
+  await other.close(false);
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+});
+
+it('covers capabilities part by part, and with a star any part', () => {
+  const scope = scopeOf({ capabilities: ['database:read:*', 'secrets:KEY'] });
+  for (const listed of ['database:read:Post', 'database:read:User', 'secrets:KEY'])
+    expect(() => scope.require(listed)).not.toThrow();
+  for (const unlisted of ['database:write:Post', 'secrets:OTHER', 'fetch:example.org'])
+    expect(() => scope.require(unlisted)).toThrow(expect.objectContaining({ status: 403 }));
+  expect(() => scopeOf().require('fetch:example.org')).not.toThrow();
+});
+
+it('masks secrets that the run has read in every text of its end, but not words that are too short', () => {
+  const scope = scopeOf();
+  scope.noteSecret('hunter2-hunter2');
+  scope.noteSecret('abc');
+  const text = 'abc hunter2-hunter2 \0';
+  const end: PoolEnd = {
+    outcome: 'error',
+    text: '',
+    cpuMs: 0,
+    memoryBytes: 0,
+    logs: [{ level: 'log', text, at: 1 }],
+    error: { name: text, message: text, stack: text, code: text },
+  };
+  const masked = 'abc ******** \ufffd';
+  expect(scope.masked(end)).toMatchObject({
+    logs: [{ text: masked }],
+    error: { name: masked, message: masked, stack: masked, code: masked },
+  });
+});
