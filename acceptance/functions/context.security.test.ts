@@ -230,34 +230,40 @@ it('stops the statement of a run that is out of time, and records the run', asyn
 
 it.each([
   ['alone', `await ${changing};`],
-  ['in a transaction', `await ctx.system.db.transaction((db) => ${changing.replace('ctx.system.db', 'db')});`],
-])('stops the statement of a test run that its operator gives up: %s', async (how, functionCode) => {
-  const id = await heldRecord();
-  const name = `given_up_${how.length}`;
-  const inputs = { method: 'GET', rights: 'system' };
-  const { _id } = await upload(platform.admin, { name, inputs, functionCode });
-  await whileLocked(id, async (waiting) => {
-    const operator = new AbortController();
-    const run = fetch(`${platform.addresses.admin}/functions/${_id}/invoke`, {
-      method: 'POST',
-      headers: { masterkey: testMasterKey, 'content-type': 'application/json' },
-      body: JSON.stringify({ params: { id } }),
-      signal: operator.signal,
-    }).catch(() => undefined);
-    await waitFor(async () => (await waiting()) > 0, { what: 'the statement of the run' });
-    operator.abort();
-    await run;
-    // The function itself has three minutes, and nobody lets the record go.
-    await waitFor(async () => (await waiting()) === 0, { what: 'the end of the statement' });
-    const runs = await waitFor(async () => {
-      const { body } = await platform.admin.get(`/functions/executions/${_id}`);
-      return body.count > 0 ? body.functionExecutions : undefined;
+  [
+    'in a transaction',
+    `await ctx.system.db.transaction((db) => ${changing.replace('ctx.system.db', 'db')});`,
+  ],
+])(
+  'stops the statement of a test run that its operator gives up: %s',
+  async (how, functionCode) => {
+    const id = await heldRecord();
+    const name = `given_up_${how.length}`;
+    const inputs = { method: 'GET', rights: 'system' };
+    const { _id } = await upload(platform.admin, { name, inputs, functionCode });
+    await whileLocked(id, async (waiting) => {
+      const operator = new AbortController();
+      const run = fetch(`${platform.addresses.admin}/functions/${_id}/invoke`, {
+        method: 'POST',
+        headers: { masterkey: testMasterKey, 'content-type': 'application/json' },
+        body: JSON.stringify({ params: { id } }),
+        signal: operator.signal,
+      }).catch(() => undefined);
+      await waitFor(async () => (await waiting()) > 0, { what: 'the statement of the run' });
+      operator.abort();
+      await run;
+      // The function itself has three minutes, and nobody lets the record go.
+      await waitFor(async () => (await waiting()) === 0, { what: 'the end of the statement' });
+      const runs = await waitFor(async () => {
+        const { body } = await platform.admin.get(`/functions/executions/${_id}`);
+        return body.count > 0 ? body.functionExecutions : undefined;
+      });
+      expect(runs).toMatchObject([{ outcome: 'cancelled', success: false }]);
     });
-    expect(runs).toMatchObject([{ outcome: 'cancelled', success: false }]);
-  });
-  const kept = await platform.client.get(`/database/Diary/${id}`, { headers });
-  expect(kept.body).toMatchObject({ text: 'held' });
-});
+    const kept = await platform.client.get(`/database/Diary/${id}`, { headers });
+    expect(kept.body).toMatchObject({ text: 'held' });
+  },
+);
 
 it('ends with a run what it has asked of others', async () => {
   const [asked, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

@@ -202,7 +202,7 @@ it('takes a message again that was answered with an error, and one of fifty equa
   const statusOf = async (id: string, body = '{"amount":5}') => (await send(id, body)).status;
   expect([await statusOf('f1'), await statusOf('f1')]).toEqual([500, 500]);
   expect([await statusOf('f2', '{}'), await statusOf('f2', '{}')]).toEqual([400, 400]);
-  await change("res({ later: true }, { status: 503 })");
+  await change('res({ later: true }, { status: 503 })');
   expect([await statusOf('f1'), await statusOf('f1')]).toEqual([503, 503]);
   await change('return req.bodyParams.amount');
   expect([await statusOf('f1'), await statusOf('f1')]).toEqual([200, 409]);

@@ -3,7 +3,11 @@ import { expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Limits } from '../../../kernel/limits/limits.ts';
-import { defineOperation, type Operation, TextResult } from '../../../kernel/operations/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import type { OperationRegistry } from '../../../kernel/operations/registry.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { PoolEnd } from '../engine/pool.ts';

@@ -41,8 +41,7 @@ export async function readWebhook(
 ): Promise<ReceivedWebhook> {
   const bytes = await read(input);
   const { signature } = one.inputs;
-  const message =
-    signature && (await requireSignature(parts, { one, signature, headers, bytes }));
+  const message = signature && (await requireSignature(parts, { one, signature, headers, bytes }));
   const rawBody = bytes.toString('utf8');
   const body = validBody(one, parsedBody(rawBody, input.stream?.contentType ?? ''));
   const { authorization } = headers;
@@ -116,10 +115,7 @@ const headerOf = (headers: RequestHeaders, name: string): string => {
 };
 
 /** Answers what names the message, where it counts once. */
-async function requireSignature(
-  parts: WebhookParts,
-  signed: Signed,
-): Promise<string | undefined> {
+async function requireSignature(parts: WebhookParts, signed: Signed): Promise<string | undefined> {
   const { one, signature } = signed;
   const secret = await parts.secrets.read(one._id, signature.secret);
   if (secret === undefined) throw refused('the secret of the signature is not set');
