@@ -242,6 +242,31 @@ describe('limits', () => {
     expect((await patch(path, 10, Buffer.from('x'))).status).toBe(413);
   });
 
+  test('OPTIONS says what the server can, without a login, and follows the limit', async () => {
+    const path = await begin(10);
+    const ask = async (where: string) => {
+      const url = new URL(where, platform.addresses.client);
+      const { status, headers } = await fetch(url, { method: 'OPTIONS' });
+      const said = ['version', 'extension', 'checksum-algorithm', 'max-size', 'resumable'];
+      return [status, ...said.map((name) => headers.get(`tus-${name}`))];
+    };
+    const extensions = 'creation,creation-with-upload,termination,expiration,checksum';
+    const says = (size: string) => [204, '1.0.0', extensions, 'sha1,sha256,md5', size, '1.0.0'];
+    const before = (await platform.admin.get('/config/storage')).body.config.limits.maxFileSize;
+    for (const where of ['/storage/resumable', path])
+      expect(await ask(where)).toEqual(says(String(before)));
+    expect((await ask('/storage/files')).slice(1)).toEqual([null, null, null, null, null]);
+    const limit = (maxFileSize: number) =>
+      platform.admin.patch('/config/storage', { limits: { maxFileSize } });
+    await limit(1_234_567);
+    expect(await ask('/storage/resumable')).toEqual(says('1234567'));
+    expect(
+      (await request('POST', '/storage/resumable', { headers: { 'upload-length': '1234568' } }))
+        .status,
+    ).toBe(413);
+    await limit(before);
+  });
+
   test('a body that is not what its checksum says counts for nothing', async () => {
     const path = await begin(5);
     const sum = createHash('sha1').update('hello').digest('base64');

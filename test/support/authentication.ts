@@ -169,7 +169,7 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
     kernel,
     config: config.handle,
     services,
-    optional: { authorization: absent },
+    optional: { authorization: absent, storage: absent },
     log: silentLog,
   });
   for (const job of running.jobs ?? []) await jobs.register(job);

@@ -168,6 +168,8 @@ interface OperationFacts {
   readonly aliases?: readonly { readonly method: Method; readonly path: string }[];
   /** Its answer can be listened to (realtime): what has to be read for that. For operations of users that only read. */
   readonly live?: OpenLiveRead;
+  /** What an OPTIONS request to its path is told beside the methods, where a protocol asks for that. Names in lower case. */
+  readonly optionsHeaders?: Readonly<Record<string, string>>;
   /** Answers with the output's shape but another status, and when (`GET /ready`: 503 while not ready). */
   readonly otherStatuses?: Readonly<Record<number, string>>;
   /** When the operation answers plain text instead of its output, in words (the health routes, for old probes). */

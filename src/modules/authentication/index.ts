@@ -12,6 +12,7 @@ import type { Operation } from '../../kernel/operations/operation.ts';
 import { authorization } from '../authorization/index.ts';
 import { communications } from '../communications/index.ts';
 import { router } from '../router/index.ts';
+import { storage } from '../storage/index.ts';
 import { type AuthenticationConfig, authenticationConfig } from './config.ts';
 import { anonymousExpiryJob, authenticationJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
@@ -68,7 +69,7 @@ export const authentication = defineModule({
   name: 'authentication',
   description: 'Users, their passwords and their sessions',
   requires: { communications, router },
-  uses: { authorization },
+  uses: { authorization, storage },
   config: authenticationConfig,
   schemas: [userSchema, teamSchema],
   migrations,
@@ -80,6 +81,7 @@ const switchable = 'authentication/switchable';
 
 interface Uses extends ModuleRequirements {
   readonly authorization: typeof authorization;
+  readonly storage: typeof storage;
 }
 
 const allTemplates = [...mailTemplates, ...helpTemplates, teamInviteTemplate, shareInviteTemplate];
@@ -125,6 +127,10 @@ async function start(
     config.onChange(publish),
     onChannelsChange(publish),
     config.onChange((now) => followTerms(keys, now)),
+    parts.erasure.onErasure(async (transaction, userIds) => {
+      const owners = userIds.map((id) => `User:${id}`);
+      await optional.storage.current()?.forgetOwners(transaction, owners);
+    }),
   ];
   // Answers name the fields of the user as they are now.
   kernel.schemas.onChange((changed) => {
@@ -147,7 +153,7 @@ async function start(
       parts.requests.job,
     ],
     state: [
-      teamState({ ...kernel, access, teams: createTeams({ ...kernel, access }) }),
+      teamState({ ...kernel, access, teams: createTeams({ ...kernel, ...optional, access }) }),
       openidClientState(kernel.database, parts.openid.clients),
     ],
     async stop() {

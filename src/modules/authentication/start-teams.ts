@@ -7,6 +7,7 @@ import type { Operation } from '../../kernel/operations/operation.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { AuthorizationService } from '../authorization/index.ts';
 import type { CommunicationsService } from '../communications/index.ts';
+import type { StorageService } from '../storage/index.ts';
 import type { AuthenticationConfig } from './config.ts';
 import { adminTeamOperations, noTeams } from './operations/admin-teams.ts';
 import { inviteOperations } from './operations/team-invites.ts';
@@ -32,6 +33,7 @@ interface Dependencies
     'database' | 'events' | 'records' | 'schemas' | 'permissions' | 'operations'
   > {
   readonly authorization: OptionalModule<AuthorizationService>;
+  readonly storage: OptionalModule<StorageService>;
   readonly messages: CommunicationsService['messages'];
   readonly creation: Pick<AccountCreation, 'onRegistration'>;
   readonly erasure: Pick<AccountErasure, 'onErasure'>;

@@ -185,6 +185,13 @@ export const storageConfig = defineConfig({
         'Write to the audit log who has read the content of which file, by whichever address, before it is sent.',
       ),
     }),
+    deletedOwners: Type.Object({
+      files: Type.Union([Type.Literal('keep'), Type.Literal('delete')], {
+        default: 'keep',
+        description:
+          'What becomes of the files of a user or a team that is deleted. keep: they stay and belong to nobody, so that operators alone change them. delete: they are deleted in the background, as their owner would delete them; those that records or messages hold stay.',
+      }),
+    }),
     trash: Type.Object({
       days: whole(
         0,

@@ -31,14 +31,15 @@ import { createStorageServices, type StorageServices } from './services/storage-
 
 const operator = system('crash test');
 /** Their files are counted, and bounded. */
-const caller: Caller = {
+const callerWith = (userId: string): Caller => ({
   kind: 'user',
-  userId: newId(),
+  userId,
   sessionId: 'crash test',
   authenticatedAt: 0,
   complete: true,
   clientId: '',
-};
+});
+let caller: Caller;
 const bytes = (text: string) => ({
   source: (async function* () {
     yield Buffer.from(text);
@@ -64,6 +65,10 @@ beforeAll(async () => {
     : (storageConfig as never);
   config = { ...config, limits: { ...config.limits, perUserQuota: 1_000_000 } };
   alive = createStorageServices(partsOf(platform.kernel.database, provider));
+  // Reconciling takes files from owners who are gone.
+  const email = 'owner@example.com';
+  const asModule = system('authentication');
+  caller = callerWith((await platform.kernel.records.create(asModule, 'User', { email })).id);
   for (const name of ['first-one', 'second-one'])
     await alive.containers.create(operator, name, false);
 });

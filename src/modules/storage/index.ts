@@ -2,6 +2,7 @@
 import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import type { Caller } from '../../kernel/caller.ts';
+import type { Transaction } from '../../kernel/database/database.ts';
 import { authorization } from '../authorization/index.ts';
 import { router } from '../router/index.ts';
 import { type StorageConfig, storageConfig } from './config.ts';
@@ -53,6 +54,11 @@ export interface StorageService {
     ids: readonly string[],
     action?: 'read' | 'content',
   ): Promise<ReadonlyMap<string, Readonly<Record<string, unknown>>>>;
+  /**
+   * In the transaction that deletes these owners (`Type:id`): what becomes of their files follows its commit
+   * (`deletedOwners.files`).
+   */
+  forgetOwners(transaction: Transaction, owners: readonly string[]): Promise<void>;
   /** Another reason to let a user read a file. Answers how to take it away. */
   onRead(reason: ReadReason): () => void;
 }
@@ -171,6 +177,7 @@ function partsOf(context: Context, source: ProviderSource): StorageParts {
 const serviceOf = (services: StorageServices): StorageService => ({
   files: createModuleFiles(services),
   onRead: services.access.onRead,
+  forgetOwners: services.goneOwners.forget,
   async readable(caller, ids, action = 'read') {
     const { access, database, links } = services;
     const found = await readyFiles(database, ids);

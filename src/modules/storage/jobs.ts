@@ -7,7 +7,7 @@ import { expiredFiles } from './queries/files.ts';
 import { purgeLinks } from './queries/links.ts';
 import { expiredResumable } from './queries/resumable.ts';
 import { expiredUploads } from './queries/uploads.ts';
-import { createRemovalJob, createRemoveAll } from './services/removing.ts';
+import { createRemovalJob, removeFound } from './services/removing.ts';
 import { createChecksumJob, createScanJob } from './services/scanning.ts';
 import type { StorageParts } from './services/storage-parts.ts';
 import type { StorageServices } from './services/storage-services.ts';
@@ -19,6 +19,7 @@ export const storageJobs = (
   services: StorageServices,
 ): readonly JobDefinition[] => [
   createRemovalJob(parts),
+  services.goneOwners.job,
   expireUploads(parts, services),
   expireResumable(parts, services),
   createScanJob(parts),
@@ -67,34 +68,18 @@ const expireResumable = (
     },
   });
 
-/** Deletes files whose time is over: their own, or that of the files of their container (`lifecycle.deleteAfterDays`). */
-const expireFiles = (parts: StorageParts): JobDefinition => {
-  const removeAll = createRemoveAll(parts);
-  const caller = system('storage.expire-files');
-  return defineJob({
+/**
+ * Deletes files whose time is over: their own, or that of the files of their container (`lifecycle.deleteAfterDays`). One
+ * that a record holds stays, and is tried again the next time.
+ */
+const expireFiles = (parts: StorageParts): JobDefinition =>
+  defineJob({
     name: 'storage.expire-files',
     data: Type.Object({}),
     schedule: '*/5 * * * *',
-    async handler(_data, { signal, log }) {
-      const kept: string[] = [];
-      for (;;) {
-        const found = await parts.database.transaction(async (transaction) => {
-          const files = await expiredFiles(transaction, { limit: BATCH, except: kept });
-          // One that a record holds stays, and is tried again the next time.
-          for (const file of files)
-            await parts.database
-              .part((inner) => removeAll(inner, caller, [file]))
-              .catch((error: unknown) => {
-                kept.push(file._id);
-                log.info({ err: error, file: file._id }, 'A file whose time is over stays');
-              });
-          return files.length;
-        });
-        if (found < BATCH || signal.aborted) return;
-      }
-    },
+    handler: (_data, context) =>
+      removeFound(parts, system('storage.expire-files'), expiredFiles, context),
   });
-};
 
 /** Keeps short what operators wait for when they ask how much is in a container. */
 const countGrowth = ({ database }: StorageParts): JobDefinition =>

@@ -323,7 +323,9 @@ function preflight({ routes }: GatewayParts, cors: Cors, exchange: Exchange): An
     throw errors.NOT_FOUND({ message: 'There is no such route' });
   const list = isPreflight ? cors.preflight(exchange.origin) : [];
   const headers: Record<string, string> =
-    allowed.length > 0 ? { allow: [...allowed, 'OPTIONS'].join(', ') } : {};
+    allowed.length > 0
+      ? { ...routes.optionsHeaders(exchange.url), allow: [...allowed, 'OPTIONS'].join(', ') }
+      : {};
   for (let i = 0; i < list.length; i += 2) headers[list[i] ?? ''] = list[i + 1] ?? '';
   return { status: 204, headers: { ...noHeaders, ...headers }, body: '', json: false };
 }

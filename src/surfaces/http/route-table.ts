@@ -28,6 +28,8 @@ export interface RouteTable {
   find(method: string, url: string): Match | 'malformed' | undefined;
   /** The methods that the path knows, for `Allow`. */
   allowed(url: string): readonly string[];
+  /** What the operations of the path say to OPTIONS beside that. */
+  optionsHeaders(url: string): Readonly<Record<string, string>>;
 }
 
 const methods: readonly Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
@@ -70,6 +72,15 @@ export function createRouteTable(
     allowed(url) {
       const known = methods.filter((method) => typeof find(method, url) === 'object');
       return known.includes('GET') ? ['GET', 'HEAD', ...known.slice(1)] : known;
+    },
+    optionsHeaders(url) {
+      const headers: Record<string, string> = {};
+      for (const method of methods) {
+        const found = find(method, url);
+        if (typeof found === 'object')
+          Object.assign(headers, found.route.compiled.operation.optionsHeaders);
+      }
+      return headers;
     },
   };
 }

@@ -51,6 +51,15 @@ export const adminFileOperations = (services: StorageServices): readonly Operati
   data(services),
 ];
 
+const NO_OWNER = 'none';
+const OwnedBy = Type.Optional(
+  Type.String({
+    maxLength: 300,
+    pattern: `^(?:[^:]{1,100}:.{1,199}|${NO_OWNER})$`,
+    description: '`Type:id`, such as `User:<id>`; `none`: files that belong to nobody',
+  }),
+);
+
 const list = (services: StorageServices): Operation =>
   defineOperation({
     ...facts,
@@ -58,14 +67,23 @@ const list = (services: StorageServices): Operation =>
     method: 'GET',
     path: '/storage/files',
     heavy: true,
-    input: { query: Type.Object({ ...pageOf(services), ...cursorFields, ...filterFields }) },
+    input: {
+      query: Type.Object({
+        ...pageOf(services),
+        ...cursorFields,
+        ...filterFields,
+        ownedBy: OwnedBy,
+      }),
+    },
     output: FileList,
     errors: [storageErrors.INVALID_NAME],
     summary: 'List files',
     description: 'Of a container without a folder: those that are in none.',
     async handler({ caller }, { query }) {
       const folder = query.folder ?? (query.container === undefined ? undefined : '/');
-      const filter: FileFilter = { ...query, folder };
+      const { ownedBy, ...rest } = query;
+      const owner = ownedBy === NO_OWNER ? null : ownedBy;
+      const filter: FileFilter = { ...rest, folder, owner };
       return filePage(await services.listing.files(caller, filter), services.links);
     },
   });

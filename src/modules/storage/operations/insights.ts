@@ -25,6 +25,7 @@ const figures = [
   'expiredUploads',
   'wrongCounters',
   'missingBuckets',
+  'goneOwners',
   'foreignObjects',
 ] as const;
 

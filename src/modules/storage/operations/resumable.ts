@@ -9,20 +9,30 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import type { BodyStream, OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { storageErrors } from '../errors.ts';
+import { checksumAlgorithms, TUS_VERSION, tusExtensions } from '../services/resumable.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import type { TusRequest } from '../services/tus.ts';
 import { FileParams } from './shapes.ts';
 import { TRANSFER_MS, uploadErrors } from './uploads.ts';
 
-const facts = {
-  surface: 'client',
-  access: 'user',
-  limit: standardLimit,
-  output: Type.Unknown(),
-  mcp: false,
-  graphql: false,
-  idempotency: false,
-} as const;
+/** Clients ask OPTIONS what they can rely on. */
+const factsOf = ({ config }: StorageServices) =>
+  ({
+    surface: 'client',
+    access: 'user',
+    limit: standardLimit,
+    output: Type.Unknown(),
+    mcp: false,
+    graphql: false,
+    idempotency: false,
+    optionsHeaders: {
+      'tus-resumable': TUS_VERSION,
+      'tus-version': TUS_VERSION,
+      'tus-extension': [...tusExtensions, 'checksum'].join(','),
+      'tus-checksum-algorithm': checksumAlgorithms.join(','),
+      'tus-max-size': String(config().limits.maxFileSize),
+    },
+  }) as const;
 
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 8_192, description }));
 const version = { 'tus-resumable': text('1.0.0') };
@@ -80,7 +90,7 @@ async function answerBody(
   if (checksum === undefined) return answer(services, context, rest);
   const { checkedBody } = await import('../services/tus.ts');
   const checked = await checkedBody(request.body, checksum);
-  if (!checked) return Reply.empty(CHECKSUM_STATUS, { 'tus-resumable': '1.0.0' });
+  if (!checked) return Reply.empty(CHECKSUM_STATUS, { 'tus-resumable': TUS_VERSION });
   try {
     return await answer(services, context, { ...rest, body: checked.body });
   } finally {
@@ -90,7 +100,7 @@ async function answerBody(
 
 const begin = (services: StorageServices): Operation =>
   defineOperation({
-    ...facts,
+    ...factsOf(services),
     id: 'storage.resumable.create',
     method: 'POST',
     path: '/storage/resumable',
@@ -127,7 +137,7 @@ const begin = (services: StorageServices): Operation =>
 
 const offset = (services: StorageServices): Operation =>
   defineOperation({
-    ...facts,
+    ...factsOf(services),
     id: 'storage.resumable.get',
     method: 'GET',
     path: '/storage/resumable/:id',
@@ -141,7 +151,7 @@ const offset = (services: StorageServices): Operation =>
 
 const append = (services: StorageServices): Operation =>
   defineOperation({
-    ...facts,
+    ...factsOf(services),
     id: 'storage.resumable.append',
     method: 'PATCH',
     path: '/storage/resumable/:id',
@@ -181,7 +191,7 @@ const append = (services: StorageServices): Operation =>
 
 const end = (services: StorageServices): Operation =>
   defineOperation({
-    ...facts,
+    ...factsOf(services),
     id: 'storage.resumable.remove',
     method: 'DELETE',
     path: '/storage/resumable/:id',

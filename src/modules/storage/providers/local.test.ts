@@ -1,15 +1,27 @@
 /** The local provider on a real folder. */
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { lstat, mkdir, mkdtemp, readdir, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import {
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readlink,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bytes, read, refused, type } from './conformance/bench.ts';
 import { describeProvider } from './conformance.ts';
 import { pathOfKey } from './local/key-path.ts';
 import { createLocalProvider } from './local.ts';
-import type { StorageProvider } from './provider.ts';
+import type { ObjectPlace, StorageProvider } from './provider.ts';
 
 const newRoot = (): Promise<string> => mkdtemp(join(tmpdir(), 'storage-local-'));
 
@@ -98,6 +110,92 @@ test('what is kept open for the next reader is never what was deleted or replace
   expect(length).toBe(600_000);
   await expect(pieces()).rejects.toEqual(refused('NOT_FOUND'));
 });
+
+test('a reader gets one version as a whole, however often it is replaced meanwhile', async () => {
+  const place = { bucket: await newBucket(), key: 'replaced often' };
+  const size = 600_000;
+  const put = (letter: string) => provider.put(place, bytes(letter.repeat(size)), type);
+  const letters = async (): Promise<readonly string[]> => {
+    const seen = new Set<string>();
+    let length = 0;
+    for await (const piece of provider.pieces?.(place, { start: 0, end: size - 1 }) ?? []) {
+      length += piece.length;
+      for (const at of [0, piece.length - 1]) seen.add(String.fromCharCode(piece[at] ?? 0));
+    }
+    expect(length).toBe(size);
+    return [...seen];
+  };
+  await put('a');
+  for (const letter of 'bcdefghijklm') {
+    const reads = [letters(), letters()];
+    await put(letter);
+    for (const seen of await Promise.all(reads)) expect(seen).toHaveLength(1);
+    expect(await letters()).toEqual([letter]);
+  }
+});
+
+test.skipIf(process.platform !== 'linux')(
+  'what is deleted or replaced leaves the disk with its last reader, not later',
+  async () => {
+    const bucket = await newBucket();
+    const gone = async (): Promise<number> => {
+      const numbers = await readdir('/proc/self/fd');
+      const paths = await Promise.all(
+        numbers.map((number) => readlink(`/proc/self/fd/${number}`).catch(() => '')),
+      );
+      return paths.filter((path) => path.includes(bucket) && path.endsWith('(deleted)')).length;
+    };
+    const places = ['a', 'b', 'c'].map((key) => ({ bucket, key }));
+    const [deleted, replaced, reading] = places as [ObjectPlace, ObjectPlace, ObjectPlace];
+    const pieces = (place: ObjectPlace) => provider.pieces?.(place, { start: 0, end: 599_999 });
+    for (const place of places) {
+      await provider.put(place, bytes('x'.repeat(600_000)), type);
+      for await (const piece of pieces(place) ?? []) expect(piece.length).toBeGreaterThan(0);
+    }
+    const begun = pieces(reading);
+    await begun?.next();
+    await provider.delete(deleted);
+    await provider.put(replaced, bytes('y'), type);
+    await provider.delete(reading);
+    expect(await gone()).toBe(1);
+    await begun?.return(undefined);
+    expect(await gone()).toBe(0);
+  },
+);
+
+/** Reads more files than are kept open, takes all numbers that are left, and reads another file. */
+const scarce = `
+  import { openSync } from 'node:fs';
+  import { createLocalProvider } from ${JSON.stringify(new URL('local.ts', import.meta.url).href)};
+  const provider = await createLocalProvider({ root: process.argv[1] });
+  const read = async (key) => {
+    for await (const piece of provider.pieces({ bucket: 'few', key }, { start: 0, end: 0 })) return piece.length;
+  };
+  for (let i = 0; i < 20; i += 1) await read('f' + i);
+  try { for (;;) openSync('/dev/null'); } catch (error) { console.log(error.code); }
+  console.log(await read('last'));
+`;
+
+test.skipIf(process.platform !== 'linux')(
+  'files that are kept open are closed where the process may open no more',
+  async () => {
+    const few = await newRoot();
+    const filled = await createLocalProvider({ root: few });
+    await filled.createBucket('few');
+    for (const key of [...Array.from({ length: 20 }, (_, i) => `f${i}`), 'last'])
+      await filled.put({ bucket: 'few', key }, bytes('x'), type);
+    const command = 'ulimit -n 256; exec "$0" --input-type=module -e "$1" "$2"';
+    const { stdout } = await promisify(execFile)('sh', [
+      '-c',
+      command,
+      process.execPath,
+      scarce,
+      few,
+    ]);
+    expect(stdout.trim().split('\n')).toEqual(['EMFILE', '1']);
+    await rm(few, { recursive: true, force: true });
+  },
+);
 
 test('empty folders go with the last file, and puts do not mind', async () => {
   const bucket = await newBucket();

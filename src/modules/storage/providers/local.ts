@@ -113,6 +113,7 @@ function objectCalls(disk: Disk) {
         await requireReal(dirname(path));
         await unlink(path);
       });
+      disk.reading.forget(path);
       await removeEmptyFolders(join(disk.root, place.bucket), path);
     },
     async copy(from, to) {

@@ -151,11 +151,19 @@ export async function discharge(database: Queryable, gone: readonly Discharge[])
   );
 }
 
-/** Adds what was written down to the counters of its containers and owners: of one container, or all. Before anybody is told them. */
+/**
+ * Adds what was written down to the counters of its containers and owners: of one container, or all. Before anybody is told
+ * them. Like everybody it locks containers first, by their names, then what was written down about them, then owners: who has
+ * locked a container to change or delete it comes here too, and two of these may meet.
+ */
 export const addGrowth = (database: Queryable, container?: string): Promise<unknown> =>
   database.query(
     statement(
-      `with gone as (delete from ${growth} where $1::text is null or container = $1 returning container, bytes, files, owner),
+      `with held as materialized (select c."name" from ${containers} c
+           where c."name" = $1 or ($1::text is null and exists (select from ${growth} g where g.container = c."name"))
+           order by c."name" collate "C" for no key update),
+         gone as (delete from ${growth} g where (select count(*) from held) >= 0
+           and (g.container in (select "name" from held) or ($1::text is null and g.container is null)) returning container, bytes, files, owner),
          sums as (select container, sum(bytes)::bigint as bytes, sum(files)::integer as files from gone where container is not null group by container),
          used as (insert into ${owners} as o (owner, bytes, files)
            select owner, sum(bytes), sum(files) from gone where owner is not null group by owner order by owner

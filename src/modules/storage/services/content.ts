@@ -62,7 +62,7 @@ export async function openContent(
     pieces.return?.().catch(() => undefined);
     throw error;
   }
-  const head = first.length === 1 && first[0] ? first[0] : Buffer.concat(first);
+  const head = ended ? joined(first) : headIn(first);
   const body = ended
     ? head
     : new PassingBody(first, pieces, {
@@ -70,6 +70,19 @@ export async function openContent(
         end: () => requireChecksum(checksum, checksumNow),
       });
   return { head, body, facts: () => ({ size, checksum: checksumNow() }) };
+}
+
+const joined = (pieces: readonly Buffer[]): Buffer =>
+  pieces.length === 1 && pieces[0] ? pieces[0] : Buffer.concat(pieces);
+
+/** As many pieces as it takes, joined only where the first is too short. */
+function headIn(pieces: readonly Buffer[]): Buffer {
+  let length = 0;
+  const end = pieces.findIndex((piece) => {
+    length += piece.length;
+    return length >= HEAD_BYTES;
+  });
+  return joined(end === -1 ? pieces : pieces.slice(0, end + 1));
 }
 
 /** Who hears of what passes, and may throw. */

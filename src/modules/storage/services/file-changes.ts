@@ -186,11 +186,13 @@ async function describe(
     storageErrors.FILE_NOT_FOUND,
   );
   if (container === file.container || file.generation === 0) return described;
-  // It stays with its owner.
-  const moved = { bytes: file.size, files: 1, charge: undefined };
-  const gone = { ...moved, bytes: -file.size, files: -1 };
-  await count(transaction, { ...gone, container: file.container });
-  requireCounted(await count(transaction, { ...moved, container }));
+  // It stays with its owner. In the order of names, so that moves in opposite directions never wait for each other.
+  const come = { container, bytes: file.size, files: 1, charge: undefined };
+  const gone = { ...come, container: file.container, bytes: -file.size, files: -1 };
+  for (const grown of container < file.container ? [come, gone] : [gone, come]) {
+    const result = await count(transaction, grown);
+    if (grown === come) requireCounted(result);
+  }
   return described;
 }
 

@@ -25,6 +25,8 @@ export interface FileFilter extends ListPage {
   readonly folder?: string | undefined;
   /** A part of the name. */
   readonly search?: string | undefined;
+  /** `Type:id`; null: nobody. */
+  readonly owner?: string | null | undefined;
   /** `Type:id` for which the caller asks. */
   readonly scope?: string | undefined;
 }
@@ -98,13 +100,14 @@ export function createListing({ records, config, database }: StorageParts): List
     return { rows, count };
   };
   const listFiles = (caller: Caller, filter: FileFilter, ...conditions: readonly Condition[]) => {
-    const { container, folder, search } = filter;
+    const { container, folder, search, owner } = filter;
     return page<ListedFile>(
       [caller, fileSchema.name],
       all(
         ...conditions,
         ...(container === undefined ? [] : [equals('container', containerOf(container))]),
         ...(folder === undefined ? [] : [equals('folder', folderOf(folder))]),
+        ...(owner === undefined ? [] : [equals('owner', owner)]),
         ...named(search),
       ),
       filter,

@@ -27,7 +27,7 @@ export function createOpenStores({
   readonly log: Logger;
 }): OpenStores {
   const opened = new Map<string, OpenStore>();
-  const closing = new Set<NodeJS.Timeout>();
+  const closing = new Map<NodeJS.Timeout, Promise<StorageProvider>>();
 
   const end = (provider: Promise<StorageProvider>): Promise<void> =>
     provider
@@ -38,7 +38,7 @@ export function createOpenStores({
       closing.delete(timer);
       void end(provider);
     }, LINGER_MS);
-    closing.add(timer.unref());
+    closing.set(timer.unref(), provider);
   };
 
   return {
@@ -57,8 +57,10 @@ export function createOpenStores({
       return provider;
     },
     async close() {
-      for (const timer of closing) clearTimeout(timer);
-      await Promise.all([...opened.values()].map(({ provider }) => end(provider)));
+      for (const timer of closing.keys()) clearTimeout(timer);
+      const all = [...closing.values(), ...[...opened.values()].map(({ provider }) => provider)];
+      await Promise.all(all.map(end));
+      closing.clear();
       opened.clear();
     },
   };

@@ -5,8 +5,9 @@
 import { storageErrors } from '../errors.ts';
 import type { ListedObject, StorageProvider } from '../providers/provider.ts';
 import { containerById, containerByName } from '../queries/containers.ts';
-import { recountOwners } from '../queries/counters.ts';
+import { addGrowth, recountOwners } from '../queries/counters.ts';
 import { knownObjects } from '../queries/files.ts';
+import { ownersAfter } from '../queries/gone-owners.ts';
 import {
   containerAfter,
   noteMissing,
@@ -15,6 +16,7 @@ import {
   storedFilesAfter,
 } from '../queries/reconcile.ts';
 import { expiredUploads } from '../queries/uploads.ts';
+import type { GoneOwners } from './gone-owners.ts';
 import { contentKeyOf } from './naming.ts';
 import type { SignedUploads } from './signed-uploads.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
@@ -40,21 +42,24 @@ export interface ReconcileReport {
   foundAgain: number;
   wrongCounters: number;
   missingBuckets: number;
+  /** Owners of files that were deleted. */
+  goneOwners: number;
   /** Objects whose names are not ours. */
   foreignObjects: number;
   /** The first of them. */
   orphans: Example[];
   missing: Example[];
+  owners: string[];
 }
 
-type Phase = 'uploads' | 'objects' | 'files' | 'counters';
+type Phase = 'uploads' | 'objects' | 'files' | 'counters' | 'owners';
 
 interface Position {
   readonly phase: Phase;
   /** Container whose objects or counters are looked at; those before it by name are done. */
   readonly container?: string;
   readonly cursor?: string;
-  /** Id of the last file that was looked at. */
+  /** Id of the last file that was looked at, or the last owner. */
   readonly after?: string;
 }
 
@@ -78,28 +83,34 @@ const emptyReport = (dryRun: boolean): ReconcileReport => ({
   foundAgain: 0,
   wrongCounters: 0,
   missingBuckets: 0,
+  goneOwners: 0,
   foreignObjects: 0,
   orphans: [],
   missing: [],
+  owners: [],
 });
 
 interface Run {
   readonly parts: StorageParts;
   readonly signedUploads: SignedUploads;
+  readonly goneOwners: GoneOwners;
   readonly report: ReconcileReport;
   readonly store: StorageProvider;
 }
 
 type Step = (run: Run, position: Position) => Promise<Position | null>;
 
-export function createReconcile(parts: StorageParts, signedUploads: SignedUploads): TaskWork {
+export function createReconcile(
+  parts: StorageParts,
+  services: Pick<Run, 'signedUploads' | 'goneOwners'>,
+): TaskWork {
   return async (task, until, signal): Promise<Slice> => {
     const before = task.progress as Partial<ReconcileReport>;
     const report = { ...emptyReport(task.input.dryRun === true), ...structuredClone(before) };
     const store = await onStore(parts.log, parts.provider);
     // Without this a store that is away would look like one from which everything has gone.
     await onStore(parts.log, () => store.probe());
-    const run = { parts, signedUploads, report, store };
+    const run = { parts, ...services, report, store };
     let position: Position | null = (task.position as Position | null) ?? { phase: 'uploads' };
     do {
       position = await steps[position.phase](run, position);
@@ -114,6 +125,7 @@ const steps: Readonly<Record<Phase, Step>> = {
   objects: lookAtObjects,
   files: lookAtFiles,
   counters: recount,
+  owners: lookAtOwners,
 };
 
 async function endUploads({ parts, signedUploads, report }: Run): Promise<Position> {
@@ -204,7 +216,8 @@ async function recount(run: Run, { container = '' }: Position): Promise<Position
   const next = await containerAfter(parts.database, container);
   if (!next) {
     report.wrongCounters += await recountOwners(parts.database, !report.dryRun);
-    return null;
+    await addGrowth(parts.database);
+    return { phase: 'owners', after: '' };
   }
   await parts.database.transaction(async (transaction) => {
     if (!(await containerById(transaction, next._id, true)))
@@ -214,4 +227,17 @@ async function recount(run: Run, { container = '' }: Position): Promise<Position
       report.wrongCounters++;
   });
   return { phase: 'counters', container: next.name };
+}
+
+/** Files of those who are gone are released by the job that also follows a deletion. */
+async function lookAtOwners(run: Run, { after = '' }: Position): Promise<Position | null> {
+  const { parts, report, goneOwners } = run;
+  const owners = await ownersAfter(parts.database, after, FILES);
+  const gone = await goneOwners.among(owners);
+  report.goneOwners += gone.length;
+  report.owners.push(...gone.slice(0, EXAMPLES - report.owners.length));
+  if (!report.dryRun)
+    await parts.database.transaction((transaction) => goneOwners.forget(transaction, gone));
+  const last = owners.at(-1);
+  return last === undefined ? null : { phase: 'owners', after: last };
 }

@@ -55,6 +55,55 @@ export function createRemoveAll(parts: StorageParts): RemoveAll {
   };
 }
 
+/** Files of one transaction. */
+const AT_ONCE = 100;
+
+/** Locks the next files, without those that stay. */
+type FindFiles = (
+  transaction: Transaction,
+  question: { readonly limit: number; readonly except: readonly string[] },
+) => Promise<readonly FileRow[]>;
+
+interface RemovingContext {
+  readonly signal: AbortSignal;
+  readonly log: StorageParts['log'];
+  /** Told of each that cannot go, outside of a transaction. */
+  readonly stays?: (file: FileRow) => Promise<unknown>;
+}
+
+/**
+ * Deletes batch by batch what is found. Where one cannot go (a record holds it), they go one by one, each in a transaction of
+ * its own: one that deletes twice would lock a container after an owner.
+ */
+export async function removeFound(
+  parts: StorageParts,
+  caller: Caller,
+  find: FindFiles,
+  { signal, log, stays }: RemovingContext,
+): Promise<void> {
+  const removeAll = createRemoveAll(parts);
+  const except: string[] = [];
+  for (let limit = AT_ONCE; !signal.aborted; ) {
+    let files: readonly FileRow[] = [];
+    try {
+      await parts.database.transaction(async (transaction) => {
+        files = await find(transaction, { limit, except });
+        await removeAll(transaction, caller, files);
+      });
+      if (files.length < limit) return;
+    } catch (error) {
+      const [file] = files;
+      if (!file) throw error;
+      if (limit === 1) {
+        except.push(file._id);
+        log.info({ err: error, file: file._id }, 'A file that is to be deleted stays');
+        await stays?.(file);
+      }
+      limit = 1;
+    }
+  }
+}
+
 /** By the record engine: what refers to a file is settled, and what is said about it goes, in the same transaction. */
 async function deleteDocuments(
   { records, recordsWithFiles }: StorageParts,

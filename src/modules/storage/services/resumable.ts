@@ -38,6 +38,18 @@ const LOOK_MS = 150;
 /** Seconds for which the objects of an upload outlive its own end, so that it is ended by its own job. */
 const SLACK_SECONDS = 3_600;
 
+/* What the protocol (tus) asks servers to say about themselves; its library is loaded by those who use it. */
+
+export const TUS_VERSION = '1.0.0';
+/** Beside `checksum`, which is ours. */
+export const tusExtensions = [
+  'creation',
+  'creation-with-upload',
+  'termination',
+  'expiration',
+] as const;
+export const checksumAlgorithms = ['sha1', 'sha256', 'md5'] as const;
+
 export interface NewResumable {
   readonly id: string;
   /** Bytes. */

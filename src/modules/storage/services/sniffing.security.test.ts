@@ -1,5 +1,6 @@
 /** Types by content, not by what a sender says: https://cwe.mitre.org/data/definitions/434.html */
 import { expect, test } from 'vitest';
+import { openContent } from './content.ts';
 import { sniffContentType } from './sniffing.ts';
 
 const png = Buffer.from(
@@ -95,4 +96,23 @@ test('any beginning is answered, in time that does not depend on what it is', as
     '<'.repeat(9_000),
   ])
     expect(await sniff(text)).toMatch(/^text\//);
+});
+
+test.each([1, 100, 5_000, 65_536])('is known however a long content is cut: %i', async (length) => {
+  const content = Buffer.concat([png, Buffer.alloc(300_000, 1)]);
+  async function* cut(): AsyncGenerator<Buffer> {
+    for (let at = 0; at < content.length; at += length) {
+      // The first pieces are short, the rest comes at once.
+      const size = at < 8_192 ? length : content.length;
+      yield Buffer.from(content.subarray(at, at + size));
+      if (size > length) return;
+    }
+  }
+  const { head, body } = await openContent(cut(), 1_000_000);
+  expect(head.length).toBeGreaterThanOrEqual(4_096);
+  expect(await sniff(head)).toBe('image/png');
+  const passed: Buffer[] = [];
+  if (body instanceof Uint8Array) passed.push(Buffer.from(body));
+  else for await (const piece of body) passed.push(Buffer.from(piece));
+  expect(Buffer.concat(passed).equals(content)).toBe(true);
 });

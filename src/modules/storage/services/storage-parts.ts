@@ -11,7 +11,10 @@ import type { StorageMeasures } from './measure.ts';
 import type { RecordsWithFiles } from './records-with-files.ts';
 
 export interface StorageParts
-  extends Pick<Kernel, 'database' | 'events' | 'jobs' | 'records' | 'metrics' | 'permissions'> {
+  extends Pick<
+    Kernel,
+    'database' | 'events' | 'jobs' | 'records' | 'schemas' | 'metrics' | 'permissions'
+  > {
   readonly config: () => StorageConfig;
   /** The store as it is configured now. */
   readonly provider: () => Promise<StorageProvider>;

@@ -9,6 +9,7 @@ import { createDelivery, type Delivery } from './delivery.ts';
 import { createEmptying, type Emptying } from './emptying.ts';
 import { createFiles, type Files } from './files.ts';
 import { createFolders, type Folders } from './folders.ts';
+import { createGoneOwners, type GoneOwners } from './gone-owners.ts';
 import { createListing, type Listing } from './listing.ts';
 import { createMigration } from './migration.ts';
 import { createPlacing } from './placing.ts';
@@ -62,6 +63,7 @@ export interface StorageServices
   readonly files: Files;
   readonly signedUploads: SignedUploads;
   readonly folders: Folders;
+  readonly goneOwners: GoneOwners;
   readonly listing: Listing;
   readonly delivery: Delivery;
   readonly renditions: Renditions;
@@ -78,8 +80,9 @@ export function createStorageServices(parts: StorageParts): StorageServices {
   const delivery = createDelivery(parts);
   const signedUploads = createSignedUploads(parts, { contents, placing, files });
   const emptying = createEmptying(parts);
+  const goneOwners = createGoneOwners(parts);
   const tasks: Tasks = createTasks(parts, {
-    reconcile: createReconcile(parts, signedUploads),
+    reconcile: createReconcile(parts, { signedUploads, goneOwners }),
     removeFolder: createFolderRemoval(emptying, (id) => folders.drop(id)),
     migrate: createMigration(parts, { containers, contents }),
   });
@@ -91,6 +94,7 @@ export function createStorageServices(parts: StorageParts): StorageServices {
     files,
     signedUploads,
     folders,
+    goneOwners,
     containerAdmin: createContainerAdmin(parts, { emptying, contents }),
     tasks,
     listing: createListing(parts),

@@ -13,11 +13,15 @@ import { fileNameOf } from '../names.ts';
 import { openSpool, spooled } from '../providers/remote/parts.ts';
 import type { FileRow } from '../queries/files.ts';
 import type { FileRequest } from './placing.ts';
-import type { Resumable, ResumableLock } from './resumable.ts';
+import {
+  checksumAlgorithms,
+  type Resumable,
+  type ResumableLock,
+  TUS_VERSION,
+  tusExtensions,
+} from './resumable.ts';
 
-const TUS_VERSION = '1.0.0';
 const tusPath = '/storage/resumable';
-const extensions = ['creation', 'creation-with-upload', 'termination', 'expiration'];
 /** Milliseconds in which a request that others wait for writes down what it has. */
 const DRAIN_MS = 500;
 
@@ -141,7 +145,7 @@ function createStore(
   locks: ReadonlyMap<string, ResumableLock>,
 ): DataStore {
   return Object.assign(new DataStore(), {
-    extensions,
+    extensions: [...tusExtensions],
     getExpiration: () => expiryMs,
     async create(upload: Upload): Promise<Upload> {
       const metadata = upload.metadata ?? null;
@@ -202,7 +206,7 @@ function requestOf(metadata: ReadonlyMap<string, string | null>): FileRequest {
   };
 }
 
-const algorithms: ReadonlySet<string> = new Set(['sha1', 'sha256', 'md5']);
+const algorithms: ReadonlySet<string> = new Set(checksumAlgorithms);
 
 /**
  * The body of a request that says its checksum (`Upload-Checksum`): read as a whole and compared before any of it counts.

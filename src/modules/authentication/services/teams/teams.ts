@@ -2,10 +2,12 @@
 
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { Kernel } from '../../../../host/kernel.ts';
+import type { OptionalModule } from '../../../../host/module.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors, invalid, PenstockError } from '../../../../kernel/errors.ts';
 import type { AuthorizationService } from '../../../authorization/index.ts';
+import type { StorageService } from '../../../storage/index.ts';
 import { authErrors } from '../../errors.ts';
 import { teamEvent } from '../../events.ts';
 import { teamSchema } from '../../schemas.ts';
@@ -119,13 +121,14 @@ interface ViewOptions {
 interface Dependencies
   extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas' | 'permissions'> {
   readonly access: TeamAccess;
+  readonly storage: OptionalModule<StorageService>;
 }
 
 const asModule = system('authentication');
 const schemaName = teamSchema.name;
 
 export function createTeams(dependencies: Dependencies): Teams {
-  const { database, events, records, schemas, permissions, access } = dependencies;
+  const { database, events, records, schemas, permissions, access, storage } = dependencies;
   const compiled = (): CompiledSchema => {
     const schema = schemas.get(schemaName);
     if (!schema) throw errors.UNAVAILABLE();
@@ -167,6 +170,7 @@ export function createTeams(dependencies: Dependencies): Teams {
           await requireRoomForSubTeams(transaction, teamId);
           // The record engine takes the relations of the team away in the same statement.
           await records.remove(asModule, schemaName, teamId);
+          await storage.current()?.forgetOwners(transaction, [`${schemaName}:${teamId}`]);
           await events.emit(transaction, caller, teamEvent('delete', teamId));
         }),
       ),

@@ -92,6 +92,7 @@ async function publishOpen(
   try {
     if (!isNew) await written.sync();
     await moveInto(target, written.path, { opened, ...(isNew && { sync: written.sync }) });
+    if (!isNew) disk.reading.forget(target.path);
     return factsOf(written.facts);
   } catch (error) {
     await rm(written.path, { force: true });
@@ -124,8 +125,10 @@ export async function publish(
   { path, facts }: Written,
   place: ObjectPlace,
 ): Promise<ObjectFacts> {
+  const target = targetOf(disk, place);
   try {
-    await moveInto(targetOf(disk, place), path);
+    await moveInto(target, path);
+    disk.reading.forget(target.path);
     return factsOf(facts);
   } catch (error) {
     await rm(path, { force: true });

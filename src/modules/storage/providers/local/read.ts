@@ -53,6 +53,8 @@ interface OpenFile {
 
 /** Milliseconds for which a file without readers stays open; its room on the disk may be taken for so long. */
 const KEPT_MS = 2_000;
+/** Between two looks at what has been kept for long enough. */
+const LEAST_PAUSE_MS = 100;
 const MOST_KEPT = 64;
 /** Other systems do not delete what is open. */
 const keepsOpen = process.platform === 'linux';
@@ -67,11 +69,11 @@ export class OpenFiles {
     const known = this.#kept.get(path);
     if (known) {
       known.readers += 1;
-      if (fstatSync(known.number).nlink > 0) return known;
+      if (hasName(known.number)) return known;
       this.#drop(path, known);
       this.release(known);
     }
-    const number = await onDisk(() => openReal(path));
+    const number = await this.#open(path);
     const isKept = keepsOpen && !this.#isClosed && !this.#kept.has(path) && this.#hasRoom();
     const file = { number, readers: 1, leftAt: 0, isKept };
     if (isKept) this.#kept.set(path, file);
@@ -82,8 +84,14 @@ export class OpenFiles {
     file.readers -= 1;
     file.leftAt = performance.now();
     if (file.readers > 0) return;
-    if (file.isKept) this.#sweep ??= setTimeout(() => this.#closeOld(KEPT_MS), KEPT_MS).unref();
+    if (file.isKept) this.#sweepIn(KEPT_MS);
     else closeSync(file.number);
+  }
+
+  /** What was deleted or replaced holds its room on the disk no longer than somebody reads it. */
+  forget(path: string): void {
+    const file = this.#kept.get(path);
+    if (file) this.#drop(path, file);
   }
 
   /** Those that are being read end with their readers. */
@@ -91,6 +99,17 @@ export class OpenFiles {
     this.#isClosed = true;
     clearTimeout(this.#sweep);
     for (const [path, file] of [...this.#kept]) this.#drop(path, file);
+  }
+
+  /** Files that nobody reads must not be why another cannot be opened. */
+  async #open(path: string): Promise<number> {
+    try {
+      return await onDisk(() => openReal(path));
+    } catch (error) {
+      if (!isOutOfNumbers(error) || this.#kept.size === 0) throw error;
+      this.#closeOld(0);
+      return onDisk(() => openReal(path));
+    }
   }
 
   #hasRoom(): boolean {
@@ -101,13 +120,17 @@ export class OpenFiles {
   #closeOld(age: number): void {
     clearTimeout(this.#sweep);
     this.#sweep = undefined;
-    const limit = performance.now() - age;
-    let hasIdle = false;
+    const now = performance.now();
+    let oldest = Number.POSITIVE_INFINITY;
     for (const [path, file] of [...this.#kept])
       if (file.readers > 0) continue;
-      else if (file.leftAt <= limit) this.#drop(path, file);
-      else hasIdle = true;
-    if (hasIdle) this.#sweep = setTimeout(() => this.#closeOld(KEPT_MS), KEPT_MS).unref();
+      else if (file.leftAt <= now - age) this.#drop(path, file);
+      else oldest = Math.min(oldest, file.leftAt);
+    if (oldest <= now) this.#sweepIn(Math.max(LEAST_PAUSE_MS, oldest + KEPT_MS - now));
+  }
+
+  #sweepIn(ms: number): void {
+    this.#sweep ??= setTimeout(() => this.#closeOld(KEPT_MS), ms).unref();
   }
 
   #drop(path: string, file: OpenFile): void {
@@ -116,6 +139,18 @@ export class OpenFiles {
     if (file.readers === 0) closeSync(file.number);
   }
 }
+
+/** Where the file system does not tell (a share that went away), it is asked by opening the file anew. */
+function hasName(file: number): boolean {
+  try {
+    return fstatSync(file).nlink > 0;
+  } catch {
+    return false;
+  }
+}
+
+const isOutOfNumbers = (error: unknown): boolean =>
+  error instanceof ProviderError && ['EMFILE', 'ENFILE'].includes(codeOf(error.cause) ?? '');
 
 /* Memory of large pieces, used again: taken anew for each, it makes the collector look at everything there is. */
 

@@ -1,0 +1,131 @@
+/** Files whose owner was deleted: they go too, or stay and belong to nobody, as operators say (decision 253). */
+import Type from 'typebox';
+import { system } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { isId } from '../../../kernel/ids.ts';
+import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { discharge } from '../queries/counters.ts';
+import { type FileRow, lockFile } from '../queries/files.ts';
+import {
+  disownFiles,
+  disownTrash,
+  dropCounters,
+  idsWithoutRecord,
+  lockFilesOf,
+} from '../queries/gone-owners.ts';
+import { dischargeFiles, dischargeOf } from './quotas.ts';
+import { removeFound } from './removing.ts';
+import type { StorageParts } from './storage-parts.ts';
+
+export interface GoneOwners {
+  /** In the transaction that deletes these owners (`Type:id`): what becomes of their files follows its commit. */
+  forget(transaction: Transaction, owners: readonly string[]): Promise<void>;
+  /** Those that are gone. Of types without records nobody knows. */
+  among(owners: readonly string[]): Promise<readonly string[]>;
+  readonly job: JobDefinition;
+}
+
+const jobName = 'storage.forget-owners';
+/** Seconds after which nothing of an owner is on its way any more: no request takes longer. */
+const LATE_SECONDS = 3_900;
+/** Milliseconds for which one job works; what is left then is the next one's. */
+const WORK_MS = 60_000;
+/** Files of one transaction. */
+const AT_ONCE = 500;
+
+type Context = Parameters<JobDefinition['handler']>[1];
+
+export function createGoneOwners(parts: StorageParts): GoneOwners {
+  const { database, jobs } = parts;
+  const among = (owners: readonly string[]) => goneAmong(parts, owners);
+  return {
+    among,
+    async forget(transaction, owners) {
+      if (owners.length === 0) return;
+      await jobs.enqueue(jobName, { owners }, { transaction });
+      await jobs.enqueue(jobName, { owners }, { transaction, startAfterSeconds: LATE_SECONDS });
+    },
+    job: defineJob({
+      name: jobName,
+      data: Type.Object({ owners: Type.Array(Type.String()) }),
+      async handler({ owners }, { signal, log }) {
+        const time = AbortSignal.timeout(WORK_MS);
+        const context = { signal: AbortSignal.any([signal, time]), log };
+        const gone = await among(owners);
+        for (const owner of gone) await release(parts, owner, context);
+        if (signal.aborted) throw signal.reason;
+        if (time.aborted) await jobs.enqueue(jobName, { owners: gone });
+        else if (gone.length > 0) await dropCounters(database, gone);
+      },
+    }),
+  };
+}
+
+async function goneAmong(
+  { database, schemas }: StorageParts,
+  owners: readonly string[],
+): Promise<readonly string[]> {
+  const byType = Map.groupBy(owners, (owner) => owner.slice(0, owner.indexOf(':')));
+  const gone: string[] = [];
+  for (const [type, some] of byType) {
+    const schema = schemas.get(type);
+    if (!schema || schema.mapping) continue;
+    const ids = some.map((owner) => owner.slice(type.length + 1)).filter(isId);
+    for (const id of await idsWithoutRecord(database, schema, ids)) gone.push(`${type}:${id}`);
+  }
+  return gone;
+}
+
+/** Nothing is this owner's any more, unless the signal was aborted. */
+async function release(parts: StorageParts, owner: string, context: Context): Promise<void> {
+  const { database, config } = parts;
+  const { signal } = context;
+  if (config().deletedOwners.files === 'delete')
+    await removeFound(
+      parts,
+      system(jobName),
+      (transaction, question) => lockFilesOf(transaction, owner, question),
+      // At once, so that a job that ends early has done something for the next one.
+      {
+        ...context,
+        stays: ({ _id }) => disown(parts, (inner) => lockFile(inner, _id).then(listOf)),
+      },
+    );
+  const find = (transaction: Transaction) => lockFilesOf(transaction, owner, { limit: AT_ONCE });
+  for (let some = AT_ONCE; some === AT_ONCE && !signal.aborted; ) some = await disown(parts, find);
+  for (let some = AT_ONCE; some === AT_ONCE && !signal.aborted; )
+    some = await database.transaction((transaction) => disownTrashed(parts, transaction, owner));
+}
+
+const listOf = (file: FileRow | undefined): readonly FileRow[] => (file ? [file] : []);
+
+/** Files that are locked first belong to nobody then; answers how many. Owners are locked last, as everybody does. */
+const disown = (
+  parts: StorageParts,
+  find: (transaction: Transaction) => Promise<readonly FileRow[]>,
+): Promise<number> =>
+  parts.database.transaction(async (transaction) => {
+    const files = await find(transaction);
+    await disownFiles(
+      transaction,
+      files.map(({ _id }) => _id),
+    );
+    await dischargeFiles(
+      parts,
+      transaction,
+      files.filter(({ generation }) => generation > 0),
+    );
+    return files.length;
+  });
+
+async function disownTrashed(
+  parts: StorageParts,
+  transaction: Transaction,
+  owner: string,
+): Promise<number> {
+  const sizes = await disownTrash(transaction, owner, AT_ONCE);
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  const gone = dischargeOf(parts, owner, { bytes, files: sizes.length });
+  await discharge(transaction, sizes.length > 0 ? [gone] : []);
+  return sizes.length;
+}
