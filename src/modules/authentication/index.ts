@@ -5,6 +5,7 @@ import {
   defineModule,
   type ModuleContext,
   type Requirements as ModuleRequirements,
+  type OptionalModule,
   type RunningModule,
 } from '../../host/module.ts';
 import type { Caller } from '../../kernel/caller.ts';
@@ -12,7 +13,7 @@ import type { Operation } from '../../kernel/operations/operation.ts';
 import { authorization } from '../authorization/index.ts';
 import { communications } from '../communications/index.ts';
 import { router } from '../router/index.ts';
-import { storage } from '../storage/index.ts';
+import { type StorageService, storage } from '../storage/index.ts';
 import { type AuthenticationConfig, authenticationConfig } from './config.ts';
 import { anonymousExpiryJob, authenticationJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
@@ -127,10 +128,7 @@ async function start(
     config.onChange(publish),
     onChannelsChange(publish),
     config.onChange((now) => followTerms(keys, now)),
-    parts.erasure.onErasure(async (transaction, userIds) => {
-      const owners = userIds.map((id) => `User:${id}`);
-      await optional.storage.current()?.forgetOwners(transaction, owners);
-    }),
+    releaseFiles(parts.erasure, optional.storage),
   ];
   // Answers name the fields of the user as they are now.
   kernel.schemas.onChange((changed) => {
@@ -166,6 +164,16 @@ async function start(
     },
   };
 }
+
+/** What becomes of the files of users follows their deletion. Answers how to stop. */
+const releaseFiles = (
+  { onErasure }: Pick<AuthenticationService, 'onErasure'>,
+  files: OptionalModule<StorageService>,
+): (() => void) =>
+  onErasure(async (transaction, userIds) => {
+    const owners = userIds.map((id) => `User:${id}`);
+    await files.current()?.forgetOwners(transaction, owners);
+  });
 
 /** Operations that the configuration does not switch. */
 const lastingOperations = (

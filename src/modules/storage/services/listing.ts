@@ -99,20 +99,12 @@ export function createListing({ records, config, database }: StorageParts): List
     const { rows, count = 0 } = await page<Record<string, unknown>>(...question);
     return { rows, count };
   };
-  const listFiles = (caller: Caller, filter: FileFilter, ...conditions: readonly Condition[]) => {
-    const { container, folder, search, owner } = filter;
-    return page<ListedFile>(
+  const listFiles = (caller: Caller, filter: FileFilter, ...conditions: readonly Condition[]) =>
+    page<ListedFile>(
       [caller, fileSchema.name],
-      all(
-        ...conditions,
-        ...(container === undefined ? [] : [equals('container', containerOf(container))]),
-        ...(folder === undefined ? [] : [equals('folder', folderOf(folder))]),
-        ...(owner === undefined ? [] : [equals('owner', owner)]),
-        ...named(search),
-      ),
+      all(...conditions, ...conditionsOf(filter)),
       filter,
     );
-  };
   return {
     files: (caller, filter) => listFiles(caller, withScope(filter)),
     own: (caller, filter) => {
@@ -142,3 +134,10 @@ const idLike = (last: string | undefined): string => (last?.startsWith('-') ? '-
 /** The text as it is, anywhere in the name. */
 const named = (search: string | undefined): readonly Condition[] =>
   search === undefined || search === '' ? [] : [contains('name', search, 'search')];
+
+const conditionsOf = ({ container, folder, search, owner }: FileFilter): readonly Condition[] => [
+  ...(container === undefined ? [] : [equals('container', containerOf(container))]),
+  ...(folder === undefined ? [] : [equals('folder', folderOf(folder))]),
+  ...(owner === undefined ? [] : [equals('owner', owner)]),
+  ...named(search),
+];
