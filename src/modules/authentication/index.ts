@@ -123,10 +123,9 @@ async function start(
     kernel.operations.replace(switchable, running ? clientOperations(parts, kernel.schemas) : []);
   };
   publish();
-  const { onChannelsChange } = services.communications;
   const stopListening = [
     config.onChange(publish),
-    onChannelsChange(publish),
+    services.communications.onChannelsChange(publish),
     config.onChange((now) => followTerms(keys, now)),
     releaseFiles(parts.erasure, optional.storage),
   ];
