@@ -373,6 +373,19 @@ test('messages that may wait do so in the quiet hours of their user', async () =
   expect(body).toMatchObject({ status: 'queued', dueAt: expect.stringMatching(/T18:29:00/) });
   expect((await post(`/communications/messages/${waiting}/cancel`)).status).toBe(200);
   expect((await post(`/communications/messages/${waiting}/cancel`)).status).toBe(409);
+
+  // The time of a step begins when they are over.
+  const chain = await post('/send/fallback', {
+    ...{ recipient, category: 'news', subject: 's', body: 'b' },
+    fallbackChain: [{ channel: 'email', timeout: 1000 }],
+  });
+  expect(chain).toMatchObject({ status: 200, body: { status: 'running', attempts: [] } });
+  const [step] = (
+    await get('/communications/messages', { recipient: user.email, status: 'queued' })
+  ).body.messages;
+  expect(step).toMatchObject({ attempts: 0, dueAt: expect.stringMatching(/T18:29:00/) });
+  expect((await post(`/communications/chains/${chain.body.chainId}/cancel`)).status).toBe(200);
+  expect((await get(`/communications/messages/${step._id}`)).body.status).toBe('cancelled');
 });
 
 test('a digest is one message with all that was collected, also of 30 at once', async () => {

@@ -12,6 +12,7 @@ import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { type FakeService, startFakeService } from '../../test/support/servers/fake-service.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { invoke, upload } from '../functions/requests.ts';
 import { sendForm } from '../storage/requests.ts';
 
 let platform: TestPlatform;
@@ -218,6 +219,30 @@ test('a mail of a template is sent once more as it was, and not where nobody kep
   expect(await post('/email/resend', { id: await send() })).toMatchObject({
     status: 409,
     body: { code: 'MESSAGE_CONTENT_MISSING' },
+  });
+});
+
+test('programs inside the platform learn the id of what they send, and find it by that', async () => {
+  await configure({ email: { transport: 'mock' }, sms: { providerName: 'mock' } });
+  const { _id } = await upload(platform.admin, {
+    name: 'writes_messages',
+    inputs: { method: 'GET', rights: 'system' },
+    functionCode: `const { messages } = ctx.system;
+      return [
+        await messages.email({ email: 'inside@example.org', subject: 'x', body: 'y' }),
+        await messages.sms({ to: '+306912345699', message: 'x' }),
+      ];`,
+  });
+  const { result, error } = await invoke(platform.admin, _id, {});
+  expect(error).toBeNull();
+  const [email, sms] = result as readonly Json[];
+  expect(await ended(email?.messageId, 'captured')).toMatchObject({
+    channel: 'email',
+    recipient: 'inside@example.org',
+  });
+  expect(await ended(sms?.messageId, 'captured')).toMatchObject({
+    channel: 'sms',
+    recipient: '+306912345699',
   });
 });
 

@@ -211,6 +211,40 @@ it('waits for a confirmation by the address itself, which counts once', async ()
   ).not.toBe(200);
 });
 
+it.each([
+  ['/hook/forms/confirm/', 'CONFIRMATION_NOT_FOUND'],
+  ['/hook/communications/unsubscribe/', 'UNSUBSCRIBE_INVALID'],
+  ['/hook/authentication/verify-email/', 'LINK_NOT_FOUND'],
+])(
+  'tells browsers in a page, and programs in JSON, that %s leads to nothing',
+  async (path, code) => {
+    const link = `${platform.addresses.client}${path}${'a'.repeat(43)}`;
+    const ask = (accept?: string) =>
+      fetch(link, { headers: accept === undefined ? {} : { accept } });
+    for (const accept of [undefined, 'application/json', '*/*']) {
+      const answer = await ask(accept);
+      expect(answer.headers.get('content-type')).toContain('application/json');
+      expect(await answer.json()).toMatchObject({ code, status: answer.status });
+    }
+    const { status } = await ask();
+    const answer = await ask('text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8');
+    expect(answer.status).toBe(status);
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      'content-type': 'text/html; charset=utf-8',
+      'cache-control': 'no-store',
+      'referrer-policy': 'no-referrer',
+      'x-frame-options': 'DENY',
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': expect.stringMatching(
+        /^default-src 'none';.* form-action 'none'; frame-ancestors 'none'; base-uri 'none'$/,
+      ),
+    });
+    const page = await answer.text();
+    expect(page).toMatch(/^<!doctype html>/);
+    expect(page).not.toMatch(/<script|{"|aaaa/);
+  },
+);
+
 it('writes to no address that wants nothing', async () => {
   const to = 'wants-nothing@example.com';
   const suppression = { channel: 'email', address: to };

@@ -177,6 +177,15 @@ describe('penstock doctor', () => {
         message: expect.stringMatching(/: admin\.docs\.public, router\.graphql\.introspection$/),
       },
     ]);
+    await configure('authentication', { phoneAuthentication: { enabled: true } });
+    expect(about(await asked({}), 'Text messages')).toMatchObject({
+      severity: 'warning',
+      advice: expect.stringContaining('sms.providerName'),
+    });
+    await configure('communications', { sms: { active: false } });
+    expect(about(await asked({}), 'Text messages')).toBeUndefined();
+    await configure('communications', { sms: { active: null } });
+    await configure('authentication', { phoneAuthentication: { enabled: null } });
     await configure('admin', { hostUrl: null, docs: { public: null } });
     await configure('router', { graphql: { introspection: null }, docs: { public: null } });
   });

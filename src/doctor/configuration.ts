@@ -20,6 +20,8 @@ interface Stored {
   };
   readonly authentication?: {
     readonly passkeys?: { readonly enabled?: boolean; readonly rpId?: string };
+    readonly phoneAuthentication?: { readonly enabled?: boolean };
+    readonly twoFa?: { readonly enabled?: boolean; readonly methods?: { readonly sms?: boolean } };
   };
   readonly router?: {
     readonly hostUrl?: string;
@@ -31,6 +33,7 @@ interface Stored {
     };
   };
   readonly communications?: {
+    readonly sms?: { readonly active?: boolean; readonly providerName?: string };
     readonly email?: {
       readonly active?: boolean;
       readonly transport?: string;
@@ -143,6 +146,7 @@ export async function checkConfiguration(
     production ? undefined : checkEnvironment(settings),
     checkPlainAdmin(settings, stored),
     production ? checkAddresses(stored) : undefined,
+    production ? checkTextCodes(stored) : undefined,
     checkPasskeys(stored),
     ...(production ? checkDocuments(stored) : []),
     production &&
@@ -192,6 +196,19 @@ function checkPlainAdmin(
     'Admin surface',
     `It answers plain HTTP on ${host}, port ${adminHttpPort}: whoever sees the traffic reads the master key and passwords of admins`,
     'Let nobody but a proxy with TLS reach that port (a firewall, or a port that the container does not publish), and set admin.hostUrl to its https:// address',
+  );
+}
+
+/** Without a provider, codes by text message are captured: whoever waits for one cannot sign in. */
+function checkTextCodes({ communications, authentication = {} }: Stored): Finding | undefined {
+  const { active = true, providerName = 'mock' } = communications?.sms ?? {};
+  const { phoneAuthentication, twoFa } = authentication;
+  const asked = phoneAuthentication?.enabled || (twoFa?.enabled && twoFa.methods?.sms);
+  if (!asked || !active || providerName !== 'mock') return undefined;
+  return warning(
+    'Text messages',
+    'Users are asked for codes by text message, and no provider is set: operators can read the codes, and nobody gets them',
+    'Choose a provider in sms.providerName (PATCH /config/communications), or switch off phoneAuthentication and twoFa.methods.sms',
   );
 }
 

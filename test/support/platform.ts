@@ -1,4 +1,5 @@
 import { readSettings } from '../../src/kernel/settings/settings.ts';
+import type { Logger } from '../../src/kernel/telemetry/logger.ts';
 import { startPlatform } from '../../src/platform.ts';
 import { createTestDatabase, type TestDatabase, type TestServer } from './database.ts';
 import { createTestNode, type TestNode, testAdminPassword, testMasterKey } from './node.ts';
@@ -14,6 +15,8 @@ export interface TestPlatformOptions {
   readonly databaseUrl?: string;
   /** Further environment variables. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Instead of silence. */
+  readonly log?: Logger;
 }
 
 export interface TestPlatform extends TestNode {
@@ -38,7 +41,8 @@ export async function createTestPlatform(options: TestPlatformOptions = {}): Pro
   };
   try {
     const settings = readSettings({ ...testEnvironment(dataDir, databaseUrl), ...options.env });
-    const platform = await startPlatform({ settings });
+    const { log } = options;
+    const platform = await startPlatform({ settings, ...(log && { log }) });
     const node = createTestNode(platform.addresses, {
       masterKey: testMasterKey,
       adminPassword: testAdminPassword,

@@ -1,6 +1,6 @@
 /** Open redirects (CWE-601, https://cwe.mitre.org/data/definitions/601.html): only listed addresses, compared as browsers read them. */
 import { expect, test } from 'vitest';
-import { confirmPage } from './operations/verification.ts';
+import { confirmPage } from '../../kernel/operations/pages.ts';
 import { allowedRedirect, withFragment, withQuery } from './redirects.ts';
 
 const rules = {

@@ -94,13 +94,15 @@ export const stepState = async (
   readonly status: MessageStatus | null;
   readonly error: string | null;
   readonly provider: string | null;
+  /** Before which it does not go out. */
+  readonly dueAt: Date | null;
   readonly read: boolean;
 }> =>
   (
     await database.query<Awaited<ReturnType<typeof stepState>>>(sql`
-      select m.status, m.error, m.provider, exists (select 1 from penstock.notifications where id = ${notificationId}::uuid and read_at is not null) as read
+      select m.status, m.error, m.provider, m.due_at as "dueAt", exists (select 1 from penstock.notifications where id = ${notificationId}::uuid and read_at is not null) as read
       from (select 1) one left join penstock.messages m on m.id = ${messageId}::uuid`)
-  ).rows[0] ?? { status: null, error: null, provider: null, read: false };
+  ).rows[0] ?? { status: null, error: null, provider: null, dueAt: null, read: false };
 
 export const purgeChains = (database: Queryable, maxAgeMs: number): Promise<unknown> =>
   database.query(sql`

@@ -83,7 +83,7 @@ export const communicationsConfig = defineConfig({
         minimum: 0,
         maximum: 50,
         description:
-          'How often a provider that is away, over its limit or refuses our key is asked again. Not what it refuses for good.',
+          'How often a provider that is away or over its limit is asked again. Not what it refuses for good, nor one that refuses our key.',
       }),
       retryDelay: Type.Integer({
         ...harmless,

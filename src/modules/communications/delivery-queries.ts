@@ -27,12 +27,12 @@ interface Taken extends Omit<ClaimedMessage, 'attempts'> {
 /**
  * Takes messages for delivery, so that no two workers send one. What a worker took `lostAfterMs` ago and never finished
  * is taken again, and its timeline says that it may arrive twice, under the same Message-ID. `busy`: another worker has
- * them.
+ * them. `onlyDue`: not those that wait for their time; their job comes then.
  */
 export async function claimMessages(
   database: Queryable,
   ids: readonly string[],
-  lostAfterMs: number,
+  { lostAfterMs, onlyDue = false }: { readonly lostAfterMs: number; readonly onlyDue?: boolean },
 ): Promise<{ readonly claimed: readonly ClaimedMessage[]; readonly busy: readonly string[] }> {
   const { rows } = await database.query<Taken>(sql`
     with before as (
@@ -40,7 +40,7 @@ export async function claimMessages(
     taken as (
       update penstock.messages m set status = 'sending', claimed_at = now(), attempts = m.attempts + 1
       from before where m.id = before.id and m.content_sealed is not null
-        and (m.status = 'queued' or (m.status = 'sending' and m.claimed_at < now() - ${lostAfterMs}::double precision * interval '1 millisecond'))
+        and (not ${onlyDue}::boolean or m.due_at is null or m.due_at <= now()) and (m.status = 'queued' or (m.status = 'sending' and m.claimed_at < now() - ${lostAfterMs}::double precision * interval '1 millisecond'))
       returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled as completed, before.status = 'sending' as retaken,
         m.category, m.critical, m.chain_id as "chainId"),
     told as (

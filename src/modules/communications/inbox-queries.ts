@@ -1,6 +1,6 @@
 /** The SQL of the inbox. Values are always parameters. The newest entry is the one with the largest id. */
 import type { Queryable } from '../../kernel/database/database.ts';
-import { shortSql, sql } from '../../kernel/database/sql.ts';
+import { shortSql, sql, statementName } from '../../kernel/database/sql.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
 
 export interface NotificationRow {
@@ -25,13 +25,19 @@ export interface InboxFilter {
   readonly limit: number;
 }
 
-const columns = `id, user_id as "userId", title, body, data, platform, category, read_at as "readAt", created_at as "createdAt"`;
+const instant = (column: string): string =>
+  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
+/** An entry as it goes out. */
+const entry = `json_build_object('_id', id, 'user', user_id, 'title', title, 'body', body, 'data', data, 'platform', platform,
+  'category', category, 'read', read_at is not null, 'readAt', ${instant('read_at')}, 'createdAt', ${instant('created_at')})::text`;
+
+/** Entries as JSON texts, rendered by PostgreSQL and passed through. */
 export async function listInbox(
   database: Queryable,
   userId: string,
   { read, platform, category, after, skip, limit }: InboxFilter,
-): Promise<readonly NotificationRow[]> {
+): Promise<readonly string[]> {
   const values: unknown[] = [userId, skip, limit];
   const given = (value: unknown): string => `$${values.push(value)}`;
   // Fixed pieces of text: each combination has its own plan and its own index.
@@ -42,12 +48,17 @@ export async function listInbox(
     ...(category === undefined ? [] : [`category = ${given(category)}`]),
     ...(after === undefined ? [] : [`id < ${given(after)}::uuid`]),
   ];
-  const { rows } = await database.query<NotificationRow>({
-    text: `select ${columns} from penstock.notifications where ${conditions.join(' and ')}
-      order by id desc offset $2::integer limit $3::integer`,
+  // What is passed over is not rendered.
+  const text = `select ${entry} as entry from (
+      select * from penstock.notifications where ${conditions.join(' and ')}
+      order by id desc offset $2::integer limit $3::integer) page
+    order by id desc`;
+  const { rows } = await database.query<{ entry: string }>({
+    text,
     values,
+    name: statementName(text),
   });
-  return rows;
+  return rows.map((row) => row.entry);
 }
 
 export interface InboxCounts {

@@ -325,16 +325,12 @@ describe.each(providers)(
       expect(fake.requests).toHaveLength(4);
     });
 
-    test('a wrong key, an error page and a cut connection are tried again, and then told', async () => {
+    test('an error page and a cut connection are tried again, and then told', async () => {
       await platform.admin.patch('/config/communications', {
         config: { orchestration: { retryAttempts: 0 } },
       });
       try {
-        for (const answer of [
-          badKey,
-          { status: 502, body: '<html>oops' },
-          { cut: true as const },
-        ]) {
+        for (const answer of [{ status: 502, body: '<html>oops' }, { cut: true as const }]) {
           fake.answer = () => answer;
           const failed = await until(await send(), 'failed');
           expect(failed.timeline.at(-1).kind).toBe('failed');
@@ -345,6 +341,28 @@ describe.each(providers)(
           config: { orchestration: { retryAttempts: 15 } },
         });
       }
+    });
+
+    test('a key that is refused is told at once and not tried again, until an operator sends it again', async () => {
+      const health = async () =>
+        (await platform.admin.get('/communications/health')).body.providers.find(
+          ({ provider }: { provider: string }) => provider === transport,
+        );
+      fake.answer = () => badKey;
+      const failed = await until(await send(), 'failed');
+      expect(failed).toMatchObject({ attempts: 1, provider: transport });
+      expect(failed.timeline.at(-1)).toMatchObject({
+        kind: 'failed',
+        detail: expect.stringContaining('our credentials'),
+      });
+      expect(JSON.stringify(failed)).not.toContain('the-key');
+      expect(fake.requests).toHaveLength(1);
+      expect(await health()).toMatchObject({ refusesKey: true });
+      fake.answer = () => accepted;
+      const again = await platform.admin.post(`/communications/messages/${failed._id}/retry`);
+      expect(again.status).toBe(200);
+      await until(failed._id, 'sent');
+      expect(await health()).toMatchObject({ refusesKey: false, failures: 0 });
     });
   },
 );

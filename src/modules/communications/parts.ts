@@ -64,6 +64,7 @@ export function createParts(foundation: Foundation) {
     preferences,
     inbox,
     config,
+    deliverNow: delivery.deliverNow,
   });
   const external = createExternalTemplates({
     ...kernel,
@@ -128,6 +129,6 @@ function createSending(
     config,
     log,
   });
-  const delivery = createDelivery({ ...kernel, transports, pace, config, onStep: moved });
+  const delivery = createDelivery({ ...kernel, transports, pace, config, log, onStep: moved });
   return { templates, feedback, transports, preferences, unsubscribe, messages, delivery };
 }

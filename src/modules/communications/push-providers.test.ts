@@ -131,6 +131,27 @@ describe('Firebase', () => {
     expect(fake.requests.filter(({ path }) => path === '/token')).toHaveLength(1);
   });
 
+  test('an access token that was revoked is renewed; a key that is refused is not tried again', async () => {
+    await use();
+    answering(() => ({ body: { name: 'x' } }));
+    const userId = await userWith(android('a'));
+    await until(await notify(userId), 'sent');
+    fake.answer = ({ path, headers }) => {
+      if (path === '/token') return { body: { access_token: 'renewed', expires_in: 3600 } };
+      return headers.authorization === 'Bearer renewed'
+        ? { body: { name: 'x' } }
+        : { status: 401, body: { error: { status: 'UNAUTHENTICATED' } } };
+    };
+    expect(await until(await notify(userId), 'sent')).toMatchObject({ attempts: 2 });
+    await configure({ firebase: { projectId: 'another-project' } });
+    fake.requests.length = 0;
+    fake.answer = () => ({ status: 400, body: { error: 'invalid_grant' } });
+    const failed = await until(await notify(userId), 'failed');
+    expect(failed).toMatchObject({ attempts: 1, provider: 'firebase' });
+    expect(failed.timeline.at(-1).detail).toContain('invalid_grant');
+    expect(fake.requests).toHaveLength(1);
+  });
+
   test('a silent message shows nothing', async () => {
     await use();
     answering(() => ({ body: { name: 'x' } }));
@@ -485,7 +506,9 @@ describe('OneSignal', () => {
     fake.answer = () => ({ body: { id: '', errors: ['All included players are not subscribed'] } });
     expect((await until(await notify(userId), 'failed')).error).toContain('not subscribed');
     fake.answer = () => ({ body: { id: 'x', errors: { invalid_player_ids: [dead.token] } } });
-    await until(await notify(userId), 'sent');
+    const { body } = await platform.admin.post('/push/send', { userId, title: 'Hi' });
+    expect(body).toMatchObject({ result: 'Ok', devices: 2, delivered: 1 });
+    await until(body.messageId, 'sent');
     expect(await tokensOf(userId)).toEqual([alive.token]);
   });
 });

@@ -222,6 +222,22 @@ describe.each(providers)(
       expect(kinds(await message(listed._id))).toEqual(['queued', 'refused']);
     });
 
+    test('a key that is refused is 500, and nothing is tried again', async () => {
+      fake.answer = () =>
+        providerName === 'awsSns'
+          ? snsError(403, 'InvalidClientTokenId', 'The security token is not valid')
+          : { status: 401, body: {} };
+      const answer = await send();
+      expect(answer).toMatchObject({ status: 500, body: { code: 'PROVIDER_AUTH' } });
+      expect(answer.text).not.toContain('the-key');
+      const [listed] = (
+        await platform.admin.get('/communications/messages', { query: { limit: 1 } })
+      ).body.messages;
+      expect(listed).toMatchObject({ status: 'failed', attempts: 1, provider: providerName });
+      expect(kinds(await message(listed._id))).toEqual(['queued', 'failed']);
+      expect(fake.requests).toHaveLength(1);
+    });
+
     test('a busy provider gets it later', async () => {
       let asked = 0;
       fake.answer = () => {

@@ -3,13 +3,15 @@
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { errors, PenstockError } from '../../kernel/errors.ts';
-import type { SurfaceName } from '../../kernel/operations/operation.ts';
+import type { Operation, SurfaceName } from '../../kernel/operations/operation.ts';
+import { messagePage, prefersPage } from '../../kernel/operations/pages.ts';
 import { securityHeaders } from './headers.ts';
 
 interface RenderedError {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
+  readonly json: boolean;
 }
 
 /** Anything that is not a `PenstockError` is an error of ours and shows nothing but the request's id. */
@@ -31,8 +33,31 @@ export function renderError(
     errors: known.errors,
     detail: surface === 'admin' ? known.detail : undefined,
   };
-  return { status: known.status, headers: headersOf(known), body: JSON.stringify(body) };
+  return {
+    status: known.status,
+    headers: headersOf(known),
+    body: JSON.stringify(body),
+    json: true,
+  };
 }
+
+/** The same for people: a page, where a browser follows a link of a mail to an operation that answers pages. */
+export function renderErrorFor(
+  asked: { readonly accept: string | undefined; readonly operation: Operation | undefined },
+  error: unknown,
+  surface: SurfaceName,
+  requestId: string,
+): RenderedError {
+  const rendered = renderError(error, surface, requestId);
+  const isPage = asked.operation && answersPages(asked.operation) && prefersPage(asked.accept);
+  if (!isPage) return rendered;
+  const { message } = error instanceof PenstockError ? error : errors.INTERNAL_SERVER_ERROR();
+  const { headers, text = '' } = messagePage('This did not work', message);
+  return { ...rendered, headers: { ...headers, ...rendered.headers }, body: text, json: false };
+}
+
+const answersPages = ({ path, output }: Operation): boolean =>
+  path.startsWith('/hook/') && Reflect.get(output, 'contentMediaType') === 'text/html';
 
 function headersOf(error: PenstockError): Readonly<Record<string, string>> {
   const headers: Record<string, string> = {};

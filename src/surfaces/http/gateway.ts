@@ -1,12 +1,12 @@
 /**
  * The way of a request through an HTTP surface: find the operation, admit the
  * caller, read the body, decode, run, send. Every failure ends in `refuse`, so
- * every answer is JSON with the surface's headers.
+ * every answer has the surface's headers, and is JSON, or a page for browsers that follow a link.
  */
 
 import type { ModuleDirectory } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
-import { errors, type PenstockError } from '../../kernel/errors.ts';
+import { errors, PenstockError } from '../../kernel/errors.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
 import type { RawInput } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
@@ -26,7 +26,7 @@ import {
   requireFewValues,
 } from './body.ts';
 import { packedFor } from './compression.ts';
-import { renderError } from './error-answers.ts';
+import { renderErrorFor } from './error-answers.ts';
 import type { Exchange, ProtocolHandler } from './exchange.ts';
 import { type Cors, requireOneHost } from './headers.ts';
 import { decodeInput, type InputRules, withWarnings } from './input-notes.ts';
@@ -85,14 +85,11 @@ export function createGateway(parts: GatewayParts): Gateway {
       cut(parts, exchange, error);
       return;
     }
-    const rendered = renderError(error, surface, exchange.requestId);
+    const rendered = renderErrorFor(askedBy(exchange), error, surface, exchange.requestId);
     if (rendered.status === 500)
-      log.error(
-        { error, requestId: exchange.requestId, route: exchange.match?.route.template },
-        'A request failed',
-      );
+      log.error({ error: loggable(error), ...placeOf(exchange) }, 'A request failed');
     try {
-      send(parts, headers().of(exchange.origin), exchange, { ...rendered, json: true });
+      send(parts, headers().of(exchange.origin), exchange, rendered);
     } catch (failure) {
       // Not even the refusal can be sent, for example because of a header that is none.
       log.error({ error: failure, requestId: exchange.requestId }, 'An answer could not be sent');
@@ -181,6 +178,17 @@ function done(parts: GatewayParts, exchange: Exchange, status: number): void {
   else if (notable) log.info(fields, 'Slow or failed request');
   else log.debug(fields, 'Request');
 }
+
+const askedBy = ({ request, match }: Exchange) => ({
+  accept: request.headers.accept,
+  operation: match?.route.compiled.operation,
+});
+
+const placeOf = ({ requestId, match }: Exchange) => ({ requestId, route: match?.route.template });
+
+/** What a catalogue says is no mistake of ours; its words may be those of a provider, and name who gets a message. */
+const loggable = (error: unknown): unknown =>
+  error instanceof PenstockError && error.cause === undefined ? error.code : error;
 
 /** Half an answer is out; only the end of the connection can say that it is no whole one. */
 function cut(parts: GatewayParts, exchange: Exchange, error: unknown): void {

@@ -5,11 +5,11 @@ import {
   type Operation,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
+import { confirmPage } from '../../../kernel/operations/pages.ts';
 import { authErrors } from '../errors.ts';
 import type { MailSignIn } from '../services/login/mail-sign-in.ts';
 import type { TokenDelivery } from '../services/sessions/token-cookies.ts';
 import { Email, LinkToken, Login, originOf, RedirectUri } from './shapes.ts';
-import { confirmPage } from './verification.ts';
 
 /** What these operations call. */
 export interface MailSignInServices {

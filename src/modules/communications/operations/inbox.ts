@@ -1,9 +1,8 @@
 /** The inbox, as the user whose it is sees it. */
 import Type, { type Static } from 'typebox';
 import { invalid } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
-import type { NotificationRow } from '../inbox-queries.ts';
 import { platformOf } from '../services/devices.ts';
 import type { Inbox, Marked } from '../services/inbox.ts';
 import { Id, nullable, Paging, Platform, Timestamp, userFacts, userOf } from './shapes.ts';
@@ -26,19 +25,6 @@ const Notification = Type.Object({
   read: Type.Boolean(),
   readAt: nullable(Timestamp),
   createdAt: Timestamp,
-});
-
-const onWire = (row: NotificationRow): Static<typeof Notification> => ({
-  _id: row.id,
-  user: row.userId,
-  title: row.title,
-  body: row.body,
-  data: row.data,
-  platform: row.platform,
-  category: row.category,
-  read: row.readAt !== null,
-  readAt: row.readAt?.toISOString() ?? null,
-  createdAt: row.createdAt.toISOString(),
 });
 
 const listOperation = (inbox: Inbox): Operation =>
@@ -72,7 +58,7 @@ const listOperation = (inbox: Inbox): Operation =>
     summary: 'List your notifications',
     description: 'Newest first.',
     handler: async (context, { query: { platform, ...filter } }) => {
-      const { rows, total, unread } = await inbox.page(userOf(context).userId, {
+      const { entries, total, unread } = await inbox.page(userOf(context).userId, {
         ...filter,
         ...(platform === undefined ? {} : { platform: platformOf(platform) }),
       });
@@ -80,11 +66,10 @@ const listOperation = (inbox: Inbox): Operation =>
         [true, total - unread],
         [false, unread],
       ]);
-      return {
-        notifications: rows.map(onWire),
-        count: filter.read === undefined ? total : (counts.get(filter.read) ?? 0),
-        unreadCount: unread,
-      };
+      const count = filter.read === undefined ? total : (counts.get(filter.read) ?? 0);
+      return Reply.json(
+        `{"notifications":[${entries.join(',')}],"count":${count},"unreadCount":${unread}}`,
+      );
     },
   });
 

@@ -108,6 +108,9 @@ const ProviderHealth = Type.Object({
   failures: Type.Integer({
     description: 'Since the last success. What it refuses for good is no failure of its own',
   }),
+  refusesKey: Type.Boolean({
+    description: 'It refused our credentials: what it is given fails until they are mended',
+  }),
 });
 
 const healthOperation = (health: () => Promise<DeliveryHealth>): Operation =>

@@ -1,6 +1,7 @@
 /** What users choose about messages, and the page on which one kind is refused with a click. */
 import Type, { type Static } from 'typebox';
-import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
+import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import { escapeHtml, messagePage, page } from '../../../kernel/operations/pages.ts';
 import { messageErrors } from '../errors.ts';
 import type { ChoicesRow } from '../preference-queries.ts';
 import { clockOf, localePattern } from '../readers.ts';
@@ -117,10 +118,11 @@ const pageOperation = (unsubscribe: Unsubscribe): Operation =>
     description: 'Changes nothing: programs that follow links in mails refuse nothing.',
     handler: (_context, { params }) => {
       const { category } = unsubscribe.read(params.token);
-      return page(
-        'Unsubscribe',
-        `<p>No more messages of the kind <b>${escaped(category)}</b>?</p><form method="post"><button>Unsubscribe</button></form>`,
-      );
+      return page({
+        title: 'Unsubscribe',
+        inside: `<p>No more messages of the kind <b>${escapeHtml(category)}</b>?</p><form method="post"><button>Unsubscribe</button></form>`,
+        formAction: "'self'",
+      });
     },
   });
 
@@ -141,37 +143,6 @@ const unsubscribeOperation = (unsubscribe: Unsubscribe): Operation =>
     description: 'What the button of the page sends, and mail programs by themselves (RFC 8058).',
     handler: async (_context, { params }) => {
       await unsubscribe.act(params.token);
-      return page('Unsubscribed', '<p>You will get no more messages of this kind.</p>');
+      return messagePage('Unsubscribed', 'You will get no more messages of this kind.');
     },
   });
-
-/* The page runs no script and loads nothing. */
-
-const escaped = (text: string): string => text.replace(/[^A-Za-z0-9_.-]/g, '');
-
-const page = (title: string, inside: string): Reply =>
-  Reply.text(
-    `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="robots" content="noindex">
-<title>${title}</title>
-<style>body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem}button{font:inherit;padding:.5rem 1.5rem}</style>
-</head>
-<body>
-<h1>${title}</h1>
-${inside}
-</body>
-</html>
-`,
-    'text/html; charset=utf-8',
-    200,
-    {
-      'cache-control': 'no-store',
-      'referrer-policy': 'no-referrer',
-      'content-security-policy':
-        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    },
-  );

@@ -94,6 +94,10 @@ const sendOperation = (notifier: Notifier): Operation =>
       message: Type.String(),
       messageId: Type.String({ format: 'uuid' }),
       devices: Type.Integer({ description: 'Devices that it is sent to' }),
+      delivered: Type.Integer({
+        description:
+          'Those of them whose provider took it while you waited. 0 in quiet hours, without a provider, and with an Idempotency-Key',
+      }),
     }),
     errors: [
       ...sendingErrors,
@@ -102,7 +106,7 @@ const sendOperation = (notifier: Notifier): Operation =>
     ],
     summary: 'Notify a user',
     description:
-      'Stored in the inbox, unless it is silent or `doNotStore` is set, and sent to the devices by a job; `messageId` leads to its state.',
+      'Stored in the inbox, unless it is silent or `doNotStore` is set, and sent to the devices while you wait, at most ten seconds; `messageId` leads to its state.',
     handler: async (_context, { body: { userId: user, ...input } }) => ({
       result: 'Ok',
       message: 'Notification queued',

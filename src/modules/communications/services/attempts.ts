@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../../host/kernel.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import {
   type ClaimedMessage,
@@ -27,8 +28,9 @@ export interface AttemptParts extends Pick<Kernel, 'database' | 'events' | 'secr
   readonly transports: Transports;
   readonly config: () => CommunicationsConfig;
   readonly measures: MessageMeasures;
-  /** Told when an attempt of a step of a chain has ended. */
+  /** Told when the last attempt of a step of a chain has ended. */
   readonly onStep: (chainId: string) => Promise<void>;
+  readonly log: Logger;
 }
 
 /** What may be tried again. */
@@ -52,7 +54,8 @@ export interface Attempts {
 }
 
 export function createAttempts(parts: AttemptParts): Attempts {
-  const { config, measures, onStep } = parts;
+  const { config, onStep } = parts;
+  const measures = withAlarm(parts);
   const note = createNotes(parts);
 
   const noteDelivery = async (
@@ -68,9 +71,14 @@ export function createAttempts(parts: AttemptParts): Attempts {
     if (chainId !== null) await onStep(chainId);
   };
 
+  const noteFailure = async (message: ClaimedMessage, ending: Ending): Promise<void> => {
+    await note(message.id, ending);
+    if (ending.status === 'failed' && message.chainId !== null) await onStep(message.chainId);
+  };
+
   return {
     async make(message, suppressed) {
-      const { id, channel, attempts } = message;
+      const { channel, attempts } = message;
       const began = performance.now();
       const seconds = () => (performance.now() - began) / 1000;
       let changed: MessageContent | undefined;
@@ -78,7 +86,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
         changed = content;
       };
       try {
-        const delivery = await deliver(parts, message, { suppressed, onChange });
+        const delivery = await deliver({ ...parts, measures }, message, { suppressed, onChange });
         const { outcome } = delivery;
         const provider = outcome === 'captured' ? 'none' : delivery.provider;
         measures.attempted({ channel, provider, outcome, last: true }, seconds());
@@ -86,16 +94,31 @@ export function createAttempts(parts: AttemptParts): Attempts {
       } catch (error) {
         const provider = error instanceof DeliveryError ? error.provider : 'none';
         const { retryAttempts, retryDelay } = config().orchestration;
-        const last = attempts > retryAttempts;
+        const refusesKey = isKeyRefused(error);
+        const last = refusesKey || attempts > retryAttempts;
         const pauseSeconds = pauseBefore(error, attempts, retryDelay);
         const ending = failureOf(error, last);
-        const failed = { channel, provider, outcome: 'failed', last } as const;
+        const failed = { channel, provider, outcome: 'failed', last, refusesKey } as const;
         measures.attempted({ ...failed, error: ending.error }, seconds());
-        return attemptOf({ error, last, pauseSeconds }, note(id, ending));
+        return attemptOf({ error, last, pauseSeconds }, noteFailure(message, ending));
       }
     },
   };
 }
+
+const isKeyRefused = (error: unknown): boolean =>
+  error instanceof DeliveryError && error.kind === 'auth';
+
+/** Messages fail from then on: whoever runs the platform hears of it once, and not from each of them. */
+const withAlarm = ({ measures, log }: Pick<AttemptParts, 'measures' | 'log'>): MessageMeasures => ({
+  ...measures,
+  attempted(facts, seconds) {
+    const { channel, provider, refusesKey = false } = facts;
+    if (refusesKey && !measures.stateOf(channel, provider).refusesKey)
+      log.error({ channel, provider }, 'A provider of messages refuses our credentials');
+    measures.attempted(facts, seconds);
+  },
+});
 
 const longestPauseSeconds = 3600;
 
@@ -223,12 +246,11 @@ async function deliver(
   if ('outcome' in content) return content;
   if (content !== stored) onChange(content);
   const began = performance.now();
-  const passed = async ({ provider, message: detail }: DeliveryError): Promise<void> => {
+  const passed = async (error: DeliveryError): Promise<void> => {
+    const { provider, message: detail } = error;
     const seconds = (performance.now() - began) / 1000;
-    measures.attempted(
-      { channel, provider, outcome: 'failed', last: false, error: detail },
-      seconds,
-    );
+    const failed = { channel, provider, outcome: 'failed', last: false, error: detail } as const;
+    measures.attempted({ ...failed, refusesKey: isKeyRefused(error) }, seconds);
     await noteEvent(database, id, { kind: 'tried', provider, detail });
   };
   if (channel === 'email') return transports.email.deliver(id, recipient, { content, passed });
@@ -280,15 +302,17 @@ function endingOf(delivery: Delivery): Ending {
 function failureOf(error: unknown, last: boolean): Ending {
   const isTold = error instanceof DeliveryError;
   const reason = isTold ? error.message : 'the delivery failed';
-  const doubt =
-    isTold && error.kind === 'unknown'
-      ? ' (it may have been taken: a further attempt may bring it twice)'
-      : '';
+  const remark = isTold ? (remarks[error.kind] ?? '') : '';
   return {
     status: last ? 'failed' : 'queued',
     kind: last ? 'failed' : 'tried',
     error: reason,
     provider: isTold ? error.provider : undefined,
-    detail: `${reason}${doubt}`,
+    detail: `${reason}${remark}`,
   };
 }
+
+const remarks: Partial<Record<DeliveryError['kind'], string>> = {
+  unknown: ' (it may have been taken: a further attempt may bring it twice)',
+  auth: ' (our credentials: not tried again by itself)',
+};

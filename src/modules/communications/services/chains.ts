@@ -142,8 +142,14 @@ async function follow(
     const { messageId } = chain;
     if (messageId !== null && messageId !== tried) {
       tried = messageId;
-      await Promise.race([deliverNow(messageId), pause(left(chain, until))]);
-    } else await pause(Math.min(lookEveryMs, left(chain, until)));
+      const over = pause(left(chain, until)).then(() => 'over' as const);
+      const outcome = await Promise.race([deliverNow(messageId), over]);
+      chain = await look();
+      // It waits for the end of quiet hours.
+      if (outcome === undefined && (chain.stepUntil?.getTime() ?? 0) > until) return chain;
+      continue;
+    }
+    await pause(Math.min(lookEveryMs, left(chain, until)));
     chain = await look();
   }
   return chain;
@@ -239,7 +245,8 @@ async function judge(moving: Moving, chain: ChainRow): Promise<ChainRow> {
   const { messageId, notificationId, stepUntil, steps, position } = chain;
   const step = steps[position];
   if (!step || messageId === null) return { ...chain, status: 'failed' };
-  const { status, error, provider, read } = await stepState(transaction, messageId, notificationId);
+  const state = await stepState(transaction, messageId, notificationId);
+  const { status, error, provider, read, dueAt } = state;
   if (provider === inboxAlone && step.until !== 'read' && !read)
     return failed(chain, { messageId, error: 'no device: it is in the inbox alone' });
   if (read || (status !== null && reached[step.until].has(status)))
@@ -250,16 +257,29 @@ async function judge(moving: Moving, chain: ChainRow): Promise<ChainRow> {
     };
   if (status === null || lost.has(status))
     return failed(chain, { messageId, error: error ?? status ?? 'the message is no longer kept' });
-  if (stepUntil !== null && Date.now() < stepUntil.getTime()) return chain;
-  return overdue(moving, chain, { messageId, status });
+  // The time of a step begins when its message may go out.
+  const end = Math.max(stepUntil?.getTime() ?? 0, (dueAt?.getTime() ?? 0) + step.timeout);
+  if (Date.now() >= end) return overdue(moving, chain, { messageId, status });
+  return end === stepUntil?.getTime() ? chain : waitUntil(moving, chain, end);
+}
+
+async function waitUntil(
+  { transaction, jobs }: Moving,
+  chain: ChainRow,
+  time: number,
+): Promise<ChainRow> {
+  const startAfterSeconds = Math.ceil((time - Date.now()) / 1000);
+  await jobs.enqueue(jobName, { id: chain.id }, { transaction, startAfterSeconds });
+  return { ...chain, stepUntil: new Date(time) };
 }
 
 /** Its time is over. What waits is taken back; what is on its way may arrive, and is not doubled unless that is requested. */
 async function overdue(
-  { transaction, secrets, jobs }: Moving,
+  moving: Moving,
   chain: ChainRow,
   { messageId, status }: { readonly messageId: string; readonly status: string },
 ): Promise<ChainRow> {
+  const { transaction, secrets } = moving;
   if (status === 'queued' && (await cancelMessage(transaction, messageId)))
     return failed(chain, { messageId, error: 'no provider took it in time' });
   if (status !== 'sending' && status !== 'queued')
@@ -269,10 +289,5 @@ async function overdue(
   ) as ChainOrder;
   if (allowDuplicate)
     return failed(chain, { messageId, error: 'unknown: it is being sent, and may arrive too' });
-  await jobs.enqueue(
-    jobName,
-    { id: chain.id },
-    { transaction, startAfterSeconds: sendingMs / 1000 },
-  );
-  return { ...chain, stepUntil: new Date(Date.now() + sendingMs) };
+  return waitUntil(moving, chain, Date.now() + sendingMs);
 }

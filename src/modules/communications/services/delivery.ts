@@ -10,6 +10,7 @@ import {
   type JobDefinition,
   type NewJob,
 } from '../../../kernel/jobs/jobs.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { purgeBroadcasts } from '../broadcast-queries.ts';
 import { purgeChains } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
@@ -25,7 +26,7 @@ import { type Channel, purgeMessages } from '../queries.ts';
 import { type Attempt, type Attempts, createAttempts, type Transports } from './attempts.ts';
 import { measureMessages, type ProviderState } from './metrics.ts';
 import { type Pace, providersOf } from './providers/in-order.ts';
-import { type Delivery, DeliveryError } from './providers/outcome.ts';
+import type { Delivery } from './providers/outcome.ts';
 
 export const deliveryJob = 'communications.deliver';
 
@@ -59,11 +60,12 @@ interface Dependencies
   readonly transports: Transports;
   readonly pace: Pace;
   readonly config: () => CommunicationsConfig;
-  /** Told when an attempt of a step of a chain has ended. */
+  readonly log: Logger;
+  /** Told when the last attempt of a step of a chain has ended. */
   readonly onStep: (chainId: string) => Promise<void>;
 }
 
-/** One attempt while somebody waits. Answers how it ended, or the error that will be tried again; nothing when a job has it. */
+/** One attempt while somebody waits. Answers how it ended, or the error of an attempt that failed; nothing when a job has it, or will have it at its time. */
 export type DeliverNow = (id: string) => Promise<Delivery | Error | undefined>;
 
 export interface DeliveryHealth {
@@ -76,7 +78,7 @@ export interface DeliveryHealth {
 
 interface DeliveryService {
   readonly deliverNow: DeliverNow;
-  /** Channels whose provider has failed several times running, as this node saw it; nothing is asked. */
+  /** Channels whose provider refuses our credentials, or failed several times running, as this node saw it; nothing is asked. */
   failing(): HealthResult;
   /** The providers of all channels in the order in which they are asked, and how each did lately. */
   health(): Promise<DeliveryHealth>;
@@ -106,16 +108,15 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
         await jobs.enqueue(deliveryJob, { id });
         return undefined;
       }
-      const [message] = (await claimMessages(database, [id], lostAfterMs)).claimed;
+      const [message] = (await claimMessages(database, [id], { lostAfterMs, onlyDue: true }))
+        .claimed;
       if (!message) return undefined;
       const suppressed = await suppressedOf(database, [message]);
       const { ended, noted } = await attempts.make(message, suppressed.get(id));
       await noted();
       if (!('error' in ended)) return ended;
       const { error, last, pauseSeconds: startAfterSeconds } = ended;
-      // The caller is told, and sends it again when our credentials are in order.
-      const forGood = last || (error instanceof DeliveryError && error.kind === 'auth');
-      if (!forGood) await jobs.enqueue(deliveryJob, { id }, { startAfterSeconds });
+      if (!last) await jobs.enqueue(deliveryJob, { id }, { startAfterSeconds });
       return error instanceof Error ? error : new Error('The delivery failed');
     },
     failing() {
@@ -184,15 +185,18 @@ export async function enqueueDeliveries(
   await jobs.enqueueMany(togetherJob, together, options);
 }
 
-/** So many failures running are no accident any more. */
+/** So many failures running are no accident any more. Refused credentials never are. */
 const failingAfter = 3;
 
 /** Messages wait in the queue meanwhile, so that the platform stays ready. What a provider said may hold addresses. */
 function healthOf(providers: DeliveryHealth['providers']): HealthResult {
-  const failing = providers.filter(({ failures }) => failures >= failingAfter);
+  const failing = providers.filter(
+    ({ failures, refusesKey }) => refusesKey || failures >= failingAfter,
+  );
   if (failing.length === 0) return { status: 'pass' };
   const list = failing.map(
-    ({ channel, provider, failures }) => `${channel} by ${provider} (${failures})`,
+    ({ channel, provider, failures, refusesKey }) =>
+      `${channel} by ${provider} (${failures}${refusesKey ? ', our credentials are refused' : ''})`,
   );
   return { status: 'warn', message: `failures running: ${list.join(', ')}` };
 }
@@ -208,7 +212,7 @@ async function deliverAll(
   signal: AbortSignal,
 ): Promise<void> {
   const { database, jobs, attempts } = sender;
-  const { claimed, busy } = await claimMessages(database, ids, lostAfterMs);
+  const { claimed, busy } = await claimMessages(database, ids, { lostAfterMs });
   const suppressed = await suppressedOf(database, claimed);
   const { turns, later } = await takeTurns(sender, claimed);
   const wait = (seconds: number, some: readonly string[]): void =>

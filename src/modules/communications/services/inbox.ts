@@ -12,12 +12,12 @@ import {
   markNotifications,
   markSome,
   type NewNotification,
-  type NotificationRow,
   ownNotifications,
 } from '../inbox-queries.ts';
 
 export interface InboxPage extends InboxCounts {
-  readonly rows: readonly NotificationRow[];
+  /** As JSON texts. */
+  readonly entries: readonly string[];
 }
 
 /** What to mark: some entries, those older than a time, or all. */
@@ -52,11 +52,11 @@ export function createInbox({
   const { tell, tellUnread } = createInboxSignals({ database, signals });
   return {
     async page(userId, filter) {
-      const [rows, counts] = await Promise.all([
+      const [entries, counts] = await Promise.all([
         listInbox(database, userId, filter),
         countInbox(database, userId, filter),
       ]);
-      return { rows, ...counts };
+      return { entries, ...counts };
     },
     counts: (userId) => countInbox(database, userId, {}),
     async mark(userId, marked, read) {

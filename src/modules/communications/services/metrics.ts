@@ -22,6 +22,8 @@ interface AttemptFacts {
   readonly outcome: 'accepted' | 'captured' | 'refused' | 'failed';
   /** No further attempt follows. */
   readonly last: boolean;
+  /** The provider refused our credentials. */
+  readonly refusesKey?: boolean;
   /** What went wrong. */
   readonly error?: string | undefined;
 }
@@ -33,6 +35,8 @@ export interface ProviderState {
   readonly lastError: string | null;
   /** Failures since the last success. What it refuses for good is no failure of its own. */
   readonly failures: number;
+  /** Whether it refused our credentials the last time. */
+  readonly refusesKey: boolean;
 }
 
 const unknown: ProviderState = {
@@ -40,6 +44,7 @@ const unknown: ProviderState = {
   lastFailureAt: null,
   lastError: null,
   failures: 0,
+  refusesKey: false,
 };
 
 export interface MessageMeasures {
@@ -80,12 +85,13 @@ export function measureMessages(kernel: Measured, waiting: Waiting): MessageMeas
   );
 
   const states = new Map<string, ProviderState>();
-  const remember = (key: string, ...news: [AttemptFacts['outcome'], string | undefined]): void =>
-    void states.set(key, nextState(states.get(key) ?? unknown, ...news));
+  const remember = (key: string, facts: AttemptFacts): void =>
+    void states.set(key, nextState(states.get(key) ?? unknown, facts));
 
   return {
     stateOf: (channel, provider) => states.get(`${channel} ${provider}`) ?? unknown,
-    attempted({ channel, provider, outcome, last, error }, seconds) {
+    attempted(facts, seconds) {
+      const { channel, provider, outcome, last } = facts;
       const accepted = outcome === 'accepted';
       if (last) ended.inc({ channel, outcome: accepted ? 'sent' : outcome });
       if (outcome === 'captured') return;
@@ -94,7 +100,7 @@ export function measureMessages(kernel: Measured, waiting: Waiting): MessageMeas
         return;
       }
       const about = { channel, provider };
-      remember(`${channel} ${provider}`, outcome, error);
+      remember(`${channel} ${provider}`, facts);
       counters.sent.inc(about);
       latency.observe(about, seconds);
       counters[accepted ? 'success' : 'failure'].inc(about);
@@ -106,13 +112,13 @@ export function measureMessages(kernel: Measured, waiting: Waiting): MessageMeas
 
 function nextState(
   before: ProviderState,
-  outcome: AttemptFacts['outcome'],
-  error: string | undefined,
+  { outcome, error, refusesKey = false }: AttemptFacts,
 ): ProviderState {
   const now = new Date().toISOString();
+  const failures = before.failures + 1;
   return outcome === 'failed'
-    ? { ...before, lastFailureAt: now, lastError: error ?? null, failures: before.failures + 1 }
-    : { ...before, lastSuccessAt: now, failures: 0 };
+    ? { ...before, lastFailureAt: now, lastError: error ?? null, failures, refusesKey }
+    : { ...before, lastSuccessAt: now, failures: 0, refusesKey: false };
 }
 
 /** Counts a message that a provider took; captured ones were not sent. */

@@ -1,4 +1,5 @@
 /** Notifying users: an entry of the inbox and a message to the devices, for one user or for many. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
@@ -8,10 +9,12 @@ import { messageErrors } from '../errors.ts';
 import { countDevices, existingUsers } from '../push-queries.ts';
 import type { DeviceNote } from './broadcast-pages.ts';
 import type { Broadcasts } from './broadcasts.ts';
+import type { DeliverNow } from './delivery.ts';
 import { platformOf } from './devices.ts';
 import type { Inbox } from './inbox.ts';
 import type { MessageStore } from './messages.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
+import { PartlyDelivered } from './push/delivery.ts';
 
 /** What an operator or a module wants users to be told. */
 export interface NotificationInput {
@@ -33,10 +36,12 @@ export interface NotificationInput {
 interface Sent {
   readonly messageId: string;
   readonly devices: number;
+  /** Devices whose provider took it while the caller waited. */
+  readonly delivered: number;
 }
 
 export interface Notifier {
-  /** Throws RECIPIENT_NOT_FOUND, PUSH_DEVICE_MISSING (nothing is stored either), RATE_LIMIT, CHANNEL_DISABLED. */
+  /** Makes the first attempt at once. Throws RECIPIENT_NOT_FOUND, PUSH_DEVICE_MISSING (nothing is stored either), RATE_LIMIT, CHANNEL_DISABLED. */
   send(userId: string, input: NotificationInput): Promise<Sent>;
   /** To all who follow a topic, or to these users; a job does the work. Answers the broadcast. */
   broadcast(
@@ -51,7 +56,11 @@ interface Dependencies extends Pick<Kernel, 'database' | 'schemas'> {
   readonly preferences: Pick<Preferences, 'choices'>;
   readonly inbox: Inbox;
   readonly config: () => CommunicationsConfig;
+  readonly deliverNow: DeliverNow;
 }
+
+/** How long a caller waits for providers at most; the attempt goes on without them. Milliseconds. */
+const waitMs = 10_000;
 
 /** Bytes of title, body and data together: what every provider takes. */
 const maxBytes = 3500;
@@ -80,13 +89,25 @@ export function createNotifier(dependencies: Dependencies): Notifier {
           message: 'This user got too many messages in this hour',
           retryAfter: 3600,
         });
-      return { messageId, devices };
+      return { messageId, devices, delivered: await deliveredNow(dependencies, messageId) };
     },
     async broadcast(to, input) {
       requireActive();
       return broadcasts.start(to, { channel: 'push', devices: orderOf(input) });
     },
   };
+}
+
+async function deliveredNow({ deliverNow }: Dependencies, messageId: string): Promise<number> {
+  const waited = new AbortController();
+  const { signal } = waited;
+  const outcome = await Promise.race([
+    deliverNow(messageId).finally(() => waited.abort()),
+    sleep(waitMs, undefined, { signal }).catch(() => undefined),
+  ]);
+  if (outcome instanceof PartlyDelivered) return outcome.devices;
+  if (outcome === undefined || outcome instanceof Error) return 0;
+  return outcome.outcome === 'accepted' ? (outcome.devices ?? 0) : 0;
 }
 
 /** Throws 400 for what no device could be told. */
@@ -147,7 +168,7 @@ async function sendOne(
   const id = await messages.sendPush(
     transaction,
     { userId, note, platform },
-    { category, choices },
+    { category, choices, firstAttempt: true },
   );
   const inInbox =
     choices === undefined || category === undefined || isEnabled(choices, category, 'inbox');

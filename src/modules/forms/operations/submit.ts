@@ -9,12 +9,12 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import type { BodyStream, OperationContext } from '../../../kernel/operations/operation-input.ts';
+import { messagePage, prefersPage } from '../../../kernel/operations/pages.ts';
 import { routerErrors } from '../../router/index.ts';
 import type { FormsConfig } from '../config.ts';
 import { formErrors } from '../errors.ts';
 import { FORM_BYTES, formTypes } from '../services/form-bodies.ts';
 import type { Submitting } from '../services/submitting.ts';
-import { messagePage } from './pages.ts';
 import { FormParams } from './shapes.ts';
 
 const DEFAULT_MESSAGE = 'Form submitted successfully';
@@ -147,13 +147,10 @@ async function submit(
   });
   const { redirectUrl, message, name } = form.definition;
   const told = message ?? DEFAULT_MESSAGE;
-  if (stream && acceptsPage(headers.accept))
+  if (stream && prefersPage(headers.accept))
     return redirectUrl === null ? messagePage(name, told) : Reply.redirect(redirectUrl);
   return Reply.value(
     { message: told, submissionId, ...(redirectUrl === null ? {} : { redirectUrl }) },
     replayed ? { 'idempotency-replayed': 'true' } : {},
   );
 }
-
-/** A browser that follows an HTML form asks for a page first; scripts ask for anything, or for JSON. */
-const acceptsPage = (accept = ''): boolean => accept.trim().toLowerCase().startsWith('text/html');

@@ -1,4 +1,6 @@
 /** What visitors need besides submitting: the form itself, a challenge, the script, and links out of mails. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import Type from 'typebox';
 import {
   defineOperation,
@@ -6,6 +8,7 @@ import {
   Reply,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { confirmPage, messagePage } from '../../../kernel/operations/pages.ts';
 import type { FormsConfig } from '../config.ts';
 import { FieldDocument } from '../definition/field.ts';
 import { formErrors } from '../errors.ts';
@@ -13,7 +16,6 @@ import type { FileLinks } from '../services/mails.ts';
 import type { Confirming } from '../services/processing.ts';
 import type { Challenges } from '../services/spam.ts';
 import type { Submitting } from '../services/submitting.ts';
-import { confirmPage, embedScript, messagePage } from './pages.ts';
 import { FormParams } from './shapes.ts';
 
 interface Services {
@@ -34,6 +36,18 @@ export const visitorOperations = (services: Services): readonly Operation[] => [
 ];
 
 const facts = { surface: 'client', access: 'public', limit: standardLimit } as const;
+
+let scriptText: string | undefined;
+
+/** Read when it is first asked for. */
+function embedScript(): string {
+  scriptText ??= readFileSync(fileURLToPath(new URL('../embed/embed.js', import.meta.url)), 'utf8');
+  return scriptText;
+}
+
+/** What stands in a page: a place for the form, and the script that fills it. */
+export const snippetFor = (clientUrl: string, formId: string): string =>
+  `<div data-penstock-form="${formId}"></div>\n<script type="module" src="${clientUrl}/forms/embed.js"></script>`;
 
 /** Pages of any site may load it. It changes with the platform, so nobody keeps it for long. */
 const script: Operation = defineOperation({
@@ -171,7 +185,11 @@ const showConfirmation = ({ confirming }: Services): Operation =>
       const { formName, status } = await confirming.look(params.token);
       return status === 'confirmed'
         ? messagePage(formName, 'This is confirmed already.')
-        : confirmPage(formName, 'Was it you who filled in this form?', 'Yes, that was me');
+        : confirmPage({
+            title: formName,
+            text: 'Was it you who filled in this form?',
+            button: 'Yes, that was me',
+          });
     },
   });
 

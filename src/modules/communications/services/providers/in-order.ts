@@ -65,20 +65,28 @@ interface Asking {
 
 /**
  * Asks one provider after the other until one answers for good. Where it is unknown whether one took the message, the
- * others are not asked: that would double it. Throws what the last one said.
+ * others are not asked: that would double it. Throws what the last one said: `auth` only where all refuse our
+ * credentials, since one that is away may be back later.
  */
 export async function askInOrder({ names, pace, send, passed }: Asking): Promise<Delivery> {
+  const errors: DeliveryError[] = [];
   for (const [place, name] of names.entries()) {
     try {
       if (place > 0) await turnOf(pace, name);
       return await send(name);
     } catch (error) {
-      const last = place === names.length - 1;
-      if (last || !(error instanceof DeliveryError) || error.kind === 'unknown') throw error;
+      if (!(error instanceof DeliveryError) || error.kind === 'unknown') throw error;
+      errors.push(error);
+      if (place === names.length - 1) throw lastOf(error, errors);
       await passed(error);
     }
   }
   throw new Error('No provider was named');
+}
+
+function lastOf(error: DeliveryError, all: readonly DeliveryError[]): DeliveryError {
+  if (error.kind !== 'auth' || all.every(({ kind }) => kind === 'auth')) return error;
+  return new DeliveryError('transient', error.provider, error.message);
 }
 
 /** Throws `throttled` while there is no place for one more. */

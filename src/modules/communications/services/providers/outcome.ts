@@ -20,6 +20,8 @@ export type Delivery =
       readonly provider: string;
       readonly id?: string | undefined;
       readonly detail?: string;
+      /** Of a push message: how many devices it went to. */
+      readonly devices?: number;
     }
   | { readonly outcome: 'captured' }
   | {
@@ -34,7 +36,8 @@ export type Delivery =
 type LaterKind = 'auth' | 'throttled' | 'transient' | 'unknown';
 
 /**
- * What may go better later. `unknown`: the request was sent and nobody knows whether it was taken, so that a second
+ * What may go better later. `auth`: our credentials are refused, so that only an operator can mend it, and nothing is
+ * tried again by itself. `unknown`: the request was sent and nobody knows whether it was taken, so that a second
  * attempt may bring the message twice where the provider offers no key.
  */
 export class DeliveryError extends Error {

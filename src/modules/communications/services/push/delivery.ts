@@ -134,6 +134,7 @@ async function sendGroup(
       outcome: 'later',
       detail: error.message,
       retryAfter: error.retryAfter,
+      refusesKey: error.kind === 'auth',
     }));
   }
 }
@@ -170,18 +171,47 @@ async function summaryOf(
     results.map((result) => `${result.outcome}: ${result.detail}`).join('; ') ||
       (devices === 0 ? 'the user has no device' : ''),
   );
+  const took = results.filter(({ outcome }) => outcome === 'accepted').length;
+  const accepted = already > 0 || took > 0;
   const later = results.filter((result) => result.outcome === 'later');
-  if (later.length > 0) {
-    await note();
-    const waits = later.flatMap(({ retryAfter }) => (retryAfter === undefined ? [] : [retryAfter]));
-    throw new DeliveryError(
-      later.some(({ unknown }) => unknown) ? 'unknown' : 'transient',
-      provider,
-      detail,
-      waits.length === 0 ? undefined : Math.max(...waits),
-    );
-  }
-  const accepted = already > 0 || results.some(({ outcome }) => outcome === 'accepted');
-  if (accepted || results.length === 0) return { outcome: 'accepted', provider, detail };
+  const isStopped = later.every(({ refusesKey }) => refusesKey);
+  if (later.length > 0) await note();
+  // Where our credentials are refused, it is sent if any other device took it.
+  if (later.length > 0 && !(isStopped && accepted))
+    throw laterError(later, { detail, provider, took });
+  if (accepted || results.length === 0)
+    return { outcome: 'accepted', provider, detail, devices: took };
   return { outcome: 'refused', provider, about: 'recipient', reason: detail };
+}
+
+type Later = DeviceResult & { readonly outcome: 'later' };
+
+function laterError(
+  later: readonly Later[],
+  { provider, detail, took }: Pick<DeliveryError, 'provider'> & { detail: string; took: number },
+): DeliveryError {
+  const waits = later.flatMap(({ retryAfter }) => (retryAfter === undefined ? [] : [retryAfter]));
+  const retryAfter = waits.length === 0 ? undefined : Math.max(...waits);
+  if (later.every(({ refusesKey }) => refusesKey))
+    return new DeliveryError('auth', later[0]?.provider ?? provider, detail);
+  const kind = later.some(({ unknown }) => unknown) ? 'unknown' : 'transient';
+  return new PartlyDelivered(kind, { provider, detail, retryAfter, devices: took });
+}
+
+/** Some devices took it, and others are asked again. */
+export class PartlyDelivered extends DeliveryError {
+  readonly devices: number;
+
+  constructor(
+    kind: 'unknown' | 'transient',
+    about: {
+      readonly provider: string;
+      readonly detail: string;
+      readonly retryAfter: number | undefined;
+      readonly devices: number;
+    },
+  ) {
+    super(kind, about.provider, about.detail, about.retryAfter);
+    this.devices = about.devices;
+  }
 }

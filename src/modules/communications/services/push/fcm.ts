@@ -35,8 +35,9 @@ interface AccessToken {
 export function createFcm(settings: () => Settings, call: CallProvider): PushProvider {
   let known: AccessToken | undefined;
 
-  const accessToken = async (current: Settings): Promise<string> => {
-    if (known?.settings === current && known.until > Date.now()) return known.text;
+  const knownFor = (current: Settings): string | undefined =>
+    known?.settings === current && known.until > Date.now() ? known.text : undefined;
+  const newToken = async (current: Settings): Promise<string> => {
     known = await askForToken(current, call);
     return known.text;
   };
@@ -45,9 +46,17 @@ export function createFcm(settings: () => Settings, call: CallProvider): PushPro
     name,
     async send(note, devices) {
       const current = settings();
-      const bearer = await accessToken(current);
+      const before = knownFor(current);
+      const bearer = before ?? (await newToken(current));
       const url = `${baseOf(current.endpoint, 'https://fcm.googleapis.com')}/v1/projects/${encodeURIComponent(current.projectId)}/messages:send`;
-      return inTurns(devices, atOnce, (device) => sendOne({ note, device, url, bearer, call }));
+      const send = (device: Device) => sendOne({ note, device, url, bearer, call });
+      return inTurns(devices, atOnce, send).catch((error: unknown) => {
+        if (before === undefined || !(error instanceof DeliveryError) || error.kind !== 'auth')
+          throw error;
+        // A token from before may have been revoked: the next attempt gets one of its own.
+        known = undefined;
+        throw new DeliveryError('transient', name, error.message);
+      });
     },
   };
 }
@@ -82,7 +91,11 @@ async function askForToken(settings: Settings, call: CallProvider): Promise<Acce
   if (text === undefined) {
     const said = textAt(body, 'error_description') ?? textAt(body, 'error') ?? answer.text;
     refuseCommon(name, answer, said);
-    throw new DeliveryError('auth', name, words(`${answer.status} ${said}`));
+    throw new DeliveryError(
+      answer.ok ? 'transient' : 'auth',
+      name,
+      words(`${answer.status} ${said}`),
+    );
   }
   const seconds = Number(textAt(body, 'expires_in') ?? 3600);
   return { settings, text, until: Date.now() + Math.max(seconds - earlySeconds, 1) * 1000 };
@@ -119,6 +132,7 @@ function refusalOf(answer: ProviderAnswer): {
   readonly outcome: 'dead' | 'refused' | 'later';
   readonly detail: string;
   readonly retryAfter?: number | undefined;
+  readonly refusesKey?: boolean;
 } {
   const error = answer.json().error;
   const details = listAt(error, 'details');
@@ -137,7 +151,7 @@ function refusalOf(answer: ProviderAnswer): {
     return { outcome: 'later', detail, retryAfter: retryAfterOf(answer) };
   if (code !== 'THIRD_PARTY_AUTH_ERROR') refuseCommon(name, answer, detail);
   // The key that Firebase holds for Apple or the browser is not in order: not the problem of the device.
-  if (code === 'THIRD_PARTY_AUTH_ERROR') return { outcome: 'later', detail };
+  if (code === 'THIRD_PARTY_AUTH_ERROR') return { outcome: 'later', detail, refusesKey: true };
   return { outcome: 'refused', detail };
 }
 

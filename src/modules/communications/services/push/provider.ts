@@ -30,6 +30,8 @@ export type DeviceResult = {
       readonly retryAfter?: number | undefined;
       /** Whether the provider took it is not known: a further attempt may bring it twice. */
       readonly unknown?: boolean;
+      /** Our credentials were refused: worth an attempt when they are mended, and not before. */
+      readonly refusesKey?: boolean;
     }
 );
 

@@ -144,7 +144,7 @@ const messageBird =
     const [error] = listAt(answer.json(), 'errors');
     const code = textAt(error, 'code') ?? '';
     const said = `${code} ${textAt(error, 'description') ?? answer.text}`;
-    // No money: an operator mends that, and then the message goes.
+    // No money: as with a key that is refused, an operator mends that.
     if (code === '2' || code === '25') throw new DeliveryError('auth', name, words(said));
     if (code === '98' || code === '99') throw new DeliveryError('transient', name, words(said));
     refuseCommon(name, answer, said);
