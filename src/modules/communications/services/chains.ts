@@ -145,8 +145,7 @@ async function follow(
       const over = pause(left(chain, until)).then(() => 'over' as const);
       const outcome = await Promise.race([deliverNow(messageId), over]);
       chain = await look();
-      // It waits for the end of quiet hours.
-      if (outcome === undefined && (chain.stepUntil?.getTime() ?? 0) > until) return chain;
+      if (outcome === undefined && beginOf(chain) > until) return chain;
       continue;
     }
     await pause(Math.min(lookEveryMs, left(chain, until)));
@@ -154,6 +153,10 @@ async function follow(
   }
   return chain;
 }
+
+/** When the step may go out: later than now where it waits for the end of quiet hours. ms. */
+const beginOf = ({ stepUntil, steps, position }: ChainRow): number =>
+  (stepUntil?.getTime() ?? 0) - (steps[position]?.timeout ?? 0);
 
 const pause = (ms: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, Math.max(ms, 1)));

@@ -1,5 +1,5 @@
 /** Files whose owner was deleted: they go too, or stay and belong to nobody, as operators say (decision 253). */
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
 import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { isId } from '../../../kernel/ids.ts';
@@ -33,28 +33,36 @@ const WORK_MS = 60_000;
 /** Files of one transaction. */
 const AT_ONCE = 500;
 
+const Sealed = Type.Object({ owners: Type.String() });
+type Sealed = Static<typeof Sealed>;
 type Context = Parameters<JobDefinition['handler']>[1];
 
 export function createGoneOwners(parts: StorageParts): GoneOwners {
-  const { database, jobs } = parts;
+  const { database, jobs, secrets } = parts;
+  // Rows of jobs outlive the user: nothing there says whom they are about.
+  const seal = (owners: readonly string[]): Sealed => ({
+    owners: secrets.seal(JSON.stringify(owners), jobName),
+  });
+  const open = ({ owners }: Sealed): readonly string[] => JSON.parse(secrets.open(owners, jobName));
   const among = (owners: readonly string[]) => goneAmong(parts, owners);
   return {
     among,
     async forget(transaction, owners) {
       if (owners.length === 0) return;
-      await jobs.enqueue(jobName, { owners }, { transaction });
-      await jobs.enqueue(jobName, { owners }, { transaction, startAfterSeconds: LATE_SECONDS });
+      await jobs.enqueue(jobName, seal(owners), { transaction });
+      await jobs.enqueue(jobName, seal(owners), { transaction, startAfterSeconds: LATE_SECONDS });
     },
     job: defineJob({
       name: jobName,
-      data: Type.Object({ owners: Type.Array(Type.String()) }),
-      async handler({ owners }, { signal, log }) {
+      data: Sealed,
+      async handler(sealed, { signal, log }) {
+        const owners = open(sealed);
         const time = AbortSignal.timeout(WORK_MS);
         const context = { signal: AbortSignal.any([signal, time]), log };
         const gone = await among(owners);
         for (const owner of gone) await release(parts, owner, context);
         if (signal.aborted) throw signal.reason;
-        if (time.aborted) await jobs.enqueue(jobName, { owners: gone });
+        if (time.aborted) await jobs.enqueue(jobName, seal(gone));
         else if (gone.length > 0) await dropCounters(database, gone);
       },
     }),

@@ -13,7 +13,7 @@ import type { RecordsWithFiles } from './records-with-files.ts';
 export interface StorageParts
   extends Pick<
     Kernel,
-    'database' | 'events' | 'jobs' | 'records' | 'schemas' | 'metrics' | 'permissions'
+    'database' | 'events' | 'jobs' | 'records' | 'schemas' | 'metrics' | 'permissions' | 'secrets'
   > {
   readonly config: () => StorageConfig;
   /** The store as it is configured now. */
