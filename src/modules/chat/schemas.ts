@@ -51,8 +51,8 @@ export const roomSchema = {
   modelOptions: {
     timestamps: true,
     indexes: [
+      // None on what changes with each message: the row is then rewritten in place, without a touch of any index.
       { fields: ['directKey'], options: { unique: true } },
-      { fields: ['lastMessageAt'] },
       { fields: ['createdAt'] },
     ],
     conduit: owned,
@@ -109,9 +109,13 @@ export const messageSchema = {
     timestamps: true,
     indexes: [
       { fields: ['room', 'seq'], options: { unique: true } },
-      { fields: ['room', 'senderUser', 'nonce'], options: { unique: true } },
+      {
+        fields: ['room', 'senderUser', 'nonce'],
+        options: { unique: true },
+        engine: { where: { nonce: { $exists: true } } },
+      },
       { fields: ['room', 'change'] },
-      { fields: ['threadRoot', 'seq'] },
+      { fields: ['threadRoot', 'seq'], engine: { where: { threadRoot: { $exists: true } } } },
       { fields: ['senderUser', 'createdAt'] },
       { fields: ['createdAt'] },
       { fields: ['files'], engine: { method: 'GIN' } },

@@ -37,23 +37,41 @@ async function open(transport: 'websocket' | 'polling') {
 /** As the transport keeps it; not part of the types. */
 interface OpenTransport {
   send(packets: readonly unknown[]): void;
-  readonly socket: { readonly _socket: { _writev(...args: unknown[]): void } };
+  readonly socket: { readonly _socket: Record<'_write' | '_writev', (...args: unknown[]) => void> };
 }
 
 it('writes what a socket is sent in one turn at once, broadcasts and acknowledgements too', async () => {
   const { heard, own } = await open('websocket');
   const transport = own.conn.transport as unknown as OpenTransport;
-  const [sends, writes] = [
-    vi.spyOn(transport, 'send'),
-    vi.spyOn(transport.socket._socket, '_writev'),
-  ];
+  const sends = vi.spyOn(transport, 'send');
+  const writes = (['_write', '_writev'] as const).map((name) =>
+    vi.spyOn(transport.socket._socket, name),
+  );
   for (let n = 0; n < 50; n += 1)
     if (n % 2 === 0) own.emit('n', n);
     else server.emit('n', n);
   await waitFor(() => heard.length === 50);
   expect(heard).toEqual(Array.from({ length: 50 }, (_, n) => n));
   expect(sends.mock.calls.map(([packets]) => packets.length)).toEqual([50]);
-  expect(writes).toHaveBeenCalledOnce();
+  expect(writes.map(({ mock }) => mock.calls.length)).toEqual([1, 0]);
+});
+
+it('writes large packets together too, as they are', async () => {
+  const { heard, own } = await open('websocket');
+  const text = 'wörter '.repeat(4_000);
+  const texts: string[] = [];
+  own.client.conn.transport.on('error', (error: Error) => texts.push(error.message));
+  const client = clients.at(-1);
+  client?.on('text', (one: string, n: number) => {
+    texts.push(one);
+    heard.push(n);
+  });
+  for (let n = 0; n < 4; n += 1)
+    if (n % 2 === 0) own.emit('text', text, n);
+    else server.emit('text', `${text}${n}`, n);
+  await waitFor(() => heard.length === 4);
+  expect(heard).toEqual([0, 1, 2, 3]);
+  expect(texts).toEqual([text, `${text}1`, text, `${text}3`]);
 });
 
 it('answers polling clients, and says the last word to who is closed', async () => {

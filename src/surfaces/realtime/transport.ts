@@ -66,14 +66,24 @@ interface TransportSession {
   flush(): void;
   readonly transport: {
     /** Of a WebSocket, not of a polling client. */
-    readonly socket?: { readonly _socket?: Corkable | null };
+    readonly socket?: { readonly _sender?: FrameSender | null };
   };
 }
 
-interface Corkable {
-  cork(): void;
-  uncork(): void;
+/** Writes the frames of a WebSocket. */
+interface FrameSender {
+  _socket: FrameSink;
 }
+
+/** What it writes to; the parts of a frame come one by one. */
+interface FrameSink extends Pick<Socket, 'cork' | 'uncork'> {
+  write(chunk: Buffer | string, written?: Written): unknown;
+}
+
+type Written = (error?: Error | null) => void;
+
+/** Bytes of one turn beyond which frames are not copied together: what is large is shared by all sockets it goes to. */
+const COPIED_BYTES = 32_768;
 
 /**
  * What a session is sent in one turn of the loop goes to the network together, for all that are opened from now on. The
@@ -96,12 +106,49 @@ export function gatherPackets({ engine }: Pick<SocketServer, 'engine'>): void {
   });
 }
 
+/** Frames and their headers as one piece of memory: a stream spends more on each piece than on its bytes. */
 function asOneWrite({ transport }: TransportSession, flush: () => void): void {
-  const stream = transport.socket?._socket;
-  stream?.cork();
+  const sender = transport.socket?._sender;
+  if (!sender) {
+    flush();
+    return;
+  }
+  const stream = sender._socket;
+  const chunks: (Buffer | string)[] = [];
+  const waiting: Written[] = [];
+  let bytes = 0;
+  sender._socket = {
+    cork: () => undefined,
+    uncork: () => undefined,
+    write(chunk, written) {
+      chunks.push(chunk);
+      bytes += typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.length;
+      if (written) waiting.push(written);
+    },
+  };
   try {
     flush();
   } finally {
-    stream?.uncork();
+    sender._socket = stream;
+    const written: Written = (error) => {
+      for (const one of waiting) one(error);
+    };
+    if (bytes > COPIED_BYTES) writeAll(stream, chunks, written);
+    else if (chunks.length > 0) stream.write(joined(chunks, bytes), written);
   }
+}
+
+function writeAll(stream: FrameSink, chunks: readonly (Buffer | string)[], written: Written): void {
+  stream.cork();
+  for (const [at, chunk] of chunks.entries())
+    stream.write(chunk, at === chunks.length - 1 ? written : undefined);
+  stream.uncork();
+}
+
+function joined(chunks: readonly (Buffer | string)[], bytes: number): Buffer {
+  const whole = Buffer.allocUnsafe(bytes);
+  let at = 0;
+  for (const chunk of chunks)
+    at += typeof chunk === 'string' ? whole.write(chunk, at) : chunk.copy(whole, at);
+  return whole;
 }

@@ -60,7 +60,7 @@ interface Outcome {
 /** Messages of one transaction: what one failure takes with it, and how long their rooms are locked. */
 const BATCH = 100;
 /** Batches that are written at a time: one is worked on while others are flushed to the disk or told. */
-const AT_ONCE = 3;
+const AT_ONCE = 2;
 
 interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly hub: Pick<Hub, 'stored'>;

@@ -33,8 +33,13 @@ export interface LiveHub {
 const MOST_QUERIES = 20_000;
 /** Readings at the same time. */
 const READINGS = 4;
-/** Milliseconds in which changes are gathered before it is asked whom they concern. */
+/**
+ * Milliseconds in which changes are gathered before it is asked whom they concern: at least, and at most while a schema
+ * changes all the time. In between it is so many times what the last look took, so that one look serves several writes.
+ */
 const GATHER_MS = 5;
+const MOST_GATHER_MS = 25;
+const LOOKS_PAUSE = 6;
 /** Changed records of a schema at once, beyond which every list of it is read whole. */
 const MOST_IDS = 1_000;
 /** Milliseconds for which a question without listeners is kept for those who come back. */
@@ -163,22 +168,27 @@ interface Changes {
 /** Changes of one schema, as they come in within a few milliseconds; the next ones wait until these have been looked at. */
 function createGathering(look: (schema: string, changes: Changes) => Promise<void>) {
   const bySchema = new Map<string, Changes>();
-  const busy = new Set<string>();
+  /** When the next look may begin, on the clock of `performance.now()`; of schemas that are being looked at, never. */
+  const nextLook = new Map<string, number>();
   const begin = (schema: string): void => {
-    busy.add(schema);
+    const now = performance.now();
+    const wait = Math.max(GATHER_MS, (nextLook.get(schema) ?? 0) - now);
+    nextLook.set(schema, Number.POSITIVE_INFINITY);
     setTimeout(async () => {
+      const began = performance.now();
       const changes = bySchema.get(schema);
       bySchema.delete(schema);
       if (changes) await look(schema, changes);
-      busy.delete(schema);
+      const ended = performance.now();
+      nextLook.set(schema, ended + Math.min(MOST_GATHER_MS, LOOKS_PAUSE * (ended - began)));
       if (bySchema.has(schema)) begin(schema);
-    }, GATHER_MS);
+    }, wait);
   };
   return (schema: string, ids: readonly string[], since: number): void => {
     const known = bySchema.get(schema) ?? { ids: new Set(), since };
     bySchema.set(schema, known);
     for (const id of ids) known.ids.add(id);
-    if (!busy.has(schema)) begin(schema);
+    if (nextLook.get(schema) !== Number.POSITIVE_INFINITY) begin(schema);
   };
 }
 
