@@ -10,6 +10,10 @@ export const recordErrors = defineErrors({
     400,
     'More records fit than one request can hold: ask for a page, or narrow the filter',
   ],
+  COUNT_TIMEOUT: [
+    422,
+    'These are too many records to be counted exactly in the time of a list: ask with count=estimated, or count=none',
+  ],
   RECORD_NOT_FOUND: [404, 'Document does not exist'],
   RECORD_NOT_UNIQUE: [409, 'Another record has this value already'],
   RECORD_IN_USE: [409, 'Other records refer to this one'],

@@ -3,10 +3,11 @@
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
-import { errors, invalid, type PenstockError } from '../../../kernel/errors.ts';
+import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { FirstRows, RowPredicate } from '../../../kernel/permissions.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { recordErrors } from '../errors.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import type { CountMode, ListOptions } from '../store.ts';
 import { type Cursors, following, orderOf, orderText, type SortTerm, sortTerms } from './keyset.ts';
@@ -56,18 +57,29 @@ export const tooMany = (): PenstockError =>
 
 /* The `count` of a list answer, as SQL text (modes: store.ts). */
 
+/** Milliseconds within which a page is there that nothing stands in the way of. */
+const PAGE_MS = 1_000;
+
 /**
- * Answers for `catch`: the time that a client's list may take was over while all that fits was to be counted. Lists that
- * are not counted read no more than their page, so the answer says what can be done. It stays 504: a table that
- * somebody has locked looks the same from here. Anything else is thrown as it is.
+ * Answers for `catch`: the time that a client's list may take was over while all that fits was to be counted. Whether it
+ * was the count is found out: where the page alone (`readPage`) is there at once, whoever asked can ask without it, and
+ * the error says so. A table that somebody has locked, or a server that has too much to do, stays 504. Anything else is
+ * thrown as it is.
  */
 export const orCountTimeout =
-  ({ count = 'exact' }: Pick<ListOptions, 'count'>, limitMs: number | undefined) =>
-  (error: unknown): never => {
+  (
+    { count = 'exact' }: Pick<ListOptions, 'count'>,
+    limitMs: number | undefined,
+    readPage: (limitMs: number) => Promise<unknown>,
+  ) =>
+  async (error: unknown): Promise<never> => {
     const isTooLong = count === 'exact' && limitMs !== undefined && codeOf(error) === 'TIMEOUT';
     if (!isTooLong) throw error;
+    await readPage(Math.min(limitMs, PAGE_MS)).catch((reason: unknown) => {
+      throw codeOf(reason) === 'TIMEOUT' ? error : reason;
+    });
     const message = `no exact count within ${limitMs} ms: ask with count=estimated, or count=none`;
-    throw errors.TIMEOUT({
+    throw recordErrors.COUNT_TIMEOUT({
       cause: error,
       message: `count: ${message}`,
       errors: [{ path: 'count', rule: 'time', message }],

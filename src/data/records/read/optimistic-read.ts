@@ -81,7 +81,7 @@ const rejected = (reason: unknown): PromiseRejectedResult => ({ status: 'rejecte
 
 /** The time of the statement was over, or it found no turn: sent again it would take as long again. */
 const isOverload = (error: unknown): boolean =>
-  ['TIMEOUT', 'UNAVAILABLE'].includes(String(codeOf(error)));
+  ['TIMEOUT', 'COUNT_TIMEOUT', 'UNAVAILABLE'].includes(String(codeOf(error)));
 
 /** The same dependencies, where predicates rest on what the node remembers. */
 function withCachedGrants<D extends Dependencies>(

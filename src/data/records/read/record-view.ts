@@ -236,12 +236,39 @@ export async function listRecords(
   view: View,
 ): Promise<string | undefined> {
   const page = pageOf({ schema, options, cursors: dependencies.cursors });
-  const mode = options.count ?? 'exact';
+  const read = async (mode: CountMode, limitMs: number | undefined) => {
+    const statement = listStatement(dependencies.plans, schema, { ...options, page, mode }, view);
+    const { database } = dependencies;
+    const [row] = await runRead<ListRow>({ database, limitMs }, schema, statement);
+    return row;
+  };
+  const { limitMs } = dependencies;
+  const row = await read(options.count ?? 'exact', limitMs).catch(
+    orCountTimeout(options, limitMs, (pageMs) => read('none', pageMs)),
+  );
+  return row?.current === false ? undefined : page.answer(row);
+}
+
+interface ListRow extends PageRow {
+  readonly current?: boolean;
+}
+
+interface ListRequest extends ListOptions {
+  readonly page: Page;
+  readonly mode: CountMode;
+}
+
+function listStatement(
+  plans: PlanCache,
+  schema: CompiledSchema,
+  { page, mode, ...options }: ListRequest,
+  view: View,
+): Statement {
   const first = firstRows(schema, page, view.predicate);
   const guard = view.predicate?.guard;
   const rendering = renderingOf(schema, options, view);
   const shape = `list|${mode}|${rendering.key}|${page.shape}|${first !== undefined}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
-  const statement = dependencies.plans.statement(
+  return plans.statement(
     {
       schema,
       shape,
@@ -262,12 +289,6 @@ export async function listRecords(
       return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}${current}`;
     },
   );
-  const [row] = await runRead<PageRow & { readonly current?: boolean }>(
-    dependencies,
-    schema,
-    statement,
-  ).catch(orCountTimeout(options, dependencies.limitMs));
-  return row?.current === false ? undefined : page.answer(row);
 }
 
 /** Records of a page that is read like single records. */

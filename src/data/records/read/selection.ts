@@ -31,7 +31,7 @@ import {
   restriction,
 } from '../sql/prepared-statements.ts';
 import { idsTest } from '../sql/row-id.ts';
-import type { SelectOptions, StreamOptions } from '../store.ts';
+import type { CountMode, SelectOptions, StreamOptions } from '../store.ts';
 import { type RecordDependencies, runRead, type View, viewOf } from './record-view.ts';
 import { createRenderContext, recordJson, selectList } from './render.ts';
 
@@ -98,32 +98,42 @@ export async function listSelected(
   selection: Selection,
   options: SelectOptions,
 ): Promise<string> {
-  const { schema, view } = selection;
-  const page = pageOf({ schema, options, cursors: dependencies.cursors, filter: options.filter });
-  const statement = filteredStatement(
-    dependencies.plans,
-    { schema, values: page.values },
-    (parameters) => {
-      const where = selectionText(selection, parameters);
-      const list = selectList(
-        schema,
-        't0',
-        view.populate,
-        createRenderContext(parameters, view.conditions),
-      );
-      const first = firstFitting(selection, page, parameters);
-      const { before, rows, after } = first ? page.text('true', first) : page.text(where);
-      const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
-      const documents = `select ${boundedText('p.page')} from (${joined}) p`;
-      const counted = filteredCountText(schema, options.count ?? 'exact', where);
-      return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}`;
-    },
-  );
-  const [row] = await runRead<PageRow>(dependencies, schema, statement).catch(
-    orCountTimeout(options, dependencies.limitMs),
+  const { schema } = selection;
+  const { database, plans, cursors, limitMs } = dependencies;
+  const page = pageOf({ schema, options, cursors, filter: options.filter });
+  const read = async (mode: CountMode, pageMs: number | undefined) => {
+    const statement = selectedStatement(plans, selection, page, mode);
+    const [row] = await runRead<PageRow>({ database, limitMs: pageMs }, schema, statement);
+    return row;
+  };
+  const row = await read(options.count ?? 'exact', limitMs).catch(
+    orCountTimeout(options, limitMs, (pageMs) => read('none', pageMs)),
   );
   return page.answer(row);
 }
+
+const selectedStatement = (
+  plans: PlanCache,
+  selection: Selection,
+  page: Page,
+  mode: CountMode,
+): Statement =>
+  filteredStatement(plans, { schema: selection.schema, values: page.values }, (parameters) => {
+    const { schema, view } = selection;
+    const where = selectionText(selection, parameters);
+    const list = selectList(
+      schema,
+      't0',
+      view.populate,
+      createRenderContext(parameters, view.conditions),
+    );
+    const first = firstFitting(selection, page, parameters);
+    const { before, rows, after } = first ? page.text('true', first) : page.text(where);
+    const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
+    const documents = `select ${boundedText('p.page')} from (${joined}) p`;
+    const counted = filteredCountText(schema, mode, where);
+    return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}`;
+  });
 
 /** The first rows of a page, where few of them are found by anything but columns that have indexes for orders. */
 function firstFitting(

@@ -273,30 +273,61 @@ describe('somebody who reaches more than is named', () => {
   );
 
   it(
-    'is told what to do where a list has no answer, and has single records decided',
+    'has rows found where rights need two ways through themselves at once',
     async () => {
-      const list = (action: string) =>
-        engine.predicate(table.database, { subject: user('u'), action, type: 'Doc' });
-      const about = (message: RegExp) => ({
-        status: 400,
-        code: 'PERMISSION_SET_TOO_LARGE',
-        message: expect.stringMatching(message),
+      // Both lead to the root, at once or by way of another that does; of the last, one only.
+      const twoWays: readonly (readonly [string, readonly string[], readonly string[]])[] = [
+        ['duo', ['root'], ['root']],
+        ['trio', ['duo', 'f8'], ['duo', 'else']],
+        ['round', ['trio', 'round'], ['duo', 'round']],
+        ['half', ['trio'], ['else', 'half']],
+      ];
+      for (const [n, [folder, parents, partners]] of twoWays.entries()) {
+        for (const parent of parents)
+          await fill(1, [`Folder:'${parent}'`, 'parent', `Folder:'${folder}'`]);
+        for (const partner of partners)
+          await fill(1, [`Folder:'${partner}'`, 'partner', `Folder:'${folder}'`]);
+        await fill(1, [`Folder:'${folder}'`, 'folder', `Doc:'${docId(DENIALS + 10 + n)}'`]);
+      }
+      const asked = [1, 2, ...twoWays.map((_, n) => DENIALS + 10 + n)];
+      const held = [2, DENIALS + 10, DENIALS + 11, DENIALS + 12];
+      const subject = user('u');
+      const predicate = await engine.predicate(table.database, {
+        subject,
+        action: 'pair',
+        type: 'Doc',
       });
-      await expect(list('pair')).rejects.toMatchObject(
-        about(/"both" of Folder needs two ways through itself at once; check single objects/),
-      );
-      const paired = [1, 2].map((n) => ({
-        subject: user('u'),
+      expect(await through(predicate, asked.map(docId))).toEqual(held.map(docId));
+      const questions = asked.map((n) => ({
+        subject,
         action: 'pair',
         resource: parseObject(`Doc:${docId(n)}`, 'resource'),
       }));
-      expect(await engine.check(table.database, paired)).toEqual([false, true]);
+      expect(await engine.check(table.database, questions)).toEqual(
+        asked.map((n) => held.includes(n)),
+      );
+      await table.database.query({
+        text: `delete from penstock.tuples where resource_id = any($1) or (resource_type = 'Doc' and subject_id = any($1))`,
+        values: [twoWays.map(([folder]) => folder)],
+      });
+    },
+    LONG,
+  );
+
+  it(
+    'is told what to do where conditions have too many different values for a list',
+    async () => {
       if (sizes.conditionValues > 3) return;
       for (const mark of [3, 4])
         await fill(1, [`User:'x'`, 'invited', `Doc:'${docId(90 + mark)}'`], { mark });
-      await expect(list('visit')).rejects.toMatchObject(
-        about(/More than 3 different sets of attributes .* by a rule instead/),
-      );
+      const question = { subject: user('u'), action: 'visit', type: 'Doc' };
+      await expect(engine.predicate(table.database, question)).rejects.toMatchObject({
+        status: 400,
+        code: 'PERMISSION_SET_TOO_LARGE',
+        message: expect.stringMatching(
+          /More than 3 different sets of attributes .* by a rule instead/,
+        ),
+      });
       await table.database.query({ text: `delete from penstock.tuples where subject_id = 'x'` });
     },
     LONG,
@@ -370,4 +401,49 @@ describe('an object below which more stands than is named', () => {
     },
     LONG,
   );
+});
+
+describe('records whose fields lead to more than is named', () => {
+  it('have what an empty field names count for nothing, also where whatever it could name counts', async () => {
+    const definitions = [
+      { name: 'User', relations: {}, permissions: {} },
+      {
+        name: 'Place',
+        relations: { closed: ['User'] },
+        permissions: { look: { exclusion: { base: ['*'], subtract: ['closed'] } } },
+      },
+      {
+        name: 'Seat',
+        relations: { owner: ['User'], spot: ['Place'] },
+        permissions: { read: ['owner', 'spot->look'] },
+      },
+    ].map(parseDefinition);
+    const spot = { field: 'spot', type: 'Place', many: false };
+    const model = buildModel(
+      definitions.map((one) =>
+        one.name === 'Seat' ? { ...one, fields: new Map([['spot', spot]]) } : one,
+      ),
+      0,
+    );
+    await table.database.query({ text: 'create schema if not exists app' });
+    await table.database.query({
+      text: 'create table app."Seat" (_id uuid primary key, spot uuid)',
+    });
+    await table.database.query({
+      text: `insert into app."Seat" values ('${docId(1)}', null), ('${docId(2)}', '${docId(3)}')`,
+    });
+    const few = createEngine(model, undefined, { ...sizes, reached: 0, reachedForFew: 0 });
+    const predicate = await few.predicate(table.database, {
+      subject: user('u'),
+      action: 'read',
+      type: 'Seat',
+    });
+    for (const alias of ['d', undefined]) {
+      const values: unknown[] = [];
+      const where = predicate.compile('d._id', (value) => `$${values.push(value)}`, 'row', alias);
+      const text = `select d._id::text as id from app."Seat" d where ${where}`;
+      const { rows } = await table.database.query<{ id: string }>({ text, values });
+      expect(rows.map(({ id }) => id)).toEqual([docId(2)]);
+    }
+  });
 });

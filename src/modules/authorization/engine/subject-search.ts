@@ -15,7 +15,7 @@ import { engineErrors, limits, sizesOf } from './limits.ts';
 import { findReachable, type Principal, principalsAmong, principalsOf } from './principals.ts';
 import { askRules, factsBelow, noRules, rulesBelow } from './record-rules.ts';
 import { conditionValues, noConditional } from './rows/conditional-tuples.ts';
-import { isTestable, withObjectTests } from './rows/object-test.ts';
+import { withObjectTests } from './rows/object-test.ts';
 import { originsBelow, setsOf } from './rows/predicate-builder.ts';
 import { arrowsIn, footprintOf } from './tuple-loading.ts';
 import { sourcedStatement, sourceOf } from './tuple-source.ts';
@@ -34,7 +34,7 @@ export const searchFromSubject: SubjectSearch = async (
     const last = bound >= sizesOf(scope).reached;
     if (!last || evaluationContext.contextual.length > 0) return undefined;
     const found = await searchByName(scope, question, evaluationContext);
-    if (found || !isTestable(scope.model, question.name)) return found;
+    if (found) return found;
     const answer = await askObject(scope, question, evaluationContext).catch(ignoreTooLarge);
     return answer && given(scope.model, question, answer);
   }

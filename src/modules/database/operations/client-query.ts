@@ -139,7 +139,7 @@ export function clientQueryOperations(
     idempotency: false,
     bodyLimit: 64 * 1024,
     heavy: true,
-    errors: [...facts.errors, recordErrors.RECORD_INVALID],
+    errors: [...facts.errors, recordErrors.RECORD_INVALID, recordErrors.COUNT_TIMEOUT],
     input: {
       query: urlQuery,
       body: Type.Object(

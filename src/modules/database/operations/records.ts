@@ -22,7 +22,7 @@ import {
   scopeQuery,
 } from './record-facts.ts';
 
-const { RESTORE_REQUIRED, ID_IN_USE } = recordErrors;
+const { COUNT_TIMEOUT, RESTORE_REQUIRED, ID_IN_USE } = recordErrors;
 
 export const recordOperations = (
   records: RecordStore,
@@ -41,7 +41,7 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
   const facts = recordFacts(schema, 'read');
   const operation = defineOperation({
     ...facts,
-    errors: facts.errors,
+    errors: [...facts.errors, COUNT_TIMEOUT],
     id: `database.records.${name}.list`,
     method: 'GET',
     path: `/database/${name}`,

@@ -15,7 +15,6 @@ import { engineErrors } from '../limits.ts';
 import { findReachable, type ReachableQuery } from '../principals.ts';
 import { distinct, type ReachableSet } from '../reverse-expansion.ts';
 import { takesConditions } from './conditional-tuples.ts';
-import { isTestable, tooLargeFor } from './object-test.ts';
 
 /** What an engine remembers of what subjects reach. */
 export interface ReachMemory {
@@ -131,14 +130,13 @@ export async function namedSetOf(
   const { model } = engineScope;
   const isSimple = !takesConditions(model, goal) && way.names.every((name) => isExact(model, name));
   // Of a few rows each is checked, from the smaller side, unless the way down is all there is to ask.
-  const asks = few ? isSimple : isTestable(model, goal);
+  const asks = !few || isSimple;
   const key = largeKey(request);
   if (asks && memory.large.has(key)) return setsByName(engineScope, request, memory);
   try {
     return await reachableSetOf(engineScope, request, memory);
   } catch (error) {
-    if (!isTooLarge(error)) throw error;
-    if (!asks) throw tooLargeFor(model, goal, request.bound);
+    if (!isTooLarge(error) || !asks) throw error;
     memory.large.add(key);
     return setsByName(engineScope, request, memory);
   }

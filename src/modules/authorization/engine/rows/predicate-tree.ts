@@ -238,7 +238,8 @@ function fieldTest(
   const array = (): string => `(select ${next(ids)}::uuid[])`;
   if (many && !except && !holds) return `${value} && ${array()}`;
   const isListed = (id: string): string => {
-    if (holds) return `(${holds(`(${id})::text`, next)})`;
+    // An empty field names nothing, also where whatever it could name counts.
+    if (holds) return `(${id} is not null and (${holds(`(${id})::text`, next)}))`;
     return ids.length <= FEW_IDS
       ? `${id} = any(${array()}::uuid[])`
       : `(${id} in (select h.id from unnest(${array()}) h(id)))`;

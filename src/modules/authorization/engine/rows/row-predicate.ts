@@ -33,7 +33,7 @@ import {
   restingOnNothing,
   setsByName,
 } from './named-sets.ts';
-import { isTestable, tooLargeFor, withObjectTests } from './object-test.ts';
+import { withObjectTests } from './object-test.ts';
 import { type Builder, nameTest, originsBelow, setsOf } from './predicate-builder.ts';
 import { anyOf, never, renderTest, type Test } from './predicate-tree.ts';
 import {
@@ -141,7 +141,6 @@ async function searchedRows(
       // Tuples of the rows themselves, with conditions.
       if (codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
       if (few || reach.value.unnamed) throw error;
-      if (!isTestable(model, goal)) throw tooLargeFor(model, goal, bound);
       memory.large.add(largeKey(request));
       reach = await setsByName(engineScope, request, memory);
       return planOf(engineScope, { subject, goal, bound }, memory, reach.value);
