@@ -85,7 +85,12 @@ describe('the engine', () => {
           (seeds) => compareAll(table, seeds),
         ),
         // A smaller example would take longer to be found than the test has.
-        { numRuns: RUNS, seed: SEED, endOnFailure: true, ...(PATH !== undefined && { path: PATH }) },
+        {
+          numRuns: RUNS,
+          seed: SEED,
+          endOnFailure: true,
+          ...(PATH !== undefined && { path: PATH }),
+        },
       );
       for (const { allowed, denied } of Object.values(probed))
         expect(Math.min(allowed, denied)).toBeGreaterThan(0);
