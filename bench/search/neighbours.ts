@@ -18,7 +18,9 @@ import { startModel } from './world.ts';
 const RECORDS = Number(process.env.NEIGHBOURS_RECORDS ?? 1_000_000);
 const DIMENSIONS = Number(process.env.NEIGHBOURS_DIMENSIONS ?? 16);
 const FEW = 10;
-const SEARCHES = 60;
+const SEARCHES = 100;
+/** Searches of each before the first that counts. */
+const WARM = 5;
 const BATCH = 10_000;
 /** Milliseconds between two changes of rights. */
 const CHANGE_MS = 50;
@@ -50,8 +52,11 @@ const unit = (vector: Float32Array): Float32Array => {
   return vector.map((x) => x / length);
 };
 
-/** Records and vectors, written as the platform would; the first ten belong to `few`. */
-async function fill(platform: Platform, few: string, all: string): Promise<void> {
+/** Records and vectors, written as the platform would; the first ten belong to `few`, and ten to `other`. */
+async function fill(
+  platform: Platform,
+  { few, other, all }: Readonly<Record<'few' | 'other' | 'all', string>>,
+): Promise<void> {
   const own = { schemaName: 'Big', sourceFields: ['title'], targetField: 'meaning' };
   const { config } = await call(platform, '/embeddings/configs', {
     body: { ...own, provider: 'openai-compatible', backfill: 'none' },
@@ -71,7 +76,7 @@ async function fill(platform: Platform, few: string, all: string): Promise<void>
     await client.query(
       `insert into app."Big" ("_id", "title", "@owner")
        select p.id, 'record', p.owner from unnest($1::uuid[], $2::uuid[]) p(id, owner)`,
-      [ids, numbers.map((at) => (at < FEW ? few : all))],
+      [ids, numbers.map((at) => (at < FEW ? few : at < 2 * FEW ? other : all))],
     );
     await client.query(
       `insert into penstock.embeddings_vectors (generation_id, record_id, ordinal, starts, ends, hash, version, vector)
@@ -125,52 +130,67 @@ function nearest(query: Float32Array, readable: Iterable<number>): readonly numb
   return found.map(({ at }) => at);
 }
 
-async function measure(
-  platform: Platform,
-  who: string,
-  userId: string,
-  readable: readonly number[] | ReadonlySet<number>,
-): Promise<Measured> {
-  const times: number[] = [];
-  let [right, all] = [0, 0];
-  for (let i = 0; i < SEARCHES; i += 1) {
-    const at = 1_000 + 7 * i;
-    // The vector of the text is known: its time is that of the model.
-    const body = { schemaName: 'Big', text: `record ${at}` };
-    await search(platform, { ...body, limit: 1 });
-    const before = readable instanceof Set ? [...readable] : readable;
-    const begin = performance.now();
-    const hits = await search(platform, { ...body, userId });
-    times.push(performance.now() - begin);
-    const found = new Set(hits.map(({ document }) => numberOf(document._id)));
-    // What was given during the search may be found, and what was given before it must be.
-    const late = readable instanceof Set ? [...found].filter((one) => readable.has(one)) : [];
-    const expected = nearest(
-      vectorOf(at),
-      late.length > 0 ? new Set([...before, ...late]) : before,
-    );
-    right += expected.filter((one) => found.has(one)).length;
-    all += expected.length;
-  }
-  return { who, times, right: right / all };
+/** One of the three, while they search. */
+interface Caller {
+  readonly who: string;
+  readonly userId: string;
+  /** What they may read now; a set changes while they search. */
+  readonly readable: readonly number[] | ReadonlySet<number>;
+  readonly times: number[];
+  right: number;
+  all: number;
 }
 
-/** Rights are given, one after the other, while this caller searches: what was given before a search is found by it. */
-async function measureChanging(platform: Platform, userId: string): Promise<Measured> {
-  const given = new Set(Array.from({ length: FEW }, (_, at) => at));
+const callerOf = (who: string, userId: string, readable: Caller['readable']): Caller => ({
+  ...{ who, userId, readable },
+  ...{ times: [], right: 0, all: 0 },
+});
+
+async function searchOnce(platform: Platform, caller: Caller, at: number): Promise<void> {
+  const { readable, userId } = caller;
+  // The vector of the text is known: its time is that of the model.
+  const body = { schemaName: 'Big', text: `record ${at}` };
+  await search(platform, { ...body, limit: 1 });
+  const before = readable instanceof Set ? [...readable] : readable;
+  const begin = performance.now();
+  const hits = await search(platform, { ...body, userId });
+  caller.times.push(performance.now() - begin);
+  const found = new Set(hits.map(({ document }) => numberOf(document._id)));
+  // What was given during the search may be found, and what was given before it must be.
+  const late = readable instanceof Set ? [...found].filter((one) => readable.has(one)) : [];
+  const readableThen = late.length > 0 ? new Set([...before, ...late]) : before;
+  const expected = nearest(vectorOf(at), readableThen);
+  caller.right += expected.filter((one) => found.has(one)).length;
+  caller.all += expected.length;
+}
+
+/**
+ * The three search in turns, so that what else goes on meets all of them, while rights of the last one are given one after
+ * the other: what was given before a search is found by it.
+ */
+async function measure(
+  platform: Platform,
+  callers: readonly Caller[],
+  changing: { readonly userId: string; readonly given: Set<number> },
+): Promise<readonly Measured[]> {
   let isOver = false;
   const giving = (async () => {
     for (let at = 500_000 % RECORDS; !isOver; at = (at + 37) % RECORDS) {
-      const body = { subject: `User:${userId}`, relation: 'reader', resource: `Big:${idOf(at)}` };
+      const subject = `User:${changing.userId}`;
+      const body = { subject, relation: 'reader', resource: `Big:${idOf(at)}` };
       await call(platform, '/authorization/relations', { body });
-      given.add(at);
+      changing.given.add(at);
       await sleep(CHANGE_MS);
     }
   })();
-  const measured = await measure(platform, 'whose rights change', userId, given);
+  for (let i = -WARM; i < SEARCHES; i += 1)
+    for (const caller of callers) {
+      await searchOnce(platform, caller, 1_000 + 7 * (i + WARM));
+      if (i < 0) caller.times.length = 0;
+    }
   isOver = true;
   await giving;
-  return measured;
+  return callers.map(({ who, times, right, all }) => ({ who, times, right: right / all }));
 }
 
 const line = ({ who, times, right }: Measured): string => {
@@ -199,26 +219,35 @@ async function main(): Promise<void> {
     const conduitOptions = { cms: { enabled: true }, authorization: { enabled: true } };
     const schema = { name: 'Big', fields: { title: 'String' }, conduitOptions };
     await call(platform, '/database/schemas', { body: schema });
-    const [few, all] = [await register(platform), await register(platform)];
-    await fill(platform, few.userId, all.userId);
+    const [few, all, other] = [
+      await register(platform),
+      await register(platform),
+      await register(platform),
+    ];
+    await fill(platform, { few: few.userId, other: other.userId, all: all.userId });
     tell('records and vectors are written');
     await firstSearch(platform);
     tell('vectors are read');
     await indexed(platform);
     tell('the index is made');
-    const theirs = Array.from({ length: FEW }, (_, at) => at);
-    const others = Array.from({ length: RECORDS - FEW }, (_, at) => at + FEW);
-    const measured = [
-      await measure(platform, 'who may read ten', few.userId, theirs),
-      await measure(platform, 'who may read all but these', all.userId, others),
-      await measureChanging(platform, few.userId),
-    ];
+    const numbers = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, at) => from + at);
+    const given = new Set(numbers(FEW, 2 * FEW));
+    const measured = await measure(
+      platform,
+      [
+        callerOf('who may read ten', few.userId, numbers(0, FEW)),
+        callerOf('who may read all but twenty', all.userId, numbers(2 * FEW, RECORDS)),
+        callerOf('whose rights change', other.userId, given),
+      ],
+      { userId: other.userId, given },
+    );
     tell('measured');
     const report = `# Neighbours in a search, measured
 
 Written by \`npm run bench:neighbours\` on ${new Date().toISOString().slice(0, 10)}: ${describeMachine('18')}.
 
-${RECORDS.toLocaleString('en-US')} records with row permissions, vectors of ${DIMENSIONS} dimensions in an index in memory; ten hits over the admin surface on one connection, as the user, without the time of the model. \`right\`: of the ten best that the caller may read, found by hand, how many are found. Rights of the third change every ${CHANGE_MS} ms. Milliseconds.
+${RECORDS.toLocaleString('en-US')} records with row permissions, vectors of ${DIMENSIONS} dimensions in an index in memory; ten hits over the admin surface on one connection, as the user, in turns, without the time of the model. \`right\`: of the ten best that the caller may read, found by hand, how many are found. Rights of the third change every ${CHANGE_MS} ms. Milliseconds.
 
 | a user | right | p50 | p99 |
 | --- | --: | --: | --: |

@@ -65,7 +65,7 @@ export async function firstSearch(platform: Platform): Promise<void> {
       await search(platform, body);
       return;
     } catch (error) {
-      if (left === 0 || !(error instanceof Error) || !error.message.includes('INDEX_LOADING'))
+      if (left === 0 || !(error instanceof Error) || !error.message.includes('INDEX_PENDING'))
         throw error;
     }
   }

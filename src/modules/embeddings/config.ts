@@ -13,6 +13,9 @@ const harmlessWhole = (
   description: string,
 ) => Type.Integer({ ...harmless, default: value, minimum, maximum, description });
 
+const prefix = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 1_000, description }));
+
 const openai = Type.Object({
   endpoint: text(
     'Full address of an endpoint that speaks the embeddings API of OpenAI. https only.',
@@ -26,6 +29,14 @@ const openai = Type.Object({
         maximum: 4_096,
         description: 'Length of its vectors.',
       }),
+      queryPrefix: prefix('Stands before each text that is searched for, such as "query: ".'),
+      passagePrefix: prefix('Stands before each text of a record, such as "passage: ".'),
+      sendDimensions: Type.Optional(
+        Type.Boolean({
+          description:
+            'Whether it is asked for vectors of this length, which models understand that have several.',
+        }),
+      ),
     }),
     { default: [], maxItems: 50, description: 'Models that may be used.' },
   ),
@@ -63,6 +74,20 @@ const security = Type.Object({
 
 const search = Type.Object({
   defaultLimit: harmlessWhole(10, [1, 50], 'Hits of a search that names no limit.'),
+  clampLimit: Type.Boolean({
+    ...harmless,
+    default: false,
+    description:
+      'Whether a search for more hits than are answered at most gets that many. Otherwise it is 400.',
+  }),
+  minScore: Type.Number({
+    ...harmless,
+    default: 0,
+    minimum: 0,
+    maximum: 1,
+    description:
+      'Score below which hits of a search by meaning are left out, when it says nothing of it.',
+  }),
   index: Type.Enum(['auto', 'memory', 'exact'], {
     ...harmless,
     default: 'auto',
@@ -108,9 +133,19 @@ export const embeddingsConfig = defineConfig({
     providers: Type.Object({ 'openai-compatible': openai }),
     batch: Type.Object({
       maxInputs: whole(64, [1, 2_048], 'Texts of one call of the provider.'),
+      maxTokens: whole(
+        0,
+        [0, 10_000_000],
+        'Tokens of one call, estimated as a quarter of the characters; a text that has more goes alone. 0: any.',
+      ),
     }),
     rate: Type.Object({
       requestsPerMinute: whole(0, [0, 100_000], 'Calls of the provider by one node; 0: any.'),
+      tokensPerMinute: whole(
+        0,
+        [0, Number.MAX_SAFE_INTEGER],
+        'Tokens that one node sends to the provider; 0: any.',
+      ),
     }),
     budget: Type.Object({
       dailyTokens: whole(

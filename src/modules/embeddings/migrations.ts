@@ -135,9 +135,31 @@ const terms = `
   create index embeddings_terms_pieces on penstock.embeddings_terms using gin (pieces) with (fastupdate = off);
 `;
 
+/**
+ * How many records have a word, and which words each has, so that a word goes with the last record that has it. Words that
+ * were there before count once more than that, and stay as long as their generation.
+ */
+const termUses = `
+  alter table penstock.embeddings_terms add column uses integer not null default 1;
+  alter table penstock.embeddings_terms alter column uses drop default;
+  alter table penstock.embeddings_terms set (fillfactor = 80);
+  alter table penstock.embeddings_words add column terms text[] not null default '{}';
+`;
+
+/** What the model of a generation is told before each text, and whether it is asked for vectors of a length. */
+const instructions = `
+  alter table penstock.embeddings_generations add column query_prefix text not null default '',
+    add column passage_prefix text not null default '', add column send_dimensions boolean not null default false;
+`;
+
 export const migrations: readonly Migration[] = [
   { id: '0001-configs', run: async (database) => void (await database.query({ text: configs })) },
   { id: '0002-vectors', run: async (database) => void (await database.query({ text: vectors })) },
   { id: '0003-work', run: async (database) => void (await database.query({ text: work })) },
   { id: '0004-terms', run: async (database) => void (await database.query({ text: terms })) },
+  { id: '0005-uses', run: async (database) => void (await database.query({ text: termUses })) },
+  {
+    id: '0006-instructions',
+    run: async (database) => void (await database.query({ text: instructions })),
+  },
 ];

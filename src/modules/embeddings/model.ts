@@ -6,6 +6,7 @@
  * - `refused`: this text is not taken, and never will be
  * - `wrong`: what came back are not vectors of the expected length
  * - `budget`: the tokens of the day are used up
+ * - `busy`: we may not ask it as fast
  */
 export type ModelFailure =
   | 'unavailable'
@@ -14,7 +15,8 @@ export type ModelFailure =
   | 'auth'
   | 'refused'
   | 'wrong'
-  | 'budget';
+  | 'budget'
+  | 'busy';
 
 export class ModelError extends Error {
   readonly failure: ModelFailure;
@@ -53,7 +55,19 @@ export interface ModelChoice {
   readonly model: string;
   readonly dimensions: number;
   readonly similarity: Similarity;
+  /** What the model is told before a text that is searched for, and before a text of a record. */
+  readonly queryPrefix: string;
+  readonly passagePrefix: string;
+  /** It is asked for vectors of this length. */
+  readonly sendDimensions: boolean;
 }
+
+/** For models that are told nothing. */
+export const withoutInstructions = {
+  queryPrefix: '',
+  passagePrefix: '',
+  sendDimensions: false,
+} as const;
 
 export type Similarity = 'cosine' | 'euclidean' | 'dotProduct';
 

@@ -44,7 +44,7 @@ export function createBuiltInModel(): BuiltInModel {
     async embed(texts, purpose) {
       const line = lines[purpose];
       if (purpose === 'query' && line.waiting() >= MAX_WAITING)
-        throw new ModelError('throttled', 'Too many searches wait for the model', 1);
+        throw new ModelError('busy', 'Too many searches wait for the model', 1);
       return { vectors: await line.embed(texts), tokens: 0 };
     },
     async close() {

@@ -52,7 +52,8 @@ export function createModelSource(parts: ModelSourceParts): ModelSource {
   const of = (choice: ModelChoice): Model | undefined => {
     if (choice.provider === builtInProvider) return timed(parts, choice, builtIn);
     if (choice.provider !== openaiProvider) return undefined;
-    const key = `${choice.model}/${choice.dimensions}`;
+    const { model, dimensions, queryPrefix, passagePrefix, sendDimensions } = choice;
+    const key = JSON.stringify([model, dimensions, queryPrefix, passagePrefix, sendDimensions]);
     const known = remote.get(key) ?? createRemoteModel({ ...parts, spending }, choice);
     remote.set(key, known);
     return timed(parts, choice, known);
@@ -66,6 +67,8 @@ export function createModelSource(parts: ModelSourceParts): ModelSource {
         choice.model,
         choice.dimensions,
         choice.similarity,
+        choice.queryPrefix,
+        choice.sendDimensions,
         text,
       ]);
       const known = queries.get(key);

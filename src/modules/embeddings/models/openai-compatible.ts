@@ -1,6 +1,5 @@
 /** A provider over HTTP that speaks the embeddings API of OpenAI: many texts in a call, and never faster than it wants. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   createOutboundFetch,
   OutboundError,
@@ -8,64 +7,7 @@ import {
 } from '../../../kernel/outbound.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { type Embedded, type Model, type ModelChoice, ModelError } from '../model.ts';
-
-/* How fast a provider may be called, and whether it is worth trying: after failures it gets time to recover. */
-
-interface Throttle {
-  /** Waits for its turn. Throws `ModelError` while the provider gets time to recover, or when the turn is too far away. */
-  enter(): Promise<void>;
-  worked(): void;
-  failed(error: ModelError): void;
-  /** Milliseconds of `Date.now()`. */
-  pausedUntil(): number;
-}
-
-/** Failures in a row after which nobody tries for a while. */
-const FAILURES = 3;
-const PAUSE_MS = 5_000;
-const LONGEST_PAUSE_MS = 60_000;
-const LONGEST_WAIT_MS = 30_000;
-
-/** `perMinute` 0: as fast as one likes. */
-function createThrottle(perMinute: () => number): Throttle {
-  let failures = 0;
-  let pausedUntil = 0;
-  let nextTurn = 0;
-
-  const turn = (now: number): number => {
-    const rate = perMinute();
-    if (rate === 0) return now;
-    const at = Math.max(now, nextTurn);
-    if (at - now > LONGEST_WAIT_MS)
-      throw new ModelError('throttled', 'Too many calls wait for the provider', 30);
-    nextTurn = at + 60_000 / rate;
-    return at;
-  };
-
-  return {
-    async enter() {
-      const now = Date.now();
-      if (now < pausedUntil) {
-        const seconds = Math.ceil((pausedUntil - now) / 1000);
-        throw new ModelError('unavailable', 'The provider has failed and gets time', seconds);
-      }
-      const at = turn(now);
-      if (at > now) await delay(at - now);
-    },
-    worked() {
-      failures = 0;
-      pausedUntil = 0;
-    },
-    failed({ failure, retryAfter }) {
-      failures++;
-      const grown = Math.min(PAUSE_MS * 2 ** Math.max(0, failures - FAILURES), LONGEST_PAUSE_MS);
-      if (retryAfter !== undefined && failure !== 'budget')
-        pausedUntil = Date.now() + retryAfter * 1000;
-      else if (failures >= FAILURES) pausedUntil = Date.now() + grown;
-    },
-    pausedUntil: () => pausedUntil,
-  };
-}
+import { createThrottle, type Throttle } from './throttle.ts';
 
 /** About 800 tokens. */
 const PASSAGE_LENGTH = 3_200;
@@ -85,7 +27,7 @@ interface RemoteParts {
 }
 
 export function createRemoteModel(parts: RemoteParts, choice: ModelChoice): Model {
-  const throttle = createThrottle(() => parts.config().rate.requestsPerMinute);
+  const throttle = createThrottle(() => parts.config().rate);
   const fetch = createOutboundFetch({
     allowInternal: () => endpointOf(parts).allowInternal,
     get timeoutMs() {
@@ -99,14 +41,14 @@ export function createRemoteModel(parts: RemoteParts, choice: ModelChoice): Mode
   return {
     passageLength: PASSAGE_LENGTH,
     pausedUntil: throttle.pausedUntil,
-    async embed(texts) {
-      const size = batchSize(parts.config(), choice.dimensions);
+    async embed(texts, purpose) {
+      const prefix = purpose === 'query' ? choice.queryPrefix : choice.passagePrefix;
       const vectors: Float32Array[] = [];
       let tokens = 0;
-      for (let at = 0; at < texts.length; at += size) {
-        const batch = await call(texts.slice(at, at + size));
-        vectors.push(...batch.vectors);
-        tokens += batch.tokens;
+      for (const batch of batchesOf(parts.config(), choice, texts)) {
+        const answer = await call(batch.map((text) => prefix + text));
+        vectors.push(...answer.vectors);
+        tokens += answer.tokens;
       }
       return { vectors, tokens };
     },
@@ -115,15 +57,33 @@ export function createRemoteModel(parts: RemoteParts, choice: ModelChoice): Mode
 
 const endpointOf = ({ config }: RemoteParts) => config().providers['openai-compatible'];
 
-/** As many as may be sent, and as many as fit into one answer. */
-const batchSize = ({ batch, security }: EmbeddingsConfig, dimensions: number): number =>
-  Math.max(
-    1,
-    Math.min(
-      batch.maxInputs,
-      Math.floor(security.maxEmbedResponseBytes / (dimensions * NUMBER_BYTES)),
-    ),
-  );
+/** Characters of a token, before a provider has counted. */
+const TOKEN_LENGTH = 4;
+const estimatedTokens = (texts: readonly string[]): number =>
+  Math.ceil(texts.reduce((sum, { length }) => sum + length, 0) / TOKEN_LENGTH);
+
+/** As many as may be sent together, and as many as fit into one answer. */
+function batchesOf(
+  { batch, security }: EmbeddingsConfig,
+  { dimensions }: ModelChoice,
+  texts: readonly string[],
+): readonly (readonly string[])[] {
+  const fitting = Math.floor(security.maxEmbedResponseBytes / (dimensions * NUMBER_BYTES));
+  const most = Math.max(1, Math.min(batch.maxInputs, fitting));
+  const longest = batch.maxTokens > 0 ? batch.maxTokens * TOKEN_LENGTH : Number.POSITIVE_INFINITY;
+  const batches: string[][] = [];
+  let length = 0;
+  for (const text of texts) {
+    const last = batches.at(-1);
+    length += text.length;
+    if (last && last.length < most && length <= longest) last.push(text);
+    else {
+      batches.push([text]);
+      length = text.length;
+    }
+  }
+  return batches;
+}
 
 interface CallParts extends RemoteParts {
   readonly choice: ModelChoice;
@@ -137,10 +97,11 @@ function createCall(parts: CallParts): EmbedBatch {
   const { throttle, spending, choice } = parts;
   return async (texts) => {
     await spending.require();
-    await throttle.enter();
+    const estimate = estimatedTokens(texts);
+    await throttle.enter(estimate);
     try {
       const { vectors, tokens } = await exchange(parts, texts);
-      throttle.worked();
+      throttle.worked(tokens - estimate);
       await spending.add({ texts: texts.length, tokens });
       return { vectors: vectors.map((vector) => checked(vector, choice)), tokens };
     } catch (error) {
@@ -164,7 +125,12 @@ async function exchange(parts: CallParts, texts: readonly string[]): Promise<Exc
       'content-type': 'application/json',
       ...(apiKey !== '' && { authorization: `Bearer ${apiKey}` }),
     },
-    body: JSON.stringify({ model: parts.choice.model, input: texts, encoding_format: 'float' }),
+    body: JSON.stringify({
+      model: parts.choice.model,
+      input: texts,
+      encoding_format: 'float',
+      ...(parts.choice.sendDimensions && { dimensions: parts.choice.dimensions }),
+    }),
   });
   if (answer.status !== 200) throw refusal(answer);
   return readAnswer(await answer.text(), texts);
@@ -216,8 +182,8 @@ function readAnswer(text: string, texts: readonly string[]): Exchange {
     vectors[typeof index === 'number' ? index : place] = at(entry, 'embedding');
   });
   const tokens = at(at(answer, 'usage'), 'total_tokens');
-  const estimate = Math.ceil(texts.reduce((sum, { length }) => sum + length, 0) / 4);
-  return { vectors, tokens: typeof tokens === 'number' && tokens >= 0 ? tokens : estimate };
+  const isCount = typeof tokens === 'number' && tokens >= 0;
+  return { vectors, tokens: isCount ? tokens : estimatedTokens(texts) };
 }
 
 function parsed(text: string): unknown {

@@ -61,8 +61,8 @@ const asked = (most: number) => ({
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
-      maximum: most,
-      description: 'Hits; 10 unless configured otherwise',
+      maximum: 1_000_000,
+      description: `Hits; 10 unless configured otherwise. More than ${most}: 400, or ${most} of them where search.clampLimit says so`,
     }),
   ),
   mode: Type.Optional(
@@ -194,7 +194,7 @@ const clientSearch = (search: Search): Operation =>
     description:
       'Only records that the caller may read are searched: who may read few gets the best of these.',
     handler: async ({ caller }, { query: { scope }, body }) =>
-      answerOf(await search(caller, inputOf(body, scope))),
+      answerOf(await search(caller, inputOf(body, scope, MAX_HITS))),
   });
 
 const adminSearch = (search: Search): Operation =>
@@ -221,7 +221,7 @@ const adminSearch = (search: Search): Operation =>
     handler: async ({ caller }, { body: { userId, scope, adminOperator = false, ...body } }) => {
       const isUser = userId !== undefined && !adminOperator;
       const asker = isUser ? userCaller(userId) : caller;
-      return answerOf(await search(asker, inputOf(body, scope)));
+      return answerOf(await search(asker, inputOf(body, scope, MAX_ADMIN_HITS)));
     },
   });
 
@@ -235,8 +235,8 @@ const userCaller = (userId: string): Caller => ({
   clientId: 'anonymous-client',
 });
 
-const inputOf = (body: object, scope: string | undefined): SearchInput =>
-  ({ ...body, ...(scope !== undefined && { scope }) }) as SearchInput;
+const inputOf = (body: object, scope: string | undefined, mostHits: number): SearchInput =>
+  ({ ...body, mostHits, ...(scope !== undefined && { scope }) }) as SearchInput;
 
 const answerOf = ({ hits, nextCursor, facets, took, usage, ...told }: TimedResult) => ({
   hits: hits.map((hit) => ({ ...hit })),

@@ -67,6 +67,8 @@ const RecipeDocument = Type.Object({
   dimensions: Type.Integer(),
   similarity: Type.String(),
   language: Type.String(),
+  queryPrefix: Type.String({ description: 'Stands before texts that are searched for' }),
+  passagePrefix: Type.String({ description: 'Stands before texts of records' }),
   fieldOptions: Type.Record(
     Type.String(),
     Type.Object({
@@ -97,6 +99,8 @@ const recipeDocument = (generation: GenerationRow): Static<typeof RecipeDocument
   dimensions: generation.dimensions,
   similarity: generation.similarity,
   language: generation.language,
+  queryPrefix: generation.queryPrefix,
+  passagePrefix: generation.passagePrefix,
   fieldOptions: { ...generation.fieldOptions },
 });
 

@@ -54,13 +54,15 @@ export async function allConfigs(database: Queryable): Promise<readonly ConfigRo
       c.created_at as "createdAt", c.updated_at as "updatedAt",
       json_build_object('id', g.id, 'configId', g.config_id, 'version', g.version, 'sourceFields', g.source_fields, 'provider', g.provider,
         'model', g.model, 'dimensions', g.dimensions, 'similarity', g.similarity, 'language', g.language,
-        'fieldOptions', g.field_options, 'filling', exists (
+        'fieldOptions', g.field_options, 'queryPrefix', g.query_prefix, 'passagePrefix', g.passage_prefix,
+        'sendDimensions', g.send_dimensions, 'filling', exists (
           select from penstock.embeddings_runs r
           where r.config_id = c.id and r.generation_id = g.id and r.state in ('queued', 'running'))) as current,
       case when n.id is not null then
         json_build_object('id', n.id, 'configId', n.config_id, 'version', n.version, 'sourceFields', n.source_fields, 'provider', n.provider,
           'model', n.model, 'dimensions', n.dimensions, 'similarity', n.similarity, 'language', n.language,
-          'fieldOptions', n.field_options) end as next
+          'fieldOptions', n.field_options, 'queryPrefix', n.query_prefix, 'passagePrefix', n.passage_prefix,
+          'sendDimensions', n.send_dimensions) end as next
     from penstock.embeddings_configs c
     join penstock.embeddings_generations g on g.id = c.generation_id
     left join penstock.embeddings_generations n on n.id = c.next_generation_id
@@ -75,9 +77,11 @@ export async function insertGeneration(
   recipe: Recipe,
 ): Promise<void> {
   await database.query(shortSql`
-    insert into penstock.embeddings_generations (id, config_id, source_fields, provider, model, dimensions, similarity, language, field_options)
+    insert into penstock.embeddings_generations (id, config_id, source_fields, provider, model, dimensions, similarity, language, field_options,
+      query_prefix, passage_prefix, send_dimensions)
     values (${id}::uuid, ${configId}::uuid, ${recipe.sourceFields}::text[], ${recipe.provider}, ${recipe.model},
-      ${recipe.dimensions}, ${recipe.similarity}, ${recipe.language}, ${JSON.stringify(recipe.fieldOptions)}::jsonb)`);
+      ${recipe.dimensions}, ${recipe.similarity}, ${recipe.language}, ${JSON.stringify(recipe.fieldOptions)}::jsonb,
+      ${recipe.queryPrefix}, ${recipe.passagePrefix}, ${recipe.sendDimensions})`);
 }
 
 interface NewConfig {
@@ -118,6 +122,17 @@ export async function switchGeneration(
     update penstock.embeddings_configs set generation_id = next_generation_id, next_generation_id = null, updated_at = now()
     where id = ${configId}::uuid and next_generation_id = ${nextId}::uuid`);
   return count === 1;
+}
+
+/** From now on this generation is searched, and no other one is made. */
+export async function renewConfig(
+  database: Queryable,
+  id: string,
+  generationId: string,
+): Promise<void> {
+  await database.query(shortSql`
+    update penstock.embeddings_configs set generation_id = ${generationId}::uuid, next_generation_id = null, updated_at = now()
+    where id = ${id}::uuid`);
 }
 
 export async function removeConfig(database: Queryable, id: string): Promise<boolean> {

@@ -124,12 +124,14 @@ interface Postponed extends ClaimedPart {
   readonly state: 'waiting' | 'failed';
   /** Trying again will not help. */
   readonly permanent: boolean;
+  /** Whether this counts as an attempt. */
+  readonly tried: boolean;
 }
 
 /** They did not succeed. What was changed meanwhile is tried again anyway. */
 export async function postponeClaimed(database: Queryable, part: Postponed): Promise<void> {
   await database.query(sql`
-    update penstock.embeddings_pending set claim = null, claimed_until = null, attempts = attempts + 1, error = ${part.error},
+    update penstock.embeddings_pending set claim = null, claimed_until = null, attempts = attempts + ${part.tried ? 1 : 0}::integer, error = ${part.error},
       state = case when dirty then 'waiting' else ${part.state} end,
       permanent = not dirty and ${part.permanent}::boolean,
       due_at = now() + ${part.seconds}::double precision * interval '1 second', dirty = false

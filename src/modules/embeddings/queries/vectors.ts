@@ -36,6 +36,13 @@ export async function nextVersion(
   return rows[0]?.version;
 }
 
+/** Holds the generation until the transaction ends, without a change of its vectors. False: it is gone. */
+export async function lockGeneration(database: Queryable, generationId: string): Promise<boolean> {
+  const { rows } = await database.query(shortSql`
+    select from penstock.embeddings_generations where id = ${generationId}::uuid for no key update`);
+  return rows.length > 0;
+}
+
 /** Puts the passages of these records in the place of those that they had. */
 export async function replacePassages(
   database: Queryable,
@@ -52,6 +59,19 @@ export async function replacePassages(
       ${passages.map((p) => p.starts)}::integer[], ${passages.map((p) => p.ends)}::integer[],
       ${passages.map((p) => p.hash)}::bytea[], ${passages.map((p) => p.vector)}::bytea[]) p`);
   if (await hasColumn(database)) await fillRecords(database, generationId, passages);
+}
+
+/** Ids of records that were looked at and were there, in order. */
+export async function embeddedRecords(
+  database: Queryable,
+  generationId: string,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): Promise<readonly string[]> {
+  const { rows } = await database.query<{ id: string }>(sql`
+    select record_id as id from penstock.embeddings_vectors
+    where generation_id = ${generationId}::uuid and record_id > ${after} and ordinal = 0 and hash is not null
+    order by record_id limit ${limit}::integer`);
+  return rows.map(({ id }) => id);
 }
 
 /** Passages that have a vector; counted no further than `most`. */

@@ -27,15 +27,32 @@ export interface WordsRow {
   readonly terms: readonly string[];
 }
 
+/** Puts the words of these records in the place of those that they had. Who does holds the generation (`nextVersion`). */
 export async function replaceWords(
   database: Queryable,
   generationId: string,
   { gone, rows }: { readonly gone: readonly string[]; readonly rows: readonly WordsRow[] },
 ): Promise<void> {
   const ids = [...gone, ...rows.map(({ recordId }) => recordId)];
-  await database.query(sql`
-    delete from penstock.embeddings_words where generation_id = ${generationId}::uuid and record_id = any(${ids}::text[])`);
-  if (rows.length === 0) return;
+  const { rows: before } = await database.query<{ terms: readonly string[] }>(sql`
+    delete from penstock.embeddings_words
+    where generation_id = ${generationId}::uuid and record_id = any(${ids}::text[]) returning terms`);
+  if (rows.length > 0) await insertWords(database, generationId, rows);
+  await countTerms(
+    database,
+    generationId,
+    differences(
+      before.flatMap(({ terms }) => terms),
+      rows.flatMap(({ terms }) => terms),
+    ),
+  );
+}
+
+async function insertWords(
+  database: Queryable,
+  generationId: string,
+  rows: readonly WordsRow[],
+): Promise<void> {
   // Each row has the same kinds of texts: those of its generation.
   const kinds = rows[0]?.texts ?? [];
   const parts = kinds.map(
@@ -43,19 +60,31 @@ export async function replaceWords(
       ` || setweight(to_tsvector(${quoted(language)}::regconfig, w.t${at}), ${quoted(weight)})`,
   );
   const columns = kinds.map((_, at) => `t${at}`);
-  const arrays = kinds.map((_, at) => `$${at + 4}::text[]`);
+  const arrays = kinds.map((_, at) => `$${at + 5}::text[]`);
   await database.query({
-    text: `insert into penstock.embeddings_words (generation_id, record_id, words)
-      select $1::uuid, w.id, array_to_tsvector(array[$2::text])${parts.join('')}
-      from unnest(${['$3::text[]', ...arrays].join()}) w(${['id', ...columns].join()})`,
+    text: `insert into penstock.embeddings_words (generation_id, record_id, words, terms)
+      select $1::uuid, w.id, array_to_tsvector(array[$2::text])${parts.join('')},
+        array(select jsonb_array_elements_text(w.terms))
+      from unnest(${['$3::text[]', '$4::jsonb[]', ...arrays].join()}) w(${['id', 'terms', ...columns].join()})`,
     values: [
       generationId,
       markOf(generationId),
       rows.map(({ recordId }) => recordId),
+      rows.map(({ terms }) => JSON.stringify(terms)),
       ...kinds.map((_, at) => rows.map(({ texts }) => texts[at]?.text ?? '')),
     ],
   });
-  await addTerms(database, generationId, new Set(rows.flatMap(({ terms }) => terms)));
+}
+
+/** How many more, or fewer, have each term; those that as many have as before are left out. */
+function differences(
+  before: readonly string[],
+  after: readonly string[],
+): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const term of before) counts.set(term, (counts.get(term) ?? 0) - 1);
+  for (const term of after) counts.set(term, (counts.get(term) ?? 0) + 1);
+  return new Map([...counts].filter(([, count]) => count !== 0));
 }
 
 /** Names of languages and weights: from closed lists, never from a request as it came. */
@@ -72,17 +101,31 @@ export const piecesOf = (term: string): string[] => {
   ];
 };
 
-async function addTerms(
+/** Notes in how many more records a term stands. What stands in none any more is forgotten with the last of them. */
+async function countTerms(
   database: Queryable,
   generationId: string,
-  terms: ReadonlySet<string>,
+  changes: ReadonlyMap<string, number>,
 ): Promise<void> {
-  const sorted = [...terms].sort();
+  const more = [...changes].filter(([, count]) => count > 0);
+  const fewer = [...changes].filter(([, count]) => count < 0);
+  if (more.length > 0)
+    await database.query(sql`
+      insert into penstock.embeddings_terms (generation_id, term, pieces, uses)
+      select ${generationId}::uuid, t.term, array(select jsonb_array_elements_text(t.pieces)), t.uses
+      from unnest(${more.map(([term]) => term)}::text[], ${more.map(([term]) => JSON.stringify(piecesOf(term)))}::jsonb[],
+        ${more.map(([, count]) => count)}::integer[]) t(term, pieces, uses)
+      on conflict (generation_id, term) do update set uses = penstock.embeddings_terms.uses + excluded.uses`);
+  if (fewer.length === 0) return;
+  const terms = fewer.map(([term]) => term);
+  const counts = fewer.map(([, count]) => -count);
   await database.query(sql`
-    insert into penstock.embeddings_terms (generation_id, term, pieces)
-    select ${generationId}::uuid, t.term, array(select jsonb_array_elements_text(t.pieces))
-    from unnest(${sorted}::text[], ${sorted.map((term) => JSON.stringify(piecesOf(term)))}::jsonb[]) t(term, pieces)
-    order by t.term on conflict do nothing`);
+    update penstock.embeddings_terms t set uses = t.uses - f.count
+    from unnest(${terms}::text[], ${counts}::integer[]) f(term, count)
+    where t.generation_id = ${generationId}::uuid and t.term = f.term`);
+  await database.query(sql`
+    delete from penstock.embeddings_terms
+    where generation_id = ${generationId}::uuid and term = any(${terms}::text[]) and uses <= 0`);
 }
 
 /** Candidates for a word that was written otherwise. */

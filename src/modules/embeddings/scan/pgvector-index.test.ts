@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Database, Statement, Transaction } from '../../../kernel/database/database.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { migrations } from '../migrations.ts';
+import { withoutInstructions } from '../model.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import { indexedGenerations } from '../queries/pgvector.ts';
 import { type PassageRow, replacePassages } from '../queries/vectors.ts';
@@ -25,6 +26,7 @@ const generation: GenerationRow = {
   similarity: 'cosine',
   language: 'simple',
   fieldOptions: {},
+  ...withoutInstructions,
 };
 
 let pglite: PGlite;

@@ -20,6 +20,7 @@ import {
   silentRuns,
 } from '../queries/runs.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
+import { removedRecords } from './removed.ts';
 
 export interface BackfillOptions {
   readonly batchSize?: number | undefined;
@@ -190,19 +191,19 @@ async function queuePage(parts: Parts, run: RunRow): Promise<boolean> {
     await moveRun(database, run.id, end);
     return false;
   }
-  const { ids, next } = await readPage(parts, run);
+  const { found, ids, next } = await pageAfter(parts, run);
   return database.transaction(async (transaction) => {
     const queued = await enqueuePage(transaction, {
       runId: run.id,
       generationId: run.generationId,
       ids,
-      onlyMissing: run.onlyMissing,
+      onlyMissing: run.onlyMissing && found > 0,
     });
     const step = {
       from: run.position,
       position: next,
       scanned: next === null,
-      found: ids.length,
+      found,
       queued,
     };
     return noteStep(transaction, run.id, step);
@@ -210,8 +211,24 @@ async function queuePage(parts: Parts, run: RunRow): Promise<boolean> {
 }
 
 interface ScanPage {
+  /** Records that were seen. */
+  readonly found: number;
   readonly ids: readonly string[];
   readonly next: string | null;
+}
+
+/** Place of a run that looks for what is left of records that are gone, before it looks at records: behind it, an id. */
+const GONE = 'gone:';
+
+/** A run that sees every record begins with those that are gone: nobody may have told us, while we were switched off. */
+async function pageAfter(parts: Parts, run: RunRow): Promise<ScanPage> {
+  const { generationId: id, schemaName, position, filter } = run;
+  const looksForGone = position === null ? filter === null : position.startsWith(GONE);
+  if (!looksForGone) return readPage(parts, run);
+  const after = position?.slice(GONE.length) ?? '';
+  const { known, ids, next } = await removedRecords(parts, { id, schemaName }, after);
+  if (known === 0) return readPage(parts, { ...run, position: null });
+  return { found: 0, ids, next: next === undefined ? '' : GONE + next };
 }
 
 /** In the order of the ids. What is written behind the place that is reached, and changed later, events tell. */
@@ -226,5 +243,6 @@ async function readPage({ records }: EmbeddingParts, run: RunRow): Promise<ScanP
     readonly documents: readonly { readonly _id: string }[];
     readonly nextCursor: string | null;
   };
-  return { ids: documents.map(({ _id }) => _id), next: nextCursor };
+  const ids = documents.map(({ _id }) => _id);
+  return { found: ids.length, ids, next: nextCursor };
 }

@@ -4,6 +4,7 @@ import { fieldTest, literal } from '../../../data/conditions/condition.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
+import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import { createWakeup } from '../../../kernel/events/relay.ts';
 import {
   allConfigs,
@@ -16,6 +17,7 @@ import { completedRuns, moveRun, type RunRow } from '../queries/runs.ts';
 import type { Backfills } from './backfills.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { generateBatch } from './generation.ts';
+import { forgetRemoved } from './removed.ts';
 import { fileFieldsOf } from './texts.ts';
 
 /* From events of records to what is to be done: each event is looked at once, in the transaction that queues its records. */
@@ -44,6 +46,7 @@ async function followEvents(
     }
     const last = page.events.at(-1);
     if (!last) return false;
+    await forgetRemoved(transaction, page.events);
     for (const [schema, ids] of changedRecords(page.events))
       await enqueueChanged(transaction, schema, [...ids]);
     const files = page.events.filter(({ topic }) => /^storage:\w+:File$/.test(topic));
@@ -54,11 +57,11 @@ async function followEvents(
 }
 
 function changedRecords(
-  events: readonly { readonly schema?: string; readonly ids?: readonly string[] }[],
+  events: readonly PublishedEvent[],
 ): ReadonlyMap<string, ReadonlySet<string>> {
   const changed = new Map<string, Set<string>>();
-  for (const { schema, ids = [] } of events) {
-    if (schema === undefined || ids.length === 0) continue;
+  for (const { schema, ids = [], operation } of events) {
+    if (schema === undefined || !operation || ids.length === 0) continue;
     const known = changed.get(schema) ?? new Set();
     changed.set(schema, known);
     for (const id of ids) known.add(id);
@@ -126,10 +129,14 @@ export function createBackground(parts: BackgroundParts): Background {
   const events = listening(parts, bell.ring);
 
   const turn = async (): Promise<boolean> => {
-    const configs = (await allConfigs(parts.database)).filter(({ enabled }) => enabled);
+    const configs = await allConfigs(parts.database);
     events.follow(configs);
     if (configs.length === 0 || !parts.config().enabled) return false;
-    return (await work(parts, configs)) || configs.length > 0;
+    await work(
+      parts,
+      configs.filter(({ enabled }) => enabled),
+    );
+    return true;
   };
 
   const loop = async (): Promise<void> => {
@@ -160,7 +167,7 @@ export function createBackground(parts: BackgroundParts): Background {
   };
 
   /** Everything that can be done now. */
-  async function work(all: BackgroundParts, configs: readonly ConfigRow[]): Promise<boolean> {
+  async function work(all: BackgroundParts, configs: readonly ConfigRow[]): Promise<void> {
     const generations = configs.flatMap(({ current, next }) =>
       next ? [current, next] : [current],
     );
@@ -178,7 +185,6 @@ export function createBackground(parts: BackgroundParts): Background {
     const failed = results.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
     for (const run of await completedRuns(all.database)) await settle(all, run);
-    return true;
   }
 }
 

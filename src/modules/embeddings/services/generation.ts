@@ -13,7 +13,13 @@ import {
   renewClaim,
   stillClaimed,
 } from '../queries/pending.ts';
-import { knownHashes, nextVersion, type PassageRow, replacePassages } from '../queries/vectors.ts';
+import {
+  knownHashes,
+  lockGeneration,
+  nextVersion,
+  type PassageRow,
+  replacePassages,
+} from '../queries/vectors.ts';
 import { replaceWords, type WordsRow } from '../queries/words.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import {
@@ -101,8 +107,8 @@ async function postpone(
 ): Promise<void> {
   const known = error instanceof ModelError ? error : undefined;
   const permanent = known?.failure === 'refused';
-  // Nobody is to blame: they wait until tokens may be used again.
-  const isWaiting = known?.failure === 'budget';
+  // Nothing was tried: they wait until they may be sent.
+  const isWaiting = known !== undefined && unsent.has(known.failure);
   const attempts = Math.max(...rows.map((row) => row.attempts)) + 1;
   const isLast = permanent || (!isWaiting && attempts >= config().queue.attempts);
   const pause = known?.retryAfter ?? Math.min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST_PAUSE);
@@ -119,6 +125,7 @@ async function postpone(
       ...{ claim, generationId: generation.id, ids, permanent },
       error: reason,
       seconds: isLast ? 0 : pause,
+      tried: !isWaiting,
       state: isLast ? 'failed' : 'waiting',
     });
     const { schemaName, configId } = generation;
@@ -218,7 +225,7 @@ async function embedAll(
 }
 
 /** Failures before anything was sent. */
-const unsent: ReadonlySet<string> = new Set(['budget', 'throttled']);
+const unsent: ReadonlySet<string> = new Set(['budget', 'busy']);
 
 /** Texts that leave the platform are noted in the audit log: of which records, not what they say. */
 async function audited<T extends { readonly tokens: number }>(
@@ -244,7 +251,7 @@ async function audited<T extends { readonly tokens: number }>(
 }
 
 /** For a record without text, or that is gone. */
-const emptyRow = (recordId: string, hash: Buffer | null): PassageRow => ({
+export const emptyRow = (recordId: string, hash: Buffer | null): PassageRow => ({
   recordId,
   ordinal: 0,
   starts: 0,
@@ -282,6 +289,7 @@ async function writeWords(
 ): Promise<void> {
   await database.transaction(async (transaction) => {
     const ours = await stillClaimed(transaction, { claim, generationId, ids });
+    if (!(await lockGeneration(transaction, generationId))) return;
     const rows = words.filter(({ recordId }) => ours.has(recordId));
     await replaceWords(transaction, generationId, { gone: [], rows });
   });

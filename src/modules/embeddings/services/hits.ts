@@ -51,7 +51,7 @@ const scores: Readonly<Record<Similarity, (distance: number) => number>> = {
 
 /** Those with the score that is asked for. */
 export const nearEnough = (
-  { input: { minScore = 0 }, generation: { similarity } }: SearchRequest,
+  { minScore, generation: { similarity } }: SearchRequest,
   found: readonly Found[],
 ): readonly Found[] => found.filter((one) => scoreOf(one, similarity) >= minScore);
 

@@ -14,6 +14,7 @@ import {
   openaiProvider,
   type Provider,
   type Similarity,
+  withoutInstructions,
 } from '../model.ts';
 import type { Recipe } from '../queries/configs.ts';
 import { fileFieldsOf } from './texts.ts';
@@ -126,7 +127,8 @@ function choiceOf(
   similarity: Similarity,
 ): ModelChoice {
   const provider = input.provider ?? config.defaultProvider;
-  if (provider === noProvider) return { provider, model: '', dimensions: 0, similarity };
+  if (provider === noProvider)
+    return { provider, model: '', dimensions: 0, similarity, ...withoutInstructions };
   if (provider === builtInProvider) return builtInChoice(input, similarity);
   return openaiChoice(config, input, similarity);
 }
@@ -141,6 +143,7 @@ function builtInChoice({ model, dimensions }: ConfigInput, similarity: Similarit
     model: builtInModel,
     dimensions: builtInDimensions,
     similarity,
+    ...withoutInstructions,
   };
 }
 
@@ -162,6 +165,9 @@ function openaiChoice(
     model: known.name,
     dimensions: known.dimensions,
     similarity,
+    queryPrefix: known.queryPrefix ?? '',
+    passagePrefix: known.passagePrefix ?? '',
+    sendDimensions: known.sendDimensions ?? false,
   };
 }
 
@@ -176,6 +182,9 @@ const partsOf = (recipe: Recipe) => [
   recipe.dimensions,
   recipe.similarity,
   recipe.language,
+  recipe.queryPrefix,
+  recipe.passagePrefix,
+  recipe.sendDimensions,
   Object.entries(recipe.fieldOptions)
     .map(([field, { weight, language }]) => [field, weight ?? 1, language ?? recipe.language])
     .sort(),

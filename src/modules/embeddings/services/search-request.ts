@@ -8,6 +8,7 @@ import { shortName } from '../../../data/schema/language/names.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { cutText, isStorable } from '../../../kernel/text.ts';
+import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
 import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/configs.ts';
 import type { VectorIndex } from '../scan/vector-index.ts';
@@ -26,6 +27,8 @@ export interface SearchInput {
   /** In the operator language. */
   readonly filter?: unknown;
   readonly limit?: number | undefined;
+  /** More are not answered, whoever asks. */
+  readonly mostHits?: number | undefined;
   readonly mode?: SearchMode | undefined;
   /** Where the model cannot be asked: search for words instead. */
   readonly fallback?: 'keyword' | undefined;
@@ -61,6 +64,8 @@ export interface SearchRequest {
   readonly generation: GenerationRow;
   readonly text: string;
   readonly limit: number;
+  /** Hits with less are left out. */
+  readonly minScore: number;
   readonly readable: Readable;
   readonly hint: DepthHint;
   readonly filter: Condition;
@@ -84,7 +89,7 @@ export async function requestOf(
 ): Promise<SearchRequest> {
   const config = parts.config();
   if (!config.enabled) throw embeddingErrors.EMBEDDINGS_DISABLED();
-  const { limit = config.search.defaultLimit } = input;
+  const limit = limitOf(config, input);
   const filter = filterOf(input);
   const { current } = chosenConfig(await readableConfigs(parts, caller, input), input);
   requireGroup(parts, input);
@@ -94,8 +99,23 @@ export async function requestOf(
   const like = [current.id, callerKey(caller), input.scope ?? '', input.filter ?? {}];
   const hint = parts.hints(JSON.stringify(like));
   const usage = { cachedQuery: false, tokens: 0 };
-  const generation = current;
-  return { caller, input, generation, text, limit, readable, hint, filter, usage, documents };
+  // Only scores of meaning can be compared from search to search.
+  const usual = (input.mode ?? 'vector') === 'vector' ? config.search.minScore : 0;
+  const { minScore = usual } = input;
+  return {
+    ...{ caller, input, generation: current, text, limit, minScore },
+    ...{ readable, hint, filter, usage, documents },
+  };
+}
+
+/** Throws 400 for more than are answered at most. */
+function limitOf(
+  { search: { defaultLimit, clampLimit } }: EmbeddingsConfig,
+  { limit = defaultLimit, mostHits = limit }: SearchInput,
+): number {
+  if (limit <= mostHits) return limit;
+  if (clampLimit) return mostHits;
+  throw invalid('limit', 'maximum', `must be between 1 and ${mostHits}`);
 }
 
 /** Throws 400 for a group by something that has no values to compare, or together with a cursor. */
