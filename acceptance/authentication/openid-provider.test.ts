@@ -425,6 +425,44 @@ describe('what apps have ends', () => {
     );
   });
 
+  it('with a scope that the app may no longer ask for, and users are asked again', async () => {
+    const narrowed = await register();
+    const user = await platform.registerUser();
+    const { tokens, browser } = await signIn(narrowed, user);
+    const path = `/authentication/openid/clients/${narrowed.clientId}`;
+    const change = async (body: object) =>
+      expect((await platform.admin.patch(path, body)).status).toBe(200);
+    await change({ name: 'Another name' });
+    expect((await fetchUserInfo(narrowed.config, tokens.access_token, user.userId)).email).toBe(
+      user.email,
+    );
+    await change({ scopes: ['openid', 'profile'] });
+    expect(await refusal(fetchUserInfo(narrowed.config, tokens.access_token, 'x'))).not.toBe(
+      'done',
+    );
+    expect(await refusal(refreshTokenGrant(narrowed.config, tokens.refresh_token ?? ''))).toBe(
+      'invalid_grant',
+    );
+    expect((await user.api.get('/authentication/apps')).body.apps).toMatchObject([
+      { scopes: expect.not.arrayContaining(['email']) },
+    ]);
+    await change({ scopes: ['openid', 'profile', 'email'] });
+    const { url } = await browser.visit((await begin(narrowed)).url.href);
+    expect(url).toContain('/openid/interaction/');
+  });
+
+  it('of an own app, when its users are to be asked from now on', async () => {
+    const own = await register({ consent: 'never' });
+    const { tokens, browser } = await signIn(own, await platform.registerUser());
+    const path = `/authentication/openid/clients/${own.clientId}`;
+    expect((await platform.admin.patch(path, { consent: 'ask' })).status).toBe(200);
+    expect(await refusal(refreshTokenGrant(own.config, tokens.refresh_token ?? ''))).toBe(
+      'invalid_grant',
+    );
+    const { url } = await browser.visit((await begin(own)).url.href);
+    expect(url).toContain('/openid/interaction/');
+  });
+
   it('with the app itself', async () => {
     const gone = await register();
     const user = await platform.registerUser();

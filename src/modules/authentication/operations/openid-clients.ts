@@ -152,7 +152,8 @@ const updateOperation = (clients: OpenidClients): Operation =>
     output: Client,
     errors: [unknown],
     summary: 'Change an app that users sign in to',
-    description: 'What is left out stays. The change holds for the next request of the app.',
+    description:
+      'What is left out stays. The change holds for the next request of the app. Fewer scopes, or users who are asked from now on, end the tokens that it has.',
     handler: async ({ caller }, { params: { clientId }, body }) =>
       onWire(await clients.update(caller, clientId, body)),
   });

@@ -6,7 +6,9 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
+import type { FolderRow } from '../queries/folders.ts';
 import { FileDocument, FolderDocument, filePage, folderDocument } from '../services/documents.ts';
+import type { ListPage } from '../services/listing.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import { pageOf, Success, taskId } from './shapes.ts';
 
@@ -65,14 +67,21 @@ const contents = (services: StorageServices): Operation =>
     }),
     errors: [storageErrors.FOLDER_NOT_FOUND],
     summary: 'List what is in a folder',
-    description: 'Its folders, and the files that you may read. Both lists are paged alike.',
+    description:
+      'Its folders, and the files that you may read. Both lists are paged alike. Without a right to read the folder itself, you see it when it is public or a file directly in it is yours to read, and of its folders those that are public or yours.',
     async handler({ caller }, { params, query }) {
       const { folders, listing } = services;
-      const folder = await folders.find(params.folderId);
-      const { container, name } = folder;
+      const filesIn = ({ container, name }: FolderRow, page: ListPage) =>
+        listing.files(caller, { ...page, container, folder: name });
+      const { folder, all } = await folders.look(caller, params.folderId, async (one) => {
+        const { rows } = await filesIn(one, { skip: 0, limit: 1, count: 'none' });
+        return rows.length > 0;
+      });
+      const { container, name: parent } = folder;
+      const openTo = all ? undefined : caller;
       const [inside, files] = await Promise.all([
-        listing.folders({ ...query, container, parent: name }),
-        listing.files(caller, { ...query, container, folder: name, sort: ['name'] }),
+        listing.folders({ ...query, container, parent, openTo }),
+        filesIn(folder, { ...query, sort: ['name'] }),
       ]);
       return {
         folder: folderDocument(folder),

@@ -14,7 +14,7 @@ import {
   placesAround,
 } from '../queries/folders.ts';
 import type { TaskRow } from '../queries/tasks.ts';
-import { authorOf } from './access.ts';
+import { authorOf, isModuleContainer, isOperator } from './access.ts';
 import type { Containers } from './containers.ts';
 import type { Emptying } from './emptying.ts';
 import type { StorageParts } from './storage-parts.ts';
@@ -22,6 +22,15 @@ import type { Tasks } from './tasks.ts';
 
 export interface Folders {
   find(id: string): Promise<FolderRow>;
+  /**
+   * The folder, and whether the caller sees every folder in it or only public and own ones. Throws FOLDER_NOT_FOUND
+   * where they may read neither it nor a file that is directly in it.
+   */
+  look(
+    caller: Caller,
+    id: string,
+    hasReadableFile: (folder: FolderRow) => Promise<boolean>,
+  ): Promise<{ readonly folder: FolderRow; readonly all: boolean }>;
   /** Makes a folder and those above it. Throws FOLDER_EXISTS where the deepest is there. */
   create(
     caller: Caller,
@@ -57,6 +66,8 @@ export function createFolders(
 
   return {
     find,
+    look: async (caller, id, hasReadableFile) =>
+      look(parts, caller, await find(id), hasReadableFile),
     async create(caller, { name, container: containerName, isPublic }) {
       const folder = folderOf(name, 'name');
       if (folder === ROOT)
@@ -91,6 +102,32 @@ export function createFolders(
       return undefined;
     },
   };
+}
+
+async function look(
+  parts: StorageParts,
+  caller: Caller,
+  folder: FolderRow,
+  hasReadableFile: (folder: FolderRow) => Promise<boolean>,
+): ReturnType<Folders['look']> {
+  const all = await readsPlace(parts, caller, folder);
+  const isOpen = all || (folder.isPublic && !isModuleContainer(folder.container));
+  if (!isOpen && !(await hasReadableFile(folder))) throw storageErrors.FOLDER_NOT_FOUND();
+  return { folder, all };
+}
+
+/** Like the files in it: by who made it, by relations, or as private files are read without relations. */
+async function readsPlace(
+  { access, database, config }: StorageParts,
+  caller: Caller,
+  { _id, createdBy, container }: FolderRow,
+): Promise<boolean> {
+  if (isOperator(caller)) return true;
+  if (isModuleContainer(container)) return false;
+  if (createdBy === authorOf(caller)) return true;
+  if (config().authorization.enabled)
+    return access.granted(caller, 'read', await placesAround(database, _id));
+  return config().access.privateRead === 'authenticated';
 }
 
 /** Users delete folders that they made, or have a right to delete; what is in them is asked about by itself. */

@@ -1,5 +1,5 @@
 /** Pages of files, folders and containers. */
-import { all, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
+import { all, any, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
 import type { CountMode } from '../../../data/records/store.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { containerOf, folderOf } from '../names.ts';
@@ -36,6 +36,8 @@ export interface FolderFilter extends ListPage {
   /** Folders directly in it; empty: the first level; absent: all levels. */
   readonly parent?: string | undefined;
   readonly search?: string | undefined;
+  /** Only public ones, and those that this user made. */
+  readonly openTo?: Caller | undefined;
 }
 
 interface Listed<T> {
@@ -111,12 +113,13 @@ export function createListing({ records, config, database }: StorageParts): List
       const owned = withScope(filter);
       return listFiles(caller, owned, equals('owner', owned.scope ?? authorOf(caller)));
     },
-    folders: ({ container, parent, search, ...rest }) =>
+    folders: ({ container, parent, search, openTo, ...rest }) =>
       counted(
         [asModule, folderSchema.name],
         all(
           ...(container === undefined ? [] : [equals('container', containerOf(container))]),
           ...(parent === undefined ? [] : [equals('parent', folderOf(parent, 'parent'))]),
+          ...(openTo ? [any(equals('isPublic', true), equals('createdBy', authorOf(openTo)))] : []),
           ...named(search),
         ),
         { sort: ['name'], ...rest },

@@ -9,6 +9,7 @@ import { newId } from '../../../../kernel/ids.ts';
 import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
 import { openidProviderErrors } from '../../credential-errors.ts';
 import { openidLibrary } from './library.ts';
+import { narrowGiven } from './queries.ts';
 
 export const openidScopes = ['openid', 'profile', 'email', 'phone', 'offline_access'] as const;
 export type OpenidScope = (typeof openidScopes)[number];
@@ -97,6 +98,7 @@ export function createOpenidClients(dependencies: Dependencies): OpenidClients {
           transaction,
           check(checker(), { ...before, ...Object.fromEntries(given) }),
         );
+        if (mayLess(before, row)) await narrowGiven(transaction, clientId, row.scopes);
         await changed(transaction, caller, 'update', clientId);
         return row;
       }),
@@ -124,6 +126,11 @@ export function createOpenidClients(dependencies: Dependencies): OpenidClients {
     checked: async (client) => check(checker(), client),
   };
 }
+
+/** What the app has until now was given under rules that no longer hold: users are asked again. */
+const mayLess = (before: OpenidClientFields, after: OpenidClientFields): boolean =>
+  before.scopes.some((scope) => !after.scopes.includes(scope)) ||
+  (before.consent === 'never' && after.consent === 'ask');
 
 async function insertClient(
   database: Queryable,

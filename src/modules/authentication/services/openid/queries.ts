@@ -101,6 +101,18 @@ export const removeItemsOf = (
     sql`delete from penstock.openid_items where user_id = ${userId}::uuid and client_id = ${clientId}`,
   );
 
+/** Ends all that an app has of anybody; what users have agreed to shrinks to what it may still ask for. */
+export async function narrowGiven(
+  database: Queryable,
+  clientId: string,
+  scopes: readonly string[],
+): Promise<void> {
+  await database.query(sql`delete from penstock.openid_items where client_id = ${clientId}`);
+  await database.query(sql`
+    update penstock.openid_consents set scopes = array(select unnest(scopes) intersect select unnest(${scopes}::text[]))
+    where client_id = ${clientId} and not scopes <@ ${scopes}::text[]`);
+}
+
 /** Deletes up to `limit` items that have ended, and bindings of sessions that nothing refers to; answers how many. */
 export async function purgeOpenid(database: Queryable, limit: number): Promise<number> {
   const items = await database.query(sql`
