@@ -160,6 +160,7 @@ async function startModule(kernel: Kernel, entry: Entry, entryOf: FindEntry): Pr
     });
     entry.running = running;
     for (const job of running.jobs ?? []) await kernel.jobs.register(job);
+    kernel.operations.describe(module.name, module.description);
     kernel.operations.replace(module.name, running.operations);
     kernel.prompts.replace(module.name, running.prompts ?? []);
     if (running.state) entry.withdrawState = kernel.state.register(running.state);

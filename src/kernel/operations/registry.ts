@@ -44,6 +44,10 @@ export interface OperationRegistry {
   all(): readonly OwnedOperation[];
   /** Every operation passes through `rule` before anybody sees it, those that are there at once. Replaces an earlier rule. */
   transform(rule: (operation: Operation) => Operation): void;
+  /** Says in a sentence what a module is for. Readers find it in documents. */
+  describe(module: string, text: string): void;
+  /** What was said of a module; its name where nothing was. */
+  about(module: string): string;
   /** Called after each change, before `replace` or `transform` returns. */
   onChange(listener: () => void): void;
 }
@@ -62,6 +66,7 @@ export const moduleOf = (owner: string): string => owner.split('/', 1)[0] ?? own
 
 export function createOperationRegistry(): OperationRegistry {
   const byOwner = new Map<string, readonly Operation[]>();
+  const descriptions = new Map<string, string>();
   const listeners: (() => void)[] = [];
   let flat: readonly OwnedOperation[] = [];
   let rule = (operation: Operation): Operation => operation;
@@ -114,6 +119,10 @@ export function createOperationRegistry(): OperationRegistry {
       publish(next);
     },
     all: () => flat,
+    describe(module, text) {
+      descriptions.set(module, text);
+    },
+    about: (module) => descriptions.get(module) ?? module,
     onChange(listener) {
       listeners.push(listener);
     },

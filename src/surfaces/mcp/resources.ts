@@ -90,12 +90,22 @@ export function createResources(
     return known;
   };
   const description = (surface: SurfaceName): Promise<string> =>
-    once(surface, () => openApiDocument(registry.all(), { surface, hostUrl: hostUrl(surface) }));
+    once(surface, () =>
+      openApiDocument(registry.all(), {
+        surface,
+        hostUrl: hostUrl(surface),
+        about: registry.about,
+      }),
+    );
   const ofModule = (module: string): Promise<string> | undefined => {
     const operations = registry.all().filter(({ owner }) => moduleOf(owner) === module);
     if (!operations.some(({ operation }) => operation.surface === 'admin')) return undefined;
     return once(`admin/${module}`, () =>
-      openApiDocument(operations, { surface: 'admin', hostUrl: hostUrl('admin') }),
+      openApiDocument(operations, {
+        surface: 'admin',
+        hostUrl: hostUrl('admin'),
+        about: registry.about,
+      }),
     );
   };
 

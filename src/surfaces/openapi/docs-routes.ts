@@ -175,7 +175,7 @@ function createDocuments(
   registry.onChange(forget);
   const make = async (surface: SurfaceName): Promise<Document> => {
     const { hostUrl } = options[surface].current();
-    const json = await openApiDocument(registry.all(), { surface, hostUrl });
+    const json = await openApiDocument(registry.all(), { surface, hostUrl, about: registry.about });
     return { json, etag: etagOf(json) };
   };
   const documentOf = (surface: SurfaceName): Promise<Document> => {

@@ -1,22 +1,14 @@
 /** The OpenAPI 3.1 description of a surface, derived from the operation registry and from nothing else. */
 import { readFileSync } from 'node:fs';
-import Type from 'typebox';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import {
   type Access,
   isStreamed,
-  type Method,
   type Operation,
   type SurfaceName,
   standardLimit,
 } from '../../kernel/operations/operation.ts';
-import {
-  camelName,
-  mcpToolName,
-  moduleOf,
-  type OwnedOperation,
-  routesOf,
-} from '../../kernel/operations/registry.ts';
+import { camelName, mcpToolName, type OwnedOperation } from '../../kernel/operations/registry.ts';
 import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
 import { createTimeSlices } from '../../kernel/time-slices.ts';
 import { createParameterPublisher, type ParameterPublisher, requestBody } from './parameters.ts';
@@ -28,8 +20,8 @@ import {
   type FailurePublisher,
   responsesOf,
 } from './responses.ts';
+import { isLargeList, type RouteEntry, routeEntries, tagsOf, withoutRepeated } from './routes.ts';
 import {
-  compare,
   createSchemaPublisher,
   type Json,
   type RecordForm,
@@ -41,6 +33,8 @@ export interface DocumentOptions {
   readonly surface: SurfaceName;
   /** Public base address; empty: wherever the description was read from. */
   readonly hostUrl: string;
+  /** What a module is for, in a sentence; its name unless given. */
+  readonly about?: (module: string) => string;
 }
 
 const manifest: unknown = JSON.parse(
@@ -51,17 +45,17 @@ const version = String(Reflect.get(Object(manifest), 'version'));
 /** The same operations give the same bytes. Made in slices of time: a platform may have thousands of operations. */
 export async function openApiDocument(
   operations: readonly OwnedOperation[],
-  { surface, hostUrl }: DocumentOptions,
+  { surface, hostUrl, about = (module) => module }: DocumentOptions,
 ): Promise<string> {
   const all = routeEntries(operations.filter(({ operation }) => operation.surface === surface));
-  const isLarge = new Set(all.map(({ operation }) => operation.tag)).size > MANY_SCHEMAS;
+  const isLarge = isLargeList(all);
   const routes = isLarge ? withoutRepeated(all) : all;
   const records = recordsIn(routes.map(({ operation }) => jsonSchema(operation.output)));
   const schemas = createSchemaPublisher(records, { isLarge });
   const publishers: Publishers = {
     isLarge,
     schemas,
-    failures: createFailurePublisher(),
+    failures: createFailurePublisher({ isLarge }),
     answers: createAnswerPublisher(),
     parameters: createParameterPublisher(schemas),
   };
@@ -77,12 +71,12 @@ export async function openApiDocument(
     info: {
       title: `Penstock ${surface} API`,
       version,
-      description: descriptions[surface],
+      description: isLarge ? `${descriptions[surface]} ${shortened}` : descriptions[surface],
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: hostUrl === '' ? '/' : hostUrl }],
     ...(surface === 'client' ? { security: ofMostSchemas } : {}),
-    ...tagsOf(routes, isLarge),
+    ...tagsOf(routes, { isLarge, about }),
     paths,
     components: {
       securitySchemes: Object.fromEntries(
@@ -99,72 +93,17 @@ export async function openApiDocument(
   });
 }
 
-/** Tags beyond which what differs by nothing but names stands once: programs read the whole description. */
-const MANY_SCHEMAS = 100;
-
-/**
- * Routes of many records (`/database/Post/many`), which every schema has: described once for all of them, with the name
- * of the schema as a parameter. Their bodies hold what the routes for one record take.
- */
-function withoutRepeated(routes: readonly RouteEntry[]): readonly RouteEntry[] {
-  const families = new Set<string>();
-  return routes.flatMap((route) => {
-    const { tag } = route.operation;
-    const path = tag === undefined ? route.path : route.path.replace(`/${tag}/`, '/:schema/');
-    if (path === route.path || !path.endsWith('/many')) return [route];
-    const family = `${route.method} ${path}`;
-    if (families.has(family)) return [];
-    families.add(family);
-    return [{ ...route, path, operation: ofAnySchema(route.operation) }];
-  });
-}
-
-const anyRecords = Type.Object({ docs: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
-
-function ofAnySchema({ tag = '', ...operation }: Operation): Operation {
-  const schema = Type.String({ description: `Name of a schema, such as ${tag}` });
-  return {
-    ...operation,
-    id: operation.id.replace(`.${tag}.`, '.'),
-    summary: operation.summary.replace(`${tag} records`, 'records of a schema'),
-    description:
-      'Every schema has this route. The items of `docs` are as for one record of it, with `_id` where records are changed.',
-    input: {
-      ...operation.input,
-      params: Type.Object({ schema }),
-      ...(operation.input.body && { body: anyRecords }),
-    },
-    output: anyRecords,
-  };
-}
-
 /** Who may call what most schemas offer; operations that differ say so. */
 const ofMostSchemas = schemesOf('optionalUser');
-
-/** A tag for each module, and one for each schema of the database; viewers show the second kind below the first. */
-function tagsOf(routes: readonly RouteEntry[], isLarge: boolean): Json {
-  const groups = new Map<string, Set<string>>();
-  for (const { module, operation } of routes) {
-    const tags = groups.get(module) ?? new Set();
-    groups.set(module, tags.add(operation.tag ?? module));
-  }
-  const sorted = [...groups].sort(([a], [b]) => compare(a, b));
-  const tags = sorted.flatMap(([module, names]) =>
-    [...names].sort(compare).map((name) => {
-      if (name === module) return { name, description: `The ${name} module.` };
-      return isLarge
-        ? { name }
-        : { name, description: `Records and endpoints of the schema ${name}.` };
-    }),
-  );
-  const tagGroups = sorted.map(([name, names]) => ({ name, tags: [...names].sort(compare) }));
-  return { tags, 'x-tagGroups': tagGroups };
-}
 
 const descriptions: Readonly<Record<SurfaceName, string>> = {
   client: 'What apps call on behalf of their users.',
   admin: 'What operators and provisioning call. Any one of the three credentials suffices.',
 };
+
+/** What large descriptions leave out of each operation. */
+const shortened =
+  'Changes of records take `Idempotency-Key`, changes of one record also `If-Match`: with so many schemas that stands here only.';
 
 const securitySchemes: Readonly<Record<string, Json>> = {
   masterKey: {
@@ -240,32 +179,6 @@ interface Publishers {
   readonly parameters: ParameterPublisher;
 }
 
-interface RouteEntry {
-  readonly module: string;
-  readonly operation: Operation;
-  readonly method: Method;
-  /** As declared. */
-  readonly path: string;
-  /** A second spelling of the operation. */
-  readonly alias: boolean;
-}
-
-/** Every route, by path and method. */
-function routeEntries(operations: readonly OwnedOperation[]): readonly RouteEntry[] {
-  const entries = operations.flatMap(({ owner, operation }) =>
-    routesOf(operation).map(
-      ({ method, path }, i): RouteEntry => ({
-        module: moduleOf(owner),
-        operation,
-        method,
-        path,
-        alias: i > 0,
-      }),
-    ),
-  );
-  return entries.sort((a, b) => compare(a.path, b.path) || compare(a.method, b.method));
-}
-
 async function pathsOf(routes: readonly RouteEntry[], publishers: Publishers): Promise<Json> {
   const pause = createTimeSlices();
   const paths = new Map<string, Record<string, Json>>();
@@ -313,35 +226,45 @@ function operationObject(
   place: { template: string; operationId: string },
   publishers: Publishers,
 ): Json {
-  const { schemas, failures, answers } = publishers;
+  const { schemas, failures, answers, isLarge } = publishers;
   const { operation, module, alias } = route;
   const isOfSchema = operation.tag !== undefined;
-  const description = isOfSchema && publishers.isLarge ? undefined : operation.description;
+  // Of hundreds of schemas, method and path say what an operation does.
+  const isShort = isOfSchema && isLarge;
+  const texts = isShort ? {} : textsOf(operation);
   const security = schemesOf(operation.access);
   const form = recordForm(operation);
   const parameters = [
     ...(isOfSchema ? [] : publishers.parameters.ofPath(route, place.template)),
     ...publishers.parameters.of(operation.input.query, 'query'),
-    ...publishers.parameters.of(operation.input.headers, 'header'),
-    ...(takesIdempotencyKey(operation) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
+    ...(isShort ? [] : headersOf(operation, publishers)),
   ];
   return {
     operationId: place.operationId,
     tags: [operation.tag ?? module],
-    summary: operation.summary,
-    ...(description ? { description } : {}),
+    ...texts,
     ...(operation.deprecated || operation.legacy || alias ? { deprecated: true } : {}),
     ...(isOfSchema && operation.access === 'optionalUser' ? {} : { security }),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...requestBody(operation, schemas),
-    responses: responsesOf(operation, { schemas, failures, answers, form }),
-    ...(isOfSchema ? {} : { 'x-operation': operation.id, 'x-module': module }),
+    responses: responsesOf(operation, { schemas, failures, answers, form, isLarge }),
+    ...(isOfSchema || isLarge ? {} : { 'x-operation': operation.id, 'x-module': module }),
     ...(operation.mcp === false || isStreamed(operation) || alias || operation.surface === 'client'
       ? {}
       : { 'x-mcp-tool': mcpToolName(route.method, route.path) }),
     ...(operation.limit === standardLimit ? {} : { 'x-rate-limit': operation.limit }),
   };
 }
+
+const textsOf = ({ summary, description }: Operation): Json => ({
+  summary,
+  ...(description && { description }),
+});
+
+const headersOf = (operation: Operation, { parameters }: Publishers): readonly Json[] => [
+  ...parameters.of(operation.input.headers, 'header'),
+  ...(takesIdempotencyKey(operation) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
+];
 
 /** Answers hold whole records in place of ids where the call can ask for that, or always does. */
 export function recordForm({ input, populates }: Operation): RecordForm {

@@ -29,6 +29,20 @@ const commonTexts = [
   'text:text',
   '+12025550123',
   '#336699',
+  '1234 5678',
+  '07:30',
+  '👍',
+];
+
+/** Values of texts by the ends of their names, where nothing but the name says what they hold. */
+const byName: readonly (readonly [RegExp, string])[] = [
+  [/(?:^|_)email$|Email$|^to$/, 'ada@example.com'],
+  [/password$/i, 'correct horse battery'],
+  [/phone(?:Number)?$/i, '+12025550123'],
+  [/(?:ur[il]|redirect)$/i, 'https://example.com/'],
+  [/code$/i, '123456'],
+  [/(?:^id|Id|_id)$/, id],
+  [/language|locale/i, 'en'],
 ];
 
 /**
@@ -58,7 +72,8 @@ export function exampleOf(schema: JsonSchema, depth = 0): unknown {
     case 'object':
       return objectExample(schema, depth);
     default:
-      return undefined;
+      // Whatever it may be, a text is.
+      return type === undefined ? 'text' : undefined;
   }
 }
 
@@ -74,6 +89,7 @@ interface Limits {
   readonly exclusiveMinimum?: number;
   readonly maximum?: number;
   readonly minItems?: number;
+  readonly minProperties?: number;
   readonly pattern?: string;
 }
 
@@ -90,7 +106,7 @@ function textExample(schema: JsonSchema): string | undefined {
 /** By pattern: descriptions are built again and again, and an automaton costs a millisecond. */
 const fitting = new LRUCache<string, readonly string[]>({ max: 1_000 });
 
-/** The common texts that fit a pattern, found in linear time. A pattern that looks around has none. */
+/** The common texts that fit a pattern. */
 function fittingTexts(pattern: string): readonly string[] {
   const known = fitting.get(pattern);
   if (known) return known;
@@ -99,12 +115,14 @@ function fittingTexts(pattern: string): readonly string[] {
   return texts;
 }
 
+/** In linear time. What RE2 does not take, such as looking ahead, is a pattern of our own, which lint has checked. */
 function matcherOf(pattern: string): (text: string) => boolean {
   try {
     const automaton = RE2JS.compile(pattern);
     return (text) => automaton.test(text);
   } catch {
-    return () => false;
+    const expression = new RegExp(pattern, 'u');
+    return (text) => expression.test(text);
   }
 }
 
@@ -121,14 +139,30 @@ function listExample({ items, ...schema }: JsonSchema, depth: number): readonly 
   return item === undefined ? [] : Array.from({ length: Math.max(1, minItems) }, () => item);
 }
 
-/** Required properties, and those of answers; optional input stays out, so that the example is the least that works. */
+/**
+ * Required properties, and those of answers; optional input stays out, so that the example is the least that works. The
+ * first ones where it takes some, but no certain ones.
+ */
 function objectExample(schema: JsonSchema, depth: number): Readonly<Record<string, unknown>> {
   const required = new Set(schema.required);
+  const { minProperties = 0 } = schema as Limits;
   const example: Record<string, unknown> = {};
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
-    if (!required.has(name) && !property.answered) continue;
-    const value = exampleOf(property, depth + 1);
+    const isLacking = Object.keys(example).length < minProperties - required.size;
+    if (!required.has(name) && !property.answered && !isLacking) continue;
+    const value = namedExample(name, property) ?? exampleOf(property, depth + 1);
     if (value !== undefined) example[name] = value;
   }
   return example;
+}
+
+/** What a text of this name usually holds, if it may. */
+function namedExample(name: string, schema: JsonSchema): string | undefined {
+  if (schema.type !== 'string' || schema.format !== undefined || schema.instant) return undefined;
+  if (givenExample(schema) !== undefined) return undefined;
+  const value = byName.find(([ending]) => ending.test(name))?.[1];
+  if (value === undefined) return undefined;
+  const { minLength = 0, maxLength = Number.MAX_SAFE_INTEGER, pattern } = schema as Limits;
+  const isOfLength = value.length >= minLength && value.length <= maxLength;
+  return isOfLength && (pattern === undefined || matcherOf(pattern)(value)) ? value : undefined;
 }

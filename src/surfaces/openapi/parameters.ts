@@ -1,4 +1,5 @@
 /** Parameters and bodies of operations, as OpenAPI writes them. */
+import type { TSchema } from 'typebox';
 import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import type { BodyType } from '../../kernel/operations/operation-input.ts';
@@ -129,10 +130,14 @@ function parameter(
 }
 
 /** The `requestBody` of an operation, with an example of the least that it takes. */
-export function requestBody(
-  { input: { body, stream }, bodyTypes = ['json'], bodyLimit }: Operation,
-  schemas: SchemaPublisher,
-): Json {
+export function requestBody(operation: Operation, schemas: SchemaPublisher): Json {
+  const {
+    input: { body, stream },
+    bodyTypes = ['json'],
+    bodyLimit,
+  } = operation;
+  const parsedBody = (described: TSchema): Json =>
+    withExample(schemas.publish(described), described, operation);
   if (stream) {
     const { schema: fields, limit = bodyLimit, mayBeEmpty = false } = stream;
     const schema = fields
@@ -143,14 +148,21 @@ export function requestBody(
           description: `${stream.description} At most ${limit} bytes.`,
         };
     const streamed = Object.fromEntries(stream.contentTypes.map((type) => [type, { schema }]));
-    const parsed = body ? { 'application/json': { schema: schemas.publish(body) } } : {};
+    const parsed = body ? { 'application/json': parsedBody(body) } : {};
     return { requestBody: { required: !mayBeEmpty, content: { ...streamed, ...parsed } } };
   }
   if (!body) return {};
   const { required = [], type } = jsonSchema(body);
-  const schema = schemas.publish(body);
-  const content = Object.fromEntries(bodyTypes.map((written) => [mediaTypes[written], { schema }]));
-  return { requestBody: { required: required.length > 0 || type !== 'object', content } };
+  const media = parsedBody(body);
+  const content = Object.fromEntries(bodyTypes.map((written) => [mediaTypes[written], media]));
+  const isRequired = required.length > 0 || type !== 'object';
+  return { requestBody: { ...(isRequired && { required: true }), content } };
+}
+
+/** A published schema with an example of what it describes. Named schemas of records bring their own. */
+export function withExample(schema: Json, declared: TSchema, { tag }: Operation): Json {
+  const example = tag === undefined ? exampleOf(jsonSchema(declared)) : undefined;
+  return { schema, ...(example !== undefined && { example }) };
 }
 
 const mediaTypes: Readonly<Record<BodyType, string>> = {

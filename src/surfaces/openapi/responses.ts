@@ -4,6 +4,7 @@ import { operationErrors } from '../../kernel/operations/errors.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import { camelName } from '../../kernel/operations/registry.ts';
 import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
+import { withExample } from './parameters.ts';
 import { compare, freeName, type Json, type RecordForm, type SchemaPublisher } from './schemas.ts';
 
 /** `components.schemas.Error`. */
@@ -97,7 +98,8 @@ export function responsesOf(operation: Operation, { failures, ...context }: Resp
       default: failuresTogether(operation, failures),
     };
   const responses = new Map<string, Json>([['200', success]]);
-  const own = errorsOf(operation).filter((factory) => !anywhere.has(factory));
+  const byDefault = context.isLarge ? mostlyAnywhere : anywhere;
+  const own = errorsOf(operation).filter((factory) => !byDefault.has(factory));
   for (const [status, factories] of byStatus(own)) {
     if (!(status in otherStatuses)) responses.set(`${status}`, failures.publish(factories));
   }
@@ -105,7 +107,7 @@ export function responsesOf(operation: Operation, { failures, ...context }: Resp
     responses.set(status, successOf(operation, when, context));
   }
   const sorted = Object.fromEntries([...responses].sort(([a], [b]) => compare(a, b)));
-  return { ...sorted, default: failures.publishDefault([...anywhere]) };
+  return { ...sorted, default: failures.publishDefault([...byDefault]) };
 }
 
 /**
@@ -113,7 +115,7 @@ export function responsesOf(operation: Operation, { failures, ...context }: Resp
  * them, whose text and examples say which there are, keeps the document small.
  */
 function failuresTogether(operation: Operation, failures: FailurePublisher): Json {
-  const name = operation.id.replace(`.${operation.tag}.`, '.');
+  const name = operation.id.slice(operation.id.lastIndexOf('.') + 1);
   return failures.publish(errorsOf(operation), name);
 }
 
@@ -160,6 +162,8 @@ function nameIn(text: string): string | undefined {
 }
 
 interface ResponseContext {
+  /** Without examples. */
+  readonly isLarge: boolean;
   readonly schemas: SchemaPublisher;
   readonly answers: AnswerPublisher;
   readonly failures: FailurePublisher;
@@ -173,6 +177,14 @@ const anywhere: ReadonlySet<ErrorFactory> = new Set([
   common.TIMEOUT,
 ]);
 
+/** What nearly every operation can answer too; large descriptions say that once. */
+const mostlyAnywhere: ReadonlySet<ErrorFactory> = new Set([
+  ...anywhere,
+  common.RATE_LIMIT,
+  common.PAYLOAD_TOO_LARGE,
+  common.UNSUPPORTED_MEDIA_TYPE,
+]);
+
 /** Puts each different failure once under `components.responses`; most operations fail in the same few ways. */
 export interface FailurePublisher {
   /** `name`: under which it stands, if it is free; made of its codes unless given. */
@@ -182,12 +194,13 @@ export interface FailurePublisher {
   components(): Readonly<Record<string, Json>>;
 }
 
-export function createFailurePublisher(): FailurePublisher {
+/** `isLarge`: without examples, which repeat what the text says. */
+export function createFailurePublisher({ isLarge }: { isLarge: boolean }): FailurePublisher {
   const names = new Map<string, string>();
   const components = new Map<string, Json>();
   const known = new Map<string, { factories: readonly ErrorFactory[]; reference: Json }>();
   const publishNew = (factories: readonly ErrorFactory[], requested: string): Json => {
-    const failure = failureOf(factories);
+    const failure = failureOf(factories, !isLarge);
     const text = JSON.stringify(failure);
     // Modules may word the same code differently.
     const name = names.get(text) ?? freeName(requested, components);
@@ -196,15 +209,17 @@ export function createFailurePublisher(): FailurePublisher {
     return { $ref: `#/components/responses/${name}` };
   };
   return {
-    publish(factories, requested = factories.map(({ code }) => code).join('.')) {
-      const same = known.get(requested);
+    publish(factories, name) {
+      const codes = factories.map(({ code }) => code);
+      const key = name ?? codes.join('.');
+      const same = known.get(key);
       if (same && isEqual(same.factories, factories)) return same.reference;
-      const reference = publishNew(factories, requested);
-      known.set(requested, { factories, reference });
+      const reference = publishNew(factories, isLarge ? (name ?? codes[0] ?? DEFAULT) : key);
+      known.set(key, { factories, reference });
       return reference;
     },
     publishDefault(factories) {
-      if (!components.has(DEFAULT)) components.set(DEFAULT, failureOf(factories));
+      if (!components.has(DEFAULT)) components.set(DEFAULT, failureOf(factories, !isLarge));
       return { $ref: `#/components/responses/${DEFAULT}` };
     },
     components: () => Object.fromEntries([...components].sort(([a], [b]) => compare(a, b))),
@@ -219,7 +234,7 @@ const DEFAULT = 'Error';
 function successOf(
   operation: Operation,
   description: string,
-  { schemas, form }: Pick<ResponseContext, 'schemas' | 'form'>,
+  { schemas, form, isLarge }: Pick<ResponseContext, 'schemas' | 'form' | 'isLarge'>,
 ): Json {
   const schema = schemas.publish(operation.output, form);
   const media =
@@ -236,7 +251,9 @@ function successOf(
     type,
     { schema: { type: 'string', description: holds } },
   ]);
-  return { description, content: { [media]: { schema }, ...text, ...Object.fromEntries(streams) } };
+  const hasExample = media === 'application/json' && !isLarge;
+  const answer = hasExample ? withExample(schema, operation.output, operation) : { schema };
+  return { description, content: { [media]: answer, ...text, ...Object.fromEntries(streams) } };
 }
 
 function byStatus(
@@ -248,7 +265,7 @@ function byStatus(
   return statuses;
 }
 
-function failureOf(factories: readonly ErrorFactory[]): Json {
+function failureOf(factories: readonly ErrorFactory[], withExamples: boolean): Json {
   const examples = Object.fromEntries(
     factories.map(({ code, message, status }) => [
       code,
@@ -256,10 +273,17 @@ function failureOf(factories: readonly ErrorFactory[]): Json {
     ]),
   );
   return {
-    description: factories.map(({ message }) => message).join('; or: '),
+    description: factories
+      .map(({ code, message }) => (withExamples ? message : `${code}: ${message}`))
+      .join('; or: '),
     ...(factories.some(({ status }) => status === 429 || status === 503)
       ? { headers: { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } } }
       : {}),
-    content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, examples } },
+    content: {
+      'application/json': {
+        schema: { $ref: '#/components/schemas/Error' },
+        ...(withExamples && { examples }),
+      },
+    },
   };
 }

@@ -90,7 +90,7 @@ export function createSchemaPublisher(
     if (form === 'ids' || !id || !found) return id ?? {};
     const target = records.get(model);
     const whole = target ? publish(target as Json, form) : found;
-    return { anyOf: [id, whole] };
+    return { anyOf: [isLarge ? { ...id, description: undefined } : id, whole] };
   };
 
   const publishMap = (map: Json, form: RecordForm): Json =>
@@ -226,6 +226,8 @@ function withNull(schema: Json): Json {
   if (!Array.isArray(anyOf) || anyOf.length !== 2) return schema;
   const [value, none] = anyOf as readonly Json[];
   if (value === undefined || none?.type !== 'null' || Object.keys(none).length !== 1) return schema;
+  if (Array.isArray(value.anyOf) && Object.keys(value).length === 1)
+    return { ...others, anyOf: [...value.anyOf, none] };
   if (Object.keys(value).every((key) => key === 'description')) return { ...value, ...others };
   if (typeof value.type !== 'string' || value.const !== undefined) return schema;
   const choice = Array.isArray(value.enum) ? { enum: [...value.enum, null] } : {};

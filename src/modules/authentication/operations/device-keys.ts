@@ -153,7 +153,7 @@ const listOperation = ({ deviceKeys }: Services): Operation =>
     path: '/authentication/biometrics/keys',
     input: {},
     output: Type.Object({ keys: Type.Array(Device), count: Type.Integer() }),
-    summary: 'List the own devices that sign in with a key',
+    summary: 'List your devices that sign in with a key',
     handler: async (context) => {
       const keys = (await deviceKeys.list(userOf(context))).map(onWire);
       return { keys, count: keys.length };
@@ -175,7 +175,7 @@ const removeOperation = ({ deviceKeys }: Services): Operation =>
       factorErrors.DEVICE_NOT_FOUND,
       externalErrors.LAST_SIGN_IN_METHOD_PROTECTED,
     ],
-    summary: 'Remove the key of one of the own devices',
+    summary: 'Remove the key of one of your devices',
     description:
       'Needs a fresh login. Ends all other sessions; the owner is told by mail. The last way into the account stays.',
     handler: async (context, { params }) => {

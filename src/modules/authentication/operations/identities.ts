@@ -51,7 +51,7 @@ const listOperation = ({ identities }: External): Operation =>
     limit: standardLimit,
     input: {},
     output: Type.Object({ identities: Type.Array(Identity), count: Type.Integer() }),
-    summary: 'List the own accounts at other providers',
+    summary: 'List your accounts at other providers',
     handler: async (context) => {
       const list = (await identities.list(userOf(context))).map((identity) => ({
         ...identity,
@@ -128,7 +128,7 @@ const unlinkOperation = ({ identities }: External): Operation =>
       externalErrors.IDENTITY_NOT_FOUND,
       externalErrors.LAST_SIGN_IN_METHOD_PROTECTED,
     ],
-    summary: 'Remove one of the own accounts at other providers',
+    summary: 'Remove one of your accounts at other providers',
     description:
       'Needs a fresh sign-in (setting sessions.sudoMaxAge). Ends all other sessions. The last way into the account stays.',
     handler: async (context, { params }) => {

@@ -169,7 +169,7 @@ const listOperation = ({ passkeys }: Services): Operation =>
     limit: standardLimit,
     input: {},
     output: Type.Object({ passkeys: Type.Array(Passkey), count: Type.Integer() }),
-    summary: 'List the own passkeys',
+    summary: 'List your passkeys',
     handler: async (context) => {
       const list = (await passkeys.list(userOf(context))).map(onWire);
       return { passkeys: list, count: list.length };
@@ -186,7 +186,7 @@ const renameOperation = ({ passkeys }: Services): Operation =>
     input: { params: Id, body: Type.Object({ name: PasskeyName }) },
     output: Passkey,
     errors: [authErrors.SUDO_REQUIRED, factorErrors.PASSKEY_NOT_FOUND],
-    summary: 'Name one of the own passkeys',
+    summary: 'Name one of your passkeys',
     handler: async (context, { params, body }) =>
       onWire(await passkeys.rename(userOf(context), params.id, body.name)),
   });
@@ -207,7 +207,7 @@ const removeOperation = ({ passkeys }: Services): Operation =>
       externalErrors.LAST_SIGN_IN_METHOD_PROTECTED,
       factorErrors.PASSKEY_IN_USE,
     ],
-    summary: 'Remove one of the own passkeys',
+    summary: 'Remove one of your passkeys',
     description:
       'Needs a fresh login. Ends all other sessions; the owner is told by mail. The last way into the account stays.',
     handler: async (context, { params }) => {

@@ -93,7 +93,7 @@ const listOperation = ({ sessions }: SessionServices): Operation =>
       sessions: Type.Array(OwnSession),
       count: Type.Integer(),
     }),
-    summary: 'List the own sessions',
+    summary: 'List your sessions',
     description: 'Where the user is signed in, the last used first; at most 200.',
     handler: async (context) => {
       const list = (await sessions.list(userOf(context))).map(sessionOnWire);
@@ -121,7 +121,7 @@ const renameOperation = ({ sessions }: SessionServices): Operation =>
     },
     output: OwnSession,
     errors: [authErrors.SESSION_NOT_FOUND],
-    summary: 'Name the device of one of the own sessions',
+    summary: 'Name the device of one of your sessions',
     handler: async (context, { params, body }) =>
       sessionOnWire(
         await sessions.rename(userOf(context), params.id.toLowerCase(), body.name.trim()),
@@ -140,7 +140,7 @@ const endOperation = ({ sessions }: SessionServices): Operation =>
     output: TextResult,
     errors: [authErrors.SESSION_NOT_FOUND],
     audit: true,
-    summary: 'End one of the own sessions',
+    summary: 'End one of your sessions',
     handler: async (context, { params }) => {
       await sessions.end(userOf(context), params.id);
       return 'Session ended';

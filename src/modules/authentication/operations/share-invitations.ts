@@ -156,7 +156,7 @@ const received = (shares: ShareInvitations): Operation =>
     input: {},
     output: Type.Object({ invitations: Type.Array(Invitation) }),
     errors: [authErrors.USER_ANONYMOUS],
-    summary: 'List the invitations to the own address',
+    summary: 'List the invitations to your address',
     description: 'Those to the address of the account, once it is verified; at most 200.',
     handler: async (context) => ({
       invitations: (await shares.received(userOf(context))).map(onWire),

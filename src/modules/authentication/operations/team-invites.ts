@@ -71,7 +71,7 @@ const mineOperation = ({ own }: InviteServices): Operation =>
         }),
       ),
     }),
-    summary: 'List the invitations to the own address',
+    summary: 'List the invitations to your address',
     description: 'Those to the address of the account, once it is verified; at most 200.',
     handler: async (context) => ({
       invites: (await own.mine(userOf(context))).map(

@@ -208,7 +208,7 @@ const listOperation = ({ teams }: TeamServices): Operation =>
     path: '/authentication/teams',
     input: { query: Type.Object({ ...teamPage, ...populate }) },
     output: Teams,
-    summary: 'List the own teams',
+    summary: 'List your teams',
     description: 'Teams in which the caller has a role directly.',
     handler: async (context, { query: { populate: paths, sort = [], ...page } }) =>
       Reply.json(await teams.list(userOf(context), { ...page, sort }, paths !== undefined)),

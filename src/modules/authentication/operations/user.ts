@@ -64,7 +64,7 @@ export const securityEventsOperation = (audit: Pick<Audit, 'list' | 'count'>): O
       ),
       count: Type.Integer(),
     }),
-    summary: 'List what happened to the own account',
+    summary: 'List what happened to your account',
     description:
       'Sign-ins and attempts, proofs and changes that needed no session, the newest first. They are kept as long as the audit log.',
     handler: async (context, { query }) => {
@@ -110,7 +110,7 @@ const readOperation = (accounts: Accounts, User: Type.TObject): Operation =>
     limit: standardLimit,
     input: {},
     output: User,
-    summary: 'Read the own account',
+    summary: 'Read your account',
     handler: async (context) => Reply.json(await accounts.read(userOf(context))),
   });
 
@@ -125,7 +125,7 @@ const updateOperation = (accounts: Accounts, User: Type.TObject): Operation =>
     input: { body: Type.Object({ userData: UserData }) },
     output: User,
     errors: [authErrors.USER_DATA_UNKNOWN, recordErrors.RECORD_NOT_UNIQUE],
-    summary: 'Change data of the own account',
+    summary: 'Change data of your account',
     description:
       'Only fields by which the schema User was extended, and that `access.write` opens to users. Address, password and the like have routes of their own.',
     handler: async (context, { body }) =>
@@ -145,7 +145,7 @@ const deleteOperation = (accounts: Accounts, tokenCookies: TokenCookies): Operat
     output: TextResult,
     errors: [authErrors.SUDO_REQUIRED, recordErrors.RECORD_IN_USE],
     audit: true,
-    summary: 'Delete the own account',
+    summary: 'Delete your account',
     description:
       'Needs a fresh login (setting sessions.sudoMaxAge). Ends all sessions, and everything that is kept about the user goes with it.',
     handler: async (context) => {
