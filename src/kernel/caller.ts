@@ -60,14 +60,25 @@ export function callerKey(caller: Caller): string {
     case 'anonymous':
       return 'anonymous';
     case 'user':
-      return caller.impersonatedBy === undefined
-        ? `user:${caller.userId}`
-        : `user:${caller.userId} (admin:${caller.impersonatedBy})`;
+      return userKey(caller);
     case 'admin':
       return `admin:${caller.adminId}`;
     case 'system':
       return `system:${caller.reason}`;
   }
+}
+
+/** The caller of a token is one object while the token is known, and is asked for its name several times on each request. */
+const userKeys = new WeakMap<UserCaller, string>();
+
+function userKey(caller: UserCaller): string {
+  const known = userKeys.get(caller);
+  if (known !== undefined) return known;
+  const { userId, impersonatedBy } = caller;
+  const key =
+    impersonatedBy === undefined ? `user:${userId}` : `user:${userId} (admin:${impersonatedBy})`;
+  userKeys.set(caller, key);
+  return key;
 }
 
 /** What an address counts as: itself, or its /64 for IPv6, where one customer has at least that many addresses. */

@@ -37,6 +37,8 @@ export interface SharedClientsOptions {
   readonly size: number;
   /** Statements that are on one connection at a time, the running one included. Those behind it cannot be taken back. */
   readonly depth: number;
+  /** What one turn of the event loop asks goes to one connection, as far as it is written together, and not to each of them. */
+  readonly gathered?: boolean;
   readonly names: StatementNames;
   /** Where what takes too long is run. */
   readonly elsewhere: Lane;
@@ -174,15 +176,13 @@ class PipelinedClients implements SharedClients {
     return this.#closed || this.#slots.every(({ client }) => client === undefined);
   }
 
-  #leastBusy(): Slot | undefined {
+  #slotFor(): Slot | undefined {
+    const { depth, gathered = false } = this.#options;
     let best: Slot | undefined;
     for (const slot of this.#slots) {
-      if (
-        slot.client !== undefined &&
-        slot.inFlight < this.#options.depth &&
-        (best === undefined || slot.inFlight < best.inFlight)
-      )
-        best = slot;
+      if (slot.client === undefined || slot.inFlight >= depth) continue;
+      if (gathered && slot.sender !== undefined && slot.sender.held > 0) return slot;
+      if (best === undefined || slot.inFlight < best.inFlight) best = slot;
     }
     return best;
   }
@@ -191,7 +191,7 @@ class PipelinedClients implements SharedClients {
   #place(job: Job): void {
     const { deadlineAt } = job.waiting;
     const isLate = deadlineAt !== Number.POSITIVE_INFINITY && performance.now() >= deadlineAt;
-    const slot = this.#line.length === 0 ? this.#leastBusy() : undefined;
+    const slot = this.#line.length === 0 ? this.#slotFor() : undefined;
     if (this.#closed) job.reject(unavailable());
     else if (isLate) job.reject(waitedTooLong(job.waiting, deadlineAt));
     else if (this.#isApart(job)) this.#runElsewhere(job);
@@ -206,7 +206,7 @@ class PipelinedClients implements SharedClients {
   /** Lets those who wait go on, as far as there is room. */
   #next(): void {
     while (this.#line.length > 0) {
-      const slot = this.#leastBusy();
+      const slot = this.#slotFor();
       const job = slot && this.#line.shift();
       if (!job) return;
       if (this.#isApart(job)) this.#runElsewhere(job);
