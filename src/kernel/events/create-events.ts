@@ -7,7 +7,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { Bus } from './bus.ts';
 import { createEventReader, readAfter } from './event-reader.ts';
 import type { Events } from './events.ts';
-import { countWaiting, waitingSince } from './publication.ts';
+import { countWaiting, type PublishedTopics, waitingSince } from './publication.ts';
 import { createRelay } from './relay.ts';
 
 export interface EventsOptions {
@@ -27,6 +27,12 @@ export interface RunningEvents extends Events {
 /** Bus topic on which nodes tell each other how far the sequence has grown. */
 const publishedTopic = 'events.published';
 
+/** How far the sequence has grown, and by which events, where that is known. */
+interface Advance {
+  readonly position: number;
+  readonly told?: PublishedTopics;
+}
+
 export function createEvents(dependencies: EventsOptions): RunningEvents {
   const { database, bus, log, metrics } = dependencies;
   const published = metrics.counter(
@@ -41,21 +47,22 @@ export function createEvents(dependencies: EventsOptions): RunningEvents {
 
   const reader = createEventReader({ database, log, onHandlerError: () => failures.inc() });
   const { onPublished, tell } = createListeners();
-  const advance = (position: number): void => {
-    reader.advance(position);
+  const advance = ({ position, told }: Advance): void => {
+    reader.advance(position, told);
     tell(position);
   };
   const relay = createRelay({
     database,
     log,
-    onPosition(position, count) {
-      advance(position);
+    onPosition(position, count, told) {
+      const payload: Advance = { position, ...(told && { told }) };
+      advance(payload);
       if (count === 0) return;
       published.inc({}, count);
-      bus.publish(publishedTopic, { position }).catch(() => undefined);
+      bus.publish(publishedTopic, payload).catch(() => undefined);
     },
   });
-  bus.subscribe(publishedTopic, (payload) => advance((payload as { position: number }).position));
+  bus.subscribe(publishedTopic, (payload) => advance(payload as Advance));
 
   return {
     async emit(queryable, caller, event) {

@@ -1,7 +1,7 @@
 /**
  * Reads the sequence on this node and hands each event to the subscribers, in
- * order. While nobody subscribes it reads nothing and only remembers where the
- * sequence stands.
+ * order. While nobody subscribes, or nobody to what was published, it reads nothing
+ * and only remembers where the sequence stands.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database, Queryable } from '../database/database.ts';
@@ -9,6 +9,7 @@ import { sql } from '../database/sql.ts';
 import { partsOfActor } from '../hooks/hooks.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { EventHandler, PublishedEvent } from './events.ts';
+import type { PublishedTopics } from './publication.ts';
 import { createWakeup } from './relay.ts';
 
 /* Reading of published events. */
@@ -98,8 +99,8 @@ interface EventReaderOptions {
 interface EventReader {
   /** Starts at `position`: what was published before is history. */
   start(position: number): void;
-  /** The sequence has grown to at least `position`. */
-  advance(position: number): void;
+  /** The sequence has grown to at least `position`, by events of these topics. */
+  advance(position: number, told?: PublishedTopics): void;
   subscribe(pattern: string, handler: EventHandler): () => void;
   stop(): Promise<void>;
 }
@@ -111,9 +112,40 @@ interface Subscription {
   readonly handler: EventHandler;
 }
 
+/** Topics whose subscribers are remembered. There are a few for each schema. */
+const MOST_TOPICS = 2_000;
+
+/** Who subscribes to what. Subscriptions change seldom, and events are many: who hears of a topic is worked out once. */
+function createSubscriptions() {
+  const all = new Set<Subscription>();
+  const byTopic = new Map<string, readonly Subscription[]>();
+  return {
+    get size(): number {
+      return all.size;
+    },
+    add(pattern: string, handler: EventHandler): () => void {
+      const subscription: Subscription = { matches: matcher(pattern), handler };
+      all.add(subscription);
+      byTopic.clear();
+      return () => {
+        all.delete(subscription);
+        byTopic.clear();
+      };
+    },
+    of(topic: string): readonly Subscription[] {
+      const known = byTopic.get(topic);
+      if (known) return known;
+      const found = [...all].filter(({ matches }) => matches(topic));
+      if (byTopic.size >= MOST_TOPICS) byTopic.clear();
+      byTopic.set(topic, found);
+      return found;
+    },
+  };
+}
+
 export function createEventReader(dependencies: EventReaderOptions): EventReader {
   const { database, log } = dependencies;
-  const subscriptions = new Set<Subscription>();
+  const subscriptions = createSubscriptions();
   const bell = createWakeup();
   let known = 0;
   let delivered = 0;
@@ -121,7 +153,9 @@ export function createEventReader(dependencies: EventReaderOptions): EventReader
   let running: Promise<void> | undefined;
 
   const deliver = async (event: PublishedEvent): Promise<void> => {
-    await deliverToAll(dependencies, subscriptions, event);
+    const interested = subscriptions.of(event.topic);
+    if (interested.length > 0)
+      await Promise.all(interested.map((one) => deliverTo(dependencies, one, event)));
     delivered = event.sequence;
   };
 
@@ -155,33 +189,22 @@ export function createEventReader(dependencies: EventReaderOptions): EventReader
       delivered = Math.max(delivered, position);
       running ??= loop();
     },
-    advance(position) {
+    advance(position, told) {
       if (position <= known) return;
+      const isNext = told !== undefined && delivered === known && told.from <= known;
+      const concernsNobody =
+        isNext && told.topics.every((one) => subscriptions.of(one).length === 0);
       known = position;
-      if (subscriptions.size === 0) delivered = position;
+      if (subscriptions.size === 0 || concernsNobody) delivered = position;
       else bell.ring();
     },
-    subscribe(pattern, handler) {
-      const subscription: Subscription = { matches: matcher(pattern), handler };
-      subscriptions.add(subscription);
-      return () => void subscriptions.delete(subscription);
-    },
+    subscribe: subscriptions.add,
     async stop() {
       stopped = true;
       bell.ring();
       await running;
     },
   };
-}
-
-async function deliverToAll(
-  dependencies: EventReaderOptions,
-  subscriptions: ReadonlySet<Subscription>,
-  event: PublishedEvent,
-): Promise<void> {
-  const interested = [...subscriptions].filter(({ matches }) => matches(event.topic));
-  if (interested.length > 0)
-    await Promise.all(interested.map((one) => deliverTo(dependencies, one, event)));
 }
 
 async function deliverTo(

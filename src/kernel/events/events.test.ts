@@ -182,4 +182,29 @@ describe('events', () => {
     await waitFor(() => seen.some((event) => event.topic === 'test:after'));
     expect(seen.at(-1)!.topic).toBe('test:after');
   });
+
+  it('reads nothing of what nobody on this node hears, and misses nothing of what somebody does', async () => {
+    let reads = 0;
+    const counting: Database = {
+      ...kernel.database,
+      query(statement) {
+        if (statement.text.includes('bytes_before')) reads += 1;
+        return kernel.database.query(statement);
+      },
+    };
+    const events = await startNode(counting);
+    const seen = record(events, 'test:heard');
+    const start = await events.position();
+    const emit = (topic: string) => events.emit(kernel.database, caller, { topic });
+    for (let i = 0; i < 3; i += 1) {
+      await emit('test:unheard');
+      await waitFor(async () => (await events.position()) === start + i + 1);
+    }
+    expect(reads).toBe(0);
+    for (const topic of ['test:unheard', 'test:heard', 'test:unheard', 'test:heard'])
+      await emit(topic);
+    await waitFor(() => seen.length === 2);
+    expect(seen.map(({ sequence }) => sequence)).toEqual([start + 5, start + 7]);
+    expect(reads).toBeGreaterThan(0);
+  });
 });

@@ -74,10 +74,21 @@ const MOST = 100_000;
  */
 const NEAR = 1_000;
 
+/** Which events a stretch of the sequence holds, for who wants to know whether it is worth reading. */
+export interface PublishedTopics {
+  /** The position before the first of them. */
+  readonly from: number;
+  readonly topics: readonly string[];
+}
+
+/** Topics that are told of; a turn with more of them is read by everybody. */
+const TOLD_TOPICS = 20;
+
 interface Published {
   /** The highest position given so far. */
   readonly position: number;
   readonly count: number;
+  readonly told: PublishedTopics | undefined;
   /** More waits. */
   readonly more: boolean;
 }
@@ -106,14 +117,14 @@ seen as materialized (
   from here h left join (select xid, ${next('xid')} as next from cut) c on true
 ),
 late as (
-  select o.xid, o.seq, o.bucket from penstock.outbox o where o.xid = any(array(select pg_snapshot_xip(snapshot) from state))
+  select o.xid, o.seq, o.bucket, o.topic from penstock.outbox o where o.xid = any(array(select pg_snapshot_xip(snapshot) from state))
 ),
 fresh as (
-  select o.xid, o.seq, o.bucket from penstock.outbox o
+  select o.xid, o.seq, o.bucket, o.topic from penstock.outbox o
    where o.xid >= (select first from state) and o.xid < (select pg_snapshot_xmax(snapshot) from seen)
 ),
 events as materialized (
-  select xid, seq, bucket, row_number() over (order by xid, seq) as n, case when xid < (select near from state) then xid end as far
+  select xid, seq, bucket, topic, row_number() over (order by xid, seq) as n, case when xid < (select near from state) then xid end as far
   from (select * from late union all select * from fresh) waiting
 ),
 pages as (
@@ -128,13 +139,21 @@ buckets as (
   update penstock.outbox_buckets b set last_position = (select last_position from state) + e.last, published_at = now()
   from (select bucket, max(n) as last from events group by bucket) e where b.bucket = e.bucket
 ),
-total as (select count(*)::int as count, max(seq) as seq from events)
+total as (select count(*)::int as count, max(seq) as seq,
+  array(select topic from events group by topic limit ${TOLD_TOPICS + 1}) as topics from events)
 update penstock.outbox_state s
    set last_position = s.last_position + t.count, last_seq = greatest(s.last_seq, t.seq), snapshot = (select snapshot from seen)
   from total t where t.count > 0
-returning s.last_position as position, t.count, exists (select from cut) as more`;
+returning s.last_position as position, t.count, t.topics, exists (select from cut) as more`;
 
 const publish: Statement = { text: publishText, name: statementName(publishText) };
+
+interface PublishedRow {
+  readonly position: string;
+  readonly count: number;
+  readonly topics: readonly string[];
+  readonly more: boolean;
+}
 
 /** Publishes what was committed; `undefined` when another node is doing so at this moment. */
 export function publishEvents(database: Database): Promise<Published | undefined> {
@@ -144,15 +163,13 @@ export function publishEvents(database: Database): Promise<Published | undefined
     );
     if (lock.rows[0]?.held !== true) return undefined;
     // A statement of its own: its snapshot must be younger than the lock.
-    const { rows } = await transaction.query<{ position: string; count: number; more: boolean }>(
-      publish,
-    );
+    const { rows } = await transaction.query<PublishedRow>(publish);
     const [row] = rows;
-    return {
-      position: Number(row?.position ?? 0),
-      count: row?.count ?? 0,
-      more: row?.more ?? false,
-    };
+    if (!row) return { position: 0, count: 0, told: undefined, more: false };
+    const { count, topics, more } = row;
+    const position = Number(row.position);
+    const told = topics.length > TOLD_TOPICS ? undefined : { from: position - count, topics };
+    return { position, count, told, more };
   });
 }
 

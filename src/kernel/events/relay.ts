@@ -9,7 +9,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { finishOutboxMove, publishEvents, waitingSince } from './publication.ts';
+import {
+  finishOutboxMove,
+  type PublishedTopics,
+  publishEvents,
+  waitingSince,
+} from './publication.ts';
 
 /** A bell for one loop: rung as often as one likes, heard once. */
 interface Wakeup {
@@ -54,8 +59,8 @@ const recoverMs = 1_000;
 interface RelayOptions {
   readonly database: Database;
   readonly log: Logger;
-  /** Called with the highest published position when it may have grown, and how many were published here. */
-  readonly onPosition: (position: number, published: number) => void;
+  /** Called with the highest published position when it may have grown, how many were published here, and which. */
+  readonly onPosition: (position: number, published: number, told?: PublishedTopics) => void;
 }
 
 interface Relay {
@@ -92,7 +97,8 @@ export function createRelay({ database, log, onPosition }: RelayOptions): Relay 
     else if (!(await lookAround())) return;
     const published = await publishEvents(database);
     if (published === undefined || published.more) bell.ring();
-    if (published && published.count > 0) onPosition(published.position, published.count);
+    if (published && published.count > 0)
+      onPosition(published.position, published.count, published.told);
     await delay(paceMs);
   };
 

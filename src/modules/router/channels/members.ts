@@ -77,11 +77,17 @@ const AGAIN_MS = 1_000;
 const AT_ONCE = 4;
 const ROWS = 1_000;
 
-/** Which sockets of this node are where, within bounds. */
-function createPlaces() {
+/** Which sockets of this node are where, within bounds. `follow`: begins to listen while there is any, and answers how to end that. */
+function createPlaces(follow: () => () => void) {
   const bySocket = new Map<SocketConnection, Map<string, Member>>();
   const ofUsers = new Map<string, number>();
+  let unfollow: (() => void) | undefined;
+  const rest = (): void => {
+    unfollow?.();
+    unfollow = undefined;
+  };
   return {
+    rest,
     of: (connection: SocketConnection): readonly Member[] => [
       ...(bySocket.get(connection)?.values() ?? []),
     ],
@@ -95,6 +101,7 @@ function createPlaces() {
         throw routerErrors.CHANNEL_LIMIT_EXCEEDED();
       const member = newMember(connection, found);
       bySocket.set(connection, own.set(found.channel, member));
+      unfollow ??= follow();
       ofUsers.set(connection.userId, ofUser + 1);
       return member;
     },
@@ -106,6 +113,7 @@ function createPlaces() {
       const own = bySocket.get(connection);
       own?.delete(found.channel);
       if (own?.size === 0) bySocket.delete(connection);
+      if (bySocket.size === 0) rest();
       const left = (ofUsers.get(connection.userId) ?? 1) - 1;
       if (left === 0) ofUsers.delete(connection.userId);
       else ofUsers.set(connection.userId, left);
@@ -116,7 +124,9 @@ function createPlaces() {
 }
 
 export function createMembers(parts: MembersParts): Members {
-  const places = createPlaces();
+  const places = createPlaces(() =>
+    parts.events.subscribe('*', (event) => concern(event, places.all, rechecks)),
+  );
   const { all } = places;
   const presence = createPresence(parts, all);
   const leave = async (member: Member): Promise<void> => {
@@ -155,7 +165,10 @@ export function createMembers(parts: MembersParts): Members {
       return member;
     },
     start() {
-      const unfollow = parts.events.subscribe('*', (event) => concern(parts, event, all, rechecks));
+      // Nothing of a user who is deleted stays, whoever is in channels of this node.
+      const unfollow = parts.events.subscribe('database:delete:User', ({ ids = [] }) =>
+        forgetUsers(parts.database, ids),
+      );
       const sweep = setInterval(
         () => rechecks.touch(all().filter(({ found }) => hangsOnRecord(found))),
         SWEEP_MS,
@@ -164,6 +177,7 @@ export function createMembers(parts: MembersParts): Members {
       const stopPresence = presence.start();
       return () => {
         unfollow();
+        places.rest();
         clearInterval(sweep);
         stopPresence();
       };
@@ -183,12 +197,11 @@ const newMember = (connection: SocketConnection, found: FoundChannel): Member =>
 });
 
 /** What of everything that happens may change what members may do. */
-async function concern(
-  { database }: Pick<MembersParts, 'database'>,
+function concern(
   { topic, schema, operation, ids = [], payload }: PublishedEvent,
   all: () => readonly Member[],
   { touch }: Rechecks,
-): Promise<void> {
+): void {
   if (topic.startsWith('authorization:')) {
     const [, userId] = /^User:([^#*]+)$/.exec(String(payload?.subject ?? '')) ?? [];
     touch(
@@ -200,8 +213,6 @@ async function concern(
   }
   if (schema === undefined || operation === undefined) return;
   touch(all().filter(({ found }) => found.definition.schema === schema && ids.includes(found.id)));
-  if (schema === 'User' && operation === 'delete' && ids.length > 0)
-    await forgetUsers(database, ids);
 }
 
 interface Rechecks {
