@@ -67,13 +67,11 @@ export async function createKernel(
   const permissions = createPermissionPort(recordTuples);
   await jobs.register(createIndexJob({ database, log }));
   const operations = createOperationRegistry();
-  const onIndexesWaiting = (): void => enqueueIndexJob(jobs, log);
-  const schemas = await createSchemaRegistry({ database, bus, events, onIndexesWaiting });
-
+  const schemas = await openSchemas({ database, bus, events, health, log }, jobs);
   const audit = createAudit(database, log);
   closing.defer(() => audit.flush());
 
-  const searchLimitMs = settings.databaseSearchTimeoutMs;
+  const { databaseSearchTimeoutMs: searchLimitMs } = settings;
   const kernel: Kernel = {
     settings,
     log,
@@ -110,6 +108,12 @@ export async function createKernel(
       .catch((error: unknown) => log.error({ err: error }, 'Background jobs could not be started'));
   return { kernel, startJobs };
 }
+
+const openSchemas = (
+  parts: Omit<Parameters<typeof createSchemaRegistry>[0], 'onIndexesWaiting'> & Pick<Kernel, 'log'>,
+  jobs: Kernel['jobs'],
+): Promise<Kernel['schemas']> =>
+  createSchemaRegistry({ ...parts, onIndexesWaiting: () => enqueueIndexJob(jobs, parts.log) });
 
 /** The record store, and the hooks that it asks. */
 function recordsWithHooks(options: RecordStoreOptions): Pick<Kernel, 'records' | 'hooks'> {

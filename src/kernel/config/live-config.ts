@@ -21,6 +21,7 @@ import {
   deepFreeze,
   fillDefaults,
   isHarmless,
+  isTree,
   mapSecrets,
   maskedPatch,
   mergePatch,
@@ -50,8 +51,8 @@ interface Merged {
 
 interface ConfigDocument {
   readonly definition: ConfigDefinition;
-  /** Stored form to what was set, secrets in clear. Throws when a secret cannot be opened. */
-  open(stored: Tree): Tree;
+  /** Stored form to what was set, secrets in clear. Those that cannot be opened are left out, and told; so is what is no document. */
+  open(stored: Tree, unreadable?: (key: string) => void): Tree;
   /** What was set to its stored form. */
   seal(set: Tree): Tree;
   /** What was set, and the defaults. Frozen. */
@@ -86,11 +87,15 @@ export function createDocument(
 
   return {
     definition,
-    open: (stored) =>
-      mapSecrets(node, stored, (value, path) => {
-        const sealed = valueAt(value, [SEALED]);
-        return typeof sealed === 'string' ? secrets.open(sealed, context(path)) : value;
-      }) as Tree,
+    open: (stored, unreadable = () => undefined) => {
+      if (!isTree(stored)) unreadable('');
+      return mapSecrets(node, isTree(stored) ? stored : {}, (value, path) =>
+        openedSecret(secrets, value, {
+          context: context(path),
+          unreadable: () => unreadable(path.join('.')),
+        }),
+      ) as Tree;
+    },
     seal: (set) =>
       mapSecrets(node, set, (value, path) =>
         typeof value === 'string' && value !== ''
@@ -124,6 +129,22 @@ export function createDocument(
         .filter((path) => !isHarmless(node, path))
         .map((path) => path.join('.')),
   };
+}
+
+/** In clear; nothing for what cannot be opened. */
+function openedSecret(
+  secrets: SecretBox,
+  value: unknown,
+  { context, unreadable }: { readonly context: string; readonly unreadable: () => void },
+): unknown {
+  const sealed = valueAt(value, [SEALED]);
+  if (typeof sealed !== 'string') return value;
+  try {
+    return secrets.open(sealed, context);
+  } catch {
+    unreadable();
+    return undefined;
+  }
 }
 
 /** Validates by the schema, then by the rules across keys. Compiled at the first use: most documents never change. */
@@ -173,7 +194,11 @@ export function createLiveConfig(
     const [before, versionBefore] = [current, version];
     const told: Listener[] = [];
     try {
-      current = document.complete(document.open(row.config));
+      current = document.complete(
+        document.open(row.config, (key) => {
+          throw new Error(`The stored configuration cannot be read: ${key}`);
+        }),
+      );
       version = row.version;
       for (const listener of listeners) {
         await listener(current, before);
@@ -240,7 +265,9 @@ async function tellBack(
  * keep the platform from starting: it is left out, loudly, and its default holds.
  */
 function usable(module: string, document: ConfigDocument, row: ConfigRow, log: Logger): Tree {
-  const set = document.open(row.config);
+  const set = document.open(row.config, (key) =>
+    log.error({ module, key }, 'stored configuration cannot be read; its default is used'),
+  );
   const complete = document.complete(set);
   const problems = document.problems(complete);
   if (problems.length === 0) return complete;

@@ -1,5 +1,7 @@
 /** From validator errors to problems that a person can act on. */
 
+import type { TSchema } from 'typebox';
+import { Compile, type Validator } from 'typebox/compile';
 import { Settings } from 'typebox/system';
 import { errors, type PenstockError, type Problem } from '../errors.ts';
 import { shortened, storable } from '../text.ts';
@@ -202,4 +204,19 @@ function resolve(schema: JsonSchema, path: string): JsonSchema | undefined {
     at = Reflect.get(at, part.replaceAll('~1', '/').replaceAll('~0', '~'));
   }
   return at as JsonSchema | undefined;
+}
+
+/** Asks what is stored for its shape: answers in words what is wrong with it, or nothing. Compiled at the first use. */
+export function storedShape(schema: TSchema): (value: unknown) => string | undefined {
+  let validator: Validator | undefined;
+  return (value) => {
+    validator ??= Compile(schema);
+    if (validator.Check(value)) return undefined;
+    const [first] = problemsOf(
+      schema,
+      validator.Errors(value) as readonly ValidatorError[],
+      'definition',
+    );
+    return first ? `${shorten(first.path)}: ${first.message}` : 'is not valid';
+  };
 }

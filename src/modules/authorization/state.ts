@@ -23,6 +23,7 @@ import {
   type DefinitionContent,
   parsedDefinition,
   type StoredDefinition,
+  soundDefinitions,
 } from './services/definitions/stored-definition.ts';
 import { isBuiltInRole, isUntouchedRole, type NewRole, type Roles } from './services/roles.ts';
 import { conditionProblems } from './services/rule-conditions.ts';
@@ -35,8 +36,7 @@ export const definitionState = (definitions: Definitions): StateType => ({
   priority: 5,
   document: NewDefinitionShape,
   keyOf: ({ name }) => String(name),
-  export: async () =>
-    (await definitions.all()).filter((stored) => !isUntouched(stored)).map(definitionDocument),
+  export: async () => (await definitions.all()).filter(isExported).map(definitionDocument),
   async complete(_caller, documents) {
     const contents = documents.map(({ document }) => contentOf(document));
     for (const [i, content] of contents.entries())
@@ -92,6 +92,9 @@ export const definitionState = (definitions: Definitions): StateType => ({
   },
 });
 
+const isExported = (stored: StoredDefinition): boolean =>
+  soundDefinitions([stored]).length > 0 && !isUntouched(stored);
+
 function contentOf({
   name,
   relations,
@@ -112,7 +115,7 @@ const definitionDocument = ({
   name,
   relations,
   permissions,
-  ...(Object.keys(conditions).length > 0 && { conditions }),
+  ...(Object.keys(conditions ?? {}).length > 0 && { conditions }),
   ...(actAs !== null && { actAs }),
 });
 

@@ -193,7 +193,9 @@ export interface ChainDefinitionRow {
   readonly updatedAt: Date;
 }
 
-const definitionColumns = `name, steps, allow_duplicate as "allowDuplicate", template_name as "templateName", description,
+/** Steps that cannot be read are none: such a chain is shown, and nothing is sent by it. */
+const definitionColumns = `name, case when steps @? '$[*] ? (@.channel.type() == "string")'
+    and not steps @? 'strict $[*] ? (!(@.type() == "object") || !(@.channel.type() == "string"))' then steps else '[]' end as steps, allow_duplicate as "allowDuplicate", template_name as "templateName", description,
   created_at as "createdAt", updated_at as "updatedAt"`;
 
 /** A page of them by name, and how many there are. */

@@ -37,7 +37,7 @@ export const formState = (database: Database, forms: Forms): StateType => ({
 function documentOf(definition: FormDefinition): StateDocument {
   const isSaid = ([name, value]: [string, unknown]): boolean =>
     name === 'enabled' || !(value === null || value === false || isEmpty(value));
-  return Object.fromEntries(Object.entries(definition).filter(isSaid));
+  return Object.fromEntries(Object.entries(definition ?? {}).filter(isSaid));
 }
 
 const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0;

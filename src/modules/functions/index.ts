@@ -59,7 +59,9 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
   const { kernel, config, log } = context;
   const { database } = kernel;
   const current = () => config.current();
-  const store = followingStore(await createFunctionStore(kernel), () => triggers.follow());
+  const store = followingStore(await createFunctionStore({ ...kernel, log }), () =>
+    triggers.follow(),
+  );
   const pool = poolOf(context);
   const all = createFunctions({
     ...kernel,
@@ -145,6 +147,13 @@ function serveRoutes(
     operations.replace('functions/tools', functionTools(runner, serving, routes.note));
     middlewares.provide(providedMiddlewares(runner, serving));
     sockets.publish(serving, routes.note);
+    kernel.health.leaveOut(
+      'routes of functions',
+      serving.flatMap(({ _id, name }) => {
+        const reason = routes.problemOf(_id);
+        return reason === undefined ? [] : [{ name, reason }];
+      }),
+    );
   };
   publish();
   const stopListening = store.onChange(publish);

@@ -10,13 +10,10 @@ import {
   type StateDocument,
   type StateType,
 } from '../../kernel/state.ts';
-import type { StoredFunction } from './definition/definition.ts';
+import { DEFAULT_TIMEOUT, type StoredFunction } from './definition/definition.ts';
 import { NewFunctionShape } from './operations/shapes.ts';
 import { codesOf } from './queries/functions.ts';
 import type { Functions, GivenFunction } from './services/functions.ts';
-
-/** Milliseconds of a document that says nothing about it. */
-const DEFAULT_TIMEOUT = 180_000;
 
 export const functionState = (
   { database, permissions }: { readonly database: Database; readonly permissions: PermissionPort },
@@ -28,7 +25,7 @@ export const functionState = (
   document: NewFunctionShape,
   keyOf: ({ name }) => String(name),
   async export() {
-    const all = functions.store.all();
+    const all = functions.store.all().filter(({ damage }) => !damage);
     const codes = await codesOf(
       database,
       all.map(({ _id }) => _id),

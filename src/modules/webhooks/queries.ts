@@ -46,6 +46,19 @@ const columns = `id::text as id, name, url, description, events, schemas, condit
   disabled_reason as "disabledReason", failing_since as "failingSince", problem,
   enabled_at as "enabledAt",
   created_at as "createdAt", updated_at as "updatedAt"`;
+const texts = (list: unknown): readonly (string | undefined)[] =>
+  Array.isArray(list) ? list.map((one) => (typeof one === 'string' ? one : undefined)) : [];
+
+/**
+ * Elements that are no text, which only a hand in the database writes, name nothing: such an endpoint must not hold the
+ * others up, nor hear of more than it was meant to.
+ */
+const readable = (row: EndpointRow): EndpointRow => ({
+  ...row,
+  events: texts(row.events).flatMap((one) => one ?? []),
+  schemas: texts(row.schemas).map((one = '') => one),
+});
+
 const all = (rest: string) => `select ${columns} from penstock.webhook_endpoints ${rest}`;
 
 export async function listEndpoints(
@@ -61,15 +74,16 @@ export async function listEndpoints(
     text: `select count(*)::int as count from penstock.webhook_endpoints ${where}`,
     values: [search ?? null],
   });
-  return { endpoints: rows, count: counted.rows[0]?.count ?? 0 };
+  return { endpoints: rows.map(readable), count: counted.rows[0]?.count ?? 0 };
 }
 
 export async function allEndpoints(database: Queryable): Promise<EndpointRow[]> {
-  return (await database.query<EndpointRow>({ text: all('order by name') })).rows;
+  return (await database.query<EndpointRow>({ text: all('order by name') })).rows.map(readable);
 }
 
 export async function enabledEndpoints(database: Queryable): Promise<EndpointRow[]> {
-  return (await database.query<EndpointRow>({ text: all('where enabled order by id') })).rows;
+  const { rows } = await database.query<EndpointRow>({ text: all('where enabled order by id') });
+  return rows.map(readable);
 }
 
 export async function endpointById(
@@ -78,7 +92,8 @@ export async function endpointById(
   lock = false,
 ): Promise<EndpointRow | undefined> {
   const text = all(`where id = $1::uuid${lock ? ' for update' : ''}`);
-  return (await database.query<EndpointRow>({ text, values: [id] })).rows[0];
+  const { rows } = await database.query<EndpointRow>({ text, values: [id] });
+  return rows.map(readable)[0];
 }
 
 export async function endpointForDelivery(

@@ -39,6 +39,8 @@ export interface FieldVisibility {
 }
 
 export interface CompiledSchema extends StoredSchema {
+  /** Why it is left out: what is stored of it cannot be used. It has an id and is shown to operators, and is nothing else. */
+  readonly problem?: string;
   /** Set for what a reference shows to callers who may not read the schema itself (public-view.ts). */
   readonly isPublicView?: true;
   /** JSON Schemas of records on the wire, for operations and their documents. */

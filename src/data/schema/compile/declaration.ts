@@ -48,6 +48,8 @@ export interface Declaration {
   readonly updatedAt: Date;
   /** The declaration is gone, the table was kept. */
   readonly removed: boolean;
+  /** Why it cannot be used; the parts that cannot be read are empty here (damaged-declaration.ts). Never stored. */
+  readonly problem?: string;
 }
 
 /** Every declaration, removed ones included, in one query. */
@@ -168,6 +170,7 @@ export function compileDeclaration(
     history: historyOf(conduit),
     layout: declaration.layout,
     sortable,
+    ...(declaration.problem === undefined ? {} : { problem: declaration.problem }),
   };
 }
 

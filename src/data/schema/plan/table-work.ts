@@ -1,6 +1,7 @@
 /** What a change of schemas means for all tables. Pure: nothing is read or written here. */
 
 import { literalOf } from '../../../kernel/database/literal.ts';
+import { unknownFields } from '../compile/damaged-declaration.ts';
 import { type Declaration, declaredIndexes, treeOf } from '../compile/declaration.ts';
 import { emptyLayout, layoutOf, type TableLayout } from '../compile/layout.ts';
 import type { Field } from '../language/field.ts';
@@ -41,18 +42,39 @@ export function workOf(snapshot: SchemaSnapshot, changePlan: ChangePlan): readon
   );
   for (const name of changePlan.destroy) next.delete(name.toLowerCase());
   for (const draft of changePlan.drafts) next.set(draft.declaration.name.toLowerCase(), draft);
-  const layoutOf = (name: string): TableLayout | undefined => {
-    const found = next.get(name.toLowerCase())?.declaration;
-    return found !== undefined && found.name === name && !found.removed ? found.layout : undefined;
-  };
+  const layoutOf = layoutsOf((key) => next.get(key)?.declaration);
+  const layoutBefore = layoutsOf((key) => snapshot.get(key));
   const intended = new Set(changePlan.drafts);
   return [...next.values()].flatMap((draft) => {
-    const work = tableWork(draft, snapshot.get(draft.declaration.name.toLowerCase()), layoutOf);
-    return work.steps.length > 0 || intended.has(draft)
-      ? [{ ...work, intended: intended.has(draft) }]
-      : [];
+    const isIntended = intended.has(draft);
+    if (!isIntended && isDamaged(draft.declaration)) return [];
+    const before = snapshot.get(draft.declaration.name.toLowerCase());
+    const work = tableWork(draft, before, layoutOf);
+    // What is not as it should be without this change is none of its business.
+    if (
+      !isIntended &&
+      work.steps.length > 0 &&
+      tableWork(draft, before, layoutBefore).steps.length > 0
+    )
+      return [];
+    return work.steps.length > 0 || isIntended ? [{ ...work, intended: isIntended }] : [];
   });
 }
+
+/** Layouts of the schemas that are there. */
+const layoutsOf =
+  (find: (key: string) => Declaration | undefined) =>
+  (name: string): TableLayout | undefined => {
+    const found = find(name.toLowerCase());
+    return found !== undefined && found.name === name && !found.removed ? found.layout : undefined;
+  };
+
+/**
+ * What cannot be read, or only in part, is left as it is until somebody changes it: its table would lose the columns,
+ * constraints and indexes of fields that this version does not know.
+ */
+const isDamaged = (declaration: Declaration): boolean =>
+  declaration.problem !== undefined || unknownFields(declaration).length > 0;
 
 const noFields: ReadonlyMap<string, Field> = new Map();
 const untouched: Renamed = { layout: emptyLayout, steps: [] };

@@ -7,6 +7,7 @@ import type { Events, NewEvent } from '../../../kernel/events/events.ts';
 import type { CompiledSchema } from '../compile/compiled.ts';
 import {
   compileDeclaration,
+  type Declaration,
   forgetDeclaration,
   loadDeclarations,
   saveDeclaration,
@@ -30,6 +31,8 @@ export interface ChangeDependencies {
   readonly database: Database;
   readonly events: Events;
   readonly guards: readonly SchemaGuard[];
+  /** A declaration as it can be worked with, also where it is damaged. */
+  readonly readable: (declaration: Declaration) => Declaration;
 }
 
 /** What became of a change. */
@@ -40,9 +43,7 @@ export interface ChangeResult {
   readonly waits: boolean;
 }
 
-interface ChangeRun {
-  readonly events: Events;
-  readonly guards: readonly SchemaGuard[];
+interface ChangeRun extends Omit<ChangeDependencies, 'database'> {
   readonly caller: Caller;
   /** Indexes are made at once, however large the table is: a module counts on its own. */
   readonly atOnce: boolean;
@@ -58,7 +59,7 @@ const ATTEMPTS = 5;
  * same at once do it one after the other.
  */
 export async function changeSchemas(
-  { database, events, guards }: ChangeDependencies,
+  { database, ...dependencies }: ChangeDependencies,
   caller: Caller,
   {
     decide,
@@ -68,7 +69,7 @@ export async function changeSchemas(
   for (let attempt = 1; ; attempt++) {
     try {
       return await database.transaction((transaction) =>
-        changeOnce(transaction, { events, guards, caller, decide, atOnce }),
+        changeOnce(transaction, { ...dependencies, caller, decide, atOnce }),
       );
     } catch (error) {
       if (codeOf(error) !== '55P03') throw error;
@@ -80,13 +81,13 @@ export async function changeSchemas(
 
 async function changeOnce(
   transaction: Transaction,
-  { events, guards, caller, decide, atOnce }: ChangeRun,
+  { events, guards, readable, caller, decide, atOnce }: ChangeRun,
 ): Promise<ChangeResult> {
   await transaction.query({
     text: "select pg_advisory_xact_lock(hashtextextended('penstock.schemas', 0))",
   });
   const startedAt = new Date();
-  const snapshot = schemaSnapshotOf(await loadDeclarations(transaction));
+  const snapshot = schemaSnapshotOf((await loadDeclarations(transaction)).map(readable));
   const changePlan = decide(snapshot);
   if (changePlan.drafts.length === 0 && changePlan.destroy.length === 0)
     return { changed: [], waits: false };
@@ -166,6 +167,9 @@ const dataRefusal = /^(?:22|23|54)/;
 /** Something else in the database is made from the table: a view that would lose a column, or see another type. */
 const dependencyRefusal: ReadonlySet<string> = new Set(['2BP01', '0A000']);
 
+/** A table or column that is there, or is not, against what is noted of it. */
+const otherTable: ReadonlySet<string> = new Set(['42701', '42703', '42P01', '42P07']);
+
 async function runStep(
   transaction: Transaction,
   { statement, summary, schema }: ChangeStep,
@@ -177,6 +181,11 @@ async function runStep(
     if (dependencyRefusal.has(code))
       throw schemaErrors.SCHEMA_REFERENCED({
         message: `${schema}: a view stands in the way: ${summary}`,
+        cause: error,
+      });
+    if (otherTable.has(code))
+      throw schemaErrors.SCHEMA_DATA_CONFLICT({
+        message: `${schema}: its table is not as the platform left it: ${summary}`,
         cause: error,
       });
     if (!dataRefusal.test(code)) throw error;

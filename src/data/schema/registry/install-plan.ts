@@ -24,6 +24,7 @@ export function installPlan(
     // Another node may have done it while we waited for the lock.
     if (
       current &&
+      current.problem === undefined &&
       !current.removed &&
       current.ownerModule === owner &&
       current.checksum === checksum

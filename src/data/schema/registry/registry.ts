@@ -25,6 +25,8 @@ export interface SchemaRegistry {
   byId(id: string): CompiledSchema | undefined;
   /** All schemas, by name. */
   all(): readonly CompiledSchema[];
+  /** Those that cannot be used as they are stored: `byId` finds them too, so that operators can change and remove them. */
+  leftOut(): readonly CompiledSchema[];
   /** Declares a schema: planned, applied in one transaction, live on every node when it returns. */
   create(caller: Caller, input: NewSchema): Promise<CompiledSchema>;
   update(caller: Caller, id: string, change: SchemaChange): Promise<CompiledSchema>;

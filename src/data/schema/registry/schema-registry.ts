@@ -6,10 +6,14 @@ import type { Database } from '../../../kernel/database/database.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { unconfirmedReport } from '../../../kernel/freshness/freshness.ts';
+import type { Health } from '../../../kernel/health.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { CompiledSchema } from '../compile/compiled.ts';
-import { compileDeclaration, type Declaration, loadDeclarations } from '../compile/declaration.ts';
+import { compiledOr, readable, unknownFields } from '../compile/damaged-declaration.ts';
+import { type Declaration, loadDeclarations } from '../compile/declaration.ts';
 import { schemaErrors } from '../errors.ts';
 import type { SchemaDefinition } from '../language/definition.ts';
+import { isPlainObject } from '../language/option-context.ts';
 import { changePlanOf, namesIn, requireAdmin } from '../plan/change-plan.ts';
 import { definitionChecksum } from '../plan/declaration-change.ts';
 import { previewOf } from '../plan/preview.ts';
@@ -26,7 +30,12 @@ interface LoadedSchemas {
   get(name: string): CompiledSchema | undefined;
   byId(id: string): CompiledSchema | undefined;
   all(): readonly CompiledSchema[];
+  leftOut(): readonly CompiledSchema[];
+  /** Also one that is left out. */
+  known(name: string): CompiledSchema | undefined;
   declaration(name: string): Declaration | undefined;
+  /** The same as it can be worked with: parts that cannot be read are empty. */
+  readable(declaration: Declaration): Declaration;
   /** Name of a schema by its id. Throws 404. */
   nameOf(id: string): string;
   /** Reads everything anew; listeners have run when it resolves. Calls never overtake each other. */
@@ -36,8 +45,11 @@ interface LoadedSchemas {
 
 interface Snapshot {
   readonly byName: ReadonlyMap<string, CompiledSchema>;
+  /** Also those that are left out. */
   readonly byId: ReadonlyMap<string, CompiledSchema>;
   readonly all: readonly CompiledSchema[];
+  /** Declarations that cannot be used, by the names of their schemas: what stands in for them, for operators. */
+  readonly leftOut: ReadonlyMap<string, CompiledSchema>;
   readonly declarations: ReadonlyMap<string, Declaration>;
   /** What each compiled schema was made from. */
   readonly keys: ReadonlyMap<string, string>;
@@ -47,11 +59,15 @@ const nothing: Snapshot = {
   byName: new Map(),
   byId: new Map(),
   all: [],
+  leftOut: new Map(),
   declarations: new Map(),
   keys: new Map(),
 };
 
-function createLoadedSchemas(load: () => Promise<readonly Declaration[]>): LoadedSchemas {
+function createLoadedSchemas(
+  load: () => Promise<readonly Declaration[]>,
+  tell: (loaded: Snapshot, before: Snapshot) => void,
+): LoadedSchemas {
   let snapshot = nothing;
   let queue: Promise<void> = Promise.resolve();
   const listeners: ((changed: readonly string[]) => void | Promise<void>)[] = [];
@@ -60,6 +76,7 @@ function createLoadedSchemas(load: () => Promise<readonly Declaration[]>): Loade
     const declarations = (await load()).filter(({ removed }) => !removed);
     const previous = snapshot;
     snapshot = compileAll(declarations, previous);
+    tell(snapshot, previous);
     const names = new Set([...previous.byName.keys(), ...snapshot.byName.keys()]);
     const changed = [...names]
       .filter((name) => previous.byName.get(name) !== snapshot.byName.get(name))
@@ -72,6 +89,11 @@ function createLoadedSchemas(load: () => Promise<readonly Declaration[]>): Loade
     get: (name) => snapshot.byName.get(name),
     byId: (id) => snapshot.byId.get(id),
     all: () => snapshot.all,
+    leftOut: () => [...snapshot.leftOut.values()],
+    known: (name) => snapshot.byName.get(name) ?? snapshot.leftOut.get(name),
+    readable(declaration) {
+      return snapshot.leftOut.has(declaration.name) ? readable(declaration) : declaration;
+    },
     declaration: (name) => snapshot.declarations.get(name),
     nameOf(id) {
       const schema = snapshot.byId.get(id);
@@ -87,28 +109,50 @@ function createLoadedSchemas(load: () => Promise<readonly Declaration[]>): Loade
   };
 }
 
-/** Compiles what is new; a schema that did not change stays the same object, so that caches keyed by it stay valid. */
-function compileAll(declarations: readonly Declaration[], previous: Snapshot): Snapshot {
-  const names = new Set(declarations.map(({ name }) => name));
+/**
+ * Compiles what is new; a schema that did not change stays the same object, so that caches keyed by it stay valid. What
+ * cannot be used is left out: nothing else is hindered by it, and for relations to it, it is not there.
+ */
+function compileAll(
+  declarations: readonly Declaration[],
+  previous: Snapshot,
+  without: Snapshot['leftOut'] = new Map(),
+): Snapshot {
+  const usable = declarations.filter(({ name }) => !without.has(name));
+  const names = new Set(usable.map(({ name }) => name));
   const exists = (name: string): boolean => names.has(name);
-  const keys = new Map<string, string>();
-  const all = declarations.map((declaration) => {
-    const links = Object.keys(declaration.layout.foreignKeys).sort().join();
-    const key = `${declaration.id}:${declaration.version}:${links}`;
-    keys.set(declaration.name, key);
-    const known = previous.byName.get(declaration.name);
+  const leftOut = new Map(without);
+  const all = usable.flatMap((declaration) => {
+    const known = keptAs(declaration, previous);
     // Relation lists have no foreign key: whether their target exists has to be looked at by itself.
-    const unchanged =
-      known && previous.keys.get(declaration.name) === key && samePending(known, exists);
-    return unchanged ? known : compileDeclaration(declaration, exists);
+    if (known && samePending(known, exists)) return [known];
+    const made = compiledOr(declaration, exists);
+    if (made.problem === undefined) return [made];
+    leftOut.set(made.name, made);
+    return [];
   });
+  // Relations to what is left out are looked at anew.
+  if (leftOut.size > without.size) return compileAll(declarations, previous, leftOut);
   return {
     byName: new Map(all.map((schema) => [schema.name, schema])),
-    byId: new Map(all.map((schema) => [schema._id, schema])),
+    byId: new Map([...all, ...leftOut.values()].map((schema) => [schema._id, schema])),
     all: [...all].sort((a, b) => (a.name < b.name ? -1 : 1)),
+    leftOut,
     declarations: new Map(declarations.map((declaration) => [declaration.name, declaration])),
-    keys,
+    keys: new Map(usable.map((declaration) => [declaration.name, compileKey(declaration)])),
   };
+}
+
+const compileKey = ({ id, version, layout }: Declaration): string =>
+  `${id}:${version}:${Object.keys(layout.foreignKeys).sort().join()}`;
+
+/** What a declaration that has not changed was compiled to. */
+function keptAs(declaration: Declaration, previous: Snapshot): CompiledSchema | undefined {
+  const { id, name, version, layout } = declaration;
+  const known = previous.byName.get(name);
+  if (known?._id !== id || known.__v !== version || !isPlainObject(layout?.foreignKeys))
+    return undefined;
+  return previous.keys.get(name) === compileKey(declaration) ? known : undefined;
 }
 
 function samePending(schema: CompiledSchema, exists: (name: string) => boolean): boolean {
@@ -122,6 +166,9 @@ interface SchemaRegistryOptions {
   readonly events: Events;
   /** Told when indexes are left to be made (index-builds.ts). */
   readonly onIndexesWaiting?: () => void;
+  /** Hears of what is stored and cannot be used. */
+  readonly health?: Pick<Health, 'leaveOut'>;
+  readonly log?: Pick<Logger, 'error'>;
 }
 
 const TOPIC = 'schemas.changed';
@@ -136,7 +183,7 @@ export async function createSchemaRegistry(
   options: SchemaRegistryOptions,
 ): Promise<SchemaRegistry> {
   const { database, bus, events, onIndexesWaiting } = options;
-  const loaded = createLoadedSchemas(() => loadDeclarations(database));
+  const loaded = createLoadedSchemas(() => loadDeclarations(database), tellLeftOut(options));
   await loaded.refresh();
   bus.subscribe(TOPIC, () => loaded.refresh());
   bus.freshness.watch('schemas', loaded.refresh);
@@ -148,7 +195,8 @@ export async function createSchemaRegistry(
 
   /** Changes, takes the change in here, and waits until the other nodes have done so. Answers those that did not confirm it. */
   async function change(caller: Caller, work: SchemaWork): Promise<readonly string[]> {
-    const { changed, waits } = await changeSchemas({ database, events, guards }, caller, work);
+    const parts = { database, events, guards, readable: loaded.readable };
+    const { changed, waits } = await changeSchemas(parts, caller, work);
     // Also when nothing was left to do: another node may have done it, and told this one not yet.
     await loaded.refresh();
     if (changed.length === 0) return [];
@@ -161,7 +209,7 @@ export async function createSchemaRegistry(
 
   /** What is there belongs to a module, also where an operator extends it; what is new will be the operators'. */
   const requireTheirs = (caller: Caller, names: readonly string[]): void =>
-    requireAuthority(caller, ...names.flatMap((name) => schemaObject(loaded.get(name))));
+    requireAuthority(caller, ...names.flatMap((name) => schemaObject(loaded.known(name))));
 
   async function apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]> {
     requireAdmin(caller);
@@ -183,9 +231,7 @@ export async function createSchemaRegistry(
     apply,
 
     async install(owner, definitions) {
-      const outdated = definitions.filter(
-        (definition) => !isInstalled(loaded.declaration(definition.name), owner, definition),
-      );
+      const outdated = definitions.filter((definition) => !isInstalled(loaded, owner, definition));
       if (outdated.length === 0) return;
       const decide = (snapshot: SchemaSnapshot) => installPlan(snapshot, owner, outdated);
       await outside(() => change(system(`install ${owner}`), { decide, atOnce: true }));
@@ -198,7 +244,7 @@ export async function createSchemaRegistry(
     async plan(caller, request) {
       requireAdmin(caller);
       requireTheirs(caller, namesIn(request, loaded.nameOf));
-      const snapshot = schemaSnapshotOf(await loadDeclarations(database));
+      const snapshot = schemaSnapshotOf((await loadDeclarations(database)).map(loaded.readable));
       return previewOf(database, snapshot, changePlanOf(snapshot, request, loaded.nameOf));
     },
   };
@@ -210,11 +256,45 @@ function found(schema: CompiledSchema | undefined): CompiledSchema {
   return schema;
 }
 
-const offered = ({ get, byId, all, onChange }: LoadedSchemas) => ({ get, byId, all, onChange });
+const offered = ({ get, byId, all, leftOut, onChange }: LoadedSchemas) => ({
+  ...{ get, byId, all, leftOut, onChange },
+});
+
+/** The fields that mean nothing, of schemas that are not as before. */
+function unknownIn(loaded: Snapshot, before: Snapshot): readonly [string, readonly string[]][] {
+  const names = [...new Set([...before.byName.keys(), ...loaded.byName.keys()])];
+  return names
+    .filter((name) => before.byName.get(name) !== loaded.byName.get(name))
+    .map((name) => {
+      const declaration = loaded.byName.has(name) ? loaded.declarations.get(name) : undefined;
+      return [name, declaration ? unknownFields(declaration) : []];
+    });
+}
+
+/** Says what is left out, once for each state that it is found in. */
+function tellLeftOut({ health, log }: SchemaRegistryOptions) {
+  const unknown = new Map<string, readonly string[]>();
+  return (loaded: Snapshot, before: Snapshot): void => {
+    const found = [...loaded.leftOut.values()];
+    for (const { name, problem, __v } of found)
+      if (before.leftOut.get(name)?.__v !== __v)
+        log?.error({ schema: name, problem }, 'A stored schema cannot be used and is left out');
+    for (const [name, fields] of unknownIn(loaded, before)) {
+      if (fields.length === 0) unknown.delete(name);
+      else {
+        unknown.set(name, fields);
+        log?.error({ schema: name, fields }, 'Stored fields mean nothing and are left out');
+      }
+    }
+    health?.leaveOut('schemas', [
+      ...found.map(({ name, problem = '' }) => ({ name, reason: problem })),
+      ...[...unknown].map(([name, fields]) => ({ name, reason: fields.join(', ') })),
+    ]);
+  };
+}
 
 /** True when a module's schema is stored as it defines it now. */
-const isInstalled = (
-  current: Declaration | undefined,
-  owner: string,
-  definition: SchemaDefinition,
-): boolean => current?.ownerModule === owner && current.checksum === definitionChecksum(definition);
+function isInstalled(loaded: LoadedSchemas, owner: string, definition: SchemaDefinition): boolean {
+  const current = loaded.get(definition.name) && loaded.declaration(definition.name);
+  return current?.ownerModule === owner && current.checksum === definitionChecksum(definition);
+}

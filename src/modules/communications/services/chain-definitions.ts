@@ -1,5 +1,6 @@
 /** Chains that are kept under a name: what they say, and how a message is sent by one. */
 import type { Kernel } from '../../../host/kernel.ts';
+import { invalid } from '../../../kernel/errors.ts';
 import type { StateDocument, StateType } from '../../../kernel/state.ts';
 import {
   allChainDefinitions,
@@ -87,6 +88,8 @@ export function createChainDefinitions({ database }: Pick<Kernel, 'database'>): 
     async choose(request, timeout) {
       const { chain, fallbackChain = [], templateName } = request;
       const kept = chain === undefined ? undefined : await get(chain);
+      if (kept?.steps.length === 0)
+        throw invalid('chain', 'readable', 'cannot be read as it is stored: store it anew');
       const isSaid = [templateName, request.subject, request.body].some((one) => one !== undefined);
       return {
         name: kept?.name ?? null,

@@ -60,8 +60,7 @@ const list = (schemas: SchemaRegistry): Operation =>
     output: Type.Object({ schemas: Type.Array(SchemaView), count: Type.Integer() }),
     summary: 'List schemas',
     handler(_, { query: { skip = 0, limit = 25, sort, search, enabled, owner } }) {
-      const found = schemas
-        .all()
+      const found = [...schemas.all(), ...schemas.leftOut()]
         .filter(({ parentSchema }) => parentSchema === null)
         .filter(
           ({ name }) => search === undefined || name.toLowerCase().includes(search.toLowerCase()),

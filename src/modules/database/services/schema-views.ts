@@ -64,6 +64,7 @@ function warningsOf(schema: CompiledSchema): string[] {
   const skipped = (schema.modelOptions.indexes ?? []).flatMap(
     (index) => resolveIndex(index, schema.tree, '').skipped ?? [],
   );
+  if (schema.problem !== undefined) return [`It is left out: ${schema.problem}`];
   return [
     ...openOperations(schema).map(
       (name) =>

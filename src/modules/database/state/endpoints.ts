@@ -30,7 +30,11 @@ export const endpointState = ({ endpoints: { admin, store }, declarations }: Par
   priority: 20,
   document: EndpointDocument,
   keyOf: ({ name }) => String(name),
-  export: async () => store.all().map(documentOf),
+  export: async () =>
+    store
+      .all()
+      .filter(({ damage }) => damage === undefined)
+      .map(documentOf),
   async complete(caller, documents, whole) {
     const { registry } = await declarations.after(caller, whole);
     const unknown = documents.filter(

@@ -103,7 +103,8 @@ function createChanging({ database, events, known }: Parts) {
     );
 }
 
-const nameOf = ({ id, definition: { name } }: FormRow) => ({ id, name });
+/** Also of a form that cannot be read: it can be removed. */
+const nameOf = ({ id, definition }: FormRow) => ({ id, name: definition?.name ?? '' });
 
 function existing(form: FormRow | undefined): FormRow {
   if (!form) throw formErrors.FORM_NOT_FOUND();

@@ -186,6 +186,9 @@ export const TimeoutShape = Type.Integer({
   description: 'Milliseconds that one run may take',
 });
 
+/** Milliseconds of a function that says nothing about it. */
+export const DEFAULT_TIMEOUT = 180_000;
+
 export interface FunctionDefinition {
   readonly name: string;
   readonly functionType: FunctionKind;
@@ -203,6 +206,11 @@ export interface StoredFunction extends FunctionDefinition {
   readonly version: number;
   readonly checksum: string;
   readonly facts: Pick<CheckedFacts, 'form' | 'language'>;
+  /**
+   * Set where what is stored cannot be used. Then it is off, and its definition stands in for the stored one; `enabled`
+   * is what is stored.
+   */
+  readonly damage?: { readonly problem: string; readonly enabled: boolean };
   readonly createdAt: string;
   readonly updatedAt: string;
 }

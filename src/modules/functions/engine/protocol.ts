@@ -5,7 +5,8 @@
  */
 
 /** How the text of a function is written: the body of a function, or an ES module with a default export. */
-export type SourceForm = 'body' | 'module';
+export const sourceForms = ['body', 'module'] as const;
+export type SourceForm = (typeof sourceForms)[number];
 
 export interface RunLimits {
   /** Milliseconds of processor time. */

@@ -3,7 +3,7 @@ import Type from 'typebox';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
-import type { StoredFunction } from '../definition/definition.ts';
+import { DEFAULT_TIMEOUT, type StoredFunction } from '../definition/definition.ts';
 import { functionErrors } from '../errors.ts';
 import { codesOf } from '../queries/functions.ts';
 import type { FunctionChange, Functions } from '../services/functions.ts';
@@ -26,9 +26,6 @@ export interface FunctionAdminParts {
   /** When a schedule is due next; nothing for other kinds. */
   readonly nextRunsOf: (one: StoredFunction) => { readonly nextRuns?: readonly Date[] };
 }
-
-/** Milliseconds of a function that says nothing about it. */
-const DEFAULT_TIMEOUT = 180_000;
 
 const problems = [
   functionErrors.FUNCTION_INVALID,
@@ -56,7 +53,7 @@ async function views(
   );
   return rows.map((row) =>
     functionOnWire(row, codes.get(row._id) ?? '', {
-      problem: problemOf(row._id),
+      problem: row.damage?.problem ?? problemOf(row._id),
       ...nextRunsOf(row),
     }),
   );
@@ -222,7 +219,8 @@ const toggle = (parts: FunctionAdminParts): Operation =>
     errors: [functionErrors.FUNCTION_NOT_FOUND],
     summary: 'Switch a function on or off',
     async handler({ caller }, { params, body }) {
-      const { enabled } = parts.functions.get(params.id);
+      const { damage, ...found } = parts.functions.get(params.id);
+      const { enabled } = damage ?? found;
       return view(parts, await parts.functions.enable(caller, params.id, body.enabled ?? !enabled));
     },
   });

@@ -78,13 +78,14 @@ export const FunctionView = Type.Object({
 
 /** `problem`: why it does not serve, where it should. */
 export function functionOnWire(
-  { facts, ...stored }: StoredFunction,
+  { facts, damage, ...given }: StoredFunction,
   functionCode: string,
   {
     problem,
     nextRuns,
   }: { readonly problem: string | undefined; readonly nextRuns?: readonly Date[] },
 ) {
+  const stored = { ...given, enabled: damage?.enabled ?? given.enabled };
   const state = stored.enabled ? (problem === undefined ? 'active' : 'error') : 'disabled';
   return {
     ...stored,

@@ -1,8 +1,18 @@
 /** The SQL of functions, their versions and secrets. Values are always parameters. */
+import Type from 'typebox';
 import type { Queryable, Row } from '../../../kernel/database/database.ts';
 import { shortSql, sql } from '../../../kernel/database/sql.ts';
-import type { FunctionDefinition, StoredFunction } from '../definition/definition.ts';
-import type { CheckedFacts } from '../engine/protocol.ts';
+import { storedShape } from '../../../kernel/operations/problems.ts';
+import {
+  DEFAULT_TIMEOUT,
+  type FunctionDefinition,
+  functionKinds,
+  InputsShape,
+  ReturnsShape,
+  type StoredFunction,
+  TimeoutShape,
+} from '../definition/definition.ts';
+import { type CheckedFacts, sourceForms } from '../engine/protocol.ts';
 
 /** What of a function is stored beside its name and kind. */
 export interface StoredDefinition
@@ -22,12 +32,53 @@ interface FunctionRow extends Row {
   readonly updatedAt: Date;
 }
 
-const storedOf = (row: FunctionRow): StoredFunction => ({
+const definitionProblem = storedShape(
+  Type.Object({
+    kind: Type.Enum([...functionKinds]),
+    inputs: InputsShape,
+    returns: Type.Union([ReturnsShape, Type.Null()]),
+    timeout: TimeoutShape,
+    facts: Type.Object({
+      form: Type.Enum([...sourceForms]),
+      language: Type.Enum(['javascript', 'typescript']),
+    }),
+  }),
+);
+const isTrigger = storedShape(Type.Object({ inputs: InputsShape.properties.trigger }));
+
+/**
+ * Stands in for a definition that cannot be used, which only a hand in the database or another version can have stored.
+ * What is asked before something is kept: without it that is refused, and not let through.
+ */
+function standIn({ kind, definition }: FunctionRow): StoredDefinition & Pick<FunctionRow, 'kind'> {
+  const { trigger } = (definition as Partial<StoredDefinition> | null)?.inputs ?? {};
+  const isHook = kind === 'hook' && trigger && isTrigger({ inputs: trigger }) === undefined;
+  return {
+    kind: functionKinds.includes(kind) ? kind : 'middleware',
+    inputs: isHook ? { trigger } : {},
+    returns: null,
+    timeout: DEFAULT_TIMEOUT,
+    facts: { form: 'module', language: 'javascript' },
+  };
+}
+
+function storedOf(row: FunctionRow): StoredFunction {
+  const problem = definitionProblem({ ...row.definition, kind: row.kind });
+  const { kind, ...definition } =
+    problem === undefined ? { ...row.definition, kind: row.kind } : standIn(row);
+  return {
+    ...rowView(row),
+    functionType: kind,
+    ...definition,
+    ...(problem === undefined
+      ? { enabled: row.enabled }
+      : { enabled: false, damage: { problem, enabled: row.enabled } }),
+  };
+}
+
+const rowView = (row: FunctionRow) => ({
   _id: row.id,
   name: row.name,
-  functionType: row.kind,
-  ...row.definition,
-  enabled: row.enabled,
   version: row.version,
   checksum: row.checksum,
   createdAt: row.createdAt.toISOString(),

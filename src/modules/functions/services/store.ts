@@ -4,6 +4,8 @@ import type { Database, Transaction } from '../../../kernel/database/database.ts
 import { codeOf } from '../../../kernel/database/failures.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
 import type { Events } from '../../../kernel/events/events.ts';
+import type { Health } from '../../../kernel/health.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import { functionErrors } from '../errors.ts';
 import { deleteFunctions, enableFunction, loadFunctions } from '../queries/functions.ts';
@@ -26,6 +28,8 @@ interface StoreOptions {
   readonly database: Database;
   readonly bus: Bus;
   readonly events: Events;
+  readonly health?: Pick<Health, 'leaveOut'>;
+  readonly log?: Pick<Logger, 'error'>;
 }
 
 /** The channel of the interface (specification section 6). */
@@ -36,8 +40,7 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
   const { database, bus, events } = options;
   let open = true;
   let functions: readonly StoredFunction[] = [];
-  let byId: ReadonlyMap<string, StoredFunction> = new Map();
-  let byName: ReadonlyMap<string, StoredFunction> = new Map();
+  let [byId, byName] = [new Map<string, StoredFunction>(), new Map<string, StoredFunction>()];
   let queue: Promise<void> = Promise.resolve();
   const listeners = new Set<(before: readonly StoredFunction[]) => void>();
 
@@ -46,6 +49,7 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
     functions = sameWhereUnchanged(before, await loadFunctions(database));
     byId = new Map(functions.map((one) => [one._id, one]));
     byName = new Map(functions.map((one) => [one.name, one]));
+    tellDamaged(options, functions, before);
     for (const listener of listeners) listener(before);
   }
 
@@ -69,7 +73,7 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
       })
       .catch(namedError);
 
-  const refreshOpen = async (): Promise<void> => (open ? refresh() : undefined);
+  const refreshOpen = async () => (open ? refresh() : undefined);
   bus.subscribe(TOPIC, refreshOpen);
   bus.freshness.watch('functions', refreshOpen);
   await refresh();
@@ -100,13 +104,32 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
   };
 }
 
+/** Says which functions cannot be used as they are stored. */
+function tellDamaged(
+  { health, log }: StoreOptions,
+  functions: readonly StoredFunction[],
+  before: readonly StoredFunction[],
+): void {
+  const found = functions.flatMap(({ name, damage }) =>
+    damage ? [{ name, reason: damage.problem }] : [],
+  );
+  if (found.length > 0 || before.some(({ damage }) => damage)) health?.leaveOut('functions', found);
+  const known = new Set(before);
+  for (const one of functions)
+    if (one.damage && !known.has(one))
+      log?.error(
+        { function: one.name, problem: one.damage.problem },
+        'A stored function cannot be used and is left out',
+      );
+}
+
 /** The loaded functions, with the objects of before for those that have not changed. */
 function sameWhereUnchanged(
   before: readonly StoredFunction[],
   loaded: readonly StoredFunction[],
 ): readonly StoredFunction[] {
   const keyOf = (one: StoredFunction): string =>
-    [one._id, one.version, one.checksum, one.enabled].join();
+    [one._id, one.version, one.checksum, one.enabled, one.damage?.problem].join();
   const known = new Map(before.map((one) => [keyOf(one), one]));
   return loaded.map((one) => known.get(keyOf(one)) ?? one);
 }

@@ -160,7 +160,8 @@ function register(
   one: StoredFunction,
 ): (() => void) | undefined {
   const { trigger } = one.inputs;
-  if (!one.enabled || one.functionType !== 'hook' || trigger?.when !== 'before') return undefined;
+  const isOn = one.damage?.enabled ?? one.enabled;
+  if (!isOn || one.functionType !== 'hook' || trigger?.when !== 'before') return undefined;
   const matter = matters.get(trigger.op);
   if (matter) return hooks.register<object>(matter.point, one.name, askAbout(parts, one, matter));
   if (trigger.schema === undefined || !isOperation(trigger.op)) return undefined;
@@ -171,9 +172,11 @@ function register(
 /** What a function answers, where that is an object. */
 async function answerOf(
   { runner }: TriggerParts,
-  { _id, name }: StoredFunction,
+  { _id, name, damage }: StoredFunction,
   { value, caller, signal }: HookCall<object>,
 ): Promise<Answer | undefined> {
+  // What it would have said is not known: nothing is let through in its place.
+  if (damage) throw new Error(`The hook ${name} cannot be read: ${damage.problem}`);
   try {
     const { result } = await runner.run({
       ...{ functionId: _id, req: { ...value }, caller, trigger: 'hook' },

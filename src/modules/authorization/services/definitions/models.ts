@@ -7,6 +7,7 @@
 import type { Database, Queryable, Transaction } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
 import type { Bus } from '../../../../kernel/events/bus.ts';
+import type { Health } from '../../../../kernel/health.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import type { Metrics } from '../../../../kernel/telemetry/metrics.ts';
 import { createEngine, createMeasure } from '../../engine/create-engine.ts';
@@ -58,6 +59,7 @@ interface Dependencies {
   readonly bus: Bus;
   readonly log: Logger;
   readonly metrics: Metrics;
+  readonly health?: Pick<Health, 'leaveOut'>;
   /** What records of types are, for rules about them. */
   readonly schemaOf?: Model['schemaOf'];
 }
@@ -71,7 +73,7 @@ export function createModels(dependencies: Dependencies): Models {
   const measure = createMeasure(metrics);
   const reach = createGrantCache<ReachableSet>(database);
   const loadedNow = async (): Promise<Loaded> =>
-    measured(loadedFrom({ ...(await readAll(database)), reach, log, schemaOf }));
+    measured(loadedFrom({ ...(await readAll(database)), reach, tell: dependencies, schemaOf }));
 
   const load = async (): Promise<Loaded> => {
     const before = loaded?.revision ?? 0;
@@ -134,6 +136,22 @@ export function createModels(dependencies: Dependencies): Models {
   };
 }
 
+/** Says which stored definitions count for nothing. */
+function tellRefused(
+  { health, log }: Pick<Dependencies, 'health' | 'log'>,
+  found: readonly Refused[],
+): void {
+  for (const { name, error } of found)
+    log.error(
+      { err: error, resource: name },
+      'A stored resource definition is not valid and counts for nothing',
+    );
+  health?.leaveOut(
+    'resource definitions',
+    found.map(({ name, error }) => ({ name, reason: String(error) })),
+  );
+}
+
 /** One change at a time; `spread` runs after the commit when there was one. */
 const changeDefinitions = <T>(
   database: Database,
@@ -180,17 +198,22 @@ async function readAll(database: Queryable): Promise<{
 
 interface LoadedParts extends Omit<Loaded, 'engine'> {
   readonly reach: GrantCache<ReachableSet>;
-  readonly log: Logger;
+  /** Who hears of what cannot be used. */
+  readonly tell: Pick<Dependencies, 'health' | 'log'>;
   readonly schemaOf: Model['schemaOf'];
 }
 
-function loadedFrom({ revision, definitions, reach, log, schemaOf }: LoadedParts): Loaded {
-  const sound = soundDefinitions(definitions.values(), (resource, error) =>
-    log.error(
-      { err: error, resource },
-      'A stored resource definition is not valid and counts for nothing',
-    ),
+interface Refused {
+  readonly name: string;
+  readonly error: unknown;
+}
+
+function loadedFrom({ revision, definitions, reach, tell, schemaOf }: LoadedParts): Loaded {
+  const found: Refused[] = [];
+  const sound = soundDefinitions(definitions.values(), (name, error) =>
+    found.push({ name, error }),
   );
+  tellRefused(tell, found);
   return {
     revision,
     definitions,

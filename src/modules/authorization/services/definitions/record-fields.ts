@@ -16,8 +16,8 @@ import { invalidDefinition, isFromField, type RecordField } from '../../model/de
 import { saveDefinition } from './queries.ts';
 import {
   type DefinitionContent,
-  parsedDefinition,
   type StoredDefinition,
+  soundDefinitions,
 } from './stored-definition.ts';
 
 export interface FieldBinding {
@@ -77,10 +77,12 @@ export function needsBinding(
   { fields = {}, ...definition }: StoredDefinition,
   schema: CompiledSchema | undefined,
 ): boolean {
+  // What cannot be read counts for nothing, and waits for whoever mends it.
+  if (soundDefinitions([definition]).length === 0) return false;
   const found = Object.keys(bindFields(definition, schema).fields);
   return schema === undefined
-    ? Object.keys(fields).length > 0
-    : found.some((relation) => fields[relation] === undefined);
+    ? Object.keys(fields ?? {}).length > 0
+    : found.some((relation) => fields?.[relation] === undefined);
 }
 
 /**
@@ -97,6 +99,7 @@ export const guardFields: SchemaGuard = async (transaction, schemas) => {
       await saveDefinition(transaction, { ...stored, fields: {} }, callerKey(system('schemas')));
       continue;
     }
+    if (soundDefinitions([stored]).length === 0) continue;
     const { fields } = bindFields(stored, schema);
     const [lost] = Object.entries(stored.fields).filter(
       ([relation, field]) => !isDeepStrictEqual(fields[relation], field),
@@ -141,7 +144,8 @@ export const guardRules: SchemaGuard = async (transaction, schemas) => {
     where name = any(${[...schemas.keys()]}) and permissions::text like '%"rule"%'`);
   for (const stored of rows) {
     const schema = schemas.get(stored.name);
-    const [problem] = schema ? recordRuleProblems(parsedDefinition(stored), schema) : [];
+    const [definition] = soundDefinitions([stored]);
+    const [problem] = schema && definition ? recordRuleProblems(definition, schema) : [];
     if (problem)
       throw schemaErrors.FIELD_IN_USE({
         message: `The resource definition ${stored.name} has a rule about this field (${problem.path}, ${problem.message}): change the definition first`,

@@ -57,7 +57,7 @@ const contentOf = ({ relations, permissions, conditions, actAs }: DefinitionCont
  * others: nothing is allowed by what nobody understands, and nothing else is hindered by it.
  */
 export const soundDefinitions = (
-  stored: Iterable<StoredDefinition>,
+  stored: Iterable<DefinitionContent>,
   refused: (name: string, error: unknown) => void = () => undefined,
 ): readonly Definition[] =>
   [...stored].flatMap((definition) => {

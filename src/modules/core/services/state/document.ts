@@ -1,6 +1,6 @@
 /** A state document as it comes: whether it is one at all, and what it has. */
 
-import { Compile } from 'typebox/compile';
+import { Compile, type Validator } from 'typebox/compile';
 import { byText } from '../../../../kernel/canonical.ts';
 import type { ConfigService } from '../../../../kernel/config/config-service.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
@@ -10,7 +10,12 @@ import {
   problemsOf,
   type ValidatorError,
 } from '../../../../kernel/operations/problems.ts';
-import type { PlacedDocument, StateRegistry, StateType } from '../../../../kernel/state.ts';
+import type {
+  PlacedDocument,
+  StateDocument,
+  StateRegistry,
+  StateType,
+} from '../../../../kernel/state.ts';
 
 /** Grows when older platforms could not understand a document any more. */
 export const FORMAT_VERSION = 1;
@@ -247,4 +252,14 @@ function shapeProblems({ state, documents }: KnownPart): readonly Problem[] {
     seen.add(key);
     return [...unknownKeys(state.document, document, place), ...twin];
   });
+}
+
+/** Compiled once for each type. */
+const validators = new WeakMap<StateType['document'], Validator>();
+
+/** What there is of a type. What is damaged is no document, so an import puts a whole one in its place. */
+export async function storedDocuments(state: StateType): Promise<readonly StateDocument[]> {
+  const validator = validators.get(state.document) ?? Compile(state.document);
+  validators.set(state.document, validator);
+  return (await state.export()).filter((document) => validator.Check(document));
 }

@@ -26,7 +26,7 @@ import {
   type StateType,
 } from '../../../../kernel/state.ts';
 import { createTimeSlices } from '../../../../kernel/time-slices.ts';
-import { type KnownPart, requireTypes, type StateContent } from './document.ts';
+import { type KnownPart, requireTypes, type StateContent, storedDocuments } from './document.ts';
 import { collectRefusals, differencesOf, type Refusals } from './refusals.ts';
 import { resolveSecrets, type SecretSources } from './secrets.ts';
 
@@ -270,7 +270,7 @@ async function planType(
 ): Promise<PlannedType> {
   const { state, documents } = part;
   const current = new Map(
-    (await state.export()).map((document) => [state.keyOf(document), document]),
+    (await storedDocuments(state)).map((document) => [state.keyOf(document), document]),
   );
   // What cannot be completed is shown as it was written, beside the reason.
   const written = documents.map(({ document }) => document);

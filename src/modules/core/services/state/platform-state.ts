@@ -17,7 +17,7 @@ import { cutText } from '../../../../kernel/text.ts';
 import { version } from '../../../../kernel/version.ts';
 import type { CoreConfig } from '../../config.ts';
 import { applyPlan, type ImportResult, nested, type OfType } from './apply.ts';
-import { FORMAT_VERSION, readState, type StateContent } from './document.ts';
+import { FORMAT_VERSION, readState, type StateContent, storedDocuments } from './document.ts';
 import { type PlanOptions, planImport, type StatePlan } from './plan.ts';
 import { referencesIn, withReferences } from './secrets.ts';
 import { takeOver } from './take-over.ts';
@@ -148,7 +148,7 @@ async function exportState(
 }
 
 async function exportedType(state: StateType): Promise<OfType<readonly unknown[]>> {
-  const keyed = (await state.export()).map(
+  const keyed = (await storedDocuments(state)).map(
     (document) => [state.keyOf(document), document] as const,
   );
   const value = keyed.sort(([a], [b]) => byText(a, b)).map(([, document]) => document);

@@ -16,6 +16,7 @@ import {
   type EndpointDefinition,
   type EndpointInput,
   type EndpointRequires,
+  emptyEndpoint,
   endpointOperation,
   type StoredEndpoint,
 } from './definition.ts';
@@ -144,7 +145,7 @@ export function createEndpointAdmin(
       return store.create(caller, endpoint);
     },
     async update(caller, id, body) {
-      const { _id, __v, createdAt, updatedAt, ...current } = get(id);
+      const { _id, __v, createdAt, updatedAt, damage, ...current } = get(id);
       const { name: _name, operation: _operation, ...changes } = body;
       const endpoint = checked(changes, current, '');
       await requireKnownAction(permissions, endpoint);
@@ -205,7 +206,7 @@ function checkedDefinition(
 }
 
 /** A query that was forgotten must not show every record. */
-function unasked({ operation = empty.operation, query }: EndpointBody): Problem[] {
+function unasked({ operation = emptyEndpoint.operation, query }: EndpointBody): Problem[] {
   if (query !== undefined || operation !== endpointOperation.get) return [];
   return [{ path: 'query', rule: 'required', message: 'is required; {} stands for every record' }];
 }
@@ -243,22 +244,11 @@ function schemaOf(
   });
 }
 
-const empty: Omit<EndpointDefinition, 'query' | 'selectedSchemaName'> = {
-  name: '',
-  operation: 0,
-  endpointDescription: '',
-  inputs: [],
-  assignments: [],
-  authentication: false,
-  paginated: false,
-  sorted: false,
-  matchAllWhenEmpty: false,
-  aggregate: null,
-  requires: null,
-};
-
-function definitionOf(body: EndpointBody, current: EndpointDefinition | undefined): typeof empty {
-  const before = current ?? empty;
+function definitionOf(
+  body: EndpointBody,
+  current: EndpointDefinition | undefined,
+): typeof emptyEndpoint {
+  const before = current ?? emptyEndpoint;
   return {
     name: body.name ?? before.name,
     operation: body.operation ?? before.operation,

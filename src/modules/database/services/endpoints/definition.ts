@@ -169,7 +169,41 @@ export interface EndpointDefinition {
   readonly requires: EndpointRequires | null;
 }
 
+/** What is not said. */
+export const emptyEndpoint: Omit<EndpointDefinition, 'query' | 'selectedSchemaName'> = {
+  name: '',
+  operation: 0,
+  endpointDescription: '',
+  inputs: [],
+  assignments: [],
+  authentication: false,
+  paginated: false,
+  sorted: false,
+  matchAllWhenEmpty: false,
+  aggregate: null,
+  requires: null,
+};
+
+/** What is stored of every endpoint; what a query and its values mean is looked at when it is served. */
+export const StoredShape = Type.Object({
+  name: Type.String(),
+  operation: Type.Integer({ minimum: 0, maximum: 5 }),
+  selectedSchemaName: Type.String(),
+  endpointDescription: Type.String(),
+  inputs: Type.Array(InputShape),
+  query: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()]),
+  assignments: Type.Array(AssignmentShape),
+  authentication: Type.Boolean(),
+  paginated: Type.Boolean(),
+  sorted: Type.Boolean(),
+  matchAllWhenEmpty: Type.Boolean(),
+  aggregate: Type.Union([AggregateShape, Type.Null()]),
+  requires: Type.Union([RequiresShape, Type.Null()]),
+});
+
 export interface StoredEndpoint extends EndpointDefinition {
+  /** Why what is stored cannot be used; then the definition stands in for it, and is not served. */
+  readonly damage?: string;
   readonly _id: string;
   readonly __v: number;
   readonly createdAt: string;

@@ -54,7 +54,7 @@ export function exportedEndpoint(
   endpoint: StoredEndpoint,
   schema: CompiledSchema | undefined,
 ): Static<typeof ExportedEndpoint> {
-  const { inputs, assignments, _id, __v, createdAt, updatedAt, ...rest } = endpoint;
+  const { inputs, assignments, _id, __v, createdAt, updatedAt, damage, ...rest } = endpoint;
   return {
     ...rest,
     inputs: [...inputs],

@@ -167,6 +167,8 @@ export function createEndpointServing(parts: RouteParts, log: Logger): EndpointS
   }
 
   function problems(endpoint: StoredEndpoint): readonly Problem[] {
+    if (endpoint.damage !== undefined)
+      return [{ path: 'definition', rule: 'readable', message: endpoint.damage }];
     const schema = schemas.get(endpoint.selectedSchemaName);
     if (!schema)
       return [
@@ -222,6 +224,13 @@ export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endp
   let running = true;
   const publish = (): void => {
     if (!running) return;
+    kernel.health.leaveOut(
+      'endpoints',
+      store.all().flatMap((endpoint) => {
+        const [first] = serving.problems(endpoint);
+        return first ? [{ name: endpoint.name, reason: `${first.path}: ${first.message}` }] : [];
+      }),
+    );
     operations.replace(owner, serving.operations(store.all()), ({ id }, name) =>
       log.error({ id, name }, 'A custom endpoint is left out: its route is taken'),
     );

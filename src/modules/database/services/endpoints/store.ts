@@ -13,13 +13,21 @@ import { sql } from '../../../../kernel/database/sql.ts';
 import type { Bus } from '../../../../kernel/events/bus.ts';
 import type { Events } from '../../../../kernel/events/events.ts';
 import { newId } from '../../../../kernel/ids.ts';
+import { storedShape } from '../../../../kernel/operations/problems.ts';
 import { databaseErrors } from '../../errors.ts';
-import type { EndpointDefinition, StoredEndpoint } from './definition.ts';
+import {
+  type EndpointDefinition,
+  emptyEndpoint,
+  type StoredEndpoint,
+  StoredShape,
+} from './definition.ts';
 
 /* SQL of custom endpoints. */
 
 interface EndpointRow {
   readonly id: string;
+  readonly name: string;
+  readonly schemaName: string;
   readonly definition: EndpointDefinition;
   readonly version: number;
   readonly createdAt: Date;
@@ -29,16 +37,31 @@ interface EndpointRow {
 /** All of them, by name. */
 async function loadEndpoints(database: Queryable): Promise<readonly StoredEndpoint[]> {
   const { rows } = await database.query<EndpointRow>(sql`
-    select id, definition, version, created_at as "createdAt", updated_at as "updatedAt"
+    select id, name, schema_name as "schemaName", definition, version, created_at as "createdAt", updated_at as "updatedAt"
     from penstock.custom_endpoints order by name collate "C"`);
-  return rows.map(({ id, definition, version, createdAt, updatedAt }) => ({
-    // Those that were stored before there were such.
-    ...{ ...definition, requires: definition.requires ?? null },
-    _id: id,
-    __v: version,
-    createdAt: createdAt.toISOString(),
-    updatedAt: updatedAt.toISOString(),
+  return rows.map((row) => ({
+    ...usable(row),
+    _id: row.id,
+    __v: row.version,
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
   }));
+}
+
+const problemOf = storedShape(StoredShape);
+
+/** What is stored, or, where that cannot be used, what stands in for it: nothing but its names, and closed. */
+function usable({
+  name,
+  schemaName,
+  definition: stored,
+}: EndpointRow): EndpointDefinition & Pick<StoredEndpoint, 'damage'> {
+  // `requires`: of those that were stored before there were such.
+  const definition = { ...stored, requires: stored?.requires ?? null };
+  const damage = problemOf(definition);
+  if (damage === undefined) return definition;
+  const standIn = { ...emptyEndpoint, name, selectedSchemaName: schemaName, authentication: true };
+  return { ...standIn, query: null, damage };
 }
 
 const insertEndpoint = (id: string, definition: EndpointDefinition): Statement => sql`
@@ -187,7 +210,7 @@ function sameWhereUnchanged(
   before: readonly StoredEndpoint[],
   loaded: readonly StoredEndpoint[],
 ): readonly StoredEndpoint[] {
-  const keyOf = ({ _id, __v }: StoredEndpoint): string => `${_id}:${__v}`;
+  const keyOf = ({ _id, __v, damage = '' }: StoredEndpoint): string => `${_id}:${__v}:${damage}`;
   const known = new Map(before.map((endpoint) => [keyOf(endpoint), endpoint]));
   return loaded.map((endpoint) => known.get(keyOf(endpoint)) ?? endpoint);
 }
