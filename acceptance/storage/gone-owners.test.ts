@@ -172,6 +172,34 @@ describe('owners', () => {
     expect((await document(file)).body.owner).toBe(owner);
   });
 
+  it('that only permissions know are not gone while somebody is related to them', async () => {
+    await configure({
+      authorization: { enabled: true },
+      deletedOwners: { files: 'delete' },
+    });
+    const team = `Team:${randomUUID()}`;
+    const relation = { subject: `User:${ben.userId}`, relation: 'owner', resource: team };
+    const related = await platform.admin.post('/authorization/relations', relation);
+    expect(related.status, related.text).toBe(200);
+    const data = Buffer.from('0123456789').toString('base64');
+    const sent = await ben.api.post(`/storage/file?scope=${team}`, { data });
+    expect(sent.status, sent.text).toBe(200);
+    await platform.admin.get(`/storage/usage/${team}`);
+    const { owners } = await reconciled(false);
+    expect(owners).not.toContain(team);
+    expect((await document(sent.body._id)).body.owner).toBe(team);
+    // Once nobody is, nobody can act for it either.
+    const gone = await platform.admin.delete(`/authorization/relations/${related.body._id}`);
+    expect(gone.status, gone.text).toBe(200);
+    expect((await reconciled(false)).owners).toContain(team);
+    await waitFor(async () => (await document(sent.body._id)).status === 404, {
+      timeoutMs: 60_000,
+      what: 'the file to go',
+    });
+    await configure({ authorization: { enabled: false }, deletedOwners: { files: 'keep' } });
+    await expectCounted();
+  });
+
   it('are looked for by a name that is one', async () => {
     for (const wrong of ['ann', 'User:', ':x'])
       expect((await platform.admin.get(`/storage/files?ownedBy=${wrong}`)).status).toBe(400);

@@ -56,17 +56,38 @@ const SETTLE_MS = 1_500;
 /** Statistics of the database are written a second late. */
 const settled = () => new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
 
+/** What is counted while something is done, less what is counted anyway in that time. */
+async function countedOf(side: Side, work: () => Promise<unknown>): Promise<Counters> {
+  const during = async (some: () => Promise<unknown>) => {
+    const [before, began] = [await side.counters(), performance.now()];
+    await some();
+    await settled();
+    const [after, ms] = [await side.counters(), performance.now() - began];
+    return { ms, more: (name: keyof Counters) => after[name] - before[name] };
+  };
+  await settled();
+  const idle = await during(settled);
+  const busy = await during(work);
+  const less = (name: keyof Counters) =>
+    Math.max(0, busy.more(name) - (idle.more(name) * busy.ms) / idle.ms);
+  return {
+    own: less('own'),
+    postgres: less('postgres'),
+    commits: less('commits'),
+    syncs: less('syncs'),
+  };
+}
+
 async function costOf(side: Side, work: Work, kind: Kind): Promise<string> {
   const content = Buffer.alloc(work.bytes, 'penstock');
   const addresses = kind === 'upload' ? [] : await addressesOf(side.target, work);
-  await settled();
-  const before = await side.counters();
-  const times = await transfers(side.target, { ...work, kind, content, addresses });
-  await settled();
-  const after = await side.counters();
-  const each = (name: keyof Counters): string => ((after[name] - before[name]) / times).toFixed(2);
+  let times = 0;
+  const counted = await countedOf(side, async () => {
+    times = await transfers(side.target, { ...work, kind, content, addresses });
+  });
+  const each = (name: keyof Counters): string => (counted[name] / times).toFixed(2);
   const milliseconds = (name: 'own' | 'postgres'): string =>
-    ((after[name] - before[name]) / times / 1_000).toFixed(2);
+    (counted[name] / times / 1_000).toFixed(2);
   return `${kind} of ${work.name}, ${side.name}: ${milliseconds('own')} ms, PostgreSQL ${milliseconds('postgres')} ms, ${each('commits')} commits, ${each('syncs')} syncs`;
 }
 

@@ -4,7 +4,7 @@ import type { Target } from './targets.ts';
 const KILOBYTE = 1_024;
 export const MEGABYTE = 1_048_576;
 /** So many at least: a handful says more of the moment than of the server. */
-const RANGES = 400;
+const RANGES = 2_400;
 
 export type Kind = 'upload' | 'download' | 'range';
 export const kinds: readonly Kind[] = ['upload', 'download', 'range'];
@@ -20,8 +20,8 @@ export interface Work {
 }
 
 export const sizes: readonly Work[] = [
-  { name: '4 KiB', bytes: 4 * KILOBYTE, times: 400, atOnce: 8, goal: 0.5 },
-  { name: '1 MiB', bytes: MEGABYTE, times: 80, atOnce: 4, goal: 0.8 },
+  { name: '4 KiB', bytes: 4 * KILOBYTE, times: 1_200, atOnce: 8, goal: 0.5 },
+  { name: '1 MiB', bytes: MEGABYTE, times: 160, atOnce: 4, goal: 0.8 },
   { name: '100 MiB', bytes: 100 * MEGABYTE, times: 4, atOnce: 2, goal: 0.8 },
 ];
 

@@ -162,6 +162,7 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
     transaction: (work, how) =>
       ended ? Promise.reject(unavailable()) : transactions.run(work, how),
     inTransaction: () => transactions.current() !== undefined,
+    standsAlone: () => !transactions.current() && !transactionHooks.waiting(),
     part: transactions.part,
     afterCommit(work) {
       const ambient = transactions.current();

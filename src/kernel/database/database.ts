@@ -88,6 +88,8 @@ export interface Database extends Queryable {
   outside<T>(work: () => T): T;
   /** True inside `transaction` of this asynchronous flow: statements see what it has written and others have not. */
   inTransaction(): boolean;
+  /** True where a change of this flow may be made in the transaction of others: none is open, and no hook waits for one. */
+  standsAlone(): boolean;
   /** Runs after the ambient transaction commits, or at once (next tick) outside of one. */
   afterCommit(work: () => void | Promise<void>): void;
   /** Runs `work` while holding a cluster-wide lock of that name. */

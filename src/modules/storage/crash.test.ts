@@ -91,6 +91,7 @@ const partsOf = (over: Database, store: StorageProvider): StorageParts => {
     bucketOf: async (container) => container,
     access,
     recordsWithFiles,
+    isRelated: async () => undefined,
     links: createLinks({ config: () => config, clientUrl: () => '', ownKey: 'key' }),
     measures: { upload: () => undefined, download: () => undefined },
     log: platform.kernel.log,

@@ -148,6 +148,7 @@ function partsOf(context: Context, source: ProviderSource): StorageParts {
     kernel,
     config,
     services: { router: clientSurface },
+    optional,
     log,
   } = context;
   const current = () => config.current();
@@ -164,6 +165,13 @@ function partsOf(context: Context, source: ProviderSource): StorageParts {
       recordsWithFiles,
     }),
     recordsWithFiles,
+    async isRelated(object) {
+      const colon = object.indexOf(':');
+      const resource = { type: object.slice(0, colon), id: object.slice(colon + 1) };
+      const page = { skip: 0, limit: 1, sort: '_id' };
+      const found = await optional.authorization.current()?.list('any', { resource }, page);
+      return found && found.tuples.length > 0;
+    },
     links: createLinks({
       config: current,
       clientUrl: clientSurface.publicUrl,

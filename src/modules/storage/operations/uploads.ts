@@ -141,7 +141,8 @@ export async function uploadedForm(
     });
     const before = JSON.stringify([...fields]);
     const atEnd = () => (JSON.stringify([...fields]) === before ? undefined : request());
-    return files.create(caller, request(), { source: body, signal }, atEnd);
+    const { length: atMost } = stream;
+    return files.create(caller, request(), { source: body, atMost, signal }, atEnd);
   });
   return {
     id: file._id,

@@ -54,6 +54,8 @@ export const containerByName = (
 
 /** A container, and what an upload into it meets. */
 export interface SeenContainer extends ContainerRow {
+  /** Another one once anything but its counters has changed. */
+  readonly version: number;
   /** A file stands at that place. */
   readonly taken: boolean;
   /** Bytes that files of that owner have; null where none was asked for, or there are none. */
@@ -69,7 +71,7 @@ export const containerWith = (
   firstOf(
     database.query<SeenContainer>(
       statement(
-        `select ${containerColumns}, exists (select from "app"."File" f where f."container" = c."name" and f."folder" = $2 and f."name" = $3) as taken,
+        `select ${containerColumns}, c."__v" as version, exists (select from "app"."File" f where f."container" = c."name" and f."folder" = $2 and f."name" = $3) as taken,
            (select o.bytes from penstock.storage_owners o where o.owner = $4) as "ownerBytes"
          from ${containers} c where c."name" = $1`,
         [container, folder, name, owner],

@@ -29,7 +29,7 @@ export interface NewFile extends FilePath {
 }
 
 /** The owner as permissions know it; nothing for files that belong to nobody. */
-function ownerParts(owner: string | null): readonly [type: string, id: string] | undefined {
+export function ownerParts(owner: string | null): readonly [type: string, id: string] | undefined {
   const colon = owner?.indexOf(':') ?? -1;
   return owner === null || colon === -1
     ? undefined
@@ -74,8 +74,8 @@ function contentValues(file: NewFile): readonly unknown[] {
 interface Insertion {
   readonly values: readonly unknown[];
   readonly next: (value: unknown) => string;
-  /** Keeps its container from being deleted until the transaction ends. */
-  readonly held: string;
+  /** Keeps its container from being deleted until the transaction ends. `condition`: what else must be true of it, as `h`. */
+  held(condition?: string): string;
   /** The new row, `r`. */
   row(condition: string, conflict?: string): string;
   /** Who owns it, as further parts of a `with`. */
@@ -102,7 +102,8 @@ function insertion(file: NewFile, tuples: RecordTuples | undefined): Insertion {
   return {
     values,
     next,
-    held: `held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 for key share)`,
+    held: (condition = 'true') =>
+      `held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 and ${condition} for key share)`,
     row: (condition, conflict = '') =>
       `r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
         "state", "generation", "lastGeneration", "bucket", "objectKey", "checksum", "etag", "pendingUpload", "uri", "containerId", "folderIds", "scan", "createdAt", "updatedAt", "__v")
@@ -129,10 +130,16 @@ export const insertFile = (
   );
   return firstOf(
     database.query<FileRow>(
-      statement(`with ${held}, ${made}${owned} select ${fileColumns} from r f`, values),
+      statement(`with ${held()}, ${made}${owned} select ${fileColumns} from r f`, values),
     ),
   );
 };
+
+/** What tells a container from one that was changed or made since. */
+export interface SeenVersion {
+  readonly id: string;
+  readonly version: number;
+}
 
 /** A new file whose bytes have arrived, with all that its transaction says. */
 export interface WholeFile {
@@ -141,6 +148,8 @@ export interface WholeFile {
   readonly upload: { readonly id: string; readonly objectKey: string };
   readonly bytes: number;
   readonly charge: Charge | undefined;
+  /** As its container was when it was looked at, where that is a while ago: a changed one does not take the file. */
+  readonly seen?: SeenVersion | undefined;
   readonly actor: string;
   /** Topics of its events, one after the other. */
   readonly topics: readonly string[];
@@ -176,15 +185,17 @@ function countingWhole(
  */
 export async function insertWholeFile(
   database: Queryable,
-  { file, upload, actor, topics, payload, ...grown }: WholeFile,
+  { file, upload, actor, topics, payload, seen, ...grown }: WholeFile,
   tuples: RecordTuples | undefined,
 ): Promise<FileRow | undefined> {
   const { values, next, held, row, owned } = insertion(file, tuples);
   const ended = `id = ${next(upload.id)}::uuid and object_key = ${next(upload.objectKey)}`;
   const folders = `(select count(*) from "app"."_StorageFolder" d where d."container" = $5 and d."name" = any($20::text[])) = cardinality($20::text[])`;
   const { text, counted } = countingWhole(grown, next);
+  const asSeen =
+    seen && `h."_id" = ${next(seen.id)}::uuid and h."__v" = ${next(seen.version)}::integer`;
   const parts = [
-    held,
+    held(asSeen),
     `named as (select 1 from penstock.storage_uploads where ${ended} and exists (select from held) and ${folders} for update)`,
     text,
     row(counted),

@@ -20,6 +20,7 @@ import { uploadsIn } from '../queries/uploads.ts';
 import type { Contents } from './contents.ts';
 import type { Emptying } from './emptying.ts';
 import { contentKeyOf } from './naming.ts';
+import type { Placing } from './placing.ts';
 import { dischargeOf } from './quotas.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
@@ -30,9 +31,15 @@ export interface ContainerAdmin {
   remove(caller: Caller, id: string, force: boolean): Promise<ContainerRow>;
 }
 
+interface Dependencies {
+  readonly emptying: Emptying;
+  readonly contents: Contents;
+  readonly placing: Pick<Placing, 'forget'>;
+}
+
 export function createContainerAdmin(
   parts: StorageParts,
-  { emptying, contents }: { readonly emptying: Emptying; readonly contents: Contents },
+  { emptying, contents, placing }: Dependencies,
 ): ContainerAdmin {
   const { database, events, provider, log } = parts;
 
@@ -80,7 +87,9 @@ export function createContainerAdmin(
       const { name, bucket } = existing(found, storageErrors.CONTAINER_NOT_FOUND);
       if (force) await emptying.all(caller, { container: name }, { forGood: true });
       await contents.release(bucket);
-      return removeEmpty(caller, id);
+      const gone = await removeEmpty(caller, id);
+      placing.forget(name);
+      return gone;
     },
   };
 }

@@ -21,7 +21,7 @@ import {
   type UploadKind,
   type UploadRow,
 } from '../queries/uploads.ts';
-import { type Content, openContent } from './content.ts';
+import { type Content, openContent, tooLarge } from './content.ts';
 import {
   createNaming,
   keyOf,
@@ -33,7 +33,7 @@ import {
 import { chargeOf, requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
 import { enqueueChecksum, enqueueScan, toScan } from './scanning.ts';
-import { contentTypeOf } from './sniffing.ts';
+import { contentTypeOf, requireAllowed } from './sniffing.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
 /** Bytes on the store that are no content yet. */
@@ -60,6 +60,11 @@ export interface ExpectedContent {
 }
 
 export interface Contents {
+  /** Throws FILE_TOO_LARGE and UNSUPPORTED_TYPE for what has arrived and a container does not take. */
+  requireFit(
+    container: Pick<ContainerRow, 'maxFileSize' | 'allowedMimeTypes'>,
+    content: Pick<StoredContent, 'size' | 'mimeType'>,
+  ): void;
   /** Bytes that one file here may have. */
   limitOf(container: Pick<ContainerRow, 'maxFileSize'>): number;
   /** Stores a body. What fails leaves nothing behind. */
@@ -105,6 +110,11 @@ export function createContents(shared: StorageParts): Contents {
     storeBody(parts, place, { ...expected, named }, source);
   return {
     limitOf: (container) => limitOf(parts, container),
+    requireFit(container, { size, mimeType }) {
+      const limit = limitOf(parts, container);
+      if (size > limit) throw tooLarge(limit);
+      requireAllowed(mimeType, container);
+    },
     abandon,
     release: parts.naming.release,
     store,

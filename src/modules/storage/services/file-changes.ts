@@ -30,6 +30,8 @@ export interface FileBody {
   readonly source: AsyncIterable<Buffer>;
   /** Bytes, where they were announced. */
   readonly size?: number | undefined;
+  /** So many at most, where that is known though their number is not. */
+  readonly atMost?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -15,7 +15,7 @@ import type { FileRequest, Placement, Placing } from './placing.ts';
 import { chargeOf, requireRoom } from './quotas.ts';
 import { createRemoveAll, type RemoveAll } from './removing.ts';
 import { enqueueChecksum, enqueueScan, servable } from './scanning.ts';
-import { existing, type StorageParts } from './storage-parts.ts';
+import { codeOfError, existing, type StorageParts } from './storage-parts.ts';
 
 export interface Files {
   /** The file, however little is there of it. Throws FILE_NOT_FOUND; asks nothing of the caller. */
@@ -56,19 +56,22 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
   return {
     find,
     removeAll,
-    async create(caller, request, { source, size, signal }, requestAtEnd) {
-      const early = await placing.placeFree(caller, request);
+    async create(caller, request, { source, size, atMost = size, signal }, requestAtEnd) {
+      const early = await placing.placeFree(caller, request, atMost);
       const { container, name, mimeType } = early;
       requireRoom(early.room, size);
-      const arrived = await contents.receive(
-        caller,
-        { kind: 'create', container, name, mimeType, size, signal },
-        source,
-      );
-      return make(caller, arrived, async () => {
-        const last = requestAtEnd?.();
-        return last ? placing.place(caller, { ...last, name: last.name ?? early.name }) : early;
+      const coming = { kind: 'create', container, name, mimeType, size, signal } as const;
+      const arrived = await contents.receive(caller, coming, source).catch(async (error) => {
+        // Perhaps its bucket went with the container: then that is what there is to say.
+        if (early.seen && codeOfError(error) === storageErrors.PROVIDER_ERROR.code)
+          await placing.placeFree(caller, request);
+        throw error;
       });
+      const placed = async (): Promise<Placement> => {
+        const last = requestAtEnd?.();
+        return last ? placing.place(caller, { ...last, name: last.name ?? name }) : early;
+      };
+      return make(caller, arrived, placed, { ...request, name });
     },
     adopt: (caller, request, arrived) =>
       make(caller, arrived, () => placing.place(caller, request)),
@@ -161,16 +164,25 @@ function createMake(
       return placed.made;
     });
 
+  /** `request`: for a container that was looked at before, to look again where it does not take the file as it is. */
   return async (
     caller: Caller,
     arrived: ArrivedContent,
     placed: () => Promise<Placement>,
+    request: FileRequest = {},
   ): Promise<FileRow> => {
     let last = arrived;
     try {
-      const placement = await placed();
+      let placement = await placed();
       requireChecksum(placement.checksum, () => arrived.content.checksum);
-      last = await inBucket(caller, arrived, placement.container);
+      if (placement.seen) {
+        last = await inBucket(caller, last, placement.container);
+        const made = await placing.insertWhole(caller, placement, last);
+        if (made) return made;
+        placement = await placing.placeFree(caller, request);
+        contents.requireFit(placement.container, last.content);
+      }
+      last = await inBucket(caller, last, placement.container);
       return await write(caller, last, placement);
     } catch (error) {
       await contents.abandon(last);

@@ -20,8 +20,11 @@ import type { StorageParts } from './storage-parts.ts';
 export interface GoneOwners {
   /** In the transaction that deletes these owners (`Type:id`): what becomes of their files follows its commit. */
   forget(transaction: Transaction, owners: readonly string[]): Promise<void>;
-  /** Those that are gone. Of types without records nobody knows. */
-  among(owners: readonly string[]): Promise<readonly string[]>;
+  /**
+   * Those that are gone, though nobody said so. Of types without records nobody knows; an id that records do not have may be
+   * one that only permissions know, so it is not gone while somebody is related to it, or nobody can be asked.
+   */
+  unnoticed(owners: readonly string[]): Promise<readonly string[]>;
   readonly job: JobDefinition;
 }
 
@@ -44,9 +47,8 @@ export function createGoneOwners(parts: StorageParts): GoneOwners {
     owners: secrets.seal(JSON.stringify(owners), jobName),
   });
   const open = ({ owners }: Sealed): readonly string[] => JSON.parse(secrets.open(owners, jobName));
-  const among = (owners: readonly string[]) => goneAmong(parts, owners);
   return {
-    among,
+    unnoticed: (owners) => unnoticedAmong(parts, owners),
     async forget(transaction, owners) {
       if (owners.length === 0) return;
       await jobs.enqueue(jobName, seal(owners), { transaction });
@@ -59,7 +61,7 @@ export function createGoneOwners(parts: StorageParts): GoneOwners {
         const owners = open(sealed);
         const time = AbortSignal.timeout(WORK_MS);
         const context = { signal: AbortSignal.any([signal, time]), log };
-        const gone = await among(owners);
+        const gone = await goneAmong(parts, owners);
         for (const owner of gone) await release(parts, owner, context);
         if (signal.aborted) throw signal.reason;
         if (time.aborted) await jobs.enqueue(jobName, seal(gone));
@@ -81,6 +83,17 @@ async function goneAmong(
     const ids = some.map((owner) => owner.slice(type.length + 1)).filter(isId);
     for (const id of await idsWithoutRecord(database, schema, ids)) gone.push(`${type}:${id}`);
   }
+  return gone;
+}
+
+/** Users have records and nothing else; teams and others may be objects of permissions alone. */
+async function unnoticedAmong(
+  parts: StorageParts,
+  owners: readonly string[],
+): Promise<readonly string[]> {
+  const gone: string[] = [];
+  for (const owner of await goneAmong(parts, owners))
+    if (owner.startsWith('User:') || (await parts.isRelated(owner)) === false) gone.push(owner);
   return gone;
 }
 

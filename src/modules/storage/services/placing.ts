@@ -8,7 +8,6 @@ import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import {
   aliasOf,
-  containerOf,
   fileNameOf,
   folderOf,
   mediaTypeOf,
@@ -18,19 +17,16 @@ import {
   requirePathLength,
   suffixed,
 } from '../names.ts';
-import {
-  type ContainerRow,
-  containerWith,
-  holdContainer,
-  type SeenContainer,
-} from '../queries/containers.ts';
+import { type ContainerRow, holdContainer, type SeenContainer } from '../queries/containers.ts';
 import { type FileRow, fileAt, highestSuffix, lockNames } from '../queries/files.ts';
-import { insertFile, insertWholeFile, type NewFile } from '../queries/new-file.ts';
+import { insertFile, type NewFile, type SeenVersion } from '../queries/new-file.ts';
 import { authorOf } from './access.ts';
+import { createContainerLook } from './container-look.ts';
 import { type Containers, ensureFolders } from './containers.ts';
 import type { ArrivedContent } from './contents.ts';
-import { boundedOwner, chargeOf, roomOf } from './quotas.ts';
+import { chargeOf, roomOf } from './quotas.ts';
 import type { StorageParts } from './storage-parts.ts';
+import { createWholeFiles, type WholeFiles } from './whole-files.ts';
 
 /** What a caller says about a new file. */
 export interface FileRequest {
@@ -66,13 +62,20 @@ export interface Placement {
   readonly scope: string | undefined;
   /** Bytes that its owner has left, where a quota is known to bound them. */
   readonly room?: number | undefined;
+  /** Its container was looked at for an upload before this one: it may be another by now. */
+  readonly seen?: SeenVersion | undefined;
 }
 
 export interface Placing {
   /** Throws for names that are none, for containers that may not be made, and for a private file among public ones. */
   place(caller: Caller, request: FileRequest): Promise<Placement>;
-  /** The same; throws FILE_EXISTS too when it is known already that the name is taken, before bytes are sent for nothing. */
-  placeFree(caller: Caller, request: FileRequest): Promise<Placement>;
+  /** A container that is gone is not taken as it was found. */
+  forget(container: string): void;
+  /**
+   * The same; throws FILE_EXISTS too when it is known already that the name is taken, before bytes are sent for nothing.
+   * `atMost`: bytes; of few it may be found out when they are there, and nothing is asked.
+   */
+  placeFree(caller: Caller, request: FileRequest, atMost?: number): Promise<Placement>;
   /**
    * Writes the document, under another name where the configuration says so. Answers the file that is there instead,
    * locked, when it shall be overwritten. Throws FILE_EXISTS.
@@ -100,25 +103,21 @@ const TRIES = 20;
 export function createPlacing(parts: StorageParts, containers: Containers): Placing {
   const { database, config, access } = parts;
   const { tuples } = parts.permissions;
+  const wholeFiles = createWholeFiles(parts);
+  const containersSeen = createContainerLook(parts);
   const place: Placing['place'] = (caller, request) =>
     placementOf(parts, containers, caller, request);
 
-  /** Its container, and whether a file stands where one was asked for. Throws INVALID_NAME. */
-  const look = (caller: Caller, request: FileRequest) => {
-    const { name, overwrite = false } = request;
-    const matters = name && (overwrite || !config().suffixOnNameConflict);
-    const place = {
-      container: containerOf(request.container || config().defaultContainer),
-      folder: folderOf(request.folder ?? ''),
-      name: matters ? fileNameOf(name) : null,
-    };
-    return containerWith(database, place, boundedOwner(parts, caller, request.scope));
-  };
-
   return {
     place,
-    async placeFree(caller, request) {
-      const seen = await look(caller, request);
+    forget: containersSeen.forget,
+    async placeFree(caller, request, atMost = Number.POSITIVE_INFINITY) {
+      const before = containersSeen.before(caller, request, atMost);
+      if (before) {
+        const placement = await placementOf(parts, containers, caller, request, before);
+        return { ...placement, seen: { id: before._id, version: before.version } };
+      }
+      const seen = await containersSeen.now(caller, request);
       const placement = await placementOf(parts, containers, caller, request, seen);
       if (!seen?.taken)
         return { ...placement, room: roomOf(parts, placement.owner, seen?.ownerBytes ?? 0) };
@@ -148,7 +147,8 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
       if (!config().suffixOnNameConflict) throw storageErrors.FILE_EXISTS();
       return { made: await insertSuffixed(transaction, file, tuples) };
     },
-    insertWhole: (caller, placement, arrived) => insertWhole(parts, caller, placement, arrived),
+    insertWhole: (caller, placement, arrived) =>
+      insertWhole({ ...parts, wholeFiles }, caller, placement, arrived),
   };
 }
 
@@ -219,10 +219,10 @@ const fileOf = (
 });
 
 async function insertWhole(
-  parts: StorageParts,
+  parts: StorageParts & { readonly wholeFiles: WholeFiles },
   ...[caller, placement, { upload, content }]: Parameters<Placing['insertWhole']>
 ): Promise<FileRow | undefined> {
-  const { database, config, events, permissions } = parts;
+  const { database, config, events, wholeFiles } = parts;
   const isPlain = content.scan === null && content.checksum !== undefined;
   const mayStay = !placement.overwrite && !config().suffixOnNameConflict;
   // A statement that fails would take the transaction around it along.
@@ -231,18 +231,20 @@ async function insertWhole(
   const file = fileOf(caller, placement, { id: upload.fileId, size, content });
   const facts = { ...file, _id: file.id, mimeType };
   const [create, ready] = [fileEvent('create', facts), fileEvent('ready', facts)];
-  const made = await insertWholeFile(
-    database,
+  const charge = chargeOf(parts, placement.owner);
+  const isBounded = placement.container.quota !== null || (charge?.quota ?? null) !== null;
+  const made = await wholeFiles.insert(
     {
       file,
       upload,
       bytes: size,
-      charge: chargeOf(parts, placement.owner),
+      charge,
+      seen: placement.seen,
       actor: actorOf(caller),
       topics: [create.topic, ready.topic],
       payload: create.payload,
     },
-    permissions.tuples,
+    isBounded || !database.standsAlone(),
   );
   if (made) events.wake();
   return made;

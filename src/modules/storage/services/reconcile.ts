@@ -233,7 +233,7 @@ async function recount(run: Run, { container = '' }: Position): Promise<Position
 async function lookAtOwners(run: Run, { after = '' }: Position): Promise<Position | null> {
   const { parts, report, goneOwners } = run;
   const owners = await ownersAfter(parts.database, after, FILES);
-  const gone = await goneOwners.among(owners);
+  const gone = await goneOwners.unnoticed(owners);
   report.goneOwners += gone.length;
   report.owners.push(...gone.slice(0, EXAMPLES - report.owners.length));
   if (!report.dryRun)

@@ -139,15 +139,23 @@ function afterProlog(text: string): string {
 
 /* Whether the container takes it. */
 
+type Allowing = Pick<ContainerRow, 'allowedMimeTypes'>;
+
 /** Throws UNSUPPORTED_TYPE. */
 export async function contentTypeOf(
   head: Buffer,
   name: string,
   hint: string | undefined,
-  { allowedMimeTypes }: Pick<ContainerRow, 'allowedMimeTypes'>,
+  container: Allowing,
 ): Promise<string> {
   const type = await sniffContentType(head, name, hint);
-  if (allowedMimeTypes === null || allowedMimeTypes.some((one) => covers(one, type))) return type;
+  requireAllowed(type, container);
+  return type;
+}
+
+/** Throws UNSUPPORTED_TYPE. */
+export function requireAllowed(type: string, { allowedMimeTypes }: Allowing): void {
+  if (allowedMimeTypes === null || allowedMimeTypes.some((one) => covers(one, type))) return;
   throw storageErrors.UNSUPPORTED_TYPE({ message: `The container does not take ${type}` });
 }
 

@@ -24,6 +24,8 @@ export interface StorageParts
   readonly bucketOf: (container: string) => Promise<string>;
   readonly access: FileAccess;
   readonly recordsWithFiles: RecordsWithFiles;
+  /** Whether permissions know a relation to this object (`Type:id`); nothing where nobody can be asked. */
+  readonly isRelated: (object: string) => Promise<boolean | undefined>;
   readonly links: Links;
   readonly measures: StorageMeasures;
   readonly log: Logger;

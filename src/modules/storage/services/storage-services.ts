@@ -95,7 +95,7 @@ export function createStorageServices(parts: StorageParts): StorageServices {
     signedUploads,
     folders,
     goneOwners,
-    containerAdmin: createContainerAdmin(parts, { emptying, contents }),
+    containerAdmin: createContainerAdmin(parts, { emptying, contents, placing }),
     tasks,
     listing: createListing(parts),
     delivery,

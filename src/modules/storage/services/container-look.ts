@@ -1,0 +1,66 @@
+/**
+ * Looks at the container of a new file. For a small body it is taken as it was found for another one a moment ago: the
+ * statement that makes the file says whether it is still the same (`SeenVersion`), and if not, it is looked at anew.
+ */
+import type { Caller } from '../../../kernel/caller.ts';
+import { containerOf, fileNameOf, folderOf } from '../names.ts';
+import { containerWith, type SeenContainer } from '../queries/containers.ts';
+import type { FileRequest } from './placing.ts';
+import { boundedOwner } from './quotas.ts';
+import type { StorageParts } from './storage-parts.ts';
+
+export interface ContainerLook {
+  /** As it was found before; nothing where that is too long ago, or something else has to be asked as well. `atMost`: bytes. */
+  before(caller: Caller, request: FileRequest, atMost: number): SeenContainer | undefined;
+  /** As it is, and whether a file stands where one was asked for. Throws INVALID_NAME. */
+  now(caller: Caller, request: FileRequest): Promise<SeenContainer | undefined>;
+  /** One of that name is found anew. */
+  forget(container: string): void;
+}
+
+/** Bytes of a body for which nothing is asked before it is there. */
+const SMALL_BYTES = 256 * 1_024;
+/** Milliseconds for which a container is taken as it was found. */
+const REMEMBERED_MS = 5_000;
+const MOST_REMEMBERED = 200;
+
+export function createContainerLook(
+  parts: Pick<StorageParts, 'database' | 'config'>,
+): ContainerLook {
+  const { database, config } = parts;
+  const remembered = new Map<string, { readonly row: SeenContainer; readonly until: number }>();
+  const nameOf = ({ container }: FileRequest): string => container || config().defaultContainer;
+
+  /** Only what bounds nothing: a container that was changed can have become stricter then, and not the other way round. */
+  const remember = (row: SeenContainer): void => {
+    remembered.delete(row.name);
+    if (remembered.size >= MOST_REMEMBERED) remembered.clear();
+    if (!row.isPublic && row.maxFileSize === null && row.allowedMimeTypes === null)
+      remembered.set(row.name, { row, until: performance.now() + REMEMBERED_MS });
+  };
+
+  return {
+    before(caller, request, atMost) {
+      if (atMost > SMALL_BYTES || request.overwrite || config().suffixOnNameConflict)
+        return undefined;
+      if (database.inTransaction() || boundedOwner(parts, caller, request.scope) !== null)
+        return undefined;
+      const one = remembered.get(nameOf(request));
+      return one && one.until > performance.now() ? one.row : undefined;
+    },
+    async now(caller, request) {
+      const { name, overwrite = false } = request;
+      const matters = name && (overwrite || !config().suffixOnNameConflict);
+      const place = {
+        container: containerOf(nameOf(request)),
+        folder: folderOf(request.folder ?? ''),
+        name: matters ? fileNameOf(name) : null,
+      };
+      const owner = boundedOwner(parts, caller, request.scope);
+      const seen = await containerWith(database, place, owner);
+      if (seen) remember(seen);
+      return seen;
+    },
+    forget: (container) => void remembered.delete(container),
+  };
+}
