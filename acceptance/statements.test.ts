@@ -139,10 +139,13 @@ describe('statements of a request', () => {
 
   test('an upload costs no more with a quota of its owner than without', async () => {
     const upload = () => sendForm(bench.platform, user, [crypto.randomUUID(), '0123456789']);
-    const without = await costOf(upload);
+    // The container is looked at once in a while.
+    const least = async () => Math.min(await costOf(upload), await costOf(upload));
+    await upload();
+    const without = await least();
     const limits = { perUserQuota: 1_000_000 };
     await bench.platform.admin.patch('/config/storage', { limits });
-    expect(await costOf(upload)).toBe(without);
+    expect(await least()).toBe(without);
     await bench.platform.admin.patch('/config/storage', { limits: { perUserQuota: 0 } });
   });
 });

@@ -11,7 +11,7 @@ import type { StorageParts } from './storage-parts.ts';
 
 export interface ContainerLook {
   /** As it was found before; nothing where that is too long ago, or something else has to be asked as well. `atMost`: bytes. */
-  before(caller: Caller, request: FileRequest, atMost: number): SeenContainer | undefined;
+  before(request: FileRequest, atMost: number): SeenContainer | undefined;
   /** As it is, and whether a file stands where one was asked for. Throws INVALID_NAME. */
   now(caller: Caller, request: FileRequest): Promise<SeenContainer | undefined>;
   /** One of that name is found anew. */
@@ -40,11 +40,10 @@ export function createContainerLook(
   };
 
   return {
-    before(caller, request, atMost) {
-      if (atMost > SMALL_BYTES || request.overwrite || config().suffixOnNameConflict)
-        return undefined;
-      if (database.inTransaction() || boundedOwner(parts, caller, request.scope) !== null)
-        return undefined;
+    before(request, atMost) {
+      // What its owner has left is asked by the statement that makes it, too.
+      const isSmall = atMost <= SMALL_BYTES && !request.overwrite;
+      if (!isSmall || config().suffixOnNameConflict || database.inTransaction()) return undefined;
       const one = remembered.get(nameOf(request));
       return one && one.until > performance.now() ? one.row : undefined;
     },

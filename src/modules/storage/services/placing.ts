@@ -112,7 +112,7 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
     place,
     forget: containersSeen.forget,
     async placeFree(caller, request, atMost = Number.POSITIVE_INFINITY) {
-      const before = containersSeen.before(caller, request, atMost);
+      const before = containersSeen.before(request, atMost);
       if (before) {
         const placement = await placementOf(parts, containers, caller, request, before);
         return { ...placement, seen: { id: before._id, version: before.version } };
