@@ -5,15 +5,23 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import { containerOf, fileNameOf, folderOf } from '../names.ts';
 import { containerWith, type SeenContainer } from '../queries/containers.ts';
-import type { FileRequest } from './placing.ts';
 import { boundedOwner } from './quotas.ts';
 import type { StorageParts } from './storage-parts.ts';
 
+/** Where a new file shall stand, and what else decides whether it may. */
+interface AskedPlace {
+  readonly container?: string | undefined;
+  readonly folder?: string | undefined;
+  readonly name?: string | undefined;
+  readonly overwrite?: boolean | undefined;
+  readonly scope?: string | undefined;
+}
+
 export interface ContainerLook {
   /** As it was found before; nothing where that is too long ago, or something else has to be asked as well. `atMost`: bytes. */
-  before(request: FileRequest, atMost: number): SeenContainer | undefined;
+  before(request: AskedPlace, atMost: number): SeenContainer | undefined;
   /** As it is, and whether a file stands where one was asked for. Throws INVALID_NAME. */
-  now(caller: Caller, request: FileRequest): Promise<SeenContainer | undefined>;
+  now(caller: Caller, request: AskedPlace): Promise<SeenContainer | undefined>;
   /** One of that name is found anew. */
   forget(container: string): void;
 }
@@ -29,7 +37,7 @@ export function createContainerLook(
 ): ContainerLook {
   const { database, config } = parts;
   const remembered = new Map<string, { readonly row: SeenContainer; readonly until: number }>();
-  const nameOf = ({ container }: FileRequest): string => container || config().defaultContainer;
+  const nameOf = ({ container }: AskedPlace): string => container || config().defaultContainer;
 
   /** Only what bounds nothing: a container that was changed can have become stricter then, and not the other way round. */
   const remember = (row: SeenContainer): void => {

@@ -129,6 +129,22 @@ const growthBy = (parts: StorageParts, { container, owner }: Placement, bytes: n
   charge: chargeOf(parts, owner),
 });
 
+/** Only forms that name the container behind the file come here with bytes in another bucket. */
+async function inBucket(
+  contents: Contents,
+  ...[caller, arrived, { bucket }]: [
+    caller: Caller,
+    arrived: ArrivedContent,
+    container: Pick<ContainerRow, 'bucket'>,
+  ]
+): Promise<ArrivedContent> {
+  if (arrived.content.bucket === bucket) return arrived;
+  const to = { kind: 'create', bucket } as const;
+  const moved = await contents.copy(caller, to, arrived.content);
+  await contents.abandon(arrived);
+  return moved;
+}
+
 /** Makes a file of what has arrived; gives the bytes up when that is refused. */
 function createMake(
   parts: StorageParts,
@@ -176,30 +192,17 @@ function createMake(
       let placement = await placed();
       requireChecksum(placement.checksum, () => arrived.content.checksum);
       if (placement.seen) {
-        last = await inBucket(caller, last, placement.container);
+        last = await inBucket(contents, caller, last, placement.container);
         const made = await placing.insertWhole(caller, placement, last);
         if (made) return made;
         placement = await placing.placeFree(caller, request);
         contents.requireFit(placement.container, last.content);
       }
-      last = await inBucket(caller, last, placement.container);
+      last = await inBucket(contents, caller, last, placement.container);
       return await write(caller, last, placement);
     } catch (error) {
       await contents.abandon(last);
       throw error;
     }
   };
-
-  /** Only forms that name the container behind the file come here with bytes in another bucket. */
-  async function inBucket(
-    caller: Caller,
-    arrived: ArrivedContent,
-    { bucket }: Pick<ContainerRow, 'bucket'>,
-  ): Promise<ArrivedContent> {
-    if (arrived.content.bucket === bucket) return arrived;
-    const to = { kind: 'create', bucket } as const;
-    const moved = await contents.copy(caller, to, arrived.content);
-    await contents.abandon(arrived);
-    return moved;
-  }
 }
