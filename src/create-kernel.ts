@@ -29,9 +29,11 @@ import { installationId, openRedis, type Redis } from './kernel/redis.ts';
 import { createPasswordHasher } from './kernel/security/password-hasher.ts';
 import { openSecretBox } from './kernel/security/secret-box.ts';
 import type { Settings } from './kernel/settings/settings.ts';
+import { createOperatorNotices } from './kernel/sockets/operator-notices.ts';
 import { createSocketNamespaces } from './kernel/sockets/socket-namespace.ts';
 import { createStateRegistry } from './kernel/state.ts';
 import { startMetricsServer } from './kernel/telemetry/create-metrics.ts';
+import { createLogTail } from './kernel/telemetry/log-tail.ts';
 import type { Logger } from './kernel/telemetry/logger.ts';
 import type { Metrics } from './kernel/telemetry/metrics.ts';
 import type { Tracing } from './kernel/telemetry/tracing.ts';
@@ -51,7 +53,9 @@ interface KernelParts {
 export async function createKernel(
   parts: KernelParts,
 ): Promise<{ kernel: Kernel; startJobs: () => void }> {
-  const { settings, log, metrics, database, timings, tracing, host, closing } = parts;
+  const { settings, metrics, database, timings, tracing, host, closing } = parts;
+  const logTail = createLogTail(parts.log);
+  const { log } = logTail;
   await openMetrics(parts);
   const health = createHealth();
   checkDatabase(parts, health);
@@ -84,6 +88,8 @@ export async function createKernel(
     events,
     signals: createUserSignals(bus),
     sockets: createSocketNamespaces(),
+    operatorNotices: createOperatorNotices(),
+    logTail,
     jobs,
     audit,
     caches: createCaches(bus),

@@ -23,10 +23,16 @@ import { configuredSurfaceOptions, type SurfaceOptionsSource } from './surfaces/
 import { listenError } from './surfaces/http/server.ts';
 import { type HttpSurfaces, startHttpSurfaces } from './surfaces/http-surfaces.ts';
 import type { McpOptions, McpSource } from './surfaces/mcp/options.ts';
-import { asyncApiOperation } from './surfaces/realtime/asyncapi.ts';
+import { asyncApiOperation, operatorDescription } from './surfaces/realtime/asyncapi.ts';
 import { type SocketBudgetsProvider, socketBudgets } from './surfaces/realtime/connection.ts';
 import { eventStreamOperation } from './surfaces/realtime/event-stream.ts';
 import { createLiveEngine, type LiveEngine } from './surfaces/realtime/live/live-engine.ts';
+import {
+  type OperatorSocketOptions,
+  type OperatorSockets,
+  startOperatorSockets,
+} from './surfaces/realtime/operators/operator-server.ts';
+import { tellOfPlatform } from './surfaces/realtime/operators/platform-notices.ts';
 import { startRealtimeSurface } from './surfaces/realtime/realtime-surface.ts';
 
 /* Whether the ports can be used, found before the database is started and changed. */
@@ -121,6 +127,11 @@ export async function startSurfaces(
     const budgets = socketBudgetsOf(router.config);
     const realtime = await startRealtimeSurface(kernel, { client, pipeline, engine, budgets });
     if (realtime) http.mountOnClient(realtime.mount);
+    const operators = await serveOperators(kernel, {
+      ...{ core, pipeline, budgets, source: admin },
+      counts: () => ({ ...(realtime?.counts() ?? noSockets), ...engine.counts() }),
+    });
+    http.mountOnAdmin(operators.mount);
     const subscriptions = serveSubscriptions(kernel, { http, engine, client, budgets });
     return {
       addresses: {
@@ -134,19 +145,52 @@ export async function startSurfaces(
         kernel.health.beginStop();
         if (!patient) return;
         http.closeGently();
-        await sleep(kernel.settings.stop.pauseMs);
+        const { pauseMs } = kernel.settings.stop;
+        await Promise.all([sleep(pauseMs), realtime?.drain(pauseMs)]);
       },
       async close() {
         // Event streams end with it, so that nobody waits for them.
         engine.stop();
         subscriptions?.close();
-        await Promise.all([realtime?.close(), http.close()]);
+        await Promise.all([realtime?.close(), operators.close(), http.close()]);
       },
     };
   } catch (error) {
     await http.close();
     throw error;
   }
+}
+
+const noSockets = { sockets: 0, subscriptions: 0 };
+
+interface OperatorParts extends Omit<OperatorSocketOptions, 'enabled' | 'accounts' | 'gates'> {
+  readonly core: CoreService;
+  readonly pipeline: HttpSurfaces['pipeline'];
+  readonly counts: Parameters<typeof tellOfPlatform>[1];
+}
+
+/** Sockets of the admin surface, while they are switched on. */
+async function serveOperators(
+  kernel: Kernel,
+  { core: { adminConfig }, pipeline, counts, ...options }: OperatorParts,
+): Promise<OperatorSockets> {
+  const untell = tellOfPlatform(kernel, counts);
+  const sockets = startOperatorSockets(kernel, {
+    ...options,
+    ...pipeline,
+    enabled: () => adminConfig.current().transports.sockets,
+  });
+  const describe = operatorDescription(kernel.operatorNotices, options.source);
+  kernel.operations.replace('core/realtime', [describe]);
+  adminConfig.onChange(sockets.apply);
+  await sockets.apply();
+  return {
+    ...sockets,
+    async close() {
+      untell();
+      await sockets.close();
+    },
+  };
 }
 
 /** Subscriptions of GraphQL. Without sockets there are none. */

@@ -90,7 +90,7 @@ it('sends to others in a channel, and sees who is there', async () => {
     },
   };
   const app = (accessToken: string, onMessage: (message: Json) => void) =>
-    run(blocks[3] ?? '', { ...given, accessToken, onMessage }, '{ socket, send }');
+    run(blocks[4] ?? '', { ...given, accessToken, onMessage }, '{ socket, send }');
   const one = app(user.accessToken, (message) => heard.push(message));
   await waitFor(() => members.length === 1);
   const other = app((await platform.registerUser()).accessToken, () => undefined);
@@ -108,7 +108,7 @@ it('sends to others in a channel, and sees who is there', async () => {
 it('listens to an event stream', async () => {
   let shown: Json[] | undefined;
   const app = run(
-    blocks[1] ?? '',
+    blocks[2] ?? '',
     {
       EventSource,
       apiUrl: platform.addresses.client,
@@ -132,7 +132,7 @@ it('subscribes over GraphQL', async () => {
   let shown: Json[] | undefined;
   const { client } = platform.addresses;
   const app = run(
-    blocks[2] ?? '',
+    blocks[3] ?? '',
     {
       createClient: (options: object) =>
         createClient({ ...options, webSocketImpl: WebSocket } as never),
@@ -153,5 +153,50 @@ it('subscribes over GraphQL', async () => {
     app.stopTasks();
   } finally {
     await app.client.dispose();
+  }
+});
+
+it('comes back when a server that stops says', () => {
+  const heard = new Map<string, (data: object) => void>();
+  const done: unknown[] = [];
+  const socket = {
+    on: (event: string, handler: (data: object) => void) => heard.set(event, handler),
+    disconnect: () => done.push('left'),
+    connect: () => done.push('back'),
+  };
+  const after = (work: () => void, ms: number): void => {
+    done.push(ms);
+    work();
+  };
+  run(blocks[1] ?? '', { socket, setTimeout: after }, 'undefined');
+  heard.get('server-stopping')?.({ reconnectInMs: 730 });
+  expect(done).toEqual(['left', 730, 'back']);
+});
+
+it('tells operators', async () => {
+  const config = { transports: { sockets: true } };
+  expectStatus(await platform.admin.patch('/config/admin', { config }), 200, 'sockets');
+  const reports: string[] = [];
+  const app = await run(
+    `return (async () => { ${blocks[5] ?? ''}; return { chat, answer }; })()`,
+    {
+      io,
+      adminUrl: platform.addresses.admin,
+      adminToken: await platform.adminLogin(),
+      showReport: (_report: string, message: string) => reports.push(message),
+    },
+    'undefined',
+  );
+  try {
+    expect(app.answer).toMatchObject({ ok: true });
+    const body = { roomName: 'A room', users: [user.userId] };
+    const { roomId } = expectStatus(await user.api.post('/chat/rooms', body), 200, 'room').body;
+    const path = `/chat/rooms/${roomId}/messages`;
+    const sent = await platform.admin.post(path, { content: 'words' });
+    const { _id } = expectStatus(sent, 200, 'message').body;
+    await user.api.post(`/chat/messages/${_id}/report`, { reason: 'rude' });
+    await waitFor(() => reports.includes(_id));
+  } finally {
+    app.chat.disconnect();
   }
 });

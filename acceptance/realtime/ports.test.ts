@@ -42,6 +42,31 @@ describe('the port of the client surface', () => {
   });
 });
 
+describe('a server that stops', () => {
+  it('tells each socket when to come back, and leaves them free to', async () => {
+    const platform = await createTestPlatform();
+    const user = await platform.registerUser();
+    const sockets = await Promise.all(
+      ['/database/', '/chat/', '/communications'].map((namespace) =>
+        connect(platform, user, { namespace }),
+      ),
+    );
+    const reasons: string[] = [];
+    for (const { socket } of sockets) socket.on('disconnect', (reason) => reasons.push(reason));
+    await platform.close();
+    await waitFor(() => reasons.length === sockets.length);
+    // After `io server disconnect` a client does not come back by itself.
+    expect(reasons).toEqual(sockets.map(() => 'transport close'));
+    for (const { heard } of sockets) {
+      const told = heard.filter(({ event }) => event === 'server-stopping');
+      expect(told).toEqual([
+        { event: 'server-stopping', data: { reconnectInMs: expect.any(Number) } },
+      ]);
+      expect(told[0]?.data.reconnectInMs).toBeLessThanOrEqual(1_000);
+    }
+  });
+});
+
 describe('WORKERS=2', { timeout: 180_000 }, () => {
   it('serves sockets from both, also those that poll', async () => {
     const platform = await spawnPlatform({ env: { WORKERS: '2' } });

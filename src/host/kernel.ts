@@ -22,8 +22,10 @@ import type { PermissionPort } from '../kernel/permissions.ts';
 import type { PasswordHasher } from '../kernel/security/password-hasher.ts';
 import type { SecretBox } from '../kernel/security/secret-box.ts';
 import type { Settings } from '../kernel/settings/settings.ts';
+import type { OperatorNotices } from '../kernel/sockets/operator-notices.ts';
 import type { SocketNamespaces } from '../kernel/sockets/socket-namespace.ts';
 import type { StateRegistry } from '../kernel/state.ts';
+import type { LogTail } from '../kernel/telemetry/log-tail.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
 import type { Metrics } from '../kernel/telemetry/metrics.ts';
 import type { Tracing } from '../kernel/telemetry/tracing.ts';
@@ -44,6 +46,10 @@ export interface Kernel {
   readonly signals: UserSignals;
   /** What modules offer over sockets. */
   readonly sockets: SocketNamespaces;
+  /** What operators are told over the sockets of the admin surface. */
+  readonly operatorNotices: OperatorNotices;
+  /** The log, for those who watch it now. */
+  readonly logTail: Pick<LogTail, 'watch'>;
   readonly jobs: Jobs;
   readonly audit: Audit;
   readonly caches: Caches;

@@ -75,8 +75,9 @@ export interface HttpSurfaces {
   /** The pipeline that the surfaces use, for further transports. */
   readonly pipeline: Pipeline;
   readonly graphql: ServedGraphql;
-  /** Serves another protocol on the port of the client surface. */
+  /** Serves another protocol on the port of a surface. */
   mountOnClient(mount: HttpMount): void;
+  mountOnAdmin(mount: HttpMount): void;
   /** `close` gives clients with kept connections a moment to hear, with an answer, that theirs ends. */
   closeGently(): void;
   close(): Promise<void>;
@@ -141,8 +142,8 @@ export async function startHttpSurfaces(
   countRoutes(kernel, 'admin');
   try {
     const addresses = await listenBoth(kernel, servers);
-    const mountOnClient = servers.client.mount;
-    return { ...addresses, pipeline, graphql, mountOnClient, closeGently, close };
+    const mounts = { mountOnClient: servers.client.mount, mountOnAdmin: servers.admin.mount };
+    return { ...addresses, ...mounts, pipeline, graphql, closeGently, close };
   } catch (error) {
     await close();
     throw error;

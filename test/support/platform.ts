@@ -63,6 +63,7 @@ const startedDatabases = new Map<TestServer, Promise<string>>();
 
 /** What the database of a first start does not depend on. */
 const decidesNothing: ReadonlySet<string> = new Set([
+  'ADMIN_SOCKET_PORT',
   'METRICS_PORT',
   'READY_PUBLIC_DETAILS',
   'REDIS_URL',
@@ -99,6 +100,7 @@ export function testEnvironment(
     CLIENT_HTTP_PORT: '0',
     CLIENT_SOCKET_PORT: '0',
     ADMIN_HTTP_PORT: '0',
+    ADMIN_SOCKET_PORT: '0',
     HOST: '127.0.0.1',
     MASTER_KEY: testMasterKey,
     ADMIN_INITIAL_PASSWORD: testAdminPassword,

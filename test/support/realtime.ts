@@ -11,6 +11,7 @@ import { createIdentity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create-limits.ts';
 import { createOperationRegistry } from '../../src/kernel/operations/registry.ts';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
+import { createOperatorNotices } from '../../src/kernel/sockets/operator-notices.ts';
 import { createSocketNamespaces } from '../../src/kernel/sockets/socket-namespace.ts';
 import type { RealtimeKernel } from '../../src/surfaces/realtime/connections.ts';
 import {
@@ -124,6 +125,7 @@ function createKernel() {
     bus,
     signals: createUserSignals(bus),
     sockets: createSocketNamespaces(),
+    operatorNotices: createOperatorNotices(),
     events: stream.events,
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
     identity,

@@ -62,6 +62,7 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
     CLIENT_HTTP_PORT: String(client),
     CLIENT_SOCKET_PORT: String(socket),
     ADMIN_HTTP_PORT: String(admin),
+    ADMIN_SOCKET_PORT: '-1',
     MASTER_KEY: testMasterKey,
     ADMIN_INITIAL_PASSWORD: testAdminPassword,
     PENSTOCK_DATA_DIR: dataDir,

@@ -9,6 +9,8 @@ export interface ConfigService {
   /** Called once per module at install, before it starts. */
   register<C>(module: string, definition: ConfigDefinition): Promise<ConfigHandle<C>>;
   modules(): readonly string[];
+  /** Told of each configuration that is another one here from now on. Answers how to stop. */
+  onChange(listener: (module: string) => void): () => void;
   /** Those that the caller may reach. */
   modulesFor(caller: Caller): readonly string[];
   definition(module: string): ConfigDefinition | undefined;

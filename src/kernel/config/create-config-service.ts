@@ -66,6 +66,7 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
   const live = new Map<string, LiveConfig>();
   const loaded = new Map<string, ConfigRow>();
   const documents: Documents = { live, loaded };
+  const listeners = new Set<(module: string) => void>();
 
   followChanges(options, documents);
   for (const row of await readAllRows(database)) loaded.set(row.name, row);
@@ -93,9 +94,16 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
       const created = createLiveConfig(module, document, row, log);
       loaded.delete(module);
       live.set(module, created);
+      created.handle.onChange(() => {
+        for (const listener of listeners) listener(module);
+      });
       return created.handle as unknown as ConfigHandle<C>;
     },
     modules: () => [...live.keys()].sort(),
+    onChange(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
     modulesFor: (caller) => reachable(live, caller).sort(),
     definition: (module) => live.get(module)?.document.definition,
     async read(caller, module, { reveal = false } = {}) {

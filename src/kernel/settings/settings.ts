@@ -31,6 +31,8 @@ export interface Settings {
   readonly clientHttpPort: number;
   /** Negative: no realtime. */
   readonly clientSocketPort: number;
+  /** Negative: none. */
+  readonly adminSocketPort: number;
   readonly adminHttpPort: number;
   readonly host: string;
   /** What `core.env` is unless it is configured. */
@@ -105,6 +107,11 @@ const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets' | 'defau
     'Port of the realtime surface; negative switches it off',
   ),
   adminHttpPort: port('ADMIN_HTTP_PORT', 3030, 'Port of the admin surface'),
+  adminSocketPort: portOrOff(
+    'ADMIN_SOCKET_PORT',
+    3031,
+    'Port for sockets of operators, beside /realtime of the admin surface, while `admin.transports.sockets` is on; negative: none',
+  ),
   host: text('HOST', '127.0.0.1', 'Address to listen on; 0.0.0.0 for all'),
   workers: processes(
     'WORKERS',
@@ -264,7 +271,12 @@ export function readSettings(environment: Environment): Settings {
 /** Found here, and not when the second one is opened: "in use" would send the operator looking for another program. */
 function refuseSharedPorts(settings: Settings): void {
   const names = new Map<number, string>();
-  const surfaces = ['clientHttpPort', 'clientSocketPort', 'adminHttpPort'] as const;
+  const surfaces = [
+    'clientHttpPort',
+    'clientSocketPort',
+    'adminHttpPort',
+    'adminSocketPort',
+  ] as const;
   for (const key of settings.metricsHost === settings.host
     ? [...surfaces, 'metricsPort' as const]
     : surfaces) {

@@ -32,6 +32,7 @@ import type { ServerMessage } from './services/messages.ts';
 import { createPresence, type Presence } from './services/presence.ts';
 import type { DeletedRoom } from './services/rooms.ts';
 import { chatNamespace } from './sockets/namespace.ts';
+import { chatNotices } from './sockets/notices.ts';
 
 /** What other modules may ask of chat. */
 export interface ChatService {
@@ -109,6 +110,7 @@ async function start({
     config.onChange(publish),
     followStorage(parts),
     kernel.sockets.register(chatNamespace(chatServices)),
+    kernel.operatorNotices.register(chatNotices),
   ];
   presence.start();
   return {

@@ -160,7 +160,8 @@ const transports = Type.Object({
   }),
   sockets: Type.Boolean({
     default: false,
-    description: 'Sockets on the admin surface. Not available in this version.',
+    description:
+      'Sockets for operators: notices of what happens, at /realtime of the admin surface and on ADMIN_SOCKET_PORT.',
   }),
   mcp: Type.Boolean({ default: true, description: 'MCP for agents at /mcp on the admin surface.' }),
 });
@@ -195,7 +196,7 @@ export type CoreConfig = Static<typeof coreConfig.schema>;
 export type AdminConfig = Static<typeof adminConfig.schema>;
 
 function transportProblems(requested: Static<typeof transports>) {
-  const expected = { rest: true, graphql: false, sockets: false };
+  const expected = { rest: true, graphql: false };
   return Object.entries(expected)
     .filter(([name, value]) => requested[name as keyof typeof expected] !== value)
     .map(([name, value]) => ({

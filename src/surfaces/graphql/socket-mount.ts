@@ -10,8 +10,8 @@ import { createAddressOf } from '../http/client-address.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
 import type { HttpMount } from '../http/server.ts';
 import { createStreamSessions } from '../realtime/live-stream.ts';
-import { maxMessageBytes } from '../realtime/realtime-surface.ts';
 import { originAllowed } from '../realtime/session.ts';
+import { maxMessageBytes } from '../realtime/socket-server.ts';
 import { createSocketAudience } from './socket-audience.ts';
 import type { GraphqlSocketServer, SocketServerParts } from './socket-server.ts';
 

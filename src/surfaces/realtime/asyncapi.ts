@@ -1,10 +1,13 @@
 /** The AsyncAPI 3.0 description of what goes over sockets, made from what namespaces declare and from what is served here. */
 import Type, { type TSchema } from 'typebox';
 import { defineOperation, type Operation } from '../../kernel/operations/operation.ts';
+import type { OperatorNotices, OperatorTopic } from '../../kernel/sockets/operator-notices.ts';
 import type { SentEvent, SocketNamespaces } from '../../kernel/sockets/socket-namespace.ts';
 import { version } from '../../kernel/version.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
+import { operatorEvents } from './operators/operator-session.ts';
 import { platformEvents, RefreshAuth } from './protocol.ts';
+import { stoppingEvent } from './stopping.ts';
 
 /** What every namespace takes beside its own events. */
 const sessionEvents = (['authenticate', 'refreshAuth'] as const).map((name) => ({
@@ -136,24 +139,83 @@ export function asyncApiDocument(sockets: Pick<SocketNamespaces, 'all'>, hostUrl
     takes: [...events, ...sessionEvents],
     sends,
   }));
-  const all: readonly Described[] = [...platformNamespaces, ...declared];
+  const all = [...platformNamespaces, ...declared].map((one) => ({
+    ...one,
+    sends: [...one.sends, stoppingEvent],
+  }));
+  return documentOf(all, {
+    ...{ hostUrl, server: 'client', title: 'Penstock realtime' },
+    description: 'Or `auth.token` of the handshake',
+  });
+}
+
+const refused: SentEvent = {
+  name: 'conduit_error',
+  summary: 'Something was refused, or the session ends',
+  payload: SocketFailure,
+};
+
+const dropped: SentEvent = {
+  name: 'dropped',
+  summary: 'So many notices of a topic were left out, because there were too many in a second',
+  payload: Type.Object({ topic: Type.String(), count: Type.Integer() }),
+};
+
+/** The sockets of the admin surface. */
+const operatorDocument = (notices: Pick<OperatorNotices, 'all'>, hostUrl: string): object =>
+  documentOf(
+    notices.all().map(({ name, summary, topics }) => ({
+      ...{ name, summary, takes: [...operatorEvents, ...sessionEvents] },
+      sends: [
+        ...topics.map((topic) => ({ ...topic, summary: topicSummary(topic) })),
+        dropped,
+        refused,
+      ],
+    })),
+    {
+      ...{ hostUrl, server: 'admin', title: 'Penstock realtime for operators' },
+      description:
+        'A session of an admin or an API token: also `auth.token` of the handshake, the header `credential`, or the master key (`masterkey`, as header or in `auth`)',
+    },
+  );
+
+const topicSummary = ({ summary, superAdmin, unscoped, onRequest }: OperatorTopic): string =>
+  [
+    summary,
+    ...(onRequest ? ['heard after `subscribe`'] : []),
+    ...(superAdmin ? ['super admins alone'] : []),
+    ...(unscoped ? ['credentials without scopes alone'] : []),
+  ].join('; ');
+
+interface DocumentFacts {
+  readonly title: string;
+  readonly server: string;
+  readonly hostUrl: string;
+  /** Of the credential. */
+  readonly description: string;
+}
+
+function documentOf(
+  all: readonly Described[],
+  { title, server, hostUrl, description }: DocumentFacts,
+): object {
   return {
     asyncapi: '3.0.0',
     info: {
-      title: 'Penstock realtime',
+      title,
       version,
       description:
         'Socket.IO 4 with the path `/realtime`; each channel is a namespace. An event that a client sends is acknowledged with `{ok: true, ...}` or `{ok: false, error}`.',
     },
     defaultContentType: 'application/json',
     servers: URL.canParse(hostUrl)
-      ? { client: { host: new URL(hostUrl).host, pathname: '/realtime', protocol: 'socket.io' } }
+      ? { [server]: { host: new URL(hostUrl).host, pathname: '/realtime', protocol: 'socket.io' } }
       : {},
     channels: Object.fromEntries(all.map((one) => [keyOf(one.name), channelOf(one)])),
     operations: Object.fromEntries(all.flatMap(operationsOf)),
     components: {
       securitySchemes: {
-        token: { type: 'http', scheme: 'bearer', description: 'Or `auth.token` of the handshake' },
+        token: { type: 'http', scheme: 'bearer', description },
       },
     },
   };
@@ -213,4 +275,23 @@ export const asyncApiOperation = (
     output: Type.Record(Type.String(), Type.Unknown()),
     summary: 'Get the AsyncAPI 3.0 description of the socket namespaces',
     handler: () => asyncApiDocument(sockets, source.current().hostUrl) as Record<string, unknown>,
+  });
+
+/** The same of the admin surface. */
+export const operatorDescription = (
+  notices: Pick<OperatorNotices, 'all'>,
+  source: SurfaceOptionsSource,
+): Operation =>
+  defineOperation({
+    surface: 'admin',
+    access: 'admin',
+    limit: 'standard',
+    id: 'docs.realtime',
+    method: 'GET',
+    path: '/asyncapi.json',
+    mcp: false,
+    input: {},
+    output: Type.Record(Type.String(), Type.Unknown()),
+    summary: 'Get the AsyncAPI 3.0 description of the sockets for operators',
+    handler: () => operatorDocument(notices, source.current().hostUrl) as Record<string, unknown>,
   });

@@ -16,9 +16,14 @@ import {
 } from './protocol.ts';
 import type { Session } from './session.ts';
 
+/** Whose socket it is; `anyCaller` throws when they may not go on. */
+type ConnectionSession = Pick<Session, 'userId' | 'countsAs' | 'renew' | 'endsIn'> & {
+  anyCaller(): unknown;
+};
+
 export interface ConnectionParts {
   readonly socket: Socket;
-  readonly session: Session;
+  readonly session: ConnectionSession;
   /** What this node remembers is current once this has settled. */
   readonly catchUp: () => Promise<void> | undefined;
   readonly limits: Limits;
@@ -208,7 +213,7 @@ async function answer(
 /** Looks at the session again when its token says that it ends. */
 export function watchExpiry(
   socket: Pick<Socket, 'connected'>,
-  session: Session,
+  session: Pick<Session, 'endsIn'>,
   recheck: () => Promise<void>,
 ) {
   let timer: NodeJS.Timeout | undefined;

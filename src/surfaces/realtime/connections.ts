@@ -3,6 +3,7 @@ import type { Socket } from 'socket.io';
 import type { Kernel } from '../../host/kernel.ts';
 import type { PublishedEvent } from '../../kernel/events/events.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
+import { withoutEnd } from '../../kernel/text.ts';
 import { createChangeHub, createLostRelations } from './changes.ts';
 import {
   type Connection,
@@ -25,6 +26,7 @@ export type RealtimeKernel = Pick<
   | 'events'
   | 'signals'
   | 'sockets'
+  | 'operatorNotices'
   | 'limits'
   | 'identity'
   | 'schemas'
@@ -42,6 +44,8 @@ export interface Connections {
   /** So many messages went to sockets. */
   delivered(count: number): void;
   recheckAll(): void;
+  /** Sockets of users, and what they are subscribed to, at this moment. */
+  counts(): { readonly sockets: number; readonly subscriptions: number };
   close(): void;
 }
 
@@ -144,11 +148,13 @@ export function createConnections(
         served?.protocol ?? platformProtocol({ ...shared, socket, session }, end);
       const connection = createConnection({ ...shared, socket, session, protocol });
       byUser.set(session.userId, (byUser.get(session.userId) ?? new Set()).add(connection));
+      tellOf(kernel, socket, session);
       socket.on('disconnect', () => forget(connection));
       served?.connected();
       // The session may have ended between the handshake and now, when nobody was listening for it.
       void connection.recheck();
     },
+    counts: () => ({ sockets: count, subscriptions: hub.count() }),
     recheckAll() {
       for (const userId of byUser.keys()) recheck(userId);
     },
@@ -158,6 +164,22 @@ export function createConnections(
       unfollow?.();
     },
   };
+}
+
+/** Tells operators that it came, and when it goes. */
+function tellOf(
+  { operatorNotices, bus }: RealtimeKernel,
+  socket: Socket,
+  { userId }: Session,
+): void {
+  const about = () => ({
+    ...{ node: bus.nodeId, namespace: `${withoutEnd(socket.nsp.name, '/')}/` },
+    user: userId === '' ? null : userId,
+  });
+  operatorNotices.tell('/router', 'socket:opened', about);
+  socket.on('disconnect', (reason) =>
+    operatorNotices.tell('/router', 'socket:closed', () => ({ ...about(), reason })),
+  );
 }
 
 const measure = (

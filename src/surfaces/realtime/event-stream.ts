@@ -188,7 +188,8 @@ async function listenAsStream(
   signal.addEventListener('abort', leave, { once: true });
   async function* lines(): AsyncGenerator<string> {
     try {
-      yield beginningText(stream.watch, stream.beginning, request.since !== undefined);
+      const beginning = beginningText(stream.watch, stream.beginning, request.since !== undefined);
+      yield `retry: ${comesBackIn()}\n${beginning}`;
       while (true) {
         const message = await stream.next(HEARTBEAT_MS);
         if (message === 'end') return;
@@ -201,6 +202,9 @@ async function listenAsStream(
   }
   return lines();
 }
+
+/** Milliseconds after which a browser comes back when the stream breaks: not all at once. */
+const comesBackIn = (): number => 1_000 + Math.floor(Math.random() * 4_000);
 
 async function* ending(lines: AsyncGenerator<string>, close: () => void): AsyncGenerator<string> {
   try {

@@ -2,19 +2,16 @@
  * The realtime surface: Socket.IO on a port of its own. Every node follows the
  * events by itself, so sockets of all nodes hear the same without an adapter.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type Namespace, Server, type Socket } from 'socket.io';
-import { addressKey } from '../../kernel/caller.ts';
-import { errors } from '../../kernel/errors.ts';
-import type { LimitBucket, LimitState } from '../../kernel/limits/limits.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Namespace, Server, Socket } from 'socket.io';
 import {
   createAccounts,
   createCallGates,
   defaultRequestSettings,
 } from '../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
-import { createAddressOf } from '../http/client-address.ts';
 import {
   defaultSurfaceOptions,
   fixedSurfaceOptions,
@@ -28,13 +25,19 @@ import {
   type RealtimeKernel,
   type RequestBounds,
 } from './connections.ts';
-import { asKnown, describeError, tooMany } from './errors.ts';
-
+import { asKnown, tooMany } from './errors.ts';
 import { createLiveEngine, type LiveEngine } from './live/live-engine.ts';
 import { createSocketChannels } from './live/socket-watches.ts';
 import { createModuleServer, type ModuleEntry, type ServedSocket } from './module-server.ts';
-import { openSession, originAllowed, presented, refusalWords, type Session } from './session.ts';
-import { createPlainServer, gatherPackets, listenOn } from './transport.ts';
+import { openSession, presented, refusalWords, type Session } from './session.ts';
+import {
+  createAddressBudgets,
+  createSocketServer,
+  refusal,
+  type TakeOfAddress,
+} from './socket-server.ts';
+import { createStopping } from './stopping.ts';
+import { createPlainServer, listenOn } from './transport.ts';
 import { openWorkerSessions, ownSessions, type WorkerSessions } from './worker-sessions.ts';
 
 export interface RealtimeOptions {
@@ -53,15 +56,15 @@ export interface RealtimeSurface {
   readonly address: string;
   /** The same server, for another port. */
   readonly mount: SocketMount;
+  counts: Connections['counts'];
+  /** Tells sockets when to come back, and closes them bit by bit while the pause lasts. */
+  drain(pauseMs: number): Promise<void>;
   /** Disconnects everybody (clients connect again elsewhere and resume) and frees the port. */
   close(): Promise<void>;
 }
 
 /** Each under both spellings: existing clients use the one with the slash. In `/communications/` users hear of their inbox. */
 const namespaces = ['/database/', '/database', '/communications/', '/communications'];
-export const maxMessageBytes = 1_000_000;
-/** Milliseconds in which a client must have joined a namespace. */
-export const joinTimeoutMs = 10_000;
 /** Milliseconds between looks at all sessions, for what no event told. */
 const sweepEveryMs = 30_000;
 
@@ -73,7 +76,11 @@ export async function startRealtimeSurface(
   const { settings } = kernel;
   if (settings.clientSocketPort < 0) return undefined;
   const take = createAddressBudgets(kernel);
-  const io = createSocketServer(take, options);
+  const io = createSocketServer(take, {
+    source: options.client ?? fixedSurfaceOptions(defaultSurfaceOptions('client')),
+    budgets: options.budgets ?? usualSocketBudgets,
+    hint: 'Connect to the namespace /database/ or /communications/',
+  });
   const { mount, sessions } = await openEntry(kernel, io);
   const requests = options.pipeline ?? usualBounds();
   const { budgets = usualSocketBudgets } = options;
@@ -96,20 +103,28 @@ export async function startRealtimeSurface(
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();
 
+  const stopping = createStopping(io);
   const http = createPlainServer(mount);
   const address = await listenOn(http, {
     port: settings.clientSocketPort,
     host: settings.host,
     shared: settings.workers > 1,
+    portVariable: 'CLIENT_SOCKET_PORT',
   });
   return {
     address,
     mount,
+    counts: connections.counts,
+    drain: stopping.drain,
     async close() {
       clearInterval(sweep);
-      detach();
+      stopping.tell();
+      // What was told goes out at the end of this turn; closing does not wait for it.
+      await nextTurn();
       http.close();
+      // Before the namespaces go: clients whose namespace goes are told to stay away.
       await io.close();
+      detach();
       http.closeAllConnections();
       await sessions.close();
       connections.close();
@@ -145,75 +160,10 @@ interface SocketEngine {
   generateId(request: IncomingMessage): string;
 }
 
-/** Pages of other origins are refused before they are anybody, and so is who opens too many transports. */
-function createSocketServer(
-  take: TakeOfAddress,
-  {
-    client = fixedSurfaceOptions(defaultSurfaceOptions('client')),
-    budgets = usualSocketBudgets,
-  }: RealtimeOptions,
-): Server {
-  const cors = () => client.current().cors;
-  // It listens nowhere itself: several ports lead to it.
-  const io = new Server(createServer(), {
-    path: '/realtime',
-    serveClient: false,
-    maxHttpBufferSize: maxMessageBytes,
-    connectTimeout: joinTimeoutMs,
-    cors: (request, callback) =>
-      callback(
-        null,
-        corsHeaders(originAllowed(request as never, cors()), cors().origins.includes('*')),
-      ),
-    allowRequest: (request, callback) => {
-      if (!originAllowed(request, cors())) callback(null, false);
-      else
-        take(budgets().handshake, request)
-          .then(
-            ({ allowed }) => allowed,
-            () => false,
-          )
-          .then((allowed) => callback('Too many connections: try again shortly', allowed));
-    },
-  });
-  gatherPackets(io);
-  io.use((_socket, next) =>
-    next(
-      refusal(
-        errors.NOT_FOUND({ message: 'Connect to the namespace /database/ or /communications/' }),
-      ),
-    ),
-  );
-  return io;
-}
-
 const usualBounds = (): RequestBounds => ({
   accounts: createAccounts(() => defaultRequestSettings),
   gates: createCallGates(() => defaultRequestSettings),
 });
-
-const corsHeaders = (allowed: boolean, anybody: boolean) => ({
-  origin: allowed ? (anybody ? '*' : true) : false,
-  credentials: !anybody,
-});
-
-/** An error for a middleware of Socket.IO: the client gets its `data` with `connect_error`. */
-const refusal = (error: unknown, words = asKnown(error).message): Error =>
-  Object.assign(new Error(words), { data: describeError(error) });
-
-type TakeOfAddress = (
-  bucket: LimitBucket,
-  request: IncomingMessage,
-) => Promise<LimitState & { readonly address: string }>;
-
-/** Budgets of the address that a request comes from. */
-function createAddressBudgets({ settings, limits }: RealtimeKernel): TakeOfAddress {
-  const addressOf = createAddressOf(settings.trustedProxies);
-  return async (bucket, request) => {
-    const address = addressOf(request);
-    return { ...(await limits.consume(bucket, addressKey(address))), address };
-  };
-}
 
 interface Serving {
   readonly kernel: RealtimeKernel;

@@ -126,7 +126,7 @@ function accepted(caller: UserCaller, appId: string | undefined): UserCaller {
 }
 
 /** Reads `exp` of a token that was verified before, if it is a JWT. */
-function remainingLife(token: string): number | undefined {
+export function remainingLife(token: string): number | undefined {
   const [, payload, signature] = token.split('.');
   if (payload === undefined || signature === undefined) return undefined;
   try {
@@ -186,7 +186,7 @@ export function presented(socket: Handshake, address: string): Presented {
   };
 }
 
-const textOf = (value: unknown): string | undefined =>
+export const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' && value.length <= maxTokenLength ? value : undefined;
 
 /** What a refused client reads, in fixed words that apps look for (specification chat.md 3.2). Its `data` says more. */

@@ -30,7 +30,7 @@ export function createPlainServer(sockets: SocketMount): Server {
 const answerNotFound: RequestListener = (request, response) => {
   const requestId = requestIdOf(request.headers);
   const error = errors.NOT_FOUND({
-    message: 'This port speaks Socket.IO at /realtime; the API is on the client surface',
+    message: 'This port speaks Socket.IO at /realtime; the API is on the ports of the surfaces',
   });
   const { status, body } = renderError(error, 'client', requestId);
   response.writeHead(status, [
@@ -43,10 +43,18 @@ const answerNotFound: RequestListener = (request, response) => {
   response.end(body);
 };
 
+interface ListenPlace {
+  readonly port: number;
+  readonly host: string;
+  /** Other workers listen there too. */
+  readonly shared: boolean;
+  readonly portVariable: string;
+}
+
 /** Listens and answers the address. Throws `StartError` when the port cannot be used. */
 export async function listenOn(
   server: Server,
-  place: { port: number; host: string; shared: boolean },
+  { portVariable, ...place }: ListenPlace,
 ): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
@@ -54,7 +62,7 @@ export async function listenOn(
   try {
     await promise;
   } catch (error) {
-    throw listenError(error, { ...place, portVariable: 'CLIENT_SOCKET_PORT' });
+    throw listenError(error, { ...place, portVariable });
   }
   server.off('error', reject);
   const address = server.address() as AddressInfo;

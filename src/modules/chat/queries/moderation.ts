@@ -96,8 +96,8 @@ export interface ReportRow {
   readonly resolvedBy: string | null;
 }
 
-/** One of a user about a message; a second one changes the reason. */
-export const putReport = (
+/** One of a user about a message; a second one changes the reason. Answers the id of the one that is kept. */
+export const putReport = async (
   database: Queryable,
   report: {
     readonly id: string;
@@ -105,11 +105,13 @@ export const putReport = (
     readonly reporter: string;
     readonly reason: string;
   },
-): Promise<unknown> =>
-  database.query(sql`
+): Promise<string> => {
+  const { rows } = await database.query<{ id: string }>(sql`
     insert into penstock.chat_reports (id, message_id, reporter_id, reason)
     values (${report.id}::uuid, ${report.message}::uuid, ${report.reporter}::uuid, ${report.reason})
-    on conflict (message_id, reporter_id) do update set reason = excluded.reason`);
+    on conflict (message_id, reporter_id) do update set reason = excluded.reason returning id`);
+  return rows[0]?.id ?? report.id;
+};
 
 export async function reportsOf(
   database: Queryable,

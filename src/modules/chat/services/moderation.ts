@@ -53,7 +53,7 @@ export interface Moderation {
 }
 
 export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUsers'>): Moderation {
-  const { database, hub, config } = parts;
+  const { database, events, hub, config } = parts;
   /** Throws unless the caller is above the other. */
   const requireAbove = async (caller: UserCaller, roomId: string, user: string) => {
     const member = await requireMember(parts, roomId, caller.userId);
@@ -101,16 +101,28 @@ export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUse
     },
     unblock: async ({ userId }, user) => void (await dropBlock(database, userId, user)),
     blocks: ({ userId }, page) => blocksOf(database, userId, page),
-    async report({ userId }, messageId, reason) {
+    async report(caller, messageId, reason) {
+      const { userId } = caller;
       const joinedOnly = config().history === 'joined';
       const found = await messageFor(database, userId, messageId, joinedOnly);
       if (!found) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
-      await putReport(database, { id: newId(), message: messageId, reporter: userId, reason });
+      await database.transaction(async (transaction) => {
+        const given = { id: newId(), message: messageId, reporter: userId, reason };
+        const report = await putReport(transaction, given);
+        const payload = { report, message: messageId, room: found.room };
+        const topic = 'chat:report:ChatMessage';
+        await events.emit(transaction, caller, { topic, ids: [messageId], payload });
+      });
     },
     reports: (page) => reportsOf(database, page),
     async resolve(caller, reportId) {
-      if (!(await resolveReport(database, reportId, callerKey(caller))))
-        throw chatErrors.CHAT_REPORT_NOT_FOUND();
+      await database.transaction(async (transaction) => {
+        if (!(await resolveReport(transaction, reportId, callerKey(caller))))
+          throw chatErrors.CHAT_REPORT_NOT_FOUND();
+        const payload = { report: reportId };
+        const topic = 'chat:resolve:report';
+        await events.emit(transaction, caller, { topic, ids: [reportId], payload });
+      });
     },
   };
 }
