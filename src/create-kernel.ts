@@ -12,6 +12,7 @@ import type { Database, Statement } from './kernel/database/database.ts';
 import { measureConnections, measureQueues } from './kernel/database/database-telemetry.ts';
 import { checkStorage } from './kernel/database/failures.ts';
 import type { StatementTimings } from './kernel/database/statement-timings.ts';
+import type { Bus } from './kernel/events/bus.ts';
 import { createUserSignals } from './kernel/events/bus.ts';
 import { createBus } from './kernel/events/create-bus.ts';
 import { createEvents } from './kernel/events/create-events.ts';
@@ -54,8 +55,7 @@ export async function createKernel(
   parts: KernelParts,
 ): Promise<{ kernel: Kernel; startJobs: () => void }> {
   const { settings, metrics, database, timings, tracing, host, closing } = parts;
-  const logTail = createLogTail(parts.log);
-  const { log } = logTail;
+  const { log, ...logTail } = createLogTail(parts.log);
   await openMetrics(parts);
   const health = createHealth();
   checkDatabase(parts, health);
@@ -86,15 +86,12 @@ export async function createKernel(
     timings,
     bus,
     events,
-    signals: createUserSignals(bus),
-    sockets: createSocketNamespaces(),
-    operatorNotices: createOperatorNotices(),
+    ...createListenerPorts(bus),
     logTail,
     jobs,
     audit,
     caches: createCaches(bus),
-    limits: createLimits({ redis, metrics }),
-    durableLimits: createDurableLimits({ database, metrics }),
+    ...createBudgets(parts, redis),
     secrets,
     passwords: createPasswordHasher(),
     config: await createConfigService({ database, bus, secrets, log, health }),
@@ -120,6 +117,24 @@ const openSchemas = (
   jobs: Kernel['jobs'],
 ): Promise<Kernel['schemas']> =>
   createSchemaRegistry({ ...parts, onIndexesWaiting: () => enqueueIndexJob(jobs, parts.log) });
+
+/** What reaches users and operators who are connected. */
+const createListenerPorts = (
+  bus: Bus,
+): Pick<Kernel, 'signals' | 'sockets' | 'operatorNotices'> => ({
+  signals: createUserSignals(bus),
+  sockets: createSocketNamespaces(),
+  operatorNotices: createOperatorNotices(),
+});
+
+/** Counters that forget, and those that do not. */
+const createBudgets = (
+  { database, metrics }: KernelParts,
+  redis: Parameters<typeof createLimits>[0]['redis'],
+): Pick<Kernel, 'limits' | 'durableLimits'> => ({
+  limits: createLimits({ redis, metrics }),
+  durableLimits: createDurableLimits({ database, metrics }),
+});
 
 /** The record store, and the hooks that it asks. */
 function recordsWithHooks(options: RecordStoreOptions): Pick<Kernel, 'records' | 'hooks'> {

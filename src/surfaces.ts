@@ -33,7 +33,10 @@ import {
   startOperatorSockets,
 } from './surfaces/realtime/operators/operator-server.ts';
 import { tellOfPlatform } from './surfaces/realtime/operators/platform-notices.ts';
-import { startRealtimeSurface } from './surfaces/realtime/realtime-surface.ts';
+import {
+  type RealtimeSurface,
+  startRealtimeSurface,
+} from './surfaces/realtime/realtime-surface.ts';
 
 /* Whether the ports can be used, found before the database is started and changed. */
 
@@ -127,11 +130,8 @@ export async function startSurfaces(
     const budgets = socketBudgetsOf(router.config);
     const realtime = await startRealtimeSurface(kernel, { client, pipeline, engine, budgets });
     if (realtime) http.mountOnClient(realtime.mount);
-    const operators = await serveOperators(kernel, {
-      ...{ core, pipeline, budgets, source: admin },
-      counts: () => ({ ...(realtime?.counts() ?? noSockets), ...engine.counts() }),
-    });
-    http.mountOnAdmin(operators.mount);
+    const parts = { http, core, budgets, source: admin, engine, realtime };
+    const operators = await serveOperators(kernel, parts);
     const subscriptions = serveSubscriptions(kernel, { http, engine, client, budgets });
     return {
       addresses: {
@@ -145,8 +145,7 @@ export async function startSurfaces(
         kernel.health.beginStop();
         if (!patient) return;
         http.closeGently();
-        const { pauseMs } = kernel.settings.stop;
-        await Promise.all([sleep(pauseMs), realtime?.drain(pauseMs)]);
+        await pause(kernel, realtime);
       },
       async close() {
         // Event streams end with it, so that nobody waits for them.
@@ -161,27 +160,38 @@ export async function startSurfaces(
   }
 }
 
+/** A proxy looks elsewhere, and sockets leave bit by bit. */
+async function pause({ settings }: Kernel, realtime: RealtimeSurface | undefined): Promise<void> {
+  const { pauseMs } = settings.stop;
+  await Promise.all([sleep(pauseMs), realtime?.drain(pauseMs)]);
+}
+
 const noSockets = { sockets: 0, subscriptions: 0 };
 
 interface OperatorParts extends Omit<OperatorSocketOptions, 'enabled' | 'accounts' | 'gates'> {
   readonly core: CoreService;
-  readonly pipeline: HttpSurfaces['pipeline'];
-  readonly counts: Parameters<typeof tellOfPlatform>[1];
+  readonly http: HttpSurfaces;
+  readonly engine: LiveEngine;
+  readonly realtime: RealtimeSurface | undefined;
 }
 
 /** Sockets of the admin surface, while they are switched on. */
 async function serveOperators(
   kernel: Kernel,
-  { core: { adminConfig }, pipeline, counts, ...options }: OperatorParts,
+  { core: { adminConfig }, http, engine, realtime, ...options }: OperatorParts,
 ): Promise<OperatorSockets> {
-  const untell = tellOfPlatform(kernel, counts);
+  const untell = tellOfPlatform(kernel, () => ({
+    ...(realtime?.counts() ?? noSockets),
+    ...engine.counts(),
+  }));
   const sockets = startOperatorSockets(kernel, {
     ...options,
-    ...pipeline,
+    ...http.pipeline,
     enabled: () => adminConfig.current().transports.sockets,
   });
   const describe = operatorDescription(kernel.operatorNotices, options.source);
   kernel.operations.replace('core/realtime', [describe]);
+  http.mountOnAdmin(sockets.mount);
   adminConfig.onChange(sockets.apply);
   await sockets.apply();
   return {

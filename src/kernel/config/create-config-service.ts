@@ -62,11 +62,31 @@ function followChanges({ database, bus }: ConfigServiceOptions, documents: Docum
  * other nodes could not read the new version yet.
  */
 export async function createConfigService(options: ConfigServiceOptions): Promise<ConfigService> {
+  const listeners = new Set<(module: string) => void>();
+  const documents = await openDocuments(options);
+  return {
+    ...documents,
+    async register<C>(module: string, definition: LiveConfig['document']['definition']) {
+      const handle = await documents.register<C>(module, definition);
+      handle.onChange(() => {
+        for (const listener of listeners) listener(module);
+      });
+      return handle;
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+  };
+}
+
+type ConfigDocuments = Omit<ConfigService, 'onChange'>;
+
+async function openDocuments(options: ConfigServiceOptions): Promise<ConfigDocuments> {
   const { database, bus, secrets, log, health } = options;
   const live = new Map<string, LiveConfig>();
   const loaded = new Map<string, ConfigRow>();
   const documents: Documents = { live, loaded };
-  const listeners = new Set<(module: string) => void>();
 
   followChanges(options, documents);
   for (const row of await readAllRows(database)) loaded.set(row.name, row);
@@ -94,16 +114,9 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
       const created = createLiveConfig(module, document, row, log);
       loaded.delete(module);
       live.set(module, created);
-      created.handle.onChange(() => {
-        for (const listener of listeners) listener(module);
-      });
       return created.handle as unknown as ConfigHandle<C>;
     },
     modules: () => [...live.keys()].sort(),
-    onChange(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
     modulesFor: (caller) => reachable(live, caller).sort(),
     definition: (module) => live.get(module)?.document.definition,
     async read(caller, module, { reveal = false } = {}) {

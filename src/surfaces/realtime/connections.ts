@@ -3,7 +3,6 @@ import type { Socket } from 'socket.io';
 import type { Kernel } from '../../host/kernel.ts';
 import type { PublishedEvent } from '../../kernel/events/events.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
-import { withoutEnd } from '../../kernel/text.ts';
 import { createChangeHub, createLostRelations } from './changes.ts';
 import {
   type Connection,
@@ -148,7 +147,6 @@ export function createConnections(
         served?.protocol ?? platformProtocol({ ...shared, socket, session }, end);
       const connection = createConnection({ ...shared, socket, session, protocol });
       byUser.set(session.userId, (byUser.get(session.userId) ?? new Set()).add(connection));
-      tellOf(kernel, socket, session);
       socket.on('disconnect', () => forget(connection));
       served?.connected();
       // The session may have ended between the handshake and now, when nobody was listening for it.
@@ -164,22 +162,6 @@ export function createConnections(
       unfollow?.();
     },
   };
-}
-
-/** Tells operators that it came, and when it goes. */
-function tellOf(
-  { operatorNotices, bus }: RealtimeKernel,
-  socket: Socket,
-  { userId }: Session,
-): void {
-  const about = () => ({
-    ...{ node: bus.nodeId, namespace: `${withoutEnd(socket.nsp.name, '/')}/` },
-    user: userId === '' ? null : userId,
-  });
-  operatorNotices.tell('/router', 'socket:opened', about);
-  socket.on('disconnect', (reason) =>
-    operatorNotices.tell('/router', 'socket:closed', () => ({ ...about(), reason })),
-  );
 }
 
 const measure = (

@@ -12,6 +12,7 @@ import {
   defaultRequestSettings,
 } from '../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
+import { withoutEnd } from '../../kernel/text.ts';
 import {
   defaultSurfaceOptions,
   fixedSurfaceOptions,
@@ -209,7 +210,26 @@ function serve(
   });
   namespace.on('connection', (socket) => {
     const { session, served } = admitted.get(socket) ?? {};
-    if (session) connections.open(socket, session, served);
-    else socket.disconnect(true);
+    if (!session) socket.disconnect(true);
+    else {
+      connections.open(socket, session, served);
+      tellOf(kernel, socket, session);
+    }
   });
+}
+
+/** Tells operators that it came, and when it goes. */
+function tellOf(
+  { operatorNotices, bus }: RealtimeKernel,
+  socket: Socket,
+  { userId }: Session,
+): void {
+  const about = () => ({
+    ...{ node: bus.nodeId, namespace: `${withoutEnd(socket.nsp.name, '/')}/` },
+    user: userId === '' ? null : userId,
+  });
+  operatorNotices.tell('/router', 'socket:opened', about);
+  socket.on('disconnect', (reason) =>
+    operatorNotices.tell('/router', 'socket:closed', () => ({ ...about(), reason })),
+  );
 }

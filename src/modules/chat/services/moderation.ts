@@ -53,7 +53,7 @@ export interface Moderation {
 }
 
 export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUsers'>): Moderation {
-  const { database, events, hub, config } = parts;
+  const { database, hub } = parts;
   /** Throws unless the caller is above the other. */
   const requireAbove = async (caller: UserCaller, roomId: string, user: string) => {
     const member = await requireMember(parts, roomId, caller.userId);
@@ -101,6 +101,17 @@ export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUse
     },
     unblock: async ({ userId }, user) => void (await dropBlock(database, userId, user)),
     blocks: ({ userId }, page) => blocksOf(database, userId, page),
+    ...createReporting(parts),
+  };
+}
+
+/** What members say of messages, and what operators do about it. */
+function createReporting({
+  database,
+  events,
+  config,
+}: ChatParts): Pick<Moderation, 'report' | 'reports' | 'resolve'> {
+  return {
     async report(caller, messageId, reason) {
       const { userId } = caller;
       const joinedOnly = config().history === 'joined';

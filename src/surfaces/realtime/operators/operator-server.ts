@@ -25,8 +25,8 @@ import {
 } from '../socket-server.ts';
 import { createPlainServer, listenOn } from '../transport.ts';
 import {
-  createHearing,
-  type Hearing,
+  createListening,
+  type Listening,
   type OperatorSession,
   openOperatorSession,
   presentedOperator,
@@ -61,7 +61,7 @@ const MOST_SOCKETS = 1_000;
 const SWEEP_MS = 500;
 
 interface OpenSocket {
-  readonly hearing: Hearing;
+  readonly listening: Listening;
   readonly connection: Connection;
   readonly adminId: string;
   leave(): void;
@@ -130,11 +130,10 @@ function createRooms({ events }: Pick<Kernel, 'events'>) {
   const known = new Set<string>();
   const all = (): readonly OpenSocket[] => [...open.values()].flatMap((sockets) => [...sockets]);
   const deliver = (namespace: string, topic: OperatorTopic, data: () => object | undefined) => {
-    const hearing = [...(open.get(namespace) ?? [])].filter((one) =>
-      one.hearing.isHeard(topic.name),
-    );
-    const made = hearing.length === 0 ? undefined : data();
-    if (made) for (const one of hearing) one.hearing.tell(topic, made);
+    const sockets = [...(open.get(namespace) ?? [])];
+    const told = sockets.filter(({ listening }) => listening.isHeard(topic.name));
+    const made = told.length === 0 ? undefined : data();
+    if (made) for (const { listening } of told) listening.tell(topic, made);
   };
   const follow = (event: PublishedEvent): void => {
     for (const { name, topics } of served.values())
@@ -152,15 +151,6 @@ function createRooms({ events }: Pick<Kernel, 'events'>) {
     tell(namespace: string, topic: string, data: () => object): void {
       const found = served.get(namespace)?.topics.find(({ name }) => name === topic);
       if (found) deliver(namespace, found, data);
-    },
-    /** Throws while there are too many. */
-    requirePlace(adminId: string): void {
-      const sockets = all();
-      const own = sockets.filter((one) => one.adminId === adminId).length;
-      if (sockets.length >= MOST_SOCKETS || own >= MOST_OF_OPERATOR)
-        throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED({
-          message: 'Too many sockets of operators are open',
-        });
     },
     enter(namespace: string, socket: OpenSocket): () => void {
       unfollow ??= events.subscribe('*', follow);
@@ -186,6 +176,15 @@ function createRooms({ events }: Pick<Kernel, 'events'>) {
       };
     },
   };
+}
+
+/** Throws while there are too many. */
+function requirePlace(sockets: readonly OpenSocket[], adminId: string): void {
+  const own = sockets.filter((one) => one.adminId === adminId).length;
+  if (sockets.length >= MOST_SOCKETS || own >= MOST_OF_OPERATOR)
+    throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED({
+      message: 'Too many sockets of operators are open',
+    });
 }
 
 interface Accepting extends Serving {
@@ -237,7 +236,7 @@ async function admit(
     return await onAccount(account, async () => {
       const presented = presentedOperator(socket, address);
       const session = await openOperatorSession(kernel.identity, presented, namespace.module);
-      rooms.requirePlace(session.adminId);
+      requirePlace(rooms.all(), session.adminId);
       return { session, caller: await session.anyCaller() };
     });
   } finally {
@@ -251,22 +250,22 @@ function open(
   { kernel, options, rooms, current }: Accepting,
 ): void {
   const none: OperatorNamespace = { name: '', module: '', summary: '', topics: [] };
-  let hearing: Hearing | undefined;
+  let listening: Listening | undefined;
   const connection = createConnection({
     ...options,
     ...{ socket, session, limits: kernel.limits, log: kernel.log, onDelivered: () => undefined },
     catchUp: kernel.bus.freshness.catchUp,
     protocol: (end) => {
-      hearing = createHearing({ socket, session, end, namespace: () => current() ?? none });
-      return hearing.protocol;
+      listening = createListening({ socket, session, end, namespace: () => current() ?? none });
+      return listening.protocol;
     },
   });
-  if (!hearing) return;
-  const heard = hearing;
+  if (!listening) return;
+  const heard = listening;
   heard.begin(caller);
   const { adminId } = session;
   const leave = rooms.enter(current()?.name ?? '', {
-    ...{ hearing: heard, connection, adminId },
+    ...{ listening: heard, connection, adminId },
     leave: () => socket.disconnect(true),
   });
   socket.once('disconnect', () => {

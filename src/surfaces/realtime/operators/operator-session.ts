@@ -111,7 +111,7 @@ export const operatorEvents = [
 const MOST_PER_SECOND = 200;
 
 /** What one socket hears. */
-export interface Hearing {
+export interface Listening {
   readonly protocol: Protocol;
   /** Begins with all topics that are not to be asked for. */
   begin(caller: AdminCaller): void;
@@ -121,7 +121,7 @@ export interface Hearing {
   stop(): void;
 }
 
-interface HearingParts {
+interface ListeningParts {
   readonly socket: Socket;
   readonly session: OperatorSession;
   /** As it is declared now. */
@@ -129,7 +129,7 @@ interface HearingParts {
   readonly end: (error: unknown) => void;
 }
 
-export function createHearing({ socket, session, namespace, end }: HearingParts): Hearing {
+export function createListening({ socket, session, namespace, end }: ListeningParts): Listening {
   const heard = new Set<string>();
   const budget = createBudget((topic, count) => socket.emit('dropped', { topic, count }));
   const find = (name: string): OperatorTopic => {
