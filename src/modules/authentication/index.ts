@@ -110,7 +110,7 @@ async function start(
   const users = createUserAdmin({ ...kernel, ...parts });
   const help = createAccountHelp({ ...kernel, ...parts });
   const impersonate = createImpersonation({ ...kernel, ...parts });
-  await services.communications.templates.register(allTemplates);
+  await services.communications.templates.register('authentication', allTemplates);
   const access = createTeamAccess({ ...kernel, ...optional });
   const beside = { ...kernel, ...parts, ...optional, handle: config, log };
   const stopTeams = await startTeams(beside);

@@ -96,7 +96,7 @@ async function start({
     refused: measures.refused,
   };
   const chatServices = createChatServices(parts, { measures, presence });
-  await services.communications.templates.register([invitationTemplate]);
+  await services.communications.templates.register('chat', [invitationTemplate]);
   let running = true;
   const publish = (): void =>
     kernel.operations.replace(

@@ -83,10 +83,10 @@ export function createParts(foundation: Foundation) {
     digests,
     notifier,
     broadcasts,
-    partials: createPartials(kernel),
+    partials: createPartials(kernel, templates.requireOwnersOfPart),
     suppressions: createSuppressions(kernel),
     devices: createDevices({ ...kernel, config }),
-    outbox: createOutbox({ ...kernel, messages, deliverNow: delivery.deliverNow }),
+    outbox: createOutbox({ ...delivery, ...kernel, messages, templates }),
     external,
     jobs: [
       ...delivery.jobs,

@@ -32,10 +32,10 @@ export const partialState = (partials: PartialTemplates): StateType => ({
       await placed(place, () => parsePart('body', String(document.body)));
     return documents.map(({ document }) => ({ name: document.name, body: document.body }));
   },
-  async apply(_caller, changes) {
+  async apply(caller, changes) {
     for (const { key, after } of changes)
-      if (after) await partials.save(key, String(after.body));
-      else await partials.remove(key);
+      if (after) await partials.save(caller, key, String(after.body));
+      else await partials.remove(caller, key);
   },
 });
 

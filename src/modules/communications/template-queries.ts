@@ -65,6 +65,17 @@ export async function templateOrigin(
   return rows[0];
 }
 
+/** All that templates of modules say, in every language. There are some dozens. */
+export async function builtInTexts(
+  database: Queryable,
+): Promise<readonly { readonly name: string; readonly texts: readonly string[] }[]> {
+  const { rows } = await database.query<{ name: string; texts: readonly string[] }>(sql`
+    select "name", array["subject", "body"] || array(
+      select text from jsonb_each(coalesce("translations", '{}')) one, jsonb_each_text(one.value) as part(key, text)) as texts
+    from "app"."EmailTemplate" where "builtIn"`);
+  return rows;
+}
+
 interface BuiltInRow {
   readonly id: string;
   readonly name: string;

@@ -46,7 +46,7 @@ const owner = 'forms/submit';
 
 async function start(context: Context): Promise<RunningModule<undefined>> {
   const { kernel, config, services, optional } = context;
-  await services.communications.templates.register(formTemplates);
+  await services.communications.templates.register('forms', formTemplates);
   const parts = partsOf(context);
   const submissions = createSubmissions(parts);
   const all = createForms(parts, submissions);

@@ -1,6 +1,6 @@
 /** The calls of OpenID Connect and OAuth 2.0: declared here like all others, answered by the library. */
 import Type from 'typebox';
-import { errors } from '../../../kernel/errors.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
 import {
   anyType,
   defineOperation,
@@ -15,6 +15,10 @@ import { type OpenidRequest, type OpenidServer, openidPaths } from '../services/
 
 /** Bytes of a form of the protocol. */
 const bodyLimit = 65_536;
+/** Characters of a query: what it says is kept until the sign-in is over, for anybody who asks. */
+const maxQuery = 8_192;
+/** Of what browsers of anybody begin: each is kept for a while. */
+const beginLimit = { requests: 300, seconds: 300 } as const;
 
 const facts = {
   surface: 'client',
@@ -133,6 +137,7 @@ interface Call {
   readonly query?: Type.TObject;
   readonly form?: Readonly<Record<string, string>>;
   readonly output?: Type.TSchema;
+  readonly limit?: typeof beginLimit;
 }
 
 const Page = Type.String({ contentMediaType: 'text/html' });
@@ -153,6 +158,8 @@ function call(server: OpenidServer, { form, query, output, ...declared }: Call):
     errors: [errors.INVALID_ARGUMENTS, errors.UNAUTHORIZED, errors.FORBIDDEN],
     async handler(context, { params, stream }) {
       const { uid = '' } = params as { uid?: string };
+      if ((context.rawQuery ?? '').length > maxQuery)
+        throw invalid('query', 'maxLength', `must have at most ${maxQuery} characters`);
       const path = declared.path.replace(':uid', encodeURIComponent(uid));
       const body = stream ? await received(stream) : undefined;
       return answer(server, openidRequest(context, declared.method, path, body));
@@ -191,6 +198,7 @@ const signInCalls: readonly Call[] = [
     id: 'authorize',
     method: 'GET',
     path: authorization,
+    limit: beginLimit,
     query: AuthorizationQuery,
     summary: 'Sign in to an app (OpenID Connect)',
     description:
@@ -256,6 +264,7 @@ const signOutCalls: readonly Call[] = [
     id: 'endSession',
     method: 'GET',
     path: endSession,
+    limit: beginLimit,
     query: Type.Object(
       Object.fromEntries(Object.entries(signOutForm).map(([name, what]) => [name, text(what)])),
       { additionalProperties: true },

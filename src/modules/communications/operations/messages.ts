@@ -185,9 +185,9 @@ const readOperation = (outbox: Outbox): Operation =>
     errors: [messageErrors.MESSAGE_NOT_FOUND],
     summary: 'Read a message',
     description:
-      'While no provider is set, messages are captured: then this answers the text, the links and the code. They open accounts, so a token that may only read gets the list alone.',
-    handler: async (_context, { params }) => {
-      const message = await outbox.read(params.id);
+      'While no provider is set, messages are captured: then this answers the text, the links and the code. They open accounts: a token that may only read gets the list alone, and one that is narrowed to modules reads the messages of those modules and of operators.',
+    handler: async ({ caller }, { params }) => {
+      const message = await outbox.read(caller, params.id);
       return Reply.value(message);
     },
   });

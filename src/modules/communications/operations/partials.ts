@@ -65,8 +65,8 @@ const saveOperation = (partials: PartialTemplates): Operation =>
     errors: [messageErrors.TEMPLATE_INVALID],
     summary: 'Write a part that templates share, or a layout',
     description: 'Holds for the next message.',
-    handler: async (_context, { params, body }) => {
-      await partials.save(params.name, body.body);
+    handler: async ({ caller }, { params, body }) => {
+      await partials.save(caller, params.name, body.body);
       return { name: params.name, body: body.body };
     },
   });
@@ -82,8 +82,8 @@ const removeOperation = (partials: PartialTemplates): Operation =>
     errors: [messageErrors.PARTIAL_NOT_FOUND],
     summary: 'Delete a part that templates share',
     description: 'Templates that use it are refused until it is there again.',
-    handler: async (_context, { params }) => {
-      await partials.remove(params.name);
+    handler: async ({ caller }, { params }) => {
+      await partials.remove(caller, params.name);
       return { deleted: true as const };
     },
   });

@@ -244,7 +244,7 @@ const statusOperation = (database: Database, outbox: Outbox): Operation =>
       "By the provider's name for it, or by ours: what was tried, and what the provider reported.",
     handler: async (_context, { query }) => {
       const { _id } = found(await messageByName(database, 'email', query.messageId));
-      return { statusInfo: statusInfo(await outbox.read(_id)) };
+      return { statusInfo: statusInfo(await outbox.read(undefined, _id)) };
     },
   });
 

@@ -1,5 +1,7 @@
 /** The outbox as operators see it, and the sandbox with it. */
 import type { Kernel } from '../../../host/kernel.ts';
+import { requireAuthority } from '../../../kernel/authority.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { messageErrors } from '../errors.ts';
 import {
@@ -18,6 +20,7 @@ import { type DeliverNow, deliveryJob } from './delivery.ts';
 import type { MessageStore } from './messages.ts';
 import type { PlainEmail, Sms, Storing, TemplatedEmail } from './outgoing.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';
+import type { Templates } from './templates.ts';
 
 export interface MessageView
   extends Omit<
@@ -46,8 +49,8 @@ export interface Outbox {
   list(
     filter: MessageFilter,
   ): Promise<{ readonly messages: readonly MessageView[]; readonly count: number }>;
-  /** With the content where it was captured; throws MESSAGE_NOT_FOUND. */
-  read(id: string): Promise<MessageView>;
+  /** With the content where it was captured and a caller is given; throws MESSAGE_NOT_FOUND, and 403 where they may not know it. */
+  read(caller: Caller | undefined, id: string): Promise<MessageView>;
   /** Sends a failed message again; throws MESSAGE_NOT_RETRYABLE. */
   retry(id: string): Promise<void>;
   /** Takes back what has not gone out; throws MESSAGE_NOT_CANCELLABLE. */
@@ -75,6 +78,7 @@ export interface Outbox {
 interface Dependencies extends Pick<Kernel, 'database' | 'jobs' | 'secrets'> {
   readonly messages: MessageStore;
   readonly deliverNow: DeliverNow;
+  readonly templates: Pick<Templates, 'requireOwner'>;
 }
 
 export const createOutbox = (dependencies: Dependencies): Outbox => ({
@@ -92,19 +96,22 @@ function sent(id: string | undefined): string {
   return id;
 }
 
+const accounts = { kind: 'module', module: 'authentication' } as const;
+
 /** What was written: read, sent again, taken back. */
 function createReading({
   database,
   jobs,
   secrets,
   messages,
+  templates,
 }: Dependencies): Pick<Outbox, 'list' | 'read' | 'retry' | 'cancel' | 'resend'> {
   return {
     async list(filter) {
       const { rows, count } = await listMessages(database, filter);
       return { messages: rows.map(viewOf), count };
     },
-    async read(id) {
+    async read(caller, id) {
       const row = await messageById(database, id);
       if (!row) throw messageErrors.MESSAGE_NOT_FOUND();
       // What waits to be sent to a real person is nobody else's to read.
@@ -112,9 +119,12 @@ function createReading({
         ...event,
         at: at.toISOString(),
       }));
-      if (row.status !== 'captured' || row.contentSealed === null)
+      if (!caller || row.status !== 'captured' || row.contentSealed === null)
         return { ...viewOf(row), timeline };
       const content = openContent(secrets, id, row.contentSealed);
+      if (row.template !== null) templates.requireOwner(caller, row.template);
+      // Codes of text messages open accounts too, and have no template.
+      if (content.code !== undefined) requireAuthority(caller, accounts);
       return { ...viewOf(row), timeline, content: { ...content, links: linksOf(content) } };
     },
     retry: (id) =>

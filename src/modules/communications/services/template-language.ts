@@ -5,6 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { Kernel } from '../../../host/kernel.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { messageErrors } from '../errors.ts';
 import {
@@ -71,19 +72,24 @@ export function parsePart(path: string, text: string): Template {
 
 export interface PartialTemplates {
   list(): Promise<readonly PartialRow[]>;
-  /** Throws TEMPLATE_INVALID. */
-  save(name: string, body: string): Promise<void>;
-  /** Throws PARTIAL_NOT_FOUND. */
-  remove(name: string): Promise<void>;
+  /** Throws TEMPLATE_INVALID; 403 where a template uses it that the caller may not change. */
+  save(caller: Caller, name: string, body: string): Promise<void>;
+  /** Throws PARTIAL_NOT_FOUND; 403 as `save`. */
+  remove(caller: Caller, name: string): Promise<void>;
 }
 
-export const createPartials = ({ database }: Pick<Kernel, 'database'>): PartialTemplates => ({
+export const createPartials = (
+  { database }: Pick<Kernel, 'database'>,
+  requireOwners: (caller: Caller, name: string) => Promise<void>,
+): PartialTemplates => ({
   list: () => listPartials(database),
-  async save(name, body) {
+  async save(caller, name, body) {
     parsePart('body', body);
+    await requireOwners(caller, name);
     await savePartial(database, name, body);
   },
-  async remove(name) {
+  async remove(caller, name) {
+    await requireOwners(caller, name);
     if (!(await deletePartial(database, name))) throw messageErrors.PARTIAL_NOT_FOUND();
   },
 });

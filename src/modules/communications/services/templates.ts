@@ -6,8 +6,9 @@
 import { all, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
 import type { RecordText } from '../../../data/records/store.ts';
 import type { Kernel } from '../../../host/kernel.ts';
+import { modulesOfCaller, requireAuthority } from '../../../kernel/authority.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
-import type { Transaction } from '../../../kernel/database/database.ts';
+import type { Queryable, Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import { cutText } from '../../../kernel/text.ts';
@@ -16,6 +17,7 @@ import { inLanguage, requireLocales } from '../readers.ts';
 import { requireSenderForm } from '../recipients.ts';
 import { emailTemplateSchema } from '../schemas.ts';
 import {
+  builtInTexts,
   externalTemplate,
   type HeldBy,
   isNameTaken,
@@ -75,8 +77,15 @@ export interface ReadyTemplate {
 }
 
 export interface Templates {
-  /** Stores them unless operators changed them; call it at start. */
-  register(templates: readonly BuiltInTemplate[]): Promise<void>;
+  /** Stores what a module brings unless operators changed it; call it at start. */
+  register(module: string, templates: readonly BuiltInTemplate[]): Promise<void>;
+  /**
+   * Throws 403 where the template was brought by a module that the scopes of the caller do not reach: what it says opens
+   * accounts, or is of users of that module.
+   */
+  requireOwner(caller: Caller, name: string): void;
+  /** The same for every template of a module that uses this part. */
+  requireOwnersOfPart(caller: Caller, part: string): Promise<void>;
   /** The template as it is now, in a language or else in the first one; throws TEMPLATE_NOT_FOUND. `locale` is asked only where there are several. */
   resolve(
     name: string,
@@ -106,8 +115,9 @@ type Dependencies = Pick<Kernel, 'database' | 'records' | 'jobs'>;
 
 export function createTemplates(dependencies: Dependencies): Templates {
   const { database, records } = dependencies;
-  const builtIn = new Map<string, BuiltInTemplate>();
+  const builtIn: BuiltInTemplates = new Map();
 
+  const owners = createOwners(database, builtIn);
   const store = (template: BuiltInTemplate, force: boolean) =>
     storeBuiltIn(database, { id: newId(), ...template, variables: variablesOf(template) }, force);
 
@@ -118,9 +128,11 @@ export function createTemplates(dependencies: Dependencies): Templates {
   };
 
   return {
-    async register(templates) {
+    requireOwner: owners.requireOwner,
+    requireOwnersOfPart: owners.requireOwnersOfPart,
+    async register(module, templates) {
       for (const template of templates) {
-        builtIn.set(template.name, template);
+        builtIn.set(template.name, { ...template, module });
         await store(template, false);
       }
     },
@@ -134,13 +146,7 @@ export function createTemplates(dependencies: Dependencies): Templates {
       return ready(inOneLanguage(stored, language));
     },
     ready,
-    list: ({ search, skip, limit, sort }) =>
-      records.select(asModule, schema, {
-        skip,
-        limit,
-        sort: sort.length > 0 ? sort : ['name'],
-        filter: nameContains(search),
-      }),
+    list: (filter) => listTemplates(dependencies, filter),
     get: (id) => unlessMissing(() => records.get(asModule, schema, id)),
     create(_caller, input) {
       checkTemplate(input);
@@ -153,19 +159,75 @@ export function createTemplates(dependencies: Dependencies): Templates {
         });
       });
     },
-    update: (_caller, id, change, from) => update(dependencies, id, change, from),
-    remove: (_caller, ids) =>
+    async update(caller, id, change, from) {
+      await owners.requireOwnerOf(caller, id);
+      return update(dependencies, id, change, from);
+    },
+    remove: (caller, ids) =>
       database.transaction(async (transaction) => {
         for (const id of new Set(ids)) {
-          const origin = await templateOrigin(database, id);
-          const first = origin && builtIn.get(origin.name);
-          const held = await externalTemplate(transaction, id);
-          if (origin?.builtIn && first) await store(first, true);
-          else await unlessMissing(() => records.remove(asModule, schema, id));
-          if (held) await followAtProvider(dependencies, transaction, { ...held, id });
+          const origin = await owners.requireOwnerOf(caller, id);
+          const first = origin?.builtIn ? builtIn.get(origin.name) : undefined;
+          await removeOne(dependencies, transaction, id, first && (() => store(first, true)));
         }
       }),
   };
+}
+
+const listTemplates = (
+  { records }: Pick<Dependencies, 'records'>,
+  { search, skip, limit, sort }: TemplateFilter,
+): Promise<string> =>
+  records.select(asModule, schema, {
+    skip,
+    limit,
+    sort: sort.length > 0 ? sort : ['name'],
+    filter: nameContains(search),
+  });
+
+/** A template that a module brought gets its first text back by `restore`. */
+async function removeOne(
+  dependencies: Dependencies,
+  transaction: Transaction,
+  id: string,
+  restore: (() => Promise<unknown>) | undefined,
+): Promise<void> {
+  const held = await externalTemplate(transaction, id);
+  if (restore) await restore();
+  else await unlessMissing(() => dependencies.records.remove(asModule, schema, id));
+  if (held) await followAtProvider(dependencies, transaction, { ...held, id });
+}
+
+/** Those of all modules that run, by name. */
+type BuiltInTemplates = Map<string, BuiltInTemplate & { readonly module: string }>;
+
+function createOwners(database: Queryable, builtIn: BuiltInTemplates) {
+  const requireOwner: Templates['requireOwner'] = (caller, name) => {
+    const module = builtIn.get(name)?.module;
+    if (module !== undefined) requireAuthority(caller, { kind: 'module', module });
+  };
+  const requireOwnersOfPart: Templates['requireOwnersOfPart'] = async (caller, part) => {
+    if (modulesOfCaller(caller) === undefined) return;
+    for (const { name, texts } of await builtInTexts(database))
+      if (await usesPart(database, texts, part)) requireOwner(caller, name);
+  };
+  const requireOwnerOf = async (caller: Caller, id: string) => {
+    const origin = await templateOrigin(database, id);
+    if (origin) requireOwner(caller, origin.name);
+    return origin;
+  };
+  return { requireOwner, requireOwnersOfPart, requireOwnerOf };
+}
+
+/** Whether a part stands in these texts, or in a part that they use. */
+async function usesPart(
+  database: Queryable,
+  texts: readonly string[],
+  part: string,
+): Promise<boolean> {
+  const templates = texts.map((text) => parseTemplate(text));
+  if (templates.some(({ partials }) => partials.includes(part))) return true;
+  return (await partialsOf(database, templates)).has(part);
 }
 
 /** Name of the job that brings changes of a template to the provider that holds it too. */

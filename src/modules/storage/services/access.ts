@@ -6,7 +6,7 @@
 import { bothRules, eitherRule } from '../../../data/records/access/operation-access.ts';
 import { recordErrors } from '../../../data/records/errors.ts';
 import { type ActionUse, unknownAction } from '../../../kernel/action-uses.ts';
-import { hasAuthority } from '../../../kernel/authority.ts';
+import { hasAuthority, modulesOfCaller } from '../../../kernel/authority.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type {
@@ -73,7 +73,7 @@ export const authorOf = (caller: Caller): string =>
   caller.kind === 'user' ? `User:${caller.userId}` : callerKey(caller);
 
 /** Containers of other modules: users see nothing of them but what the module itself gives them. */
-const modulePrefix = 'module-';
+export const modulePrefix = 'module-';
 export const isModuleContainer = (container: string): boolean => container.startsWith(modulePrefix);
 
 export const isOperator = ({ kind }: Caller): boolean => kind === 'admin' || kind === 'system';
@@ -108,7 +108,7 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
     },
     requireCreate(caller, container) {
       if (caller.kind === 'anonymous') throw errors.UNAUTHORIZED();
-      if (isModuleContainer(container) && !isOperator(caller))
+      if (isModuleContainer(container) && !(isOperator(caller) && mayOperate(caller, container)))
         throw storageErrors.FILE_ACCESS_DENIED();
     },
     async granted(caller, action, objects) {
@@ -124,7 +124,7 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
     },
     rows: async (caller, action, scope, ids) =>
       isOperator(caller)
-        ? undefined
+        ? ofModulesOf(caller)
         : bothRules(ofNoModule, await rowsFor(rules, caller, action, scope, ids)),
   };
 }
@@ -142,12 +142,18 @@ async function mayDo(
   ...[caller, action, file, scope]: Parameters<FileAccess['may']>
 ): Promise<boolean> {
   // Other modules ask too: a token for them alone is none for files.
-  if (isOperator(caller)) return hasAuthority(caller, { kind: 'module', module: 'storage' });
+  if (isOperator(caller)) return mayOperate(caller, file.container);
   if (isModuleContainer(file.container)) return false;
   if (reads(action) && file.isPublic) return true;
   if (await mayByThemselves(rules, caller, action, file, scope)) return true;
   return reads(action) && mayReadElsewhere(rules, caller, file._id);
 }
+
+/** What a module keeps here is of that module too: a form's files are no more open than what was filled in. */
+const mayOperate = (caller: Caller, container: string): boolean =>
+  hasAuthority(caller, { kind: 'module', module: 'storage' }) &&
+  (!isModuleContainer(container) ||
+    hasAuthority(caller, { kind: 'module', module: container.slice(modulePrefix.length) }));
 
 async function mayByThemselves(
   rules: Rules,
@@ -226,6 +232,17 @@ const ofNoModule: RowPredicate = {
   compile: (_id, _next, _use, alias = 't0') =>
     `not starts_with(${alias}."container", '${modulePrefix}')`,
 };
+/** All, or what a narrowed credential may look into. */
+function ofModulesOf(caller: Caller): RowPredicate | undefined {
+  const containers = modulesOfCaller(caller)?.map((module) => `${modulePrefix}${module}`);
+  return (
+    containers && {
+      shape: 'modulesof',
+      compile: (_id, next, _use, alias = 't0') =>
+        `(not starts_with(${alias}."container", '${modulePrefix}') or ${alias}."container" = any(${next(containers)}::text[]))`,
+    }
+  );
+}
 const publicRows: RowPredicate = {
   shape: 'publicfiles',
   compile: (_id, _next, _use, alias = 't0') => `${alias}."isPublic"`,

@@ -1,12 +1,22 @@
 /** Pages of files, folders and containers. */
-import { all, any, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
+import {
+  all,
+  any,
+  type Condition,
+  contains,
+  equals,
+  fieldTest,
+  literal,
+  not,
+} from '../../../data/conditions/condition.ts';
 import type { CountMode } from '../../../data/records/store.ts';
+import { modulesOfCaller } from '../../../kernel/authority.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { containerOf, folderOf } from '../names.ts';
 import { addGrowth } from '../queries/counters.ts';
 import type { FileRow } from '../queries/files.ts';
 import { containerSchema, fileSchema, folderSchema } from '../schemas.ts';
-import { authorOf } from './access.ts';
+import { authorOf, modulePrefix } from './access.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 export interface ListPage {
@@ -104,7 +114,7 @@ export function createListing({ records, config, database }: StorageParts): List
   const listFiles = (caller: Caller, filter: FileFilter, ...conditions: readonly Condition[]) =>
     page<ListedFile>(
       [caller, fileSchema.name],
-      all(...conditions, ...conditionsOf(filter)),
+      all(...conditions, ...ofModulesOf(caller), ...conditionsOf(filter)),
       filter,
     );
   return {
@@ -137,6 +147,15 @@ const idLike = (last: string | undefined): string => (last?.startsWith('-') ? '-
 /** The text as it is, anywhere in the name. */
 const named = (search: string | undefined): readonly Condition[] =>
   search === undefined || search === '' ? [] : [contains('name', search, 'search')];
+
+/** A credential that is narrowed sees nothing that other modules keep here. */
+function ofModulesOf(caller: Caller): readonly Condition[] {
+  const modules = modulesOfCaller(caller);
+  if (modules === undefined) return [];
+  const right = literal(`${modulePrefix}%`);
+  const kept = fieldTest('container', { kind: 'like', right, wildcards: true, ignoreCase: false });
+  return [any(not(kept), ...modules.map((one) => equals('container', `${modulePrefix}${one}`)))];
+}
 
 const conditionsOf = ({ container, folder, search, owner }: FileFilter): readonly Condition[] => [
   ...(container === undefined ? [] : [equals('container', containerOf(container))]),

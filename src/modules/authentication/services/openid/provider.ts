@@ -175,6 +175,7 @@ function dispatch(issuer: string, request: OpenidRequest, handler: Handler): Pro
   );
 }
 
+const minute = 60;
 const hour = 3600;
 const day = 24 * hour;
 
@@ -210,7 +211,8 @@ const lifetimesOf = ({
     AuthorizationCode: 60,
     RefreshToken: Math.floor(openidProvider.refreshTokenLifetime / 1000),
     Interaction: hour,
-    Session: 90 * day,
+    // Whoever asks for the page of sign-outs gets one before anybody has signed in.
+    Session: (_context, { accountId }) => (accountId === undefined ? 10 * minute : 90 * day),
     Grant: 90 * day,
   };
 };
