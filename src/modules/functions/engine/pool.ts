@@ -4,62 +4,23 @@
  * business of `SandboxProcesses`.
  */
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import {
+  type Active,
+  errorText,
+  isOffence,
+  lost,
+  type PoolEnd,
+  type PoolRun,
+} from './pool-runs.ts';
 import { type PoolSettings, SandboxProcesses } from './processes.ts';
-import type {
-  CheckedFacts,
-  FromSandbox,
-  LoadedSource,
-  LogLine,
-  RunEnd,
-  RunLimits,
-  SourceForm,
-} from './protocol.ts';
-import type { SandboxProcess } from './sandbox-process.ts';
+import type { CheckedFacts, FromSandbox, LogLine } from './protocol.ts';
+import { type SandboxProcess, SandboxUnavailable } from './sandbox-process.ts';
 
-/** What a run needs. */
-export interface PoolRun {
-  /** Names the function and its version. */
-  readonly key: string;
-  readonly file: string;
-  readonly form: SourceForm;
-  readonly limits: RunLimits;
-  /** On the clock of `performance.now()`. */
-  readonly deadlineAt: number;
-  /** The input as JSON. */
-  readonly input: string;
-  /** Asked for when a process does not know the function yet. */
-  source(): Promise<LoadedSource>;
-  /** A call of the platform by the code. Answers JSON, or throws. */
-  call(name: string, args: string): Promise<string>;
-  /** Told what the code logs, a moment later, while the run goes on. */
-  onLines?(lines: readonly LogLine[]): void;
-  readonly signal?: AbortSignal | undefined;
-}
-
-export type PoolEnd = Omit<RunEnd, 't' | 'id' | 'outcome'> & {
-  readonly outcome: RunEnd['outcome'] | 'crashed';
-  /** JSON; empty: undefined. */
-  readonly text: string;
-};
-
-interface Active {
-  readonly id: number;
-  readonly run: PoolRun;
-  readonly resolve: (end: PoolEnd) => void;
-  process: SandboxProcess | undefined;
-  /** Calls of the platform: a run that has made one is not run again. */
-  calls: number;
-  /** Calls that are not answered yet. */
-  openCalls: number;
-  again: boolean;
-  /** What is known of its log while it goes on. */
-  lines: readonly LogLine[];
-  overdue: NodeJS.Timeout | undefined;
-}
+export type { PoolEnd, PoolRun } from './pool-runs.ts';
 
 export interface Pool {
   run(run: PoolRun): Promise<PoolEnd>;
-  /** What a text is, and the text that runs: without types. */
+  /** What a text is, and the text that runs: without types. Rejects with `SandboxUnavailable`. */
   check(code: string, file: string): Promise<CheckedFacts & { readonly text: string }>;
   /** Forgets a version everywhere. */
   drop(key: string): void;
@@ -75,20 +36,13 @@ export interface Pool {
 
 /** How long after its time a run may take to end before its process counts as stuck. */
 const GRACE_MS = 1_000;
+/** How long a process that runs in turns may say nothing before it counts as stuck. */
+const SILENT_MS = 10_000;
+/** How long a run waits for a process where the system has none, and between two tries. */
+const PATIENCE_MS = 1_000;
+const AGAIN_MS = 250;
 /** Lines that a process is believed while a run goes on; it bounds them itself. */
 const MOST_LINES = 100_000;
-
-/** Milliseconds of processor time of a run that ran out of its time because it computes. */
-const COMPUTED_MS = 150;
-
-/** It had to be ended because of what it cost. Who dies with a process of others has done nothing. */
-const isOffence = ({ outcome, cpuMs }: PoolEnd, { slow }: SandboxProcess): boolean =>
-  outcome === 'cpu' ||
-  outcome === 'memory' ||
-  (outcome === 'crashed' && slow) ||
-  (outcome === 'timeout' && cpuMs > COMPUTED_MS);
-
-const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
 
 export function createPool(settings: () => PoolSettings, log: Logger): Pool {
   return new ProcessPool(settings, log);
@@ -125,6 +79,7 @@ class ProcessPool implements Pool {
         again: false,
         lines: [],
         overdue: undefined,
+        patientUntil: undefined,
       };
       this.#active.set(active.id, active);
       run.signal?.addEventListener('abort', () => this.#cancel(active), { once: true });
@@ -135,10 +90,11 @@ class ProcessPool implements Pool {
 
   check(code: string, file: string): ReturnType<Pool['check']> {
     return new Promise((resolve) => {
+      const process = this.#processes.take('');
       this.#lastId += 1;
       const id = this.#lastId;
       this.#checks.set(id, resolve);
-      this.#processes.take('').send({ t: 'check', id, file }, code);
+      process.send({ t: 'check', id, file }, code);
     });
   }
 
@@ -158,23 +114,47 @@ class ProcessPool implements Pool {
   #start(active: Active): void {
     const { run } = active;
     const waitMs = this.#processes.waitMs(run.key);
+    active.overdue ??= this.#overdueTimer(active);
     if (waitMs > 0) {
-      active.overdue ??= this.#overdueTimer(active);
-      setTimeout(() => this.#active.has(active.id) && this.#start(active), waitMs).unref();
+      this.#startLater(active, waitMs);
       return;
     }
-    active.overdue ??= this.#overdueTimer(active);
     if (this.#processes.isFull(run.key)) {
       this.#line.add(active);
       return;
     }
-    const process = this.#processes.take(run.key);
+    const process = this.#processFor(active);
+    if (!process) return;
     active.process = process;
     process.running += 1;
-    this.#processes.weigh();
+    this.#processes.weigh(this.#costlyKeys);
     if (process.loaded.has(run.key)) this.#send(active, process);
     else void this.#load(active, process);
   }
+
+  #startLater(active: Active, waitMs: number): void {
+    setTimeout(() => this.#active.has(active.id) && this.#start(active), waitMs).unref();
+  }
+
+  /** Where the system has no process, the run waits a moment for one, and then ends without having begun. */
+  #processFor(active: Active): SandboxProcess | undefined {
+    try {
+      return this.#processes.take(active.run.key);
+    } catch (error) {
+      if (!(error instanceof SandboxUnavailable)) throw error;
+      const now = performance.now();
+      active.patientUntil ??= now + PATIENCE_MS;
+      if (now < active.patientUntil) this.#startLater(active, AGAIN_MS);
+      else this.#finish(active, { ...lost, outcome: 'unavailable' });
+      return undefined;
+    }
+  }
+
+  /** Of runs in slow processes, and of those that wait in line. */
+  #costlyKeys = (): readonly string[] =>
+    [...this.#active.values()]
+      .filter((one) => one.process?.slow ?? this.#line.has(one))
+      .map(({ run }) => run.key);
 
   #overdueTimer(active: Active): NodeJS.Timeout {
     const leftMs = active.run.deadlineAt - performance.now();
@@ -259,15 +239,21 @@ class ProcessPool implements Pool {
   }
 
   #stuck(active: Active): void {
-    if (active.process) {
+    const { process, id } = active;
+    if (process && this.#processes.isInTurns(process) && !this.#isSilent(process)) {
+      // It hears of it in its next turn.
+      process.send({ t: 'cancel', id });
+    } else if (process) {
       this.#log.warn(
         { function: active.run.file },
         'A sandbox process does not answer and is killed',
       );
-      active.process.kill();
+      process.kill();
     }
     this.#finish(active, { ...lost, outcome: 'timeout', logs: active.lines });
   }
+
+  #isSilent = ({ heardAt }: SandboxProcess): boolean => performance.now() - heardAt > SILENT_MS;
 
   #gone(process: SandboxProcess): void {
     for (const [id, resolve] of this.#checks) {
@@ -298,10 +284,10 @@ class ProcessPool implements Pool {
     if (process) {
       process.running -= 1;
       if (active.openCalls > 0) process.waiting -= 1;
-      if (isOffence(end, process)) this.#processes.offended(active.run.key);
+      if (isOffence(end, active, process)) this.#processes.offended(active.run.key);
     }
     active.resolve(end);
-    this.#processes.weigh();
+    this.#processes.weigh(this.#costlyKeys);
     if (this.#line.size > 0) this.#serveLine();
     this.#restIfIdle();
   }
@@ -317,18 +303,4 @@ class ProcessPool implements Pool {
   }
 
   #offencesOf = ({ run }: Active): number => this.#processes.offences(run.key);
-}
-
-/** What the code sees of an error of the platform: as much as a client would. */
-function errorText(error: unknown): string {
-  const { name, message, code, status } = (
-    error instanceof Error ? error : new Error('The call failed')
-  ) as Error & { code?: unknown; status?: unknown };
-  const isPublic = typeof status === 'number' && status < 500;
-  return JSON.stringify({
-    name: isPublic ? name : 'Error',
-    message: isPublic ? message : 'The platform could not do this',
-    ...(typeof code === 'string' && isPublic && { code }),
-    ...(typeof status === 'number' && { status }),
-  });
 }

@@ -3,7 +3,12 @@
  * together in processes of their own, so that the others do not wait behind them.
  */
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { SandboxProcess, type SandboxProcessOptions } from './sandbox-process.ts';
+import {
+  SandboxProcess,
+  type SandboxProcessOptions,
+  SandboxUnavailable,
+} from './sandbox-process.ts';
+import { Turns } from './turns.ts';
 
 export interface PoolSettings {
   readonly processes: number;
@@ -26,6 +31,8 @@ const MOST_COSTLY = 1_000;
 const MOST_COSTLY_RUNS = 8;
 /** Of more than so many, the processor is shared as little as can be. */
 const FEW_COSTLY_RUNS = 3;
+/** Milliseconds until a process is tried again after the system had none. */
+const NO_START_MS = 200;
 
 interface Costly {
   /** On the clock of `performance.now()`. */
@@ -43,12 +50,15 @@ export class SandboxProcesses {
   readonly #parts: ProcessesParts;
   readonly #all = new Set<SandboxProcess>();
   readonly #costly = new Map<string, Costly>();
+  readonly #turns: Turns;
   #nextCostlyStart = 0;
+  #nextStart = 0;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(parts: ProcessesParts) {
     this.#parts = parts;
+    this.#turns = new Turns(parts.log);
   }
 
   get closed(): boolean {
@@ -66,7 +76,7 @@ export class SandboxProcesses {
     return isThere ? 0 : this.#nextCostlyStart - performance.now();
   }
 
-  /** The process in which a function runs next. */
+  /** The process in which a function runs next. Throws `SandboxUnavailable`. */
   take(key: string): SandboxProcess {
     clearTimeout(this.#idle);
     const isCostly = this.#isCostly(key);
@@ -74,7 +84,8 @@ export class SandboxProcesses {
     const [first, ...others] = fitting.sort((a, b) => a.running - b.running);
     const most = isCostly ? 1 : this.#parts.settings().processes;
     if (first && (first.running === 0 || 1 + others.length >= most)) return first;
-    const made = this.#spawn();
+    const made = this.#spawnOr(first);
+    if (made === first) return made;
     if (isCostly) {
       made.slowDown();
       this.#nextCostlyStart = performance.now() + COSTLY_START_MS;
@@ -106,10 +117,26 @@ export class SandboxProcesses {
     this.#remember(key, this.offences(key) + 1);
   }
 
-  /** A run has begun or ended: many costly ones get less of the processor, all together. */
-  weigh(): void {
+  /**
+   * A run has begun or ended: many costly ones get less of the processor, all together. Where one of them had to be ended
+   * lately, they run in turns. `keys`: of those that run in slow processes or wait in line.
+   */
+  weigh(keys: () => Iterable<string>): void {
+    const slow = [...this.#all].filter((one) => one.slow && !one.ended);
+    if (slow.length === 0) return;
     const isCrowded = this.#costlyRuns() > FEW_COSTLY_RUNS;
-    for (const process of this.#all) if (process.slow) process.crowd(isCrowded);
+    for (const process of slow) process.crowd(isCrowded);
+    this.#turns.give(isCrowded && this.#hasOffender(keys()) ? slow : []);
+  }
+
+  /** It runs in turns: what it says may take a while. */
+  isInTurns(process: SandboxProcess): boolean {
+    return this.#turns.has(process);
+  }
+
+  #hasOffender(keys: Iterable<string>): boolean {
+    for (const key of keys) if (this.offences(key) > 0) return true;
+    return false;
   }
 
   #costlyRuns(): number {
@@ -143,6 +170,7 @@ export class SandboxProcesses {
     this.#closed = true;
     clearTimeout(this.#idle);
     for (const process of this.#all) process.kill();
+    this.#turns.close();
   }
 
   #isCostly(key: string): boolean {
@@ -151,6 +179,18 @@ export class SandboxProcesses {
     if (known.until > performance.now()) return true;
     this.#costly.delete(key);
     return false;
+  }
+
+  /** A new process; the one that is there where the system has none. */
+  #spawnOr(other: SandboxProcess | undefined): SandboxProcess {
+    try {
+      if (performance.now() >= this.#nextStart) return this.#spawn();
+    } catch (error) {
+      if (!(error instanceof SandboxUnavailable)) throw error;
+      this.#nextStart = performance.now() + NO_START_MS;
+    }
+    if (other) return other;
+    throw new SandboxUnavailable();
   }
 
   #spawn(): SandboxProcess {

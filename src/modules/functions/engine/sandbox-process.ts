@@ -32,8 +32,15 @@ const isLinux = process.platform === 'linux';
 
 const entry = new URL('./sandbox/main.ts', import.meta.url);
 
+let known: readonly string[] | undefined;
+
 /** What it may read: its own code, and the library. Nothing else of the file system, no processes, no workers. */
 function permissions(): readonly string[] {
+  known ??= findPermissions();
+  return known;
+}
+
+function findPermissions(): readonly string[] {
   const require = createRequire(import.meta.url);
   const folders = ['isolated-vm', 'node-gyp-build'].map((name) =>
     dirname(require.resolve(`${name}/package.json`)),
@@ -72,6 +79,44 @@ function lowerSession(pid: number | undefined, priority: number): boolean {
   }
 }
 
+/** The system has no process for us now: too many of them, too many open files, no memory. It may have one in a moment. */
+export class SandboxUnavailable extends Error {
+  constructor() {
+    super('No process for functions could be started');
+    this.name = 'SandboxUnavailable';
+  }
+}
+
+/** Throws `SandboxUnavailable`. Node tells of some failures by an event, and of others at once. */
+function startChild(megabytes: number, log: Logger): ChildProcess {
+  const failed = (error: unknown): void =>
+    log.warn({ err: error }, 'A process for functions could not be started');
+  let child: ChildProcess;
+  try {
+    const program = [
+      ...permissions(),
+      '--no-warnings',
+      '--max-old-space-size=256',
+      '--max-semi-space-size=8',
+      fileURLToPath(entry),
+      String(megabytes),
+    ];
+    // A session of its own, so that Linux shares the processor between it and the platform by their priorities.
+    const stdio = ['ignore', 'ignore', 'pipe', 'pipe'] as const;
+    child = spawn(process.execPath, program, {
+      ...{ env: {}, cwd: '/', stdio: [...stdio], detached: isLinux },
+    });
+  } catch (error) {
+    failed(error);
+    throw new SandboxUnavailable();
+  }
+  if (child.pid !== undefined) return child;
+  child.once('error', failed);
+  // Without any pipe there is no list of them.
+  for (const stream of (child.stdio as ChildProcess['stdio'] | undefined) ?? []) stream?.destroy();
+  throw new SandboxUnavailable();
+}
+
 export class SandboxProcess {
   /** Runs on it. */
   running = 0;
@@ -80,6 +125,8 @@ export class SandboxProcess {
   /** Takes no new runs of functions that behave. */
   slow = false;
   readonly startedAt = performance.now();
+  /** When it said something last. */
+  heardAt = performance.now();
   readonly loaded = new Set<string>();
   readonly #child: ChildProcess;
   readonly #socket: Socket;
@@ -89,21 +136,10 @@ export class SandboxProcess {
   #ended = false;
   #isCrowded = false;
 
+  /** Throws `SandboxUnavailable`. */
   constructor(options: SandboxProcessOptions) {
     this.#options = options;
-    this.#child = spawn(
-      process.execPath,
-      [
-        ...permissions(),
-        '--no-warnings',
-        '--max-old-space-size=256',
-        '--max-semi-space-size=8',
-        fileURLToPath(entry),
-        String(options.megabytes),
-      ],
-      // A session of its own, so that Linux shares the processor between it and the platform by their priorities.
-      { env: {}, cwd: '/', stdio: ['ignore', 'ignore', 'pipe', 'pipe'], detached: isLinux },
-    );
+    this.#child = startChild(options.megabytes, options.log);
     this.#socket = this.#child.stdio[3] as Socket;
     const reader = new FrameReader<FromSandbox>((message, text) =>
       options.onMessage(this, message, text),
@@ -157,6 +193,15 @@ export class SandboxProcess {
     this.#child.kill('SIGKILL');
   }
 
+  /** Stands still until `resume`. */
+  pause(): void {
+    if (!this.#ended) this.#child.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    if (!this.#ended) this.#child.kill('SIGCONT');
+  }
+
   /** Lets the process of the platform end while it is there. */
   unref(): void {
     this.#child.unref();
@@ -175,6 +220,7 @@ export class SandboxProcess {
   }
 
   #read(reader: FrameReader<FromSandbox>, chunk: Buffer): void {
+    this.heardAt = performance.now();
     try {
       reader.push(chunk);
     } catch (error) {

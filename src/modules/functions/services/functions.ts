@@ -18,6 +18,7 @@ import {
 } from '../definition/definition.ts';
 import type { Pool } from '../engine/pool.ts';
 import type { CheckedFacts } from '../engine/protocol.ts';
+import { SandboxUnavailable } from '../engine/sandbox-process.ts';
 import { functionErrors, refuseFunction } from '../errors.ts';
 import {
   deleteSecret,
@@ -209,7 +210,7 @@ function createWriter(parts: FunctionsParts, get: Functions['get']) {
   };
 }
 
-/** Throws FUNCTION_INVALID and FUNCTION_CODE_INVALID, with the place. */
+/** Throws FUNCTION_INVALID and FUNCTION_CODE_INVALID, with the place, and FUNCTION_BUSY. */
 async function prepare(
   { pool, bundler, config, check }: FunctionsParts,
   { functionCode, ...definition }: GivenFunction,
@@ -218,7 +219,13 @@ async function prepare(
   const { maxCodeBytes } = config().limits;
   if (Buffer.byteLength(functionCode) > maxCodeBytes)
     throw invalid('functionCode', 'maxLength', `is longer than ${maxCodeBytes} bytes`);
-  const { text, ...facts } = await pool.check(functionCode, fileOf(definition.name, 'javascript'));
+  const file = fileOf(definition.name, 'javascript');
+  const { text, ...facts } = await pool.check(functionCode, file).catch((error: unknown) => {
+    if (!(error instanceof SandboxUnavailable)) throw error;
+    throw functionErrors.FUNCTION_BUSY({
+      ...{ message: `${error.message}: try again shortly`, retryAfter: 1, cause: error },
+    });
+  });
   if (facts.error) throw codeProblem(facts.error);
   const packages = await bundler.bundle({ names: facts.packages, form: facts.form, code: text });
   const { form, language } = facts;

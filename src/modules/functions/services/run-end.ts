@@ -65,6 +65,7 @@ const reasons: Readonly<Partial<Record<PoolEnd['outcome'], string>>> = {
   memory: 'used more memory than it may',
   crashed: 'ended its process',
   timeout: 'took longer than it may',
+  unavailable: 'had no process to run in',
   cancelled: 'was given up by its caller',
 };
 
@@ -82,6 +83,11 @@ function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockE
   const run = { logs, executionId, duration: durationMs, cpuMs, memoryPeak };
   const cause = new UserCodeError(user, run);
   if (end.outcome === 'timeout') return functionErrors.FUNCTION_TIMEOUT({ cause });
+  if (end.outcome === 'unavailable')
+    return functionErrors.FUNCTION_BUSY({
+      message: 'No process for functions could be started: try again shortly',
+      retryAfter: 1,
+    });
   if (end.outcome === 'rejected') {
     const code = codeShape.test(user.code ?? '') ? user.code : undefined;
     return new PenstockError(

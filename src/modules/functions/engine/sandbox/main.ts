@@ -77,10 +77,15 @@ function watch(): void {
   const now = performance.now();
   const used = ownCpuMs();
   let claimed = 0;
-  for (const run of runs.values()) claimed += run.claim();
+  let computing = 0;
+  for (const run of runs.values()) {
+    const own = run.claim();
+    claimed += own;
+    if (own > 0) computing += 1;
+  }
   const share = claimed > 0 ? Math.min(1, (used - usedBefore) / claimed) : 1;
   usedBefore = used;
-  for (const run of runs.values()) run.watch(now, share);
+  for (const run of runs.values()) run.watch(now, share, computing);
   if (process.memoryUsage.rss() > mostMegabytes * 1_048_576) endLargest();
 }
 

@@ -27,6 +27,13 @@ export interface RunParts {
 
 /** Milliseconds of processor time after which a run counts as one that costs more than most. */
 const HOG_MS = 150;
+/**
+ * The same where more than so many runs compute in one process: each gets little, and all together hold the processor for
+ * as long as it takes each of them to use that much. Who has asked for it for so long is one of them.
+ */
+const CROWD = 6;
+const CROWD_HOG_MS = 15;
+const CROWD_CLAIM_MS = 300;
 /** Milliseconds after which lines of the log are told, where the run goes on so long. */
 const TELL_LINES_MS = 50;
 
@@ -95,24 +102,33 @@ export class SandboxRun implements SandboxEvents {
     return this.#newlyClaimed;
   }
 
-  /** Looks at what the run has used; asked again and again. `share`: how much of the claims is true. */
-  watch(now: number, share: number): void {
+  /**
+   * Looks at what the run has used; asked again and again. `share`: how much of the claims is true; `computing`: runs of
+   * the process that have claimed something.
+   */
+  watch(now: number, share: number, computing: number): void {
     if (this.#ended) return;
     this.#usedMs += this.#newlyClaimed * share;
     if (now >= this.parts.deadlineAt) this.end('timeout');
     else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
-    else this.#notice(now);
+    else this.#notice(now, computing);
   }
 
   /** Tells the platform of a run that costs much, and the code of the end of its time. */
-  #notice(now: number): void {
-    if (this.#usedMs > HOG_MS && !this.#hog) {
+  #notice(now: number, computing: number): void {
+    if (!this.#hog && this.#isHog(computing)) {
       this.#hog = true;
       this.parts.send({ t: 'hog', id: this.id });
     }
     if (now < this.#toldAt) return;
     this.#toldAt = Number.POSITIVE_INFINITY;
     this.sandbox?.stop('The time of this run is nearly over');
+  }
+
+  #isHog(computing: number): boolean {
+    if (this.#usedMs > HOG_MS) return true;
+    const isCrowd = computing > CROWD && this.#claimed > CROWD_CLAIM_MS;
+    return isCrowd && this.#usedMs > CROWD_HOG_MS;
   }
 
   /** Milliseconds of processor time until it was looked at last. */

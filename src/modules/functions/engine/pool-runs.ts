@@ -1,0 +1,78 @@
+/** Runs of the pool: what one needs, what it answers, and how its end is judged. */
+import type { LoadedSource, LogLine, RunEnd, RunLimits, SourceForm } from './protocol.ts';
+import type { SandboxProcess } from './sandbox-process.ts';
+
+/** What a run needs. */
+export interface PoolRun {
+  /** Names the function and its version. */
+  readonly key: string;
+  readonly file: string;
+  readonly form: SourceForm;
+  readonly limits: RunLimits;
+  /** On the clock of `performance.now()`. */
+  readonly deadlineAt: number;
+  /** The input as JSON. */
+  readonly input: string;
+  /** Asked for when a process does not know the function yet. */
+  source(): Promise<LoadedSource>;
+  /** A call of the platform by the code. Answers JSON, or throws. */
+  call(name: string, args: string): Promise<string>;
+  /** Told what the code logs, a moment later, while the run goes on. */
+  onLines?(lines: readonly LogLine[]): void;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export type PoolEnd = Omit<RunEnd, 't' | 'id' | 'outcome'> & {
+  /** `unavailable`: there was no process for it, and nothing has run. */
+  readonly outcome: RunEnd['outcome'] | 'crashed' | 'unavailable';
+  /** JSON; empty: undefined. */
+  readonly text: string;
+};
+
+/** A run that goes on. */
+export interface Active {
+  readonly id: number;
+  readonly run: PoolRun;
+  readonly resolve: (end: PoolEnd) => void;
+  process: SandboxProcess | undefined;
+  /** Calls of the platform: a run that has made one is not run again. */
+  calls: number;
+  /** Calls that are not answered yet. */
+  openCalls: number;
+  again: boolean;
+  /** What is known of its log while it goes on. */
+  lines: readonly LogLine[];
+  overdue: NodeJS.Timeout | undefined;
+  /** Until when it waits for a process where the system has none; on the clock of `performance.now()`. */
+  patientUntil: number | undefined;
+}
+
+/** Milliseconds of processor time of a run that ran out of its time because it computes. */
+const COMPUTED_MS = 150;
+
+/** It had to be ended because of what it cost. Who dies with a process of others has done nothing. */
+export const isOffence = (
+  { outcome, cpuMs }: PoolEnd,
+  { openCalls }: Active,
+  { slow }: SandboxProcess,
+): boolean =>
+  outcome === 'cpu' ||
+  outcome === 'memory' ||
+  (outcome === 'crashed' && slow) ||
+  (outcome === 'timeout' && (cpuMs > COMPUTED_MS || (slow && openCalls === 0)));
+
+export const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
+
+/** What the code sees of an error of the platform: as much as a client would. */
+export function errorText(error: unknown): string {
+  const { name, message, code, status } = (
+    error instanceof Error ? error : new Error('The call failed')
+  ) as Error & { code?: unknown; status?: unknown };
+  const isPublic = typeof status === 'number' && status < 500;
+  return JSON.stringify({
+    name: isPublic ? name : 'Error',
+    message: isPublic ? message : 'The platform could not do this',
+    ...(typeof code === 'string' && isPublic && { code }),
+    ...(typeof status === 'number' && { status }),
+  });
+}

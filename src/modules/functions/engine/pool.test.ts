@@ -1,0 +1,115 @@
+/**
+ * The pool where the system has no process to give, and where hostile runs crowd it. It runs in a process of its own here:
+ * open files are bounded for a process as a whole, and what becomes of sandboxes after it is part of the question.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { afterEach, describe, expect, it } from 'vitest';
+import { waitFor } from '../../../../test/support/wait-for.ts';
+
+/** Makes `pool`, `run(code, key)` and `say(value)`, which writes a line of JSON. */
+const preparation = `
+  const { createPool } = await import(${JSON.stringify(new URL('pool.ts', import.meta.url).href)});
+  const quiet = () => undefined;
+  const log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
+  const pool = createPool(() => ({ processes: 1, processMegabytes: 700 }), log);
+  const say = (value) => console.log(JSON.stringify(value));
+  const run = (code, key, ms = 20_000) => pool.run({
+    key, file: 'f.js', form: 'body',
+    limits: { cpuMs: 2_000, memoryMb: 32, maxResultBytes: 1_000, maxLogBytes: 1_000 },
+    deadlineAt: performance.now() + ms,
+    input: JSON.stringify({ facts: { logCharacters: 100, caller: {} }, req: { context: {} } }),
+    source: async () => ({ code, packages: {} }),
+    call: async () => 'null',
+  });
+`;
+
+const started: ChildProcess[] = [];
+const left: number[] = [];
+afterEach(() => {
+  for (const child of started.splice(0)) child.kill('SIGKILL');
+  for (const pid of left.splice(0)) if (isThere(pid)) process.kill(pid, 'SIGKILL');
+});
+
+/** Runs a program of the pool; answers its lines as they come. */
+function start(program: string, shell = 'exec "$0" "$@"') {
+  const node = [process.execPath, '--no-warnings', '--input-type=module', '-e'];
+  const child = spawn('/bin/sh', ['-c', shell, ...node, preparation + program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  started.push(child);
+  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+  return { child, lines: lines[Symbol.asyncIterator]() };
+}
+
+const next = async <T>(lines: AsyncIterator<string>): Promise<T> =>
+  JSON.parse((await lines.next()).value) as T;
+
+/** Zombies are gone. */
+function isThere(pid: number): boolean {
+  if (!existsSync(`/proc/${pid}/stat`)) return false;
+  return stateOf(pid) !== 'Z';
+}
+
+function stateOf(pid: number): string | undefined {
+  try {
+    return /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1];
+  } catch {
+    return undefined;
+  }
+}
+
+describe.runIf(process.platform === 'linux')('the pool of sandbox processes', () => {
+  it('tells of it when no process can be started, and has one as soon as it can', async () => {
+    const { lines } = start(
+      `
+        const { closeSync, openSync } = await import('node:fs');
+        const files = [];
+        const fill = () => { try { for (;;) files.push(openSync('/dev/null')); } catch {} };
+        await import(${JSON.stringify(new URL('sandbox/prelude-text.ts', import.meta.url).href)});
+        fill();
+        say((await Promise.all([run('return 1', 'a'), run('return 2', 'b')])).map((end) => end.outcome));
+        say(await pool.check('return 1', 'f.js').then(() => 'checked', (error) => error.name));
+        const later = run('return 3', 'c');
+        for (const file of files.splice(0)) closeSync(file);
+        const end = await later;
+        say({ outcome: end.outcome, text: end.text });
+        pool.close();
+      `,
+      'ulimit -n 256; exec "$0" "$@"',
+    );
+    expect(await next(lines)).toEqual(['unavailable', 'unavailable']);
+    expect(await next(lines)).toBe('SandboxUnavailable');
+    expect(await next(lines)).toEqual({ outcome: 'ok', text: '3' });
+  });
+
+  it('lets hostile runs that are many go on in turns, and ends what is stopped when it dies itself', async () => {
+    const { child, lines } = start(`
+      const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
+      const settings = () => ({ processes: 1, processMegabytes: 700 });
+      const processes = new SandboxProcesses({ settings, log, onMessage: quiet, onExit: quiet });
+      processes.slowDown('behaves', processes.take('behaves'));
+      const slow = processes.take('behaves');
+      slow.running = 4;
+      const inTurns = (keys) => (processes.weigh(() => keys), processes.isInTurns(slow));
+      const told = [inTurns(['behaves'])];
+      processes.offended('hostile');
+      told.push(inTurns(['behaves', 'hostile']));
+      slow.running = 3;
+      told.push(inTurns(['hostile']));
+      slow.running = 4;
+      told.push(inTurns(['hostile']));
+      say({ told, pid: slow.pid });
+      await new Promise(() => setInterval(quiet, 1_000));
+    `);
+    const { told, pid } = await next<{ told: readonly boolean[]; pid: number }>(lines);
+    left.push(pid);
+    expect(told).toEqual([false, true, false, true]);
+    await waitFor(() => stateOf(pid) === 'T');
+    await waitFor(() => stateOf(pid) !== 'T', { everyMs: 1 });
+    await waitFor(() => stateOf(pid) === 'T');
+    child.kill('SIGKILL');
+    await waitFor(() => !isThere(pid));
+  });
+});
