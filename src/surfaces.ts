@@ -300,9 +300,16 @@ function requestsOf(config: ConfigHandle<RouterConfig>): RequestSettingsProvider
 
 /** The standard budget, read anew when the configuration changed. */
 function limitsOf(config: ConfigHandle<RouterConfig>): LimitSettingsProvider {
-  const read = ({ rateLimit }: RouterConfig): LimitSettings => ({
-    standard: { requests: rateLimit.maxRequests, seconds: rateLimit.resetInterval },
-  });
+  const read = ({ rateLimit }: RouterConfig): LimitSettings => {
+    const { maxRequests: requests, resetInterval: seconds, burst, store, failOpen } = rateLimit;
+    return {
+      standard: { requests, seconds, ...(burst > 0 && { burst }) },
+      counting: {
+        ...(store === 'memory' && { local: true }),
+        ...(!failOpen && { failClosed: true }),
+      },
+    };
+  };
   let current = read(config.current());
   config.onChange((next) => {
     current = read(next);

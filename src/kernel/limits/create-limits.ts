@@ -35,9 +35,14 @@ export function createLimits({ redis, metrics }: LimitsOptions): Limits {
     createSharedLimits(redis, memory, () => fallbacks.inc()),
   );
   return {
-    consume: async (bucket, key, points = 1) =>
-      counted(bucket, await (await shared).consume(bucket, key, points)),
-    peek: async (bucket, key) => (await shared).peek(bucket, key),
+    consume(bucket, key, points = 1) {
+      if (bucket.local) return counted(bucket, memory.consume(bucket, key, points));
+      return shared
+        .then((limits) => limits.consume(bucket, key, points))
+        .then((state) => counted(bucket, state));
+    },
+    peek: (bucket, key) =>
+      bucket.local ? memory.peek(bucket, key) : shared.then((limits) => limits.peek(bucket, key)),
     reset: async (bucket, key) => (await shared).reset(bucket, key),
   };
 }

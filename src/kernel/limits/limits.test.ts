@@ -4,7 +4,7 @@ import { describeWithRedis, startTestRedis } from '../../../test/support/servers
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { openRedis, type Redis } from '../redis.ts';
 import { createLimits } from './create-limits.ts';
-import type { LimitBucket, Limits } from './limits.ts';
+import type { LimitBucket, LimitState, Limits } from './limits.ts';
 
 const bucket: LimitBucket = { name: 'test', requests: 3, seconds: 60 };
 
@@ -39,6 +39,23 @@ function behavesAsLimits(limitsOf: () => Limits): void {
     expect(await limits.peek(bucket, 'peeked')).toMatchObject({ allowed: true, remaining: 3 });
   });
 
+  it('gives a budget with a burst back bit by bit', async () => {
+    const limits = limitsOf();
+    const steady: LimitBucket = { name: 'steady', requests: 2, seconds: 60, burst: 3 };
+    for (const remaining of [4, 3, 2, 1, 0])
+      expect(await limits.consume(steady, 'a')).toMatchObject({ allowed: true, remaining });
+    const refused = await limits.consume(steady, 'a');
+    expect(refused).toMatchObject({ allowed: false, remaining: 0 });
+    // One of two in a minute is there again after half of it, and not the whole budget after the minute.
+    expect(refused.resetMs).toBeGreaterThan(0);
+    expect(refused.resetMs).toBeLessThanOrEqual(30_000);
+    expect(await limits.peek(steady, 'a')).toMatchObject({ allowed: false, remaining: 0 });
+    await limits.reset(steady, 'a');
+    expect(await limits.peek(steady, 'a')).toMatchObject({ allowed: true, remaining: 5 });
+    const crowd = Array.from({ length: 50 }, () => limits.consume(steady, 'crowd'));
+    expect((await Promise.all(crowd)).filter(({ allowed }) => allowed)).toHaveLength(5);
+  });
+
   it('is atomic', async () => {
     const limits = limitsOf();
     const states = await Promise.all(
@@ -64,6 +81,17 @@ describe('limits in memory', () => {
     for (let i = 0; i < 4; i += 1) limits.consume(bucket, 'patient');
     vi.advanceTimersByTime(60_001);
     expect(limits.consume(bucket, 'patient')).toMatchObject({ allowed: true, remaining: 2 });
+  });
+
+  it('has a burst again only after as long as it takes', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const steady: LimitBucket = { name: 'slowly', requests: 2, seconds: 60, burst: 3 };
+    const take = (): boolean => (limits.consume(steady, 'a') as LimitState).allowed;
+    for (let i = 0; i < 5; i += 1) take();
+    vi.advanceTimersByTime(30_001);
+    expect([take(), take()]).toEqual([true, false]);
+    vi.advanceTimersByTime(150_001);
+    expect(Array.from({ length: 6 }, take)).toEqual([true, true, true, true, true, false]);
   });
 
   it('remembers a bounded number of keys', () => {
@@ -97,6 +125,14 @@ await describeWithRedis('limits in Redis', () => {
     expect(await limits.consume(bucket, 'shared')).toMatchObject({ allowed: false });
   });
 
+  it('counts on this node alone where the bucket says so', async () => {
+    const other = createLimits({ redis, metrics: noMetrics });
+    const own = { ...bucket, local: true };
+    for (let i = 0; i < 3; i += 1) await limits.consume(own, 'own');
+    expect(await limits.consume(own, 'own')).toMatchObject({ allowed: false });
+    expect(await other.consume(own, 'own')).toMatchObject({ allowed: true, remaining: 2 });
+  });
+
   it('makes nobody wait for a Redis that hangs, and shares again when it answers', async () => {
     const other = createLimits({ redis, metrics: noMetrics });
     await server.signal('SIGSTOP');
@@ -128,6 +164,13 @@ await describeWithRedis('limits in Redis', () => {
     const states = [];
     for (let i = 0; i < 4; i += 1) states.push(await limits.consume(bucket, 'alone'));
     expect(states.map((state) => state.allowed)).toEqual([true, true, true, false]);
+    const closed = { ...bucket, failClosed: true };
+    await expect(limits.consume(closed, 'alone')).rejects.toMatchObject({
+      ...{ status: 503, code: 'UNAVAILABLE', retryAfter: 1 },
+    });
+    await expect(
+      limits.consume({ ...closed, name: 'steady', burst: 1 }, 'alone'),
+    ).rejects.toMatchObject({ status: 503 });
     await limits.reset(bucket, 'alone');
     expect(await limits.peek(bucket, 'alone')).toMatchObject({ allowed: true, remaining: 3 });
   });

@@ -1,7 +1,8 @@
 /** Windows in Redis, shared by all nodes; this node's own while Redis does not answer. */
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
+import { errors } from '../errors.ts';
 import type { Redis } from '../redis.ts';
-import type { LimitBucket, LimitState, MemoryLimits } from './limits.ts';
+import { capacityOf, type LimitBucket, type LimitState, type MemoryLimits } from './limits.ts';
 
 /**
  * Keeps a server that hangs from holding up everybody who asks it. Each call has a short time; after a
@@ -90,6 +91,41 @@ const timeoutMs = 150;
 /** Milliseconds between looks whether Redis answers again. */
 const restMs = 500;
 
+/** The same as `steadyState` in memory, in one step for all nodes, on the clock of the server. Milliseconds. */
+const steadyScript = `
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + time[2] / 1000
+  local perPoint, whole, points = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+  local before = math.max(tonumber(redis.call('GET', KEYS[1]) or '0'), now)
+  local wholeAt = before + points * perPoint
+  local over = wholeAt - now - whole
+  if over >= 0.001 then
+    return {0, math.floor((whole - before + now) / perPoint + 0.001), math.ceil(over)}
+  end
+  if points > 0 then
+    redis.call('SET', KEYS[1], string.format('%.3f', wholeAt), 'PX', math.ceil(wholeAt - now) + 1)
+  end
+  return {1, math.floor((whole - wholeAt + now) / perPoint + 0.001), math.ceil(wholeAt - now)}`;
+
+async function takeSteadily(
+  { commands, key: nameOf }: Redis,
+  bucket: LimitBucket,
+  key: string,
+  points: number,
+): Promise<LimitState> {
+  const perPoint = (bucket.seconds * 1_000) / bucket.requests;
+  const answer = await commands.eval(
+    steadyScript,
+    1,
+    nameOf('limit', `${bucket.name}:steady`, key),
+    perPoint,
+    capacityOf(bucket) * perPoint,
+    points,
+  );
+  const [allowed, remaining, resetMs] = answer as readonly [number, number, number];
+  return { allowed: allowed === 1, remaining: Math.max(0, remaining), resetMs };
+}
+
 /** `onFallback` is called for each answer that this node gives alone. */
 export function createSharedLimits(
   redis: Redis,
@@ -124,32 +160,51 @@ export function createSharedLimits(
     resetMs: Math.max(0, answer.msBeforeNext),
   });
 
+  /** What this node says alone. Throws 503 where it is not to. */
+  const alone = (bucket: LimitBucket, answer: () => LimitState): LimitState => {
+    onFallback();
+    if (bucket.failClosed)
+      throw errors.UNAVAILABLE({ message: 'Requests cannot be counted now', retryAfter: 1 });
+    return answer();
+  };
+
   return {
     async consume(bucket, key, points) {
+      if (bucket.burst !== undefined) {
+        const steady = () => takeSteadily(redis, bucket, key, points);
+        return (
+          (await breaker.attempt(steady)) ??
+          alone(bucket, () => memory.consume(bucket, key, points))
+        );
+      }
       try {
         const answer = await breaker.attempt(() => limiterOf(bucket).consume(key, points));
         if (answer) return state(bucket, answer, true);
       } catch (refusal) {
         return state(bucket, refusal as RateLimiterRes, false);
       }
-      onFallback();
-      return memory.consume(bucket, key, points);
+      return alone(bucket, () => memory.consume(bucket, key, points));
     },
     async peek(bucket, key) {
+      if (bucket.burst !== undefined) {
+        const state = await breaker.attempt(() => takeSteadily(redis, bucket, key, 0));
+        if (!state) return alone(bucket, () => memory.peek(bucket, key));
+        return { ...state, allowed: state.remaining > 0 };
+      }
       const asked = await breaker.attempt(async () => ({
         answer: await limiterOf(bucket).get(key),
       }));
-      if (!asked) {
-        onFallback();
-        return memory.peek(bucket, key);
-      }
+      if (!asked) return alone(bucket, () => memory.peek(bucket, key));
       if (!asked.answer) return { allowed: true, remaining: bucket.requests, resetMs: 0 };
       return state(bucket, asked.answer, asked.answer.consumedPoints < bucket.requests);
     },
     async reset(bucket, key) {
       memory.reset(bucket, key);
-      if (!(await breaker.attempt(async () => ({ done: await limiterOf(bucket).delete(key) }))))
-        onFallback();
+      const away =
+        bucket.burst === undefined
+          ? () => limiterOf(bucket).delete(key)
+          : () => redis.commands.del(redis.key('limit', `${bucket.name}:steady`, key));
+      if (!(await breaker.attempt(async () => ({ done: await away() })))) onFallback();
     },
   };
 }

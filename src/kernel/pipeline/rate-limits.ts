@@ -6,13 +6,15 @@
 
 import { addressKey, type Caller, callerKey } from '../caller.ts';
 import { errors, type PenstockError } from '../errors.ts';
-import type { LimitBucket, LimitState, Limits } from '../limits/limits.ts';
+import { capacityOf, type LimitBucket, type LimitState, type Limits } from '../limits/limits.ts';
 import type { Operation, RateLimit, SurfaceName } from '../operations/operation.ts';
 import { cutText } from '../text.ts';
 
 export interface LimitSettings {
   /** Budget of everything, per user, else per address. */
-  readonly standard: { readonly requests: number; readonly seconds: number };
+  readonly standard: Pick<LimitBucket, 'requests' | 'seconds' | 'burst'>;
+  /** Where all of these are counted, and what holds while that does not answer. */
+  readonly counting?: Pick<LimitBucket, 'local' | 'failClosed'>;
   /** Replaces the declared limit of single operations, by operation id. */
   readonly operations?: ReadonlyMap<
     string,
@@ -82,7 +84,13 @@ export function createOperationLimiter(
   ): Promise<void> => {
     await before;
     for (const { requests, seconds } of addedLimits)
-      await take({ name: `${id}:added:${requests}/${seconds}`, requests, seconds }, key);
+      await take(
+        {
+          ...{ name: `${id}:added:${requests}/${seconds}`, requests, seconds },
+          ...settings().counting,
+        },
+        key,
+      );
   };
 
   return {
@@ -110,24 +118,25 @@ interface OperationBuckets {
 }
 
 /** Each surface has a budget of its own: whoever floods clients takes nothing from operators at the same address. */
-const standardBuckets = (
-  standard: LimitSettings['standard'],
-): Readonly<Record<SurfaceName, LimitBucket>> => ({
-  client: { name: 'standard', ...standard },
-  admin: { name: 'standard:admin', ...standard },
+const standardBuckets = ({
+  standard,
+  counting,
+}: LimitSettings): Readonly<Record<SurfaceName, LimitBucket>> => ({
+  client: { name: 'standard', ...standard, ...counting },
+  admin: { name: 'standard:admin', ...standard, ...counting },
 });
 
 /** Buckets are made once per settings object. */
 function createBuckets(settings: LimitSettingsProvider) {
   let known: LimitSettings | undefined;
-  let standard = standardBuckets(defaults.standard);
+  let standard = standardBuckets(defaults);
   let byOperation = new WeakMap<Operation, OperationBuckets>();
 
   const refresh = (): LimitSettings => {
     const current = settings();
     if (current !== known) {
       known = current;
-      standard = standardBuckets(current.standard);
+      standard = standardBuckets(current);
       byOperation = new WeakMap();
     }
     return current;
@@ -142,11 +151,10 @@ function createBuckets(settings: LimitSettingsProvider) {
       const current = refresh();
       const made = byOperation.get(operation);
       if (made) return made;
-      const fresh = operationBuckets(
-        operation.id,
-        declared,
-        current.operations?.get(operation.id) ?? declared,
-      );
+      const fresh = operationBuckets(operation.id, declared, {
+        ...(current.operations?.get(operation.id) ?? declared),
+        ...current.counting,
+      });
       byOperation.set(operation, fresh);
       return fresh;
     },
@@ -155,14 +163,18 @@ function createBuckets(settings: LimitSettingsProvider) {
 
 function operationBuckets(
   id: string,
-  declared: RateLimit,
-  { requests, seconds }: { requests: number; seconds: number },
+  { account }: RateLimit,
+  { requests, seconds, local, failClosed }: Omit<LimitBucket, 'name'>,
 ): OperationBuckets {
-  if (declared.account === undefined)
-    return { address: { name: id, requests, seconds }, account: undefined };
+  const counting = { ...(local && { local }), ...(failClosed && { failClosed }) };
+  const bucket = (name: string, most: number): LimitBucket => ({
+    ...{ name, requests: most, seconds },
+    ...counting,
+  });
+  if (account === undefined) return { address: bucket(id, requests), account: undefined };
   return {
-    address: { name: `${id}:address`, requests: requests * ADDRESS_FACTOR, seconds },
-    account: { name: `${id}:account`, requests, seconds },
+    address: bucket(`${id}:address`, requests * ADDRESS_FACTOR),
+    account: bucket(`${id}:account`, requests),
   };
 }
 
@@ -175,7 +187,7 @@ function tooMany(bucket: LimitBucket, state: LimitState): PenstockError {
   return errors.RATE_LIMIT({
     retryAfter: seconds,
     headers: {
-      'ratelimit-limit': String(bucket.requests),
+      'ratelimit-limit': String(capacityOf(bucket)),
       'ratelimit-remaining': String(Math.max(0, state.remaining)),
       'ratelimit-reset': String(seconds),
     },

@@ -24,6 +24,23 @@ const rateLimit = Type.Object({
     default: 1,
     description: 'Seconds over which requests are counted.',
   }),
+  burst: Type.Integer({
+    minimum: 0,
+    maximum: 1_000_000,
+    default: 0,
+    description:
+      'Requests beyond `maxRequests` that may come at once after a quiet time. The budget then comes back bit by bit; with 0 it is whole again at the end of each `resetInterval`.',
+  }),
+  store: Type.Union([Type.Literal('auto'), Type.Literal('memory')], {
+    default: 'auto',
+    description:
+      'Where requests are counted: `auto` by all nodes together where there is a Redis, `memory` by each node alone.',
+  }),
+  failOpen: Type.Boolean({
+    default: true,
+    description:
+      'What holds while Redis does not answer: each node counts alone, or (false) what has a limit is refused with 503.',
+  }),
 });
 
 const count = (minimum: number, maximum: number, of: number, description: string) =>
