@@ -90,7 +90,7 @@ export async function createKernel(
     logTail,
     jobs,
     audit,
-    caches: createCaches(bus),
+    caches: createCaches(bus, metrics),
     ...createBudgets(parts, redis),
     secrets,
     passwords: createPasswordHasher(),

@@ -55,6 +55,7 @@ describe('admin operations', () => {
       'database.vectorSearch',
       'embeddings.admin.search',
       'mcp.call',
+      'router.eventRelays.preview',
     ]);
   });
 

@@ -1,4 +1,4 @@
-/** What is measured of sockets, lists and rooms, at the metrics route. */
+/** What is measured of sockets, lists, rooms and calls, at the metrics route. */
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { type Api, createApi } from '../../test/support/api.ts';
 import { freePort } from '../../test/support/free-port.ts';
@@ -47,4 +47,27 @@ it('measures connections, lists, rooms, lag, deliveries and slow readers', async
   expect(await metric('chat_connected_sockets')).toBe(1);
   expect(await metric('chat_open_rooms')).toBe(1);
   expect(await metric('realtime_lag_seconds_sum')).toBeGreaterThan(0);
+});
+
+it('measures what GraphQL asks for, input that does not fit, and what caches answer', async () => {
+  const query = (text: string) => user.api.post('/graphql', { query: text });
+  expect((await query('{ getDatabasePost { count } }')).status).toBe(200);
+  expect((await query('{ getDatabasePostId(id: "none") { _id } }')).body.errors).toHaveLength(1);
+  expect((await query('{ getDatabasePost(limit: -1) { count } }')).body.errors).toHaveLength(1);
+  const refused = await platform.admin.get('/database/schemas?limit=many');
+  expect(refused.status).toBe(400);
+  expect(refused.headers.get('server-timing')).toMatch(
+    /^total;dur=[0-9.]+, db;desc="\d+ statements"$/,
+  );
+  expect((await user.api.get('/ready')).headers.get('server-timing')).toBeNull();
+  const { text } = await metrics.get('/metrics');
+  const samples = text.split('\n').filter((line) => /_total\{|_count\{/.test(line));
+  const of = (...parts: readonly string[]) =>
+    samples.filter((line) => parts.every((part) => line.includes(part)));
+  expect(of('graphql_operation_duration_seconds_count', 'outcome="ok"')).not.toEqual([]);
+  expect(of('graphql_operation_duration_seconds_count', 'outcome="error"')).not.toEqual([]);
+  expect(of('validation_failures_total', 'transport="admin"')).toHaveLength(1);
+  expect(of('validation_failures_total', 'transport="graphql"')).toHaveLength(1);
+  expect(of('cache_reads_total', 'outcome="hit"')).not.toEqual([]);
+  expect(of('cache_reads_total', 'outcome="miss"')).not.toEqual([]);
 });

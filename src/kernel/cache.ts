@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Bus } from './events/bus.ts';
+import type { Metrics } from './telemetry/metrics.ts';
 
 /**
  * A bounded in-process cache of things that may be dropped at any time without
@@ -41,14 +42,31 @@ interface Reading {
   stale: boolean;
 }
 
+/** Reads of one cache: those that it answered, and those that it did not. */
+interface Reads {
+  hit: number;
+  miss: number;
+}
+
 /** Caches that this node shares invalidations of with its peers on `bus`. */
-export function createCaches(bus: Bus): Caches {
-  const names = new Set<string>();
+export function createCaches(bus: Bus, metrics?: Pick<Metrics, 'total'>): Caches {
+  const names = new Map<string, Reads>();
+  metrics?.total(
+    'cache_reads_total',
+    'Reads of caches of this node: answered from memory, or not',
+    () =>
+      [...names].flatMap(([cache, { hit, miss }]) => [
+        { labels: { cache, outcome: 'hit' }, value: hit },
+        { labels: { cache, outcome: 'miss' }, value: miss },
+      ]),
+    ['cache', 'outcome'],
+  );
   return {
     create<V extends object>(options: CacheOptions): Cache<V> {
       if (names.has(options.name)) throw new Error(`There are two caches named "${options.name}"`);
-      names.add(options.name);
-      return createCache<V>(bus, options);
+      const reads: Reads = { hit: 0, miss: 0 };
+      names.set(options.name, reads);
+      return createCache<V>(bus, options, reads);
     },
   };
 }
@@ -59,8 +77,18 @@ function createEntries<V extends object>({ maxEntries, ttlMs }: CacheOptions): L
   return new LRUCache<string, V>({ max: maxEntries, ttl: ttlMs, ttlResolution });
 }
 
-function createCache<V extends object>(bus: Bus, options: CacheOptions): Cache<V> {
+const counting =
+  <V>(reads: Reads, look: (key: string) => V | undefined) =>
+  (key: string): V | undefined => {
+    const known = look(key);
+    if (known === undefined) reads.miss += 1;
+    else reads.hit += 1;
+    return known;
+  };
+
+function createCache<V extends object>(bus: Bus, options: CacheOptions, reads: Reads): Cache<V> {
   let entries: LRUCache<string, V> | undefined;
+  const look = counting(reads, (key) => (bus.connected() ? entries?.get(key) : undefined));
   /** Made when the first value comes: it takes the room of all its entries at once. */
   const kept = (): LRUCache<string, V> => (entries ??= createEntries<V>(options));
   const readings = new Map<string, Reading>();
@@ -97,14 +125,14 @@ function createCache<V extends object>(bus: Bus, options: CacheOptions): Cache<V
   bus.onReconnect(clear);
 
   return {
-    get: (key) => (bus.connected() ? entries?.get(key) : undefined),
+    get: look,
     set(key, value) {
       if (bus.connected()) kept().set(key, value);
     },
     async load(key, loader) {
-      if (!bus.connected()) return loader();
-      const known = entries?.get(key);
+      const known = look(key);
       if (known !== undefined) return known;
+      if (!bus.connected()) return loader();
       const reading = readings.get(key);
       return reading ? (reading.result as ReturnType<typeof loader>) : read(key, loader);
     },

@@ -62,6 +62,10 @@ export class PenstockError extends Error {
   }
 }
 
+/** Input that does not fit, with the place. */
+export const isValidation = (error: unknown): error is PenstockError =>
+  error instanceof PenstockError && error.status === 400 && error.errors !== undefined;
+
 const namesByStatus: Readonly<Record<number, string>> = {
   400: 'INVALID_ARGUMENTS',
   401: 'UNAUTHORIZED',

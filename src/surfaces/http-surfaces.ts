@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createObjectDirectory } from '../data/schema/object-directory.ts';
 import type { Kernel } from '../host/kernel.ts';
+import { isValidation } from '../kernel/errors.ts';
 import type { SurfaceName } from '../kernel/operations/operation.ts';
 import { routesOf } from '../kernel/operations/registry.ts';
 import { type ActionLog, createActionLog } from '../kernel/pipeline/admin-actions.ts';
@@ -15,6 +16,7 @@ import type { RequestSettingsProvider } from '../kernel/pipeline/request-limits.
 import type { GaugeReading } from '../kernel/telemetry/metrics.ts';
 import { type ServedGraphql, serveGraphql } from './graphql/graphql-routes.ts';
 import { fixedGraphqlOptions, type GraphqlOptionsSource } from './graphql/options.ts';
+import type { MeasureField } from './graphql/run-field.ts';
 import { createAddressOf } from './http/client-address.ts';
 import { Exchange } from './http/exchange.ts';
 import { createGateway, type GatewayParts } from './http/gateway.ts';
@@ -98,14 +100,14 @@ export async function startHttpSurfaces(
   const histogram = requestHistogram(kernel.metrics);
   const modules = createModuleMetrics(kernel.metrics, kernel.operations);
   const { operations: registry, identity } = kernel;
-  const log = kernel.log.child({ surface: 'graphql' });
   const graphql = serveGraphql({
     registry,
     sockets: kernel.sockets,
     pipeline,
     identity,
-    log,
+    log: kernel.log.child({ surface: 'graphql' }),
     options: options.graphql ?? fixedGraphqlOptions(),
+    measure: measureGraphql(kernel),
   });
   const mcp = serveMcp({
     registry,
@@ -277,6 +279,30 @@ function countRoutes({ metrics, operations, settings }: SurfaceKernel, surface: 
   );
 }
 
+/** Time of root fields, which are operations; a document has as many as it likes. */
+function measureGraphql(kernel: Pick<SurfaceKernel, 'metrics'>): MeasureField {
+  const durations = kernel.metrics.histogram(
+    'graphql_operation_duration_seconds',
+    'Time of the operations that GraphQL requests ask for',
+    ['operation', 'outcome'],
+  );
+  const invalid = countInvalid(kernel);
+  return (operation, seconds, error) => {
+    durations.observe({ operation, outcome: error === undefined ? 'ok' : 'error' }, seconds);
+    if (isValidation(error)) invalid(operation, 'graphql');
+  };
+}
+
+/** Calls whose input does not fit, whichever way they came. */
+function countInvalid({ metrics }: Pick<SurfaceKernel, 'metrics'>) {
+  const invalid = metrics.counter(
+    'validation_failures_total',
+    'Calls that were refused because their input does not fit',
+    ['operation', 'transport'],
+  );
+  return (operation: string, transport: string): void => invalid.inc({ operation, transport });
+}
+
 interface SurfaceParts {
   readonly surface: SurfaceName;
   readonly source: SurfaceOptionsSource;
@@ -296,8 +322,10 @@ function createSurfaceServer(
     'Calls with parameters or fields that their operation does not know',
     ['operation'],
   );
+  const invalid = countInvalid(kernel);
   const gateway = createGateway({
     surface,
+    onInvalid: (operation) => invalid(operation, surface),
     pipeline,
     onUnknown: (operation) => unknown.inc({ operation }),
     observe,

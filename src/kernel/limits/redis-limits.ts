@@ -126,21 +126,10 @@ async function takeSteadily(
   return { allowed: allowed === 1, remaining: Math.max(0, remaining), resetMs };
 }
 
-/** `onFallback` is called for each answer that this node gives alone. */
-export function createSharedLimits(
-  redis: Redis,
-  memory: MemoryLimits,
-  onFallback: () => void,
-): SharedLimits {
-  const breaker = createCircuitBreaker({
-    timeoutMs,
-    restMs,
-    ping: redis.ping,
-    isAnswer: (error) => error instanceof RateLimiterRes,
-  });
+/** Counters of fixed windows, one for each bucket. */
+function createWindows(redis: Redis) {
   const limiters = new Map<string, RateLimiterRedis>();
-
-  const limiterOf = (bucket: LimitBucket): RateLimiterRedis => {
+  return (bucket: LimitBucket): RateLimiterRedis => {
     const id = `${bucket.name}:${bucket.requests}:${bucket.seconds}`;
     const known = limiters.get(id);
     if (known) return known;
@@ -154,12 +143,27 @@ export function createSharedLimits(
     limiters.set(id, limiter);
     return limiter;
   };
-  const state = (bucket: LimitBucket, answer: Answer, allowed: boolean): LimitState => ({
-    allowed,
-    remaining: Math.max(0, Math.min(bucket.requests, answer.remainingPoints)),
-    resetMs: Math.max(0, answer.msBeforeNext),
-  });
+}
 
+const stateOf = (bucket: LimitBucket, answer: Answer, allowed: boolean): LimitState => ({
+  allowed,
+  remaining: Math.max(0, Math.min(bucket.requests, answer.remainingPoints)),
+  resetMs: Math.max(0, answer.msBeforeNext),
+});
+
+/** `onFallback` is called for each answer that this node gives alone. */
+export function createSharedLimits(
+  redis: Redis,
+  memory: MemoryLimits,
+  onFallback: () => void,
+): SharedLimits {
+  const breaker = createCircuitBreaker({
+    timeoutMs,
+    restMs,
+    ping: redis.ping,
+    isAnswer: (error) => error instanceof RateLimiterRes,
+  });
+  const windows = createWindows(redis);
   /** What this node says alone. Throws 503 where it is not to. */
   const alone = (bucket: LimitBucket, answer: () => LimitState): LimitState => {
     onFallback();
@@ -170,20 +174,18 @@ export function createSharedLimits(
 
   return {
     async consume(bucket, key, points) {
+      const inMemory = () => memory.consume(bucket, key, points);
       if (bucket.burst !== undefined) {
-        const steady = () => takeSteadily(redis, bucket, key, points);
-        return (
-          (await breaker.attempt(steady)) ??
-          alone(bucket, () => memory.consume(bucket, key, points))
-        );
+        const state = await breaker.attempt(() => takeSteadily(redis, bucket, key, points));
+        return state ?? alone(bucket, inMemory);
       }
       try {
-        const answer = await breaker.attempt(() => limiterOf(bucket).consume(key, points));
-        if (answer) return state(bucket, answer, true);
+        const answer = await breaker.attempt(() => windows(bucket).consume(key, points));
+        if (answer) return stateOf(bucket, answer, true);
       } catch (refusal) {
-        return state(bucket, refusal as RateLimiterRes, false);
+        return stateOf(bucket, refusal as RateLimiterRes, false);
       }
-      return alone(bucket, () => memory.consume(bucket, key, points));
+      return alone(bucket, inMemory);
     },
     async peek(bucket, key) {
       if (bucket.burst !== undefined) {
@@ -191,20 +193,18 @@ export function createSharedLimits(
         if (!state) return alone(bucket, () => memory.peek(bucket, key));
         return { ...state, allowed: state.remaining > 0 };
       }
-      const asked = await breaker.attempt(async () => ({
-        answer: await limiterOf(bucket).get(key),
-      }));
+      const asked = await breaker.attempt(async () => ({ answer: await windows(bucket).get(key) }));
       if (!asked) return alone(bucket, () => memory.peek(bucket, key));
       if (!asked.answer) return { allowed: true, remaining: bucket.requests, resetMs: 0 };
-      return state(bucket, asked.answer, asked.answer.consumedPoints < bucket.requests);
+      return stateOf(bucket, asked.answer, asked.answer.consumedPoints < bucket.requests);
     },
     async reset(bucket, key) {
       memory.reset(bucket, key);
-      const away =
+      const give =
         bucket.burst === undefined
-          ? () => limiterOf(bucket).delete(key)
+          ? () => windows(bucket).delete(key)
           : () => redis.commands.del(redis.key('limit', `${bucket.name}:steady`, key));
-      if (!(await breaker.attempt(async () => ({ done: await away() })))) onFallback();
+      if (!(await breaker.attempt(async () => ({ done: await give() })))) onFallback();
     },
   };
 }

@@ -137,6 +137,11 @@ export class RequestAccount {
     return this.#overdrawn;
   }
 
+  /** What was drawn of `item`. */
+  spent(item: AccountItem): number {
+    return this.#spent[item];
+  }
+
   /** What can still be drawn of `item`. */
   left(item: AccountItem): number {
     return Math.max(0, this.limits[item] - this.#spent[item]);

@@ -19,5 +19,17 @@ export const routerErrors = defineErrors({
   CHANNEL_PRESENCE_DISABLED: [409, 'This channel does not say who is there'],
   CHANNEL_LIMIT_EXCEEDED: [409, 'You are in the most channels you may: leave some first'],
   CHANNEL_PAYLOAD_TOO_LARGE: [413, 'This is too large for the channel'],
+  EVENT_RESOURCE_REQUIRED: [400, 'resourceId: name what you want to hear of'],
+  EVENT_RELAY_FORBIDDEN: [403, 'You may not hear of this'],
+  EVENT_RELAY_NOT_FOUND: [404, 'There is no such event relay'],
+  EVENT_RELAY_EXISTS: [409, 'An event relay with this name exists already'],
+  EVENT_RELAY_LIMIT_EXCEEDED: [
+    409,
+    'There are as many event relays as there may be: delete one first',
+  ],
+  EVENT_SUBSCRIPTION_LIMIT_EXCEEDED: [
+    409,
+    'You hear as much as one socket may: unsubscribe from something first',
+  ],
   CAPTCHA_UNAVAILABLE: [503, 'Captchas cannot be checked now: try again in a moment'],
 });

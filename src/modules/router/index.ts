@@ -7,12 +7,15 @@ import { createChannels, type Realtime } from './channels/index.ts';
 import { type RouterConfig, routerConfig } from './config.ts';
 import { migrations } from './migrations.ts';
 import { clientOperations } from './operations/clients.ts';
+import { relayOperations } from './operations/relays.ts';
 import { middlewareOperations, routesOperation } from './operations/routes.ts';
 import type { Platform } from './queries.ts';
+import { startRelays } from './relays/namespace.ts';
+import { createRelays } from './relays/relays.ts';
 import { type Captcha, createCaptcha } from './services/captcha.ts';
 import { createClients, measureClients } from './services/clients.ts';
 import { createClientGate } from './services/gate.ts';
-import { clientState, middlewareState } from './state.ts';
+import { clientState, middlewareState, relayState } from './state.ts';
 
 export type { Realtime } from './channels/index.ts';
 export type { RouterConfig } from './config.ts';
@@ -56,6 +59,8 @@ async function start({
   measureClients(kernel);
   const channels = createChannels(kernel, () => config.current().channels, log);
   const stopChannels = channels.start();
+  const relays = createRelays(kernel);
+  const stopRelays = startRelays({ ...kernel, relays, log });
   const stopListening = config.onChange((next) => {
     applyValidation(next);
     channels.redefined();
@@ -77,12 +82,18 @@ async function start({
       ...clientOperations(clients),
       routesOperation(kernel.operations, kernel.middlewares),
       ...middlewareOperations(kernel.middlewares),
+      ...relayOperations(relays),
     ],
     jobs: [channels.job],
-    state: [clientState(kernel.database, clients), middlewareState(kernel.middlewares)],
+    state: [
+      clientState(kernel.database, clients),
+      middlewareState(kernel.middlewares),
+      relayState(relays),
+    ],
     async stop() {
       stopListening();
       stopChannels();
+      stopRelays();
       kernel.identity.apps = undefined;
     },
   };

@@ -45,6 +45,24 @@ const channels = `
   create index channel_messages_of_user on penstock.channel_messages (user_id);
 `;
 
+/** What operators pass on of the platform's events to sockets of users. */
+const relays = `
+  create table penstock.event_relays (
+    id uuid primary key,
+    name text not null unique,
+    notes text,
+    active boolean not null,
+    bus_event text not null,
+    socket_event text not null,
+    resource_type text,
+    resource_id_path text,
+    permission text,
+    message_template jsonb,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now()
+  );
+`;
+
 /** `previous_hash`: the secret before the last rotation, good until `previous_until`. */
 export const migrations: readonly Migration[] = [
   {
@@ -54,5 +72,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0002-channels',
     run: async (database) => void (await database.query({ text: channels })),
+  },
+  {
+    id: '0003-event-relays',
+    run: async (database) => void (await database.query({ text: relays })),
   },
 ];

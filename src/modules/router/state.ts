@@ -19,7 +19,16 @@ import {
   type StateType,
 } from '../../kernel/state.ts';
 import { NewClientShape } from './operations/clients.ts';
+import { NewRelayShape } from './operations/relays.ts';
 import { listClients, type Platform } from './queries.ts';
+import {
+  checkedRelay,
+  MOST_RELAYS,
+  type NewRelay,
+  type Relays,
+  withUsual,
+} from './relays/relays.ts';
+import type { RelayDefinition } from './relays/store.ts';
 import { type Clients, checkedClient, type NamedClient } from './services/clients.ts';
 
 /*
@@ -154,3 +163,44 @@ const documentOf = ({ alias, platform, domain, notes }: DocumentFields): StateDo
   ...(domain ? { domain } : {}),
   ...(notes ? { notes } : {}),
 });
+
+/** Event relays, by name. */
+export const relayState = (relays: Relays): StateType => {
+  const every = { skip: 0, limit: MOST_RELAYS } as const;
+  return {
+    module: 'router',
+    type: 'eventRelays',
+    priority: 60,
+    document: NewRelayShape,
+    keyOf: ({ name }) => String(name),
+    export: async () => (await relays.list(every)).relays.map(relayDocument),
+    async complete(_caller, documents) {
+      const completed: StateDocument[] = [];
+      for (const { document, place } of documents)
+        completed.push(
+          await placed(place, () =>
+            relayDocument(checkedRelay(withUsual(document as StateDocument & NewRelay))),
+          ),
+        );
+      return completed;
+    },
+    async apply(caller, changes) {
+      const ids = new Map((await relays.list(every)).relays.map(({ _id, name }) => [name, _id]));
+      for (const { key, after } of changes) {
+        const id = ids.get(key);
+        const relay = after as (StateDocument & NewRelay) | undefined;
+        if (relay && id !== undefined) await relays.update(caller, id, withUsual(relay));
+        else if (relay) await relays.create(caller, relay);
+        else if (id !== undefined) await relays.remove(caller, id);
+      }
+    },
+  };
+};
+
+function relayDocument(relay: RelayDefinition): StateDocument {
+  const { name, busEvent, socketEvent, active, ...details } = relay;
+  const { notes, resourceType, resourceIdPath, permission, messageTemplate } = details;
+  const optional = { notes, resourceType, resourceIdPath, permission, messageTemplate };
+  const given = Object.entries(optional).filter(([, value]) => value !== null);
+  return { name, busEvent, socketEvent, active, ...Object.fromEntries(given) };
+}

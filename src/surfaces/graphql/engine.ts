@@ -10,7 +10,7 @@ import type { ProtocolHandler } from '../http/exchange.ts';
 import { createDocuments } from './documents.ts';
 import { createGraphqlHandler } from './handle-request.ts';
 import type { GraphqlOptionsSource } from './options.ts';
-import { resolveOperation } from './run-field.ts';
+import { type MeasureField, resolveOperation } from './run-field.ts';
 import type { GraphqlState } from './run-request.ts';
 import { type BuiltSchema, createSchemaSource } from './schema.ts';
 import { subscribeToField } from './subscriber.ts';
@@ -47,6 +47,7 @@ export interface GraphqlParts {
   readonly identity: Identity;
   readonly options: GraphqlOptionsSource;
   readonly log: Logger;
+  readonly measure?: MeasureField;
 }
 
 export interface GraphqlEngine {
@@ -62,6 +63,7 @@ export function createGraphqlEngine({
   identity,
   options,
   log,
+  measure,
 }: GraphqlParts): GraphqlEngine {
   introspectInSlices();
   const parts = { resolveWith: resolveOperation, subscribeWith: subscribeToField, log };
@@ -78,5 +80,8 @@ export function createGraphqlEngine({
     const built = schemas.current();
     return built instanceof Promise ? built.then(stateOf) : stateOf(built);
   };
-  return { handler: createGraphqlHandler({ state, options, pipeline, identity, log }), state };
+  return {
+    handler: createGraphqlHandler({ state, options, pipeline, identity, log, measure }),
+    state,
+  };
 }

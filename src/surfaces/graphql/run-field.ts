@@ -32,13 +32,40 @@ interface FieldPlace {
   readonly selection: Selection;
 }
 
+/** Told of each operation that ran; `error`: what refused it. */
+export type MeasureField = (operation: string, seconds: number, error?: unknown) => void;
+
 interface FieldRunnerParts {
   readonly request: Call;
   readonly pipeline: Pipeline;
   readonly identity: Identity;
   readonly types: TypeBuilder;
   readonly operation: PreparedOperation;
+  readonly measure?: MeasureField | undefined;
 }
+
+type CallField = (
+  field: OperationField,
+  place: FieldPlace,
+  input: () => DecodedInput,
+) => Promise<Answer>;
+
+const measured = (measure: MeasureField | undefined, call: CallField): CallField => {
+  if (!measure) return call;
+  return async (field, place, input) => {
+    const began = performance.now();
+    const told = (error?: unknown): void =>
+      measure(field.compiled.operation.id, (performance.now() - began) / 1_000, error);
+    try {
+      const answer = await call(field, place, input);
+      told();
+      return answer;
+    } catch (error) {
+      told(error);
+      throw error;
+    }
+  };
+};
 
 /** Headers of an operation's answer that mean something on an answer of many. */
 const passedOn = ['idempotency-replayed'] as const;
@@ -50,6 +77,7 @@ export function createFieldRunner({
   identity,
   types,
   operation,
+  measure,
 }: FieldRunnerParts): FieldRunner {
   const headers: Record<string, string> = {};
   const cookies: string[] = [];
@@ -65,11 +93,7 @@ export function createFieldRunner({
 
   const answers = new Map<string, Promise<Answer>>();
 
-  const call = async (
-    { compiled }: OperationField,
-    { name, selection }: FieldPlace,
-    input: () => DecodedInput,
-  ): Promise<Answer> => {
+  const call: CallField = measured(measure, async ({ compiled }, { name, selection }, input) => {
     const nested = new NestedCall(request, compiled, name);
     const admitted = pipeline.admit(nested, { identity, prepaid });
     prepaid = false;
@@ -81,7 +105,7 @@ export function createFieldRunner({
       if (answer.headers[header] !== undefined) headers[header] = answer.headers[header];
     if (answer.cookies) cookies.push(...answer.cookies);
     return answer;
-  };
+  });
 
   return {
     headers,

@@ -21,7 +21,7 @@ import {
   requestError,
   tooMuch,
 } from './responses.ts';
-import { createFieldRunner } from './run-field.ts';
+import { createFieldRunner, type MeasureField } from './run-field.ts';
 import type { BuiltSchema } from './schema.ts';
 
 /** What a request runs against; the whole of it stays as it is until the request ends. */
@@ -37,6 +37,7 @@ export interface HandlerParts {
   readonly pipeline: Pipeline;
   readonly identity: Identity;
   readonly log: Logger;
+  readonly measure?: MeasureField | undefined;
 }
 
 /** What a client sends, as its operation declares it. */
@@ -132,6 +133,7 @@ async function run(
     identity,
     types: built.types,
     operation,
+    measure: parts.measure,
   });
   const result =
     (await operation.plain?.run(runner, variables)) ?? (await operation.run(runner, variables));

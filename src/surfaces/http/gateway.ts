@@ -6,7 +6,7 @@
 
 import type { ModuleDirectory } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
-import { errors, PenstockError } from '../../kernel/errors.ts';
+import { errors, isValidation, PenstockError } from '../../kernel/errors.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
 import type { RawInput } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
@@ -34,7 +34,7 @@ import type { ObserveRequest } from './request-metrics.ts';
 import type { Match, RouteTable } from './route-table.ts';
 import type { Draining } from './server.ts';
 import { isForStream, openBodyStream } from './streams.ts';
-import { createHeaders, type SurfaceHeaders } from './surface-headers.ts';
+import { createHeaders, type SurfaceHeaders, timingOf } from './surface-headers.ts';
 
 export interface GatewayParts extends InputRules {
   readonly surface: SurfaceName;
@@ -50,6 +50,8 @@ export interface GatewayParts extends InputRules {
   readonly tracing?: Tracing | undefined;
   /** Operations whose requests hold calls of other operations: they take the exchange whole. By operation id. */
   readonly protocolHandlers?: ReadonlyMap<string, ProtocolHandler>;
+  /** Told of input that does not fit, with the operation. */
+  readonly onInvalid?: (operation: string) => void;
   /** Log every request, not only the slow and the failed. */
   readonly logRequests: boolean;
 }
@@ -78,6 +80,10 @@ const isHealth = (found: Found): boolean =>
 export function createGateway(parts: GatewayParts): Gateway {
   const { surface, routes, pipeline, log } = parts;
   const headers = createHeaders(parts.options, parts.draining);
+  const baseOf = (exchange: Exchange): readonly string[] => {
+    const base = headers().of(exchange.origin);
+    return surface === 'admin' ? [...base, 'server-timing', timingOf(exchange)] : base;
+  };
 
   const refuse = (exchange: Exchange, error: unknown): void => {
     if (error instanceof ClientGoneError) return;
@@ -86,10 +92,12 @@ export function createGateway(parts: GatewayParts): Gateway {
       return;
     }
     const rendered = renderErrorFor(askedBy(exchange), error, surface, exchange.requestId);
+    if (isValidation(error))
+      parts.onInvalid?.(exchange.match?.route.compiled.operation.id ?? 'none');
     if (rendered.status === 500)
       log.error({ error: loggable(error), ...placeOf(exchange) }, 'A request failed');
     try {
-      send(parts, headers().of(exchange.origin), exchange, rendered);
+      send(parts, baseOf(exchange), exchange, rendered);
     } catch (failure) {
       // Not even the refusal can be sent, for example because of a header that is none.
       log.error({ error: failure, requestId: exchange.requestId }, 'An answer could not be sent');
@@ -103,7 +111,7 @@ export function createGateway(parts: GatewayParts): Gateway {
       const answer = isOptions
         ? preflight(parts, headers().cors, exchange)
         : await answerTo(parts, exchange, match);
-      const sending = send(parts, headers().of(exchange.origin), exchange, answer);
+      const sending = send(parts, baseOf(exchange), exchange, answer);
       if (sending) await sending;
     } catch (error) {
       refuse(exchange, error);

@@ -1,4 +1,6 @@
 /** The headers that every answer of a surface has. */
+import { currentAccount } from '../../kernel/request-account/request-account.ts';
+import type { Exchange } from './exchange.ts';
 import { type Cors, createCors, securityHeaders } from './headers.ts';
 import type { SurfaceOptionsSource } from './options.ts';
 import type { Draining } from './server.ts';
@@ -44,4 +46,11 @@ export function createHeaders(
   source.onChange(again);
   draining.onBegin(again);
   return () => current;
+}
+
+/** For operators: milliseconds until the answer began, and the statements that it took. */
+export function timingOf({ startedAt }: Exchange): string {
+  const statements = currentAccount()?.spent('statements');
+  const total = `total;dur=${(performance.now() - startedAt).toFixed(1)}`;
+  return statements === undefined ? total : `${total}, db;desc="${statements} statements"`;
 }

@@ -1,0 +1,263 @@
+/** The namespace `/events/`: who hears what of the events that relays pass on. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import Type from 'typebox';
+import type { Kernel } from '../../../host/kernel.ts';
+import { errors, PenstockError } from '../../../kernel/errors.ts';
+import type { PublishedEvent } from '../../../kernel/events/events.ts';
+import type { LimitBucket } from '../../../kernel/limits/limits.ts';
+import {
+  defineSocketEvent,
+  type SocketConnection,
+  type SocketNamespace,
+} from '../../../kernel/sockets/socket-namespace.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { routerErrors } from '../errors.ts';
+import type { Relays } from './relays.ts';
+import type { RelayRow } from './store.ts';
+import { factsOf, renderMessage, resourcesOf } from './template.ts';
+
+export interface RelayParts
+  extends Pick<Kernel, 'bus' | 'events' | 'limits' | 'metrics' | 'permissions' | 'sockets'> {
+  readonly relays: Relays;
+  readonly log: Logger;
+}
+
+const name = '/events';
+/** Subscriptions of one socket. */
+const MOST_OF_SOCKET = 100;
+/** Each asks whether the user may. */
+const askBudget: LimitBucket = { name: 'realtime.relays', requests: 600, seconds: 60 };
+/** Milliseconds in which what happens is gathered before rights are asked again, and between looks at rights that end by themselves. */
+const GATHER_MS = 50;
+const SWEEP_MS = 10_000;
+
+interface Subscription {
+  readonly connection: SocketConnection;
+  readonly relayId: string;
+  readonly resourceId: string;
+  readonly room: string;
+}
+
+const Place = Type.Object({
+  relayId: Type.String({ format: 'uuid', description: 'Id of a relay' }),
+  resourceId: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 128, description: 'Of what; left out: of everything' }),
+  ),
+});
+
+const roomOf = (relayId: string, resourceId = ''): string =>
+  `${relayId.toLowerCase()}:${resourceId}`;
+
+/** Answers how to stop. */
+export function startRelays(parts: RelayParts): () => void {
+  const { sockets, events } = parts;
+  const bySocket = new Map<SocketConnection, Map<string, Subscription>>();
+  const rooms = new Map<string, number>();
+  const all = (): readonly Subscription[] =>
+    [...bySocket.values()].flatMap((own) => [...own.values()]);
+  const leave = ({ connection, room }: Subscription): boolean => {
+    const own = bySocket.get(connection);
+    if (!own?.delete(room)) return false;
+    if (own.size === 0) bySocket.delete(connection);
+    const left = (rooms.get(room) ?? 1) - 1;
+    if (left === 0) rooms.delete(room);
+    else rooms.set(room, left);
+    connection.leave(room);
+    return true;
+  };
+  const enter = (subscription: Subscription): void => {
+    const { connection, room } = subscription;
+    const own = bySocket.get(connection) ?? new Map<string, Subscription>();
+    if (own.has(room)) return;
+    if (own.size >= MOST_OF_SOCKET) throw routerErrors.EVENT_SUBSCRIPTION_LIMIT_EXCEEDED();
+    bySocket.set(connection, own.set(room, subscription));
+    rooms.set(room, (rooms.get(room) ?? 0) + 1);
+    connection.join(room);
+  };
+  const places: Places = { enter, leave, all, of: (one) => bySocket.get(one), rooms };
+  const rechecks = createRechecks(parts, places);
+  const unserve = sockets.register(relayNamespace(parts, places));
+  const unfollow = events.subscribe('*', (event) => {
+    if (rooms.size === 0) return undefined;
+    if (/^(?:authorization:|router:[a-z]+:relay$)/.test(event.topic)) rechecks.soon();
+    return passOn(parts, places, event);
+  });
+  return () => {
+    unfollow();
+    rechecks.stop();
+    unserve();
+  };
+}
+
+interface Places {
+  enter(subscription: Subscription): void;
+  /** False where it had ended before. */
+  leave(subscription: Subscription): boolean;
+  all(): readonly Subscription[];
+  of(connection: SocketConnection): ReadonlyMap<string, Subscription> | undefined;
+  /** Subscriptions of this node by what they hear. */
+  readonly rooms: ReadonlyMap<string, number>;
+}
+
+function relayNamespace(parts: RelayParts, places: Places): SocketNamespace {
+  const denied = parts.metrics.counter(
+    'event_relay_subscriptions_denied_total',
+    'Subscriptions to relayed events that were refused',
+  );
+  return {
+    name,
+    summary: 'Events of the platform that operators pass on',
+    errorEvent: 'event_error',
+    events: [
+      defineSocketEvent({
+        name: 'subscribe',
+        summary: 'Hear what a relay passes on about one resource, or about all of them.',
+        input: Place,
+        async handler(connection, { relayId, resourceId }) {
+          const { allowed, resetMs } = await parts.limits.consume(askBudget, connection.userId);
+          if (!allowed)
+            throw errors.RATE_LIMIT({ retryAfter: Math.max(1, Math.ceil(resetMs / 1_000)) });
+          const room = roomOf(relayId, resourceId);
+          const found = { connection, relayId, resourceId: resourceId ?? '', room };
+          try {
+            const { socketEvent } = await requireSubscriber(parts, found);
+            places.enter(found);
+            return { event: socketEvent };
+          } catch (error) {
+            if (error instanceof PenstockError && error.status < 500) denied.inc();
+            throw error;
+          }
+        },
+      }),
+      defineSocketEvent({
+        name: 'unsubscribe',
+        summary: 'Hear it no more.',
+        input: Place,
+        async handler(connection, { relayId, resourceId }) {
+          const known = places.of(connection)?.get(roomOf(relayId, resourceId));
+          if (known) places.leave(known);
+          return {};
+        },
+      }),
+    ],
+    sends,
+    admit: async (connection) => ({
+      connected: () => undefined,
+      closed() {
+        for (const one of [...(places.of(connection)?.values() ?? [])]) places.leave(one);
+      },
+    }),
+  };
+}
+
+/** Throws 404, 403, 400, and 503 while permissions cannot be asked. */
+async function requireSubscriber(
+  { relays, permissions }: RelayParts,
+  { connection, relayId, resourceId }: Omit<Subscription, 'room'>,
+): Promise<RelayRow> {
+  const caller = await connection.caller();
+  const relay = (await relays.active()).find(({ _id }) => _id === relayId.toLowerCase());
+  if (!relay) throw routerErrors.EVENT_RELAY_NOT_FOUND();
+  const { permission, resourceType } = relay;
+  if (permission === null || resourceType === null) return relay;
+  // Nobody may do something with everything of a type.
+  if (resourceId === '') throw routerErrors.EVENT_RESOURCE_REQUIRED();
+  if (!permissions.engine) throw errors.UNAVAILABLE();
+  const resource = `${resourceType}:${resourceId}`;
+  const mayHear = await permissions.engine
+    .check(caller, permission, resource)
+    .catch((error: unknown) => {
+      // An action or a type that there is not: nobody may.
+      if (error instanceof PenstockError && error.status < 500) return false;
+      throw error;
+    });
+  if (!mayHear) throw routerErrors.EVENT_RELAY_FORBIDDEN();
+  return relay;
+}
+
+const matches = (pattern: string, topic: string): boolean =>
+  pattern.endsWith('*') ? topic.startsWith(pattern.slice(0, -1)) : pattern === topic;
+
+/** To the sockets of this node: the other nodes see the event too. */
+async function passOn(
+  { relays, sockets, log }: RelayParts,
+  { rooms }: Pick<Places, 'rooms'>,
+  event: PublishedEvent,
+): Promise<void> {
+  for (const relay of await relays.active()) {
+    if (!matches(relay.busEvent, event.topic)) continue;
+    const facts = factsOf(event);
+    for (const { room, id } of audiencesOf(relay, resourcesOf(facts, relay.resourceIdPath))) {
+      if (!rooms.has(room)) continue;
+      const text = renderMessage(relay.messageTemplate, facts, id);
+      if (text === undefined)
+        log.warn({ relay: relay.name, topic: event.topic }, 'A relayed event is too large');
+      else sockets.broadcast(name, room, relay.socketEvent, JSON.parse(text));
+    }
+  }
+}
+
+/** Who is to hear of these resources: those who named one, and those who hear everything. */
+function audiencesOf({ _id, permission }: RelayRow, ids: readonly string[]) {
+  const named = ids.map((id) => ({ room: roomOf(_id, id), id }));
+  if (permission !== null) return named;
+  const room = roomOf(_id);
+  return ids.length === 0
+    ? [{ room, id: undefined }]
+    : [...ids.map((id) => ({ room, id })), ...named];
+}
+
+/** Asks again whether subscribers may hear what they hear, and ends what they may not. */
+function createRechecks(parts: RelayParts, places: Places) {
+  const outside = AsyncLocalStorage.snapshot();
+  let due: NodeJS.Timeout | undefined;
+  const look = async (subscription: Subscription): Promise<void> => {
+    const { connection, relayId, resourceId } = subscription;
+    try {
+      await requireSubscriber(parts, subscription);
+    } catch (error) {
+      if (!(error instanceof PenstockError) || error.status >= 500) {
+        parts.log.warn({ err: error }, 'The rights of a subscriber to events could not be asked');
+        return;
+      }
+      if (!places.leave(subscription)) return;
+      connection.emit('ended', { relayId, ...(resourceId !== '' && { resourceId }) });
+    }
+  };
+  const lookAtAll = async (): Promise<void> => {
+    await parts.bus.freshness.catchUp();
+    for (const subscription of places.all()) await look(subscription);
+  };
+  const run = (): void => {
+    due = undefined;
+    void outside(lookAtAll).catch((error: unknown) =>
+      parts.log.warn({ err: error }, 'The rights of subscribers to events could not be asked'),
+    );
+  };
+  const sweep = setInterval(run, SWEEP_MS);
+  sweep.unref();
+  return {
+    soon(): void {
+      due ??= setTimeout(run, GATHER_MS).unref();
+    },
+    stop(): void {
+      clearInterval(sweep);
+      clearTimeout(due);
+    },
+  };
+}
+
+const sends = [
+  {
+    name: 'ended',
+    summary: 'You hear this no more: you may not now, or the relay is no more.',
+    payload: Type.Object({ relayId: Type.String(), resourceId: Type.Optional(Type.String()) }),
+  },
+  {
+    name: 'event_error',
+    summary: 'Something was refused, or the session ends.',
+    payload: Type.Object({
+      ...{ status: Type.Integer(), code: Type.String(), message: Type.String() },
+    }),
+  },
+];
