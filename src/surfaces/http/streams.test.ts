@@ -24,6 +24,7 @@ const seen = {
   aborted: undefined as unknown,
   received: 0,
   uploads: 0,
+  usedAgain: 0,
 };
 
 const common = {
@@ -48,7 +49,31 @@ async function* lines(count: number): AsyncGenerator<string> {
   }
 }
 
+/** One piece, whose memory is used for something else as soon as it may be. */
+async function* onePiece(length: number): AsyncGenerator<Uint8Array> {
+  seen.started++;
+  const bytes = Buffer.alloc(length, 'x');
+  try {
+    yield bytes;
+    bytes.fill('y');
+    seen.usedAgain++;
+  } finally {
+    seen.ended++;
+  }
+}
+
 const operations: readonly Operation[] = [
+  defineOperation({
+    ...common,
+    id: 'streams.whole',
+    method: 'GET',
+    path: '/whole',
+    input: { query: Type.Object({ length: Type.Integer() }) },
+    output: TextResult,
+    streams: textStream,
+    handler: (_context, { query: { length } }) =>
+      Reply.stream('text/plain', onePiece(length), { 'content-length': String(length) }),
+  }),
   defineOperation({
     ...common,
     id: 'streams.either',
@@ -410,6 +435,31 @@ describe('parts of streamed answers', () => {
     expect(known.status).toBe(304);
     expect(known.headers.get('etag')).toBe('"v1"');
     expect(seen.started).toBe(before);
+  });
+});
+
+describe('answers of one large piece', () => {
+  it('give their memory back when the system has it, and not before', async () => {
+    Object.assign(seen, { usedAgain: 0 });
+    const length = 3_000_000;
+    const read = async () =>
+      (await surfaces.client(`/whole?length=${length}`)).text().then((text) => new Set(text));
+    for (const letters of await Promise.all(Array.from({ length: 8 }, read)))
+      expect([...letters]).toEqual(['x']);
+    await waitFor(() => seen.usedAgain === 8);
+  });
+
+  it('end, and use nothing again, where the reader went away', async () => {
+    const { started, ended, usedAgain } = seen;
+    const socket = connect(Number(new URL(surfaces.clientAddress).port), '127.0.0.1');
+    await once(socket, 'connect');
+    socket.pause();
+    socket.write('GET /whole?length=50000000 HTTP/1.1\r\nHost: x\r\n\r\n');
+    // More than the system takes: what is left waits.
+    await waitFor(() => seen.started > started);
+    socket.destroy();
+    await waitFor(() => seen.ended > ended);
+    expect(seen.usedAgain).toBe(usedAgain);
   });
 });
 

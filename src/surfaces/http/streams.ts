@@ -140,7 +140,7 @@ export interface SendingBegin {
 
 /**
  * Calls `head` when there is a first piece, so that what fails before it can be answered as an error. A piece that is
- * the whole body goes out with the head, and is not waited for. Rejects with the failure of the source, with 504 when
+ * the whole body goes out with the head, and is not waited for: its source ends later where the memory may be used again. Rejects with the failure of the source, with 504 when
  * the deadline passed, with `ClientGoneError` when the client left or took nothing for a minute.
  */
 export async function sendStream(
@@ -150,11 +150,13 @@ export async function sendStream(
 ): Promise<void> {
   const source = chunks[Symbol.asyncIterator]();
   const waiting = new Waiting(signal);
+  let isOnItsWay = false;
   try {
     const first = await waiting.for(source.next());
     head();
     if (!first.done && typeof first.value !== 'string' && first.value.length === length) {
       response.end(first.value);
+      isOnItsWay = length >= REUSABLE_BYTES;
       // What the network did not take at once waits in memory: nobody may leave it there.
       if (response.writableLength > 0) response.socket?.setTimeout(STALL_MS);
     } else await sendPieces(response, first, { source, waiting });
@@ -165,8 +167,21 @@ export async function sendStream(
   } finally {
     waiting.end();
     // Not awaited: a source that hangs must not keep the exchange.
-    source.return?.().catch(() => undefined);
+    if (isOnItsWay) giveBackAfter(response, source);
+    else source.return?.().catch(() => undefined);
   }
+}
+
+/** Ends a source whose one piece the answer is: asked for the next, it has the memory of that again. */
+function giveBackAfter(response: ServerResponse, source: AsyncIterator<Uint8Array | string>): void {
+  const end = async (): Promise<void> => {
+    // Where the connection broke off, nobody knows what is still being sent.
+    if (response.writableFinished) await source.next();
+    await source.return?.();
+  };
+  const settle = (): void => void end().catch(() => undefined);
+  if (response.closed || response.destroyed) settle();
+  else response.once('close', settle);
 }
 
 interface Sending {

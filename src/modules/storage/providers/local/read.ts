@@ -2,6 +2,7 @@
 import { closeSync, createReadStream, fstat, fstatSync, read } from 'node:fs';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { REUSABLE_BYTES } from '../../../../kernel/operations/reply.ts';
 import { type ByteRange, ProviderError } from '../provider.ts';
 import { codeOf, onDisk, openReal } from './folders.ts';
 
@@ -154,17 +155,23 @@ const isOutOfNumbers = (error: unknown): boolean =>
 
 /* Memory of large pieces, used again: taken anew for each, it makes the collector look at everything there is. */
 
-const spare: Buffer[] = [];
-/** 8 MiB at most. */
+/** By length: those of long contents, and those of the parts that readers ask for most. 10 MiB at most. */
+const spare = new Map<number, Buffer[]>([
+  [PIECE_BYTES, []],
+  [REUSABLE_BYTES, []],
+]);
 const MAX_SPARE = 32;
+/** Below it pieces share memory that Node takes for several. */
+const SMALL_BYTES = 4 * 1024;
 
 const takeMemory = (length: number): Buffer =>
-  length === PIECE_BYTES
-    ? (spare.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES))
-    : Buffer.allocUnsafeSlow(length);
+  length < SMALL_BYTES
+    ? Buffer.allocUnsafe(length)
+    : (spare.get(length)?.pop() ?? Buffer.allocUnsafeSlow(length));
 
 const giveMemory = (bytes: Buffer): void => {
-  if (bytes.length === PIECE_BYTES && spare.length < MAX_SPARE) spare.push(bytes);
+  const some = spare.get(bytes.length);
+  if (some && some.length < MAX_SPARE) some.push(bytes);
 };
 
 /**
