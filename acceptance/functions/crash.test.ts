@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connectToEmbedded } from '../../test/support/embedded-database.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
+import { descendants, isRunning } from '../../test/support/processes.ts';
 import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -55,7 +56,20 @@ async function prepare(platform: SpawnedPlatform) {
     ...{ name: 'patient', functionType: 'workflow', inputs: { rights: 'system' } },
     ...patient('after, as it was'),
   });
+  await upload(platform.admin, {
+    name: 'endless',
+    functionCode: 'export default () => { for (;;); };',
+  });
   return { workflow: workflow._id, sleeper: sleeper._id };
+}
+
+/** Calls what never ends, and finds the processes that run functions. */
+async function occupied({ client, pid }: SpawnedPlatform): Promise<readonly number[]> {
+  for (let i = 0; i < 8; i += 1) void client.get('/functions/endless').catch(() => undefined);
+  const isSandbox = ({ command }: { command: string }) => command.includes('--allow-addons');
+  const found = async () => (await descendants(pid)).filter(isSandbox);
+  await waitFor(async () => (await found()).length > 0, { what: 'a process for functions' });
+  return (await found()).map(({ pid }) => pid);
 }
 
 it('runs every event and ends every workflow', { timeout: 300_000 }, async () => {
@@ -80,8 +94,13 @@ it('runs every event and ends every workflow', { timeout: 300_000 }, async () =>
       break;
     }
     await new Promise((resolve) => setTimeout(resolve, 300 + Math.random() * 500));
+    const sandboxes = await occupied(platform);
     await platform.kill();
     await all;
+    // What runs in them would go on for ever.
+    await waitFor(async () => !(await Promise.all(sandboxes.map(isRunning))).includes(true), {
+      what: 'the end of the processes for functions',
+    });
     await platform.dispose();
     platform = await spawnPlatform({ dataDir });
   }
@@ -92,16 +111,18 @@ it('runs every event and ends every workflow', { timeout: 300_000 }, async () =>
     await database.query(
       `update penstock.queue_items set due_at = now() where lease is not null and leased_at < now() - interval '2 seconds'`,
     );
-    // Nobody knows in which round it fell asleep; from then on its days pass at once.
+    // Nobody knows in which round it fell asleep, nor whether its sleep was noted before its place in the queue was; from
+    // then on its days pass at once.
     await waitFor(
       async () => {
         const { rowCount } = await database.query(
-          `with s as (update penstock.function_steps set until = until - interval '4 days' where until > now() + interval '1 day')
-           update penstock.queue_items set due_at = due_at - interval '4 days' where due_at > now() + interval '1 day'`,
+          `with s as (update penstock.function_steps set until = until - interval '4 days' where until > now() + interval '1 day'),
+             q as (update penstock.queue_items set due_at = due_at - interval '4 days' where due_at > now() + interval '1 day')
+           select 1 from penstock.function_steps where name = 'step:after'`,
         );
         return rowCount === 1;
       },
-      { timeoutMs: 60_000, everyMs: 200, what: 'a workflow that sleeps for days' },
+      { timeoutMs: 60_000, everyMs: 200, what: 'the end of a workflow that sleeps for days' },
     );
     const read = async (): Promise<string[]> => {
       const { rows } = await database.query<{ what: string }>(`select what from app."Seen"`);

@@ -168,6 +168,15 @@ describe('the schema language', () => {
     expect(problems(fields)).toContain(problem);
   });
 
+  it.each([
+    [{ type: 'String', maxLength: 200 }, 'did you mean validate.maxLength?'],
+    [{ type: 'String', requird: true }, 'did you mean required?'],
+    [{ type: 'String', colour: 'red' }, 'is not an option of String'],
+  ])('says where an option belongs: %j', (field, advice) => {
+    const [problem] = parseFields({ a: field }).problems;
+    expect(problem?.message.endsWith(advice)).toBe(true);
+  });
+
   it('bounds depth and number of fields', () => {
     let deep: FieldInput = 'String';
     for (let i = 0; i < 50; i++) deep = { a: deep };

@@ -3,6 +3,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import { isId } from '../../../kernel/ids.ts';
 import { type JsonSchema, jsonSchema } from '../../../kernel/operations/json-schema.ts';
 import { problemsOf } from '../../../kernel/operations/problems.ts';
+import { nearestName } from '../../../kernel/operations/unknown-input.ts';
 import {
   type Field,
   type FieldAccess,
@@ -66,7 +67,8 @@ export function fittingOptions(context: OptionContext, kind: KindName): OptionCo
     unfit.add(key);
     const place = `${path}.${shortName(problem.path)}`;
     if (problem.rule !== 'unknown') report(place, problem.rule, problem.message);
-    else if (problem.path === key) report(place, 'option', `is not an option of ${what}`);
+    else if (problem.path === key)
+      report(place, 'option', `is not an option of ${what}${advice(shape, key)}`);
     else
       report(
         place,
@@ -78,6 +80,14 @@ export function fittingOptions(context: OptionContext, kind: KindName): OptionCo
     ...context,
     options: Object.fromEntries(Object.entries(options).filter(([key]) => !unfit.has(key))),
   };
+}
+
+/** The option that was probably meant: rules such as `maxLength` stand under `validate`. */
+function advice({ properties = {} }: JsonSchema, key: string): string {
+  const rules = Object.keys(properties.validate?.properties ?? {});
+  if (rules.includes(key)) return `: did you mean validate.${key}?`;
+  const nearest = nearestName(key, Object.keys(properties));
+  return nearest === undefined ? '' : `: did you mean ${nearest}?`;
 }
 
 /** What the options that all kinds share say together. `context` holds fitting ones. */

@@ -94,8 +94,8 @@ export class Sandbox {
   constructor(memoryMb: number) {
     this.isolate = new ivm.Isolate({
       memoryLimit: Math.max(8, memoryMb),
-      // V8 cannot go on: the process ends, and its owner begins another one.
-      onCatastrophicError: () => process.exit(70),
+      // V8 cannot go on: the process ends, without waiting for other isolates, and its owner begins another one.
+      onCatastrophicError: () => process.kill(process.pid, 'SIGKILL'),
     });
   }
 
