@@ -84,6 +84,10 @@ const statements = ({
     check: `select '{"allowed":' || exists (select 1 from ${grantTable} where subject = $1 and record = $2) || '}' as json`,
     graphqlGet: `select '{"data":{"getDatabaseBenchArticleId":' || row_to_json(r) || '}}' as json from (select _id, title, rank, published from ${readTable} where _id = $1) r`,
     shared: page(`select ${columns} ${granted} ${range}`, `select count(*) ${granted}`),
+    sharedPublished: page(
+      `select ${columns} ${granted} and d.published ${range}`,
+      `select count(*) ${granted} and d.published`,
+    ),
     graphql:
       `select '{"data":{"getDatabaseBenchArticle":' || json || '}}' as json from (` +
       `${page(`select _id, title, rank, published, ${author('_id, name')} from ${readTable} d ${range}`)}) p`,
@@ -153,6 +157,7 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
     ['/records-with-author', sql.withAuthor],
     ['/records-of', sql.ofAuthor, 'author'],
     ['/shared', sql.shared, 'user'],
+    ['/shared-published', sql.sharedPublished, 'user'],
     ['/graphql-page', sql.graphql],
   ];
   for (const [path, text, parameter] of pages) {

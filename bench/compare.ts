@@ -38,6 +38,8 @@ export interface Plan {
   readonly rounds: number;
   readonly seconds: number;
   readonly connections: number;
+  /** Requests per second that both sides are sent (load.ts). */
+  readonly perSecond?: number;
 }
 
 export interface Bench {
@@ -89,6 +91,7 @@ async function measure(
     request: workload[name],
     connections: plan.connections,
     seconds: plan.seconds,
+    perSecond: plan.perSecond,
   });
   if (result.failures > 0)
     throw new Error(

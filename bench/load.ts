@@ -37,6 +37,8 @@ export interface LoadJob extends Material {
   readonly origin: string;
   readonly connections: number;
   readonly seconds: number;
+  /** About how many requests are sent in a second, at moments that do not hang on the answers. Absent: as many as are answered. */
+  readonly perSecond?: number | undefined;
 }
 
 export interface LoadResult {
@@ -137,8 +139,17 @@ function luaRequest({ method, path, headers, body }: SentRequest): string {
   return `{${lua(method)}, ${lua(path)}, {${table.join(', ')}}, ${body === undefined ? 'nil' : lua(body)}}`;
 }
 
+/** Milliseconds that a connection waits before it sends: any up to twice the mean. */
+const pauseText = ({
+  perSecond,
+  connections,
+}: Pick<LoadJob, 'perSecond' | 'connections'>): string =>
+  perSecond === undefined
+    ? ''
+    : `function delay() return math.random(0, ${Math.round((2_000 * connections) / perSecond)}) end`;
+
 /** The first line of the answer is ours; times in microseconds. */
-const script = (requests: readonly SentRequest[]): string => `
+const script = (requests: readonly SentRequest[], pause: string): string => `
 local list = {
 ${requests.map(luaRequest).join(',\n')}
 }
@@ -150,6 +161,7 @@ function request()
   at = at % #texts + 1
   return texts[at]
 end
+${pause}
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format("measured %d %d %d %d %d %d\\n", summary.requests, summary.duration,
@@ -166,7 +178,7 @@ export async function runLoad(job: LoadJob): Promise<LoadResult> {
   const folder = await mkdtemp(join(tmpdir(), 'penstock-wrk-'));
   try {
     const file = join(folder, 'requests.lua');
-    await writeFile(file, script(requests));
+    await writeFile(file, script(requests, pauseText(job)));
     const options = [
       '--threads',
       '1',

@@ -4,6 +4,7 @@ import { describeMachine } from '../machine.ts';
 import { measureCreation } from './creation.ts';
 import { measureOverHttp } from './http.ts';
 import { type Measured, measureAt } from './measure.ts';
+import { measureOverPages } from './pages.ts';
 import { writeReport } from './report.ts';
 
 const help = `Measures permissions and writes bench/authorization/RESULTS.md (about two minutes, 1.5 GB of disk for that time).
@@ -11,7 +12,8 @@ const help = `Measures permissions and writes bench/authorization/RESULTS.md (ab
   npm run bench:authorization -- [options]
 
   --tuples <list>  sizes, smallest first (10000,100000,1000000)
-  --http           instead: checks over HTTP beside the bare program, at 10,000 and 1,000,000 tuples (two minutes; needs wrk)
+  --http           instead: checks and own records over HTTP beside the bare program, at 10,000 and 1,000,000 tuples (five minutes; needs wrk)
+  --pages          instead: pages by any order, with exclusion, in deep and in wide trees, beside those without permissions (four minutes; needs wrk)
   --create         instead: what a right costs when a record is created (two minutes; needs wrk)
   --dry            print the figures, leave RESULTS.md as it is`;
 
@@ -22,6 +24,7 @@ async function main(): Promise<void> {
     options: {
       tuples: { type: 'string', default: '10000,100000,1000000' },
       http: { type: 'boolean', default: false },
+      pages: { type: 'boolean', default: false },
       create: { type: 'boolean', default: false },
       dry: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
@@ -32,6 +35,10 @@ async function main(): Promise<void> {
   if (values.http) {
     const plan = { rounds: 3, seconds: 2, connections: 32 };
     return measureOverHttp(plan, { report, dry: values.dry }, print);
+  }
+  if (values.pages) {
+    const plan = { rounds: 3, seconds: 1, connections: 8 };
+    return measureOverPages(plan, { report, dry: values.dry }, print);
   }
   if (values.create) {
     const plan = { rounds: 3, seconds: 3, connections: 16 };

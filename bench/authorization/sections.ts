@@ -1,7 +1,12 @@
 /** Sections of the report that are measured by runs of their own, and stay when the rest is written anew. */
 import { readFile, writeFile } from 'node:fs/promises';
 
-const headings = ['## Creating with rights', '## Checks over HTTP'] as const;
+const headings = [
+  '## Creating with rights',
+  '## Checks over HTTP',
+  '## Own records over HTTP',
+  '## Pages over HTTP',
+] as const;
 export type OwnSection = (typeof headings)[number];
 
 /** A report in two: without its section under a heading, and that section, empty where there is none. */

@@ -31,6 +31,8 @@ export interface RowPredicate {
   readonly first?: FirstRows;
   /** A faster way to the number of all rows of a table (its quoted name), as an expression, where there is one. */
   readonly number?: (table: string, next: (value: unknown) => string) => string;
+  /** The rows are many: of few others each is asked (`rows`), for many of them they are found first (`count`). */
+  readonly many?: boolean;
   /** Stable key of the text shape, for the plan cache. */
   readonly shape: string;
   /**

@@ -45,12 +45,14 @@ function ownedRows({ modelOptions }: CompiledSchema, caller: Caller): RowPredica
 export const bothRules = (one: RowPredicate, other: RowPredicate): RowPredicate => ({
   shape: `${one.shape}&${other.shape}`,
   compile: (...parts) => `(${one.compile(...parts)}) and (${other.compile(...parts)})`,
+  many: one.many === true || other.many === true,
 });
 
 /** Rows that fit one of them. */
 export const eitherRule = (one: RowPredicate, other: RowPredicate): RowPredicate => ({
   shape: `${one.shape}|${other.shape}`,
   compile: (...parts) => `(${besideOther(one, parts)}) or (${besideOther(other, parts)})`,
+  many: one.many === true || other.many === true,
 });
 
 function besideOther(

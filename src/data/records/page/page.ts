@@ -4,7 +4,7 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
-import type { FirstRows, RowPredicate } from '../../../kernel/permissions.ts';
+import type { FirstRows, RowPredicate, RowUse } from '../../../kernel/permissions.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { recordErrors } from '../errors.ts';
@@ -119,13 +119,36 @@ function exactCount(
   return `(select count(*) from ${schema.rows} t0 where true${restriction(predicate, 't0', parameters, 'count')})`;
 }
 
-/** The same for the rows that fit `where`: of them the planner knows no figure, so an estimate ends with "more than that". */
-export function filteredCountText(schema: CompiledSchema, mode: CountMode, where: string): string {
+/** Up to so many rows are asked one by one whether somebody may see them. */
+const ASKED = 1_000;
+
+/** Rows that are counted (SQL of what stands behind `where`). */
+export interface Counted {
+  readonly fitting: () => string;
+  /** The same with what permissions say, for rows that are come by in such a way. */
+  readonly visible: (use?: RowUse) => string;
+  readonly predicate: RowPredicate | undefined;
+}
+
+/**
+ * The same for rows that fit a filter: of them the planner knows no figure, so an estimate ends with "more than that".
+ * Where the caller sees many rows, few that fit are asked one by one; for many, those that the caller sees are found once.
+ */
+export function filteredCountText(
+  schema: CompiledSchema,
+  mode: CountMode,
+  { fitting, visible, predicate }: Counted,
+): string {
   if (mode === 'none') return `''`;
-  const fitting = `from ${schema.rows} t0 where ${where}`;
-  if (mode === 'exact') return `',"count":' || (select count(*) ${fitting})`;
-  const some = `select count(*) as n from (select 1 ${fitting} limit ${exactUpTo + 1}) few`;
-  return `(select ',"count":' || c.n || ',"estimated":' || (c.n > ${exactUpTo}) from (${some}) c)`;
+  const from = `from ${schema.rows} t0 where`;
+  if (mode === 'estimated') {
+    const some = `select count(*) as n from (select 1 ${from} ${visible()} limit ${exactUpTo + 1}) few`;
+    return `(select ',"count":' || c.n || ',"estimated":' || (c.n > ${exactUpTo}) from (${some}) c)`;
+  }
+  const number = (use?: RowUse): string => `(select count(*) ${from} ${visible(use)})`;
+  if (!predicate?.many) return `',"count":' || ${number('count')}`;
+  const few = `(select count(*) from (select 1 ${from} ${fitting()} limit ${ASKED + 1}) few) <= ${ASKED}`;
+  return `',"count":' || case when ${few} then ${number('row')} else ${number('count')} end`;
 }
 
 const DEFAULT_LIMIT = 25;

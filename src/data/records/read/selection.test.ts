@@ -339,6 +339,37 @@ const suite = (server: TestServer) => () => {
     expect(JSON.parse(await kernel.records.find(anonymous, holder, granted))).toHaveLength(1);
   });
 
+  it('counts few rows that fit by asking each, and many by finding what the caller sees', async () => {
+    const name = await table([{ n: 2 }, { n: 2 }]);
+    for (const count of [600, 600])
+      await kernel.records.createMany(
+        admin,
+        name,
+        Array.from({ length: count }, () => ({ n: 1 })),
+      );
+    const { _id = '' } = kernel.schemas.get(name) ?? {};
+    await kernel.schemas.update(admin, _id, { options: { authorization: { enabled: true } } });
+    const engine: Partial<PermissionEngine> = {
+      predicate: async () => ({
+        shape: 'many',
+        many: true,
+        // Which of the two is asked shows in the number.
+        compile: (_id, _next, use) => String(use !== 'count'),
+      }),
+    };
+    kernel.permissions.engine = engine as PermissionEngine;
+    try {
+      const counted = async (query: object): Promise<unknown> => {
+        const options = { filter: parseFilter(query), limit: 1 };
+        return JSON.parse(await kernel.records.select(user, name, options)).count;
+      };
+      expect(await counted({ n: 2 })).toBe(2);
+      expect(await counted({ n: 1 })).toBe(0);
+    } finally {
+      kernel.permissions.engine = undefined;
+    }
+  });
+
   it('counts and adds up, in groups', async () => {
     const name = await table([
       { n: 1, name: 'a', seo: { slug: 'x' } },

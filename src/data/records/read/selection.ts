@@ -64,14 +64,14 @@ export async function selectionOf(
 }
 
 /** What stands behind `where`, for the rows `t0`; `use`: how they are come by. */
-export const selectionText = (
-  { schema, view, filter, hits }: Selection,
-  parameters: Parameters,
-  use?: RowUse,
-): string => {
+export const selectionText = (selection: Selection, parameters: Parameters, use?: RowUse): string =>
+  `${fittingText(selection, parameters)}${restriction(selection.view.predicate, 't0', parameters, use)}`;
+
+/** The same without what permissions say. */
+function fittingText({ schema, filter, hits }: Selection, parameters: Parameters): string {
   const among = hits ? `${idsTest(schema, 't0', parameters.next(hits))} and ` : '';
-  return `${among}${filter.compile('t0', parameters)}${restriction(view.predicate, 't0', parameters, use)}`;
-};
+  return `${among}${filter.compile('t0', parameters)}`;
+}
 
 /** A statement whose text depends on a filter: it is compiled each time, because compiling gathers its values. */
 export function filteredStatement(
@@ -131,7 +131,11 @@ const selectedStatement = (
     const { before, rows, after } = first ? page.text('true', first) : page.text(where);
     const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
     const documents = `select ${boundedText('p.page')} from (${joined}) p`;
-    const counted = filteredCountText(schema, mode, where);
+    const counted = filteredCountText(schema, mode, {
+      fitting: () => fittingText(selection, parameters),
+      visible: (use) => selectionText(selection, parameters, use),
+      predicate: view.predicate,
+    });
     return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}`;
   });
 

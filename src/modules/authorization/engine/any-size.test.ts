@@ -11,6 +11,7 @@ import { parseObject, parseSubject } from '../model/grammar.ts';
 import { buildModel } from '../model/model.ts';
 import { createEngine } from './create-engine.ts';
 import { limits } from './limits.ts';
+import { searchFromSubject } from './subject-search.ts';
 
 /** Without a size, less is large. */
 const sizes = process.env.SIZE
@@ -401,6 +402,40 @@ describe('an object below which more stands than is named', () => {
     },
     LONG,
   );
+});
+
+describe('an object in a relation to itself', () => {
+  it('is decided from the side of the subject by what it has on itself', async () => {
+    const model = buildModel(
+      [
+        { name: 'User', relations: {}, permissions: {} },
+        { name: 'Club', relations: { member: ['User'] }, permissions: { enter: ['*'] } },
+        {
+          name: 'Ring',
+          relations: { link: ['Ring'], club: ['Club'] },
+          permissions: {
+            first: ['link->second'],
+            second: ['link->third'],
+            third: ['club->enter'],
+            outside: { exclusion: { base: ['*'], subtract: ['first'] } },
+          },
+        },
+      ].map(parseDefinition),
+      0,
+    );
+    await fill(1, [`Ring:'self'`, 'link', `Ring:'self'`]);
+    await fill(1, [`Club:'open'`, 'club', `Ring:'self'`]);
+    await fill(1, [`Ring:'bare'`, 'link', `Ring:'bare'`]);
+    const holds = async (action: string, id: string): Promise<boolean | undefined> => {
+      const name = { type: 'Ring', kind: 'action', name: action } as const;
+      const question = { subject: user('u'), object: { type: 'Ring', id }, name };
+      const around = { context: {}, contextual: [] };
+      const scope = { model, database: table.database };
+      return (await searchFromSubject(scope, question, around, 1_000))?.sure;
+    };
+    expect([await holds('first', 'self'), await holds('outside', 'self')]).toEqual([true, false]);
+    expect([await holds('first', 'bare'), await holds('outside', 'bare')]).toEqual([false, true]);
+  });
 });
 
 describe('records whose fields lead to more than is named', () => {

@@ -48,7 +48,7 @@ export interface Evaluation {
   readonly context: Readonly<Record<string, unknown>>;
   /** ISO 8601. */
   readonly now: string;
-  /** What is known of all other objects than the one that is asked about, by `nodeKey`; what is not named is not so. Absent: it is found out from the tuples. */
+  /** What is known of all objects that relations of the asked one lead to, by `nodeKey`; what is not named is not so. Absent: it is found out from the tuples. */
   readonly given?: ReadonlyMap<string, Bounds>;
   /** What rules say about records on the way. */
   readonly rules: RuleLookup;
@@ -85,12 +85,13 @@ interface Place {
 export function discover(evaluation: Evaluation, object: ObjectRef, name: Name): Graph {
   const nodes: Graph = new Map();
   let level: Place[] = [{ object, name }];
-  while (level.length > 0) {
+  for (let steps = 0; level.length > 0; steps += 1) {
     const beyond: Place[] = [];
     for (let next = level.pop(); next; next = level.pop()) {
       const key = nodeKey(next.object, next.name);
       if (nodes.has(key)) continue;
-      if (evaluation.given && !sameObject(next.object, object)) {
+      // Also of the object itself, where a relation leads back to it: what it has there was found from the subject.
+      if (evaluation.given && steps > 0) {
         nodes.set(key, { ...next, bounds: givenBounds(evaluation, next), rank: 0, given: true });
         continue;
       }

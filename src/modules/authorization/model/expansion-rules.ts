@@ -146,6 +146,27 @@ export function isExact(model: Model, name: Name): boolean {
   );
 }
 
+/**
+ * What an action takes away from what following the rules to it gives exactly: its definition is one exclusion, of
+ * alternatives from alternatives.
+ */
+export function takenAway(model: Model, goal: Name): Name | undefined {
+  const expression = model.expression(goal);
+  if (expression?.kind !== 'exclusion') return undefined;
+  const { base, subtract } = expression;
+  const isGiven =
+    isPlainUnion(model, goal.type, base) &&
+    model.dependencies(goal).every(({ negative, on }) => negative || isExact(model, on));
+  if (!isGiven) return undefined;
+  const taken: Name | undefined =
+    subtract.kind === 'relation'
+      ? { type: goal.type, kind: 'relation', name: subtract.relation }
+      : subtract.kind === 'action'
+        ? { type: goal.type, kind: 'action', name: subtract.action }
+        : undefined;
+  return taken && isExact(model, taken) && !mayBeOpen(model, taken) ? taken : undefined;
+}
+
 /** True when the name is nothing but alternatives: no exclusion, intersection, "every", or condition. */
 function isUnion(model: Model, name: Name): boolean {
   const expression = model.expression(name);

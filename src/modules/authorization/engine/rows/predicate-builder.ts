@@ -93,20 +93,28 @@ export function nameTest(builder: Builder, name: Name, polarity: Polarity): Test
 }
 
 function makeNameTest(builder: Builder, name: Name, polarity: Polarity): Test {
-  const { model, subject } = builder;
-  const own: Test =
-    subject.type === name.type && meansSet(model, subject, name)
-      ? { kind: 'row', id: subject.id }
-      : never;
+  const { model } = builder;
+  const own = ownTest(builder, name);
   if (name.kind === 'relation') return anyOf([own, relationTest(builder, name, polarity)]);
   const expression = model.expression(name);
-  const grant = tupleTest(grantArms(builder, name));
   return anyOf([
     own,
-    grant,
+    grantTest(builder, name),
     expression ? expressionTest(builder, { type: name.type, expression }, polarity) : never,
   ]);
 }
+
+/** The subject is a set of the row, and has the name because of what it is. */
+const ownTest = ({ model, subject }: Builder, name: Name): Test =>
+  subject.type === name.type && meansSet(model, subject, name)
+    ? { kind: 'row', id: subject.id }
+    : never;
+
+const grantTest = (builder: Builder, name: Name): Test => tupleTest(grantArms(builder, name));
+
+/** What gives an action whatever its definition takes away again. */
+export const givenTest = (builder: Builder, name: Name): Test =>
+  anyOf([ownTest(builder, name), grantTest(builder, name)]);
 
 interface Part<E extends Expression = Expression> {
   readonly type: string;

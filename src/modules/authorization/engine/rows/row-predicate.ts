@@ -4,10 +4,9 @@
  * first (principals.ts, bounded) or were kept from an earlier time; what is left
  * is asked of each row's own tuples, or found from the subject's.
  */
-import { createHash } from 'node:crypto';
 import { codeOf } from '../../../../kernel/database/failures.ts';
-import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
-import { isExact, isPublic, mayBeOpen, originsOf } from '../../model/expansion-rules.ts';
+import type { RowPredicate } from '../../../../kernel/permissions.ts';
+import { isExact, isPublic, mayBeOpen, originsOf, takenAway } from '../../model/expansion-rules.ts';
 import { formsOf, type SubjectRef } from '../../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../../model/model.ts';
 import { type EngineScope, isSelf, keepAllowed, requireSubject, resolveName } from '../ask.ts';
@@ -15,7 +14,7 @@ import type { RowQuestion } from '../engine.ts';
 import { type DatabaseSnapshot, guardText } from '../grant-cache/change-tracker.ts';
 import type { CachedValue } from '../grant-cache/grant-cache.ts';
 import { engineErrors, limits, sizesOf } from '../limits.ts';
-import { type Principal, principalsAmong } from '../principals.ts';
+import { principalsAmong } from '../principals.ts';
 import { factsBelow, factsFor, rulesOf } from '../record-rules.ts';
 import type { ReachableSet } from '../reverse-expansion.ts';
 import {
@@ -34,40 +33,17 @@ import {
   setsByName,
 } from './named-sets.ts';
 import { withObjectTests } from './object-test.ts';
-import { type Builder, nameTest, originsBelow, setsOf } from './predicate-builder.ts';
-import { anyOf, never, renderTest, type Test } from './predicate-tree.ts';
-import {
-  firstRows,
-  foundIds,
-  lookupSource,
-  lookupsTo,
-  type RowSource,
-  rowCount,
-  rowSource,
-} from './row-sources.ts';
-import { type Size, type SizeEstimates, sizeOf } from './size-estimate.ts';
+import { type Builder, givenTest, nameTest, originsBelow, setsOf } from './predicate-builder.ts';
+import { anyOf, never, not, type Test } from './predicate-tree.ts';
+import { compiled, type RowPlan, type Taken } from './row-pieces.ts';
+import { lookupSource, lookupsTo, type RowSearch, rowSource } from './row-sources.ts';
+import { type SizeEstimates, sizeOf } from './size-estimate.ts';
 
 /** What an engine remembers between questions. */
 export interface PredicateCache extends ReachMemory {
   readonly sizes: SizeEstimates;
   readonly plans: WeakMap<ReachableSet, Map<string, RowPlan>>;
 }
-
-/** How rows are found and tested, with the ids of everything beyond them. */
-interface RowPlan {
-  readonly exact: boolean;
-  readonly test: Test;
-  /** Id of the row that the subject itself is. */
-  readonly self: string | undefined;
-  /** Absent when rows are open without any tuple: then there is no other way than to ask each row. */
-  readonly source: RowSource | undefined;
-  readonly principals: readonly Principal[];
-  /** By what is known of the size. */
-  readonly shapes: Map<string, string>;
-}
-
-/** Ids that the first rows of a page may be chosen from. */
-const MOST_FIRST = 20_000;
 
 /**
  * Compiles the predicate. A few rows that are known need not everything that the subject reaches: where that is much,
@@ -146,12 +122,21 @@ async function searchedRows(
       return planOf(engineScope, { subject, goal, bound }, memory, reach.value);
     },
   );
-  const { source, principals } = plan;
+  const { source, principals, taken } = plan;
   const size =
-    few === undefined &&
-    source &&
-    (await sizeOf(engineScope, { subject, goal, principals }, source.lookups, memory.sizes));
-  const predicate = compiled(plan, { id: subject.id, type }, size || undefined);
+    few === undefined && source
+      ? await sizeOf(engineScope, { subject, goal, principals }, source.lookups, memory.sizes)
+      : undefined;
+  const takenSize =
+    size && taken
+      ? await sizeOf(
+          engineScope,
+          { subject, goal: taken.name, principals },
+          taken.source.lookups,
+          memory.sizes,
+        )
+      : undefined;
+  const predicate = compiled(plan, { id: subject.id, type }, size, takenSize);
   return catchUp ? { ...predicate, ...confirmation(model.revision, reach, catchUp) } : predicate;
 }
 
@@ -236,103 +221,42 @@ async function makePlan(
   const self = isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal });
   const lookups = lookupsTo(model, { subject, goal, principals });
   const named = nameTest(builder, goal, 'sure');
+  const own: Test = self ? { kind: 'row', id: subject.id } : never;
+  const isSought = !unnamed && isFound(model, goal);
   return {
     exact: isExact(model, goal),
-    test: anyOf([self ? { kind: 'row', id: subject.id } : never, named]),
+    test: anyOf([own, named]),
     self: self ? subject.id : undefined,
-    source:
-      !unnamed && isFound(model, goal)
-        ? rowSource(
-            { type: goal.type, exact: isExact(model, goal), from: lookupSource(model, lookups) },
-            lookups,
-          )
-        : undefined,
+    source: isSought
+      ? rowSource(
+          { type: goal.type, exact: isExact(model, goal), from: lookupSource(model, lookups) },
+          lookups,
+        )
+      : undefined,
+    taken: isSought ? takenOf(builder, { goal, principals, own }) : undefined,
     principals,
     shapes: new Map(),
+  };
+}
+
+function takenOf(
+  builder: Builder,
+  { goal, principals, own }: Omit<RowSearch, 'subject'> & { readonly own: Test },
+): Taken | undefined {
+  const { model, subject } = builder;
+  const name = takenAway(model, goal);
+  if (!name || !isFound(model, name)) return undefined;
+  const given = anyOf([own, givenTest(builder, goal)]);
+  const lookups = lookupsTo(model, { subject, goal: name, principals });
+  const from = lookupSource(model, lookups);
+  return {
+    name,
+    test: anyOf([given, not(nameTest(builder, name, 'possible'))]),
+    given,
+    source: rowSource({ type: goal.type, exact: true, from }, lookups),
   };
 }
 
 /** True when every row is found by a tuple. */
 const isFound = (model: Model, goal: Name): boolean =>
   !mayBeOpen(model, goal) && !originsOf(model, goal).some((name) => isPublic(model, name));
-
-type Pieces = Pick<RowPredicate, 'compile' | 'few' | 'first' | 'number'>;
-
-function compiled(
-  plan: RowPlan,
-  row: { readonly id: string; readonly type: string },
-  size: Size | undefined,
-): RowPredicate {
-  const pieces = piecesOf(plan, row.type, size);
-  const key = `${size?.amount} ${size?.storedFew} ${size?.known} ${size?.largest}`;
-  let shape = plan.shapes.get(key);
-  if (shape === undefined) {
-    shape = shapeOf(pieces);
-    plan.shapes.set(key, shape);
-  }
-  return { ...pieces, shape };
-}
-
-/** Distinguishes predicates by their text. */
-function shapeOf({ compile, few, first, number }: Pieces): string {
-  const uses: readonly RowUse[] = ['row', 'rows', 'sorted', 'count'];
-  const mark = (): string => '?';
-  const texts = [
-    ...uses.map((use) => compile('id', mark, use, 'r')),
-    few?.('id', mark, 'r') ?? '',
-    first?.compile({ rows: 'rows', count: '?' }, mark) ?? '',
-    number?.('rows', mark) ?? '',
-  ];
-  return createHash('sha256').update(texts.join('\n')).digest('base64url').slice(0, 24);
-}
-
-function piecesOf(
-  { exact, test, self, source }: RowPlan,
-  type: string,
-  size: Size | undefined,
-): Pieces {
-  const tested: RowPredicate['compile'] = (id, next, _use, alias) =>
-    renderTest(test, { id, type, next, alias });
-  if (!source || !size) return { compile: tested };
-  const compile: RowPredicate['compile'] = (id, next, use = 'rows', alias) => {
-    if (use === 'row' || (use === 'rows' && size.amount === 'many'))
-      return tested(id, next, use, alias);
-    const found = `${id} in (${foundIds(source, next)})`;
-    // "is true" makes it a hash table that is filled once, whatever the planner believes about its size.
-    const among = `${size.amount === 'few' ? found : `(${found}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
-    return exact ? among : `(${among}) and (${tested(id, next, use, alias)})`;
-  };
-  // An array is a value of which the index of the ids takes one after the other, also beside an `or`.
-  const few: RowPredicate['few'] =
-    size.amount === 'few'
-      ? (id, next, alias) => {
-          const found = `${id} = any(array(${foundIds(source, next)}))`;
-          const either =
-            self === undefined ? found : `(${found} or (${id})::text = ${next(self)}::text)`;
-          return exact ? either : `(${either} and (${tested(id, next, 'rows', alias)}))`;
-        }
-      : undefined;
-  // The order of ids is no order of an index of a field: then the rows are sought as for any other order.
-  const first: RowPredicate['first'] = source.from.beside
-    ? {
-        most: Math.floor(MOST_FIRST / Math.max(1, source.lookups.length)),
-        // Few rows lead there by stored tuples, and an index says in order what the subject owns.
-        sorts: size.storedFew && size.amount !== 'few',
-        compile({ rows, count, order, after }, next) {
-          const rowTest = exact ? undefined : tested('d."_id"', next, 'rows', 'd');
-          const found = firstRows(source, { rows, count, order, after, test: rowTest }, next);
-          const own =
-            self === undefined
-              ? ''
-              : ` union all select * from ${rows} d where d."_id"::text = ${next(self)}::text`;
-          return `select distinct on (f."_id") f.* from (${found}${own}) f order by f."_id"`;
-        },
-      }
-    : undefined;
-  const known = { compile, ...(few && { few }), ...(first && { first }) };
-  if (!exact || self !== undefined || !size.known) return known;
-  return {
-    ...known,
-    number: (table, next) => rowCount(source, { table, largest: size.largest }, next),
-  };
-}
