@@ -1,6 +1,7 @@
 /** What a provider is sent, and how fast: tokens of a call and of a minute, instructions of models, lengths; and limits of searches. */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import type { Json } from '../../test/support/api.ts';
+import { createApi, type Json } from '../../test/support/api.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import {
   type FakeService,
@@ -20,8 +21,10 @@ const answerTo = (request: ServiceRequest) => {
 
 let platform: TestPlatform;
 let fake: FakeService;
+let metricsPort: number;
 beforeAll(async () => {
-  platform = await createTestPlatform();
+  metricsPort = await freePort();
+  platform = await createTestPlatform({ env: { METRICS_PORT: String(metricsPort) } });
   fake = await startFakeService();
   await configured({ providers: modelOf({}), defaultProvider: 'openai-compatible' });
   await configured({ cache: { queryTtlMs: 0 }, queue: { concurrency: 1 } });
@@ -112,6 +115,13 @@ it('waits when the tokens of a minute are sent, without giving up a record', asy
   await configured({ rate: { tokensPerMinute: 0 } });
   await platform.admin.post('/embeddings/backfills', { schemaName: 'Slow' });
   await done('Slow', 2);
+  await waitFor(async () => {
+    const { text } = await createApi(`http://127.0.0.1:${metricsPort}`).get('/metrics');
+    const isCounted = /embedding_backfill_jobs_total\{[^}]*result="completed"[^}]*\} [1-9]/.test(
+      text,
+    );
+    return isCounted && /embeddings_lag_seconds(?:\{[^}]*\})? \d/.test(text);
+  });
 });
 
 it('tells a model what it is to do with a text, and makes other vectors when that changes', async () => {

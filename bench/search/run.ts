@@ -1,6 +1,6 @@
 /**
  * Measures searches: how good the orders are on a labelled set, how fast the model is and what it takes from others, and
- * how long searches take for callers who may read much or little. `npm run bench:search -- --only orders,model,searches`
+ * how long searches take for callers who may read much or little. `npm run bench:search -- --only orders,models,model,searches`
  * runs some of the parts and leaves the others of RESULTS.md as they are; with `--dry` the file stays as it is.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeMachine } from '../machine.ts';
 import { type Platform, startPlatform } from '../platform.ts';
+import { reportModels } from './models.ts';
 import { call } from './requests.ts';
 import { fillLabelled, reportModel, reportOrders } from './texts.ts';
 import { reportSearches } from './timings.ts';
@@ -21,6 +22,7 @@ interface Part {
 
 const parts = {
   orders: { title: 'How good the orders are', needsTexts: true, report: reportOrders },
+  models: { title: 'Which model', needsTexts: true, report: reportModels },
   model: { title: 'The built-in model', needsTexts: true, report: reportModel },
   searches: { title: 'How long searches take', needsTexts: false, report: reportSearches },
 } as const satisfies Record<string, Part>;

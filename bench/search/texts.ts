@@ -8,38 +8,52 @@ import { call, search, waitForRecords } from './requests.ts';
 const MODES = ['vector', 'keyword', 'hybrid'] as const;
 type Mode = (typeof MODES)[number];
 
-interface Quality {
+export interface Quality {
   readonly mode: Mode;
   readonly ndcg: number;
+  /** How often the right answer is among ten. */
+  readonly found: number;
   readonly first: number;
 }
 
-export async function fillLabelled(platform: Platform): Promise<void> {
+export async function fillLabelled(
+  platform: Platform,
+  schemaName = 'Labelled',
+  model: object = {},
+): Promise<void> {
   const fields = { title: 'String', body: 'String' };
-  await call(platform, '/database/schemas', { body: { name: 'Labelled', fields } });
+  await call(platform, '/database/schemas', { body: { name: schemaName, fields } });
   const config = {
-    schemaName: 'Labelled',
+    schemaName,
     sourceFields: ['title', 'body'],
     targetField: 'meaning',
   };
-  await call(platform, '/embeddings/configs', { body: { ...config, language: 'english' } });
+  await call(platform, '/embeddings/configs', {
+    body: { ...config, language: 'english', ...model },
+  });
   const docs = texts.map(([title, body]) => ({ title, body }));
-  await call(platform, '/database/schemas/Labelled/docs/many', { body: { inputDocuments: docs } });
-  await waitForRecords(platform, 'Labelled', docs.length);
+  const path = `/database/schemas/${schemaName}/docs/many`;
+  await call(platform, path, { body: { inputDocuments: docs } });
+  await waitForRecords(platform, schemaName, docs.length);
 }
 
 /** One right answer each: what it adds falls with its place. */
-async function quality(platform: Platform): Promise<readonly Quality[]> {
+export async function qualityOf(
+  platform: Platform,
+  schemaName: string,
+): Promise<readonly Quality[]> {
   const results: Quality[] = [];
   for (const mode of MODES) {
-    let [gain, first] = [0, 0];
+    let [gain, first, found] = [0, 0, 0];
     for (const { text, answer } of questions) {
-      const hits = await search(platform, { schemaName: 'Labelled', text, mode });
+      const hits = await search(platform, { schemaName, text, mode });
       const place = hits.findIndex(({ document }) => document.title === answer);
       gain += place < 0 ? 0 : 1 / Math.log2(place + 2);
       first += place === 0 ? 1 : 0;
+      found += place < 0 ? 0 : 1;
     }
-    results.push({ mode, ndcg: gain / questions.length, first: first / questions.length });
+    const of = questions.length;
+    results.push({ mode, ndcg: gain / of, first: first / of, found: found / of });
   }
   return results;
 }
@@ -51,7 +65,7 @@ interface Speed {
 }
 
 /** Backfills, each with so many texts; between them as many reads are made as beside them. */
-const ROUNDS = 4;
+const ROUNDS = Number(process.env.SEARCH_ROUNDS ?? 4);
 const TEXTS = 500;
 /** Reads before the first that counts. */
 const WARM = 500;
@@ -91,7 +105,7 @@ async function modelSpeed(platform: Platform): Promise<Speed> {
 
 /** The section about the orders of a search. */
 export async function reportOrders(platform: Platform): Promise<string> {
-  const rows = (await quality(platform)).map(
+  const rows = (await qualityOf(platform, 'Labelled')).map(
     ({ mode, ndcg, first }) => `| ${mode} | ${ndcg.toFixed(3)} | ${first.toFixed(2)} |`,
   );
   return `${texts.length} texts, ${questions.length} questions with one right answer each (\`bench/search/labelled.ts\`): more than half in other words than the text, the others by a name or number. Built-in model.

@@ -40,11 +40,11 @@ export interface Histogram {
  * cannot be had, the last one stands, so that monitoring goes on when the database does not.
  */
 
-export function remembered(
+export function remembered<T = GaugeReading>(
   forMs: number,
-  first: GaugeReading,
-  read: () => Promise<GaugeReading>,
-): () => Promise<GaugeReading> {
+  first: T,
+  read: () => Promise<T>,
+): () => Promise<T> {
   let known = first;
   let until = 0;
   return async () => {

@@ -2,7 +2,7 @@
 import type { Kernel } from '../../host/kernel.ts';
 import type { GaugeReading, Histogram } from '../../kernel/telemetry/metrics.ts';
 import { remembered } from '../../kernel/telemetry/metrics.ts';
-import { queueFigures } from './queries/pending.ts';
+import { type QueueFigures, queueFigures } from './queries/pending.ts';
 
 /** What operators are told about the search through a generation, on the node that they ask. */
 export interface IndexFacts {
@@ -28,6 +28,8 @@ export interface EmbeddingMeasures {
   readonly failed: Counter;
   readonly retried: Counter;
   readonly tokens: Counter;
+  /** Backfills that have ended, by how. */
+  readonly backfills: Counter;
   /** Files whose texts were read, could not be read, or are of no kind that is read. */
   readonly files: Counter;
   readonly provider: Histogram;
@@ -56,6 +58,9 @@ export function measuresOf({
     tokens: metrics.counter('embedding_tokens_total', 'Tokens that providers counted', [
       'provider',
     ]),
+    backfills: metrics.counter('embedding_backfill_jobs_total', 'Backfills that have ended', [
+      'result',
+    ]),
     files: metrics.counter('embedding_files_total', 'Files that records hold, as they were read', [
       'result',
     ]),
@@ -67,14 +72,29 @@ export function measuresOf({
     searches: metrics.histogram('embedding_search_duration_seconds', 'Time of a search', ['mode']),
     indexes: { read: () => [] },
   };
-  const waiting = remembered(REMEMBERED_MS, 0, async (): Promise<GaugeReading> => {
-    const figures = await queueFigures(database);
-    return figures.reduce((sum, one) => sum + one.waiting + one.active + one.delayed, 0);
-  });
   gaugeIndexes(metrics, made);
-  metrics.gauge('embeddings_waiting', 'Records whose texts are to be looked at', waiting);
+  gaugeQueue(metrics, database);
   measured.set(metrics, made);
   return made;
+}
+
+function gaugeQueue(metrics: Kernel['metrics'], database: Kernel['database']): void {
+  const figures = remembered<readonly QueueFigures[]>(REMEMBERED_MS, [], () =>
+    queueFigures(database),
+  );
+  const reading =
+    (of: (all: readonly QueueFigures[]) => number) => async (): Promise<GaugeReading> =>
+      of(await figures());
+  metrics.gauge(
+    'embeddings_waiting',
+    'Records whose texts are to be looked at',
+    reading((all) => all.reduce((sum, one) => sum + one.waiting + one.active + one.delayed, 0)),
+  );
+  metrics.gauge(
+    'embeddings_lag_seconds',
+    'Age of the oldest change whose text was not looked at',
+    reading((all) => Math.max(0, ...all.map(({ lagSeconds }) => lagSeconds))),
+  );
 }
 
 function gaugeIndexes(metrics: Kernel['metrics'], { indexes }: EmbeddingMeasures): void {

@@ -81,10 +81,13 @@ export type Provider = (typeof providers)[number];
 export const builtInModel = 'universal-sentence-encoder-lite-en';
 export const builtInDimensions = 512;
 
-/** Vectors of length 1, whose dot product is the cosine. One without a direction stays as it is. */
-export function normalised(vector: Float32Array): Float32Array {
-  let sum = 0;
-  for (const x of vector) sum += x * x;
-  const length = Math.sqrt(sum);
-  return length === 0 ? vector : vector.map((x) => x / length);
+/** Gives vectors length 1, so that their dot product is the cosine. One without a direction stays as it is. */
+export function normalise(vectors: readonly Float32Array[]): void {
+  for (const vector of vectors) {
+    let sum = 0;
+    for (let i = 0; i < vector.length; i += 1) sum += (vector[i] as number) ** 2;
+    const length = Math.sqrt(sum);
+    if (length === 0) continue;
+    for (let i = 0; i < vector.length; i += 1) vector[i] = (vector[i] as number) / length;
+  }
 }

@@ -2,6 +2,7 @@
  * The model that comes with the platform: English, 512 dimensions, with nothing to download. Who searches does not wait
  * for records, and records take nothing from requests: each has the model for itself, in memory while it is needed.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   createProcessLink,
   createWorkerLink,
@@ -12,6 +13,10 @@ import { builtInDimensions, type Model, ModelError, type Purpose } from '../mode
 /** Texts and characters of one turn. */
 const BATCH = 32;
 const BATCH_LENGTH = 4_000;
+/** Milliseconds for which passages give way at most, between two turns. */
+const LONGEST_PAUSE_MS = 1_000;
+/** Part of the time, 0 to 1, below which the event loop has nothing to do but ours. */
+const IDLE = 0.1;
 /** Queries that wait at the same time. */
 const MAX_WAITING = 200;
 const IDLE_MS = 120_000;
@@ -35,8 +40,8 @@ export function createBuiltInModel(): BuiltInModel {
     heapMegabytes: HEAP_MEGABYTES,
   };
   const lines: Readonly<Record<Purpose, Line>> = {
-    query: createLine(createWorkerLink(options)),
-    passage: createLine(createProcessLink(options)),
+    query: createLine(createWorkerLink(options), async () => undefined),
+    passage: createLine(createProcessLink(options), createGivingWay()),
   };
   return {
     passageLength: PASSAGE_LENGTH,
@@ -53,6 +58,23 @@ export function createBuiltInModel(): BuiltInModel {
   };
 }
 
+/**
+ * Who makes vectors of records takes a processor for a third of a second. Between such turns it rests, the longer the
+ * busier the platform was meanwhile: half of the time at most.
+ */
+function createGivingWay(): (turnMs: number) => Promise<void> {
+  let before = performance.eventLoopUtilization();
+  return async (turnMs) => {
+    const now = performance.eventLoopUtilization();
+    const { utilization } = performance.eventLoopUtilization(now, before);
+    if (utilization > IDLE) {
+      const pause = Math.min(turnMs * utilization, LONGEST_PAUSE_MS);
+      await delay(pause, undefined, { ref: false });
+    }
+    before = performance.eventLoopUtilization();
+  };
+}
+
 interface Line {
   embed(texts: readonly string[]): Promise<readonly Float32Array[]>;
   /** Turns that have not begun. */
@@ -61,7 +83,7 @@ interface Line {
 }
 
 /** Turns of one model, one after the other. */
-function createLine(link: WorkerLink): Line {
+function createLine(link: WorkerLink, rest: (turnMs: number) => Promise<void>): Line {
   const line: Work[] = [];
   let busy = false;
 
@@ -80,7 +102,11 @@ function createLine(link: WorkerLink): Line {
   const turn = async (): Promise<void> => {
     if (busy) return;
     busy = true;
-    for (let work = line.shift(); work; work = line.shift()) await run(work);
+    for (let work = line.shift(); work; work = line.shift()) {
+      const begin = performance.now();
+      await run(work);
+      await rest(performance.now() - begin);
+    }
     busy = false;
   };
 

@@ -8,7 +8,7 @@ import {
   type Model,
   type ModelChoice,
   ModelError,
-  normalised,
+  normalise,
   openaiProvider,
 } from '../model.ts';
 import { addUsage, tokensOfToday } from '../queries/runs.ts';
@@ -99,10 +99,9 @@ function timed({ measures }: ModelSourceParts, choice: ModelChoice, model: Model
         { provider: choice.provider },
         (performance.now() - started) / 1000,
       );
-      return {
-        vectors: choice.similarity === 'cosine' ? vectors.map(normalised) : vectors,
-        tokens,
-      };
+      // They are ours: every call makes its own.
+      if (choice.similarity === 'cosine') normalise(vectors);
+      return { vectors, tokens };
     },
   };
 }

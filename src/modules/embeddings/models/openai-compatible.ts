@@ -174,23 +174,40 @@ function secondsOf(headers: Headers): number | undefined {
 function readAnswer(text: string, texts: readonly string[]): Exchange {
   const answer = parsed(text);
   const data = at(answer, 'data');
-  if (!Array.isArray(data) || data.length !== texts.length)
+  if (!Array.isArray(data))
+    throw new ModelError('unavailable', 'The provider did not answer vectors');
+  if (data.length !== texts.length)
     throw new ModelError('wrong', 'The provider did not answer one vector for each text');
-  const vectors: unknown[] = new Array(texts.length);
-  data.forEach((entry, place) => {
-    const index = at(entry, 'index');
-    vectors[typeof index === 'number' ? index : place] = at(entry, 'embedding');
-  });
+  const vectors = inOrder(data);
   const tokens = at(at(answer, 'usage'), 'total_tokens');
-  const isCount = typeof tokens === 'number' && tokens >= 0;
-  return { vectors, tokens: isCount ? tokens : estimatedTokens(texts) };
+  return { vectors, tokens: isCount(tokens, texts) ? tokens : estimatedTokens(texts) };
+}
+
+/** Tokens that mark the beginning and end of a text, and what else is counted with it. */
+const TOKENS_AROUND = 64;
+
+/** A number that is counted on: no text has more tokens than bytes, and a few around it. */
+function isCount(tokens: unknown, texts: readonly string[]): tokens is number {
+  const most = texts.reduce((sum, text) => sum + Buffer.byteLength(text) + TOKENS_AROUND, 0);
+  return Number.isInteger(tokens) && Number(tokens) >= 0 && Number(tokens) <= most;
+}
+
+/** By the numbers that the entries name, if they do: each text has one of them, or they mean nothing. */
+function inOrder(data: readonly unknown[]): readonly unknown[] {
+  const byPlace = new Map<unknown, unknown>(
+    data.map((entry, place) => [at(entry, 'index') ?? place, at(entry, 'embedding')]),
+  );
+  const vectors = data.map((_, place) => byPlace.get(place));
+  if (vectors.includes(undefined))
+    throw new ModelError('wrong', 'The provider did not say which vector is of which text');
+  return vectors;
 }
 
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new ModelError('wrong', 'The provider did not answer JSON');
+    throw new ModelError('unavailable', 'The provider did not answer JSON');
   }
 }
 
@@ -207,5 +224,8 @@ function checked(vector: unknown, { dimensions }: ModelChoice): Float32Array {
       'wrong',
       `The provider answered ${vector.length} numbers instead of ${dimensions}`,
     );
-  return Float32Array.from(vector as number[]);
+  const rounded = Float32Array.from(vector as number[]);
+  if (!rounded.every(Number.isFinite))
+    throw new ModelError('wrong', 'The provider answered numbers that are too large');
+  return rounded;
 }

@@ -52,12 +52,22 @@ export async function replacePassages(
   const ids = [...new Set(passages.map(({ recordId }) => recordId))];
   await database.query(sql`
     delete from penstock.embeddings_vectors where generation_id = ${generationId}::uuid and record_id = any(${ids}::text[])`);
+  // Bytes behind each other go as they are; in a list each of them would be written out.
+  const vectors = Buffer.concat(passages.flatMap(({ vector }) => vector ?? []));
+  let end = 1;
+  const places = passages.map(({ vector }) => {
+    end += vector?.length ?? 0;
+    return vector ? end - vector.length : null;
+  });
   await database.query(sql`
     insert into penstock.embeddings_vectors (generation_id, record_id, ordinal, starts, ends, hash, vector, version)
-    select ${generationId}::uuid, p.*, ${version}::bigint from unnest(
+    select ${generationId}::uuid, p.id, p.ordinal, p.starts, p.ends, p.hash,
+      substring(${vectors}::bytea from p.place for p.length), ${version}::bigint
+    from unnest(
       ${passages.map((p) => p.recordId)}::text[], ${passages.map((p) => p.ordinal)}::integer[],
       ${passages.map((p) => p.starts)}::integer[], ${passages.map((p) => p.ends)}::integer[],
-      ${passages.map((p) => p.hash)}::bytea[], ${passages.map((p) => p.vector)}::bytea[]) p`);
+      ${passages.map((p) => p.hash)}::bytea[], ${places}::integer[],
+      ${passages.map((p) => p.vector?.length ?? null)}::integer[]) p(id, ordinal, starts, ends, hash, place, length)`);
   if (await hasColumn(database)) await fillRecords(database, generationId, passages);
 }
 

@@ -204,12 +204,16 @@ async function revive(parts: EmbeddingParts, generations: readonly GenerationRow
 }
 
 /** A backfill is through. A generation that was filled by it is searched from now on. */
-async function settle({ database, events, log }: EmbeddingParts, run: RunRow): Promise<void> {
+async function settle(
+  { database, events, measures, log }: EmbeddingParts,
+  run: RunRow,
+): Promise<void> {
   const allFailed = run.failedCount > 0 && run.failedCount >= run.queuedCount;
   const error = allFailed ? 'No record could be embedded: see their failures' : null;
   await database.transaction(async (transaction) => {
     const to = allFailed ? 'failed' : 'completed';
     if (!(await moveRun(transaction, run.id, { from: ['running'], to, error }))) return;
+    measures.backfills.inc({ result: to });
     const { schemaName, configId, queuedCount, failedCount } = run;
     await events.emit(transaction, system('embeddings.backfill'), {
       topic: `embeddings:run:${to}`,
