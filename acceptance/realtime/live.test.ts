@@ -1,5 +1,6 @@
 /** Lists that are kept current over sockets: as `GET` would answer them at every moment, and never more. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -166,6 +167,38 @@ describe('live lists', () => {
     ).toMatchObject([{ kind: 'added', record: { title: 'meanwhile' } }]);
     const elsewhere = await listen(platform, reader, { ...request, since: 'unknown.7' });
     expect(elsewhere.acknowledged).toMatchObject({ gap: true, records: [{}, {}] });
+  });
+
+  it('tells who comes back nothing that they may not read any more', async () => {
+    const request = { schema: 'Task', query: { state: 'away' } };
+    const first = await listen(platform, reader, request);
+    const kept = await create(reader, 'Task', { title: 'kept', state: 'away' });
+    await waitFor(() => first.told.length === 1);
+    const since = first.position();
+    // Somebody of the same user hears what the first one misses.
+    const witness = await listen(platform, reader, request);
+    first.socket.disconnect();
+    const secret = await create(owner, 'Task', { title: 'secret', state: 'away' });
+    const revoke = await grant(platform, reader, `Task:${secret}`);
+    await waitFor(() => titles(witness).includes('secret'));
+    const back = () => listen(platform, reader, { ...request, since });
+    const allowed = await back();
+    expect(JSON.stringify(allowed.acknowledged.missed)).toContain('secret');
+    // The list need not have been read again: the answer itself is what holds.
+    await revoke();
+    const denied = await back();
+    expect(JSON.stringify(denied.acknowledged)).not.toContain('secret');
+    expect(denied.acknowledged).toMatchObject({ gap: true, records: [{ title: 'kept' }] });
+    await waitFor(() => !titles(witness).includes('secret'));
+    // What is read still goes on from its place, with the records as they are now.
+    const place = denied.position();
+    denied.socket.disconnect();
+    await reader.api.patch(`/database/Task/${kept}`, { title: 'once' });
+    await reader.api.patch(`/database/Task/${kept}`, { title: 'twice' });
+    await waitFor(() => titles(witness).includes('twice'));
+    const again = await listen(platform, reader, { ...request, since: place });
+    const told = again.acknowledged.missed.flatMap(({ data }: never) => (data as Json).changes);
+    expect(new Set(told.map(({ record }: Json) => record.title))).toEqual(new Set(['twice']));
   });
 
   it('ends when its schema is not offered any more', async () => {

@@ -6,7 +6,7 @@ it('hands on what is written, with what children are bound to and without secret
   const { log, watch } = createLogTail(silentLog);
   const lines: LogLine[] = [];
   log.info({}, 'before anybody watched');
-  const stop = watch((line) => lines.push(line));
+  const stop = watch((line) => lines.push(line()));
   const error = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
   log.child({ module: 'storage' }).warn({ password: 'hunter2', err: error, shelf: 3 }, 'A store');
   log.debug({}, 'a detail');

@@ -14,22 +14,22 @@ export interface LogLine {
 export interface LogTail {
   /** Writes what the given one writes, and hands it to those who watch. */
   readonly log: Logger;
-  /** From now on. Answers how to stop. Details (`debug`) are not told. */
-  watch(listener: (line: LogLine) => void): () => void;
+  /** From now on; the line is made when it is asked for. Answers how to stop. Details (`debug`) are not told. */
+  watch(listener: (line: () => LogLine) => void): () => void;
 }
 
 export function createLogTail(target: Logger): LogTail {
-  const listeners = new Set<(line: LogLine) => void>();
+  const listeners = new Set<(line: () => LogLine) => void>();
   /** What a listener does may be logged itself. */
   let telling = false;
   const tell = (level: LogLine['level'], bound: object, fields: object, message: string): void => {
     if (listeners.size === 0 || telling) return;
     telling = true;
     try {
-      const line = {
+      const line = (): LogLine => ({
         ...{ level, time: new Date().toISOString(), message: redactText(message) },
         fields: redact({ ...bound, ...plain(fields) }),
-      };
+      });
       for (const listener of listeners) listener(line);
     } finally {
       telling = false;

@@ -1,6 +1,7 @@
 /** What waits for a reader of a stream is bounded: https://cwe.mitre.org/data/definitions/770.html. */
 import { expect, test } from 'vitest';
-import type { LiveListener, LiveMessage, LiveQuery } from './live/live-query.ts';
+import type { LiveMessage } from './live/live-messages.ts';
+import type { LiveListener, LiveQuery } from './live/live-query.ts';
 import { openLiveStream } from './live-stream.ts';
 
 const message = (n: number): LiveMessage => ({

@@ -3,7 +3,8 @@ import type { Kernel } from '../../host/kernel.ts';
 import { createRechecks, type Rechecks } from './connections.ts';
 import { describeError } from './errors.ts';
 import type { Watched } from './live/live-engine.ts';
-import type { LiveBeginning, LiveListener, LiveMessage, LiveQuery } from './live/live-query.ts';
+import type { LiveMessage } from './live/live-messages.ts';
+import type { LiveBeginning, LiveListener, LiveQuery } from './live/live-query.ts';
 
 /** What waits for a reader that is slow; beyond it, it is told to ask anew. */
 const MOST_WAITING = 256;

@@ -32,11 +32,11 @@ export function createReads(parts: ChatParts): Reads {
     return { name: `chat.${what}`, requests, seconds: 10 };
   };
   return {
-    async mark(caller, roomId, upTo) {
+    async mark(caller, given, upTo) {
       const { userId } = caller;
+      const roomId = given.toLowerCase();
       const message = upTo === undefined ? undefined : await messageById(database, upTo);
-      if (upTo !== undefined && message?.room !== roomId.toLowerCase())
-        throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+      if (upTo !== undefined && message?.room !== roomId) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
       const read = await database.transaction(async (transaction) => {
         const done = await markRead(transaction, roomId, userId, message?.seq);
         if (done?.moved)

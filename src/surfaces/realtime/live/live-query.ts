@@ -12,34 +12,14 @@ import {
 } from '../../../kernel/operations/live-read.ts';
 import { asKnown, describeError } from '../errors.ts';
 import { type ListChange, ListState } from './list-state.ts';
-
-/**
- * Why a listener has to ask anew: `lost`, it was away too long; `slow`, it did not take what it was told; `changed`, who
- * may see what was defined anew; `refused`, the question is not answered any more; `failed`, the platform could not read.
- */
-export type GapReason = 'lost' | 'slow' | 'changed' | 'refused' | 'failed';
-
-/** What listeners are told, made once for all of them. */
-export type LiveMessage =
-  | { readonly event: 'records'; readonly data: RecordsMessage }
-  | { readonly event: 'value'; readonly data: ValueMessage }
-  | { readonly event: 'gap'; readonly data: GapMessage };
-
-interface RecordsMessage {
-  readonly watch: string;
-  readonly position: string;
-  readonly changes: readonly Readonly<Record<string, unknown>>[];
-}
-interface ValueMessage {
-  readonly watch: string;
-  readonly position: string;
-  readonly value: unknown;
-}
-interface GapMessage {
-  readonly watch: string;
-  readonly reason: GapReason;
-  readonly error?: unknown;
-}
+import {
+  asReadNow,
+  type GapReason,
+  type LiveMessage,
+  MissedMessages,
+  REMEMBERED,
+  REMEMBERED_BYTES,
+} from './live-messages.ts';
 
 /** Reaches several listeners with one call. */
 export interface LiveChannel {
@@ -80,9 +60,6 @@ export interface LiveQueryParts {
   readonly log: (error: unknown) => void;
 }
 
-/** Messages that are kept for those who come back. */
-const REMEMBERED = 64;
-const REMEMBERED_BYTES = 256 * 1_024;
 /** Milliseconds between two readings: at least this, five times what a reading takes, and of a value more. */
 const LEAST_PAUSE_MS = 10;
 const VALUE_PAUSE_MS = 1_000;
@@ -101,8 +78,7 @@ export class LiveQuery {
   readonly #list = new ListState();
   #value: string | undefined;
   #version = 0;
-  #missed: { readonly version: number; readonly message: LiveMessage; readonly bytes: number }[] =
-    [];
+  readonly #missed = new MissedMessages();
   #changed: Set<string> | 'all' | undefined = 'all';
   /** When the first change happened that listeners have not been told of; ms since 1970. */
   #since: number | undefined;
@@ -140,25 +116,34 @@ export class LiveQuery {
   async join(listener: LiveListener, since: string | undefined): Promise<LiveBeginning> {
     // Who comes back while something is being told must not hear it twice.
     await this.#publishing;
-    const missed = since === undefined ? undefined : this.#missedSince(since);
-    if (missed) {
+    const missed = this.#missedSince(since);
+    if (missed && this.read.rightsOf === undefined) {
       this.#enter(listener);
       return { kind: 'missed', position: this.#position(), messages: missed };
     }
     const { promise, resolve, reject } = Promise.withResolvers<LiveBeginning>();
-    this.#beginners.push(({ rows, json, error }) => {
-      if (error !== undefined) return reject(error);
+    this.#beginners.push((begin) => {
+      if (begin.error !== undefined) return reject(begin.error);
       this.#enter(listener);
-      const position = this.#position();
-      resolve(
-        rows
-          ? { kind: 'records', position, rows }
-          : { kind: 'value', position, json: json ?? 'null' },
-      );
+      resolve(this.#beginning(begin, missed && since));
     });
     this.touch('all');
     this.#hurry();
     return promise;
+  }
+
+  /** What somebody begins with who has asked before this reading; `since`: they come back. */
+  #beginning({ rows, json }: Beginner, since: string | undefined): LiveBeginning {
+    const position = this.#position();
+    if (!rows) return { kind: 'value', position, json: json ?? 'null' };
+    const messages = asReadNow(this.#missedSince(since), rows);
+    return messages ? { kind: 'missed', position, messages } : { kind: 'records', position, rows };
+  }
+
+  #missedSince(since: string | undefined): readonly LiveMessage[] | undefined {
+    const [id, text = ''] = since?.split('.', 2) ?? [];
+    if (id !== this.id || !this.#begun) return undefined;
+    return this.#missed.since(Number(text), this.#version);
   }
 
   #enter(listener: LiveListener): void {
@@ -189,15 +174,6 @@ export class LiveQuery {
 
   #position(): string {
     return `${this.id}.${this.#version}`;
-  }
-
-  #missedSince(since: string): readonly LiveMessage[] | undefined {
-    const [id, text = ''] = since.split('.', 2);
-    const version = Number(text);
-    const first = this.#missed[0]?.version ?? this.#version + 1;
-    if (id !== this.id || !this.#begun || !Number.isSafeInteger(version)) return undefined;
-    if (version > this.#version || version < first - 1) return undefined;
-    return this.#missed.filter((one) => one.version > version).map(({ message }) => message);
   }
 
   async #work(): Promise<void> {
@@ -311,7 +287,7 @@ export class LiveQuery {
   }
 
   #publish(message: LiveMessage, bytes = 0): Promise<void> {
-    this.#remember(message, bytes);
+    this.#missed.remember(this.#version, message, bytes);
     const publishing = this.#tellAll(message);
     this.#publishing = publishing;
     return publishing;
@@ -330,13 +306,6 @@ export class LiveQuery {
       else listener.tell(message);
     }
     for (const channel of channels) channel.broadcast(message);
-  }
-
-  #remember(message: LiveMessage, bytes: number): void {
-    this.#missed.push({ version: this.#version, message, bytes });
-    let total = this.#missed.reduce((sum, one) => sum + one.bytes, 0);
-    while (this.#missed.length > REMEMBERED || total > REMEMBERED_BYTES)
-      total -= this.#missed.shift()?.bytes ?? total;
   }
 }
 

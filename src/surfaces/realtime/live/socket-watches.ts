@@ -7,13 +7,8 @@ import { realtimeErrors, tooMany } from '../errors.ts';
 import type { Session } from '../session.ts';
 import { isTooSlow } from '../subscriptions.ts';
 import type { LiveEngine, WatchRequest } from './live-engine.ts';
-import type {
-  LiveBeginning,
-  LiveChannel,
-  LiveListener,
-  LiveMessage,
-  LiveQuery,
-} from './live-query.ts';
+import type { LiveMessage } from './live-messages.ts';
+import type { LiveBeginning, LiveChannel, LiveListener, LiveQuery } from './live-query.ts';
 
 export const Unwatch = Type.Object({ watch: Type.String({ minLength: 1, maxLength: 64 }) });
 

@@ -127,7 +127,7 @@ export function tellOfPlatform(
     notices.register(coreNamespace),
     notices.register(routerNamespace),
     config.onChange((module) => core('config:update', () => ({ module }))),
-    logTail.watch((line) => core('log', () => line)),
+    logTail.watch((line) => core('log', line)),
     followModules(kernel, core),
   ];
   let last = '';
