@@ -139,6 +139,24 @@ describe('chat for operators', () => {
     expect((await ann.api.get(`/chat/rooms/${room}`)).body.participants).toEqual([ann.userId]);
   });
 
+  it('gives files to rooms only with a credential that reaches them', async () => {
+    const { _id } = (await bob.api.post('/storage/file', { name: 'of-bob.txt', data: btoa('x') }))
+      .body;
+    const room = await makeRoom(ann, [bob]);
+    const scopes = { name: 'chat alone', scopes: ['chat', 'write'] };
+    const { token } = (await platform.admin.post('/api-tokens', scopes)).body;
+    const narrowed = platform.adminAnonymous.with({ credential: token });
+    const path = `/chat/rooms/${room}/messages`;
+    const message = { contentType: 'file', files: [_id] };
+    for (const more of [{}, { userId: ann.userId }, { persist: false }])
+      expect(await narrowed.post(path, { ...message, ...more })).toMatchObject({
+        status: 403,
+        body: { code: 'FILE_REFUSED', errors: [{ path: 'files.0' }] },
+      });
+    expect((await narrowed.post(path, { content: 'without' })).status).toBe(200);
+    expect((await platform.admin.post(path, message)).status).toBe(200);
+  });
+
   it('is there for models too', async () => {
     const list = await platform.admin.post(
       '/mcp?modules=chat',

@@ -177,7 +177,11 @@ const sendOperation = ({ messages }: ChatServices): Operation =>
       }),
     },
     output: Type.Object({ _id: orNull(Uuid), seq: orNull(Type.Integer()), createdAt: Time }),
-    errors: [chatErrors.CHAT_ROOM_NOT_FOUND, chatErrors.CHAT_WRITING_DENIED],
+    errors: [
+      chatErrors.CHAT_ROOM_NOT_FOUND,
+      chatErrors.CHAT_WRITING_DENIED,
+      chatErrors.FILE_REFUSED,
+    ],
     summary: 'Send a message to a chat room as the server',
     description: 'Of the type `system`, unless it says another one.',
     async handler({ caller }, { params, body }) {

@@ -179,7 +179,7 @@ async function tellAgain({ database, hub }: ChatParts, userId: string, id: strin
 /** Throws FILE_REFUSED unless the sender may have the content of all of them, as those who get the message may. */
 async function requireFiles(
   { storage }: Pick<ChatParts, 'storage'>,
-  caller: UserCaller,
+  caller: Caller,
   files: readonly string[],
 ): Promise<void> {
   if (files.length === 0) return;
@@ -194,12 +194,14 @@ async function requireFiles(
 }
 
 async function sendAsServer(
-  { config, hub, database }: ChatParts,
+  parts: ChatParts,
   sending: Sending,
   caller: Caller,
   { roomId, userId, content, contentType = 'text', files, persist = true }: ServerMessage,
 ): Promise<SentMessage | undefined> {
+  const { config, hub, database } = parts;
   const checked = contentOf({ contentType, content, files: files && [...files] }, config().limits);
+  await requireFiles(parts, caller, checked.files);
   const room = roomId.toLowerCase();
   const sender = userId?.toLowerCase() ?? null;
   if (!persist) {
