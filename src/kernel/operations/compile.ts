@@ -200,21 +200,24 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 /** One of params, query and headers. */
 class Place {
   readonly fields: TextFields;
+  readonly #defaults: readonly (readonly [name: string, value: unknown])[];
   readonly #check: Check;
 
   constructor(schema: TObject, root: string) {
     this.fields = textFields(schema);
+    this.#defaults = [...this.fields].flatMap(([name, { default: value }]) =>
+      value === undefined ? [] : [[name, value] as const],
+    );
     this.#check = new Check(schema, root);
   }
 
   /** With the defaults of what is missing. */
   filled(values: Record<string, unknown>): Record<string, unknown> {
-    const missing = [...this.fields].flatMap(([name, { default: value }]) =>
-      value === undefined || values[name] !== undefined
-        ? []
-        : [[name, structuredClone(value)] as const],
-    );
-    return missing.length === 0 ? values : { ...values, ...Object.fromEntries(missing) };
+    const missing = this.#defaults.filter(([name]) => values[name] === undefined);
+    if (missing.length === 0) return values;
+    const filled = { ...values };
+    for (const [name, value] of missing) filled[name] = structuredClone(value);
+    return filled;
   }
 
   check(values: Record<string, unknown>, problems: Problem[]): void {

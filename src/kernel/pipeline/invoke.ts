@@ -250,8 +250,12 @@ function traced(
 }
 
 /** Names the nodes that did not confirm what the call changed. It holds there too: they read from the database until they know. */
-async function telling({ surface, method }: Operation, work: Work): Promise<Answer> {
-  if (surface !== 'admin' || method === 'GET') return work();
+function telling(operation: Operation, work: Work): Answer | Promise<Answer> {
+  const { surface, method } = operation;
+  return surface === 'admin' && method !== 'GET' ? unconfirmedTold(work) : work();
+}
+
+async function unconfirmedTold(work: Work): Promise<Answer> {
   const { result, nodes } = await withUnconfirmed(work);
   return nodes.length === 0
     ? result

@@ -186,9 +186,21 @@ export function createCallGates(settings: RequestSettingsProvider): CallGates {
       leave(key, entrant);
       throw error;
     }
-    if (result instanceof Promise) return result.finally(() => leave(key, entrant));
-    leave(key, entrant);
-    return result;
+    if (!(result instanceof Promise)) {
+      leave(key, entrant);
+      return result;
+    }
+    // `finally` would do the same by three more promises.
+    return result.then(
+      (value) => {
+        leave(key, entrant);
+        return value;
+      },
+      (error: unknown) => {
+        leave(key, entrant);
+        throw error;
+      },
+    );
   };
 
   return {

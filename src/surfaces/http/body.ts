@@ -200,6 +200,7 @@ function readBytes(
       () => size,
       () => giveUp(tooSlow()),
     );
+    let hasEnded = false;
     const settle = (finish: () => void): void => {
       pace.end();
       request.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone);
@@ -210,10 +211,16 @@ function readBytes(
       if (size <= limit) chunks.push(chunk);
       else giveUp(tooLarge(limit));
     };
-    const onEnd = (): void =>
-      settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
-    const onGone = (): void =>
+    // A request that has ended is done with: taking the listeners off would cost as much as reading a small body.
+    const onEnd = (): void => {
+      hasEnded = true;
+      pace.end();
+      resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
+    };
+    const onGone = (): void => {
+      if (hasEnded) return;
       settle(() => reject(new ClientGoneError('The client closed the connection while sending')));
+    };
     request.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
   });
 }

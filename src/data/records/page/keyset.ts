@@ -214,3 +214,18 @@ function greaterText({ column, descending, nullable, value }: Place): readonly s
   if (descending) return [`${column} < ${value}`];
   return nullable ? [`${column} > ${value}`, `${column} is null`] : [`${column} > ${value}`];
 }
+
+/** Whether an index gives the order, as far as its first field decides. Of tables of others nothing is known. */
+export function isIndexed(
+  { layout, mapping }: CompiledSchema,
+  sort: readonly string[] = [],
+): boolean {
+  const first = sort[0]?.replace(/^[+-]/, '') ?? '_id';
+  return (
+    first === '_id' ||
+    mapping !== undefined ||
+    Object.values(layout.indexes).some(
+      (index) => index.method === 'btree' && index.columns[0] === first,
+    )
+  );
+}

@@ -12,7 +12,7 @@ import { asksMore, grantedRows } from '../access/granted-rows.ts';
 import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
-import type { Cursors } from '../page/keyset.ts';
+import { type Cursors, isIndexed } from '../page/keyset.ts';
 import {
   boundedText,
   countText,
@@ -68,19 +68,29 @@ export interface View {
   readonly conditions: RowConditions | undefined;
 }
 
-const wholeView: View = { predicate: undefined, populate: noPopulate, conditions: undefined };
+export const wholeView: View = {
+  predicate: undefined,
+  populate: noPopulate,
+  conditions: undefined,
+};
+
+/** Whether the caller reads every record of the schema, and no relations with it. */
+export const showsAll = (caller: Caller, schema: CompiledSchema, options: ViewOptions): boolean =>
+  !isRowAuthorised(caller, schema, 'read') &&
+  (options.populate === undefined || options.populate.length === 0) &&
+  !schema.fieldVisibility?.conditional.size &&
+  !asksMore(caller, options);
 
 /** Answers without waiting when nothing has to be asked: the common case. */
 export function viewOf(
   dependencies: RecordDependencies,
   caller: Caller,
   schema: CompiledSchema,
-  { populate = [], scope, ids, ...asked }: ViewOptions,
+  options: ViewOptions,
 ): View | Promise<View> {
+  if (showsAll(caller, schema, options)) return wholeView;
+  const { populate = [], scope, ids, ...asked } = options;
   const restricted = isRowAuthorised(caller, schema, 'read');
-  const conditional = schema.fieldVisibility?.conditional.size;
-  if (!restricted && populate.length === 0 && !conditional && !asksMore(caller, asked))
-    return wholeView;
   return resolveView(dependencies, {
     caller,
     schema,
@@ -332,16 +342,4 @@ function renderingOf(
     json: recordJson(viewSchema, 'x'),
     columns: (alias, context) => selectList(viewSchema, alias, populate.viewSchema, context),
   };
-}
-
-/** Whether an index gives the order, as far as its first field decides. Of tables of others nothing is known. */
-function isIndexed({ layout, mapping }: CompiledSchema, sort: readonly string[] = []): boolean {
-  const first = sort[0]?.replace(/^[+-]/, '') ?? '_id';
-  return (
-    first === '_id' ||
-    mapping !== undefined ||
-    Object.values(layout.indexes).some(
-      (index) => index.method === 'btree' && index.columns[0] === first,
-    )
-  );
 }

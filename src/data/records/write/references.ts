@@ -83,13 +83,12 @@ export function withCheckedReferences<T>(
   sources: readonly ReferenceSource[],
   write: () => Promise<T>,
 ): Promise<T> {
-  const held = [...schema.relations].some(
-    ([field, { model, many }]) =>
-      !many &&
-      dependencies.schemas.get(model)?.softDelete &&
-      sources.some(({ value }) => typeof value(field) === 'string'),
-  );
-  return held ? dependencies.database.transaction(write) : write();
+  for (const [field, { model, many }] of schema.relations) {
+    if (many || !dependencies.schemas.get(model)?.softDelete) continue;
+    if (sources.some(({ value }) => typeof value(field) === 'string'))
+      return dependencies.database.transaction(write);
+  }
+  return write();
 }
 
 interface Link {
