@@ -91,7 +91,7 @@ export function createFieldRunner({
     return selection;
   };
 
-  const answers = new Map<string, Promise<Answer>>();
+  let answers: Map<string, Promise<Answer>> | undefined;
 
   const call: CallField = measured(measure, async ({ compiled }, { name, selection }, input) => {
     const nested = new NestedCall(request, compiled, name);
@@ -112,6 +112,7 @@ export function createFieldRunner({
     cookies,
     answer(field, place, input) {
       const answer = call(field, place, input);
+      answers ??= new Map();
       answers.set(place.name, answer);
       return answer;
     },
@@ -120,7 +121,7 @@ export function createFieldRunner({
       const name = node?.alias?.value ?? field.name;
       const selection = selectionOf(name, info);
       return answeredValue(
-        await (answers.get(name) ??
+        await (answers?.get(name) ??
           call(field, { name, selection }, () => checkedInput(field, args, selection.populate))),
         selection,
       );

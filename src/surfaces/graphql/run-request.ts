@@ -61,7 +61,8 @@ export async function runAll(
   running: Running,
   requests: GraphqlRequest | readonly GraphqlRequest[],
 ): Promise<Answer> {
-  const state = await parts.state();
+  const known = parts.state();
+  const state = known instanceof Promise ? await known : known;
   const budget = { objects: state.options.maxComplexity };
   if (!isList(requests)) return run(parts, { ...running, state, budget, request: requests });
   return runList(parts, { ...running, state, budget }, requests);

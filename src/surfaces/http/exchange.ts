@@ -240,11 +240,12 @@ export type ProtocolHandler = (exchange: Exchange, match: Match) => Promise<Answ
 export function loadedLater(load: () => Promise<ProtocolHandler>): ProtocolHandler {
   let handler: ProtocolHandler | undefined;
   let loading: Promise<ProtocolHandler> | undefined;
-  return async (exchange, match) => {
-    if (!handler) {
-      loading ??= load();
-      handler = await loading;
-    }
-    return handler(exchange, match);
+  return (exchange, match) => {
+    if (handler) return handler(exchange, match);
+    loading ??= load();
+    return loading.then((loaded) => {
+      handler = loaded;
+      return loaded(exchange, match);
+    });
   };
 }
