@@ -186,21 +186,9 @@ export function createCallGates(settings: RequestSettingsProvider): CallGates {
       leave(key, entrant);
       throw error;
     }
-    if (!(result instanceof Promise)) {
-      leave(key, entrant);
-      return result;
-    }
-    // `finally` would do the same by three more promises.
-    return result.then(
-      (value) => {
-        leave(key, entrant);
-        return value;
-      },
-      (error: unknown) => {
-        leave(key, entrant);
-        throw error;
-      },
-    );
+    if (result instanceof Promise) return afterwards(result, () => leave(key, entrant));
+    leave(key, entrant);
+    return result;
   };
 
   return {
@@ -214,6 +202,19 @@ export function createCallGates(settings: RequestSettingsProvider): CallGates {
     counts: () => ({ all: all.counts(), heavy: heavy.counts() }),
   };
 }
+
+/** What `finally` does, by three promises fewer: this is on the way of every request. */
+const afterwards = <T>(work: Promise<T>, end: () => void): Promise<T> =>
+  work.then(
+    (value) => {
+      end();
+      return value;
+    },
+    (error: unknown) => {
+      end();
+      throw error;
+    },
+  );
 
 /** The account and not the token, so that many sessions of one user share. */
 export const callKey = (caller: Caller, address: string): string =>
