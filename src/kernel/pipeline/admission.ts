@@ -239,11 +239,27 @@ export const refusalOf =
   };
 
 function userDeletedMeanwhile(error: unknown, caller: Caller): unknown {
-  if (codeOf(error) !== '23503') return error;
+  if (codeOf(error) !== '23503') return lostRace(error);
   const { schema, constraint } = error as ForeignKeyError;
   if (schema !== 'penstock' || typeof constraint !== 'string' || !userKeys.test(constraint))
-    return error;
+    return lostRace(error);
   if (caller.kind === 'admin')
     return errors.NOT_FOUND({ message: 'There is no such user any more', cause: error });
   return caller.kind === 'system' ? error : errors.UNAUTHORIZED({ cause: error });
+}
+
+/**
+ * What PostgreSQL refuses because somebody else was faster, and no service has words of its own for: nothing was changed,
+ * and the same request means something else now.
+ */
+const races: ReadonlyMap<string, string> = new Map([
+  ['23503', 'Something that this is about was deleted or referred to meanwhile: read it again'],
+  ['23505', 'Somebody else made the same meanwhile: read it again'],
+  ['40001', 'Others change the same all the time: try again'],
+  ['40P01', 'Others change the same all the time: try again'],
+]);
+
+function lostRace(error: unknown): unknown {
+  const message = races.get(codeOf(error) ?? '');
+  return message === undefined ? error : errors.CONFLICT({ message, retryAfter: 1, cause: error });
 }

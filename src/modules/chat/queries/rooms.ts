@@ -135,11 +135,19 @@ export async function findRooms(
   return { rows: rows.rows, count: counted.rows[0]?.count ?? 0 };
 }
 
-/** Locked until the transaction ends, against other changes of the room and its members. */
+/**
+ * Locked until the transaction ends, against other changes of the room and its members. `users`: who comes or goes. They
+ * are held first, as the deletion of a user begins with the user: neither waits for the other in a circle.
+ */
 export async function lockRoom(
   transaction: Queryable,
   roomId: string,
+  users: readonly string[] = [],
 ): Promise<RoomRow | undefined> {
+  if (users.length > 0)
+    await transaction.query(
+      shortSql`select from "app"."User" where "_id" = any(${users}::uuid[]) order by "_id" for key share`,
+    );
   const text = `select ${plain} from "app"."ChatRoom" r where r."_id" = $1::uuid and not r."deleted" for no key update`;
   return (await transaction.query<RoomRow>({ text, values: [roomId] })).rows[0];
 }

@@ -92,7 +92,7 @@ function createDeparting({ events, config }: ChatParts) {
     caller: Caller,
     { roomId, users, action }: Entry,
   ): Promise<Departure> => {
-    const room = await lockRoom(transaction, roomId);
+    const room = await lockRoom(transaction, roomId, users);
     if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
     const gone = await deleteMembers(transaction, roomId, users);
     if (gone.length === 0) throw chatErrors.CHAT_MEMBER_NOT_FOUND();

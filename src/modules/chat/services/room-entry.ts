@@ -78,7 +78,7 @@ export async function requireEnterable(
 
 function createEnter({ events, config }: ChatParts): RoomEntry['enter'] {
   return async (transaction, caller, { roomId, users, action }) => {
-    const room = await lockRoom(transaction, roomId);
+    const room = await lockRoom(transaction, roomId, users);
     if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
     if ((await membersAmong(transaction, roomId, users)).size > 0)
       throw chatErrors.CHAT_MEMBER_EXISTS();

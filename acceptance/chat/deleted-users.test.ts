@@ -1,0 +1,81 @@
+/** Users who are deleted while rooms change: nobody waits in a circle, and nothing is left half-way. */
+import pg from 'pg';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import type { TestUser } from '../../test/support/node.ts';
+import { liftLimits } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { makeRoom } from './clients.ts';
+
+let platform: TestPlatform;
+/** Holds locks as long as a test wants. */
+let hand: pg.Client;
+let ann: TestUser;
+let bob: TestUser;
+let eve: TestUser;
+
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  await liftLimits(platform.admin);
+  hand = new pg.Client({ connectionString: platform.databaseUrl });
+  await hand.connect();
+  [ann, bob, eve] = await Promise.all([
+    platform.registerUser(),
+    platform.registerUser(),
+    platform.registerUser(),
+  ]);
+});
+afterAll(async () => {
+  await hand?.end();
+  await platform?.close();
+});
+
+const somebodyWaits = (): Promise<unknown> =>
+  waitFor(async () => {
+    const { rows } = await hand.query(
+      "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    );
+    return rows.length > 0;
+  });
+
+it('a user who is deleted while somebody writes to them is a conflict, and nothing is left half-way', async () => {
+  const writes = [
+    (id: string) => ann.api.post('/chat/rooms/direct', { user: id }),
+    (id: string) => ann.api.post('/chat/rooms', { roomName: 'late', users: [id] }),
+    (id: string) => ann.api.put(`/chat/blocks/${id}`, {}),
+  ];
+  for (const write of writes) {
+    const { userId } = await platform.registerUser();
+    await hand.query('begin');
+    await hand.query('delete from app."User" where _id = $1', [userId]);
+    const answer = write(userId);
+    await somebodyWaits();
+    await hand.query('commit');
+    expect((await answer).body).toMatchObject({ status: 409, code: 'CONFLICT' });
+  }
+  const { rooms } = (await ann.api.get('/chat/rooms', { query: { search: 'late' } })).body;
+  expect(rooms.filter(({ name }: Json) => name === 'late')).toEqual([]);
+});
+
+it('who comes and goes is held before the room, as the deletion of a user does: no lock circle', async () => {
+  const room = await makeRoom(ann, [bob, eve], 'held');
+  const dora = await platform.registerUser();
+  const changes: readonly (readonly [user: TestUser, change: () => Promise<{ status: number }>])[] =
+    [
+      [eve, () => eve.api.put(`/chat/leave/${room}`, {})],
+      [bob, () => ann.api.put(`/chat/rooms/${room}/removeUsers`, { users: [bob.userId] })],
+      [dora, () => ann.api.put(`/chat/rooms/${room}/addUsers`, { users: [dora.userId] })],
+    ];
+  for (const [user, change] of changes) {
+    await hand.query('begin');
+    await hand.query('select from app."User" where _id = $1 for update', [user.userId]);
+    const answer = change();
+    await somebodyWaits();
+    // The room and its members are still free.
+    await hand.query('select from app."ChatRoom" where _id = $1 for update nowait', [room]);
+    await hand.query('select from app."ChatMember" where room = $1 for update nowait', [room]);
+    await hand.query('commit');
+    expect((await answer).status).toBe(200);
+  }
+});
