@@ -1,7 +1,8 @@
 /**
  * Measures searches: how good the orders are on a labelled set, how fast the model is and what it takes from others, and
  * how long searches take for callers who may read much or little. `npm run bench:search -- --only orders,models,model,searches`
- * runs some of the parts and leaves the others of RESULTS.md as they are; with `--dry` the file stays as it is.
+ * runs some of the parts and leaves the others of RESULTS.md as they are; with `--dry` the file stays as it is. SEARCH_ROUNDS:
+ * backfills beside which lists are read, 4 unless set.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
