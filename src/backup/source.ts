@@ -104,7 +104,7 @@ const ownModes: ConnectionModes = { preparedStatements: true, pipelining: false 
 
 async function connect(target: ConnectionTarget, modes = ownModes): Promise<Connection> {
   const client = new pg.Client(
-    clientConfig({ target, modes, role: 'backup', statementTimeoutMs: 0 }),
+    clientConfig({ target, modes, role: 'backup', statementTimeoutMs: 0, streams: true }),
   );
   client.on('error', () => undefined);
   await client.connect();

@@ -149,6 +149,8 @@ export interface ClientOptions {
   /** Longest wait for one lock; none unless set. */
   readonly lockTimeoutMs?: number;
   readonly pipeline?: boolean;
+  /** Rows are read as a stream (COPY), at the pace of the reader: that needs a socket that can be paused and read from. */
+  readonly streams?: boolean;
 }
 
 const startOptions = Object.entries(sessionSettings)
@@ -167,6 +169,7 @@ export function clientConfig({
   statementTimeoutMs = STATEMENT_TIMEOUT_MS,
   lockTimeoutMs,
   pipeline = false,
+  streams = false,
 }: ClientOptions): pg.ClientConfig {
   return {
     ...target,
@@ -177,7 +180,7 @@ export function clientConfig({
     types: { getTypeParser },
     pipeline: pipeline && modes.pipelining,
     // An encrypted connection reads by itself.
-    ...(!target.ssl && { stream: openSocket }),
+    ...(!(target.ssl || streams) && { stream: openSocket }),
     ...(modes.preparedStatements && {
       options: startOptions,
       statement_timeout: statementTimeoutMs,
