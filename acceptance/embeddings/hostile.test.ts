@@ -132,9 +132,9 @@ it('makes nothing of what is no answer, says so to who searches, and goes on whe
   });
   fake.answer = good;
   await fresh();
-  expect(
-    (await platform.admin.post('/embeddings/backfills', { schemaName: 'Nonsense' })).status,
-  ).toBe(200);
+  // Where the first backfill still waits for the model, there is no second one.
+  const run = await platform.admin.post('/embeddings/backfills', { schemaName: 'Nonsense' });
+  expect([200, 409], run.text).toContain(run.status);
   const all = 2 * nonsense.length + 2;
   await waitFor(async () => (await count('Nonsense')) === all, { timeoutMs: 60_000 });
 });
