@@ -30,7 +30,7 @@ export interface StatementClasses {
 interface SharedSize {
   readonly size: number;
   readonly depth: number;
-  /** A statement that is written with others costs a third of what it costs alone; behind them it waits for microseconds. */
+  /** A statement that is written with others costs about half of what it costs alone; behind them it waits for microseconds. */
   readonly gathered?: boolean;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
