@@ -225,6 +225,27 @@ interface AnnouncerParts {
   readonly log: Logger;
 }
 
+/** Milliseconds for which the registry of nodes is asked again when it does not answer, and between two of these. */
+const insistMs = 2_000;
+const againMs = 50;
+
+/**
+ * Asks the registry until it answers. Its statements are short-lived, so a busy moment fails them; a node that is not
+ * told of a change that it missed would believe its memory again with its next heartbeat. Nothing after `insistMs`.
+ */
+async function insist<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  const until = performance.now() + insistMs;
+  for (;;) {
+    const answer = await ask().then(
+      (value) => ({ value }),
+      () => undefined,
+    );
+    if (answer) return answer.value;
+    if (performance.now() >= until) return undefined;
+    await sleep(againMs);
+  }
+}
+
 /** Milliseconds in which nodes that confirm nothing are named in the log once. */
 const warnEveryMs = 60_000;
 
@@ -249,12 +270,12 @@ function createAnnouncer(
     );
   };
   const leasesEnd = async (failed: readonly string[]): Promise<void> => {
-    const remainingMs = await registry.markMissed(failed).catch(() => leaseMs);
+    const remainingMs = (await insist(() => registry.markMissed(failed))) ?? leaseMs;
     if (remainingMs > 0) await sleep(remainingMs + leaseMarginMs);
   };
 
   return async (topic, payload, timeoutMs) => {
-    const nodes = await registry.others().catch(() => undefined);
+    const nodes = await insist(() => registry.others());
     if (nodes === undefined) {
       send(topic, payload, '0');
       log.error(

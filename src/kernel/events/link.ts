@@ -225,7 +225,9 @@ export class Link {
   }
 
   async #take(sent: ClockReading, { missed, ...reading }: Heartbeat): Promise<void> {
-    if (missed || this.#gap) {
+    // Who told of a change while the lease had ended did not have to wait for this node, nor could perhaps note that.
+    const lapsed = this.#trueAt !== undefined && !isYounger(this.#trueAt, leaseMs);
+    if (missed || lapsed || this.#gap) {
       this.#gap = false;
       this.#options.onGap();
     }

@@ -116,6 +116,7 @@ const renameOperation = ({ sessions }: SessionServices): Operation =>
           minLength: 1,
           maxLength: 100,
           pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]+$',
+          examples: ['Laptop in the kitchen'],
         }),
       }),
     },

@@ -44,7 +44,12 @@ export const Metadata = Type.Record(Type.String({ maxLength: 100 }), Type.Unknow
   description: 'What the app wants to keep with it.',
 });
 export const Role = Type.Enum(roomRoles);
-export const Emoji = Type.String({ minLength: 1, maxLength: 64, pattern: '^[^\\u0000-\\u0020]+$' });
+export const Emoji = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  pattern: '^[^\\u0000-\\u0020]+$',
+  examples: ['👍'],
+});
 
 /** An id, or the document where it was populated. */
 const Reference = Type.Union([Uuid, Type.Record(Type.String(), Type.Unknown())]);
