@@ -34,10 +34,10 @@ const parts: Readonly<Record<string, Part>> = {
   chat: {
     title: 'Chat',
     text: [
-      'Medians of rounds in turns, beside Socket.IO alone, which stores nothing (bare.ts). Clients, five of each user, send as fast as they are acknowledged.',
+      'Medians of rounds in turns, beside Socket.IO alone (bare.ts): as it is, which stores nothing, and durable, which commits a row for each message before it tells, in the same PostgreSQL. Clients, five of each user, send as fast as they are acknowledged. Goals are in brackets.',
       '',
-      '| | Bare | Penstock | Ratio | Goal |',
-      '|---|---|---|---|---|',
+      '| | Bare | Bare, durable | Penstock | To bare | To bare, durable |',
+      '|---|---|---|---|---|---|',
     ],
     measure: (setting) => chat(setting, { rounds: Number(values.rounds), work: values.work }),
   },

@@ -33,6 +33,8 @@ export async function openSetting(nodeArguments: readonly string[]): Promise<Set
   const child = fork(fileURLToPath(new URL('bare.ts', import.meta.url)));
   const [port] = (await once(child, 'message')) as [number];
   const platform = await startPlatform({ dataDir: join(folder, 'data'), nodeArguments });
+  child.send((await platform.database()).connection);
+  await once(child, 'message');
   const api: Setting['api'] = async (method, path, { body, token } = {}) => {
     const { clientOrigin, adminOrigin, masterKey } = platform;
     const answer = await fetch(`${token === undefined ? adminOrigin : clientOrigin}${path}`, {

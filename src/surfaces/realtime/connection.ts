@@ -15,6 +15,7 @@ import {
   type Reply,
 } from './protocol.ts';
 import type { Session } from './session.ts';
+import { isTooSlow } from './subscriptions.ts';
 
 /** Whose socket it is; `anyCaller` throws when they may not go on. */
 type ConnectionSession = Pick<Session, 'userId' | 'countsAs' | 'renew' | 'endsIn'> & {
@@ -32,6 +33,8 @@ export interface ConnectionParts {
   readonly gates: CallGates;
   readonly log: Logger;
   readonly onDelivered: () => void;
+  /** The socket was closed, because it does not read what it is told. */
+  readonly onSlow: () => void;
   /** `end` closes the socket with an error, as when its session is over. */
   readonly protocol: (end: (error: unknown) => void) => Protocol;
 }
@@ -158,6 +161,12 @@ export function createConnection(parts: ConnectionParts): Connection {
     const last = args.at(-1);
     const acknowledge = typeof last === 'function' ? (last as Acknowledge) : undefined;
     const given = acknowledge ? args.slice(0, -1) : args;
+    // Who does not read the answers gets no more of them.
+    if (isTooSlow(socket)) {
+      parts.onSlow();
+      end(realtimeErrors.CONSUMER_TOO_SLOW());
+      return;
+    }
     const reply = answerOnAccount(parts, handlers.get(event), given);
     void respond(parts, protocol, reply, { event, args: given, acknowledge });
   });

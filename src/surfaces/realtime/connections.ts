@@ -114,7 +114,7 @@ export function createConnections(
   const onDelivered = (): void => deliveries.inc();
   const { catchUp } = kernel.bus.freshness;
   const ofUsers = new Map<string, number>();
-  const live = { engine, channels, ofUsers, events, hub, lost, onDelivered };
+  const live = { engine, channels, ofUsers, events, hub, lost, onDelivered, onSlow: engine.slow };
   const shared = { kernel, limits, budgets, accounts, gates, log, catchUp, ...live };
   let count = 0;
   let unfollow: (() => void) | undefined;

@@ -58,7 +58,7 @@ export function createModuleServer(
           async find(socket, session) {
             const current = served.get(name);
             if (!current) throw errors.NOT_FOUND({ message: 'This namespace is not served now' });
-            return prepare(current, socket, session);
+            return prepare(current, { socket, session, onSlow });
           },
         };
         for (const nsp of spellings(name)) accept(nsp, entry);
@@ -99,10 +99,15 @@ function endSlow(
   }
 }
 
+interface Preparing {
+  readonly socket: Socket;
+  readonly session: Session;
+  readonly onSlow: () => void;
+}
+
 async function prepare(
   namespace: SocketNamespace,
-  socket: Socket,
-  session: Session,
+  { socket, session, onSlow }: Preparing,
 ): Promise<ServedSocket> {
   const connection: SocketConnection = {
     id: socket.id,
@@ -110,7 +115,11 @@ async function prepare(
     caller: () => session.caller(),
     anyCaller: () => session.anyCaller(),
     emit(event, data) {
-      if (socket.connected) socket.emit(event, data);
+      if (!socket.connected) return;
+      if (isTooSlow(socket)) {
+        onSlow();
+        close(socket, namespace.errorEvent, realtimeErrors.CONSUMER_TOO_SLOW());
+      } else socket.emit(event, data);
     },
     join(channel) {
       if (socket.connected) void socket.join(channelOf(channel));

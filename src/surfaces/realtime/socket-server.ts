@@ -9,6 +9,7 @@ import { createAddressOf } from '../http/client-address.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
 import type { SocketBudgetsProvider } from './connection.ts';
 import { asKnown, describeError } from './errors.ts';
+import { boundedParser } from './packets.ts';
 import { originAllowed } from './session.ts';
 import { gatherPackets } from './transport.ts';
 
@@ -41,6 +42,7 @@ export function createSocketServer(
     serveClient: false,
     maxHttpBufferSize: maxBytes ?? maxMessageBytes,
     connectTimeout: joinTimeoutMs,
+    parser: boundedParser,
     ...(transports && { transports }),
     cors: (request, callback) =>
       callback(

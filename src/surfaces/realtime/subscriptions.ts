@@ -262,11 +262,16 @@ function send(
 /** What waits in Socket.IO until the network has taken what went before. */
 interface WaitingPackets {
   readonly writeBuffer?: readonly { readonly data?: unknown }[];
+  readonly transport?: { readonly writable: boolean };
 }
 
-/** So much waits for this socket that nothing more may be kept for it. */
+/**
+ * So much waits for this socket that nothing more may be kept for it. What waits for the end of this turn alone says
+ * nothing about its reader.
+ */
 export function isTooSlow({ conn }: Pick<Socket, 'conn'>): boolean {
-  const { writeBuffer = [] } = conn as unknown as WaitingPackets;
+  const { writeBuffer = [], transport } = conn as unknown as WaitingPackets;
+  if (transport?.writable) return false;
   if (writeBuffer.length > maxWaitingPackets) return true;
   let characters = 0;
   for (const { data } of writeBuffer) if (typeof data === 'string') characters += data.length;

@@ -15,8 +15,8 @@ interface Leases {
   /** Writes that they are there, or still there. */
   put(users: readonly string[]): Promise<unknown>;
   drop(users: readonly string[]): Promise<unknown>;
-  /** Written with the next lease. */
-  setStatus(user: string, status: string): void;
+  /** Written with the next lease. False where it was so already. */
+  setStatus(user: string, status: string): boolean;
   forgetStatus(user: string): void;
 }
 
@@ -26,7 +26,11 @@ export function createLeases({ database, bus }: Pick<Kernel, 'database' | 'bus'>
   return {
     put: (users) => putPresence(database, bus.nodeId, users.map(statusOf), LEASE_SECONDS),
     drop: (users) => dropPresence(database, bus.nodeId, users),
-    setStatus: (user, status) => void statuses.set(user, status),
+    setStatus(user, status) {
+      const isNew = statusOf(user).status !== status;
+      statuses.set(user, status);
+      return isNew;
+    },
     forgetStatus: (user) => void statuses.delete(user),
   };
 }

@@ -61,7 +61,7 @@ export function createPresence({ database, bus, hub, log }: Dependencies): Prese
   return {
     read,
     async set({ userId }, status) {
-      leases.setStatus(userId, status);
+      if (!leases.setStatus(userId, status)) return;
       await leases.put([userId]);
       await changed([userId]);
     },
@@ -85,10 +85,13 @@ const MOST_WATCHED = 1_000;
 function createWatchers() {
   const byUser = new Map<string, Set<SocketConnection>>();
   const watched = new Map<SocketConnection, Set<string>>();
+  /** Whose socket went while their question was answered hears nothing, and nothing is kept for them. */
+  const gone = new WeakSet<SocketConnection>();
   const none: ReadonlySet<SocketConnection> = new Set();
   return {
     of: (user: string): ReadonlySet<SocketConnection> => byUser.get(user) ?? none,
     add(connection: SocketConnection, users: readonly string[]): void {
+      if (gone.has(connection)) return;
       const own = watched.get(connection) ?? new Set();
       watched.set(connection, own);
       for (const user of users) {
@@ -98,6 +101,7 @@ function createWatchers() {
       }
     },
     forget(connection: SocketConnection): void {
+      gone.add(connection);
       for (const user of watched.get(connection) ?? []) {
         const connections = byUser.get(user);
         connections?.delete(connection);

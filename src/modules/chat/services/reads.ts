@@ -7,6 +7,11 @@ import { markRead, memberOf, setMuted, unreadByRoom } from '../queries/members.t
 import { messageById } from '../queries/messages.ts';
 import { type ChatParts, requireVoice } from './chat-parts.ts';
 
+type Budgeted = 'messages' | 'typing' | 'presence';
+
+/** Each change of how somebody is there is written, and told to all who watch them. */
+const PRESENCE_PER_10S = 20;
+
 export interface Reads {
   /** Up to a message, or all. Answers what is unread then. */
   mark(
@@ -21,15 +26,15 @@ export interface Reads {
   mute(caller: UserCaller, roomId: string, muted: boolean): Promise<void>;
   typing(caller: UserCaller, roomId: string, state: 'start' | 'stop'): Promise<void>;
   /** Throws RATE_LIMIT. */
-  requireBudget(userId: string, what: 'messages' | 'typing'): Promise<void>;
+  requireBudget(userId: string, what: Budgeted): Promise<void>;
 }
 
 export function createReads(parts: ChatParts): Reads {
   const { database, events, hub, limits, config } = parts;
-  const bucket = (what: 'messages' | 'typing'): LimitBucket => {
+  const bucket = (what: Budgeted): LimitBucket => {
     const { messagesPer10s, typingPer10s } = config().rateLimit;
-    const requests = what === 'messages' ? messagesPer10s : typingPer10s;
-    return { name: `chat.${what}`, requests, seconds: 10 };
+    const most = { messages: messagesPer10s, typing: typingPer10s, presence: PRESENCE_PER_10S };
+    return { name: `chat.${what}`, requests: most[what], seconds: 10 };
   };
   return {
     async mark(caller, given, upTo) {

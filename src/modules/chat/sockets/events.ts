@@ -167,7 +167,7 @@ const changeEvents = ({ parts, messages }: ChatServices): readonly SocketEvent[]
   }),
 ];
 
-const presenceEvents = ({ presence }: ChatServices): readonly SocketEvent[] => [
+const presenceEvents = ({ presence, reads }: ChatServices): readonly SocketEvent[] => [
   defineSocketEvent({
     name: 'presence',
     summary: 'Say how you are there.',
@@ -175,7 +175,9 @@ const presenceEvents = ({ presence }: ChatServices): readonly SocketEvent[] => [
       status: Type.Enum(['online', 'away', 'busy']),
     }),
     async handler(connection, { status }) {
-      await presence.set(await connection.caller(), status);
+      const caller = await connection.caller();
+      await reads.requireBudget(caller.userId, 'presence');
+      await presence.set(caller, status);
       return {};
     },
   }),

@@ -254,6 +254,7 @@ function open(
   const connection = createConnection({
     ...options,
     ...{ socket, session, limits: kernel.limits, log: kernel.log, onDelivered: () => undefined },
+    onSlow: () => undefined,
     catchUp: kernel.bus.freshness.catchUp,
     protocol: (end) => {
       listening = createListening({ socket, session, end, namespace: () => current() ?? none });
