@@ -268,8 +268,11 @@ describe('presence', () => {
     const [dora, emil] = [await platform.registerUser(), await platform.registerUser()];
     const room = await makeRoom(dora, [emil]);
     const d = await connectChat(platform, dora);
-    const e = await connectChat(platform, emil);
     await d.ask('presenceSubscribe', { userIds: [emil.userId] });
+    const e = await connectChat(platform, emil);
+    const online = () =>
+      d.of('presence-changed').filter(({ status }) => status === 'online').length;
+    await waitFor(() => online() === 1);
     await e.ask('presence', { status: 'away' });
     await waitFor(() => d.of('presence-changed').some(({ status }) => status === 'away'));
     await emil.api.put(`/chat/leave/${room}`);
@@ -277,7 +280,7 @@ describe('presence', () => {
     // What follows it has come: the next one is behind it.
     await dora.api.put(`/chat/rooms/${room}/addUsers`, { users: [emil.userId] });
     await e.ask('presence', { status: 'online' });
-    await waitFor(() => d.of('presence-changed').some(({ status }) => status === 'online'));
+    await waitFor(() => online() === 2);
     expect(d.of('presence-changed').map(({ status }) => status)).not.toContain('busy');
   });
 });

@@ -15,7 +15,7 @@ import {
   type Reply,
 } from './protocol.ts';
 import type { Session } from './session.ts';
-import { isTooSlow } from './subscriptions.ts';
+import { isTooSlow, maxWaitingAnswers } from './subscriptions.ts';
 
 /** Whose socket it is; `anyCaller` throws when they may not go on. */
 type ConnectionSession = Pick<Session, 'userId' | 'countsAs' | 'renew' | 'endsIn'> & {
@@ -162,7 +162,7 @@ export function createConnection(parts: ConnectionParts): Connection {
     const acknowledge = typeof last === 'function' ? (last as Acknowledge) : undefined;
     const given = acknowledge ? args.slice(0, -1) : args;
     // Who does not read the answers gets no more of them.
-    if (isTooSlow(socket)) {
+    if (isTooSlow(socket, maxWaitingAnswers)) {
       parts.onSlow();
       end(realtimeErrors.CONSUMER_TOO_SLOW());
       return;

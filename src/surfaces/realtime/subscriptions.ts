@@ -96,6 +96,8 @@ const resumeBudget: LimitBucket = { name: 'realtime.resume', requests: 300, seco
 const maxSubscriptions = 100;
 /** Packets that may wait for a socket that reads slowly, and characters in them. */
 const maxWaitingPackets = 2_000;
+/** The same of answers, which are small and come in bursts as the questions do. */
+export const maxWaitingAnswers = 20_000;
 const maxWaitingCharacters = 4_000_000;
 
 /** `end` closes the socket with an error, as when its session is over. */
@@ -269,10 +271,13 @@ interface WaitingPackets {
  * So much waits for this socket that nothing more may be kept for it. What waits for the end of this turn alone says
  * nothing about its reader.
  */
-export function isTooSlow({ conn }: Pick<Socket, 'conn'>): boolean {
+export function isTooSlow(
+  { conn }: Pick<Socket, 'conn'>,
+  mostPackets = maxWaitingPackets,
+): boolean {
   const { writeBuffer = [], transport } = conn as unknown as WaitingPackets;
   if (transport?.writable) return false;
-  if (writeBuffer.length > maxWaitingPackets) return true;
+  if (writeBuffer.length > mostPackets) return true;
   let characters = 0;
   for (const { data } of writeBuffer) if (typeof data === 'string') characters += data.length;
   return characters > maxWaitingCharacters;
