@@ -79,3 +79,35 @@ it('who comes and goes is held before the room, as the deletion of a user does: 
     expect((await answer).status).toBe(200);
   }
 });
+
+it('everybody who has to do with a room is held before it goes, so that no deletion of a user waits in a circle', async () => {
+  const dora = await platform.registerUser();
+  const leave = ({ api }: TestUser, room: string) => api.put(`/chat/leave/${room}`, {});
+  /** Dora has made it, and has left it. */
+  const left = async (others: readonly TestUser[]): Promise<string> => {
+    const room = await makeRoom(dora, others);
+    expect((await leave(dora, room)).status).toBe(200);
+    return room;
+  };
+  const remove = (room: string) => platform.admin.delete('/chat/rooms', { query: { ids: room } });
+  const changes = [
+    [dora, await left([ann, bob]), remove],
+    [bob, await left([ann, bob]), remove],
+    [dora, await left([ann]), (room: string) => leave(ann, room)],
+  ] as const;
+  for (const [user, room, change] of changes) {
+    await hand.query('begin');
+    await hand.query('select from app."User" where _id = $1 for update', [user.userId]);
+    const answer = change(room);
+    await somebodyWaits();
+    for (const [table, field] of [
+      ['ChatRoom', '_id'],
+      ['ChatMember', 'room'],
+    ])
+      await hand.query(`select from app."${table}" where "${field}" = $1 for update nowait`, [room]);
+    await hand.query('commit');
+    expect((await answer).status).toBe(200);
+    const { rows } = await hand.query('select from app."ChatRoom" where _id = $1', [room]);
+    expect(rows).toHaveLength(0);
+  }
+});

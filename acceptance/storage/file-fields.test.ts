@@ -1,6 +1,7 @@
 /** Fields of type File: whoever may read the record may read the file. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Api, Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { bearer, readContent, sendForm } from './requests.ts';
@@ -98,5 +99,80 @@ describe('a field of type File', () => {
       expect((await ann.api.delete(`/database/Report/${made.body._id}`)).status).toBe(200);
       expect((await ann.api.delete(`/storage/file/${file}`)).status).toBe(200);
     }
+  });
+});
+
+describe('an operator whose credential is for the database alone', () => {
+  const narrowed = async (...scopes: string[]): Promise<Api> => {
+    const made = await platform.admin.post('/api-tokens', { name: randomUUID(), scopes });
+    return platform.adminAnonymous.with({ credential: made.body.token });
+  };
+  const documents = '/database/schemas/Report/docs';
+  const recordOf = async (fields: Json): Promise<string> =>
+    (await ann.api.post('/database/Report', { title: 'x', ...fields })).body._id;
+  /** Every way by which an operator writes a record. */
+  const writes = (api: Api, record: string, file: string) => [
+    () => api.post(documents, { inputDocument: { title: 'x', cover: file } }),
+    () => api.post(documents, { inputDocument: { title: 'x', draft: file } }),
+    () => api.post(`${documents}/many`, { inputDocuments: [{ title: 'x', pages: [file] }] }),
+    () => api.put(`${documents}/${record}`, { changedDocument: { cover: file } }),
+    () => api.put(documents, { changedDocuments: [{ _id: record, pages: [file] }] }),
+    () =>
+      api.post(`${documents}/import`, `${JSON.stringify({ title: 'x', cover: file })}\n`, {
+        headers: { 'content-type': 'application/x-ndjson' },
+      }),
+  ];
+
+  it('gives private files to no reader of records, and may keep those that are there', async () => {
+    const database = await narrowed('database', 'write');
+    const [file, kept] = [await upload(ann), await upload(ann)];
+    const record = await recordOf({ cover: kept, pages: [kept] });
+    for (const write of writes(database, record, file)) {
+      const { status, text } = await write();
+      expect(status, text).toBe(400);
+      expect(text).toContain('there is no such record of File');
+    }
+    expect((await ben.api.get(`/storage/file/${file}`)).status).toBe(403);
+    const again = { title: 'y', cover: kept, pages: [kept] };
+    const changed = await database.put(`${documents}/${record}`, { changedDocument: again });
+    expect(changed.status, changed.text).toBe(200);
+  });
+
+  it('may name what everybody reads, and with authority over files any', async () => {
+    const database = await narrowed('database', 'write');
+    const form = { fields: { isPublic: 'true' } };
+    const open = (await sendForm(platform, ann, [`${randomUUID()}.txt`, 'open'], form)).body.id;
+    const both = await narrowed('database', 'storage', 'write');
+    const file = await upload(ann);
+    const record = await recordOf({});
+    for (const write of [
+      ...writes(database, record, open),
+      ...writes(both, record, file),
+      ...writes(await narrowed('write'), record, file),
+    ]) {
+      const { status, text } = await write();
+      expect(status, text).toBe(200);
+    }
+  });
+
+  it('makes no endpoint that gives them', async () => {
+    const database = await narrowed('database', 'write');
+    const value = await upload(ann);
+    const body = {
+      name: 'givesAFile',
+      operation: 1,
+      selectedSchemaName: 'Report',
+      inputs: [],
+      assignments: [
+        { schemaField: 'cover', action: 0, assignmentField: { type: 'Custom', value } },
+      ],
+    };
+    const path = '/database/customEndpoints';
+    expect(await database.post(path, body)).toMatchObject({
+      status: 403,
+      body: { code: 'SCOPE_EXCEEDED' },
+    });
+    const made = await platform.admin.post(path, body);
+    expect(made.status, made.text).toBe(200);
   });
 });

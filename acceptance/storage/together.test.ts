@@ -1,5 +1,8 @@
 /** Small uploads that come at once share statements, and a container is looked at once for many: each is as if it came alone. */
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestConnection, type TestConnection } from '../../test/support/connection.ts';
 import type { TestUser } from '../../test/support/node.ts';
@@ -163,5 +166,26 @@ describe('a container that was looked at a moment ago', () => {
     expect((await platform.admin.post('/storage/containers', { name })).status).toBe(200);
     const sent = await send(ann, { container: name });
     expect(sent.status, JSON.stringify(sent.body)).toBe(200);
+  });
+
+  it('that is just being deleted takes nothing: 404, and nothing is left behind', async () => {
+    const { name: container, _id } = await newContainer();
+    expect((await send(ann, { container })).status).toBe(200);
+    const bucket = join(platform.dataDir, 'storage', container);
+    // As its deletion does: the container is locked, its bucket is gone, and nothing is committed yet.
+    await sql.query('begin');
+    await sql.query('select from app."_StorageContainer" where "_id" = $1 for update', [_id]);
+    await rm(bucket, { recursive: true });
+    const refused = [404, 'CONTAINER_NOT_FOUND'];
+    expect(codeOf(await send(ann, { container }))).toEqual(refused);
+    expect(codeOf(await send(ann, { container, folder: 'a' }))).toEqual(refused);
+    expect(codeOf(await send(ann, { container }, 'x'.repeat(300_000)))).toEqual(refused);
+    await sql.query('rollback');
+    const { files } = (await platform.admin.get(`/storage/files?container=${container}`)).body;
+    expect(files).toHaveLength(1);
+    const gone = await platform.admin.delete(`/storage/containers/${_id}?force=true`);
+    expect(gone.status, gone.text).toBe(200);
+    await unfinished(container);
+    expect(existsSync(bucket)).toBe(false);
   });
 });

@@ -3,8 +3,10 @@
  * where no key can: for lists (PostgreSQL has no foreign keys for the elements of arrays), where the record that a link
  * leads to may be in a trash, and where it depends on the caller which records there are for them. A record that they
  * may not read is refused like one that does not exist: a link to it would tell them that it is there, and could keep
- * its owner from deleting it.
+ * its owner from deleting it. Credentials of operators that are narrowed to modules are asked where a module has rules of its
+ * own (files): whoever reads the record would read what they have no authority over.
  */
+import { modulesOfCaller } from '../../../kernel/authority.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
@@ -43,7 +45,8 @@ export function requireReferences(
   for (const [field, { model, many }] of schema.relations) {
     const target = dependencies.schemas.get(model);
     if (!target) continue;
-    const limited = isRowAuthorised(caller, target, 'read') && !options.authored?.has(field);
+    const asked = isRowAuthorised(caller, target, 'read') || isNarrowed(context, target);
+    const limited = asked && !options.authored?.has(field);
     if (!(many || limited || target.softDelete || isUnkept(schema, target))) continue;
     const links = referencesOf(field, sources);
     if (links.length > 0)
@@ -58,6 +61,16 @@ export function requireReferences(
   }
   return questions.length > 0 ? askAll(context, questions, database) : undefined;
 }
+
+/** The caller is an operator whose credential is for some modules alone, and the records have rules of their module. */
+const isNarrowed = (
+  { caller, dependencies }: Pick<WriteContext, 'caller' | 'dependencies'>,
+  target: CompiledSchema,
+): boolean =>
+  caller.kind === 'admin' &&
+  caller.scopes !== undefined &&
+  dependencies.permissions.rules.has(target.name) &&
+  modulesOfCaller(caller) !== undefined;
 
 /** No foreign key leads from a table of ours to one of others. */
 const isUnkept = (source: CompiledSchema, target: CompiledSchema): boolean =>
@@ -167,13 +180,13 @@ async function danglingReferences(
   return rows.flatMap(({ n }) => links[n - 1] ?? []);
 }
 
-/** Any of these makes a record one that the caller may read: as themselves, or as what they act for. Nobody reads none. */
+/** Any of these makes a record one that the caller may refer to: as themselves, or as what they act for. Visitors read none. */
 async function readable(
   { caller, options, dependencies }: WriteContext,
   schema: CompiledSchema,
   ids: readonly string[],
 ): Promise<readonly RowPredicate[]> {
-  if (caller.kind !== 'user') return [];
+  if (caller.kind === 'anonymous' || caller.kind === 'system') return [];
   const { scope } = options;
   const ask = (as?: string): Promise<RowPredicate | undefined> =>
     rowPredicate(dependencies.permissions, { caller, schema, action: 'refer', scope: as, ids });

@@ -136,6 +136,22 @@ export async function findRooms(
 }
 
 /**
+ * Holds everybody whose deletion touches what goes with these rooms, before a room is locked: as `lockRoom` does with who
+ * comes or goes. All of that goes with the rooms, so looking for it costs little beside.
+ */
+export const holdUsersOf = (transaction: Queryable, rooms: readonly string[]): Promise<unknown> =>
+  transaction.query(sql`
+    select from "app"."User" u where u."_id" in (
+      select r."creator" from "app"."ChatRoom" r where r."_id" = any(${rooms}::uuid[])
+      union select m."user" from "app"."ChatMember" m where m."room" = any(${rooms}::uuid[])
+      union select t."senderUser" from "app"."ChatMessage" t where t."room" = any(${rooms}::uuid[])
+      union select i."sender" from "app"."InvitationToken" i where i."room" = any(${rooms}::uuid[])
+      union select i."receiver" from "app"."InvitationToken" i where i."room" = any(${rooms}::uuid[])
+      union select l."user" from "app"."ChatParticipantsLog" l where l."chatRoom" = any(${rooms}::uuid[])
+      union select b.user_id from penstock.chat_bans b where b.room_id = any(${rooms}::uuid[]))
+    order by u."_id" for key share of u`);
+
+/**
  * Locked until the transaction ends, against other changes of the room and its members. `users`: who comes or goes. They
  * are held first, as the deletion of a user begins with the user: neither waits for the other in a circle.
  */

@@ -11,7 +11,13 @@ import {
   membersAmong,
   setRoles,
 } from '../queries/members.ts';
-import { lockRoom, logParticipants, type RoomRow, removeRoom } from '../queries/rooms.ts';
+import {
+  holdUsersOf,
+  lockRoom,
+  logParticipants,
+  type RoomRow,
+  removeRoom,
+} from '../queries/rooms.ts';
 import { type ChatParts, distinct, requireMember, requireRole } from './chat-parts.ts';
 import type { Entry } from './room-entry.ts';
 
@@ -92,6 +98,11 @@ function createDeparting({ events, config }: ChatParts) {
     caller: Caller,
     { roomId, users, action }: Entry,
   ): Promise<Departure> => {
+    // Perhaps the room goes with them, and all that is in it.
+    const { auditMode, deleteEmptyRooms } = config();
+    const last = users.length + (deleteEmptyRooms ? 1 : 0);
+    if (!auditMode && (await countMembers(transaction, roomId)) <= last)
+      await holdUsersOf(transaction, [roomId]);
     const room = await lockRoom(transaction, roomId, users);
     if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
     const gone = await deleteMembers(transaction, roomId, users);
@@ -105,8 +116,8 @@ function createDeparting({ events, config }: ChatParts) {
         payload: { roomId, user, users: [user] },
       });
     const left = await countMembers(transaction, roomId);
-    const deleted = left === 0 || (left === 1 && config().deleteEmptyRooms);
-    if (deleted) await takeAway(transaction, caller, { room, audited: config().auditMode, events });
+    const deleted = left === 0 || (left === 1 && deleteEmptyRooms);
+    if (deleted) await takeAway(transaction, caller, { room, audited: auditMode, events });
     else await ensureOwner(transaction, roomId);
     return { room, users: gone, deleted };
   };

@@ -4,6 +4,7 @@ import { chatErrors } from '../errors.ts';
 import { allMembers, membersAmong, setRoles } from '../queries/members.ts';
 import {
   countRoomsOf,
+  holdUsersOf,
   type ListedRoom,
   lockRoom,
   type RoomRow,
@@ -58,7 +59,7 @@ function createRoomAdditions(
       }
       const users = distinct(requested);
       await database.transaction(async (transaction) => {
-        const room = await lockRoom(transaction, roomId);
+        const room = await lockRoom(transaction, roomId, [caller.userId, ...users]);
         if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
         if (room.isDirect) throw chatErrors.DIRECT_ROOM_PROTECTED();
         await requireAddable(parts, transaction, { roomId, users, by: caller.userId });
@@ -140,7 +141,8 @@ function upkeep(parts: ChatParts): RoomUpkeep {
     async setRoles(caller, roomId, requested, role) {
       const users = distinct(requested);
       await database.transaction(async (transaction) => {
-        if (!(await lockRoom(transaction, roomId))) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+        const room = await lockRoom(transaction, roomId, users);
+        if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
         const { role: own } = await requireMember(parts, roomId, caller.userId);
         if (!reaches(own, 'owner')) throw chatErrors.ROOM_ROLE_REQUIRED();
         const present = await membersAmong(transaction, roomId, users);
@@ -157,7 +159,9 @@ function upkeep(parts: ChatParts): RoomUpkeep {
       const audited = config().auditMode;
       const removed = await database.transaction(async (transaction) => {
         const rooms: RoomRow[] = [];
-        for (const id of [...distinct(roomIds)].sort()) {
+        const ids = [...distinct(roomIds)].sort();
+        if (!audited) await holdUsersOf(transaction, ids);
+        for (const id of ids) {
           const room = await lockRoom(transaction, id);
           if (!room) continue;
           await takeAway(transaction, caller, { room, audited, events });
@@ -174,6 +178,7 @@ function upkeep(parts: ChatParts): RoomUpkeep {
 function createDeletion({ database, events, hub }: ChatParts): RoomUpkeep['deleteAsServer'] {
   return async (caller, roomId) => {
     const deleted = await database.transaction(async (transaction) => {
+      await holdUsersOf(transaction, [roomId]);
       const room = await lockRoom(transaction, roomId);
       if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
       const participants = (await allMembers(transaction, room.id)).map(({ user }) => user);

@@ -112,6 +112,17 @@ export const holdContainer = async (database: Queryable, name: string): Promise<
     )
   ).count > 0;
 
+/** Whether a container has this bucket, and nobody is deleting it. Waits for nobody. */
+export const isBucketInUse = async (database: Queryable, bucket: string): Promise<boolean> =>
+  (
+    await database.query(
+      statement(
+        `select 1 from ${containers} c where c."bucket" = $1 for key share skip locked`,
+        [bucket],
+      ),
+    )
+  ).count > 0;
+
 /** Nothing when there is one of that name. */
 export const insertContainer = (
   database: Queryable,

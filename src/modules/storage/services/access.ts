@@ -124,7 +124,7 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
     },
     rows: async (caller, action, scope, ids) =>
       isOperator(caller)
-        ? ofModulesOf(caller)
+        ? rowsOfOperator(caller, action)
         : bothRules(ofNoModule, await rowsFor(rules, caller, action, scope, ids)),
   };
 }
@@ -149,9 +149,11 @@ async function mayDo(
   return reads(action) && mayReadElsewhere(rules, caller, file._id);
 }
 
+const ofStorage = { kind: 'module', module: 'storage' } as const;
+
 /** What a module keeps here is of that module too: a form's files are no more open than what was filled in. */
 const mayOperate = (caller: Caller, container: string): boolean =>
-  hasAuthority(caller, { kind: 'module', module: 'storage' }) &&
+  hasAuthority(caller, ofStorage) &&
   (!isModuleContainer(container) ||
     hasAuthority(caller, { kind: 'module', module: container.slice(modulePrefix.length) }));
 
@@ -247,6 +249,11 @@ const publicRows: RowPredicate = {
   shape: 'publicfiles',
   compile: (_id, _next, _use, alias = 't0') => `${alias}."isPublic"`,
 };
+/** A record gives its files to whoever reads it: without authority over files, it may hold those that everybody reads. */
+const rowsOfOperator = (caller: Caller, action: RowAction): RowPredicate | undefined =>
+  action === 'refer' && !hasAuthority(caller, ofStorage)
+    ? bothRules(ofNoModule, publicRows)
+    : ofModulesOf(caller);
 const ownRows = (owner: string | null): RowPredicate => ({
   shape: 'ownfiles',
   compile: (_id, next, _use, alias = 't0') => `${alias}."owner" = ${next(owner)}`,

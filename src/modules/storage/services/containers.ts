@@ -6,13 +6,38 @@ import { containerEvent } from '../events.ts';
 import { containerOf, ROOT } from '../names.ts';
 import type { StorageProvider } from '../providers/provider.ts';
 import { storeOfBucket } from '../providers/routed.ts';
-import { type ContainerRow, containerByName, insertContainer } from '../queries/containers.ts';
+import {
+  type ContainerRow,
+  containerByName,
+  insertContainer,
+  isBucketInUse,
+} from '../queries/containers.ts';
 import { insertFolders } from '../queries/folders.ts';
 import { turnBucket } from '../queries/stores.ts';
 import { authorOf } from './access.ts';
-import { onStore, type StorageParts } from './storage-parts.ts';
+import { isMissingObject, onStore, type StorageParts } from './storage-parts.ts';
 
 /* Buckets of containers on the store that is configured. */
+
+/**
+ * Runs something on the store that writes into the bucket of a container. Throws errors of the catalogue; CONTAINER_NOT_FOUND
+ * where the bucket has gone, or is just going, with its container: that is no failure of the store.
+ */
+export function onStoreOf<T>(
+  { database, log }: Pick<StorageParts, 'database' | 'log'>,
+  bucket: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  return onStore(log, async () => {
+    try {
+      return await work();
+    } catch (error) {
+      if (isMissingObject(error) && !(await isBucketInUse(database, bucket)))
+        throw storageErrors.CONTAINER_NOT_FOUND({ cause: error });
+      throw error;
+    }
+  });
+}
 
 /** Gives a container a bucket on the store where it has none there, and answers it with that bucket. */
 type WithBucket = (container: ContainerRow) => Promise<ContainerRow>;

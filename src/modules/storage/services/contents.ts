@@ -21,6 +21,7 @@ import {
   type UploadKind,
   type UploadRow,
 } from '../queries/uploads.ts';
+import { onStoreOf } from './containers.ts';
 import { type Content, openContent, tooLarge } from './content.ts';
 import {
   createNaming,
@@ -34,7 +35,7 @@ import { chargeOf, requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
 import { enqueueChecksum, enqueueScan, toScan } from './scanning.ts';
 import { contentTypeOf, requireAllowed } from './sniffing.ts';
-import { existing, onStore, type StorageParts } from './storage-parts.ts';
+import { existing, type StorageParts } from './storage-parts.ts';
 
 /** Bytes on the store that are no content yet. */
 export interface ArrivedContent {
@@ -135,7 +136,7 @@ export function createContents(shared: StorageParts): Contents {
       const { upload, named } = await begin(parts, caller, expected);
       await named;
       try {
-        await onStore(parts.log, async () =>
+        await onStoreOf(parts, bucket, async () =>
           (await parts.provider()).copy(
             { bucket: from.bucket, key: from.objectKey },
             { bucket, key: upload.objectKey },
@@ -221,7 +222,7 @@ async function storeBody(
   const limit = limitOf(parts, container);
   const opened = await openContent(source, limit, expected.checksum);
   const contentType = await contentTypeOf(opened.head, name, mimeType, container);
-  const facts = await onStore(parts.log, async () =>
+  const facts = await onStoreOf(parts, place.bucket, async () =>
     (await parts.provider()).put(
       place,
       opened.body,

@@ -61,10 +61,10 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
       const { container, name, mimeType } = early;
       requireRoom(early.room, size);
       const coming = { kind: 'create', container, name, mimeType, size, signal } as const;
-      const arrived = await contents.receive(caller, coming, source).catch(async (error) => {
-        // Perhaps its bucket went with the container: then that is what there is to say.
-        if (early.seen && codeOfError(error) === storageErrors.PROVIDER_ERROR.code)
-          await placing.placeFree(caller, request);
+      const arrived = await contents.receive(caller, coming, source).catch((error: unknown) => {
+        // It was taken as it was found before: the next one looks again.
+        if (codeOfError(error) === storageErrors.CONTAINER_NOT_FOUND.code)
+          placing.forget(container.name);
         throw error;
       });
       const placed = async (): Promise<Placement> => {

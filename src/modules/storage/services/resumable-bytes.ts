@@ -9,7 +9,8 @@ import { storageErrors } from '../errors.ts';
 import type { ObjectFacts, StorageProvider } from '../providers/provider.ts';
 import { openSpool, spooled } from '../providers/remote/parts.ts';
 import { noteResumable, type ResumableRow, type ResumableState } from '../queries/resumable.ts';
-import { isMissingObject, onStore, type StorageParts } from './storage-parts.ts';
+import { onStoreOf } from './containers.ts';
+import { isMissingObject, type StorageParts } from './storage-parts.ts';
 
 /** Bytes of every part but the last; some stores want them alike. 10,000 parts are 80 GB. */
 const PART_BYTES = 8 * 1_048_576;
@@ -26,7 +27,8 @@ export interface ResumableBytes {
   abort(row: ResumableRow): Promise<void>;
 }
 
-export function createResumableBytes({ database, provider, log }: StorageParts): ResumableBytes {
+export function createResumableBytes(parts: StorageParts): ResumableBytes {
+  const { database, provider } = parts;
   const note = async (row: ResumableRow, token: string, state: ResumableState): Promise<void> => {
     const noted = await offAccount(() =>
       database.outside(() => noteResumable(database, { id: row.id, token }, state)),
@@ -68,8 +70,8 @@ export function createResumableBytes({ database, provider, log }: StorageParts):
   };
 
   return {
-    append: (row, token, source) => onStore(log, () => append(row, token, source)),
-    complete: (row) => onStore(log, () => complete(row)),
+    append: (row, token, source) => onStoreOf(parts, row.bucket, () => append(row, token, source)),
+    complete: (row) => onStoreOf(parts, row.bucket, () => complete(row)),
     async abort(row) {
       if (row.multipart === null) return;
       await (await provider()).multipart.abort(placeOf(row), row.multipart);

@@ -5,6 +5,7 @@ import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts
 import { schemaErrors } from '../../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { unknownAction } from '../../../../kernel/action-uses.ts';
+import { requireAuthority, schemaObject } from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
 import type { PermissionPort } from '../../../../kernel/permissions.ts';
@@ -131,6 +132,16 @@ export function createEndpointAdmin(
     place: string,
   ): EndpointDefinition => checkedDefinition(body, current, { place, among: schemas });
 
+  /** A constant link is not asked of those who call: whoever writes it has authority over what it leads to. Throws 403. */
+  const requireConstants = (caller: Caller, endpoint: EndpointDefinition): void => {
+    const relations = schemas.get(endpoint.selectedSchemaName)?.relations;
+    for (const { schemaField, assignmentField } of endpoint.assignments) {
+      const model = relations?.get(schemaField)?.model ?? '';
+      if (assignmentField.type === 'Custom' && permissions.rules.has(model))
+        requireAuthority(caller, ...schemaObject(schemas.get(model)));
+    }
+  };
+
   const usersOf = (names: readonly string[]): readonly string[] =>
     store
       .all()
@@ -141,6 +152,7 @@ export function createEndpointAdmin(
     get,
     async create(caller, body) {
       const endpoint = checked(body, undefined, '');
+      requireConstants(caller, endpoint);
       await requireKnownAction(permissions, endpoint);
       return store.create(caller, endpoint);
     },
@@ -148,6 +160,7 @@ export function createEndpointAdmin(
       const { _id, __v, createdAt, updatedAt, damage, ...current } = get(id);
       const { name: _name, operation: _operation, ...changes } = body;
       const endpoint = checked(changes, current, '');
+      requireConstants(caller, endpoint);
       await requireKnownAction(permissions, endpoint);
       return store.update(caller, _id, endpoint);
     },
@@ -159,6 +172,7 @@ export function createEndpointAdmin(
       const definitions = bodies.map((body, index) =>
         checked(body, undefined, `endpoints.${index}.`),
       );
+      for (const definition of definitions) requireConstants(caller, definition);
       if (definitions.length > 0) await store.import(caller, definitions);
     },
     knowsAction: async (schema, action) =>
