@@ -104,7 +104,9 @@ it('everybody who has to do with a room is held before it goes, so that no delet
       ['ChatRoom', '_id'],
       ['ChatMember', 'room'],
     ])
-      await hand.query(`select from app."${table}" where "${field}" = $1 for update nowait`, [room]);
+      await hand.query(`select from app."${table}" where "${field}" = $1 for update nowait`, [
+        room,
+      ]);
     await hand.query('commit');
     expect((await answer).status).toBe(200);
     const { rows } = await hand.query('select from app."ChatRoom" where _id = $1', [room]);

@@ -98,11 +98,9 @@ function createDeparting({ events, config }: ChatParts) {
     caller: Caller,
     { roomId, users, action }: Entry,
   ): Promise<Departure> => {
-    // Perhaps the room goes with them, and all that is in it.
     const { auditMode, deleteEmptyRooms } = config();
-    const last = users.length + (deleteEmptyRooms ? 1 : 0);
-    if (!auditMode && (await countMembers(transaction, roomId)) <= last)
-      await holdUsersOf(transaction, [roomId]);
+    if (!auditMode)
+      await holdWhereItMayEnd(transaction, roomId, users.length + (deleteEmptyRooms ? 1 : 0));
     const room = await lockRoom(transaction, roomId, users);
     if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
     const gone = await deleteMembers(transaction, roomId, users);
@@ -121,6 +119,15 @@ function createDeparting({ events, config }: ChatParts) {
     else await ensureOwner(transaction, roomId);
     return { room, users: gone, deleted };
   };
+}
+
+/** Holds the users of a room of at most so many members: perhaps it goes with them, and all that is in it. */
+async function holdWhereItMayEnd(
+  transaction: Transaction,
+  roomId: string,
+  last: number,
+): Promise<void> {
+  if ((await countMembers(transaction, roomId)) <= last) await holdUsersOf(transaction, [roomId]);
 }
 
 /** When the last owner went, the longest of those with the highest role takes over. */

@@ -116,10 +116,9 @@ export const holdContainer = async (database: Queryable, name: string): Promise<
 export const isBucketInUse = async (database: Queryable, bucket: string): Promise<boolean> =>
   (
     await database.query(
-      statement(
-        `select 1 from ${containers} c where c."bucket" = $1 for key share skip locked`,
-        [bucket],
-      ),
+      statement(`select 1 from ${containers} c where c."bucket" = $1 for key share skip locked`, [
+        bucket,
+      ]),
     )
   ).count > 0;
 
