@@ -99,20 +99,15 @@ function createDeparting({ events, config }: ChatParts) {
     { roomId, users, action }: Entry,
   ): Promise<Departure> => {
     const { auditMode, deleteEmptyRooms } = config();
-    if (!auditMode)
-      await holdWhereItMayEnd(transaction, roomId, users.length + (deleteEmptyRooms ? 1 : 0));
+    const last = deleteEmptyRooms ? users.length + 1 : users.length;
+    await holdWhereItMayEnd(transaction, { roomId, last, audited: auditMode });
     const room = await lockRoom(transaction, roomId, users);
     if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
     const gone = await deleteMembers(transaction, roomId, users);
     if (gone.length === 0) throw chatErrors.CHAT_MEMBER_NOT_FOUND();
     const entries = gone.map((user) => ({ id: newId(), user, action }));
     await logParticipants(transaction, roomId, entries);
-    for (const user of gone)
-      await events.emit(transaction, caller, {
-        topic: 'chat:leaveRoom:ChatRoom',
-        ids: [roomId],
-        payload: { roomId, user, users: [user] },
-      });
+    for (const user of gone) await events.emit(transaction, caller, leftRoom(roomId, user));
     const left = await countMembers(transaction, roomId);
     const deleted = left === 0 || (left === 1 && deleteEmptyRooms);
     if (deleted) await takeAway(transaction, caller, { room, audited: auditMode, events });
@@ -121,13 +116,19 @@ function createDeparting({ events, config }: ChatParts) {
   };
 }
 
-/** Holds the users of a room of at most so many members: perhaps it goes with them, and all that is in it. */
+const leftRoom = (roomId: string, user: string) => ({
+  topic: 'chat:leaveRoom:ChatRoom',
+  ids: [roomId],
+  payload: { roomId, user, users: [user] },
+});
+
+/** Holds the users of a room of at most `last` members, unless rooms are kept: perhaps it goes with all that is in it. */
 async function holdWhereItMayEnd(
   transaction: Transaction,
-  roomId: string,
-  last: number,
+  { roomId, last, audited }: { roomId: string; last: number; audited: boolean },
 ): Promise<void> {
-  if ((await countMembers(transaction, roomId)) <= last) await holdUsersOf(transaction, [roomId]);
+  if (!audited && (await countMembers(transaction, roomId)) <= last)
+    await holdUsersOf(transaction, [roomId]);
 }
 
 /** When the last owner went, the longest of those with the highest role takes over. */
