@@ -132,16 +132,6 @@ export function createEndpointAdmin(
     place: string,
   ): EndpointDefinition => checkedDefinition(body, current, { place, among: schemas });
 
-  /** A constant link is not asked of those who call: whoever writes it has authority over what it leads to. Throws 403. */
-  const requireConstants = (caller: Caller, endpoint: EndpointDefinition): void => {
-    const relations = schemas.get(endpoint.selectedSchemaName)?.relations;
-    for (const { schemaField, assignmentField } of endpoint.assignments) {
-      const model = relations?.get(schemaField)?.model ?? '';
-      if (assignmentField.type === 'Custom' && permissions.rules.has(model))
-        requireAuthority(caller, ...schemaObject(schemas.get(model)));
-    }
-  };
-
   const usersOf = (names: readonly string[]): readonly string[] =>
     store
       .all()
@@ -152,7 +142,7 @@ export function createEndpointAdmin(
     get,
     async create(caller, body) {
       const endpoint = checked(body, undefined, '');
-      requireConstants(caller, endpoint);
+      requireConstants(caller, endpoint, { schemas, permissions });
       await requireKnownAction(permissions, endpoint);
       return store.create(caller, endpoint);
     },
@@ -160,7 +150,7 @@ export function createEndpointAdmin(
       const { _id, __v, createdAt, updatedAt, damage, ...current } = get(id);
       const { name: _name, operation: _operation, ...changes } = body;
       const endpoint = checked(changes, current, '');
-      requireConstants(caller, endpoint);
+      requireConstants(caller, endpoint, { schemas, permissions });
       await requireKnownAction(permissions, endpoint);
       return store.update(caller, _id, endpoint);
     },
@@ -172,7 +162,8 @@ export function createEndpointAdmin(
       const definitions = bodies.map((body, index) =>
         checked(body, undefined, `endpoints.${index}.`),
       );
-      for (const definition of definitions) requireConstants(caller, definition);
+      for (const definition of definitions)
+        requireConstants(caller, definition, { schemas, permissions });
       if (definitions.length > 0) await store.import(caller, definitions);
     },
     knowsAction: async (schema, action) =>
@@ -189,6 +180,20 @@ export function createEndpointAdmin(
       });
     },
   };
+}
+
+/** A constant link is not asked of those who call: whoever writes it has authority over what it leads to. Throws 403. */
+function requireConstants(
+  caller: Caller,
+  { selectedSchemaName, assignments }: EndpointDefinition,
+  { schemas, permissions }: { schemas: SchemaRegistry; permissions: PermissionPort },
+): void {
+  const relations = schemas.get(selectedSchemaName)?.relations;
+  for (const { schemaField, assignmentField } of assignments) {
+    const model = relations?.get(schemaField)?.model ?? '';
+    if (assignmentField.type === 'Custom' && permissions.rules.has(model))
+      requireAuthority(caller, ...schemaObject(schemas.get(model)));
+  }
 }
 
 /** Throws 400 for an action that the definition does not have now. One that it loses later lets nobody in. */
