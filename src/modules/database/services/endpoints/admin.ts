@@ -126,31 +126,28 @@ export function createEndpointAdmin(
     return endpoint;
   }
 
+  /** What the caller may store of a body. Throws 400 and 403. */
   const checked = (
+    caller: Caller,
     body: EndpointBody,
-    current: EndpointDefinition | undefined,
-    place: string,
-  ): EndpointDefinition => checkedDefinition(body, current, { place, among: schemas });
-
-  const usersOf = (names: readonly string[]): readonly string[] =>
-    store
-      .all()
-      .filter(({ selectedSchemaName }) => names.includes(selectedSchemaName))
-      .map(({ name }) => name);
+    { current, place = '' }: { current?: EndpointDefinition; place?: string } = {},
+  ): EndpointDefinition => {
+    const endpoint = checkedDefinition(body, current, { place, among: schemas });
+    requireConstants(caller, endpoint, { schemas, permissions });
+    return endpoint;
+  };
 
   return {
     get,
     async create(caller, body) {
-      const endpoint = checked(body, undefined, '');
-      requireConstants(caller, endpoint, { schemas, permissions });
+      const endpoint = checked(caller, body);
       await requireKnownAction(permissions, endpoint);
       return store.create(caller, endpoint);
     },
     async update(caller, id, body) {
       const { _id, __v, createdAt, updatedAt, damage, ...current } = get(id);
       const { name: _name, operation: _operation, ...changes } = body;
-      const endpoint = checked(changes, current, '');
-      requireConstants(caller, endpoint, { schemas, permissions });
+      const endpoint = checked(caller, changes, { current });
       await requireKnownAction(permissions, endpoint);
       return store.update(caller, _id, endpoint);
     },
@@ -160,19 +157,17 @@ export function createEndpointAdmin(
     async import(caller, bodies) {
       refuseTwins(bodies);
       const definitions = bodies.map((body, index) =>
-        checked(body, undefined, `endpoints.${index}.`),
+        checked(caller, body, { place: `endpoints.${index}.` }),
       );
-      for (const definition of definitions)
-        requireConstants(caller, definition, { schemas, permissions });
       if (definitions.length > 0) await store.import(caller, definitions);
     },
     knowsAction: async (schema, action) =>
       (await permissions.engine?.knows(schema, action)) ?? true,
     defined: (body, place, among) => checkedDefinition(body, undefined, { place, among }),
-    usersOf,
+    usersOf: (names) => endpointsOf(store, names),
     brokenBy: (after) => brokenEndpoints(store.all(), schemas, after),
     requireUnused(names) {
-      const used = usersOf(names);
+      const used = endpointsOf(store, names);
       if (used.length === 0) return;
       const list = used.slice(0, 10);
       throw databaseErrors.SCHEMA_IN_USE({
@@ -181,6 +176,12 @@ export function createEndpointAdmin(
     },
   };
 }
+
+const endpointsOf = (store: EndpointStore, schemas: readonly string[]): readonly string[] =>
+  store
+    .all()
+    .filter(({ selectedSchemaName }) => schemas.includes(selectedSchemaName))
+    .map(({ name }) => name);
 
 /** A constant link is not asked of those who call: whoever writes it has authority over what it leads to. Throws 403. */
 function requireConstants(
