@@ -15,13 +15,15 @@ export default defineConfig({
     include: ['{src,acceptance,test,scripts,bench,examples}/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...ofNamedServers],
     globalSetup: ['test/global-setup.ts'],
+    setupFiles: ['test/setup.ts'],
     pool: 'threads',
     isolate: false,
     // Tests wait for servers as much as they compute: three workers for two cores, where the default leaves a core out.
     maxWorkers: Math.ceil(availableParallelism() * 1.5),
     sequence: { sequencer: LongestFirst },
-    testTimeout: 20_000,
-    hookTimeout: 60_000,
+    // Longer than `waitFor` waits: its error says what did not happen.
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     teardownTimeout: 20_000,
     reporters: [['default', { summary: false }], './test/summary-reporter.ts'],
   },

@@ -2,6 +2,7 @@ import { readSettings } from '../../src/kernel/settings/settings.ts';
 import type { Logger } from '../../src/kernel/telemetry/logger.ts';
 import { startPlatform } from '../../src/platform.ts';
 import { createTestDatabase, type TestDatabase, type TestServer } from './database.ts';
+import { endAfterFile } from './left-behind.ts';
 import { createTestNode, type TestNode, testAdminPassword, testMasterKey } from './node.ts';
 import { removeFolder, temporaryFolder } from './temporary-folder.ts';
 
@@ -48,9 +49,11 @@ export async function createTestPlatform(options: TestPlatformOptions = {}): Pro
       adminPassword: testAdminPassword,
     });
     const close = async () => {
+      ended();
       await platform.close();
       await cleanUp();
     };
+    const ended = endAfterFile(platform, close);
     return { ...node, databaseUrl, dataDir, close };
   } catch (error) {
     await cleanUp();

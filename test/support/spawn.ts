@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createApi } from './api.ts';
 import { freePort } from './free-port.ts';
+import { endAfterFile } from './left-behind.ts';
 import { createTestNode, type TestNode, testAdminPassword, testMasterKey } from './node.ts';
 import { workersOf } from './processes.ts';
 import { removeFolder, temporaryFolder } from './temporary-folder.ts';
@@ -84,6 +85,12 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
     for (const pid of workers) tryKill(pid);
     await exit;
   };
+  const dispose = async () => {
+    await kill();
+    ended();
+    if (options.dataDir === undefined) await removeFolder(dataDir);
+  };
+  const ended = endAfterFile(child, dispose);
   return {
     pid: child.pid ?? 0,
     dataDir,
@@ -101,10 +108,7 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
       child.kill(signal);
       return exit;
     },
-    async dispose() {
-      await kill();
-      if (options.dataDir === undefined) await removeFolder(dataDir);
-    },
+    dispose,
   };
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface WaitOptions {
-  /** 10,000 unless set. */
+  /** 30,000 unless set: it is only ever used up where something is wrong, and slow machines are not. */
   readonly timeoutMs?: number;
   /** 20 unless set. */
   readonly everyMs?: number;
@@ -17,7 +17,7 @@ export async function waitFor<T>(
   probe: () => T | Promise<T>,
   options: WaitOptions = {},
 ): Promise<NonNullable<T>> {
-  const { timeoutMs = 10_000, everyMs = 20, what = 'the condition' } = options;
+  const { timeoutMs = 30_000, everyMs = 20, what = 'the condition' } = options;
   const deadline = performance.now() + timeoutMs;
   let lastError: unknown;
   do {

@@ -1,10 +1,9 @@
 /** Microsoft's emulator of Azure Blob Storage, as a process with a folder of its own. */
 import { spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { freePort } from '../free-port.ts';
+import { endAfterFile } from '../left-behind.ts';
+import { removeFolder, temporaryFolder } from '../temporary-folder.ts';
 import { waitFor } from '../wait-for.ts';
 
 export interface TestAzure {
@@ -19,12 +18,19 @@ const key =
 
 export async function startTestAzure(): Promise<TestAzure> {
   const script = createRequire(import.meta.url).resolve('azurite/dist/src/blob/main.js');
-  const folder = await mkdtemp(join(tmpdir(), 'azure-'));
+  const folder = await temporaryFolder('azure');
   const port = await freePort();
   const address = ['--blobHost', '127.0.0.1', '--blobPort', String(port)];
   const quiet = ['--silent', '--disableTelemetry', '--skipApiVersionCheck', '--location', folder];
   const child = spawn(process.execPath, [script, ...address, ...quiet], { stdio: 'ignore' });
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  const close = async () => {
+    child.kill('SIGKILL');
+    await ended;
+    forget();
+    await removeFolder(folder);
+  };
+  const forget = endAfterFile(child, close);
   const endpoint = `http://127.0.0.1:${port}/${account}`;
   await waitFor(() =>
     fetch(endpoint).then(
@@ -34,10 +40,6 @@ export async function startTestAzure(): Promise<TestAzure> {
   );
   return {
     connectionString: `AccountName=${account};AccountKey=${key};BlobEndpoint=${endpoint};`,
-    async close() {
-      child.kill('SIGKILL');
-      await ended;
-      await rm(folder, { recursive: true, force: true });
-    },
+    close,
   };
 }
