@@ -12,8 +12,8 @@ import { createRecordRoutes } from '../src/modules/database/operations/record-ro
 import { type Platform, startPlatform } from '../src/platform.ts';
 import { openApiDocument } from '../src/surfaces/openapi/document.ts';
 import { exampleOf } from '../src/surfaces/openapi/examples.ts';
-import { createTestDatabase, type TestDatabase } from '../test/support/database.ts';
-import { testEnvironment } from '../test/support/platform.ts';
+import type { TestDatabase } from '../test/support/database.ts';
+import { platformDatabase, testEnvironment } from '../test/support/platform.ts';
 import { removeFolder, temporaryFolder } from '../test/support/temporary-folder.ts';
 
 const SCHEMAS = 300;
@@ -70,7 +70,7 @@ describe('the description', () => {
   let operations: readonly OwnedOperation[];
 
   beforeAll(async () => {
-    database = await createTestDatabase({ server: 'embedded' });
+    database = await platformDatabase('embedded');
     dataDir = await temporaryFolder('data');
     platform = await startPlatform({
       settings: readSettings(testEnvironment(dataDir, database.url)),

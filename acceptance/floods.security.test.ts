@@ -12,7 +12,10 @@ import { createTestPlatform, type TestPlatform } from '../test/support/platform.
 
 let platform: TestPlatform;
 beforeAll(async () => {
-  platform = await createTestPlatform({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
+  platform = await createTestPlatform({
+    env: { TRUSTED_PROXIES: '127.0.0.1' },
+    dearPasswords: true,
+  });
 });
 afterAll(() => platform?.close());
 

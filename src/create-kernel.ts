@@ -27,7 +27,10 @@ import { createPromptRegistry } from './kernel/operations/prompts.ts';
 import { createOperationRegistry } from './kernel/operations/registry.ts';
 import { createPermissionPort } from './kernel/permissions.ts';
 import { installationId, openRedis, type Redis } from './kernel/redis.ts';
-import { createPasswordHasher } from './kernel/security/password-hasher.ts';
+import {
+  createPasswordHasher,
+  type PasswordHasherOptions,
+} from './kernel/security/password-hasher.ts';
 import { openSecretBox } from './kernel/security/secret-box.ts';
 import type { Settings } from './kernel/settings/settings.ts';
 import { createOperatorNotices } from './kernel/sockets/operator-notices.ts';
@@ -53,6 +56,7 @@ interface KernelParts {
 
 export async function createKernel(
   parts: KernelParts,
+  passwordHashing?: PasswordHasherOptions,
 ): Promise<{ kernel: Kernel; startJobs: () => void }> {
   const { settings, metrics, database, timings, tracing, host, closing } = parts;
   const { log, ...logTail } = createLogTail(parts.log);
@@ -93,7 +97,7 @@ export async function createKernel(
     caches: createCaches(bus, metrics),
     ...createBudgets(parts, redis),
     secrets,
-    passwords: createPasswordHasher(),
+    passwords: createPasswordHasher(passwordHashing),
     config: await createConfigService({ database, bus, secrets, log, health }),
     schemas,
     ...recordsWithHooks({ database, schemas, permissions, events, secrets, searchLimitMs }),

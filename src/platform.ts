@@ -25,6 +25,7 @@ import { purgeIdempotencyKeys } from './kernel/pipeline/idempotency/idempotency.
 import { migrations as idempotencyMigrations } from './kernel/pipeline/idempotency/migrations.ts';
 import { migrations as queueMigrations } from './kernel/queue/migrations.ts';
 import { migrations as securityMigrations } from './kernel/security/migrations.ts';
+import type { PasswordHasherOptions } from './kernel/security/password-hasher.ts';
 import type { Settings } from './kernel/settings/settings.ts';
 import type { Supervisor } from './kernel/supervisor.ts';
 import { createLogger } from './kernel/telemetry/create-logger.ts';
@@ -86,6 +87,8 @@ export interface PlatformOptions {
   readonly onProgress?: (text: string) => void;
   /** Above this process, when there is one. */
   readonly supervisor?: Supervisor | undefined;
+  /** How dear hashes of passwords are; as dear as `PasswordHasherOptions` says unless set. For tests, whose passwords are no secrets. */
+  readonly passwordHashing?: PasswordHasherOptions | undefined;
 }
 
 export interface Platform {
@@ -145,13 +148,8 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
   const metrics = createMetrics(settings);
   const timings = measuredStatements(metrics);
   const keeper = supervisor?.keeper;
-  const opened = await openDatabase({
-    settings,
-    log,
-    timings,
-    keeper,
-    ...(onProgress && { onProgress }),
-  });
+  const told = onProgress && { onProgress };
+  const opened = await openDatabase({ settings, log, timings, keeper, ...told });
   closing.defer(() => opened.close());
   const database = tracing ? tracedDatabase(opened, tracing) : opened;
   await folder.noteDatabase();
@@ -159,7 +157,7 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
 
   const host = createModuleHost();
   const parts = { settings, log, metrics, database, timings, tracing, host, closing };
-  const { kernel, startJobs } = await createKernel(parts);
+  const { kernel, startJobs } = await createKernel(parts, options.passwordHashing);
   await host.start(kernel, modules, (sets) => migrate(database, sets, onProgress));
   closing.defer(() => host.stop());
   await serviceOf(host, core).createFirstAdmin(({ username, password }) =>

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { OwnedOperation } from '../src/kernel/operations/registry.ts';
 import { readSettings } from '../src/kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../src/platform.ts';
-import { createTestDatabase, type TestDatabase } from './support/database.ts';
-import { testEnvironment } from './support/platform.ts';
+import type { TestDatabase } from './support/database.ts';
+import { platformDatabase, testEnvironment } from './support/platform.ts';
 import { removeFolder, temporaryFolder } from './support/temporary-folder.ts';
 
 describe('admin operations', () => {
@@ -17,7 +17,7 @@ describe('admin operations', () => {
   let operations: readonly OwnedOperation['operation'][];
 
   beforeAll(async () => {
-    database = await createTestDatabase({ server: 'embedded' });
+    database = await platformDatabase('embedded');
     dataDir = await temporaryFolder('data');
     platform = await startPlatform({
       settings: readSettings(testEnvironment(dataDir, database.url)),

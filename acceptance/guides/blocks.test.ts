@@ -14,14 +14,14 @@ import { compileOperation } from '../../src/kernel/operations/compile.ts';
 import type { Operation } from '../../src/kernel/operations/operation.ts';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../src/platform.ts';
-import { createTestDatabase, type TestDatabase } from '../../test/support/database.ts';
+import type { TestDatabase } from '../../test/support/database.ts';
 import {
   createTestNode,
   type TestNode,
   testAdminPassword,
   testMasterKey,
 } from '../../test/support/node.ts';
-import { testEnvironment } from '../../test/support/platform.ts';
+import { platformDatabase, testEnvironment } from '../../test/support/platform.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { projectRoot } from '../routes.ts';
 import { switchOn } from '../switched-on.ts';
@@ -66,7 +66,7 @@ let blocks: readonly Block[];
 let operations: readonly Operation[];
 
 beforeAll(async () => {
-  database = await createTestDatabase({ server: 'embedded' });
+  database = await platformDatabase('embedded');
   dataDir = await temporaryFolder('data');
   platform = await startPlatform({
     settings: readSettings(testEnvironment(dataDir, database.url)),

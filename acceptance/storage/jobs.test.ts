@@ -4,7 +4,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../src/platform.ts';
-import { createTestDatabase, type TestDatabase } from '../../test/support/database.ts';
+import type { TestDatabase } from '../../test/support/database.ts';
 import {
   createTestNode,
   type TestNode,
@@ -12,7 +12,7 @@ import {
   testAdminPassword,
   testMasterKey,
 } from '../../test/support/node.ts';
-import { testEnvironment } from '../../test/support/platform.ts';
+import { platformDatabase, testEnvironment } from '../../test/support/platform.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { sendForm, sendTo } from './requests.ts';
@@ -24,7 +24,7 @@ let database: pg.Client;
 let folder: string;
 let ann: TestUser;
 beforeAll(async () => {
-  server = await createTestDatabase({ server: 'embedded' });
+  server = await platformDatabase('embedded');
   folder = await temporaryFolder('storage-jobs');
   running = await startPlatform({ settings: readSettings(testEnvironment(folder, server.url)) });
   platform = createTestNode(running.addresses, {

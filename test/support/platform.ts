@@ -18,6 +18,8 @@ export interface TestPlatformOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Instead of silence. */
   readonly log?: Logger;
+  /** Passwords cost what they cost users, for tests about just that. */
+  readonly dearPasswords?: boolean;
 }
 
 export interface TestPlatform extends TestNode {
@@ -42,8 +44,12 @@ export async function createTestPlatform(options: TestPlatformOptions = {}): Pro
   };
   try {
     const settings = readSettings({ ...testEnvironment(dataDir, databaseUrl), ...options.env });
-    const { log } = options;
-    const platform = await startPlatform({ settings, ...(log && { log }) });
+    const { log, dearPasswords = false } = options;
+    const platform = await startPlatform({
+      settings,
+      ...(log && { log }),
+      ...(!dearPasswords && { passwordHashing: cheapHashing }),
+    });
     const node = createTestNode(platform.addresses, {
       masterKey: testMasterKey,
       adminPassword: testAdminPassword,
@@ -61,6 +67,9 @@ export async function createTestPlatform(options: TestPlatformOptions = {}): Pro
   }
 }
 
+/** A hash takes 14 ms of a processor, in a thread that gives way to all others: a busy machine would let many wait for seconds. */
+const cheapHashing = { memoryKiB: 64, passes: 1, maxWaitMs: 20_000 };
+
 /** Databases as a first start leaves them, one for each server and worker of the run. */
 const startedDatabases = new Map<TestServer, Promise<string>>();
 
@@ -76,7 +85,7 @@ const decidesNothing: ReadonlySet<string> = new Set([
 /** A database of its own. Where nothing of the environment decides what a first start makes, that start is over already. */
 export async function platformDatabase(
   server: TestServer,
-  { env }: Pick<TestPlatformOptions, 'env'>,
+  { env }: Pick<TestPlatformOptions, 'env'> = {},
 ): Promise<TestDatabase> {
   if (Object.keys(env ?? {}).some((name) => !decidesNothing.has(name)))
     return createTestDatabase({ server });
@@ -88,7 +97,8 @@ export async function platformDatabase(
 async function startOnce(server: TestServer): Promise<string> {
   const { name, url } = await createTestDatabase({ server });
   const dataDir = await temporaryFolder('data');
-  const platform = await startPlatform({ settings: readSettings(testEnvironment(dataDir, url)) });
+  const settings = readSettings(testEnvironment(dataDir, url));
+  const platform = await startPlatform({ settings, passwordHashing: cheapHashing });
   await platform.close();
   await removeFolder(dataDir);
   return name;

@@ -55,11 +55,15 @@ interface Window {
 /** Keys per bucket that are remembered; the least recently used goes first. About 100 bytes each. */
 const maxKeys = 50_000;
 
+/** With `max` it would take the room for all of them at once: a megabyte and milliseconds for each bucket. */
+const remembered = <V extends {}>(): LRUCache<string, V> =>
+  new LRUCache<string, V>({ maxSize: maxKeys, sizeCalculation: () => 1 });
+
 export function createMemoryLimits(): MemoryLimits {
   const buckets = new Map<string, LRUCache<string, Window>>();
   const steady = new Map<string, LRUCache<string, number>>();
   const timesOf = ({ name }: LimitBucket): LRUCache<string, number> => {
-    const known = steady.get(name) ?? new LRUCache<string, number>({ max: maxKeys });
+    const known = steady.get(name) ?? remembered<number>();
     steady.set(name, known);
     return known;
   };
@@ -67,7 +71,7 @@ export function createMemoryLimits(): MemoryLimits {
   const windowsOf = (bucket: LimitBucket): LRUCache<string, Window> => {
     const known = buckets.get(bucket.name);
     if (known) return known;
-    const windows = new LRUCache<string, Window>({ max: maxKeys });
+    const windows = remembered<Window>();
     buckets.set(bucket.name, windows);
     return windows;
   };

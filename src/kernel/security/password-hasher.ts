@@ -20,7 +20,7 @@ export interface PasswordHasher {
   outdated(hash: string): boolean;
 }
 
-interface PasswordHasherOptions {
+export interface PasswordHasherOptions {
   /**
    * Hashes computed at the same time; unless set 2, or 1 where there are no more than two processors: the others must have
    * one left while logins come without end. Each holds one thread and `memoryKiB` for about 10 ms.

@@ -2,14 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openTestConnection, type TestConnection } from '../../../test/support/connection.ts';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import type { TestDatabase } from '../../../test/support/database.ts';
 import {
   createTestNode,
   type TestNode,
   testAdminPassword,
   testMasterKey,
 } from '../../../test/support/node.ts';
-import { testEnvironment } from '../../../test/support/platform.ts';
+import { platformDatabase, testEnvironment } from '../../../test/support/platform.ts';
 import { startFakeService } from '../../../test/support/servers/fake-service.ts';
 import { removeFolder, temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -23,7 +23,7 @@ let node: TestNode;
 let sql: TestConnection;
 let dataDir: string;
 beforeAll(async () => {
-  database = await createTestDatabase({ server: 'embedded' });
+  database = await platformDatabase('embedded');
   dataDir = await temporaryFolder('data');
   platform = await startPlatform({
     settings: readSettings(testEnvironment(dataDir, database.url)),

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createForm, processed, submissionsOf } from '../../../acceptance/forms/requests.ts';
 import { openTestConnection, type TestConnection } from '../../../test/support/connection.ts';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import type { TestDatabase } from '../../../test/support/database.ts';
 import { createMailbox } from '../../../test/support/mailbox.ts';
 import {
   createTestNode,
@@ -10,7 +10,7 @@ import {
   testAdminPassword,
   testMasterKey,
 } from '../../../test/support/node.ts';
-import { testEnvironment } from '../../../test/support/platform.ts';
+import { platformDatabase, testEnvironment } from '../../../test/support/platform.ts';
 import { removeFolder, temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { readSettings } from '../../kernel/settings/settings.ts';
@@ -22,7 +22,7 @@ let node: TestNode;
 let sql: TestConnection;
 let dataDir: string;
 beforeAll(async () => {
-  database = await createTestDatabase({ server: 'embedded' });
+  database = await platformDatabase('embedded');
   dataDir = await temporaryFolder('data');
   platform = await startPlatform({
     settings: readSettings(testEnvironment(dataDir, database.url)),

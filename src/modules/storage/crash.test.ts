@@ -7,9 +7,9 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import type { TestDatabase } from '../../../test/support/database.ts';
 import { guarded, Life, mortalDatabase } from '../../../test/support/mortal.ts';
-import { testEnvironment } from '../../../test/support/platform.ts';
+import { platformDatabase, testEnvironment } from '../../../test/support/platform.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { type Caller, system } from '../../kernel/caller.ts';
@@ -55,7 +55,7 @@ let config: StorageConfig;
 let alive: StorageServices;
 
 beforeAll(async () => {
-  database = await createTestDatabase({ server: 'embedded' });
+  database = await platformDatabase('embedded');
   folder = await temporaryFolder('crash');
   platform = await startPlatform({ settings: readSettings(testEnvironment(folder, database.url)) });
   provider = await createLocalProvider({ root: join(folder, 'storage') });

@@ -8,7 +8,7 @@ import {
   makeRoom,
 } from '../../../../acceptance/chat/clients.ts';
 import type { Json } from '../../../../test/support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../../../../test/support/database.ts';
+import type { TestDatabase } from '../../../../test/support/database.ts';
 import {
   createTestNode,
   type TestNode,
@@ -16,7 +16,7 @@ import {
   testAdminPassword,
   testMasterKey,
 } from '../../../../test/support/node.ts';
-import { testEnvironment } from '../../../../test/support/platform.ts';
+import { platformDatabase, testEnvironment } from '../../../../test/support/platform.ts';
 import { removeFolder, temporaryFolder } from '../../../../test/support/temporary-folder.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import { readSettings } from '../../../kernel/settings/settings.ts';
@@ -34,7 +34,7 @@ describe('messages of many rooms at once', () => {
   let rooms: readonly string[];
 
   beforeAll(async () => {
-    database = await createTestDatabase({ server: 'embedded' });
+    database = await platformDatabase('embedded');
     dataDir = await temporaryFolder('data');
     platform = await startPlatform({
       settings: readSettings(testEnvironment(dataDir, database.url)),
