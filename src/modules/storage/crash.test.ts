@@ -3,105 +3,46 @@
  * of that process works any more. What another process finds then is mended by reconciling, to one copy or none.
  */
 import { randomUUID } from 'node:crypto';
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { TestDatabase } from '../../../test/support/database.ts';
 import { guarded, Life, mortalDatabase } from '../../../test/support/mortal.ts';
-import { platformDatabase, testEnvironment } from '../../../test/support/platform.ts';
-import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
+import {
+  bytesOf as bytes,
+  openTestStorage,
+  type TestStorage,
+} from '../../../test/support/storage-services.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { type Caller, system } from '../../kernel/caller.ts';
-import type { Database, Queryable } from '../../kernel/database/database.ts';
+import type { Queryable } from '../../kernel/database/database.ts';
 import { newId } from '../../kernel/ids.ts';
-import { readSettings } from '../../kernel/settings/settings.ts';
-import { type Platform, startPlatform } from '../../platform.ts';
-import { type StorageConfig, storageConfig } from './config.ts';
-import { createLocalProvider } from './providers/local.ts';
+import type { Platform } from '../../platform.ts';
 import type { StorageProvider } from './providers/provider.ts';
 import { recountOwners } from './queries/counters.ts';
 import { expiredResumable } from './queries/resumable.ts';
-import { createFileAccess } from './services/access.ts';
-import { createLinks } from './services/links.ts';
 import { contentKeyOf } from './services/naming.ts';
-import { createRecordsWithFiles } from './services/records-with-files.ts';
-import type { StorageParts } from './services/storage-parts.ts';
 import { createStorageServices, type StorageServices } from './services/storage-services.ts';
 
 const operator = system('crash test');
-/** Their files are counted, and bounded. */
-const callerWith = (userId: string): Caller => ({
-  kind: 'user',
-  userId,
-  sessionId: 'crash test',
-  authenticatedAt: 0,
-  complete: true,
-  clientId: '',
-});
-let caller: Caller;
-const bytes = (text: string) => ({
-  source: (async function* () {
-    yield Buffer.from(text);
-  })(),
-  size: Buffer.byteLength(text),
-});
 
-let database: TestDatabase;
-let folder: string;
+let storage: TestStorage;
+let caller: Caller;
 let platform: Platform;
 let provider: StorageProvider;
-let config: StorageConfig;
 let alive: StorageServices;
 
 beforeAll(async () => {
-  database = await platformDatabase('embedded');
-  folder = await temporaryFolder('crash');
-  platform = await startPlatform({ settings: readSettings(testEnvironment(folder, database.url)) });
-  provider = await createLocalProvider({ root: join(folder, 'storage') });
-  config = platform.kernel.config.definition('storage')
-    ? ((await platform.kernel.config.read(operator, 'storage', { reveal: true }))
-        .config as StorageConfig)
-    : (storageConfig as never);
-  config = { ...config, limits: { ...config.limits, perUserQuota: 1_000_000 } };
-  alive = createStorageServices(partsOf(platform.kernel.database, provider));
-  // Reconciling takes files from owners who are gone.
-  const email = 'owner@example.com';
-  const asModule = system('authentication');
-  caller = callerWith((await platform.kernel.records.create(asModule, 'User', { email })).id);
+  storage = await openTestStorage('crash');
+  ({ platform, provider, caller } = storage);
+  alive = createStorageServices(storage.partsOf(platform.kernel.database, provider));
   for (const name of ['first-one', 'second-one'])
     await alive.containers.create(operator, name, false);
 });
-afterAll(async () => {
-  await platform?.close();
-  await database?.drop();
-  await rm(folder, { recursive: true, force: true });
-});
-
-const partsOf = (over: Database, store: StorageProvider): StorageParts => {
-  const recordsWithFiles = createRecordsWithFiles(platform.kernel);
-  const { permissions } = platform.kernel;
-  const access = createFileAccess({ config: () => config, permissions, recordsWithFiles });
-  return {
-    ...platform.kernel,
-    database: over,
-    config: () => config,
-    provider: async () => store,
-    storeId: async () => '',
-    bucketOf: async (container) => container,
-    access,
-    recordsWithFiles,
-    isRelated: async () => undefined,
-    links: createLinks({ config: () => config, clientUrl: () => '', ownKey: 'key' }),
-    measures: { upload: () => undefined, download: () => undefined },
-    log: platform.kernel.log,
-  };
-};
+afterAll(() => storage?.close());
 
 /** The same services in a process with that much life. */
 const mortal = (life: Life): StorageServices =>
   createStorageServices(
-    partsOf(
+    storage.partsOf(
       mortalDatabase(platform.kernel.database, life),
       guarded(life, provider, ['put', 'copy', 'delete', 'head', 'createBucket']),
     ),

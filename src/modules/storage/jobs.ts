@@ -7,7 +7,7 @@ import { expiredFiles } from './queries/files.ts';
 import { purgeLinks } from './queries/links.ts';
 import { expiredResumable } from './queries/resumable.ts';
 import { expiredUploads } from './queries/uploads.ts';
-import { createRemovalJob, removeFound } from './services/removing.ts';
+import { createBucketRemovalJob, createRemovalJob, removeFound } from './services/removing.ts';
 import { createChecksumJob, createScanJob } from './services/scanning.ts';
 import type { StorageParts } from './services/storage-parts.ts';
 import type { StorageServices } from './services/storage-services.ts';
@@ -19,6 +19,7 @@ export const storageJobs = (
   services: StorageServices,
 ): readonly JobDefinition[] => [
   createRemovalJob(parts),
+  createBucketRemovalJob(parts),
   services.goneOwners.job,
   expireUploads(parts, services),
   expireResumable(parts, services),

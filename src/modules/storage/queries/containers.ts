@@ -122,6 +122,27 @@ export const isBucketInUse = async (database: Queryable, bucket: string): Promis
     )
   ).count > 0;
 
+/** Buckets are made, and removed when nothing uses them, one after the other. Until the transaction ends. */
+export const lockBucket = (database: Queryable, bucket: string): Promise<unknown> =>
+  database.query(statement('select pg_advisory_xact_lock(hashtextextended($1, 7302))', [bucket]));
+
+/** Why a bucket must stay. */
+export const usesOfBucket = async (
+  database: Queryable,
+  bucket: string,
+): Promise<readonly ('container' | 'upload' | 'file' | 'trash')[]> =>
+  (
+    await database.query<{ use: 'container' | 'upload' | 'file' | 'trash' }>(
+      statement(
+        `(select 'container' as use from ${containers} where "bucket" = $1 limit 1)
+         union all (select 'upload' from penstock.storage_uploads where bucket = $1 limit 1)
+         union all (select 'file' from "app"."File" where "bucket" = $1 limit 1)
+         union all (select 'trash' from penstock.storage_trash where bucket = $1 limit 1)`,
+        [bucket],
+      ),
+    )
+  ).rows.map(({ use }) => use);
+
 /** Nothing when there is one of that name. */
 export const insertContainer = (
   database: Queryable,

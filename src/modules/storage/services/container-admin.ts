@@ -3,7 +3,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { storageErrors } from '../errors.ts';
 import { containerEvent } from '../events.ts';
 import { mediaTypeOf } from '../names.ts';
-import { type ObjectPlace, ProviderError, type StorageProvider } from '../providers/provider.ts';
+import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import {
   type ContainerChange,
   type ContainerRow,
@@ -22,6 +22,7 @@ import type { Emptying } from './emptying.ts';
 import { contentKeyOf } from './naming.ts';
 import type { Placing } from './placing.ts';
 import { dischargeOf } from './quotas.ts';
+import { deleteEmpty, enqueueBucketRemoval } from './removing.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
 export interface ContainerAdmin {
@@ -64,6 +65,7 @@ export function createContainerAdmin(
       await deleteContainer(transaction, id);
       await events.emit(transaction, caller, containerEvent('delete', container));
       await onStore(log, async () => removeBucket(await provider(), container.bucket));
+      await enqueueBucketRemoval(parts, transaction, container.bucket);
       return container;
     });
 
@@ -99,13 +101,11 @@ export function requireTypePattern(pattern: string): void {
   mediaTypeOf(pattern.endsWith('/*') ? `${pattern.slice(0, -1)}x` : pattern);
 }
 
-/** Nothing refers to what is in it. A bucket with objects of others stays. */
+/** Nothing refers to what is in it. */
 async function removeBucket(store: StorageProvider, bucket: string): Promise<void> {
   if (!(await store.bucketExists(bucket))) return;
   for await (const place of ownObjects(store, bucket)) await store.delete(place);
-  await store.deleteBucket(bucket).catch((error: unknown) => {
-    if (!(error instanceof ProviderError) || error.problem !== 'NOT_EMPTY') throw error;
-  });
+  await deleteEmpty(store, bucket);
 }
 
 async function* ownObjects(store: StorageProvider, bucket: string): AsyncGenerator<ObjectPlace> {

@@ -9,8 +9,10 @@ import { storeOfBucket } from '../providers/routed.ts';
 import {
   type ContainerRow,
   containerByName,
+  holdContainer,
   insertContainer,
   isBucketInUse,
+  lockBucket,
 } from '../queries/containers.ts';
 import { insertFolders } from '../queries/folders.ts';
 import { turnBucket } from '../queries/stores.ts';
@@ -45,24 +47,42 @@ type WithBucket = (container: ContainerRow) => Promise<ContainerRow>;
 function createWithBucket(parts: StorageParts): WithBucket {
   const { database, provider, bucketOf, log } = parts;
 
+  /** Makes it, and the container's, while nobody removes either. */
+  const make = ({ name, bucket: from }: ContainerRow, bucket: string): Promise<void> =>
+    database.outside(() =>
+      database.transaction(async (transaction) => {
+        if (!(await holdContainer(transaction, name))) throw storageErrors.CONTAINER_NOT_FOUND();
+        await makeBucket(parts, transaction, bucket);
+        // What comes from now on lies on the store that is configured; what is there stays until it is brought over.
+        if (from !== bucket) await turnBucket(transaction, { name, from, to: bucket });
+      }),
+    );
+
   /** Buckets that were seen, by store: a new disk or another store has none of them yet. */
   const seen = new WeakMap<StorageProvider, Set<string>>();
   return async (container) => {
     const { name, bucket: from } = container;
     const isHere = storeOfBucket(from) === (await parts.storeId());
     const bucket = isHere ? from : await onStore(log, () => bucketOf(name));
-    await onStore(log, async () => {
-      const store = await provider();
-      const known = seen.get(store) ?? new Set();
-      seen.set(store, known);
-      if (known.has(bucket)) return;
-      if (!(await store.bucketExists(bucket))) await store.createBucket(bucket);
-      known.add(bucket);
-    });
-    // What comes from now on lies on the store that is configured; what is there stays until it is brought over.
-    if (!isHere) await database.outside(() => turnBucket(database, { name, from, to: bucket }));
+    const store = await onStore(log, provider);
+    const known = seen.get(store) ?? new Set();
+    seen.set(store, known);
+    if (isHere && known.has(bucket)) return container;
+    const isThere = isHere && (await onStore(log, () => store.bucketExists(bucket)));
+    if (!isThere) await make(container, bucket);
+    known.add(bucket);
     return { ...container, bucket };
   };
+}
+
+/** Its container is locked, or is being made. */
+async function makeBucket(
+  { provider, log }: StorageParts,
+  transaction: Queryable,
+  bucket: string,
+): Promise<void> {
+  await lockBucket(transaction, bucket);
+  await onStore(log, async () => (await provider()).createBucket(bucket));
 }
 
 export interface Containers {
@@ -83,17 +103,19 @@ export interface Containers {
 }
 
 export function createContainers(parts: StorageParts): Containers {
-  const { database, events, provider, bucketOf, config, log } = parts;
+  const { database, events, bucketOf, config, log } = parts;
   const withBucket = createWithBucket(parts);
 
-  /** The bucket first: one without a container is found again, a container without its bucket takes no files. */
+  /**
+   * Whoever removes one of the same name is waited for: its bucket is gone then, and this is a new one. A bucket without a
+   * container is found again; a container without its bucket, which takes no files, is never committed.
+   */
   const make = async (
     caller: Caller,
     name: string,
     isPublic: boolean,
   ): Promise<ContainerRow | undefined> => {
     const bucket = await onStore(log, () => bucketOf(name));
-    await onStore(log, async () => (await provider()).createBucket(bucket));
     return database.outside(() =>
       database.transaction(async (transaction) => {
         const row = await insertContainer(transaction, {
@@ -102,7 +124,9 @@ export function createContainers(parts: StorageParts): Containers {
           bucket,
           createdBy: authorOf(caller),
         });
-        if (row) await events.emit(transaction, caller, containerEvent('create', row));
+        if (!row) return undefined;
+        await makeBucket(parts, transaction, bucket);
+        await events.emit(transaction, caller, containerEvent('create', row));
         return row;
       }),
     );

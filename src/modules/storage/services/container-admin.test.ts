@@ -1,0 +1,134 @@
+/** Containers that are removed while others upload into them, or make them anew: no bucket stays behind, and none is missing. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  bytesOf,
+  openTestStorage,
+  type TestStorage,
+} from '../../../../test/support/storage-services.ts';
+import { waitFor } from '../../../../test/support/wait-for.ts';
+import { system } from '../../../kernel/caller.ts';
+import type { StorageProvider } from '../providers/provider.ts';
+import type { ContainerRow } from '../queries/containers.ts';
+import { createStorageServices, type StorageServices } from './storage-services.ts';
+
+const operator = system('test');
+
+let storage: TestStorage;
+let plain: StorageServices;
+beforeAll(async () => {
+  storage = await openTestStorage('removal');
+  plain = servicesOn(storage.provider);
+});
+afterAll(() => storage?.close());
+
+const servicesOn = (store: StorageProvider): StorageServices =>
+  createStorageServices(storage.partsOf(storage.platform.kernel.database, store));
+
+/** Work that begins when it is told to, and belongs to no transaction that runs then. */
+function later<T>(work: () => Promise<T>): { begin(): void; readonly end: Promise<T> } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { begin: resolve, end: promise.then(work) };
+}
+
+/** The same store; one of its calls is another. */
+const storeWith = (changes: Partial<StorageProvider>): StorageProvider =>
+  Object.assign(Object.create(storage.provider) as StorageProvider, changes);
+
+const newContainer = (): Promise<ContainerRow> =>
+  plain.containers.create(operator, `c-${randomUUID()}`, false);
+const upload = (services: StorageServices, container: string) =>
+  services.files.create(storage.caller, { name: randomUUID(), container }, bytesOf('late'));
+const codeOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => 'made',
+    (error: { readonly code?: unknown }) => error.code,
+  );
+const isThere = (bucket: string): Promise<boolean> => storage.provider.bucketExists(bucket);
+const isGone = (bucket: string): Promise<unknown> =>
+  waitFor(async () => !(await isThere(bucket)), {
+    timeoutMs: 60_000,
+    what: 'the bucket to be gone',
+  });
+
+describe('the removal of a container', () => {
+  it('takes the bucket along, although bytes come when it is about to go', async () => {
+    const { _id, name, bucket } = await newContainer();
+    const late = later(() => codeOf(upload(plain, name)));
+    const removing = servicesOn(
+      storeWith({
+        async deleteBucket(asked) {
+          late.begin();
+          await waitFor(async () => (await storage.provider.list(bucket, '')).objects.length > 0);
+          await storage.provider.deleteBucket(asked);
+        },
+      }),
+    );
+    await removing.containerAdmin.remove(operator, _id, false);
+    expect(await late.end).toBe('CONTAINER_NOT_FOUND');
+    await isGone(bucket);
+  });
+
+  it('is what an upload hears of whose bytes find no bucket any more', async () => {
+    const { _id, name, bucket } = await newContainer();
+    const uploading = servicesOn(
+      storeWith({
+        async put(...given) {
+          await plain.containerAdmin.remove(operator, _id, false).catch(() => undefined);
+          await storage.provider.deleteBucket(bucket);
+          return storage.provider.put(...given);
+        },
+      }),
+    );
+    // What is on its way keeps the container; so its bucket goes another way here, and the store is what fails.
+    expect(await codeOf(upload(uploading, name))).toBe('PROVIDER_ERROR');
+    const removing = servicesOn(
+      storeWith({
+        async put(...given) {
+          await storage.platform.kernel.database.query({
+            text: 'delete from penstock.storage_uploads where bucket = $1',
+            values: [bucket],
+          });
+          await plain.containerAdmin.remove(operator, _id, false);
+          return storage.provider.put(...given);
+        },
+      }),
+    );
+    expect(await codeOf(upload(removing, name))).toBe('CONTAINER_CREATION_DENIED');
+    expect(await isThere(bucket)).toBe(false);
+  });
+
+  it('leaves a container that is made meanwhile its bucket', async () => {
+    const { _id, name, bucket } = await newContainer();
+    expect(await codeOf(upload(plain, name))).toBe('made');
+    const again = later(() => codeOf(plain.containers.create(operator, name, false)));
+    const removing = servicesOn(
+      storeWith({
+        async deleteBucket(asked) {
+          again.begin();
+          await storage.provider.deleteBucket(asked);
+        },
+      }),
+    );
+    await removing.containerAdmin.remove(operator, _id, true);
+    // It was refused before the removal, or waited for it.
+    if ((await again.end) !== 'made') await plain.containers.create(operator, name, false);
+    expect(await isThere(bucket)).toBe(true);
+    expect(await codeOf(upload(plain, name))).toBe('made');
+  });
+
+  it('is not undone by an upload that finds the bucket missing just then', async () => {
+    const { _id, name, bucket } = await newContainer();
+    const removed = plain.containerAdmin.remove.bind(plain.containerAdmin, operator, _id, false);
+    const uploading = servicesOn(
+      storeWith({
+        async bucketExists(asked) {
+          await removed();
+          return storage.provider.bucketExists(asked);
+        },
+      }),
+    );
+    expect(await codeOf(upload(uploading, name))).toBe('CONTAINER_NOT_FOUND');
+    expect(await isThere(bucket)).toBe(false);
+  });
+});
