@@ -8,6 +8,7 @@ import type { StorageConfig } from '../../src/modules/storage/config.ts';
 import { createLocalProvider } from '../../src/modules/storage/providers/local.ts';
 import type { StorageProvider } from '../../src/modules/storage/providers/provider.ts';
 import { createFileAccess } from '../../src/modules/storage/services/access.ts';
+import { filesInMemory } from '../../src/modules/storage/services/known-files.ts';
 import { createLinks } from '../../src/modules/storage/services/links.ts';
 import { createRecordsWithFiles } from '../../src/modules/storage/services/records-with-files.ts';
 import type { StorageParts } from '../../src/modules/storage/services/storage-parts.ts';
@@ -75,6 +76,7 @@ function partsOf(
     access: createFileAccess({ config: () => config, permissions, recordsWithFiles }),
     recordsWithFiles,
     isRelated: async () => undefined,
+    ...filesInMemory(kernel),
     links: createLinks({ config: () => config, clientUrl: () => '', ownKey: 'key' }),
     measures: { upload: () => undefined, download: () => undefined },
   };

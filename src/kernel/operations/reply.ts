@@ -84,12 +84,20 @@ export const REUSABLE_BYTES = 65_536;
 /** A body that comes and goes piece by piece. Text is sent as UTF-8. Who sends it is done with a piece of `REUSABLE_BYTES` before asking for the next. */
 export type Chunks = AsyncIterable<Uint8Array | string>;
 
+/** Bytes that are a whole body, or the part of one that was asked for. */
+export interface BodyBytes {
+  readonly bytes: Uint8Array;
+  /** Called when the system has taken them: their memory may be used again. Not called where nobody knows that. */
+  free?(): void;
+}
+
 interface Body {
   readonly value?: unknown;
   readonly json?: string;
   readonly isRequested?: boolean;
   readonly text?: string;
   readonly chunks?: Chunks;
+  readonly read?: () => Promise<BodyBytes>;
 }
 
 /** An answer that is more than its JSON body. Records never steer the response; only handlers do. */
@@ -106,6 +114,8 @@ export class Reply {
   readonly text: string | undefined;
   /** Body that is made while it is sent; `headers` must name its content type. */
   readonly chunks: Chunks | undefined;
+  /** Body that is read in one piece when it is about to be sent; `headers` must name its content type. */
+  readonly read: (() => Promise<BodyBytes>) | undefined;
   /** Texts of `Set-Cookie` headers. */
   readonly cookies: readonly string[];
 
@@ -122,6 +132,7 @@ export class Reply {
     this.isRequested = body.isRequested ?? false;
     this.text = body.text;
     this.chunks = body.chunks;
+    this.read = body.read;
     this.cookies = cookies;
   }
 
@@ -154,6 +165,19 @@ export class Reply {
    */
   static stream(contentType: string, chunks: Chunks, headers: Headers = {}, status = 200): Reply {
     return new Reply(status, { ...headers, 'content-type': contentType }, { chunks });
+  }
+
+  /**
+   * A body that is read in one piece: `headers` has its `content-length`. It is not read for HEAD, nor for a client that
+   * has what its `etag` says. A failure to read it is answered like any error. It is awaited no longer than the operation may take.
+   */
+  static bytes(
+    contentType: string,
+    read: () => Promise<BodyBytes>,
+    headers: Headers = {},
+    status = 200,
+  ): Reply {
+    return new Reply(status, { ...headers, 'content-type': contentType }, { read });
   }
 
   /** An answer without a body, such as 204 or a 416 that tells the length. */

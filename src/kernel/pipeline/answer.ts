@@ -3,7 +3,7 @@
 import type { CompiledOperation } from '../operations/compile.ts';
 import { Reply } from '../operations/operation.ts';
 import type { OperationContext } from '../operations/operation-input.ts';
-import type { Chunks } from '../operations/reply.ts';
+import type { BodyBytes, Chunks } from '../operations/reply.ts';
 
 export interface Answer {
   readonly status: number;
@@ -17,7 +17,12 @@ export interface Answer {
   /** Texts of `Set-Cookie` headers. */
   readonly cookies?: readonly string[];
   /** Instead of `body`. */
-  readonly stream?: AnswerStream;
+  readonly stream?: AnswerStream | AnswerBytes;
+}
+
+/** A body that is read in one piece when it is about to be sent. */
+export interface AnswerBytes {
+  readonly read: () => Promise<BodyBytes>;
 }
 
 /** A body that is made while it is sent. */
@@ -49,7 +54,7 @@ function answerOfReply(
   reply: Reply,
   context: Pick<OperationContext, 'signal'>,
 ): Answer {
-  const { status, headers, json, text, chunks, value } = reply;
+  const { status, headers, json, text, chunks, read, value } = reply;
   const cookies = reply.cookies.length > 0 ? { cookies: reply.cookies } : undefined;
   if (json !== undefined)
     return { status, headers, body: json, json: true, isRequested: reply.isRequested, ...cookies };
@@ -62,6 +67,8 @@ function answerOfReply(
       ...cookies,
       stream: { chunks, signal: context.signal },
     };
+  if (read !== undefined)
+    return { status, headers, body: '', json: false, ...cookies, stream: { read } };
   if (value !== undefined)
     return { status, headers, body: bodyOf(compiled, value), json: true, ...cookies };
   return { status, headers, body: text ?? '', json: false, ...cookies };

@@ -27,7 +27,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
 import { type ActionLog, isAudited } from './admin-actions.ts';
 import { createAdmit, refusalOf, requireInput, type SharedRequest } from './admission.ts';
-import { type Answer, type AnswerStream, answerOf } from './answer.ts';
+import { type Answer, type AnswerBytes, type AnswerStream, answerOf } from './answer.ts';
 import { type Call, CallContext } from './context.ts';
 import { createDeadlines, type Deadlines } from './deadline.ts';
 import { type Idempotency, takesIdempotencyKey } from './idempotency/idempotency.ts';
@@ -270,9 +270,17 @@ interface Sending {
 
 /** A body that is made while it is sent gets the same time once more, from when its sending begins. */
 function bounded(
-  { chunks, signal }: AnswerStream,
+  stream: AnswerStream | AnswerBytes,
   { deadlines, account, onExpire }: Sending,
-): AnswerStream {
+): AnswerStream | AnswerBytes {
+  if ('read' in stream)
+    return {
+      read() {
+        account.renew();
+        return deadlines.guard(stream.read(), account.deadlineAt, onExpire);
+      },
+    };
+  const { chunks, signal } = stream;
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   async function* sent(): AsyncGenerator<Uint8Array | string> {
     account.renew();

@@ -22,6 +22,7 @@ import {
   requireKnownAction,
 } from './services/access.ts';
 import { fileDocument } from './services/documents.ts';
+import { filesInMemory } from './services/known-files.ts';
 import { createLinks } from './services/links.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
 import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
@@ -177,6 +178,7 @@ function partsOf(context: Context, source: ProviderSource): StorageParts {
       clientUrl: clientSurface.publicUrl,
       ownKey: kernel.secrets.digest('signed links', 'storage'),
     }),
+    ...filesInMemory(kernel),
     measures: measuresOf(kernel),
     log,
   };

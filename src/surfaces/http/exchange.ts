@@ -8,7 +8,7 @@ import {
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
 import type { RequestHeaders } from '../../kernel/operations/operation-input.ts';
-import type { Answer, AnswerStream } from '../../kernel/pipeline/answer.ts';
+import type { Answer, AnswerBytes, AnswerStream } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 import { announcesBody } from './body.ts';
 import type { CompressedBody } from './compression.ts';
@@ -20,7 +20,7 @@ import {
   setHeader,
 } from './headers.ts';
 import type { Match } from './route-table.ts';
-import { STALL_MS, sendStream } from './streams.ts';
+import { STALL_MS, sendBytes, sendStream } from './streams.ts';
 
 /*
  * Closing a connection on which the client is still sending. Closing at once
@@ -164,12 +164,16 @@ export class Exchange implements Call {
    * Sends a body that is made meanwhile; settles when it is out. A failure before its first piece leaves the
    * response untouched, for the caller to answer.
    */
-  async sendStream(base: readonly string[], answer: Answer, stream: AnswerStream): Promise<void> {
+  async sendMade(
+    base: readonly string[],
+    answer: Answer,
+    stream: AnswerStream | AnswerBytes,
+  ): Promise<void> {
     const { response, request } = this;
     const unchanged =
       request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
     if (unchanged || request.method === 'HEAD') {
-      await stream.chunks[Symbol.asyncIterator]().return?.();
+      if ('chunks' in stream) await stream.chunks[Symbol.asyncIterator]().return?.();
       // A generator that never began runs nothing at its end: what the handler opened ends by its signal.
       for (const leave of this.#leaving) leave();
       const list = this.#headerList(base, answer, true);
@@ -177,14 +181,16 @@ export class Exchange implements Call {
       response.writeHead(unchanged ? 304 : answer.status, list).end();
       return;
     }
+    const head = (): void => {
+      const list = this.#headerList(base, answer, true);
+      if (!request.complete) setHeader(list, 'connection', 'close');
+      response.writeHead(answer.status, list);
+    };
+    if ('read' in stream) return sendBytes(response, stream, head);
     const length = answer.headers['content-length'];
     await sendStream(response, stream, {
       length: length === undefined ? undefined : Number(length),
-      head: () => {
-        const list = this.#headerList(base, answer, true);
-        if (!request.complete) setHeader(list, 'connection', 'close');
-        response.writeHead(answer.status, list);
-      },
+      head,
     });
   }
 

@@ -153,7 +153,7 @@ function send(
 ): Promise<void> | undefined {
   if (answer.stream)
     return exchange
-      .sendStream(base, answer, answer.stream)
+      .sendMade(base, answer, answer.stream)
       .then(() => done(parts, exchange, answer.status));
   const packing = packedFor(exchange.request, base, answer);
   if (packing)

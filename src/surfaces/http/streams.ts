@@ -5,7 +5,7 @@ import { errors, invalid, PenstockError } from '../../kernel/errors.ts';
 import { anyType } from '../../kernel/operations/operation.ts';
 import type { BodyStream, StreamDeclaration } from '../../kernel/operations/operation-input.ts';
 import { REUSABLE_BYTES } from '../../kernel/operations/reply.ts';
-import type { AnswerStream } from '../../kernel/pipeline/answer.ts';
+import type { AnswerBytes, AnswerStream } from '../../kernel/pipeline/answer.ts';
 import {
   announcesBody,
   ClientGoneError,
@@ -170,6 +170,27 @@ export async function sendStream(
     if (isOnItsWay) giveBackAfter(response, source);
     else source.return?.().catch(() => undefined);
   }
+}
+
+/** Reads a body and sends it with the head, and does not wait for the client to take it. Rejects as reading does. */
+export async function sendBytes(
+  response: ServerResponse,
+  { read }: AnswerBytes,
+  head: () => void,
+): Promise<void> {
+  const { bytes, free } = await read();
+  if (response.destroyed) return free?.();
+  head();
+  response.end(bytes);
+  // What the network did not take at once waits in memory: nobody may leave it there.
+  if (response.writableLength > 0) response.socket?.setTimeout(STALL_MS);
+  if (!free) return;
+  const settle = (): void => {
+    // Where the connection broke off, nobody knows what is still being sent.
+    if (response.writableFinished) free();
+  };
+  if (response.closed) settle();
+  else response.once('close', settle);
 }
 
 /** Ends a source whose one piece the answer is: asked for the next, it has the memory of that again. */

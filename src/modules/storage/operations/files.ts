@@ -73,7 +73,7 @@ export async function readableContent(
   { id, scope }: { readonly id: string; readonly scope?: string | undefined },
 ): Promise<FileRow> {
   const { files, access, signedUploads } = services;
-  const file = await files.find(id);
+  const file = await files.findKnown(id);
   await access.require(caller, 'content', file, scope);
   return withContent(services, await signedUploads.confirmed(file));
 }
@@ -165,10 +165,11 @@ const download = (services: StorageServices): Operation =>
     errors: [...readErrors, ...contentErrors],
     audit: services.config().audit.downloads,
     summary: 'Download a file',
-    async handler({ caller, signal }, { params, query, headers }) {
+    async handler(context, { params, query, headers }) {
+      const { caller } = context;
       const file = await readableContent(services, caller, { id: params.fileId, ...query });
       const { range, 'if-range': ifRange } = headers;
-      return services.delivery.reply(file, { range, ifRange, download: true, signal });
+      return services.delivery.reply(file, { range, ifRange, download: true, context });
     },
   });
 
@@ -228,15 +229,15 @@ const blob = (services: StorageServices): Operation =>
     summary: 'Read the content of a file by its address',
     description:
       'Public files need no signature. A private file without one and no file are the same here.',
-    async handler({ signal }, { params: { id }, query, headers }) {
+    async handler(context, { params: { id }, query, headers }) {
       const { expires = 0, sig, download = false } = query;
       const { files, links, signedUploads, delivery } = services;
       if (sig !== undefined) links.checkRead({ fileId: id, expires, download }, sig);
-      const found = await files.find(id);
+      const found = await files.findKnown(id);
       if (sig === undefined && !found.isPublic) throw storageErrors.FILE_NOT_FOUND();
       const file = withContent(services, await signedUploads.confirmed(found));
       const { range, 'if-range': ifRange } = headers;
-      return delivery.reply(file, { range, ifRange, download, signal });
+      return delivery.reply(file, { range, ifRange, download, context });
     },
   });
 

@@ -66,24 +66,19 @@ const image = (services: StorageServices): Operation =>
     summary: 'Read a picture in another size or format',
     description:
       'Visitors name a preset. Turned as its camera says and without what the camera wrote into it; animated pictures come as they are.',
-    async handler({ caller, signal }, { params, query: { scope, ...query } }) {
+    async handler(context, { params, query: { scope, ...query } }) {
+      const { caller } = context;
       const file = await readableContent(services, caller, { ...params, scope });
       const made = await services.renditions.of(caller, file, query);
-      if (!made) return services.delivery.reply(file, { download: false, signal });
+      if (!made) return services.delivery.reply(file, { download: false, context });
       const { bytes, type, etag } = made;
-      return Reply.stream(
-        type,
-        (async function* () {
-          yield bytes;
-        })(),
-        {
-          etag: `"${etag}"`,
-          'content-length': String(bytes.length),
-          'cache-control': `${file.isPublic ? 'public' : 'private'}, max-age=0, must-revalidate`,
-          'x-content-type-options': 'nosniff',
-          'content-security-policy': "default-src 'none'; sandbox",
-          ...(file.isPublic && { 'cross-origin-resource-policy': 'cross-origin' }),
-        },
-      );
+      return Reply.bytes(type, async () => ({ bytes }), {
+        etag: `"${etag}"`,
+        'content-length': String(bytes.length),
+        'cache-control': `${file.isPublic ? 'public' : 'private'}, max-age=0, must-revalidate`,
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': "default-src 'none'; sandbox",
+        ...(file.isPublic && { 'cross-origin-resource-policy': 'cross-origin' }),
+      });
     },
   });

@@ -170,7 +170,7 @@ const use = (services: StorageServices): Operation =>
         range,
         ifRange,
         download: link.download,
-        signal: context.signal,
+        context,
       });
     },
   });

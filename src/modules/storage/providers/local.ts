@@ -23,7 +23,7 @@ import {
   putWhole,
   writeTemporary,
 } from './local/put.ts';
-import { OpenFiles, readPieces, readStream } from './local/read.ts';
+import { OpenFiles, readPart, readPieces, readStream } from './local/read.ts';
 import { sweep } from './local/write.ts';
 import {
   type ObjectPlace,
@@ -94,11 +94,15 @@ async function openDisk(folder: string): Promise<Disk> {
 }
 
 function objectCalls(disk: Disk) {
-  const calls: Pick<StorageProvider, 'put' | 'get' | 'pieces' | 'head' | 'delete' | 'copy'> = {
+  const calls: Pick<
+    StorageProvider,
+    'put' | 'get' | 'pieces' | 'part' | 'head' | 'delete' | 'copy'
+  > = {
     put: (place, body, attributes, signal) =>
       putWhole(disk, place, body, { ...attributes, signal }),
     get: (place, range, signal) => onDisk(() => readStream(pathOf(disk, place), range, signal)),
     pieces: (place, range) => readPieces(disk.reading, pathOf(disk, place), range),
+    part: (place, range) => readPart(disk.reading, pathOf(disk, place), range),
     async head(place) {
       const path = pathOf(disk, place);
       const facts = await unlessMissing(async () => {

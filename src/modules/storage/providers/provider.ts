@@ -137,6 +137,13 @@ export function freePiece(piece: Uint8Array): void {
   if (owned.delete(piece) && piece.buffer instanceof ArrayBuffer) piece.buffer.transfer(0);
 }
 
+/** Bytes of an object. */
+export interface ReadPart {
+  readonly bytes: Uint8Array;
+  /** Called by who is done with them, and knows it: their memory is used again. */
+  free?(): void;
+}
+
 export interface StorageProvider {
   readonly name: ProviderName;
   readonly capabilities: ProviderCapabilities;
@@ -161,6 +168,8 @@ export interface StorageProvider {
    * An object that ends before the range does fails with `OUT_OF_RANGE`.
    */
   pieces?(place: ObjectPlace, range: ByteRange, signal?: AbortSignal): AsyncGenerator<Uint8Array>;
+  /** The same bytes in one piece, for few of them. Absent where that saves nothing; `undefined`: so it is for this place. */
+  part?(place: ObjectPlace, range: ByteRange): Promise<ReadPart | undefined>;
   head(place: ObjectPlace): Promise<ObjectFacts | undefined>;
   /** A missing object is no error. */
   delete(place: ObjectPlace): Promise<void>;

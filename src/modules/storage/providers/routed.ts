@@ -43,6 +43,7 @@ export function createRoutedProvider(
       const place = { bucket: bareBucket(bucket), key };
       yield* store.pieces?.(place, range, signal) ?? (await store.get(place, range, signal));
     },
+    part: (place, range) => on(place, async (store, own) => store.part?.(own, range)),
     head: (place) => on(place, (store, own) => store.head(own)),
     delete: (place) => on(place, (store, own) => store.delete(own)),
     copy: (from, to) =>

@@ -1,5 +1,8 @@
-/** The SQL that changes files. Values are always parameters. */
-import type { Queryable } from '../../../kernel/database/database.ts';
+/**
+ * The SQL that changes files. Values are always parameters. All changes go through `FileWrites`, which tells who keeps
+ * files in memory.
+ */
+import type { Queryable, Transaction } from '../../../kernel/database/database.ts';
 import { levelsOf } from '../names.ts';
 import {
   type FilePath,
@@ -16,11 +19,17 @@ export const containerId = (name: string): string =>
 export const folderIds = (container: string, levels: string): string =>
   `array(select d."_id" from "app"."_StorageFolder" d where d."container" = ${container} and d."name" = any(${levels}::text[]) order by d."name")`;
 
+/** A content, as long as it is still that of the file. */
+interface ContentPlace {
+  readonly id: string;
+  readonly objectKey: string;
+}
+
 /** Counts up the number that the next content of a file gets. */
-export const nextGeneration = async (
+const nextGeneration = async (
   database: Queryable,
   id: string,
-  pendingUpload: string | undefined,
+  pendingUpload?: string | undefined,
 ): Promise<number | undefined> =>
   (
     await firstOf(
@@ -37,7 +46,7 @@ export const nextGeneration = async (
   )?.generation;
 
 /** Makes bytes the content of a file. */
-export const setContent = (
+const setContent = (
   database: Queryable,
   id: string,
   content: StoredContent & { readonly generation: number },
@@ -65,7 +74,7 @@ export const setContent = (
   );
 
 /** Says why an expected content was refused. A file that has an earlier one keeps it. */
-export const setFailure = (
+const setFailure = (
   database: Queryable,
   id: string,
   upload: string,
@@ -90,7 +99,7 @@ export interface FileChange extends FilePath {
 }
 
 /** Throws a unique violation when the place is taken. */
-export const updateFile = (
+const updateFile = (
   database: Queryable,
   id: string,
   change: FileChange,
@@ -120,13 +129,10 @@ export const updateFile = (
   );
 
 /** What a content is, as long as it is still that of the file. */
-export const setChecksum = (
+const setChecksum = (
   database: Queryable,
-  {
-    id,
-    objectKey,
-    checksum,
-  }: { readonly id: string; readonly objectKey: string; readonly checksum: string },
+  { id, objectKey }: ContentPlace,
+  checksum: string,
 ): Promise<unknown> =>
   database.query(
     statement(
@@ -136,13 +142,10 @@ export const setChecksum = (
   );
 
 /** What the scanner has said of a content, as long as it is still that of the file. */
-export const setScan = (
+const setScan = (
   database: Queryable,
-  {
-    id,
-    objectKey,
-    scan,
-  }: { readonly id: string; readonly objectKey: string; readonly scan: ScanState },
+  { id, objectKey }: ContentPlace,
+  scan: ScanState,
 ): Promise<FileRow | undefined> =>
   firstOf(
     database.query<FileRow>(
@@ -153,3 +156,80 @@ export const setScan = (
       ),
     ),
   );
+
+/** Locked files belong to nobody from now on. */
+const disownFiles = (database: Queryable, ids: readonly string[]): Promise<unknown> =>
+  database.query(
+    statement(
+      `update "app"."File" set "owner" = null, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = any($1::uuid[])`,
+      [ids],
+    ),
+  );
+
+/** Says that a content is not on the store, or that it is again, as long as it is the same one. */
+const noteMissing = (
+  database: Queryable,
+  { id, objectKey }: ContentPlace,
+  failure: string | null,
+): Promise<unknown> =>
+  database.query(
+    statement(
+      `update "app"."File" set "state" = case when $3::text is null then 'ready' else 'failed' end, "failure" = $3, "updatedAt" = now(), "__v" = "__v" + 1
+       where "_id" = $1::uuid and "objectKey" = $2`,
+      [id, objectKey, failure],
+    ),
+  );
+
+/** A change of a file in a transaction. */
+type Changing<Given extends readonly unknown[], R> = (
+  transaction: Transaction,
+  ...given: Given
+) => Promise<R>;
+
+export interface FileWrites {
+  /** Counts up the number that the next content of a file gets. */
+  readonly nextGeneration: Changing<[id: string, upload?: string | undefined], number | undefined>;
+  /** Makes bytes the content of a file. */
+  readonly setContent: Changing<
+    [id: string, content: StoredContent & { readonly generation: number }],
+    FileRow | undefined
+  >;
+  /** Says why an expected content was refused. A file that has an earlier one keeps it. */
+  readonly setFailure: Changing<[id: string, upload: string, code: string], unknown>;
+  /** Throws a unique violation when the place is taken. */
+  readonly update: Changing<[id: string, change: FileChange], FileRow | undefined>;
+  readonly setChecksum: Changing<[content: ContentPlace, checksum: string], unknown>;
+  /** What the scanner has said of a content. */
+  readonly setScan: Changing<[content: ContentPlace, scan: ScanState], FileRow | undefined>;
+  /** Locked files belong to nobody from now on. */
+  readonly disown: Changing<[ids: readonly string[]], unknown>;
+  /** Says that a content is not on the store, or that it is again. */
+  readonly noteMissing: Changing<[content: ContentPlace, failure: string | null], unknown>;
+}
+
+/** `changing`: told of every file that is about to change in a transaction. */
+export function createFileWrites(
+  changing: (transaction: Transaction, ids: readonly string[]) => void,
+): FileWrites {
+  const told =
+    <Given extends readonly unknown[], R>(
+      write: (database: Queryable, ...given: Given) => Promise<R>,
+      idsOf: (...given: Given) => readonly string[],
+    ): Changing<Given, R> =>
+    (transaction, ...given) => {
+      changing(transaction, idsOf(...given));
+      return write(transaction, ...given);
+    };
+  const one = (id: string): readonly string[] => [id];
+  const its = ({ id }: ContentPlace): readonly string[] => [id];
+  return {
+    nextGeneration: told(nextGeneration, one),
+    setContent: told(setContent, one),
+    setFailure: told(setFailure, one),
+    update: told(updateFile, one),
+    setChecksum: told(setChecksum, its),
+    setScan: told(setScan, its),
+    disown: told(disownFiles, (ids) => ids),
+    noteMissing: told(noteMissing, its),
+  };
+}

@@ -42,15 +42,6 @@ export const lockFilesOf = (
 ): Promise<readonly FileRow[]> =>
   lockFilesIn(database, 'f."owner" = $1 and not f."_id" = any($2::uuid[])', [owner, except], limit);
 
-/** Locked files belong to nobody from now on. */
-export const disownFiles = (database: Queryable, ids: readonly string[]): Promise<unknown> =>
-  database.query(
-    statement(
-      `update "app"."File" set "owner" = null, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = any($1::uuid[])`,
-      [ids],
-    ),
-  );
-
 /** The same of files of an owner that lie in the trash; answers their sizes. */
 export const disownTrash = async (
   database: Queryable,

@@ -31,20 +31,6 @@ export const storedFilesAfter = async (
     )
   ).rows;
 
-/** Says that a content is not on the store, or that it is again, as long as it is the same one. */
-export const noteMissing = (
-  database: Queryable,
-  { _id, objectKey }: StoredFile,
-  failure: string | null,
-): Promise<unknown> =>
-  database.query(
-    statement(
-      `update "app"."File" set "state" = case when $3::text is null then 'ready' else 'failed' end, "failure" = $3, "updatedAt" = now(), "__v" = "__v" + 1
-       where "_id" = $1::uuid and "objectKey" = $2`,
-      [_id, objectKey, failure],
-    ),
-  );
-
 /** The next container by name. */
 export const containerAfter = (
   database: Queryable,

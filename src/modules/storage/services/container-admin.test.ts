@@ -94,7 +94,7 @@ describe('the removal of a container', () => {
         },
       }),
     );
-    expect(await codeOf(upload(removing, name))).toBe('CONTAINER_CREATION_DENIED');
+    expect(await codeOf(upload(removing, name))).toBe('CONTAINER_NOT_FOUND');
     expect(await isThere(bucket)).toBe(false);
   });
 

@@ -12,7 +12,6 @@ import { fileEvent } from '../events.ts';
 import { discard, type ObjectPlace } from '../providers/provider.ts';
 import type { ContainerRow } from '../queries/containers.ts';
 import type { Growth } from '../queries/counters.ts';
-import { nextGeneration, setContent } from '../queries/file-writes.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 import {
   insertUpload,
@@ -161,7 +160,7 @@ const limitOf = (
 
 /** Names the place of what is coming, committed at once whatever transaction the request runs in. */
 async function begin(
-  { database, naming }: ContentParts,
+  { database, fileWrites, naming }: ContentParts,
   caller: Caller,
   coming: ComingContent & { readonly bucket: string },
 ): Promise<NamedPlace> {
@@ -170,7 +169,7 @@ async function begin(
   const { fileId } = coming;
   const upload = await database.outside(() =>
     database.transaction(async (transaction) => {
-      const generation = await nextGeneration(transaction, fileId, undefined);
+      const generation = await fileWrites.nextGeneration(transaction, fileId);
       if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
       const made = {
         id: newId(),
@@ -252,7 +251,7 @@ async function replaceContent(
   if (generation <= file.generation) throw storageErrors.UPLOAD_CLOSED();
   const had = file.generation > 0;
   const changed = existing(
-    await setContent(transaction, file._id, { ...content, generation }),
+    await parts.fileWrites.setContent(transaction, file._id, { ...content, generation }),
     storageErrors.FILE_NOT_FOUND,
   );
   if (had) await enqueueRemoval(parts, transaction, [placeOf(file)]);

@@ -1,5 +1,7 @@
 /** Contents on their way out: whole or in part, at the reader's pace, as harmless as their type allows. */
 import { Reply } from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
+import type { BodyBytes } from '../../../kernel/operations/reply.ts';
 import { storageErrors } from '../errors.ts';
 import type { ByteRange, ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import { type FileRow, fileById } from '../queries/files.ts';
@@ -80,7 +82,8 @@ export interface ReadRequest {
   readonly ifRange?: string | undefined;
   /** To be kept, whatever its type. */
   readonly download: boolean;
-  readonly signal: AbortSignal;
+  /** Of the request; made when it is asked for. */
+  readonly context: Pick<OperationContext, 'signal'>;
 }
 
 export interface Delivery {
@@ -90,6 +93,16 @@ export interface Delivery {
   stream(file: FileRow, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** The content as a whole. Throws FILE_TOO_LARGE. */
   bytes(file: FileRow, limit: number): Promise<Buffer>;
+}
+
+/** Up to so many bytes are read and sent in one piece. */
+const PART_BYTES = 256 * 1_024;
+
+async function collected(pieces: AsyncIterable<Uint8Array>): Promise<BodyBytes> {
+  const all: Uint8Array[] = [];
+  // What a piece holds may be gone when the next one is asked for.
+  for await (const piece of pieces) all.push(Uint8Array.from(piece));
+  return { bytes: Buffer.concat(all) };
 }
 
 /** Nothing in a content is run, framed or loaded from elsewhere, also when somebody opens it as a page. */
@@ -162,6 +175,19 @@ export function createDelivery(parts: StorageParts): Delivery {
     }
   }
 
+  /** In one piece, where the store can; a stream is put together. */
+  const bytesOf = async (
+    file: FileRow,
+    range: ByteRange,
+    context: ReadRequest['context'],
+  ): Promise<BodyBytes> => {
+    const began = performance.now();
+    const part = await atContent(parts, file, async (store, place) => store.part?.(place, range));
+    if (!part) return collected(pieces(file, range, context.signal));
+    parts.measures.download((performance.now() - began) / 1_000);
+    return part;
+  };
+
   return {
     async *stream(file, signal) {
       try {
@@ -170,17 +196,22 @@ export function createDelivery(parts: StorageParts): Delivery {
         throw publicError(error, log);
       }
     },
-    reply(file, { range: header, ifRange, download, signal }) {
+    reply(file, { range: header, ifRange, download, context }) {
       placeOf(file);
       const range = isCurrent(file, ifRange) ? rangeOf(header, file.size) : undefined;
       const length = range ? range.end - range.start + 1 : file.size;
+      const status = range ? 206 : 200;
       const headers = {
         ...headersOf(file, download),
         'content-length': String(length),
         ...(range && { 'content-range': `bytes ${range.start}-${range.end}/${file.size}` }),
       };
       const type = typeOf(file);
-      return Reply.stream(type, pieces(file, range, signal), headers, range ? 206 : 200);
+      if (length > PART_BYTES || length === 0)
+        return Reply.stream(type, pieces(file, range, context.signal), headers, status);
+      const { start } = range ?? { start: 0 };
+      const part = { start, end: start + length - 1 };
+      return Reply.bytes(type, () => bytesOf(file, part, context), headers, status);
     },
     async bytes(file, limit) {
       if (file.size > limit)
@@ -199,7 +230,18 @@ const typeOf = ({ mimeType }: FileRow): string => {
   return type === 'text/plain' ? 'text/plain; charset=utf-8' : type;
 };
 
-const headersOf = (file: FileRow, download: boolean): Record<string, string> => ({
+/** Made once for a file that is read part by part: one that changes is another row (known-files.ts). */
+const knownHeaders = new WeakMap<FileRow, Map<boolean, Readonly<Record<string, string>>>>();
+
+function headersOf(file: FileRow, download: boolean): Readonly<Record<string, string>> {
+  const known = knownHeaders.get(file) ?? new Map<boolean, Readonly<Record<string, string>>>();
+  knownHeaders.set(file, known);
+  const headers = known.get(download) ?? newHeaders(file, download);
+  known.set(download, headers);
+  return headers;
+}
+
+const newHeaders = (file: FileRow, download: boolean): Readonly<Record<string, string>> => ({
   ...harmless,
   etag: `"${file.etag ?? file.objectKey}"`,
   'last-modified': file.updatedAt.toUTCString(),

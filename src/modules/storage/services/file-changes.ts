@@ -14,7 +14,6 @@ import {
 } from '../names.ts';
 import { type ContainerRow, holdContainer } from '../queries/containers.ts';
 import { count } from '../queries/counters.ts';
-import { setContent, updateFile } from '../queries/file-writes.ts';
 import { type FileRow, lockFile } from '../queries/files.ts';
 import { takeUpload } from '../queries/uploads.ts';
 import { type Containers, ensureFolders } from './containers.ts';
@@ -90,7 +89,7 @@ export function createFileChanges(
       await access.require(caller, 'edit', file, to.scope);
       // Where it goes others may have rights on it, the mover too, and where it was they lose them.
       if (isElsewhere(file, to)) await access.require(caller, 'delete', file, to.scope);
-      const described = await describe(transaction, caller, file, to);
+      const described = await describe(parts, transaction, caller, file, to);
       if (!arrived) {
         await events.emit(transaction, caller, fileEvent('update', described));
         return described;
@@ -175,16 +174,15 @@ async function requireShared(
 
 /** Writes down what is said about a locked file. Throws CONTAINER_NOT_FOUND, QUOTA_EXCEEDED, and a unique violation. */
 async function describe(
+  { fileWrites }: Pick<StorageParts, 'fileWrites'>,
   transaction: Transaction,
-  caller: Caller,
-  file: FileRow,
-  to: Target,
+  ...[caller, file, to]: readonly [Caller, FileRow, Target]
 ): Promise<FileRow> {
   const { name: container } = to.container;
   if (!(await holdContainer(transaction, container))) throw storageErrors.CONTAINER_NOT_FOUND();
   await ensureFolders(transaction, caller, to);
   const described = existing(
-    await updateFile(transaction, file._id, { ...to, container }),
+    await fileWrites.update(transaction, file._id, { ...to, container }),
     storageErrors.FILE_NOT_FOUND,
   );
   if (container === file.container || file.generation === 0) return described;
@@ -211,7 +209,11 @@ export function createSettleMove(parts: StorageParts) {
     const { generation } = upload;
     const mimeType = file.mimeType ?? content.mimeType;
     const moved = existing(
-      await setContent(transaction, file._id, { ...content, mimeType, generation }),
+      await parts.fileWrites.setContent(transaction, file._id, {
+        ...content,
+        mimeType,
+        generation,
+      }),
       storageErrors.FILE_NOT_FOUND,
     );
     await enqueueRemoval(parts, transaction, [placeOf(file)]);

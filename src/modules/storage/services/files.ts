@@ -1,10 +1,8 @@
 /** Files: made with their bytes, changed, moved, copied, deleted. */
 import type { Caller } from '../../../kernel/caller.ts';
-import type { Queryable } from '../../../kernel/database/database.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import type { ContainerRow } from '../queries/containers.ts';
-import { nextGeneration } from '../queries/file-writes.ts';
 import { type FileRow, fileById, lockFile } from '../queries/files.ts';
 import type { Containers } from './containers.ts';
 import { requireChecksum } from './content.ts';
@@ -20,6 +18,8 @@ import { codeOfError, existing, type StorageParts } from './storage-parts.ts';
 export interface Files {
   /** The file, however little is there of it. Throws FILE_NOT_FOUND; asks nothing of the caller. */
   find(id: string): Promise<FileRow>;
+  /** The same for who reads contents, from memory where nobody has changed it since (known-files.ts). */
+  findKnown(id: string): Promise<FileRow>;
   /**
    * A new file with its bytes, or new bytes for one of that name. `requestAtEnd`: what is said about it after the bytes, by
    * forms whose fields stand behind the file; nothing where that is what was said before.
@@ -49,12 +49,13 @@ interface Dependencies {
 export function createFiles(parts: StorageParts, dependencies: Dependencies): Files {
   const { database, access } = parts;
   const { contents, placing } = dependencies;
-  const find = (id: string): Promise<FileRow> => findFile(database, id);
+  const find = async (id: string): Promise<FileRow> => current(await fileById(database, id));
   const change = createFileChanges(parts, dependencies);
   const removeAll = createRemoveAll(parts);
   const make = createMake(parts, dependencies);
   return {
     find,
+    findKnown: async (id) => current(await parts.knownFiles.find(id)),
     removeAll,
     async create(caller, request, { source, size, atMost = size, signal }, requestAtEnd) {
       const early = await placing.placeFree(caller, request, atMost);
@@ -104,8 +105,8 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
   };
 }
 
-async function findFile(database: Queryable, id: string): Promise<FileRow> {
-  const file = existing(await fileById(database, id), storageErrors.FILE_NOT_FOUND);
+function current(found: FileRow | undefined): FileRow {
+  const file = existing(found, storageErrors.FILE_NOT_FOUND);
   // It is deleted by a job that comes every few minutes.
   if (file.expiresAt !== null && file.expiresAt.getTime() <= Date.now())
     throw storageErrors.FILE_NOT_FOUND();
@@ -164,7 +165,7 @@ function createMake(
       const placed = await placing.insert(transaction, caller, placement, rest);
       if ('there' in placed) {
         const generation = existing(
-          await nextGeneration(transaction, placed.there._id, undefined),
+          await parts.fileWrites.nextGeneration(transaction, placed.there._id),
           storageErrors.FILE_NOT_FOUND,
         );
         return contents.replace(transaction, caller, placed.there, { ...arrived, generation });

@@ -7,7 +7,6 @@ import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { discharge } from '../queries/counters.ts';
 import { type FileRow, lockFile } from '../queries/files.ts';
 import {
-  disownFiles,
   disownTrash,
   dropCounters,
   idsWithoutRecord,
@@ -127,7 +126,7 @@ const disown = (
 ): Promise<number> =>
   parts.database.transaction(async (transaction) => {
     const files = await find(transaction);
-    await disownFiles(
+    await parts.fileWrites.disown(
       transaction,
       files.map(({ _id }) => _id),
     );

@@ -10,7 +10,6 @@ import { knownObjects } from '../queries/files.ts';
 import { ownersAfter } from '../queries/gone-owners.ts';
 import {
   containerAfter,
-  noteMissing,
   recountContainer,
   type StoredFile,
   storedFilesAfter,
@@ -208,7 +207,10 @@ async function lookAtFile({ parts, report, store }: Run, file: StoredFile): Prom
       report.missing.push({ container: file.container, what: file._id });
   } else if (wasMissing) report.foundAgain++;
   if (isMissing === wasMissing || report.dryRun) return;
-  await noteMissing(parts.database, file, isMissing ? OBJECT_MISSING : null);
+  const content = { id: file._id, objectKey: file.objectKey };
+  await parts.database.transaction((transaction) =>
+    parts.fileWrites.noteMissing(transaction, content, isMissing ? OBJECT_MISSING : null),
+  );
 }
 
 async function recount(run: Run, { container = '' }: Position): Promise<Position | null> {

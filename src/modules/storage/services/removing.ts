@@ -41,6 +41,7 @@ export function createRemoveAll(parts: StorageParts): RemoveAll {
     const ids = files.map(({ _id }) => _id);
     const uploads = await deleteUploadsOf(transaction, ids);
     await deleteLinksOf(transaction, ids);
+    parts.knownFiles.changing(transaction, ids);
     await deleteDocuments(parts, ids);
     const places: ObjectPlace[] = uploads.map(({ bucket, objectKey: key }) => ({ bucket, key }));
     const { days } = config().trash;

@@ -13,7 +13,6 @@ import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { StorageConfig } from '../config.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
-import { setChecksum, setScan } from '../queries/file-writes.ts';
 import { type FileRow, fileById, type ScanState } from '../queries/files.ts';
 import { placeOf } from './naming.ts';
 import { isMissingObject, type StorageParts } from './storage-parts.ts';
@@ -63,7 +62,7 @@ export const createScanJob = (parts: StorageParts): JobDefinition =>
       const result = isExamined ? await ask(parts, file, signal) : 'clean';
       if (result === 'infected') log.warn({ file: id }, 'Something harmful was found in a file');
       await database.transaction(async (transaction) => {
-        const examined = await setScan(transaction, { id, objectKey, scan: result });
+        const examined = await parts.fileWrites.setScan(transaction, { id, objectKey }, result);
         if (!examined) return;
         const what = result === 'infected' ? 'infected' : 'update';
         await events.emit(transaction, system(scanJob), fileEvent(what, examined));
@@ -132,7 +131,11 @@ export async function enqueueChecksum(
   await jobs.enqueue(checksumJob, { id: _id, objectKey }, { transaction });
 }
 
-export const createChecksumJob = ({ database, provider }: StorageParts): JobDefinition =>
+export const createChecksumJob = ({
+  database,
+  provider,
+  fileWrites,
+}: StorageParts): JobDefinition =>
   defineJob({
     name: checksumJob,
     data: Type.Object({ id: Type.String({ format: 'uuid' }), objectKey: Type.String() }),
@@ -150,6 +153,8 @@ export const createChecksumJob = ({ database, provider }: StorageParts): JobDefi
         if (isMissingObject(error)) return;
         throw error;
       }
-      await setChecksum(database, { id, objectKey, checksum: hash.digest('hex') });
+      await database.transaction((transaction) =>
+        fileWrites.setChecksum(transaction, { id, objectKey }, hash.digest('hex')),
+      );
     },
   });

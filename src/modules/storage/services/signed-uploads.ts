@@ -8,7 +8,6 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import { type ContainerRow, containerByName } from '../queries/containers.ts';
-import { nextGeneration } from '../queries/file-writes.ts';
 import type { FileRow } from '../queries/files.ts';
 import { insertUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
 import { tooLarge } from './content.ts';
@@ -111,7 +110,7 @@ function createUploadOpening(
     requireSize(contents, size, container);
     const uploadId = newId();
     const upload = await database.transaction(async (transaction) => {
-      const generation = await nextGeneration(transaction, id, uploadId);
+      const generation = await parts.fileWrites.nextGeneration(transaction, id, uploadId);
       if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
       const made = {
         id: uploadId,

@@ -5,7 +5,9 @@ import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { StorageConfig } from '../config.ts';
 import { storageErrors } from '../errors.ts';
 import { ProviderError, type StorageProvider } from '../providers/provider.ts';
+import type { FileWrites } from '../queries/file-writes.ts';
 import type { FileAccess } from './access.ts';
+import type { KnownFiles } from './known-files.ts';
 import type { Links } from './links.ts';
 import type { StorageMeasures } from './measure.ts';
 import type { RecordsWithFiles } from './records-with-files.ts';
@@ -27,6 +29,8 @@ export interface StorageParts
   /** Whether permissions know a relation to this object (`Type:id`); nothing where nobody can be asked. */
   readonly isRelated: (object: string) => Promise<boolean | undefined>;
   readonly links: Links;
+  readonly fileWrites: FileWrites;
+  readonly knownFiles: KnownFiles;
   readonly measures: StorageMeasures;
   readonly log: Logger;
 }

@@ -4,7 +4,6 @@ import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { storageErrors } from '../errors.ts';
 import { containerByName } from '../queries/containers.ts';
-import { nextGeneration, setFailure } from '../queries/file-writes.ts';
 import { type FileRow, fileById, lockFile, type StoredContent } from '../queries/files.ts';
 import { moveUpload, takeUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
 import { headOf, ownPieces, tooLarge } from './content.ts';
@@ -77,7 +76,7 @@ const takeContent = (
 const refuse = (parts: ArrivalParts, upload: UploadRow, error: unknown): Promise<void> =>
   parts.database.transaction(async (transaction) => {
     if (!(await takeUpload(transaction, upload.id, upload.objectKey))) return;
-    await setFailure(transaction, upload.fileId, upload.id, codeOfError(error));
+    await parts.fileWrites.setFailure(transaction, upload.fileId, upload.id, codeOfError(error));
     const place = { bucket: upload.bucket, key: upload.objectKey };
     await enqueueRemoval(parts, transaction, [place]);
   });
@@ -131,7 +130,7 @@ async function receive(
   const { file, container } = await containerOfUpload(parts, fileId);
   requireAnnounced(known, body);
   const upload = await database.transaction(async (transaction) => {
-    const generation = await nextGeneration(transaction, fileId, undefined);
+    const generation = await parts.fileWrites.nextGeneration(transaction, fileId);
     const place = { objectKey: keyOf(fileId, generation ?? 0), generation: generation ?? 0 };
     const moved = generation && (await moveUpload(transaction, uploadId, place));
     if (!moved) throw storageErrors.UPLOAD_CLOSED();
@@ -190,7 +189,7 @@ async function dropPending(
 ): Promise<void> {
   const file = await lockFile(transaction, upload.fileId);
   if (!file) return;
-  const fail = () => setFailure(transaction, file._id, upload.id, 'UPLOAD_CLOSED');
+  const fail = () => parts.fileWrites.setFailure(transaction, file._id, upload.id, 'UPLOAD_CLOSED');
   if (file.generation > 0 || file.pendingUpload !== upload.id) return void (await fail());
   const removeAll = createRemoveAll(parts);
   try {

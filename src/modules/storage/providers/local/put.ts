@@ -34,9 +34,19 @@ export interface Disk {
   readonly reading: OpenFiles;
 }
 
-export function pathOf(disk: Disk, place: ObjectPlace): string {
+/** Paths that were asked for lately, by place: no part of one has a NUL. */
+const paths = new Map<string, string>();
+const MOST_PATHS = 2_000;
+
+export function pathOf({ root }: Disk, place: ObjectPlace): string {
+  const id = `${root}\0${place.bucket}\0${place.key}`;
+  const known = paths.get(id);
+  if (known !== undefined) return known;
   requirePlace(place);
-  return join(disk.root, place.bucket, pathOfKey(place.key));
+  const path = join(root, place.bucket, pathOfKey(place.key));
+  if (paths.size >= MOST_PATHS) paths.clear();
+  paths.set(id, path);
+  return path;
 }
 
 const targetOf = (disk: Disk, place: ObjectPlace): Target => ({

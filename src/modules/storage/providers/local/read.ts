@@ -3,7 +3,7 @@ import { closeSync, createReadStream, fstat, fstatSync, read } from 'node:fs';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { REUSABLE_BYTES } from '../../../../kernel/operations/reply.ts';
-import { type ByteRange, ProviderError } from '../provider.ts';
+import { type ByteRange, ProviderError, type ReadPart } from '../provider.ts';
 import { codeOf, onDisk, openReal } from './folders.ts';
 
 const readBytes = promisify(read);
@@ -48,6 +48,8 @@ interface OpenFile {
   readers: number;
   /** When the last reader left, as `performance.now()`. */
   leftAt: number;
+  /** When it was known to have a name. */
+  namedAt: number;
   /** Closed when nobody reads it any more. */
   isKept: boolean;
 }
@@ -56,7 +58,7 @@ interface OpenFile {
 const KEPT_MS = 2_000;
 /** Between two looks at what has been kept for long enough. */
 const LEAST_PAUSE_MS = 100;
-const MOST_KEPT = 64;
+const MOST_KEPT = 256;
 /** Other systems do not delete what is open. */
 const keepsOpen = process.platform === 'linux';
 
@@ -66,17 +68,21 @@ export class OpenFiles {
   #isClosed = false;
 
   /** Opens a file, or joins those who read it. One that was deleted or replaced is opened anew. */
-  async take(path: string): Promise<OpenFile> {
+  take(path: string): OpenFile | Promise<OpenFile> {
     const known = this.#kept.get(path);
     if (known) {
       known.readers += 1;
-      if (hasName(known.number)) return known;
+      if (isNamed(known)) return known;
       this.#drop(path, known);
       this.release(known);
     }
+    return this.#takeNew(path);
+  }
+
+  async #takeNew(path: string): Promise<OpenFile> {
     const number = await this.#open(path);
     const isKept = keepsOpen && !this.#isClosed && !this.#kept.has(path) && this.#hasRoom();
-    const file = { number, readers: 1, leftAt: 0, isKept };
+    const file = { number, readers: 1, leftAt: 0, namedAt: performance.now(), isKept };
     if (isKept) this.#kept.set(path, file);
     return file;
   }
@@ -139,6 +145,16 @@ export class OpenFiles {
     file.isKept = false;
     if (file.readers === 0) closeSync(file.number);
   }
+}
+
+/** Milliseconds for which a file that had a name is taken to have it: only another process can have taken it away. */
+const NAMED_MS = 50;
+
+function isNamed(file: OpenFile): boolean {
+  const now = performance.now();
+  if (now - file.namedAt < NAMED_MS) return true;
+  file.namedAt = now;
+  return hasName(file.number);
 }
 
 /** Where the file system does not tell (a share that went away), it is asked by opening the file anew. */
@@ -205,6 +221,22 @@ export async function* readPieces(
   } finally {
     // The number of a closed file may be another file's before the system reads.
     await reading?.catch(() => undefined);
+    files.release(file);
+  }
+}
+
+/** The same in one piece. */
+export async function readPart(
+  files: OpenFiles,
+  path: string,
+  range: ByteRange,
+): Promise<ReadPart> {
+  const taken = files.take(path);
+  const file = taken instanceof Promise ? await taken : taken;
+  try {
+    const bytes = await readAt(file.number, path, range);
+    return bytes.length < REUSABLE_BYTES ? { bytes } : { bytes, free: () => giveMemory(bytes) };
+  } finally {
     files.release(file);
   }
 }
