@@ -147,46 +147,47 @@ const begun = (
     return { first: await iterator.next(), iterator };
   });
 
+/** At the reader's pace. */
+async function* pieces(
+  parts: StorageParts,
+  file: FileRow,
+  ...[range, signal]: readonly [ByteRange | undefined, AbortSignal]
+): AsyncGenerator<Uint8Array> {
+  const began = performance.now();
+  const { first, iterator } = await begun(parts, file, range, signal);
+  let left = range ? range.end - range.start + 1 : file.size;
+  try {
+    for (let piece = first; !piece.done; piece = await iterator.next()) {
+      left -= piece.value.length;
+      // Whoever has all of it does not ask for more.
+      if (left === 0) parts.measures.download((performance.now() - began) / 1_000);
+      yield piece.value;
+    }
+  } catch (error) {
+    throw publicError(error, parts.log);
+  } finally {
+    await iterator.return?.();
+  }
+}
+
+/** In one piece, where the store can; a stream is put together. */
+async function bytesOf(
+  parts: StorageParts,
+  file: FileRow,
+  ...[range, context]: readonly [ByteRange, ReadRequest['context']]
+): Promise<BodyBytes> {
+  const began = performance.now();
+  const part = await atContent(parts, file, async (store, place) => store.part?.(place, range));
+  if (!part) return collected(pieces(parts, file, range, context.signal));
+  parts.measures.download((performance.now() - began) / 1_000);
+  return part;
+}
+
 export function createDelivery(parts: StorageParts): Delivery {
   const { log } = parts;
 
   const opened = (file: FileRow, range: ByteRange | undefined, signal?: AbortSignal) =>
     atContent(parts, file, (store, place) => store.get(place, range, signal));
-
-  async function* pieces(
-    file: FileRow,
-    range: ByteRange | undefined,
-    signal: AbortSignal,
-  ): AsyncGenerator<Uint8Array> {
-    const began = performance.now();
-    const { first, iterator } = await begun(parts, file, range, signal);
-    let left = range ? range.end - range.start + 1 : file.size;
-    try {
-      for (let piece = first; !piece.done; piece = await iterator.next()) {
-        left -= piece.value.length;
-        // Whoever has all of it does not ask for more.
-        if (left === 0) parts.measures.download((performance.now() - began) / 1_000);
-        yield piece.value;
-      }
-    } catch (error) {
-      throw publicError(error, log);
-    } finally {
-      await iterator.return?.();
-    }
-  }
-
-  /** In one piece, where the store can; a stream is put together. */
-  const bytesOf = async (
-    file: FileRow,
-    range: ByteRange,
-    context: ReadRequest['context'],
-  ): Promise<BodyBytes> => {
-    const began = performance.now();
-    const part = await atContent(parts, file, async (store, place) => store.part?.(place, range));
-    if (!part) return collected(pieces(file, range, context.signal));
-    parts.measures.download((performance.now() - began) / 1_000);
-    return part;
-  };
 
   return {
     async *stream(file, signal) {
@@ -208,10 +209,10 @@ export function createDelivery(parts: StorageParts): Delivery {
       };
       const type = typeOf(file);
       if (length > PART_BYTES || length === 0)
-        return Reply.stream(type, pieces(file, range, context.signal), headers, status);
+        return Reply.stream(type, pieces(parts, file, range, context.signal), headers, status);
       const { start } = range ?? { start: 0 };
       const part = { start, end: start + length - 1 };
-      return Reply.bytes(type, () => bytesOf(file, part, context), headers, status);
+      return Reply.bytes(type, () => bytesOf(parts, file, part, context), headers, status);
     },
     async bytes(file, limit) {
       if (file.size > limit)
