@@ -48,13 +48,17 @@ function guard(wire: Wire): void {
 
 const READ_BYTES = 65_536;
 
-/** The driver may keep the end of a message until its rest comes: it gets a copy. */
+/**
+ * The driver may keep the end of a message until its rest comes: it gets a copy. Whoever listens to `bytes` reads them
+ * before the next ones come, and keeps none of them.
+ */
 function openSocket(): Socket {
   const socket: Socket = new Socket({
     onread: {
       buffer: Buffer.allocUnsafeSlow(READ_BYTES),
-      callback(length, bytes) {
-        socket.emit('data', Buffer.from(bytes.subarray(0, length)));
+      callback(length, memory) {
+        const bytes = Buffer.from(memory.buffer, memory.byteOffset, length);
+        if (!socket.emit('bytes', bytes)) socket.emit('data', Buffer.from(bytes));
         return true;
       },
     },

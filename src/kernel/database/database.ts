@@ -20,6 +20,11 @@ export interface Statement {
   readonly class?: StatementClass;
   /** Milliseconds after which a pooled statement is stopped (504), where that is sooner than the request's deadline. */
   readonly limitMs?: number;
+  /**
+   * Of a short change that may be committed in one transaction with those of other requests, and is sent again by itself
+   * when one of them fails: the id of the row that it changes; empty when the row is new.
+   */
+  readonly changes?: string;
 }
 
 export interface QueryResult<R> {

@@ -13,11 +13,11 @@ import {
   keepTrying,
   prepareSession,
 } from './connection.ts';
-import type { ClassFigures, QueryResult } from './database.ts';
+import type { ClassFigures, QueryResult, Statement } from './database.ts';
 import { isConnectionLoss, isStalePlan, toPublicError, unavailable } from './failures.ts';
 import { waitedTooLong } from './fair-turns.ts';
 import { isRead, isTimeOver, type Lane, type StatementRun } from './owned-statements.ts';
-import { StatementSender } from './shared-statement.ts';
+import { type OnAnswer, StatementSender, UndoneError } from './shared-statement.ts';
 import { SlowTables, tableOf } from './slow-tables.ts';
 import type { StatementNames } from './sql.ts';
 import type { StatementTimings } from './statement-timings.ts';
@@ -32,13 +32,20 @@ export interface SharedClients extends Lane {
   close(): Promise<void>;
 }
 
+/**
+ * Which statements go to one connection, as one transaction, with what else one turn of the event loop asks:
+ * - `all`: for statements that read
+ * - `declared`: those that say which row they change
+ * - `none`: each is a transaction of its own, on the connection that has least to do
+ */
+export type Together = 'all' | 'declared' | 'none';
+
 export interface SharedClientsOptions {
   readonly connection: ClientOptions;
   readonly size: number;
   /** Statements that are on one connection at a time, the running one included. Those behind it cannot be taken back. */
   readonly depth: number;
-  /** What one turn of the event loop asks goes to one connection, as far as it is written together, and not to each of them. */
-  readonly gathered?: boolean;
+  readonly together?: Together;
   readonly names: StatementNames;
   /** Where what takes too long is run. */
   readonly elsewhere: Lane;
@@ -57,8 +64,59 @@ interface Slot {
 interface Job extends StatementRun {
   /** How often it may be sent again. */
   again: number;
+  /** It is a transaction of its own: others have failed beside it. */
+  alone: boolean;
   readonly resolve: (result: QueryResult<unknown>) => void;
   readonly reject: (error: unknown) => void;
+}
+
+/** How it was sent. */
+interface Sent {
+  readonly name: string | undefined;
+  readonly together: boolean;
+}
+
+/** Rows that are being changed at this moment. */
+class ChangedRows {
+  readonly #counts = new Map<string, number>();
+
+  has(row: string): boolean {
+    return this.#counts.has(row);
+  }
+
+  enter(row: string | undefined): void {
+    if (row) this.#counts.set(row, (this.#counts.get(row) ?? 0) + 1);
+  }
+
+  leave(row: string | undefined): void {
+    if (!row) return;
+    const left = (this.#counts.get(row) ?? 1) - 1;
+    if (left > 0) this.#counts.set(row, left);
+    else this.#counts.delete(row);
+  }
+}
+
+/** Milliseconds in which a statement that has failed is sent by itself, so that it undoes nothing of others. */
+const FAILING_MS = 1_000;
+/** Statements without a name are told apart by their text. */
+const MOST_FAILING = 200;
+
+class FailingStatements {
+  readonly #until = new Map<string, number>();
+
+  note({ name, text }: Statement): void {
+    if (this.#until.size >= MOST_FAILING) this.#until.clear();
+    this.#until.set(name ?? text, performance.now() + FAILING_MS);
+  }
+
+  has({ name, text }: Statement): boolean {
+    if (this.#until.size === 0) return false;
+    const until = this.#until.get(name ?? text);
+    if (until === undefined) return false;
+    if (performance.now() < until) return true;
+    this.#until.delete(name ?? text);
+    return false;
+  }
 }
 
 /** How long a statement waits for a connection when all are down. */
@@ -76,6 +134,8 @@ class PipelinedClients implements SharedClients {
   readonly #slots: readonly Slot[];
   readonly #slow = new SlowTables();
   readonly #line: WaitingLine<Job>;
+  readonly #rows = new ChangedRows();
+  readonly #failing = new FailingStatements();
   #moved = 0;
   #closed = false;
 
@@ -114,6 +174,7 @@ class PipelinedClients implements SharedClients {
         statement,
         waiting,
         again,
+        alone: false,
         resolve: resolve as Job['resolve'],
         reject,
         ...(ran && { ran }),
@@ -176,12 +237,12 @@ class PipelinedClients implements SharedClients {
     return this.#closed || this.#slots.every(({ client }) => client === undefined);
   }
 
-  #slotFor(): Slot | undefined {
-    const { depth, gathered = false } = this.#options;
+  #slotFor(together: boolean): Slot | undefined {
+    const { depth } = this.#options;
     let best: Slot | undefined;
     for (const slot of this.#slots) {
       if (slot.client === undefined || slot.inFlight >= depth) continue;
-      if (gathered && slot.sender !== undefined && slot.sender.held > 0) return slot;
+      if (together && slot.sender !== undefined && slot.sender.held > 0) return slot;
       if (best === undefined || slot.inFlight < best.inFlight) best = slot;
     }
     return best;
@@ -191,7 +252,7 @@ class PipelinedClients implements SharedClients {
   #place(job: Job): void {
     const { deadlineAt } = job.waiting;
     const isLate = deadlineAt !== Number.POSITIVE_INFINITY && performance.now() >= deadlineAt;
-    const slot = this.#line.length === 0 ? this.#slotFor() : undefined;
+    const slot = this.#line.length === 0 ? this.#slotFor(this.#isTogether(job)) : undefined;
     if (this.#closed) job.reject(unavailable());
     else if (isLate) job.reject(waitedTooLong(job.waiting, deadlineAt));
     else if (this.#isApart(job)) this.#runElsewhere(job);
@@ -206,7 +267,7 @@ class PipelinedClients implements SharedClients {
   /** Lets those who wait go on, as far as there is room. */
   #next(): void {
     while (this.#line.length > 0) {
-      const slot = this.#slotFor();
+      const slot = this.#slotFor(this.#options.together !== 'none');
       const job = slot && this.#line.shift();
       if (!job) return;
       if (this.#isApart(job)) this.#runElsewhere(job);
@@ -228,30 +289,46 @@ class PipelinedClients implements SharedClients {
       throw new Error('A statement was given to a connection that is not there');
     const { statement, waiting } = job;
     const query = this.#options.names.toQuery(statement);
+    const together = this.#isTogether(job);
     slot.inFlight += 1;
-    const onAnswer = (error: Error | undefined | null, result: unknown): void => {
+    this.#rows.enter(statement.changes);
+    const onAnswer: OnAnswer = (error, result) => {
       if (slot.client === client) slot.inFlight -= 1;
+      this.#rows.leave(statement.changes);
       this.#options.timings?.note(statement, performance.now() - waiting.since);
       if (error) {
         if (isConnectionLoss(error)) this.#drop(slot, client, error);
-        this.#failed(job, error, query.name);
-      } else {
-        const { rows, rowCount } = result as pg.QueryResult;
-        job.resolve({ rows, count: rowCount ?? 0 });
-      }
+        this.#failed(job, error, { name: query.name, together });
+      } else job.resolve({ rows: result?.rows ?? [], count: result?.rowCount ?? 0 });
       if (this.#line.length > 0) this.#next();
     };
-    sender.send(query, onAnswer);
+    sender.send(query, onAnswer, together);
+  }
+
+  /** Whether it may be one transaction with others. Two that change one row never wait for each other inside of such. */
+  #isTogether({ statement, alone }: Job): boolean {
+    const { together = 'none' } = this.#options;
+    if (alone || together === 'none' || this.#failing.has(statement)) return false;
+    return (
+      together === 'all' || (statement.changes !== undefined && !this.#rows.has(statement.changes))
+    );
   }
 
   /**
    * Sends again where that is safe: a read whose connection died (others may be dead as well, unnoticed so far), a
-   * statement that has to be prepared anew, or one that PostgreSQL has stopped and undone because it was not short.
+   * statement that has to be prepared anew, one that PostgreSQL has undone because another one of its transaction failed,
+   * or one that it has stopped and undone because it was not short.
    */
-  #failed(job: Job, error: Error, sentAs: string | undefined): void {
+  #failed(job: Job, error: Error, sent: Sent): void {
     const { statement } = job;
+    if (error instanceof UndoneError) {
+      job.alone = true;
+      this.#place(job);
+      return;
+    }
+    if (sent.together) this.#failing.note(statement);
     const stale = isStalePlan(error);
-    if (stale) this.#options.names.renew(statement, sentAs);
+    if (stale) this.#options.names.renew(statement, sent.name);
     if (isTimeOver(error)) {
       this.#slow.mark(tableOf(statement));
       this.#runElsewhere(job);

@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
-import { StatementSender } from './shared-statement.ts';
+import { StatementSender, UndoneError } from './shared-statement.ts';
 
 let test: OpenTestDatabase;
 let client: pg.Client;
@@ -20,10 +20,12 @@ afterAll(async () => {
   await test.close();
 });
 
-const ask = (query: pg.QueryConfig<unknown[]>): Promise<readonly unknown[]> =>
+const ask = (query: pg.QueryConfig<unknown[]>, together = false): Promise<readonly unknown[]> =>
   new Promise((resolve, reject) => {
-    sender.send(query, (error, result) =>
-      error ? reject(error) : resolve((result as pg.QueryResult).rows),
+    sender.send(
+      query,
+      (error, result) => (error ? reject(error) : resolve(result?.rows ?? [])),
+      together,
     );
   });
 
@@ -89,4 +91,66 @@ it('writes what one turn asks for together', async () => {
   await Promise.all([1, 2, 3, 4, 5, 6].map((first) => ask({ ...named, values: [first, 'y'] })));
   stream.write = write;
   expect(writes).toBe(2);
+});
+
+const values = [
+  'a text that fills more than its share, äöü 世界 '.repeat(2_000),
+  null,
+  true,
+  4.5,
+  12n,
+  [1, 2],
+  ['a "quoted" one', null],
+  { nested: { list: [1] } },
+  new Date('2026-03-01T10:00:00.123Z'),
+  Buffer.from([0, 255, 10]),
+  undefined,
+] as unknown[];
+
+it('writes values, and reads answers of any size, as the driver does', async () => {
+  const columns = 'text,text,boolean,float8,int8,int[],text[],jsonb,timestamptz,bytea,text'.split(
+    ',',
+  );
+  const text = `select ${columns.map((type, i) => `$${i + 1}::${type} as c${i}`).join(', ')}`;
+  const { rows } = await client.query({ text, values });
+  expect(await ask({ text, values, name: 'values' })).toEqual(rows);
+  expect(await ask({ text, values, name: 'values' }, true)).toEqual(rows);
+});
+
+const transactionOf = { name: 'transaction', text: 'select pg_current_xact_id()::text as id' };
+
+it('commits what may be together as one transaction, and all else by itself', async () => {
+  const ids = async (together: boolean): Promise<number> => {
+    const answers = await Promise.all([1, 2, 3, 4].map(() => ask(transactionOf, together)));
+    return new Set(answers.map(([row]) => (row as { id: string }).id)).size;
+  };
+  expect(await ids(true)).toBe(1);
+  expect(await ids(false)).toBe(4);
+});
+
+it('undoes all of a transaction when one of it fails, and says to the others that nothing happened', async () => {
+  await client.query('create table public.numbers (n integer primary key)');
+  const insert = (n: number) =>
+    ask(
+      { name: 'number', text: 'insert into public.numbers values ($1::integer)', values: [n] },
+      true,
+    );
+  const settled = await Promise.allSettled([1, 2, 2].map(insert));
+  const reasons = settled.map((one) => (one.status === 'rejected' ? one.reason : undefined));
+  expect(reasons[0]).toBeInstanceOf(UndoneError);
+  expect(reasons[1]).toBeInstanceOf(UndoneError);
+  expect(reasons[2]).toMatchObject({ code: '23505' });
+  expect((await client.query('select n from public.numbers')).rows).toEqual([]);
+  await Promise.all([insert(1), insert(2)]);
+  expect((await client.query('select n from public.numbers order by n')).rows).toEqual([
+    { n: 1 },
+    { n: 2 },
+  ]);
+});
+
+it('takes a failed preparation for none, and the next statement of the name prepares it', async () => {
+  const other = { name: 'later', text: 'select n from public.later' };
+  await expect(ask(other, true)).rejects.toMatchObject({ code: '42P01' });
+  await client.query('create table public.later (n integer); insert into public.later values (3)');
+  expect(await ask(other, true)).toEqual([{ n: 3 }]);
 });

@@ -5,7 +5,7 @@ import type { ClassFigures, QueryResult, Statement, StatementClass } from './dat
 import { boundsOf, waitingNow } from './fair-turns.ts';
 import { OwnedConnections } from './owned-connections.ts';
 import { createOwnedStatements, isRead, type Lane } from './owned-statements.ts';
-import { openSharedClients, type SharedClients } from './shared-clients.ts';
+import { openSharedClients, type SharedClients, type Together } from './shared-clients.ts';
 import type { StatementNames } from './sql.ts';
 import type { StatementTimings } from './statement-timings.ts';
 
@@ -30,8 +30,8 @@ export interface StatementClasses {
 interface SharedSize {
   readonly size: number;
   readonly depth: number;
-  /** A statement that is written with others costs about half of what it costs alone; behind them it waits for microseconds. */
-  readonly gathered?: boolean;
+  /** Which statements of one turn are one transaction: it costs about half, and a statement waits for microseconds in it. */
+  readonly together?: Together;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
 }
@@ -43,12 +43,18 @@ interface SharedSize {
 const shortReads: SharedSize = {
   size: 3,
   depth: 16,
-  gathered: true,
+  together: 'all',
   statementTimeoutMs: 150,
   lockTimeoutMs: 10,
 };
 /** A write holds its connection until the disk has it; more of them wait for the disk together (group commit). */
-const shortWrites: SharedSize = { size: 8, depth: 4, statementTimeoutMs: 150, lockTimeoutMs: 50 };
+const shortWrites: SharedSize = {
+  size: 8,
+  depth: 4,
+  together: 'declared',
+  statementTimeoutMs: 150,
+  lockTimeoutMs: 50,
+};
 const identity: SharedSize = { size: 2, depth: 8, statementTimeoutMs: 150, lockTimeoutMs: 25 };
 /** Where connections cannot be shared, so many do the work of each of the classes above. */
 const UNSHARED_SIZE = 4;
@@ -130,13 +136,13 @@ async function openShared(
   if (!modes.pipelining || !modes.preparedStatements) return undefined;
   const open = (
     role: string,
-    { size, depth, gathered = false, ...limits }: SharedSize,
+    { size, depth, together = 'none', ...limits }: SharedSize,
   ): Promise<SharedClients> =>
     openSharedClients({
       connection: { target, modes, role, ...limits },
       size,
       depth,
-      gathered,
+      together,
       names,
       elsewhere,
       timings,

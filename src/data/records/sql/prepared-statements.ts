@@ -57,6 +57,8 @@ interface StatementRequest {
   readonly dynamic: boolean;
   /** `short` for a statement that touches few rows by their ids; `pooled` unless set. */
   readonly class?: StatementClass;
+  /** The row that it changes; empty for a new one. */
+  readonly changes?: string;
 }
 
 export interface PlanCache {
@@ -93,11 +95,13 @@ export function createPlanCache(): PlanCache {
   }
 
   return {
-    statement({ schema, shape, values, dynamic, class: kind = 'pooled' }, compile) {
+    statement({ schema, shape, values, dynamic, class: kind = 'pooled', changes }, compile) {
       const text = dynamic ? compile(createParameters(values)) : undefined;
       const plan = planOf(plansOf(schema), shape, () => text ?? compile(createParameters(values)));
       if (plan.name === undefined) return { text: plan.text, values, class: kind };
-      return { text: plan.text, values, class: kind, name: plan.name };
+      const { text: known, name } = plan;
+      if (changes === undefined) return { text: known, values, class: kind, name };
+      return { text: known, values, class: kind, name, changes };
     },
   };
 }

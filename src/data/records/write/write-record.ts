@@ -123,7 +123,7 @@ export async function insertRecord(
   const dynamic = ownershipShape(ownership) === 'tuple' || isDynamicAnswer(context);
   const runsAs = classOf({ predicate: undefined, populate, conditions });
   const statement = dependencies.plans.statement(
-    { schema, shape, values, dynamic, class: runsAs },
+    { schema, shape, values, dynamic, class: runsAs, changes: '' },
     (parameters) =>
       insertText(
         schema,
@@ -283,7 +283,7 @@ async function changeColumns(
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   const runsAs = classOf({ predicate, populate, conditions });
   const statement = dependencies.plans.statement(
-    { schema, shape, values, dynamic, class: runsAs },
+    { schema, shape, values, dynamic, class: runsAs, changes: id },
     (parameters) =>
       updateText(
         schema,

@@ -1,0 +1,178 @@
+/** What PostgreSQL's protocol says about one prepared statement, written and read without objects in between (manual, "Message Formats"). */
+
+const PARSE = 0x50;
+const BIND = 0x42;
+const DESCRIBE_PORTAL = Buffer.from([0x44, 0, 0, 0, 6, 0x50, 0]);
+const EXECUTE = Buffer.from([0x45, 0, 0, 0, 9, 0, 0, 0, 0, 0]);
+const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
+
+/** Bytes that a piece of memory begins with, and that it goes back to after something large. */
+const USUAL_BYTES = 16_384;
+/** Bytes of UTF-8 that a character takes at most. */
+const MOST_BYTES = 3;
+
+/** As PostgreSQL reads it: a text, bytes, or nothing. */
+export type WireValue = string | Buffer | null;
+
+/** Messages that wait to be written, in one piece of memory that is used again and again. */
+export class MessageWriter {
+  #bytes = Buffer.allocUnsafeSlow(USUAL_BYTES);
+  #end = 0;
+
+  /** Has a text prepared under a name; an empty one is for the next statement only. */
+  parse(name: string, text: string): void {
+    const start = this.#begin(PARSE);
+    this.#word(name);
+    this.#word(text);
+    this.#number16(0);
+    this.#finish(start);
+  }
+
+  /** Has the prepared statement of that name run with these values. `describe`: and its columns told. */
+  run(name: string, values: readonly WireValue[], describe: boolean): void {
+    const start = this.#begin(BIND);
+    this.#word('');
+    this.#word(name);
+    this.#formats(values);
+    this.#number16(values.length);
+    for (const value of values) this.#value(value);
+    // All columns as texts.
+    this.#number16(0);
+    this.#finish(start);
+    if (describe) this.#bytesOf(DESCRIBE_PORTAL);
+    this.#bytesOf(EXECUTE);
+  }
+
+  /** Ends the transaction: what ran since the last one is committed, or undone when something failed. */
+  sync(): void {
+    this.#bytesOf(SYNC);
+  }
+
+  /** What waits; empty when nothing does. Nothing waits afterwards. */
+  take(): Buffer {
+    const taken = Buffer.from(this.#bytes.subarray(0, this.#end));
+    this.#end = 0;
+    if (this.#bytes.length > USUAL_BYTES) this.#bytes = Buffer.allocUnsafeSlow(USUAL_BYTES);
+    return taken;
+  }
+
+  #ensure(more: number): void {
+    const needed = this.#end + more;
+    if (needed <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2));
+    this.#bytes.copy(larger, 0, 0, this.#end);
+    this.#bytes = larger;
+  }
+
+  #begin(type: number): number {
+    this.#ensure(5);
+    this.#bytes[this.#end] = type;
+    const start = this.#end + 1;
+    this.#end += 5;
+    return start;
+  }
+
+  #finish(start: number): void {
+    this.#bytes.writeInt32BE(this.#end - start, start);
+  }
+
+  #number16(value: number): void {
+    this.#ensure(2);
+    this.#bytes.writeUInt16BE(value, this.#end);
+    this.#end += 2;
+  }
+
+  /** A text that ends with a zero. */
+  #word(text: string): void {
+    this.#ensure(text.length * MOST_BYTES + 1);
+    this.#end += this.#bytes.write(text, this.#end);
+    this.#bytes[this.#end] = 0;
+    this.#end += 1;
+  }
+
+  #bytesOf(bytes: Uint8Array): void {
+    this.#ensure(bytes.length);
+    this.#bytes.set(bytes, this.#end);
+    this.#end += bytes.length;
+  }
+
+  /** Texts need no word about their form. */
+  #formats(values: readonly WireValue[]): void {
+    if (!values.some(Buffer.isBuffer)) {
+      this.#number16(0);
+      return;
+    }
+    this.#number16(values.length);
+    for (const value of values) this.#number16(Buffer.isBuffer(value) ? 1 : 0);
+  }
+
+  #value(value: WireValue): void {
+    if (value === null) this.#number32(-1);
+    else if (typeof value === 'string') {
+      this.#ensure(4 + value.length * MOST_BYTES);
+      const length = this.#bytes.write(value, this.#end + 4);
+      this.#number32(length);
+      this.#end += length;
+    } else {
+      this.#number32(value.length);
+      this.#bytesOf(value);
+    }
+  }
+
+  #number32(value: number): void {
+    this.#ensure(4);
+    this.#bytes.writeInt32BE(value, this.#end);
+    this.#end += 4;
+  }
+}
+
+const HEADER_BYTES = 5;
+
+/** Told of each whole message: its type, and where its content stands. */
+export type OnMessage = (type: number, bytes: Buffer, from: number, to: number) => void;
+
+/** Cuts what a connection sends into messages. What is handed over may be used again by its owner: only the end of it is kept, as a copy. */
+export class MessageReader {
+  readonly #onMessage: OnMessage;
+  #kept: Buffer[] = [];
+  /** Bytes without which there is nothing to look at. */
+  #missing = 0;
+
+  constructor(onMessage: OnMessage) {
+    this.#onMessage = onMessage;
+  }
+
+  read(given: Buffer): void {
+    const bytes = this.#missing === 0 ? given : this.#withKept(given);
+    if (!bytes) return;
+    let at = 0;
+    while (at < bytes.length) {
+      const missing = this.#missingAt(bytes, at);
+      if (missing > 0) {
+        this.#kept = [Buffer.from(bytes.subarray(at))];
+        this.#missing = missing;
+        return;
+      }
+      const next = at + 1 + bytes.readUInt32BE(at + 1);
+      this.#onMessage(bytes[at] ?? 0, bytes, at + HEADER_BYTES, next);
+      at = next;
+    }
+  }
+
+  #missingAt(bytes: Buffer, at: number): number {
+    const there = bytes.length - at;
+    if (there < HEADER_BYTES) return HEADER_BYTES - there;
+    return Math.max(0, 1 + bytes.readUInt32BE(at + 1) - there);
+  }
+
+  /** Pieces of a large message are put together once, when all of them are there. */
+  #withKept(given: Buffer): Buffer | undefined {
+    this.#kept.push(Buffer.from(given));
+    this.#missing -= given.length;
+    if (this.#missing > 0) return undefined;
+    const whole = Buffer.concat(this.#kept);
+    this.#kept = [];
+    this.#missing = 0;
+    return whole;
+  }
+}
