@@ -69,13 +69,22 @@ export interface LiveRecords {
     schema: string,
     options: LiveOptions,
   ): Promise<Extract<LiveRead, { kind: 'rows' }>>;
-  /**
-   * For each of the filters those of the records that fit it, whoever may see them: so that what changed is asked about
-   * only where it may belong. Its answer is shown to nobody.
-   */
+  /** Which of the records fit which of the filters, whoever may see them: what changed is asked about where it may belong. */
   fitting(
     schema: string,
     ids: readonly string[],
     filters: readonly LiveFilter[],
-  ): Promise<readonly ReadonlySet<string>[]>;
+  ): Promise<LiveFitting>;
+}
+
+/**
+ * Records by their ids, as JSON: as they read in lists with an `order`, for those who listen to these and for nobody else.
+ * Without the records, of many that changed at once.
+ */
+export type FittingRecords = ReadonlyMap<string, string | undefined>;
+
+export interface LiveFitting {
+  readonly all: FittingRecords;
+  /** For each of the filters. A record is as it was when it was tested. */
+  readonly byFilter: readonly FittingRecords[];
 }

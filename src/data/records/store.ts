@@ -7,6 +7,7 @@ import type { Condition } from '../conditions/condition.ts';
 import type { Grant, LiveRecords, ReadOptions, RecordAccess } from './read-contract.ts';
 
 export type {
+  FittingRecords,
   Grant,
   LiveOptions,
   LiveRecords,

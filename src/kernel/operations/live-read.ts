@@ -17,12 +17,24 @@ export interface LiveFilter {
   readonly key: string;
 }
 
+/** By what records of a list are ordered; the last one is the id. Texts are compared as they are. */
+export interface LiveTerm {
+  readonly field: string;
+  readonly kind: 'text' | 'number';
+  readonly descending: boolean;
+}
+
 /** The first records of a list, in its order. */
 export interface LiveRows {
   /** Records at most. */
   readonly limit: number;
   /** In the order of the ids, which can be compared as texts. */
   readonly byId: boolean;
+  /**
+   * Set where a record reads the same for all who may listen, and says by itself where it stands: then a record that is
+   * read for one list is as it is in each.
+   */
+  readonly order?: readonly LiveTerm[] | undefined;
   /** Absent: any record of the schema may belong to the list. */
   readonly filter?: LiveFilter | undefined;
   all(): Promise<readonly LiveRow[]>;

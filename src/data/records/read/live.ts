@@ -8,6 +8,7 @@ import {
   type LiveFilter,
   type LiveRead,
   type LiveRow,
+  type LiveTerm,
 } from '../../../kernel/operations/live-read.ts';
 import { type Condition, leavesOf } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
@@ -15,14 +16,16 @@ import { isRowAuthorised, isTrusted } from '../access/operation-access.ts';
 import type { OpenRequestScope } from '../access/request-scope.ts';
 import { resolveFilter } from '../filter/record-filter.ts';
 import { resolveTarget } from '../filter/target.ts';
+import { sortTerms } from '../page/keyset.ts';
 import { listRange, pageOf } from '../page/page.ts';
+import type { FittingRecords, LiveFitting } from '../read-contract.ts';
 import { idsTest } from '../sql/row-id.ts';
 import type { LiveOptions, LiveRecords } from '../store.ts';
 import { foundFirst } from './found-first.ts';
 import { readOptimistically } from './optimistic-read.ts';
-import { isRestricted, type PopulateTree } from './projection.ts';
+import { isRestricted, noPopulate, type PopulateTree } from './projection.ts';
 import { type RecordDependencies, recordColumns, runRead } from './record-view.ts';
-import { createRenderContext, selectList } from './render.ts';
+import { createRenderContext, recordJson, selectList } from './render.ts';
 import { filteredStatement, type Selection, selectionOf, selectionText } from './selection.ts';
 
 /** A filter that comes from here, with what it tests. */
@@ -36,7 +39,7 @@ export const createLiveRecords = (
   requestScopeOf: OpenRequestScope<RecordDependencies>,
   platform: RecordDependencies,
 ): LiveRecords => ({
-  live: (caller, name, options) => openLive(requestScopeOf, { caller, name, options }),
+  live: (caller, name, options) => openLive(requestScopeOf, platform, { caller, name, options }),
   fitting: (name, ids, filters) =>
     fitting(platform, { name, ids, filters: filters as readonly RecordLiveFilter[] }),
 });
@@ -55,6 +58,7 @@ interface Opened {
 
 async function openLive(
   requestScopeOf: OpenRequestScope<RecordDependencies>,
+  { schemas }: RecordDependencies,
   question: Question,
 ): Promise<RowsRead> {
   const { caller, name, options } = question;
@@ -71,10 +75,14 @@ async function openLive(
       return read(given, { selection, byRights });
     });
   };
-  const { byRights, related, hops } = await opened(async (given, { selection, byRights }) => {
+  const { byRights, related, hops, order } = await opened(async (given, now) => {
+    const { selection, byRights } = now;
     pageOf({ schema: selection.schema, options, cursors: given.cursors, filter: options.filter });
     const hops = hopsOf(given, selection.schema, options.filter);
-    return { byRights, hops, related: relatedTo(selection, hops) };
+    const isShared = selection.schema === schemas.get(name) && readsTheSame(now);
+    const order =
+      isShared && hops.length === 0 ? orderTold(selection.schema, options.sort) : undefined;
+    return { byRights, hops, order, related: relatedTo(selection, hops) };
   });
   const rows = (ids?: readonly string[]): Promise<readonly LiveRow[]> =>
     opened(async (given, now) => {
@@ -92,12 +100,41 @@ async function openLive(
     rows: {
       limit: listRange(limit === undefined ? {} : { limit }).limit,
       byId: sort.length === 0,
+      ...(order && { order }),
       ...(hops.length === 0 && filterOf(filter)),
       all: () => rows(),
       among: (ids) => rows(ids),
     },
   };
 }
+
+/** Whether each record is shown as it is to all who are shown any: nothing but its own fields, and these by no rights. */
+const readsTheSame = ({ byRights, selection: { schema, view } }: Opened): boolean =>
+  !byRights &&
+  !schema.mapping &&
+  !schema.fieldVisibility &&
+  !view.predicate &&
+  !view.conditions &&
+  view.populate.size === 0;
+
+/** The order of a list, where it can be told from records as they are shown: instants to the millisecond, and numbers. */
+function orderTold(
+  schema: CompiledSchema,
+  sort: readonly string[] = [],
+): readonly LiveTerm[] | undefined {
+  const terms = sortTerms(schema, sort).map(({ name, descending }): LiveTerm | undefined => {
+    const field = schema.tree.fields.get(name);
+    const isText = instants.has(name) || name === '_id' || field?.kind === 'date';
+    const isNumber = field?.kind === 'number' && exactNumbers.has(field.storage);
+    if (!isText && !isNumber) return undefined;
+    return { field: name, kind: isText ? 'text' : 'number', descending };
+  });
+  return terms.every((term) => term !== undefined) ? terms : undefined;
+}
+
+/** Automatic fields, and storage whose numbers a program has exactly as the database does. */
+const instants: ReadonlySet<string> = new Set(['createdAt', 'updatedAt']);
+const exactNumbers: ReadonlySet<string> = new Set(['double precision', 'integer']);
 
 /** What a record alone decides can be asked of many records for many listeners; what relations lead to cannot. */
 function filterOf(condition: Condition): { readonly filter?: RecordLiveFilter } {
@@ -169,6 +206,8 @@ async function readRows(
 
 /** Filters of one statement. */
 const FILTERS_AT_ONCE = 100;
+/** Records that are read with what they fit; of more, each list reads its own. */
+const MOST_SHOWN = 100;
 
 interface Fitting {
   readonly name: string;
@@ -179,29 +218,53 @@ interface Fitting {
 async function fitting(
   platform: RecordDependencies,
   { name, ids, filters }: Fitting,
-): Promise<readonly ReadonlySet<string>[]> {
+): Promise<LiveFitting> {
   const schema = platform.schemas.get(name);
-  const found = filters.map(() => new Set<string>());
-  if (!schema || ids.length === 0) return found;
-  for (let from = 0; from < filters.length; from += FILTERS_AT_ONCE) {
+  if (!schema || ids.length === 0)
+    return { all: new Map(), byFilter: filters.map(() => new Map()) };
+  const parts = [];
+  for (let from = 0; from === 0 || from < filters.length; from += FILTERS_AT_ONCE) {
     const part = filters.slice(from, from + FILTERS_AT_ONCE);
-    const ready = await Promise.all(
-      part.map(({ condition }) =>
-        resolveFilter(platform, { caller: system('live lists'), schema, condition }),
-      ),
-    );
-    const statement = filteredStatement(platform.plans, { schema }, (parameters) => {
-      const tests = ready.map((filter) => filter.compile('t0', parameters)).join(', ');
-      const among = idsTest(schema, 't0', parameters.next(ids));
-      return `select t0."_id"::text as id, array[${tests}]::boolean[] as fits from ${schema.rows} t0 where ${among}`;
+    const rows = await fittingRows(platform, schema, { ids, filters: part });
+    parts.push({
+      rows,
+      byFilter: part.map((_, at) => recordsOf(rows.filter(({ fits }) => fits[at]))),
     });
-    const rows = await runRead<{ id: string; fits: readonly boolean[] }>(
-      platform,
-      schema,
-      statement,
-    );
-    for (const { id, fits } of rows)
-      for (const [at, fit] of fits.entries()) if (fit) found[from + at]?.add(id);
   }
-  return found;
+  return {
+    all: recordsOf(parts[0]?.rows ?? []),
+    byFilter: parts.flatMap(({ byFilter }) => byFilter),
+  };
+}
+
+interface FittingRow {
+  readonly id: string;
+  readonly fits: readonly boolean[];
+  readonly json: string | null;
+}
+
+const recordsOf = (rows: readonly FittingRow[]): FittingRecords =>
+  new Map(rows.map(({ id, json }) => [id, json ?? undefined]));
+
+async function fittingRows(
+  platform: RecordDependencies,
+  schema: CompiledSchema,
+  { ids, filters }: Omit<Fitting, 'name'>,
+): Promise<readonly FittingRow[]> {
+  const ready = await Promise.all(
+    filters.map(({ condition }) =>
+      resolveFilter(platform, { caller: system('live lists'), schema, condition }),
+    ),
+  );
+  const statement = filteredStatement(platform.plans, { schema }, (parameters) => {
+    const tests = ready.map((filter) => filter.compile('t0', parameters)).join(', ');
+    const among = idsTest(schema, 't0', parameters.next(ids));
+    const list = selectList(schema, 't0', noPopulate, createRenderContext(parameters));
+    const json =
+      ids.length > MOST_SHOWN || schema.mapping
+        ? 'null'
+        : `(select ${recordJson(schema, 'x')}::text from (select ${list}) x)`;
+    return `select t0."_id"::text as id, array[${tests}]::boolean[] as fits, ${json} as json from ${schema.rows} t0 where ${among}`;
+  });
+  return runRead<FittingRow>(platform, schema, statement);
 }

@@ -1,8 +1,9 @@
 /** All questions of this node that somebody listens to, and what of everything that happens concerns which of them. */
-import type { LiveRecords } from '../../../data/records/store.ts';
+import type { FittingRecords, LiveRecords } from '../../../data/records/store.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { LiveFilter, LiveRead } from '../../../kernel/operations/live-read.ts';
 import { realtimeErrors } from '../errors.ts';
+import type { OfferedChange } from './list-state.ts';
 import { type LiveBeginning, type LiveListener, LiveQuery } from './live-query.ts';
 
 export interface LiveHubParts {
@@ -211,25 +212,41 @@ async function concern(
     for (const query of lists) query.touch('all', since);
     return;
   }
-  const fits = await fittingOf(parts, lists, schema, ids);
-  for (const query of lists) {
-    const filter = filterOf(query);
-    const fitting = filter && fits?.get(filter.key);
-    const concerned = fitting ? ids.filter((id) => query.has(id) || fitting.has(id)) : ids;
-    if (concerned.length > 0) query.touch(concerned, since);
-  }
+  const asked = performance.now();
+  const found = await fittingOf(parts, lists, schema, ids);
+  for (const query of lists) tellOf(query, { ids, asked, since }, found);
 }
+
+/** Hands a list what changed of it; where that is not known, it is read. */
+function tellOf(
+  query: LiveQuery,
+  { ids, ...times }: Omit<OfferedChange, 'fitting'>,
+  found: Found | undefined,
+): void {
+  const filter = filterOf(query);
+  const fitting = filter ? found?.byFilter.get(filter.key) : found?.all;
+  const concerned = fitting ? ids.filter((id) => query.has(id) || fitting.has(id)) : ids;
+  if (!fitting) query.touch(ids, times.since);
+  else if (concerned.length > 0) query.offer({ ...times, ids: concerned, fitting });
+}
+
+const orderOf = ({ read }: LiveQuery) => (read.kind === 'rows' ? read.rows.order : undefined);
 
 const filterOf = ({ read }: LiveQuery): LiveFilter | undefined =>
   read.kind === 'rows' ? read.rows.filter : undefined;
 
-/** Which of the records fit which filter, asked once for all lists; nothing when that cannot be said. */
+interface Found {
+  readonly all: FittingRecords;
+  readonly byFilter: ReadonlyMap<string, FittingRecords>;
+}
+
+/** Which of the records fit which filter, and how they read, asked once for all lists; nothing when that cannot be said. */
 async function fittingOf(
   { records, onOwnAccount, log }: LiveHubParts,
   lists: readonly LiveQuery[],
   schema: string,
   ids: readonly string[],
-): Promise<ReadonlyMap<string, ReadonlySet<string>> | undefined> {
+): Promise<Found | undefined> {
   const filters = [
     ...new Map(
       lists.flatMap((query) => {
@@ -238,10 +255,11 @@ async function fittingOf(
       }),
     ).values(),
   ];
-  if (filters.length === 0) return undefined;
+  if (filters.length === 0 && !lists.some(orderOf)) return undefined;
   try {
-    const found = await onOwnAccount(() => records.fitting(schema, ids, filters));
-    return new Map(filters.map(({ key }, at) => [key, found[at] ?? new Set()]));
+    const { all, byFilter } = await onOwnAccount(() => records.fitting(schema, ids, filters));
+    const known = filters.map(({ key }, at) => [key, byFilter[at] ?? new Map()] as const);
+    return { all, byFilter: new Map(known) };
   } catch (error) {
     log(error);
     return undefined;

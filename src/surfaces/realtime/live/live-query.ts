@@ -11,7 +11,7 @@ import {
   type LiveRow,
 } from '../../../kernel/operations/live-read.ts';
 import { asKnown, describeError } from '../errors.ts';
-import { type ListChange, ListState } from './list-state.ts';
+import { bytesOf, type ListChange, ListState, type OfferedChange, toldOf } from './list-state.ts';
 import {
   asReadNow,
   type GapReason,
@@ -75,7 +75,9 @@ export class LiveQuery {
   /** When the last listener left, on the clock of `performance.now()`. */
   idleSince = performance.now();
   readonly #parts: LiveQueryParts;
-  readonly #list = new ListState();
+  #list: ListState;
+  /** When something was read last, on the clock of `performance.now()`. */
+  #readAt = 0;
   #value: string | undefined;
   #version = 0;
   readonly #missed = new MissedMessages();
@@ -93,6 +95,7 @@ export class LiveQuery {
   constructor(parts: LiveQueryParts) {
     this.read = parts.read;
     this.#parts = parts;
+    this.#list = new ListState(parts.read.kind === 'rows' ? parts.read.rows.order : undefined);
   }
 
   get ended(): boolean {
@@ -110,6 +113,33 @@ export class LiveQuery {
     if (ids === 'all' || this.#changed === 'all') this.#changed = 'all';
     else this.#changed = new Set([...(this.#changed ?? []), ...ids]);
     this.#running ??= this.#work();
+  }
+
+  /** The same with the records: where nothing was read since they were, and the list says by itself what they change, that is told. */
+  offer({ asked, since, ...offered }: OfferedChange): void {
+    const { read } = this;
+    const isCurrent = this.#begun && this.#running === undefined && this.#readAt < asked;
+    const next =
+      isCurrent && read.kind === 'rows' && read.rows.order
+        ? this.#list.with(offered, read.rows.limit)
+        : undefined;
+    if (!next) this.touch(offered.ids, since);
+    else if (!this.#ended && next.changes.length > 0) {
+      this.#list = next.list;
+      this.#running = this.#tellOffered(next.changes, since);
+    }
+  }
+
+  /** What was touched meanwhile is read afterwards. */
+  async #tellOffered(changes: readonly ListChange[], since: number): Promise<void> {
+    try {
+      await this.#publishChanges(changes);
+      if (this.listeners.size > 0) this.#parts.onTold(Date.now() - since);
+    } catch (error) {
+      this.#parts.log(error);
+      this.#changed = 'all';
+    }
+    await this.#work();
   }
 
   /** Lets a listener in, who has been admitted. Rejects as the reading does. */
@@ -179,7 +209,7 @@ export class LiveQuery {
   async #work(): Promise<void> {
     let failures = 0;
     // What was touched in this turn of the loop is read together.
-    await sleep(0);
+    if (this.#changed !== undefined) await sleep(0);
     while (this.#changed !== undefined && !this.#ended) {
       const began = performance.now();
       const changed = this.#changed;
@@ -196,6 +226,7 @@ export class LiveQuery {
         this.#failed(error, failures);
         await sleep(FAILURE_PAUSE_MS);
       }
+      this.#readAt = performance.now();
       if (this.#changed !== undefined && !this.#ended)
         await this.#pause(pauseAfter(this.read.kind, performance.now() - began));
     }
@@ -268,12 +299,8 @@ export class LiveQuery {
   }
 
   #recordsMessage(changes: readonly ListChange[]): LiveMessage {
-    const told = changes.map((change) => {
-      if (change.kind === 'removed') return change;
-      const { json, ...place } = change;
-      return { ...place, record: JSON.parse(json) as unknown };
-    });
-    return { event: 'records', data: { watch: this.id, position: this.#next(), changes: told } };
+    const data = { watch: this.id, position: this.#next(), changes: changes.map(toldOf) };
+    return { event: 'records', data };
   }
 
   async #publishChanges(changes: readonly ListChange[]): Promise<void> {
@@ -314,9 +341,6 @@ interface Beginner {
   readonly json?: string;
   readonly error?: unknown;
 }
-
-const bytesOf = (changes: readonly ListChange[]): number =>
-  changes.reduce((sum, change) => sum + (change.kind === 'removed' ? 0 : change.json.length), 64);
 
 function pauseAfter(kind: LiveRead['kind'], tookMs: number): number {
   const least = kind === 'value' ? VALUE_PAUSE_MS : LEAST_PAUSE_MS;
