@@ -103,7 +103,7 @@ const recovered = () =>
       });
       return status === 200 && !headers.has('penstock-unconfirmed-nodes');
     },
-    { timeoutMs: 20_000, what: 'the nodes to hear each other again' },
+    { what: 'the nodes to hear each other again' },
   );
 
 async function holdsUnder(failure: Failure, pauseMs?: number): Promise<void> {

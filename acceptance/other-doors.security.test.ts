@@ -118,7 +118,7 @@ describe('the other doors', () => {
       { schema: 'Door', documentId: value },
       { schema: 'Door', since: value },
     ]) {
-      const answer: Json = await socket.timeout(5_000).emitWithAck('subscribe', input);
+      const answer: Json = await socket.timeout(20_000).emitWithAck('subscribe', input);
       expect(answer.ok).not.toBe(true);
       expect(answer.status ?? answer.error?.status).toBeLessThan(500);
     }

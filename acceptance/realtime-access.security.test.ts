@@ -64,7 +64,7 @@ describe('changes of records', () => {
     await waitFor(() => socket.connected);
     return {
       heard,
-      ask: (input: object): Promise<Json> => socket.timeout(5_000).emitWithAck('subscribe', input),
+      ask: (input: object): Promise<Json> => socket.timeout(20_000).emitWithAck('subscribe', input),
     };
   };
   const shared = async (): Promise<{ id: string; grant: string }> => {

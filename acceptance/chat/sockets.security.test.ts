@@ -50,7 +50,7 @@ describe('sockets of chat', () => {
     const blocked = await platform.registerUser();
     const { socket } = await connectChat(platform, blocked);
     await platform.admin.post(`/authentication/users/${blocked.userId}/block`);
-    await waitFor(() => !socket.connected, { timeoutMs: 3_000 });
+    await waitFor(() => !socket.connected);
     const again = openSocket(platform, { auth: { token: blocked.accessToken } });
     expect((await refusalOf(again)).data?.status).toBeGreaterThanOrEqual(401);
   });
@@ -79,7 +79,7 @@ describe('sockets of chat', () => {
     });
     expect(await ask('authenticate', { token: other.accessToken })).toEqual({ ok: true });
     await other.api.post('/authentication/logout');
-    await waitFor(() => !socket.connected, { timeoutMs: 3_000 });
+    await waitFor(() => !socket.connected);
     expect(
       await refusalOf(openSocket(platform, { auth: { token: other.accessToken } })),
     ).toMatchObject({

@@ -43,7 +43,7 @@ const end = (id: string): Promise<string> =>
       const { status } = (await platform.admin.get(`/communications/messages/${id}`)).body;
       return ended.has(status) ? (status as string) : undefined;
     },
-    { timeoutMs: 20_000, what: 'the end of a message' },
+    { what: 'the end of a message' },
   );
 
 const address = 'zerlina.quartz@private.example';

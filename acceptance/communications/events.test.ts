@@ -53,7 +53,6 @@ const heard = (id: string): Json[] =>
 const eventsOf = (id: string, count: number): Promise<Json[]> =>
   waitFor(() => (heard(id).length >= count ? heard(id) : undefined), {
     what: `${count} events of ${id}`,
-    timeoutMs: 20_000,
   });
 const hashOf = (address: string): string => createHash('sha256').update(address).digest('hex');
 
@@ -88,7 +87,7 @@ test('what a provider refuses has failed, and says why', async () => {
 
 test('whoever opts out while a message waits gets none, and that is told', async () => {
   const address = 'gone@example.org';
-  const id = await send(address, { sendAt: new Date(Date.now() + 2_000).toISOString() });
+  const id = await send(address, { sendAt: new Date(Date.now() + 4_000).toISOString() });
   const suppressed = await platform.admin.post('/communications/suppressions', {
     channel: 'email',
     address,
@@ -137,7 +136,7 @@ test('mails of one call end each by itself, and none is stored while one recipie
     (await platform.admin.get(`/communications/messages/${id}`)).body;
   const triedAgain = async () =>
     (await read(away)).timeline.some(({ kind }: Json) => kind === 'tried');
-  await waitFor(triedAgain, { timeoutMs: 20_000 });
+  await waitFor(triedAgain);
   failing = false;
   for (const [id, status] of [
     [one, 'sent'],
@@ -146,7 +145,6 @@ test('mails of one call end each by itself, and none is stored while one recipie
     [away, 'sent'],
   ])
     await waitFor(async () => (await read(id)).status === status, {
-      timeoutMs: 20_000,
       what: `${id} as ${status}`,
     });
   failing = true;

@@ -61,7 +61,7 @@ const ended = (id: string, ...statuses: string[]) =>
       const found = await message(id);
       return statuses.includes(found.status) ? found : undefined;
     },
-    { timeoutMs: 20_000, what: statuses.join(' or ') },
+    { what: statuses.join(' or ') },
   );
 const send = async (body: object): Promise<string> => {
   const answer = await platform.admin.post('/email/send', { subject: 'x', body: 'y', ...body });
@@ -236,7 +236,7 @@ describe('files of storage', () => {
   test('that are gone when the mail goes out fail it with the reason', async () => {
     await useMail({ transport: 'smtp', failover: [] });
     const fileId = await upload();
-    const sendAt = new Date(Date.now() + 2500).toISOString();
+    const sendAt = new Date(Date.now() + 5_000).toISOString();
     const id = await send({ email: 'ada@example.org', attachments: [{ fileId }], sendAt });
     expect((await owner.api.delete(`/storage/file/${fileId}`)).status).toBe(200);
     expect(await ended(id, 'failed')).toMatchObject({

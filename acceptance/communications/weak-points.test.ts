@@ -29,7 +29,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   // What an earlier test wrote would go to the providers of the next one.
   for (const status of ['queued', 'sending'])
-    await waitFor(async () => (await messages({ status })) === 0, { timeoutMs: 20_000 });
+    await waitFor(async () => (await messages({ status })) === 0);
   for (const { requests } of [mail, text]) requests.length = 0;
   mail.answer = () => accepted;
   text.answer = () => ({ status: 201, body: { sid: 'SM1', status: 'queued' } });
@@ -70,7 +70,7 @@ const ended = (id: string, status = 'sent'): Promise<Json> =>
       const { body } = await platform.admin.get(`/communications/messages/${id}`);
       return body.status === status && body;
     },
-    { timeoutMs: 20_000, what: `a message as ${status}` },
+    { what: `a message as ${status}` },
   );
 const messages = async (query = {}): Promise<number> =>
   (await platform.admin.get('/communications/messages', { query })).body.count;

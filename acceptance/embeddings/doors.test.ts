@@ -50,7 +50,7 @@ beforeAll(async () => {
       const { body } = await platform.admin.get('/embeddings/status');
       return body.generationQueue.completed === annsLeaves.length + bobsLeaves.length;
     },
-    { timeoutMs: 20_000, what: 'words of all leaves' },
+    { what: 'words of all leaves' },
   );
 });
 afterAll(() => platform?.close());

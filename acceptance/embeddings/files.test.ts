@@ -134,7 +134,7 @@ it('follows the content of a file, and its end', async () => {
   const data = Buffer.from('Now it is a wombat').toString('base64');
   const changed = await platform.admin.patch(`/storage/files/${id}`, { data });
   expect(changed.status, changed.text).toBe(200);
-  await waitFor(async () => (await found('wombat')).length === 1, { timeoutMs: 15_000 });
+  await waitFor(async () => (await found('wombat')).length === 1);
   expect(await found('kangaroo')).toEqual([]);
 });
 

@@ -24,7 +24,7 @@ const indexed = (schemaName: string) =>
       const { generationQueue: queue, backfillQueue: runs } = body;
       return queue.waiting + queue.active + queue.delayed + runs.waiting + runs.active === 0;
     },
-    { timeoutMs: 20_000, what: `embeddings of ${schemaName}` },
+    { what: `embeddings of ${schemaName}` },
   );
 
 const configure = async (body: object) => {

@@ -49,13 +49,10 @@ beforeAll(async () => {
     [bob, bobsBooks],
   ] as const)
     expect((await user.api.post('/database/Book/many', { docs })).status).toBe(200);
-  await waitFor(
-    async () => {
-      const { body } = await platform.admin.get('/embeddings/status');
-      return body.generationQueue.completed === annsBooks.length + bobsBooks.length;
-    },
-    { timeoutMs: 20_000 },
-  );
+  await waitFor(async () => {
+    const { body } = await platform.admin.get('/embeddings/status');
+    return body.generationQueue.completed === annsBooks.length + bobsBooks.length;
+  });
 });
 afterAll(() => platform.close());
 

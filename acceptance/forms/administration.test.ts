@@ -150,7 +150,7 @@ it('tells webhooks what happens to forms and that something was sent, and not wh
     const sent = await submit(form._id, { email: 'told@example.com', message: 'for nobody else' });
     await platform.admin.put(`/admin/forms/${form._id}`, { enabled: false });
     await platform.admin.delete(`/admin/forms/${form._id}`);
-    await waitFor(() => receiver.arrivals.length >= 4, { what: 'events', timeoutMs: 20_000 });
+    await waitFor(() => receiver.arrivals.length >= 4, { what: 'events' });
     const told = receiver.arrivals.map(({ body }) => body);
     expect(told.map(({ type }) => type).sort()).toEqual([
       'forms.create.Forms',

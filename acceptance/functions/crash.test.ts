@@ -75,6 +75,7 @@ async function occupied({ client, pid }: SpawnedPlatform): Promise<readonly numb
 it('runs every event and ends every workflow', { timeout: 300_000 }, async () => {
   const orders: string[] = [];
   const flows: string[] = [];
+  let begun = new Date();
   let platform = await spawnPlatform({ dataDir });
   const { workflow, sleeper } = await prepare(platform);
   await platform.admin.post(`/functions/${sleeper}/start`, { key: 'patient' });
@@ -102,19 +103,19 @@ it('runs every event and ends every workflow', { timeout: 300_000 }, async () =>
       what: 'the end of the processes for functions',
     });
     await platform.dispose();
+    begun = new Date();
     platform = await spawnPlatform({ dataDir });
   }
   const database = await connectToEmbedded(dataDir);
   try {
     await platform.admin.patch(`/functions/${sleeper}`, patient('after, as it is now'));
     // The lease of what a killed process had begun is over after half a minute: the clock is turned, not the rule.
-    await database.query(
-      `update penstock.queue_items set due_at = now() where lease is not null and leased_at < now() - interval '2 seconds'`,
-    );
+    const turn = `update penstock.queue_items set due_at = now() where lease is not null and leased_at < $1`;
     // Nobody knows in which round it fell asleep, nor whether its sleep was noted before its place in the queue was; from
     // then on its days pass at once.
     await waitFor(
       async () => {
+        await database.query(turn, [begun]);
         const { rowCount } = await database.query(
           `with s as (update penstock.function_steps set until = until - interval '4 days' where until > now() + interval '1 day'),
              q as (update penstock.queue_items set due_at = due_at - interval '4 days' where due_at > now() + interval '1 day')
@@ -135,10 +136,11 @@ it('runs every event and ends every workflow', { timeout: 300_000 }, async () =>
     ];
     await waitFor(
       async () => {
+        await database.query(turn, [begun]);
         const seen = new Set(await read());
         return expected.every((what) => seen.has(what));
       },
-      { timeoutMs: 90_000, what: 'all events and steps' },
+      { timeoutMs: 90_000, everyMs: 200, what: 'all events and steps' },
     );
     // What was on its way when the process died may have been done twice; its try says so.
     const { rows } = await database.query<{ lost: number }>(

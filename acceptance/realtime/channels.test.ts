@@ -159,13 +159,13 @@ function suite(redis: boolean): void {
     await a.ask('send', { channel, data: 1 });
     await waitFor(() => b.of('message').length === 1);
     await revoke();
-    await waitFor(() => b.of('ended').length === 1, { timeoutMs: 3_000 });
+    await waitFor(() => b.of('ended').length === 1);
     await waitFor(() => a.of('presence').some(({ kind }) => kind === 'left'));
     await a.ask('send', { channel, data: 2 });
     expect((await a.ask('members', { channel })).count).toBe(1);
     expect([b.of('message').length, b.of('ended')]).toEqual([1, [{ channel }]]);
     expectStatus(await ann.api.delete(`/database/Task/${id}`), 200, 'deletion');
-    await waitFor(() => a.of('ended').length === 1, { timeoutMs: 3_000 });
+    await waitFor(() => a.of('ended').length === 1);
     const post = await create(ann, 'Post', { title: 'everybody reads it' });
     expect((await a.join(`post:${post}`)).send).toBe(false);
     expect((await a.join(`own:${ann.userId}`)).send).toBe(true);
@@ -181,13 +181,13 @@ function suite(redis: boolean): void {
     await a.join('game:three');
     const { member } = await e.join('quiet');
     expectStatus(await eve.api.post('/authentication/logout'), 200, 'logout');
-    await waitFor(() => !e.socket.connected, { timeoutMs: 3_000 });
+    await waitFor(() => !e.socket.connected);
     await waitFor(() => left(a).includes(member));
     await define(
       nodes.second,
       definitions.filter(({ pattern }) => pattern !== 'game:{id}'),
     );
-    await waitFor(() => a.of('ended').length === 1, { timeoutMs: 3_000 });
+    await waitFor(() => a.of('ended').length === 1);
     expect(a.of('ended')).toEqual([{ channel: 'game:three' }]);
     expect(await refusal(a.ask('join', { channel: 'game:three' }))).toBe('404 CHANNEL_NOT_FOUND');
     await define(nodes.first, definitions);

@@ -114,7 +114,7 @@ describe('event streams', () => {
     const user = await platform.registerUser();
     const heard = await stream(user, { schema: 'Post' });
     await user.api.post('/authentication/logout');
-    await waitFor(() => heard.ended, { timeoutMs: 3_000 });
+    await waitFor(() => heard.ended);
     expect(heard.events.at(-1)).toMatchObject({ event: 'error', data: { status: 401 } });
   });
 

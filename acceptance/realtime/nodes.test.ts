@@ -47,7 +47,7 @@ function suite(redis: boolean): void {
       (await connect(nodes.second, user)).socket,
       (await connect(nodes.second, user, { namespace: '/chat/' })).socket,
     ];
-    const ended = () => waitFor(() => sockets.every((one) => !one.connected), { timeoutMs: 3_000 });
+    const ended = () => waitFor(() => sockets.every((one) => !one.connected));
     return { user, ended };
   };
 
@@ -104,7 +104,7 @@ function suite(redis: boolean): void {
       await nodes.first.admin.patch('/config/authentication', { config: longer });
       const { accessToken } = await nodes.first.login(short.email, short.password);
       expect(await living.ask('authenticate', { token: accessToken })).toEqual({ ok: true });
-      await waitFor(() => !dying.socket.connected, { timeoutMs: 5_000 });
+      await waitFor(() => !dying.socket.connected);
       await create(owner, 'Post', { title: 'later' });
       await waitFor(() => living.heard.some(({ event }) => event === 'records'));
       expect(living.socket.connected).toBe(true);
@@ -123,7 +123,7 @@ function suite(redis: boolean): void {
     await nodes.first.kill();
     const elsewhere = nodes.second.client.with({ authorization: `Bearer ${owner.accessToken}` });
     await elsewhere.post('/database/Post', { title: 'b', state: 'survives' });
-    await waitFor(() => witness.records.length === 2, { timeoutMs: 20_000 });
+    await waitFor(() => witness.records.length === 2);
     const again = await listen(nodes.second, reader, { ...request, since: here.position() });
     expect(again.acknowledged.gap).toBe(true);
     expect(again.records).toEqual(witness.records);

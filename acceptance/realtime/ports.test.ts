@@ -85,11 +85,10 @@ describe('WORKERS=2', { timeout: 180_000 }, () => {
     for (const { ask } of sockets)
       expect(await ask('watch', { schema: 'Post' })).toMatchObject({ ok: true });
     await create(user, 'Post', { title: 'heard' });
-    await waitFor(
-      () => sockets.every(({ heard }) => heard.some(({ event }) => event === 'records')),
-      { timeoutMs: 10_000 },
+    await waitFor(() =>
+      sockets.every(({ heard }) => heard.some(({ event }) => event === 'records')),
     );
     await user.api.post('/authentication/logout');
-    await waitFor(() => sockets.every(({ socket }) => !socket.connected), { timeoutMs: 5_000 });
+    await waitFor(() => sockets.every(({ socket }) => !socket.connected));
   });
 });

@@ -156,7 +156,7 @@ describe('the trash', () => {
 
 describe('a file with an end', () => {
   it('is gone at that time', async () => {
-    const soon = new Date(Date.now() + 1_500).toISOString();
+    const soon = new Date(Date.now() + 4_000).toISOString();
     const id = await upload({ expiresAt: soon, isPublic: 'true' });
     expect((await ann.api.get(`/storage/file/${id}`)).body.expiresAt).toBe(soon);
     await waitFor(async () => (await ann.api.get(`/storage/file/${id}`)).status === 404);

@@ -41,6 +41,7 @@ it('loses nothing and gives no delivery a second id', { timeout: 300_000 }, asyn
     await new Promise((resolve) => setTimeout(resolve, Math.random() * 40));
     return { status: Math.random() < 0.2 ? 500 : 200 };
   });
+  let begun = new Date();
   let platform = await spawnPlatform({ dataDir });
   await prepare(platform);
   for (let round = 0; round <= KILLS; round += 1) {
@@ -57,17 +58,22 @@ it('loses nothing and gives no delivery a second id', { timeout: 300_000 }, asyn
     await platform.kill();
     await all;
     await platform.dispose();
+    begun = new Date();
     platform = await spawnPlatform({ dataDir });
   }
   receiver.answer(() => ({ status: 200 }));
   const database = await connectToEmbedded(dataDir);
   try {
     // The lease of what a killed process had begun is over after half a minute: the clock is turned, not the rule.
-    await database.query(
-      `update penstock.queue_items set due_at = now() where state = 'waiting' and leased_at < now() - interval '1 second'`,
-    );
+    const turn = `update penstock.queue_items set due_at = now() where state = 'waiting' and leased_at < $1`;
     const arrived = () => new Set(receiver.arrivals.map(({ body }) => body.data.id));
-    await waitFor(() => written.every((id) => arrived().has(id)), { timeoutMs: 60_000 });
+    await waitFor(
+      async () => {
+        await database.query(turn, [begun]);
+        return written.every((id) => arrived().has(id));
+      },
+      { timeoutMs: 60_000, everyMs: 200 },
+    );
     const ids = Map.groupBy(receiver.arrivals, ({ body }) => body.data.id);
     for (const arrivals of ids.values()) expect(new Set(arrivals.map(({ id }) => id)).size).toBe(1);
   } finally {

@@ -91,5 +91,5 @@ export const deliveriesIn = (
       const found = await deliveriesOf(admin, id, { state });
       return found.length >= count ? found : undefined;
     },
-    { what: `${count} deliveries that are ${state}`, timeoutMs: 20_000 },
+    { what: `${count} deliveries that are ${state}` },
   );

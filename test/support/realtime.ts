@@ -185,7 +185,7 @@ export async function openRealtime(options: RealtimeOptions = {}) {
         changes,
         failures,
         ask: (event: string, ...args: unknown[]) =>
-          socket.timeout(2_000).emitWithAck(event, ...args),
+          socket.timeout(20_000).emitWithAck(event, ...args),
       };
     },
     async close() {

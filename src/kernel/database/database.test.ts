@@ -133,7 +133,11 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       // It sleeps far longer than the loss of its connection takes to arrive on a busy machine.
       const write = database.query({ text: 'update items set size = 1 from pg_sleep(20)' });
       const outcome = expect(write).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503 });
-      await sleep(100);
+      const running = `select 1 from pg_stat_activity
+        where datname = current_database() and state = 'active' and query like 'update items set size = 1 from%'`;
+      await waitFor(async () => (await database.query({ text: running })).count > 0, {
+        what: 'the write to begin',
+      });
       await terminate(database, 'statements');
       await outcome;
       // Every connection has to notice its loss before the next test writes on it.

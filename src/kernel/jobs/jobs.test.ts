@@ -128,9 +128,7 @@ describe('jobs', () => {
     };
     const jobs = await startNode([noting('test.retried', runs, { fail })]);
     const id = (await jobs.enqueue('test.retried', { n: 1 })) ?? '';
-    await waitFor(async () => (await jobs.status(id))?.state === 'completed', {
-      timeoutMs: 15_000,
-    });
+    await waitFor(async () => (await jobs.status(id))?.state === 'completed');
     expect(await jobs.status(id)).toMatchObject({ state: 'completed', attempts: 2 });
   });
 
@@ -143,7 +141,7 @@ describe('jobs', () => {
       await jobs.enqueue('test.later', { n: 1 }, { transaction, startAfterSeconds: 1 });
       await jobs.enqueueMany('test.later', [{ data: { n: 2 }, startAfterSeconds: 2 }]);
     });
-    await waitFor(() => runs.length === 2, { timeoutMs: 20_000, what: 'jobs that were put off' });
+    await waitFor(() => runs.length === 2, { what: 'jobs that were put off' });
     // A node that works on nothing.
     const idle = createJobs({
       database: await kernel.another(),
@@ -152,9 +150,10 @@ describe('jobs', () => {
     });
     await idle.register(definition);
     await idle.enqueue('test.later', { n: 3 }, { startAfterSeconds: 1 });
-    await waitFor(() => runs.length === 3, { timeoutMs: 20_000, what: 'the job of another node' });
+    await waitFor(() => runs.length === 3, { what: 'the job of another node' });
     await idle.stop();
-    expect(runs.map(({ n }) => n)).toEqual([1, 2, 3]);
+    // A machine that stood still when the first was due finds two of them at once.
+    expect(runs.map(({ n }) => n).sort()).toEqual([1, 2, 3]);
   });
 
   it('keeps a job that failed for good with the dead letters, and lives on', async () => {

@@ -262,7 +262,6 @@ const message = async (id: string) =>
   (await platform.admin.get(`/communications/messages/${id}`)).body;
 const until = (id: string, status: string) =>
   waitFor(async () => ((await message(id)).status === status ? message(id) : undefined), {
-    timeoutMs: 20_000,
     what: `status ${status}`,
   });
 

@@ -103,7 +103,7 @@ const ended = (id: string): Promise<Json> =>
       const { body } = await platform.admin.get(`/communications/messages/${id}`);
       return ['failed', 'sent'].includes(body.status) && body;
     },
-    { timeoutMs: 20_000, what: 'the end of a message' },
+    { what: 'the end of a message' },
   );
 const doubt = 'it may have been taken';
 const begin = (kind: typeof manner): void => {

@@ -29,7 +29,9 @@ describe('realtime over two nodes on one database', () => {
     const changes: { operation: string; documentId: string; sequence: number }[] = [];
     socket.on('change', (change) => changes.push(change));
     await waitFor(() => socket.connected, { what: 'the connection' });
-    expect(await socket.timeout(5_000).emitWithAck('subscribe', input)).toMatchObject({ ok: true });
+    expect(await socket.timeout(20_000).emitWithAck('subscribe', input)).toMatchObject({
+      ok: true,
+    });
     return { socket, changes };
   };
 

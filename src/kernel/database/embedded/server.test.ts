@@ -148,9 +148,7 @@ it('is started again when it dies while we live', async () => {
   process.kill(pid, 'SIGKILL');
   await waitFor(async () => !(await isRunning(pid)), { what: 'the end of the server' });
   const back = () => database.transaction((transaction) => transaction.query(sql`select 1 as one`));
-  expect((await waitFor(back, { what: 'the server to be back', timeoutMs: 15_000 })).rows).toEqual([
-    { one: 1 },
-  ]);
+  expect((await waitFor(back, { what: 'the server to be back' })).rows).toEqual([{ one: 1 }]);
   expect((await database.query(sql`select 1 as one`)).rows).toEqual([{ one: 1 }]);
   await database.close();
 });

@@ -343,8 +343,8 @@ describe('the process', () => {
   it('dies without taking a run with it that has had no effect', async () => {
     const slow = run('await new Promise((r) => setTimeout(r, 400)); return "done"');
     await new Promise((resolve) => setTimeout(resolve, 150));
+    await waitFor(() => childPids().length > 0, { what: 'a process' });
     const pids = childPids();
-    expect(pids.length).toBeGreaterThan(0);
     for (const pid of pids) process.kill(pid, 'SIGKILL');
     expect(await slow).toMatchObject({ outcome: 'ok', text: '"done"' });
   });
