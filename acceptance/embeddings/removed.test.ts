@@ -141,7 +141,12 @@ it('forgets records that are deleted while their configuration is switched off',
 });
 
 it('forgets with a backfill what somebody else has deleted', async () => {
-  const { generation } = await searchable('Foreign');
+  const { id: configId, generation } = await searchable('Foreign');
+  // The one that it began itself looks for what is gone too.
+  await until('its first backfill', async () => {
+    const { body } = await node.admin.get('/embeddings/backfills', { query: { configId } });
+    return body.runs[0]?.state === 'completed';
+  });
   const [first = ''] = await create('Foreign', ['walnut', 'hazel']);
   await words(generation, ['hazel', 'walnut']);
   // As a program of the operator's does that knows nothing of us.
@@ -209,4 +214,36 @@ it('keeps nothing of a configuration that is deleted, or of a schema that is des
   // The records of the one are still there, and can be searched anew.
   const again = await save({ schemaName: 'Deleted' });
   await words(again.generation, ['walnut']);
+});
+
+it('removes what a configuration had at once where that is asked for', async () => {
+  const { id, generation } = await searchable('Purged');
+  await create('Purged', ['walnut']);
+  await words(generation, ['walnut']);
+  const gone = await node.admin.delete(`/embeddings/configs/${id}`, { query: { purge: true } });
+  expect([gone.status, gone.body.config.id]).toEqual([200, id]);
+  // Nobody lets the schedule run here.
+  await words(generation, []);
+  await until('counts', async () => (await counts(generation)).join() === '0,0');
+});
+
+it('takes as many records in one step as the configuration allows', async () => {
+  await searchable('Steps');
+  const queue = { maxBatchSize: 20 };
+  const changed = await node.admin.patch('/config/embeddings', { config: { queue } });
+  expect(changed.status, changed.text).toBe(200);
+  const start = (batchSize?: number) =>
+    node.admin.post('/embeddings/backfills', { schemaName: 'Steps', batchSize });
+  const refused = await start(21);
+  expect(refused.status).toBe(400);
+  expect(refused.body.errors).toMatchObject([{ path: 'batchSize', rule: 'maximum' }]);
+  // The one that its configuration began is over, or is in the way of another.
+  const run = await waitFor(
+    async () => {
+      const { status, body } = await start();
+      return status === 200 && body.runs[0];
+    },
+    { timeoutMs: 60_000, what: 'a backfill' },
+  );
+  expect(run.batchSize).toBe(20);
 });

@@ -50,6 +50,7 @@ const openai = Type.Object({
 const queue = Type.Object({
   concurrency: harmlessWhole(2, [1, 16], 'Batches of records that a node works on at once.'),
   attempts: harmlessWhole(3, [1, 20], 'How often a record is tried before it counts as failed.'),
+  maxBatchSize: harmlessWhole(500, [1, 500], 'Records that a backfill takes in one step at most.'),
   retryFailedMs: harmlessWhole(
     300_000,
     [1_000, 86_400_000],

@@ -3,7 +3,7 @@ import Type from 'typebox';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
 import { allConfigs, forgetUnused, purgeGone, purgeUnused } from './queries/configs.ts';
 import { keepDatabaseIndexes } from './scan/pgvector-index.ts';
-import type { EmbeddingParts } from './services/embedding-parts.ts';
+import { type EmbeddingParts, purgeJobName } from './services/embedding-parts.ts';
 
 const BATCH = 5_000;
 /** Days after which every node knows that a record is gone. */
@@ -11,7 +11,7 @@ const GONE_DAYS = 2;
 
 export const purgeJob = ({ database }: EmbeddingParts): JobDefinition =>
   defineJob({
-    name: 'embeddings.purge',
+    name: purgeJobName,
     data: Type.Object({}),
     schedule: '*/10 * * * *',
     async handler(_, { signal }) {

@@ -58,10 +58,9 @@ const start = (backfills: Backfills, configs: Configs): Operation =>
         schemaName: SchemaName,
         batchSize: Type.Optional(
           Type.Integer({
-            default: 100,
             minimum: 1,
             maximum: 500,
-            description: 'Records in one step',
+            description: 'Records in one step, up to `queue.maxBatchSize`; 100 unless set',
           }),
         ),
         configId: Type.Optional(

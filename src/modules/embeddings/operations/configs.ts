@@ -138,12 +138,20 @@ const remove = (configs: Configs): Operation =>
     id: 'embeddings.configs.delete',
     method: 'DELETE',
     path: '/embeddings/configs/:id',
-    input: { params: Id },
+    input: {
+      params: Id,
+      query: Type.Object({
+        purge: Type.Optional(
+          Type.Boolean({ description: 'Its vectors and words are removed now, by a job' }),
+        ),
+      }),
+    },
     output: Type.Object({ config: ConfigDocument }),
     errors: [embeddingErrors.CONFIG_NOT_FOUND],
     summary: 'Search these texts no longer',
-    description: 'Its vectors are removed in the background. The records stay as they are.',
-    handler: async (_, { params: { id } }) => ({
-      config: configDocument(await configs.remove(id)),
+    description:
+      'Its vectors and words are removed in the background within some minutes, or at once with `purge`. The records stay as they are.',
+    handler: async (_, { params: { id }, query: { purge = false } }) => ({
+      config: configDocument(await configs.remove(id, purge)),
     }),
   });

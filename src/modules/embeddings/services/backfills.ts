@@ -79,7 +79,8 @@ export function createBackfills(parts: Parts): Backfills {
     return run;
   };
   const start: Backfills['start'] = async (config, generation, options = {}) => {
-    const { batchSize = DEFAULT_BATCH, onlyMissing = false, filter } = options;
+    const { onlyMissing = false, filter } = options;
+    const batchSize = batchOf(parts, options);
     // Whether it fits the schema is found out now, and not by the first page.
     const condition = { filter: checkedFilter(filter), looksInto: [], limit: 1 };
     await parts.records.matching(reader, config.schemaName, condition);
@@ -150,6 +151,14 @@ function jobOf(parts: Parts): JobDefinition {
       if (seconds !== undefined) await parts.jobs.enqueue(pageJob, { id }, options);
     },
   });
+}
+
+/** Throws 400. */
+function batchOf({ config }: Parts, { batchSize }: BackfillOptions): number {
+  const { maxBatchSize } = config().queue;
+  if (batchSize !== undefined && batchSize > maxBatchSize)
+    throw invalid('batchSize', 'maximum', `must be at most ${maxBatchSize}`);
+  return batchSize ?? Math.min(DEFAULT_BATCH, maxBatchSize);
 }
 
 /** Throws 400. */

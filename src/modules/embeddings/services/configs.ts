@@ -19,7 +19,7 @@ import {
 } from '../queries/configs.ts';
 import { beginPosition } from '../queries/pending.ts';
 import type { Backfills } from './backfills.ts';
-import type { EmbeddingParts } from './embedding-parts.ts';
+import { type EmbeddingParts, purgeJobName } from './embedding-parts.ts';
 import {
   type ConfigInput,
   isSameRecipe,
@@ -41,8 +41,8 @@ export interface Configs {
   save(input: ConfigInput): Promise<Saved>;
   /** Throws what `save` would refuse it for. */
   check(input: ConfigInput): void;
-  /** Its vectors go in the background. Throws 404. */
-  remove(id: string): Promise<ConfigRow>;
+  /** Its vectors go in the background, `now` or with those of others. Throws 404. */
+  remove(id: string, now?: boolean): Promise<ConfigRow>;
 }
 
 interface ConfigsParts extends EmbeddingParts {
@@ -85,9 +85,12 @@ export function createConfigs(parts: ConfigsParts): Configs {
       checkedSchema(parts, input);
       recipeOf(parts.config(), input);
     },
-    async remove(id) {
+    async remove(id, now = false) {
       const found = await find(id);
-      if (!(await removeConfig(database, id))) throw embeddingErrors.CONFIG_NOT_FOUND();
+      await database.transaction(async (transaction) => {
+        if (!(await removeConfig(transaction, id))) throw embeddingErrors.CONFIG_NOT_FOUND();
+        if (now) await parts.jobs.enqueue(purgeJobName, {}, { transaction });
+      });
       parts.wake();
       return found;
     },

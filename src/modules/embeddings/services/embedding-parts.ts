@@ -6,6 +6,9 @@ import type { FileTexts } from '../files/file-texts.ts';
 import type { EmbeddingMeasures } from '../measure.ts';
 import type { ModelSource } from '../models/model-source.ts';
 
+/** Removes what no configuration has any more (jobs.ts). */
+export const purgeJobName = 'embeddings.purge';
+
 export interface EmbeddingParts
   extends Pick<Kernel, 'audit' | 'database' | 'events' | 'jobs' | 'records' | 'schemas'> {
   readonly config: () => EmbeddingsConfig;
