@@ -268,6 +268,47 @@ describe('owners in records', () => {
     expect(await relations({ resource: `${schema}:${ids[0]}` })).toEqual([]);
   });
 
+  it('those that fit a filter are listed in the order of a field, however many are owned', async () => {
+    const read = { enabled: true, authenticated: true };
+    await platform.createSchema({
+      name: 'OwnedInOrder',
+      fields: { rank: { type: 'Number', index: { type: 'Ascending' } }, text: 'String' },
+      conduitOptions: {
+        ...rowAuthorised,
+        cms: {
+          crudOperations: { read },
+          query: { enabled: true, fields: ['rank'] },
+          enabled: true,
+        },
+      },
+    });
+    await database.query(
+      `insert into app."OwnedInOrder" (_id, rank, text, "@owner", "createdAt", "updatedAt", __v)
+       select gen_random_uuid(), n, 'x', $1, now(), now(), 0 from generate_series(1, 2500) n`,
+      [ada.userId],
+    );
+    await database.query('analyze app."OwnedInOrder"');
+    const query = { rank: { $lt: 2000 } };
+    for (const [options, first] of [
+      [{ sort: '-rank', limit: 3, count: 'none' }, 1999],
+      [{ sort: 'rank', limit: 3, skip: 5 }, 6],
+      [{ sort: '-rank', limit: 3, cursor: 'start' }, 1999],
+    ] as const) {
+      const answer = await ada.api.post(
+        '/database/OwnedInOrder/query',
+        { query },
+        { query: options },
+      );
+      const { documents, count } = expectStatus(answer, 200, 'query').body;
+      const step = options.sort === 'rank' ? 1 : -1;
+      const ranks = documents.map(({ rank }: Json) => rank);
+      expect(ranks).toEqual([first, first + step, first + 2 * step]);
+      if (!('count' in options)) expect(count).toBe(1999);
+    }
+    const others = await bob.api.post('/database/OwnedInOrder/query', { query }, { query: {} });
+    expect(others.body).toMatchObject({ documents: [], count: 0 });
+  });
+
   it('a schema that is destroyed takes them along, and one of its name begins anew', async () => {
     const schema = await newSchema();
     await create(ada, schema);

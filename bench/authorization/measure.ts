@@ -142,9 +142,8 @@ function listStatement(predicate: RowPredicate | undefined, counted: boolean): S
 
 function pageRows(predicate: RowPredicate | undefined, next: (value: unknown) => string): string {
   if (!predicate) return `${docTable} t0`;
-  const { first } = predicate;
-  if (first && PAGE <= first.most)
-    return `(${first.compile({ rows: docTable, count: String(PAGE) }, next)}) t0`;
+  const first = predicate.first?.way(PAGE, 'ids');
+  if (first) return `(${first.compile({ rows: docTable, count: String(PAGE) }, next)}) t0`;
   return `${docTable} t0 where ${predicate.compile('t0."_id"', next, 'rows')}`;
 }
 

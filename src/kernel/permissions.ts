@@ -27,7 +27,7 @@ export interface RowPredicate {
   ): string;
   /** The same beside other conditions in an `or`, where an index can answer it because the rows are few. */
   readonly few?: (idExpression: string, next: (value: unknown) => string, alias?: string) => string;
-  /** A faster way to the first rows in the order of their ids, where there is one. */
+  /** Faster ways to the first rows in an order, where there are any. */
   readonly first?: FirstRows;
   /** A faster way to the number of all rows of a table (its quoted name), as an expression, where there is one. */
   readonly number?: (table: string, next: (value: unknown) => string) => string;
@@ -44,11 +44,17 @@ export interface RowPredicate {
   readonly guard?: (next: (value: unknown) => string) => string;
 }
 
+/** An order of rows: that of the ids, one that an index gives, or one for which all of them are sorted. */
+export type RowOrder = 'ids' | 'indexed' | 'sorted';
+
 export interface FirstRows {
-  /** So many rows at most. */
-  readonly most: number;
-  /** The first rows in the order of a field are found as fast as those in the order of the ids. */
-  readonly sorts: boolean;
+  /** A way to so many first rows that is faster than asking each row in turn, or finding all; `undefined` where there is none. */
+  way(count: number, order: RowOrder): FirstWay | undefined;
+}
+
+export interface FirstWay {
+  /** What beside the shape of the predicate decides the text. */
+  readonly key: string;
   /**
    * A query of whole rows of `rows` (what stands behind `from`) on which the subject may act; the first `count` (SQL) of
    * all are among them, by `order` (SQL over rows `d`) or else by the ids.
@@ -58,8 +64,6 @@ export interface FirstRows {
       readonly rows: string;
       readonly count: string;
       readonly order?: string | undefined;
-      /** In the order of the ids: only those after this one (SQL, a text) are meant. `rows` says so as well. */
-      readonly after?: string | undefined;
     },
     next: (value: unknown) => string,
   ): string;

@@ -4,13 +4,21 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
-import type { FirstRows, RowPredicate, RowUse } from '../../../kernel/permissions.ts';
+import type { FirstWay, RowPredicate, RowUse } from '../../../kernel/permissions.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { recordErrors } from '../errors.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import type { CountMode, ListOptions } from '../store.ts';
-import { type Cursors, following, orderOf, orderText, type SortTerm, sortTerms } from './keyset.ts';
+import {
+  type Cursors,
+  following,
+  isIndexed,
+  orderOf,
+  orderText,
+  type SortTerm,
+  sortTerms,
+} from './keyset.ts';
 
 /*
  * How large the answer to a list may become. The number of records is bounded, their size is up to whoever stored
@@ -162,6 +170,8 @@ export interface Page {
   readonly shape: string;
   /** The page is among so many first rows. `fixed`: the number is part of the shape. */
   readonly among: Among;
+  /** As it was asked for. */
+  readonly sort: readonly string[];
   /** `source` stands in the place of the schema's rows: the first of them are in it. */
   text(where: string, source?: string): PageText;
   /** The answer to a list, from the row that the statement answered. */
@@ -218,6 +228,7 @@ export function pageOf(request: PageRequest): Page {
       order:
         order === 't0."_id"' ? undefined : (alias) => orderOf(schema, options.sort ?? [], alias),
     },
+    sort: options.sort ?? [],
     text: (where, source = schema.rows) => ({
       before: '',
       rows: `select t0.* from ${source} t0 where ${where} order by ${order} ${rangeText(skip, limit)}`,
@@ -284,6 +295,7 @@ function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: nu
           ? undefined
           : (alias) => orderText(terms, alias),
     },
+    sort,
     text(where, source) {
       const keys = terms.map(({ name }) => `p.${identifier(name)}::text`).join(', ');
       const ended = `p.${ROW} = ${limit} and exists (select 1 from p where p.${ROW} > ${limit})`;
@@ -312,21 +324,22 @@ const isStart = (cursor: string): boolean => cursor === '' || cursor === 'start'
 
 const termText = ({ name, descending }: SortTerm): string => (descending ? `-${name}` : name);
 
-/** A query that begins with the first rows of the list, where that is enough for the page and faster than asking each row. */
-export function firstRows(
-  { rows, mapping }: CompiledSchema,
-  { among }: Page,
+/** The faster way to the first rows of a page, where there is one. `filtered`: only some of the rows are meant. */
+export function firstWay(
+  schema: CompiledSchema,
+  { among, sort }: Pick<Page, 'among' | 'sort'>,
   predicate: RowPredicate | undefined,
-): ((parameters: Parameters) => string) | undefined {
-  const first = predicate?.first;
-  if (!first || among.count > first.most || mapping) return undefined;
-  if (among.order && !first.sorts) return undefined;
-  return (parameters) => firstRowsText(first, { rows, among }, parameters);
+  filtered = false,
+): FirstWay | undefined {
+  if (!predicate?.first || schema.mapping) return undefined;
+  const indexed = isIndexed(schema, sort) ? 'indexed' : 'sorted';
+  const order = among.order || filtered ? indexed : 'ids';
+  return predicate.first.way(among.count, order);
 }
 
-/** `rows`: the schema's own, or those of them that fit a filter. */
+/** What stands behind `from` for a way. `rows`: the schema's own, or those of them that fit a filter. */
 export function firstRowsText(
-  first: FirstRows,
+  first: FirstWay,
   { rows, among }: Pick<Page, 'among'> & { readonly rows: string },
   { next }: Parameters,
 ): string {

@@ -87,7 +87,7 @@ function createSelectedReads(
     async select(caller, name, selectOptions) {
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
       const schema = requested(caller, find(name), selectOptions);
-      return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
+      return readGuarded(searching(own, caller, selectOptions.granted), async (given) =>
         listSelected(
           given,
           await foundFirst(given, await selectionOf(given, { caller, schema }, selectOptions)),

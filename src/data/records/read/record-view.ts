@@ -16,7 +16,8 @@ import { type Cursors, isIndexed } from '../page/keyset.ts';
 import {
   boundedText,
   countText,
-  firstRows,
+  firstRowsText,
+  firstWay,
   orCountTimeout,
   type Page,
   type PageRow,
@@ -274,10 +275,10 @@ function listStatement(
   { page, mode, ...options }: ListRequest,
   view: View,
 ): Statement {
-  const first = firstRows(schema, page, view.predicate);
+  const first = firstWay(schema, page, view.predicate);
   const guard = view.predicate?.guard;
   const rendering = renderingOf(schema, options, view);
-  const shape = `list|${mode}|${rendering.key}|${page.shape}|${first !== undefined}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
+  const shape = `list|${mode}|${rendering.key}|${page.shape}|${first?.key}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
   return plans.statement(
     {
       schema,
@@ -291,7 +292,10 @@ function listStatement(
       const use = isIndexed(schema, options.sort) ? 'rows' : 'sorted';
       const where = `true${first ? '' : restriction(view.predicate, 't0', parameters, use)}`;
       // The rows of the page are found first: what is skipped or sorted away is never rendered.
-      const { before, rows, after } = page.text(where, first?.(parameters));
+      const { before, rows, after } = page.text(
+        where,
+        first && firstRowsText(first, { rows: schema.rows, among: page.among }, parameters),
+      );
       const joined = `select string_agg(${rendering.json}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
       const documents = `select ${boundedText('p.page')} from (${joined}) p`;
       const counted = countText(schema, mode, view.predicate, parameters);

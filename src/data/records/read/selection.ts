@@ -16,6 +16,7 @@ import {
   boundedText,
   filteredCountText,
   firstRowsText,
+  firstWay,
   MAX_LIMIT,
   orCountTimeout,
   type Page,
@@ -92,24 +93,31 @@ export function filteredStatement(
 
 /* Lists of the records that fit a filter. */
 
-/** `{"documents":[...],"count":n}`; `count` is of all that fit, made as the options say. */
+/**
+ * `{"documents":[...],"count":n}`; `count` is of all that fit, made as the options say. `undefined` when the view has a
+ * guard (permissions.ts) that does not hold any more.
+ */
 export async function listSelected(
   dependencies: RecordDependencies,
   selection: Selection,
   options: SelectOptions,
-): Promise<string> {
+): Promise<string | undefined> {
   const { schema } = selection;
   const { database, plans, cursors, limitMs } = dependencies;
   const page = pageOf({ schema, options, cursors, filter: options.filter });
   const read = async (mode: CountMode, pageMs: number | undefined) => {
     const statement = selectedStatement(plans, selection, page, mode);
-    const [row] = await runRead<PageRow>({ database, limitMs: pageMs }, schema, statement);
+    const [row] = await runRead<GuardedRow>({ database, limitMs: pageMs }, schema, statement);
     return row;
   };
   const row = await read(options.count ?? 'exact', limitMs).catch(
     orCountTimeout(options, limitMs, (pageMs) => read('none', pageMs)),
   );
-  return page.answer(row);
+  return row?.current === false ? undefined : page.answer(row);
+}
+
+interface GuardedRow extends PageRow {
+  readonly current?: boolean;
 }
 
 const selectedStatement = (
@@ -120,15 +128,17 @@ const selectedStatement = (
 ): Statement =>
   filteredStatement(plans, { schema: selection.schema, values: page.values }, (parameters) => {
     const { schema, view } = selection;
-    const where = selectionText(selection, parameters);
     const list = selectList(
       schema,
       't0',
       view.populate,
       createRenderContext(parameters, view.conditions),
     );
+    // What the statement does not say must add no value to it: PostgreSQL refuses values of no type.
     const first = firstFitting(selection, page, parameters);
-    const { before, rows, after } = first ? page.text('true', first) : page.text(where);
+    const { before, rows, after } = first
+      ? page.text('true', first)
+      : page.text(selectionText(selection, parameters));
     const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
     const documents = `select ${boundedText('p.page')} from (${joined}) p`;
     const counted = filteredCountText(schema, mode, {
@@ -136,19 +146,21 @@ const selectedStatement = (
       visible: (use) => selectionText(selection, parameters, use),
       predicate: view.predicate,
     });
-    return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}`;
+    const guard = view.predicate?.guard;
+    const current = guard ? `, ${guard(parameters.next)} as current` : '';
+    return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}${current}`;
   });
 
-/** The first rows of a page, where few of them are found by anything but columns that have indexes for orders. */
+/** The first rows of a page, where there is a faster way to them than asking or finding all that fit. */
 function firstFitting(
   { schema, view, filter, hits }: Selection,
-  { among }: Page,
+  page: Page,
   parameters: Parameters,
 ): string | undefined {
-  const first = view.predicate?.first;
-  if (!first?.sorts || hits || among.count > first.most || schema.mapping) return undefined;
+  const first = hits ? undefined : firstWay(schema, page, view.predicate, true);
+  if (!first) return undefined;
   const rows = `(select t0.* from ${schema.rows} t0 where ${filter.compile('t0', parameters)})`;
-  return firstRowsText(first, { rows, among }, parameters);
+  return firstRowsText(first, { rows, among: page.among }, parameters);
 }
 
 /** A bare JSON list of all that fit. Throws 400 when they are more than one list holds. */

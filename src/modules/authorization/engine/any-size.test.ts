@@ -9,6 +9,7 @@ import type { RowPredicate } from '../../../kernel/permissions.ts';
 import { parseDefinition } from '../model/definition.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
 import { buildModel } from '../model/model.ts';
+import type { Tuple } from '../model/tuple.ts';
 import { createEngine } from './create-engine.ts';
 import { limits } from './limits.ts';
 import { searchFromSubject } from './subject-search.ts';
@@ -22,6 +23,7 @@ const sizes = process.env.SIZE
       reachedForFew: 300,
       reachedTogether: 1_000,
       conditionValues: 3,
+      packedFrom: 20,
     };
 
 const SIZE = Number(process.env.SIZE ?? 5_500);
@@ -269,6 +271,48 @@ describe('somebody who reaches more than is named', () => {
       }));
       const answers = await engine.check(table.database, asked);
       expect(answers).toEqual([true, false, true, true, false, true, false, false]);
+    },
+    LONG,
+  );
+
+  it(
+    'has contextual tuples count where both sides are large',
+    async () => {
+      const about = `Doc:${docId(DENIALS + 30)}`;
+      const groups = sizes.tuples + 100;
+      await fill(groups, [`Group:'g' || n#member`, 'reader', `Doc:'${docId(DENIALS + 30)}'`]);
+      const question = {
+        subject: user('u'),
+        action: 'read',
+        resource: parseObject(about, 'resource'),
+      };
+      const tuple = (text: string): Tuple => {
+        const [subject = '', relation = '', resource = ''] = text.split(' ');
+        return {
+          subject: parseSubject(subject, 'subject'),
+          relation,
+          resource: parseObject(resource, 'resource'),
+        };
+      };
+      for (const [given, expected] of [
+        [[], false],
+        [[`Folder:f7 folder ${about}`], true],
+        [[`Folder:else folder ${about}`], false],
+        [[`Folder:else folder ${about}`, 'Folder:f7 parent Folder:else'], true],
+        [['User:u member Group:g3'], true],
+        [['User:other member Group:g3'], false],
+        [[`User:u owner ${about}`], true],
+      ] as const) {
+        const contextual = given.map(tuple);
+        expect([
+          given,
+          ...(await engine.check(table.database, [question], { contextual })),
+        ]).toEqual([given, expected]);
+      }
+      await table.database.query({
+        text: `delete from penstock.tuples where resource_id = $1`,
+        values: [docId(DENIALS + 30)],
+      });
     },
     LONG,
   );

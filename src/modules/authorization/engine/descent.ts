@@ -6,11 +6,12 @@ import { statementName } from '../../../kernel/database/sql.ts';
 import { expansionTo, isPublic } from '../model/expansion-rules.ts';
 import type { SubjectRef } from '../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../model/model.ts';
+import type { Tuple } from '../model/tuple.ts';
 import { arrayText, liveTuple } from '../tuple-sql.ts';
 import type { EngineScope, Resolved } from './ask.ts';
 import { hasOwnSet } from './principals.ts';
 import { lookupsOf } from './reverse-expansion.ts';
-import { sourceOf } from './tuple-source.ts';
+import { sourceOf, withTuples } from './tuple-source.ts';
 
 type Next = (value: unknown) => string;
 
@@ -18,18 +19,21 @@ type Next = (value: unknown) => string;
 export interface DescentGoal {
   readonly subject: SubjectRef;
   readonly name: Name;
+  /** Tuples that count as if they were stored. */
+  readonly contextual?: readonly Tuple[];
 }
 
 /** An expression; `id` is SQL of the object's id, a text. Its text is the same for all. */
 export function descentText(
   model: Model,
-  { subject, name }: DescentGoal,
+  { subject, name, contextual = [] }: DescentGoal,
   id: string,
   next: Next,
 ): string {
   const { direct, steps, names } = expansionTo(model, [name]);
   const lookups = lookupsOf(model, subject, direct);
-  const from = sourceOf(model, [...steps, ...lookups.map(({ rule }) => rule)]);
+  const source = sourceOf(model, [...steps, ...lookups.map(({ rule }) => rule)]);
+  const from = withTuples(source, contextual, next);
   // A set has everything of its object that it counts towards, and the way ends at any of that.
   const ends = [...names.values()].filter((one) => hasOwnSet(model, subject, one));
   const open = [...names.values()].filter((one) => isPublic(model, one));
@@ -66,11 +70,12 @@ export function descentText(
 export async function isReachable(
   { model, database }: EngineScope,
   { subject, object, name }: Resolved,
+  contextual: readonly Tuple[] = [],
 ): Promise<boolean> {
   const values: unknown[] = [];
   const next: Next = (value) => `$${values.push(value)}`;
   const id = `(select ${next(object.id)}::text)`;
-  const text = `select ${descentText(model, { subject, name }, id, next)} as allowed`;
+  const text = `select ${descentText(model, { subject, name, contextual }, id, next)} as allowed`;
   const { rows } = await database.query<{ allowed: boolean }>({
     text,
     name: statementName(text),

@@ -95,7 +95,10 @@ const rows = (action: string, id: string): Promise<readonly (readonly string[])[
       const predicate = await rowPredicate(
         scope,
         { subject: user, action, type: 'Doc' },
-        memoryOf({ amount, storedFew: false, known: true, largest: undefined }),
+        memoryOf({
+          ...{ amount, storedFew: false, known: true, largest: undefined },
+          ...{ seen: 1, total: 1 },
+        }),
       );
       const values: unknown[] = [[id]];
       const where = predicate.compile('t0.id', (value) => `$${values.push(value)}`);

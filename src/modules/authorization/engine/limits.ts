@@ -12,6 +12,8 @@ export const limits = {
   reachedTogether: 20_000,
   /** Most different sets of attributes with which conditions are evaluated for one statement. */
   conditionValues: 100_000,
+  /** Most ids of which a statement that tests few rows makes a hash table. */
+  packedFrom: 500,
   /** So many rows are few. */
   fewRows: 50,
   /** Most questions in one batch. */
@@ -29,7 +31,8 @@ export type SizeLimits = {
     | 'reached'
     | 'reachedForFew'
     | 'reachedTogether'
-    | 'conditionValues']: number;
+    | 'conditionValues'
+    | 'packedFrom']: number;
 };
 
 /** Those of a scope: tests make them small. */

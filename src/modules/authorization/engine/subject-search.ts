@@ -32,13 +32,27 @@ export const searchFromSubject: SubjectSearch = async (
   } catch (error) {
     if (!isTooLarge(error)) throw error;
     const last = bound >= sizesOf(scope).reached;
-    if (!last || evaluationContext.contextual.length > 0) return undefined;
+    if (!last) return undefined;
+    if (evaluationContext.contextual.length > 0)
+      return followed(scope, question, evaluationContext);
     const found = await searchByName(scope, question, evaluationContext);
     if (found) return found;
     const answer = await askObject(scope, question, evaluationContext).catch(ignoreTooLarge);
     return answer && given(scope.model, question, answer);
   }
 };
+
+/** With contextual tuples the whole way is followed in the database, where it is made of alternatives. */
+async function followed(
+  scope: Parameters<SubjectSearch>[0],
+  question: Resolved,
+  { contextual }: EvaluationContext,
+): Promise<Verdict | undefined> {
+  const { model } = scope;
+  if (!isExact(model, question.name)) return undefined;
+  const counting = contextual.filter((tuple) => fits(model, tuple));
+  return given(model, question, (await isReachable(scope, question, counting)) ? all : none);
+}
 
 const isTooLarge = (error: unknown): boolean =>
   error instanceof Error &&
@@ -50,6 +64,9 @@ interface ObjectAnswer extends Bounds {
   /** Values that it hangs on. */
   readonly missing: readonly string[];
 }
+
+const all: ObjectAnswer = { ...yes, missing: [] };
+const none: ObjectAnswer = { ...no, missing: [] };
 
 /** A verdict of which only the result is known. */
 function given(
@@ -77,8 +94,7 @@ async function askObject(
 ): Promise<ObjectAnswer> {
   const { model, database } = scope;
   const { subject, object, name } = question;
-  if (isExact(model, name))
-    return { ...((await isReachable(scope, question)) ? yes : no), missing: [] };
+  if (isExact(model, name)) return (await isReachable(scope, question)) ? all : none;
   const conditions = await conditionValues(scope, name, { context });
   const builder = withObjectTests({
     model,

@@ -9,6 +9,7 @@ import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier, statementName } from '../../../kernel/database/sql.ts';
 import type { RecordField } from '../model/grammar.ts';
 import { type FieldRelation, type Model, plainTypes } from '../model/model.ts';
+import type { Tuple } from '../model/tuple.ts';
 import { arrayText, liveTuple, uuidOf } from '../tuple-sql.ts';
 
 export interface TupleSource {
@@ -86,6 +87,46 @@ export function tupleSource(model: Model, relations: readonly FieldRelation[]): 
     subject: (alias, id) =>
       ` and (not ${alias}.in_record or ${alias}.subject_uuid = ${uuidOf(id)}) and (not ${alias}.listed or ${alias}.subject_list @> array[${uuidOf(id)}])`,
   }));
+}
+
+const plainColumns = [
+  'subject_type',
+  'subject_id',
+  'subject_relation',
+  'relation',
+  'resource_type',
+  'resource_id',
+] as const;
+
+/** The same with tuples that count for one question only; none that has a condition counts. */
+export function withTuples(
+  source: TupleSource,
+  tuples: readonly Tuple[],
+  next: (value: unknown) => string,
+): TupleSource {
+  const plain = tuples.filter(({ condition }) => condition === undefined);
+  if (plain.length === 0) return source;
+  const values: Readonly<Record<(typeof plainColumns)[number], readonly string[]>> = {
+    subject_type: plain.map(({ subject }) => subject.type),
+    subject_id: plain.map(({ subject }) => subject.id),
+    subject_relation: plain.map(({ subject }) => subject.relation),
+    relation: plain.map(({ relation }) => relation),
+    resource_type: plain.map(({ resource }) => resource.type),
+    resource_id: plain.map(({ resource }) => resource.id),
+  };
+  const lists = plainColumns.map((name) => `(select ${next(arrayText(values[name]))}::text[])`);
+  const given = plainColumns.map((name) => `g.${name} collate "C" as ${name}`).join(', ');
+  const others = 'condition, expires_at::timestamptz as expires_at';
+  const noOthers = 'null::text collate "C", null::timestamptz';
+  const marks = source.stored
+    ? ['', '']
+    : [
+        ', resource_uuid, in_record, subject_uuid, listed, subject_list',
+        ', null::uuid, false, null::uuid, false, null::uuid[]',
+      ];
+  const rows = `(select ${plainColumns.join(', ')}, ${others}${marks[0]} from ${source.rows} s
+    union all select ${given}, ${noOthers}${marks[1]} from unnest(${lists.join(', ')}) g(${plainColumns.join(', ')}))`;
+  return { ...source, rows };
 }
 
 /** SQL of what names a resource; `uuid` is null where the id is none. */

@@ -21,9 +21,15 @@ import {
   recordTypes,
   writeRecords,
 } from '../../../../../test/support/permission-data/record-rows.ts';
+import {
+  type Asked,
+  compareWays,
+  numberOf,
+  rowsOf,
+  waysTaken,
+} from '../../../../../test/support/permission-data/row-forms.ts';
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
-import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
 import { isExact, originsOf } from '../../model/expansion-rules.ts';
 import { everybody, formatSubject, type ObjectRef, type SubjectRef } from '../../model/grammar.ts';
 import { isSelf, resolveName } from '../ask.ts';
@@ -31,6 +37,7 @@ import { createEngine } from '../create-engine.ts';
 import { isReachable } from '../descent.ts';
 import type { Engine, Page, Question, Reason, ResourceQuestion } from '../engine.ts';
 import { createGrantCache, type GrantCache } from '../grant-cache/grant-cache.ts';
+import { limits } from '../limits.ts';
 import { principalsOf } from '../principals.ts';
 import type { ReachableSet } from '../reverse-expansion.ts';
 import { rowPredicate } from '../rows/row-predicate.ts';
@@ -95,6 +102,9 @@ describe('the engine', () => {
       for (const { allowed, denied } of Object.values(probed))
         expect(Math.min(allowed, denied)).toBeGreaterThan(0);
       expect(unnamedCompared.answered).toBeGreaterThan(20 * unnamedCompared.refused);
+      for (const way of ['ask', 'merge', 'walk 32', 'walk 32 or merge'])
+        for (const end of ['full', 'short'])
+          expect([way, end, waysTaken.has(`${way} ${end}`)]).toEqual([way, end, true]);
     },
     RUNS * RUN_LIMIT,
   );
@@ -174,6 +184,7 @@ const tiny = {
   reachedForFew: 0,
   reachedTogether: 1,
   conditionValues: 100_000,
+  packedFrom: 0,
 };
 
 interface Comparison {
@@ -372,51 +383,6 @@ async function compareRows(comparison: Comparison, subject: SubjectRef): Promise
   }
 }
 
-interface Asked {
-  readonly predicate: RowPredicate;
-  readonly dataSet: number;
-  readonly database: Database;
-}
-
-/** What a predicate says about the rows, in each of its forms. */
-async function rowsOf(
-  { predicate, dataSet, database }: Asked,
-  use: RowUse,
-): Promise<readonly string[]> {
-  const values: unknown[] = [dataSet];
-  const next = (value: unknown): string => `$${values.push(value)}`;
-  // Every other data set looks the fields of the row up by its id.
-  const where = predicate.compile('t0._id', next, use, dataSet % 2 === 0 ? 't0' : undefined);
-  const text = `select t0._id as id from rows t0 where t0.dataSet = $1 and (${where}) order by 1`;
-  return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
-}
-
-async function firstOf(
-  { predicate, database }: Asked,
-  count: number,
-  direction: '' | ' desc',
-): Promise<readonly string[] | undefined> {
-  const values: unknown[] = [];
-  const order = direction === '' ? undefined : `d."_id"${direction}`;
-  const first = predicate.first?.compile(
-    { rows: 'rows', count: String(count), order },
-    (value) => `$${values.push(value)}`,
-  );
-  if (first === undefined) return undefined;
-  const text = `select t0._id as id from (${first}) t0 order by 1${direction} limit ${count}`;
-  return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
-}
-
-async function numberOf({ predicate, database }: Asked): Promise<number | undefined> {
-  const values: unknown[] = [];
-  const number = predicate.number?.('rows', (value) => `$${values.push(value)}`);
-  if (number === undefined) return undefined;
-  return Number(
-    (await database.query<{ number: string }>({ text: `select ${number} as number`, values }))
-      .rows[0]?.number,
-  );
-}
-
 /** The forms of a predicate that are really different, for few rows and for many; of many, one lookup in turn is the one that finds most. */
 async function compareForms(
   comparison: Comparison,
@@ -426,21 +392,26 @@ async function compareForms(
   const { database, dataSet } = comparison;
   const forms = async (size: Size, large = false): Promise<Asked> => ({
     predicate: await rowPredicate(
-      { model: dataSet.model, database },
+      {
+        model: dataSet.model,
+        database,
+        // Of some, what subjects reach is packed however little it is.
+        ...(dataSet.number % 3 === 1 && { sizes: { ...limits, packedFrom: 0 } }),
+      },
       question,
       memoryOf(size, large),
     ),
     dataSet: dataSet.number,
     database,
   });
-  const smallest = { amount: 'few', storedFew: true, known: true, largest: undefined } as const;
+  const counts = { seen: 1, total: 1_000_000 } as const;
+  const smallest: Size = {
+    ...{ ...counts, amount: 'few', storedFew: true, known: true, largest: undefined },
+  };
   const few = await forms(smallest);
-  const many = await forms({
-    amount: 'many',
-    storedFew: true,
-    known: true,
-    largest: await someLookup(comparison, question),
-  });
+  const largest = await someLookup(comparison, question);
+  const large: Size = { ...counts, amount: 'many', storedFew: true, known: true, largest };
+  const many = await forms(large);
   const label = `${formatSubject(question.subject)} ${question.action}`;
   const rows = expected ?? (await rowsOf(many, 'row'));
   expect([label, 'row', ...(await rowsOf(many, 'row'))]).toEqual([label, 'row', ...rows]);
@@ -462,17 +433,12 @@ async function compareForms(
     const these = await rowsOf({ predicate, dataSet: dataSet.number, database }, 'row');
     expect([label, 'of these', ...these]).toEqual([label, 'of these', ...rows]);
   }
-  const count = 1 + (dataSet.number % 2);
-  for (const order of ['', ' desc'] as const) {
-    const first = await firstOf(many, count, order);
-    const ordered = order === '' ? rows : rows.toReversed();
-    if (first)
-      expect([label, `first${order}`, ...first]).toEqual([
-        label,
-        `first${order}`,
-        ...ordered.slice(0, count),
-      ]);
-  }
+  if (dataSet.number % 2 === question.subject.id.length % 2)
+    await compareWays(
+      (seen, total) => forms({ ...large, storedFew: false, seen, total }),
+      1 + (dataSet.number % 3),
+      [label, ...rows],
+    );
   expect([label, (await numberOf(many)) ?? rows.length]).toEqual([label, rows.length]);
   return rows;
 }

@@ -105,7 +105,7 @@ function makeNameTest(builder: Builder, name: Name, polarity: Polarity): Test {
 }
 
 /** The subject is a set of the row, and has the name because of what it is. */
-const ownTest = ({ model, subject }: Builder, name: Name): Test =>
+export const ownTest = ({ model, subject }: Builder, name: Name): Test =>
   subject.type === name.type && meansSet(model, subject, name)
     ? { kind: 'row', id: subject.id }
     : never;

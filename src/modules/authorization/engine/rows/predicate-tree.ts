@@ -4,6 +4,7 @@ import { identifier } from '../../../../kernel/database/sql.ts';
 import { isId } from '../../../../kernel/ids.ts';
 import type { RecordField } from '../../model/definition.ts';
 import { liveTuple, uuidOf } from '../../tuple-sql.ts';
+import { packedTest } from './packed-ids.ts';
 
 /** Which subjects a tuple of the row must have. */
 export interface Arm {
@@ -152,6 +153,8 @@ export interface RowPlace {
   readonly next: (value: unknown) => string;
   /** What the row itself is called in the statement; without it its fields are looked up. */
   readonly alias?: string | undefined;
+  /** More ids than these are packed (packed-ids.ts). */
+  readonly packedFrom?: number | undefined;
 }
 
 export function renderTest(test: Test, place: RowPlace): string {
@@ -258,14 +261,14 @@ const tableOf = (id: string): string => id.replace(/\.?"_id"$/, '');
 /** Names of the model hold letters, digits and underscores only, grants one colon. */
 export const literal = (word: string): string => `'${word.replaceAll("'", "''")}'`;
 
-function renderArm(arm: Arm, { id, type, next }: RowPlace): string {
+function renderArm(arm: Arm, { id, type, next, packedFrom }: RowPlace): string {
   const [first = '', ...more] = arm.relations.map(literal);
   const relation =
     more.length === 0 ? `t.relation = ${first}` : `t.relation in (${[first, ...more].join(', ')})`;
   return (
     `select 1 from penstock.tuples t where t.resource_type = ${literal(type)} and t.resource_id = (${id})::text` +
     ` and ${relation} and t.subject_type = ${literal(arm.subjectType)} and t.subject_relation = ${literal(arm.subjectRelation)}` +
-    `${subjectText(arm, next)} and ${liveTuple('t')}${conditionText(arm, next)}`
+    `${subjectText(arm, next, packedFrom)} and ${liveTuple('t')}${conditionText(arm, next)}`
   );
 }
 
@@ -273,10 +276,15 @@ function renderArm(arm: Arm, { id, type, next }: RowPlace): string {
 const FEW_IDS = 8;
 
 /** The array stands in a sub-select so that its length does not decide whether the plan can be kept (tuple-loading.ts). */
-function subjectText({ ids, except, holds }: Arm, next: RowPlace['next']): string {
+function subjectText(
+  { ids, except, holds }: Arm,
+  next: RowPlace['next'],
+  packedFrom = Number.POSITIVE_INFINITY,
+): string {
   if (holds)
     return ` and t.subject_id <> '*' and ${except ? 'not ' : ''}${holds('t.subject_id', next)}`;
   if (except && ids.length === 0) return ` and t.subject_id <> '*'`;
+  if (!except && ids.length > packedFrom) return ` and (${packedTest(ids, 't.subject_id', next)})`;
   const array = `(select ${next(ids)}::text[])`;
   if (!except && ids.length <= FEW_IDS) return ` and t.subject_id = any(${array}::text[])`;
   // "is true" keeps the planner from making a join of it, which would be run for each row.

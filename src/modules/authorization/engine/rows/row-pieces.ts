@@ -3,8 +3,9 @@ import { createHash } from 'node:crypto';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
 import type { Name } from '../../model/model.ts';
 import type { Principal } from '../principals.ts';
+import { type FirstWays, firstWays, type RowTest } from './first-ways.ts';
 import { never, renderTest, type Test } from './predicate-tree.ts';
-import { firstRows, foundIds, type RowSource, rowCount } from './row-sources.ts';
+import { foundIds, type RowSource, rowCount } from './row-sources.ts';
 import type { Size } from './size-estimate.ts';
 
 /** How rows are found and tested, with the ids of everything beyond them. */
@@ -18,6 +19,8 @@ export interface RowPlan {
   /** Set where all that is left to ask of a row that the source found is whether it is taken away. */
   readonly taken: Taken | undefined;
   readonly principals: readonly Principal[];
+  /** Where few rows are tested, more ids than these are packed (packed-ids.ts); only of a plan that is kept. */
+  readonly packedFrom: number | undefined;
   /** By what is known of the size. */
   readonly shapes: Map<string, string>;
 }
@@ -27,15 +30,14 @@ export interface Taken {
   readonly name: Name;
   /** Whether a row is not taken away. */
   readonly test: Test;
-  /** What keeps a row all the same. */
-  readonly given: Test;
   readonly source: RowSource;
+  /** What keeps rows all the same: relations that give the action itself, and what the subject is. */
+  readonly granted: RowSource | undefined;
+  readonly own: Test;
 }
 
-/** Ids that the first rows of a page may be chosen from. */
-const MOST_FIRST = 20_000;
-
-type Pieces = Pick<RowPredicate, 'compile' | 'few' | 'first' | 'number' | 'many'>;
+type Pieces = Pick<RowPredicate, 'compile' | 'few' | 'number' | 'many'>;
+type CompiledPieces = Pieces & { readonly first?: FirstWays };
 
 /** The predicate of a plan, by what is known of the sizes: of all rows, and of those that are taken away. */
 export function compiled(
@@ -55,13 +57,13 @@ export function compiled(
 }
 
 /** Distinguishes predicates by their text. */
-function shapeOf({ compile, few, first, number }: Pieces): string {
+function shapeOf({ compile, few, first, number }: CompiledPieces): string {
   const uses: readonly RowUse[] = ['row', 'rows', 'sorted', 'count'];
   const mark = (): string => '?';
   const texts = [
     ...uses.map((use) => compile('id', mark, use, 'r')),
     few?.('id', mark, 'r') ?? '',
-    first?.compile({ rows: 'rows', count: '?' }, mark) ?? '',
+    ...(first?.ways().map((way) => way.compile({ rows: 'rows', count: '?' }, mark)) ?? []),
     number?.('rows', mark) ?? '',
   ];
   return createHash('sha256').update(texts.join('\n')).digest('base64url').slice(0, 24);
@@ -72,66 +74,58 @@ function foundTest(
   { test, taken }: Pick<RowPlan, 'test' | 'taken'>,
   type: string,
   takenSize: Size | undefined,
-): (id: string, next: (value: unknown) => string, alias?: string) => string {
+): RowTest {
   return (id, next, alias) => {
     const place = { id, type, next, alias };
     if (!taken) return renderTest(test, place);
     if (takenSize?.amount === 'many') return renderTest(taken.test, place);
-    const kept = `(${id} in (${foundIds(taken.source, next)})) is not true`;
-    return taken.given === never ? kept : `${kept} or ${renderTest(taken.given, place)}`;
+    const { granted, own } = taken;
+    return [
+      `(${id} in (${foundIds(taken.source, next)})) is not true`,
+      ...(granted ? [`(${id} in (${foundIds(granted, next)})) is true`] : []),
+      ...(own === never ? [] : [renderTest(own, place)]),
+    ].join(' or ');
   };
 }
 
 function piecesOf(
-  { exact, test, self, source, taken }: RowPlan,
+  plan: RowPlan,
   type: string,
   size: Size | undefined,
   takenSize: Size | undefined,
-): Pieces {
-  const tested: RowPredicate['compile'] = (id, next, _use, alias) =>
-    renderTest(test, { id, type, next, alias });
+): CompiledPieces {
+  const { exact, test, self, source, packedFrom } = plan;
+  const tested: RowPredicate['compile'] = (id, next, use, alias) =>
+    renderTest(test, { id, type, next, alias, ...(use === 'row' && { packedFrom }) });
   if (!source || !size) return { compile: tested };
-  const stands = foundTest({ test, taken }, type, takenSize);
-  const compile: RowPredicate['compile'] = (id, next, use = 'rows', alias) => {
-    if (use === 'row' || (use === 'rows' && size.amount === 'many'))
-      return tested(id, next, use, alias);
-    const found = `${id} in (${foundIds(source, next)})`;
+  const stands = foundTest(plan, type, takenSize);
+  const found: RowTest = (id, next, alias) => {
+    const ids = `${id} in (${foundIds(source, next)})`;
     // "is true" makes it a hash table that is filled once, whatever the planner believes about its size.
-    const among = `${size.amount === 'few' ? found : `(${found}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
+    const among = `${size.amount === 'few' ? ids : `(${ids}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
     return exact ? among : `(${among}) and (${stands(id, next, alias)})`;
   };
+  const compile: RowPredicate['compile'] = (id, next, use = 'rows', alias) =>
+    use === 'row' || (use === 'rows' && size.amount === 'many')
+      ? tested(id, next, use, alias)
+      : found(id, next, alias);
   // An array is a value of which the index of the ids takes one after the other, also beside an `or`.
   const few: RowPredicate['few'] =
     size.amount === 'few'
       ? (id, next, alias) => {
-          const found = `${id} = any(array(${foundIds(source, next)}))`;
+          const among = `${id} = any(array(${foundIds(source, next)}))`;
           const either =
-            self === undefined ? found : `(${found} or (${id})::text = ${next(self)}::text)`;
+            self === undefined ? among : `(${among} or (${id})::text = ${next(self)}::text)`;
           return exact ? either : `(${either} and (${stands(id, next, alias)}))`;
         }
       : undefined;
-  // The order of ids is no order of an index of a field: then the rows are sought as for any other order.
-  const first: RowPredicate['first'] = source.from.beside
-    ? {
-        most: Math.floor(MOST_FIRST / Math.max(1, source.lookups.length)),
-        // Few rows lead there by stored tuples, and an index says in order what the subject owns.
-        sorts: size.storedFew && size.amount !== 'few',
-        compile({ rows, count, order, after }, next) {
-          const rowTest = exact ? undefined : stands('d."_id"', next, 'd');
-          const found = firstRows(source, { rows, count, order, after, test: rowTest }, next);
-          const own =
-            self === undefined
-              ? ''
-              : ` union all select * from ${rows} d where d."_id"::text = ${next(self)}::text`;
-          return `select distinct on (f."_id") f.* from (${found}${own}) f order by f."_id"`;
-        },
-      }
-    : undefined;
   const many = size.amount === 'many';
-  const known = { compile, many, ...(few && { few }), ...(first && { first }) };
-  if (!exact || self !== undefined || !size.known) return known;
-  return {
-    ...known,
-    number: (table, next) => rowCount(source, { table, largest: size.largest }, next),
-  };
+  const first = firstWays(plan, source, { size, takenSize, tested, found, stands });
+  const known = { compile, many, first, ...(few && { few }) };
+  // What was taken away as a whole is known by the id, as what was found is.
+  const isTakenOnce = plan.taken !== undefined && takenSize?.amount !== 'many';
+  if ((!exact && !isTakenOnce) || self !== undefined || !size.known) return known;
+  const { largest, storedFew } = size;
+  const counted = { largest, storedFew, ...(!exact && { stands }) };
+  return { ...known, number: (table, next) => rowCount(source, { table, ...counted }, next) };
 }

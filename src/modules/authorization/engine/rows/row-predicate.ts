@@ -6,9 +6,16 @@
  */
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
-import { isExact, isPublic, mayBeOpen, originsOf, takenAway } from '../../model/expansion-rules.ts';
+import {
+  isExact,
+  isPublic,
+  mayBeOpen,
+  originsOf,
+  rulesTo,
+  takenAway,
+} from '../../model/expansion-rules.ts';
 import { formsOf, type SubjectRef } from '../../model/grammar.ts';
-import { keyOf, type Model, type Name } from '../../model/model.ts';
+import { grantRelation, keyOf, type Model, type Name } from '../../model/model.ts';
 import { type EngineScope, isSelf, keepAllowed, requireSubject, resolveName } from '../ask.ts';
 import type { RowQuestion } from '../engine.ts';
 import { type DatabaseSnapshot, guardText } from '../grant-cache/change-tracker.ts';
@@ -16,7 +23,7 @@ import type { CachedValue } from '../grant-cache/grant-cache.ts';
 import { engineErrors, limits, sizesOf } from '../limits.ts';
 import { principalsAmong } from '../principals.ts';
 import { factsBelow, factsFor, rulesOf } from '../record-rules.ts';
-import type { ReachableSet } from '../reverse-expansion.ts';
+import { type Lookup, lookupsOf, type ReachableSet } from '../reverse-expansion.ts';
 import {
   conditionalTuples,
   conditionValues,
@@ -33,10 +40,23 @@ import {
   setsByName,
 } from './named-sets.ts';
 import { withObjectTests } from './object-test.ts';
-import { type Builder, givenTest, nameTest, originsBelow, setsOf } from './predicate-builder.ts';
+import {
+  type Builder,
+  givenTest,
+  nameTest,
+  originsBelow,
+  ownTest,
+  setsOf,
+} from './predicate-builder.ts';
 import { anyOf, never, not, type Test } from './predicate-tree.ts';
 import { compiled, type RowPlan, type Taken } from './row-pieces.ts';
-import { lookupSource, lookupsTo, type RowSearch, rowSource } from './row-sources.ts';
+import {
+  lookupSource,
+  lookupsTo,
+  type RowSearch,
+  type RowSource,
+  rowSource,
+} from './row-sources.ts';
 import { type SizeEstimates, sizeOf } from './size-estimate.ts';
 
 /** What an engine remembers between questions. */
@@ -177,10 +197,10 @@ async function planOf(
     rulesOf(model, goal).length === 0 &&
     !takesConditions(model, goal) &&
     originsBelow(model, goal).every((name) => isExact(model, name));
-  if (!lasting) return makePlan(engineScope, request, reach);
+  if (!lasting) return makePlan(engineScope, request, reach, false);
   const known = plans.get(reach) ?? new Map<string, RowPlan>();
   plans.set(reach, known);
-  const plan = known.get(keyOf(goal)) ?? (await makePlan(engineScope, request, reach));
+  const plan = known.get(keyOf(goal)) ?? (await makePlan(engineScope, request, reach, true));
   known.set(keyOf(goal), plan);
   return plan;
 }
@@ -189,6 +209,7 @@ async function makePlan(
   engineScope: EngineScope,
   { subject, goal, bound }: PlanRequest,
   reach: ReachableSet,
+  lasting: boolean,
 ): Promise<RowPlan> {
   const { model } = engineScope;
   const { unnamed } = reach;
@@ -223,18 +244,18 @@ async function makePlan(
   const named = nameTest(builder, goal, 'sure');
   const own: Test = self ? { kind: 'row', id: subject.id } : never;
   const isSought = !unnamed && isFound(model, goal);
+  const taken = isSought ? takenOf(builder, { goal, principals, own }) : undefined;
+  // What something is taken away from is made of alternatives as well: there, conditions count for nothing.
+  const exact = isExact(model, goal) || taken !== undefined;
+  const from = lookupSource(model, lookups);
   return {
     exact: isExact(model, goal),
     test: anyOf([own, named]),
     self: self ? subject.id : undefined,
-    source: isSought
-      ? rowSource(
-          { type: goal.type, exact: isExact(model, goal), from: lookupSource(model, lookups) },
-          lookups,
-        )
-      : undefined,
-    taken: isSought ? takenOf(builder, { goal, principals, own }) : undefined,
+    source: isSought ? rowSource({ type: goal.type, exact, from }, lookups) : undefined,
+    taken,
     principals,
+    packedFrom: lasting ? sizesOf(engineScope).packedFrom : undefined,
     shapes: new Map(),
   };
 }
@@ -246,14 +267,19 @@ function takenOf(
   const { model, subject } = builder;
   const name = takenAway(model, goal);
   if (!name || !isFound(model, name)) return undefined;
-  const given = anyOf([own, givenTest(builder, goal)]);
   const lookups = lookupsTo(model, { subject, goal: name, principals });
-  const from = lookupSource(model, lookups);
+  const grants = rulesTo(model, goal).direct.filter(
+    ({ relation }) => relation === grantRelation(goal.name),
+  );
+  const granted = lookupsOf(model, subject, grants);
+  const found = (all: readonly Lookup[]): RowSource =>
+    rowSource({ type: goal.type, exact: true, from: lookupSource(model, all) }, all);
   return {
     name,
-    test: anyOf([given, not(nameTest(builder, name, 'possible'))]),
-    given,
-    source: rowSource({ type: goal.type, exact: true, from }, lookups),
+    test: anyOf([own, givenTest(builder, goal), not(nameTest(builder, name, 'possible'))]),
+    source: found(lookups),
+    granted: granted.length > 0 ? found(granted) : undefined,
+    own: anyOf([own, ownTest(builder, goal)]),
   };
 }
 

@@ -175,33 +175,35 @@ interface FirstRows {
   readonly rows: string;
   /** How many (SQL, a number). */
   readonly count: string;
-  /** What the row `d` must fulfil besides, if anything. */
-  readonly test: string | undefined;
+  /** What a row must fulfil besides, of its id and, unless `testsIds`, of the row `d`. */
+  readonly test?: (id: string, alias?: string) => string;
+  readonly testsIds: boolean;
   /** Another order than that of the ids (SQL over `d`). */
   readonly order: string | undefined;
-  /** Only resources after this id (SQL, a text) are meant. */
-  readonly after?: string | undefined;
 }
 
 /** The first rows of each lookup in order, some more than once: the first of all are among them. */
 export function firstRows(
   source: RowSource,
-  { rows, count, test, order, after }: FirstRows,
+  { rows, count, test, testsIds, order }: FirstRows,
   next: Next,
 ): string {
   // Ids of rows are written in one way only, so the order of the texts is theirs. The offset makes the row a
   // question per tuple: as a join it might be answered for all tuples before the first is taken.
-  const tested = test === undefined ? '' : ` and (${test})`;
+  const ofRow = test && !testsIds ? ` and (${test('d."_id"', 'd')})` : '';
+  const ofId = test && testsIds ? ` and (${test('t.resource_uuid')})` : '';
   const lookups = lookupsIn(source, next);
   const stored = `select r.* from ${lookups} cross join lateral (
-    select d.* from penstock.tuples t cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
-     where ${foundBy(storedPart(source))}${after === undefined ? '' : ` and t.resource_id > ${after}`}${tested}
-     order by ${order ?? 't.resource_id'} limit ${count}) r${anyStored(source, next)}`;
+    select d.* from (select t.resource_id, t.resource_uuid from penstock.tuples t where ${foundBy(storedPart(source))}${ofId}) t
+      cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
+     where true${ofRow} order by ${order ?? 't.resource_id'} limit ${count}) r${anyStored(source, next)}`;
+  const tested = (): string =>
+    test ? ` and (${testsIds ? test('d."_id"') : test('d."_id"', 'd')})` : '';
   const beside = (source.from.beside ?? []).flatMap((column) => {
     const named = namedIn(source, column, next);
     return named
       ? [
-          `select r.* from ${named.from}(select d.* from ${rows} d where ${named.test}${tested}
+          `select r.* from ${named.from}(select d.* from ${rows} d where ${named.test}${tested()}
      order by ${order ?? 'd."_id"'} limit ${count}) r`,
         ]
       : [];
@@ -237,33 +239,41 @@ function storedAtOnce({ type, exact, columns }: RowSource, next: Next): string {
 interface CountedRows {
   /** Quoted name of the table. */
   readonly table: string;
-  /** `lookupKey` of the lookup that finds most. */
+  /** `lookupKey` of the lookup that finds nearly all. */
   readonly largest: string | undefined;
+  /** Few rows are found from stored tuples. */
+  readonly storedFew: boolean;
+  /** What is left to ask of rows that were found, by their ids. */
+  readonly stands?: ((id: string, next: Next) => string) | undefined;
 }
 
 /**
  * The number of rows of a table that are found, where each lookup is exact. A tuple that is known to lead to a row of the
- * table is counted from the index alone; of others the row is looked for. The lookup that finds most is counted as it
+ * table is counted from the index alone; of others the row is looked for. The lookup that finds nearly all is counted as it
  * is: within one lookup each row stands once. What the others find counts where that one does not find it as well.
  */
-export function rowCount(source: RowSource, { table, largest }: CountedRows, next: Next): string {
+export function rowCount(source: RowSource, counted: CountedRows, next: Next): string {
+  const { table, largest, stands } = counted;
   const most = source.lookups.findIndex((lookup) => lookupKey(lookup) === largest);
   const index = most < 0 ? source.lookups.findIndex((lookup) => columnOf(source, lookup)) : most;
   const first = source.lookups[index];
-  if (!first)
-    return `(select count(*) from (select distinct id from (${existingRows(source, table, next)}) f) x)`;
+  if (!first || stands) {
+    const where = stands ? ` where ${stands('f.id', next)}` : '';
+    return `(select count(*) from (select distinct f.id from (${existingRows(source, table, next)}) f${where}) x)`;
+  }
   const others = rowSource({ ...source, exact: true }, source.lookups.toSpliced(index, 1));
   const column = columnOf(source, first);
-  if (column) return ownedCount({ source, others, first, column }, table, next);
+  if (column) return ownedCount({ source, others, first, column }, counted, next);
   const { rows } = storedPart(source).from;
   const id = `${next(first.subject.id)}::text`;
   const same =
     `t.subject_type = ${next(first.subject.type)} and t.subject_id = ${id}${storedPart(source).from.subject('t', id)} and t.subject_relation = ${next(first.subject.relation)}` +
     ` and t.resource_type = ${literalOf(source.type, 'text')} and t.relation = ${next(first.rule.relation)} and t.condition is null and ${liveTuple('t')}`;
   const known = `${same} and t.row_of = ${oidOf(table)}`;
+  // In the order of the index: another one would be read through for what is hardly ever there.
   const unknown = ['is null', `< ${oidOf(table)}`, `> ${oidOf(table)}`].map(
     (range) =>
-      `select t.resource_uuid as id from ${rows} t where ${same} and t.row_of ${range} and t.resource_uuid is not null and ${isRow(table, 't.resource_uuid')}`,
+      `select u.id from (select t.resource_uuid as id from ${rows} t where ${same} and t.row_of ${range} order by t.row_of, t.resource_uuid offset 0) u where u.id is not null and ${isRow(table, 'u.id')}`,
   );
   const rest = [existingRows(others, table, next), ...unknown].join(' union all ');
   const again = `exists (select 1 from ${rows} t where ${known} and t.resource_uuid = f.id offset 0)`;
@@ -278,17 +288,20 @@ interface OwnedRows {
   readonly column: FieldRelation;
 }
 
-/** The same where most rows say in a column that the subject stands there: those are counted from its index. */
+/** The same where rows say in a column that the subject stands there: those are counted from its index. */
 function ownedCount(
   { source, others, first, column: { field } }: OwnedRows,
-  table: string,
+  { table, storedFew }: CountedRows,
   next: Next,
 ): string {
   const owned = `d.${identifier(field.field)} = (select ${next(first.subject.id)}::uuid) and ${subjectTypeText(field, 'd')} = (select ${next(first.subject.type)}::text)`;
   const rest = [storedRows(source, table, next), ...columnIds(others, table, next)].join(
     ' union all ',
   );
-  const again = `exists (select 1 from ${table} d where d."_id" = f.id and ${owned} offset 0)`;
+  // Of few each is looked up; for more, what is owned is a hash table that is filled once.
+  const again = storedFew
+    ? `exists (select 1 from ${table} d where d."_id" = f.id and ${owned} offset 0)`
+    : `(f.id in (select d."_id" from ${table} d where ${owned})) is true`;
   return `((select count(*) from ${table} d where ${owned}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
 }
 

@@ -26,6 +26,8 @@ import {
  */
 
 const PAGE_BYTES = 8_192;
+/** Of a row, roughly, in a table without statistics. */
+const ROW_BYTES = 100;
 /** So many pages have no more rows than few. */
 const SMALL_PAGES = 8;
 /** A table that has grown by more since its statistics were made is another one. */
@@ -65,12 +67,18 @@ const statistics = (type: string, column: string): string => `
 const FEW = 1_000;
 /** An estimate of up to this many means few. */
 const LIKELY_FEW = FEW / 2;
-/** Up to this many to some; so many of one lookup are counted. */
+/** Up to this many to some. */
 const MOST = 20_000;
+/** So many are counted: from their share of all rows it follows how many are asked for a page. */
+const COUNTED = 50_000;
 /** Of more lookups none is likely to be most of all. */
 const COUNTED_LOOKUPS = 200;
+/** Everything is at most so many times what nearly everything is. */
+const NEARLY = 1.1;
 const HINTS = 10_000;
 const HINT_MS = 60_000;
+/** Of many it takes longer to count them, and until they are others. */
+const LONG_HINT_MS = 300_000;
 
 export interface Size {
   /** How many rows the subject sees: few and some are found from its tuples, of many each row is asked where that may end early. */
@@ -79,8 +87,12 @@ export interface Size {
   readonly storedFew: boolean;
   /** Most of the tuples are known to lead to rows, so that they can be counted without looking for those. */
   readonly known: boolean;
-  /** `lookupKey` of the one that finds at least half of everything, where there is such a one. */
+  /** `lookupKey` of the one that finds nearly everything, where there is such a one. */
   readonly largest: string | undefined;
+  /** Rows that the subject sees, counted up to `COUNTED` of each lookup. */
+  readonly seen: number;
+  /** Rows of the table, as its statistics have it; 0 where that is not known. */
+  readonly total: number;
 }
 
 export interface SizeEstimates {
@@ -98,14 +110,21 @@ export function createSizeEstimates(): SizeEstimates {
       const hint = hints.get(key);
       return hint && hint.until > performance.now() ? hint.size : undefined;
     },
-    set: (key, size) => hints.set(key, { size, until: performance.now() + HINT_MS }),
+    set(key, size) {
+      const lasts = size.amount === 'many' ? LONG_HINT_MS : HINT_MS;
+      return hints.set(key, { size, until: performance.now() + lasts });
+    },
   };
 }
+
+/** Rows of the table of a name ($7), by its size and its statistics. */
+const totalRows = `coalesce((select case when c.reltuples > 0 and c.relpages > 0 then c.reltuples / c.relpages * (pg_relation_size(c.oid) / ${PAGE_BYTES})
+      else pg_relation_size(c.oid) / ${ROW_BYTES} end from pg_catalog.pg_class c where c.oid = to_regclass($7::text) and c.relkind = 'r'), 0)::float8`;
 
 const fewStatement = sourcedStatement(
   (
     from,
-  ) => `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known from (
+  ) => `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known, ${totalRows} as total from (
   select r.row_of from ${lookupRows((i) => `$${i + 1}`)}
     cross join lateral (select t.row_of from ${from.rows} t where ${lookupCondition(from, '$6::text')} limit ${FEW + 1}) r
   limit ${FEW + 1}) x`,
@@ -114,7 +133,7 @@ const fewStatement = sourcedStatement(
 /** Stored tuples, and what the columns beside them are likely to add: no table of records is read. */
 const likelyStatement = sourcedStatement((from) => {
   const lookups = lookupRows((i) => `$${i + 1}`);
-  return `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known, (select ${estimatedRows(lookups, from.beside ?? [])})::float8 as estimated from (
+  return `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known, (select ${estimatedRows(lookups, from.beside ?? [])})::float8 as estimated, ${totalRows} as total from (
   select r.row_of from ${lookups}
     cross join lateral (select t.row_of from ${storedTuples.rows} t where ${lookupCondition(storedTuples, '$6::text')} limit ${FEW + 1}) r
   limit ${FEW + 1}) x`;
@@ -124,15 +143,15 @@ const sizesStatement = sourcedStatement(
   (
     from,
   ) => `select l.n::integer as n, r.count::integer as count from ${lookupRows((i) => `$${i + 1}`, true)}
-    cross join lateral (select count(*) from (select 1 from ${from.rows} t where ${lookupCondition(from, '$6::text')} limit ${MOST}) c) r
+    cross join lateral (select count(*) from (select 1 from ${from.rows} t where ${lookupCondition(from, '$6::text')} limit ${COUNTED}) c) r
   where r.count > 0`,
 );
 
 const totalStatement = sourcedStatement(
   (from) => `select count(*)::integer as count from (
   select 1 from ${lookupRows((i) => `$${i + 1}`)}
-    cross join lateral (select 1 from ${from.rows} t where ${lookupCondition(from, '$6::text')} limit ${MOST + 1}) r
-  limit ${MOST + 1}) x`,
+    cross join lateral (select 1 from ${from.rows} t where ${lookupCondition(from, '$6::text')} limit ${COUNTED}) r
+  limit ${COUNTED}) x`,
 );
 
 /** What is known, or found now. */
@@ -157,40 +176,39 @@ async function measure(
   lookups: readonly Lookup[],
 ): Promise<Size> {
   const values = [...lookupColumns(lookups), goal.type];
+  const tableValues = [...values, tableName(goal.type)];
   const from = lookupSource(model, lookups);
   let storedFew = false;
   if (from.beside && from.beside.length > 0) {
-    const likely = await likelySize(database, { ...likelyStatement(from), values });
+    const likely = await likelySize(database, { ...likelyStatement(from), values: tableValues });
     if (likely.amount === 'few') return { ...likely, amount: 'few', largest: undefined };
     ({ storedFew } = likely);
   }
-  const { rows } = await database.query<{ count: number; known: number }>({
+  const { rows } = await database.query<{ count: number; known: number; total: number }>({
     ...fewStatement(from),
-    values,
+    values: tableValues,
   });
-  const { count: some, known: ofThem } = rows[0] ?? { count: 0, known: 0 };
-  const known = ofThem * 2 >= some;
-  if (some <= FEW) return { amount: 'few', storedFew, known, largest: undefined };
+  const { count: some, known: ofThem, total } = rows[0] ?? { count: 0, known: 0, total: 0 };
+  const common = { storedFew, known: ofThem * 2 >= some, total };
+  if (some <= FEW) return { ...common, amount: 'few', largest: undefined, seen: some };
   if (lookups.length > COUNTED_LOOKUPS) {
-    const total = await database.query<{ count: number }>({
-      ...totalStatement(from),
-      values,
-    });
-    const amount = amountOf(total.rows[0]?.count ?? 0);
-    return { amount, storedFew, known, largest: undefined };
+    const all = await database.query<{ count: number }>({ ...totalStatement(from), values });
+    const seen = all.rows[0]?.count ?? 0;
+    return { ...common, amount: amountOf(seen), largest: undefined, seen };
   }
   const { rows: counts } = await database.query<{ n: number; count: number }>({
     ...sizesStatement(from),
     values,
   });
-  const all = counts.reduce((sum, { count }) => sum + count, 0);
+  const seen = counts.reduce((sum, { count }) => sum + count, 0);
   const most = counts.reduce((a, b) => (b.count > a.count ? b : a), { n: 0, count: 0 });
-  const largest = known && most.count * 2 >= all ? lookups[most.n - 1] : undefined;
+  const isNearlyAll = common.known && most.count * NEARLY >= seen;
+  const largest = isNearlyAll ? lookups[most.n - 1] : undefined;
   return {
-    amount: most.count >= MOST ? 'many' : amountOf(all),
-    storedFew,
-    known,
+    ...common,
+    amount: most.count >= MOST ? 'many' : amountOf(seen),
     largest: largest && lookupKey(largest),
+    seen,
   };
 }
 
@@ -198,20 +216,25 @@ interface Likely {
   readonly count: number;
   readonly known: number;
   readonly estimated: number | null;
+  readonly total: number;
 }
 
 /** By what is stored and what statistics say of columns; no amount where they are more than few or it is not known. */
 async function likelySize(
   database: Queryable,
   statement: Statement,
-): Promise<Pick<Size, 'known' | 'storedFew'> & { readonly amount: 'few' | undefined }> {
+): Promise<Omit<Size, 'amount' | 'largest'> & { readonly amount: 'few' | undefined }> {
   const { rows } = await database.query<Likely>(statement);
-  const { count, known, estimated } = rows[0] ?? { count: 0, known: 0, estimated: null };
+  const { count, known, estimated, total } = rows[0] ?? nothingLikely;
   return {
     amount: estimated !== null && count + estimated <= LIKELY_FEW ? 'few' : undefined,
     known: known * 2 >= count,
     storedFew: count <= FEW,
+    seen: count + (estimated ?? 0),
+    total,
   };
 }
+
+const nothingLikely: Likely = { count: 0, known: 0, estimated: null, total: 0 };
 
 const amountOf = (count: number): Size['amount'] => (count > MOST ? 'many' : 'some');

@@ -1,0 +1,93 @@
+/** What a predicate says about rows, in each of the forms in which statements use it. */
+import { expect } from 'vitest';
+import type { Database } from '../../../src/kernel/database/database.ts';
+import type { RowOrder, RowPredicate, RowUse } from '../../../src/kernel/permissions.ts';
+
+export interface Asked {
+  readonly predicate: RowPredicate;
+  readonly dataSet: number;
+  readonly database: Database;
+}
+
+/** What a predicate says about the rows, in each of its forms. */
+export async function rowsOf(
+  { predicate, dataSet, database }: Asked,
+  use: RowUse,
+): Promise<readonly string[]> {
+  const values: unknown[] = [dataSet];
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  // Every other data set looks the fields of the row up by its id.
+  const where = predicate.compile('t0._id', next, use, dataSet % 2 === 0 ? 't0' : undefined);
+  const text = `select t0._id as id from rows t0 where t0.dataSet = $1 and (${where}) order by 1`;
+  return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
+}
+
+interface FirstRequest {
+  readonly count: number;
+  readonly direction: '' | ' desc';
+  readonly order: RowOrder;
+}
+
+/** The first rows by the way that the sizes lead to, and which it is. */
+async function firstOf(
+  { predicate, database }: Asked,
+  { count, direction, order }: FirstRequest,
+): Promise<{ readonly key: string; readonly rows: readonly string[] } | undefined> {
+  const way = predicate.first?.way(count, order);
+  if (way === undefined) return undefined;
+  const values: unknown[] = [];
+  const requested = {
+    rows: 'rows',
+    count: String(count),
+    ...(direction !== '' && { order: `d."_id"${direction}` }),
+  };
+  const first = way.compile(requested, (value) => `$${values.push(value)}`);
+  const text = `select t0._id as id from (${first}) t0 order by 1${direction} limit ${count}`;
+  const { rows } = await database.query<{ id: string }>({ text, values });
+  return { key: way.key, rows: rows.map((r) => r.id) };
+}
+
+export async function numberOf({ predicate, database }: Asked): Promise<number | undefined> {
+  const values: unknown[] = [];
+  const number = predicate.number?.('rows', (value) => `$${values.push(value)}`);
+  if (number === undefined) return undefined;
+  return Number(
+    (await database.query<{ number: string }>({ text: `select ${number} as number`, values }))
+      .rows[0]?.number,
+  );
+}
+
+/** Rows that somebody is said to see, of so many. */
+const sizesOfWays = [
+  [1, 1_000_000],
+  [1_000, 1_000],
+  [2_000_000, 2_000_000],
+] as const;
+
+/** How often each way to first rows was taken. */
+export const waysTaken = new Map<string, number>();
+
+const note = (way: string, isShort: boolean): void => {
+  const key = `${way} ${isShort ? 'short' : 'full'}`;
+  waysTaken.set(key, (waysTaken.get(key) ?? 0) + 1);
+};
+
+/** Each number of rows leads to another way: by lookups, along the order with the rest by another one, along it alone. */
+export async function compareWays(
+  make: (seen: number, total: number) => Promise<Asked>,
+  count: number,
+  [label, ...rows]: readonly string[],
+): Promise<void> {
+  for (const [seen, total] of sizesOfWays) {
+    const asked = await make(seen, total);
+    for (const direction of ['', ' desc'] as const) {
+      const order = direction === '' ? 'ids' : 'indexed';
+      const first = await firstOf(asked, { count, direction, order });
+      if (!first) continue;
+      const ordered = direction === '' ? rows : rows.toReversed();
+      const told = [label, `first${direction} by ${first.key}`];
+      expect([...told, ...first.rows]).toEqual([...told, ...ordered.slice(0, count)]);
+      note(first.key, ordered.length < count);
+    }
+  }
+}
