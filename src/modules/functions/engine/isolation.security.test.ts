@@ -10,6 +10,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import { createPool, type Pool, type PoolEnd } from './pool.ts';
+import { isOfProtocol } from './pool-runs.ts';
+import type { FromSandbox } from './protocol.ts';
 import { SandboxProcess } from './sandbox-process.ts';
 
 let pool: Pool;
@@ -36,7 +38,7 @@ interface How {
 /** Runs the body of a function with small bounds. */
 function run(
   code: string,
-  { ms = 4_000, key, cpuMs = 400, onCall, signal }: How = {},
+  { ms = 15_000, key, cpuMs = 400, onCall, signal }: How = {},
 ): Promise<PoolEnd> {
   number += 1;
   const facts = { requestId: 'r', function: 'f', version: 1, trigger: 'request', attempt: 1 };
@@ -77,6 +79,11 @@ describe('what takes more than it may', () => {
     ['a loop while the code is loaded', '}); for (;;); (function () {', 'cpu'],
     ['a getter that loops when the result is written', 'return { get a() { for (;;); } }', 'cpu'],
     ['a getter of an error that loops', 'throw { get message() { for (;;); } }', 'cpu'],
+    [
+      'digests without end, which are the work of the process',
+      'const bytes = new Uint8Array(2e5); for (;;) await crypto.subtle.digest("SHA-512", bytes)',
+      'cpu',
+    ],
     ['a promise that never resolves', 'await new Promise(() => {})', 'timeout'],
     [
       'a timer that goes on for ever',
@@ -116,6 +123,21 @@ describe('what takes more than it may', () => {
       'return Promise.all(Array.from({ length: 200 }, () => ctx.db.find("X")))',
       'at once',
     ],
+    [
+      'arguments of a call that are too large',
+      'await ctx.db.find("x".repeat(200000))',
+      'arguments of a call are larger',
+    ],
+    [
+      'headers that are too large',
+      'res(1, { headers: { a: "x".repeat(40000) } })',
+      'headers and cookies are larger',
+    ],
+    [
+      'an address that is too long',
+      'new URL("https://a/" + "x".repeat(9e6))',
+      'characters at once',
+    ],
     ['timers at once', 'for (let i = 0; i < 200; i++) setTimeout(() => {}, 1000)', 'timers'],
   ])('%s', async (_what, code, message) => {
     const end = await run(code);
@@ -153,7 +175,8 @@ describe('many that cost much', () => {
     if (how === 'much') for (let i = 0; i < 3e8; i++) sum += i;
     return sum;`;
   const as = (how: string) => async () => JSON.stringify(how);
-  const long = { ms: 60_000, cpuMs: 60_000 };
+  // On a full machine they get a hundredth of it.
+  const long = { ms: 150_000, cpuMs: 60_000 };
 
   it('a few run at a time, and who had to be ended lets the others go first', async () => {
     await run(code, { ...long, key: 'hostile', cpuMs: 200, onCall: as('loop') });
@@ -170,7 +193,7 @@ describe('many that cost much', () => {
       return { end, ended: run(code, { ...long, key, onCall, signal: end.signal }) };
     };
     const hostile = Array.from({ length: 8 }, () => started('hostile', 'wait'));
-    await waitFor(() => began.length === 8, { timeoutMs: 60_000 });
+    await waitFor(() => began.length === 8, { timeoutMs: 120_000 });
     hostile.push(...Array.from({ length: 4 }, () => started('hostile', 'wait')));
     const useful = started('useful', 'nothing');
     expect(pool.figures().waiting).toBe(5);
@@ -183,7 +206,7 @@ describe('many that cost much', () => {
     for (const { end } of hostile) end.abort();
     for (const { ended } of hostile) expect(await ended).toMatchObject({ outcome: 'cancelled' });
     expect(pool.figures()).toMatchObject({ waiting: 0, running: 0 });
-  }, 90_000);
+  }, 180_000);
 
   it('those that wait for a call leave their place to others: none waits for itself', async () => {
     await run(code, { ...long, key: 'inner', onCall: as('much') });
@@ -193,7 +216,7 @@ describe('many that cost much', () => {
     };
     const outer = Array.from({ length: 10 }, () => run(code, { ...long, key: 'inner', onCall }));
     for (const end of await Promise.all(outer)) expect(end).toMatchObject({ outcome: 'ok' });
-  }, 90_000);
+  }, 180_000);
 });
 
 describe('the way out', () => {
@@ -311,6 +334,21 @@ describe('the way out', () => {
     expect(await value('return "fine"')).toBe('fine');
   });
 
+  it.each([
+    '{ ok: false, error: { name: {}, message: 1 } }',
+    '{ ok: false, error: { name: "x", message: {}, stack: [] } }',
+    '{ ok: false, rejected: 1, error: { name: "x", message: "m", code: 5, status: {} } }',
+    '{ ok: false, error: null }',
+    '{ ok: "yes", reply: 5 }',
+    'null',
+    '5',
+  ])('is not in how a run says that it has ended: %s', async (head) => {
+    const said = `delete Object.prototype.toJSON; return ${head}`;
+    const end = await run(`Object.prototype.toJSON = function () { ${said} }; return 1`);
+    expect(['ok', 'error', 'rejected']).toContain(end.outcome);
+    expect(isOfProtocol({ t: 'end', id: 1, ...end } as FromSandbox)).toBe(true);
+  });
+
   it('is not in what is changed in one function for another', async () => {
     await run(
       'Object.prototype.polluted = 1; JSON.parse = () => 1; Promise.prototype.then = null; return 1',
@@ -384,6 +422,22 @@ describe('the process', () => {
     expect(await brief.check('return 1', 'f.js')).toMatchObject({ form: 'body' });
     await waitFor(() => brief.figures().processes === 0);
     brief.close();
+  });
+
+  it.each([
+    { outcome: 'fine' },
+    { error: { name: {}, message: 'm' } },
+    { error: { name: 'x', message: 'm', code: 5 } },
+    { error: { name: 'x', message: 'm', status: '400' } },
+    { reply: [] },
+    { logs: [{ level: 'log', text: {}, at: 1 }] },
+    { logs: {} },
+    { cpuMs: Number.NaN },
+    { memoryBytes: 1e300 },
+  ])('is not believed when it says what the protocol does not have: %j', (part) => {
+    const end = { t: 'end', id: 1, outcome: 'ok', logs: [], cpuMs: 1, memoryBytes: 0 };
+    expect(isOfProtocol(end as unknown as FromSandbox)).toBe(true);
+    expect(isOfProtocol({ ...end, ...part } as unknown as FromSandbox)).toBe(false);
   });
 
   it('is not believed when it speaks for runs that it does not have', async () => {

@@ -1,5 +1,15 @@
 /** Runs of the pool: what one needs, what it answers, and how its end is judged. */
-import type { LoadedSource, LogLine, RunEnd, RunLimits, SourceForm } from './protocol.ts';
+import {
+  type FromSandbox,
+  type LoadedSource,
+  type LogLine,
+  logLevels,
+  outcomes,
+  type RunEnd,
+  type RunLimits,
+  type SourceForm,
+  type UserError,
+} from './protocol.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 
 /** What a run needs. */
@@ -60,6 +70,56 @@ export const isOffence = (
   outcome === 'memory' ||
   (outcome === 'crashed' && slow) ||
   (outcome === 'timeout' && (cpuMs > COMPUTED_MS || (slow && openCalls === 0)));
+
+/* What a process says is written by the code of others as soon as that has found a way out of its isolate. */
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const levels: ReadonlySet<unknown> = new Set(logLevels);
+const ends: ReadonlySet<unknown> = new Set(outcomes);
+
+const areLines = (lines: unknown): lines is readonly LogLine[] =>
+  Array.isArray(lines) &&
+  lines.every(
+    (line: unknown) =>
+      isObject(line) &&
+      levels.has(line.level) &&
+      typeof line.text === 'string' &&
+      typeof line.at === 'number',
+  );
+
+const errorTexts = ['name', 'message', 'stack', 'code'] as const;
+const errorNumbers = ['status', 'line', 'column'] as const;
+
+function isUserError(error: unknown): error is UserError {
+  if (!isObject(error) || error.name === undefined || error.message === undefined) return false;
+  const is = (kind: string) => (name: string) =>
+    error[name] === undefined || typeof error[name] === kind;
+  return errorTexts.every(is('string')) && errorNumbers.every(is('number'));
+}
+
+const isEnd = ({ outcome, error, reply, logs, cpuMs, memoryBytes }: RunEnd): boolean =>
+  ends.has(outcome) &&
+  (error === undefined || isUserError(error)) &&
+  (reply === undefined || isObject(reply)) &&
+  areLines(logs) &&
+  Number.isFinite(cpuMs) &&
+  Number.isSafeInteger(memoryBytes);
+
+/** Whether a message about a run is one of the protocol. */
+export function isOfProtocol(message: FromSandbox): boolean {
+  switch (message.t) {
+    case 'end':
+      return isEnd(message);
+    case 'lines':
+      return areLines(message.lines);
+    case 'call':
+      return typeof message.call === 'number' && typeof message.name === 'string';
+    default:
+      return true;
+  }
+}
 
 export const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
 

@@ -8,6 +8,7 @@ import {
   type Active,
   errorText,
   isOffence,
+  isOfProtocol,
   lost,
   type PoolEnd,
   type PoolRun,
@@ -190,9 +191,14 @@ class ProcessPool implements Pool {
     const active = this.#active.get(message.id);
     // A process speaks for the runs that it was given, and for no others.
     if (!active || active.process !== from) return;
+    if (!isOfProtocol(message)) {
+      this.#log.error({ function: active.run.file }, 'A sandbox process says what makes no sense');
+      from.kill();
+      return;
+    }
     if (message.t === 'call') this.#call(active, from, message, text);
     else if (message.t === 'lines') this.#lines(active, message.lines);
-    else if (message.t === 'hog') this.#processes.slowDown(active.run.key, from);
+    else if (message.t === 'hog') this.#slowDown(active, from);
     else if (message.t === 'missing') {
       from.loaded.delete(active.run.key);
       void this.#load(active, from);
@@ -200,6 +206,11 @@ class ProcessPool implements Pool {
       const { t: _t, id: _id, ...end } = message;
       this.#finish(active, { ...end, text });
     }
+  }
+
+  #slowDown({ run }: Active, from: SandboxProcess): void {
+    this.#processes.slowDown(run.key, from);
+    this.#processes.weigh(this.#costlyKeys);
   }
 
   #lines(active: Active, lines: readonly LogLine[]): void {
@@ -226,7 +237,7 @@ class ProcessPool implements Pool {
       }
       from.send({ t: 'answer', id, call, ok }, text);
     };
-    active.run.call(String(name), args).then(
+    active.run.call(name, args).then(
       (text) => answer(true, text),
       (error: unknown) => answer(false, errorText(error)),
     );

@@ -2,6 +2,7 @@
  * The processes of the pool: which of them a function runs in, and how long they live. Functions that cost much are
  * together in processes of their own, so that the others do not wait behind them.
  */
+import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import {
   SandboxProcess,
@@ -31,6 +32,11 @@ const MOST_COSTLY = 1_000;
 const MOST_COSTLY_RUNS = 8;
 /** Of more than so many, the processor is shared as little as can be. */
 const FEW_COSTLY_RUNS = 3;
+/** More than so many are a flood: while the platform is busy, they run in turns before one of them had to be ended. */
+const FLOOD = 24;
+/** Part of its time that the platform works when it counts as busy, and how often it is looked at while there is a flood. */
+const BUSY = 0.4;
+const REVIEW_MS = 25;
 /** Milliseconds until a process is tried again after the system had none. */
 const NO_START_MS = 200;
 
@@ -54,6 +60,9 @@ export class SandboxProcesses {
   #nextCostlyStart = 0;
   #nextStart = 0;
   #idle: NodeJS.Timeout | undefined;
+  #review: NodeJS.Timeout | undefined;
+  #loopBefore: EventLoopUtilization | undefined;
+  #isBusy = false;
   #closed = false;
 
   constructor(parts: ProcessesParts) {
@@ -124,9 +133,25 @@ export class SandboxProcesses {
   weigh(keys: () => Iterable<string>): void {
     const slow = [...this.#all].filter((one) => one.slow && !one.ended);
     if (slow.length === 0) return;
-    const isCrowded = this.#costlyRuns() > FEW_COSTLY_RUNS;
+    const runs = this.#costlyRuns();
+    const isCrowded = runs > FEW_COSTLY_RUNS;
     for (const process of slow) process.crowd(isCrowded);
-    this.#turns.give(isCrowded && this.#hasOffender(keys()) ? slow : []);
+    const isKnown = isCrowded && this.#hasOffender(keys());
+    const isFlood = runs > FLOOD;
+    if (isFlood && !isKnown) this.#reviewLater(keys);
+    this.#turns.give(isKnown || (isFlood && this.#isBusy) ? slow : []);
+  }
+
+  /** Looks again whether the platform is busy. */
+  #reviewLater(keys: () => Iterable<string>): void {
+    this.#loopBefore ??= performance.eventLoopUtilization();
+    this.#review ??= setTimeout(() => {
+      const { utilization } = performance.eventLoopUtilization(this.#loopBefore);
+      this.#isBusy = utilization > BUSY;
+      this.#review = undefined;
+      this.#loopBefore = undefined;
+      this.weigh(keys);
+    }, REVIEW_MS).unref();
   }
 
   /** It runs in turns: what it says may take a while. */
@@ -169,6 +194,7 @@ export class SandboxProcesses {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#idle);
+    clearTimeout(this.#review);
     for (const process of this.#all) process.kill();
     this.#turns.close();
   }

@@ -51,8 +51,10 @@ export interface UserError {
   readonly column?: number | undefined;
 }
 
+export const logLevels = ['debug', 'log', 'info', 'warn', 'error'] as const;
+
 export interface LogLine {
-  readonly level: 'debug' | 'log' | 'info' | 'warn' | 'error';
+  readonly level: (typeof logLevels)[number];
   readonly text: string;
   /** Milliseconds since the run began. */
   readonly at: number;
@@ -68,7 +70,16 @@ export interface ReplyOptions {
   readonly binary?: boolean;
 }
 
-export type Outcome = 'ok' | 'error' | 'rejected' | 'timeout' | 'cpu' | 'memory' | 'cancelled';
+export const outcomes = [
+  'ok',
+  'error',
+  'rejected',
+  'timeout',
+  'cpu',
+  'memory',
+  'cancelled',
+] as const;
+export type Outcome = (typeof outcomes)[number];
 
 export interface RunEnd {
   readonly t: 'end';

@@ -1,6 +1,6 @@
 /** One sandbox process, as the platform sees it. What it says is checked: it runs the code of others. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import { setPriority } from 'node:os';
@@ -21,6 +21,8 @@ export interface SandboxProcessOptions {
 /** Behind the platform itself when both want the processor, and far behind once a run costs much. */
 const USUAL_NICENESS = 3;
 const SLOW_NICENESS = 19;
+/** Of the threads of isolates from the beginning, where sessions share the processor, and where priorities count between all. */
+const ISOLATE_NICENESS = { sessions: 19, noSessions: 8 } as const;
 /** Of a whole session of a few costly runs: a tenth of an equal part, so that they go on on a full machine too. */
 const SLOW_SESSION = 10;
 /** Of one with many: a hundredth. They take turns of several milliseconds, for which everybody else waits. */
@@ -51,6 +53,8 @@ function findPermissions(): readonly string[] {
     '--allow-addons',
     ...readable.map((folder) => `--allow-fs-read=${folder}`),
     '--allow-fs-read=/etc/alpine-release',
+    // The numbers of its own threads.
+    '--allow-fs-read=/proc/self/task',
   ];
 }
 
@@ -79,6 +83,29 @@ function lowerSession(pid: number | undefined, priority: number): boolean {
   }
 }
 
+let areSessions: boolean | undefined;
+
+/** Whether Linux shares the processor between sessions. In control groups of the processor (containers, services) it does not. */
+function haveSessions(): boolean {
+  areSessions ??= isLinux && findSessions();
+  return areSessions;
+}
+
+function findSessions(): boolean {
+  try {
+    if (readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'utf8').trim() !== '1')
+      return false;
+    const groups = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
+    return groups.every((line) => {
+      const [, controllers = '', path = '/'] = line.split(':', 3);
+      if (controllers === '') return !existsSync(`/sys/fs/cgroup${path}/cpu.weight`);
+      return !controllers.split(',').includes('cpu') || path === '/';
+    });
+  } catch {
+    return false;
+  }
+}
+
 /** The system has no process for us now: too many of them, too many open files, no memory. It may have one in a moment. */
 export class SandboxUnavailable extends Error {
   constructor() {
@@ -100,6 +127,7 @@ function startChild(megabytes: number, log: Logger): ChildProcess {
       '--max-semi-space-size=8',
       fileURLToPath(entry),
       String(megabytes),
+      String(haveSessions() ? ISOLATE_NICENESS.sessions : ISOLATE_NICENESS.noSessions),
     ];
     // A session of its own, so that Linux shares the processor between it and the platform by their priorities.
     const stdio = ['ignore', 'ignore', 'pipe', 'pipe'] as const;
@@ -152,7 +180,8 @@ export class SandboxProcess {
     });
     this.#child.once('error', (error) => this.#exit(error.message));
     this.#child.once('exit', (code, signal) => this.#exit(signal ?? `code ${code}`));
-    this.#nice(USUAL_NICENESS);
+    lowerSession(this.pid, USUAL_NICENESS);
+    this.#nice(threadsOf(this.pid), USUAL_NICENESS);
   }
 
   get pid(): number | undefined {
@@ -179,7 +208,12 @@ export class SandboxProcess {
   /** From now on it has the processor when nobody else needs it. */
   slowDown(): void {
     this.slow = true;
-    this.#nice(SLOW_NICENESS);
+    lowerSession(this.pid, SLOW_SESSION);
+    // The first thread stays where it is: it ends what the others do.
+    this.#nice(
+      threadsOf(this.pid).filter((thread) => thread !== this.pid),
+      SLOW_NICENESS,
+    );
   }
 
   /** Many costly runs are in it, or no more. */
@@ -208,9 +242,8 @@ export class SandboxProcess {
     this.#socket.unref();
   }
 
-  #nice(priority: number): void {
-    lowerSession(this.#child.pid, Math.min(priority, SLOW_SESSION));
-    for (const thread of threadsOf(this.#child.pid)) {
+  #nice(threads: readonly number[], priority: number): void {
+    for (const thread of threads) {
       try {
         setPriority(thread, priority);
       } catch {

@@ -118,6 +118,12 @@ const secretHeaders: ReadonlySet<string> = new Set([
   'proxy-authorization',
 ]);
 
+/** The same in cookies: the tokens of a session, under the names that browsers keep them by. */
+const tokenCookie = /^(?:__Host-)?(?:access|refresh)Token$/;
+
+const visibleCookies = ({ cookies }: OperationContext) =>
+  Object.fromEntries(Object.entries(cookies).filter(([name]) => !tokenCookie.test(name)));
+
 const visibleHeaders = ({ headers = {} }: OperationContext) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !secretHeaders.has(name)));
 
@@ -139,7 +145,7 @@ export function requestOf(context: OperationContext, input: DecodedInput, path: 
     urlParams,
     path,
     headers: visibleHeaders(context),
-    cookies: context.cookies,
+    cookies: visibleCookies(context),
     context: {
       clientId,
       ...(caller.kind === 'user' && { user: { _id: caller.userId } }),
@@ -178,6 +184,9 @@ async function* chunksOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
 const mediaType = /^[a-z]{1,40}\/[a-z0-9.+-]{1,80}$/;
 const headerName = /^[a-z0-9-]{1,64}$/;
 const headerValue = /^[\t\x20-\x7e]{0,4000}$/;
+/** Characters of all of them: what most servers and clients take. */
+const MOST_HEADER_CHARACTERS = 16_384;
+const MOST_HEADERS = 100;
 /** Headers that the platform keeps to itself. */
 const ownHeaders: ReadonlySet<string> = new Set([
   'content-length',
@@ -197,6 +206,11 @@ function checkedReply({ status, headers, cookies, redirect }: ReplyOptions) {
   const given = Object.entries(objectOf(headers)).map(
     ([name, value]) => [name.toLowerCase(), String(value)] as const,
   );
+  const characters = given.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
+  if (given.length > MOST_HEADERS || characters > MOST_HEADER_CHARACTERS)
+    throw new RangeError(
+      `An answer has at most ${MOST_HEADERS} headers, of ${MOST_HEADER_CHARACTERS} characters together`,
+    );
   const isHeader = ([name, value]: readonly [string, string]): boolean =>
     headerName.test(name) &&
     headerValue.test(value) &&

@@ -92,7 +92,7 @@ function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockE
     const code = codeShape.test(user.code ?? '') ? user.code : undefined;
     return new PenstockError(
       code ?? functionErrors.FUNCTION_REFUSED.code,
-      user.status ?? 400,
+      isRefusal(user.status) ? user.status : 400,
       user.message,
       { cause },
     );
@@ -101,6 +101,10 @@ function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockE
   if (refusal) return new PenstockError(refusal.code, refusal.status, refusal.message, { cause });
   return functionErrors.FUNCTION_FAILED({ cause });
 }
+
+/** The code may have changed what `ctx.reject` threw. */
+const isRefusal = (status: number | undefined): status is number =>
+  status !== undefined && Number.isInteger(status) && status >= 400 && status <= 599;
 
 const codeShape = /^[A-Z][A-Z0-9_]{2,63}$/;
 

@@ -18,7 +18,8 @@ export interface Bridge {
 /** Given by the script that the files are joined to. */
 declare const bridge: Bridge;
 
-const { parse: parseJson, stringify: toJson } = JSON;
+/** As they were before user code could change them. */
+export const { parse: parseJson, stringify: toJson } = JSON;
 
 interface Timer {
   readonly run: () => void;
@@ -148,14 +149,13 @@ export function stopTimer(number: unknown): void {
 export function resetRun(logLeft: number): void {
   waitingCalls.clear();
   timers.clear();
-  Object.assign(runState, {
-    pending: 0,
-    logLeft,
-    asked: 0,
-    posted: 0,
-    started: 0,
-    idle: undefined,
-  });
+  // Set one by one: `Object.assign` may be the code's own by now, and would be handed the bounds.
+  runState.pending = 0;
+  runState.logLeft = logLeft;
+  runState.asked = 0;
+  runState.posted = 0;
+  runState.started = 0;
+  runState.idle = undefined;
 }
 
 /** Gives user code a global of this name. */

@@ -1,6 +1,6 @@
 /** One run: the input in, the function called, its result as text out. */
 import { isRejection, type MadeContext, makeContext, type RunFacts, untilIdle } from './context.ts';
-import { answerCall, checkIdle, fireTimer, resetRun, runState } from './core.ts';
+import { answerCall, checkIdle, fireTimer, parseJson, resetRun, runState, toJson } from './core.ts';
 import { axiosLike } from './web.ts';
 
 interface RunInput {
@@ -68,7 +68,7 @@ function placeOfUnwritable(
 
 function resultText(value: unknown): string {
   try {
-    return JSON.stringify(value) ?? '';
+    return toJson(value) ?? '';
   } catch (error) {
     const place = placeOfUnwritable(value) || String(error);
     throw Object.assign(new TypeError(`The result cannot be JSON: ${place}`), {
@@ -116,7 +116,7 @@ async function drainCalls(): Promise<void> {
 
 /** The head of the result as JSON, a line break, and the data as JSON. */
 async function invoke(text: string): Promise<string> {
-  const input = JSON.parse(text) as RunInput;
+  const input = parseJson(text) as RunInput;
   resetRun(input.facts.logCharacters);
   const context = (input.req.context ?? {}) as Record<string, unknown>;
   const made = makeContext(input.facts, context);
@@ -125,10 +125,10 @@ async function invoke(text: string): Promise<string> {
     const { value, options } = await callProgram(input, made);
     const data = resultText(value);
     await drainCalls();
-    return `${JSON.stringify({ ok: true, reply: options })}\n${data}`;
+    return `${toJson({ ok: true, reply: options })}\n${data}`;
   } catch (error) {
     const rejected = isRejection(error);
-    return `${JSON.stringify({ ok: false, rejected, error: describeError(error) })}\n`;
+    return `${toJson({ ok: false, rejected, error: describeError(error) })}\n`;
   } finally {
     current = undefined;
   }

@@ -1,8 +1,8 @@
 /** What a text is before it is stored: body or module, with types or without, and which packages it asks for. */
 import type { CheckedFacts, SourceForm, UserError } from '../protocol.ts';
-import { errorOfUser } from './run.ts';
 import { checkSource } from './sandbox.ts';
 import { withoutTypes } from './typescript.ts';
+import { errorOfUser } from './user-errors.ts';
 
 interface Examined {
   readonly facts: CheckedFacts;

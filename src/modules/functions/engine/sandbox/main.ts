@@ -2,7 +2,9 @@
  * A sandbox process: the only place where user code runs. It begins with what it needs, gives up its rights, and from then
  * on talks to the platform through one socket. It ends when that socket ends.
  */
+import { readdirSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { setPriority } from 'node:os';
 import {
   encodeFrame,
   FrameReader,
@@ -12,7 +14,7 @@ import {
 } from '../protocol.ts';
 import { examine } from './examine.ts';
 import { Programs } from './programs.ts';
-import { SandboxRun } from './run.ts';
+import { CROWD, SandboxRun } from './run.ts';
 import type { Source } from './sandbox.ts';
 import { type PlaceOf, placesIn } from './typescript.ts';
 
@@ -25,6 +27,8 @@ const NOBODY = 65_534;
 
 /** Megabytes that the process may have before what uses most is ended. */
 const mostMegabytes = Number(process.argv[2] ?? 1_024);
+/** Of the threads of isolates; this one keeps its own, so that it can end what they do. */
+const isolateNiceness = Number(process.argv[3] ?? 0);
 
 function giveUpRights(): void {
   if (process.getuid?.() === 0) {
@@ -50,6 +54,28 @@ function send(header: FromSandbox, text = ''): void {
     });
   }
   socket.write(encodeFrame(header, text));
+}
+
+/** Threads come and go with what runs in isolates, and begin with the niceness of this one. */
+let lowered: ReadonlySet<string> = new Set();
+
+/** A crowd of isolates would leave this thread no time to begin and to end their runs. Where threads cannot be listed, nothing changes. */
+function lowerIsolates(): void {
+  let threads: readonly string[];
+  try {
+    threads = readdirSync('/proc/self/task');
+  } catch {
+    return;
+  }
+  for (const thread of threads) {
+    if (Number(thread) === process.pid || lowered.has(thread)) continue;
+    try {
+      setPriority(Number(thread), isolateNiceness);
+    } catch {
+      // It has ended meanwhile, or is lower already.
+    }
+  }
+  lowered = new Set(threads);
 }
 
 const programs = new Programs();
@@ -88,6 +114,7 @@ function watch(): void {
   const share = claimed > 0 ? Math.min(1, (used - usedBefore) / claimed) : 1;
   usedBefore = used;
   for (const run of runs.values()) run.watch(now, share, computing);
+  if (computing > CROWD) lowerIsolates();
   if (process.memoryUsage.rss() > mostMegabytes * 1_048_576) endLargest();
 }
 
@@ -108,6 +135,7 @@ function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
   const deadlineAt = performance.now() + leftMs;
   const run = new SandboxRun({
     ...{ id, key, source, limits, input, deadlineAt, send, done: finish },
+    isProven: () => programs.isProven(key),
   });
   runs.set(id, run);
   if (!watching) {

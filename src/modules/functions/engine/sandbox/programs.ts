@@ -15,6 +15,8 @@ interface Program {
   readonly free: Sandbox[];
   readonly queue: WaitingRun[];
   busy: number;
+  /** A run of it has ended by itself. */
+  proven: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -46,6 +48,7 @@ export class Programs {
       free: [],
       queue: [],
       busy: 0,
+      proven: false,
       timer: undefined,
     });
     if (this.#programs.size > MOST_PROGRAMS) this.#forgetOne();
@@ -61,6 +64,10 @@ export class Programs {
 
   has(key: string): boolean {
     return this.#programs.has(key);
+  }
+
+  isProven(key: string): boolean {
+    return this.#programs.get(key)?.proven ?? false;
   }
 
   start(key: string, run: WaitingRun): void {
@@ -84,6 +91,7 @@ export class Programs {
     if (program) program.busy -= 1;
     if (!fit || !program || sandbox.isolate.isDisposed) this.#end(sandbox);
     else {
+      program.proven = true;
       sandbox.events = undefined;
       sandbox.freeSince = performance.now();
       sandbox.cpuWhenFree = sandbox.cpuMs;

@@ -1,16 +1,17 @@
 /** One run in a sandbox: its bounds, its log, its end. Exactly one end is told of each. */
-import type {
-  FromSandbox,
-  LogLine,
-  Outcome,
-  ReplyOptions,
-  RunEnd,
-  RunLimits,
-  UserError,
+import {
+  type FromSandbox,
+  type LogLine,
+  logLevels,
+  type Outcome,
+  type ReplyOptions,
+  type RunEnd,
+  type RunLimits,
+  type UserError,
 } from '../protocol.ts';
-import { PRELUDE_FILE } from './prelude-text.ts';
 import type { Sandbox, SandboxEvents } from './sandbox.ts';
 import type { PlaceOf } from './typescript.ts';
+import { brokenError, errorOfUser } from './user-errors.ts';
 
 export interface RunParts {
   readonly id: number;
@@ -20,6 +21,8 @@ export interface RunParts {
   readonly input: string;
   /** On the clock of `performance.now()`. */
   readonly deadlineAt: number;
+  /** Whether a run of the same function has ended by itself. */
+  isProven(): boolean;
   send(header: FromSandbox, text?: string): void;
   /** Told once, after the end was sent. */
   done(run: SandboxRun, fit: boolean): void;
@@ -31,15 +34,35 @@ const HOG_MS = 150;
  * The same where more than so many runs compute in one process: each gets little, and all together hold the processor for
  * as long as it takes each of them to use that much. Who has asked for it for so long is one of them.
  */
-const CROWD = 6;
+export const CROWD = 6;
 const CROWD_HOG_MS = 15;
 const CROWD_CLAIM_MS = 300;
+/** So many that compute are a flood; who has not once ended by itself is one of them sooner. */
+const FLOOD = 24;
+const FLOOD_HOG_MS = 3;
 /** Milliseconds after which lines of the log are told, where the run goes on so long. */
 const TELL_LINES_MS = 50;
 
 /** The code is told (`ctx.signal`) before its time is over: by this part of it, and so many milliseconds at most. */
 const TOLD_PART = 0.2;
 const TOLD_MS = 1_000;
+
+/** Calls at once, and calls and timers of one run: the prelude tells the code before. */
+const AT_ONCE = 100;
+const MOST_CALLS = 10_000;
+
+const levels: ReadonlySet<unknown> = new Set(logLevels);
+const isLevel = (level: unknown): level is LogLine['level'] => levels.has(level);
+
+const isCall = (call: unknown, name: unknown, text: unknown): boolean =>
+  Number.isSafeInteger(call) && typeof name === 'string' && typeof text === 'string';
+
+const tooLarge = ({ maxResultBytes }: RunLimits): string =>
+  JSON.stringify({
+    name: 'RangeError',
+    code: 'CALL_TOO_LARGE',
+    message: `The arguments of a call are larger than ${maxResultBytes} bytes`,
+  } satisfies UserError);
 
 interface Head {
   readonly ok: boolean;
@@ -55,6 +78,8 @@ export class SandboxRun implements SandboxEvents {
   readonly #logs: LogLine[] = [];
   readonly #timers = new Set<NodeJS.Timeout>();
   #logBytes = 0;
+  #calls = 0;
+  #openCalls = 0;
   #toldLines = 0;
   #telling: NodeJS.Timeout | undefined;
   #cpuBefore = 0;
@@ -127,8 +152,9 @@ export class SandboxRun implements SandboxEvents {
 
   #isHog(computing: number): boolean {
     if (this.#usedMs > HOG_MS) return true;
-    const isCrowd = computing > CROWD && this.#claimed > CROWD_CLAIM_MS;
-    return isCrowd && this.#usedMs > CROWD_HOG_MS;
+    if (computing <= CROWD || this.#claimed <= CROWD_CLAIM_MS) return false;
+    const isFlood = computing > FLOOD && !this.parts.isProven();
+    return this.#usedMs > (isFlood ? FLOOD_HOG_MS : CROWD_HOG_MS);
   }
 
   /** Milliseconds of processor time until it was looked at last. */
@@ -137,18 +163,31 @@ export class SandboxRun implements SandboxEvents {
   }
 
   answer(call: number, ok: boolean, text: string): void {
-    if (!this.#ended) this.sandbox?.answer(call, ok, text);
+    if (this.#ended) return;
+    this.#openCalls -= 1;
+    this.sandbox?.answer(call, ok, text);
   }
 
   post(call: number, name: string, text: string): void {
-    if (!this.#ended) this.parts.send({ t: 'call', id: this.id, call, name }, text);
+    if (this.#ended) return;
+    const { send, limits } = this.parts;
+    this.#calls += 1;
+    this.#openCalls += 1;
+    if (!isCall(call, name, text) || this.#openCalls > AT_ONCE || this.#calls > MOST_CALLS)
+      this.end('error', brokenError);
+    else if (text.length > limits.maxResultBytes) this.answer(call, false, tooLarge(limits));
+    else send({ t: 'call', id: this.id, call, name }, text);
   }
 
   log(level: string, text: string): void {
     if (this.#ended || this.#logBytes >= this.parts.limits.maxLogBytes) return;
+    if (!isLevel(level) || typeof text !== 'string') {
+      this.end('error', brokenError);
+      return;
+    }
     this.#logBytes += Buffer.byteLength(text) + 1;
     const at = Math.round(performance.now() - this.#startedAt);
-    this.#logs.push({ level: level as LogLine['level'], text, at });
+    this.#logs.push({ level, text, at });
     this.#telling ??= setTimeout(() => this.#tellLines(), TELL_LINES_MS);
   }
 
@@ -161,6 +200,10 @@ export class SandboxRun implements SandboxEvents {
 
   timer(timer: number, ms: number): void {
     if (this.#ended) return;
+    if (!Number.isFinite(timer) || !Number.isFinite(ms) || this.#timers.size > MOST_CALLS) {
+      this.end('error', brokenError);
+      return;
+    }
     if (ms === 0) {
       setImmediate(() => this.#fire(timer));
       return;
@@ -172,15 +215,23 @@ export class SandboxRun implements SandboxEvents {
     this.#timers.add(handle);
   }
 
+  worked(ms: number): void {
+    this.#usedMs += ms;
+  }
+
   #fire(timer: number): void {
     if (!this.#ended) this.sandbox?.fire(timer);
   }
 
-  #finished(sandbox: Sandbox, text: string): void {
+  #finished(sandbox: Sandbox, text: unknown): void {
     if (this.#ended) return;
-    const at = text.indexOf('\n');
-    const head = JSON.parse(text.slice(0, at)) as Head;
-    const data = text.slice(at + 1);
+    const at = typeof text === 'string' ? text.indexOf('\n') : -1;
+    const head = headOf(String(text).slice(0, at));
+    if (!head) {
+      this.end('error', brokenError);
+      return;
+    }
+    const data = String(text).slice(at + 1);
     const { maxResultBytes } = this.parts.limits;
     if (!head.ok) {
       const error = head.error && this.#errorOf(head.error);
@@ -190,6 +241,12 @@ export class SandboxRun implements SandboxEvents {
         name: 'RangeError',
         code: 'RESULT_TOO_LARGE',
         message: `The result is larger than ${maxResultBytes} bytes`,
+      });
+    } else if (at > MOST_HEAD) {
+      this.end('error', {
+        name: 'RangeError',
+        code: 'RESULT_TOO_LARGE',
+        message: `Status, headers and cookies are larger than ${MOST_HEAD} characters`,
       });
     } else {
       this.#cpuMs = sandbox.cpuMs - this.#cpuBefore;
@@ -244,6 +301,24 @@ export class SandboxRun implements SandboxEvents {
   }
 }
 
+/** Characters of what the code sets about its answer beside the data. */
+const MOST_HEAD = 32_768;
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Nothing where it is none: user code runs beside what writes it. */
+function headOf(text: string): Head | undefined {
+  try {
+    const head: unknown = JSON.parse(text);
+    if (!isObject(head) || !isObject(head.reply ?? {}) || !isObject(head.error ?? {}))
+      return undefined;
+    return head as unknown as Head;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Code that goes on after its end keeps its isolate busy. */
 const MEASURE_MS = 500;
 
@@ -260,44 +335,4 @@ async function measured(sandbox: Sandbox): Promise<boolean> {
   const isThere = await Promise.race([looked, late]);
   clearTimeout(timer);
   return isThere;
-}
-
-/** Line and column of a frame, and of what the parser says. */
-const framePlace = /^(.*):(\d+):(\d+)\)?$/;
-const parserPlace = /^ \[(.*):(\d+):(\d+)\]$/;
-
-function asWritten(frame: string, placeOf: PlaceOf): string {
-  const [, before, line, column] = framePlace.exec(frame) ?? [];
-  if (before === undefined) return frame;
-  const place = placeOf(Number(line), Number(column)).join(':');
-  return `${before}:${place}${frame.endsWith(')') ? ')' : ''}`;
-}
-
-/** An error with the place where it stands in the source as it was written, and without frames that are not of the function. */
-export function errorOfUser(given: Partial<UserError>, file: string, placeOf?: PlaceOf): UserError {
-  const { name = 'Error', code, status } = given;
-  const full = (given.message ?? '').slice(0, 4_000);
-  const [said, , saidLine, saidColumn] = parserPlace.exec(full.slice(full.lastIndexOf(' ['))) ?? [];
-  const message = said === undefined ? full : full.slice(0, -said.length);
-  const frames = (given.stack ?? '')
-    .slice(0, 16_000)
-    .split('\n')
-    .filter((line) => /^\s+at /.test(line) && !line.includes(PRELUDE_FILE))
-    .map((line) => line.trim())
-    .filter((line) => line.includes(file) || line.includes('package:'))
-    .map((line) => (placeOf && line.includes(file) ? asWritten(line, placeOf) : line));
-  const top = frames.find((line) => line.includes(file));
-  const [, , frameLine, frameColumn] = framePlace.exec(top ?? '') ?? [];
-  const [line, column] = [saidLine ?? frameLine, saidColumn ?? frameColumn].map(Number);
-  return {
-    name,
-    message,
-    ...(frames.length > 0 && {
-      stack: [`${name}: ${message}`, ...frames.slice(0, 10)].join('\n    '),
-    }),
-    ...(code !== undefined && { code }),
-    ...(status !== undefined && { status }),
-    ...(line !== undefined && !Number.isNaN(line) && { line }),
-    ...(column !== undefined && !Number.isNaN(column) && { column }),
-  };
 }

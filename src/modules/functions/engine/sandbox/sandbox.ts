@@ -23,6 +23,8 @@ export interface SandboxEvents {
   post(call: number, name: string, text: string): void;
   log(level: string, text: string): void;
   timer(timer: number, ms: number): void;
+  /** The process has worked so long for the code, outside of its isolate. */
+  worked(ms: number): void;
 }
 
 interface BodyEntries {
@@ -127,8 +129,15 @@ export class Sandbox {
       ),
       new ivm.Callback((level: string, text: string) => this.events?.log(level, text), ignored),
       new ivm.Callback((timer: number, ms: number) => this.events?.timer(timer, ms), ignored),
-      new ivm.Callback((name: string, text: string) => answerAtOnce(name, text), { sync: true }),
+      new ivm.Callback((name: string, text: string) => this.#answerNow(name, text), { sync: true }),
     ];
+  }
+
+  #answerNow(name: string, text: string): string {
+    const began = performance.now();
+    const answer = answerAtOnce(name, text);
+    this.events?.worked(performance.now() - began);
+    return answer;
   }
 
   async #loadBody(
@@ -232,8 +241,12 @@ const hashNames: ReadonlyMap<string, string> = new Map([
   ['SHA-512', 'sha512'],
 ]);
 
+/** Characters of what is asked at once: the runs beside wait meanwhile. */
+const MOST_ASKED = 8_000_000;
+
 /** What needs no platform: addresses, digests, random values. A text that begins with `!` is an error. */
 function answerAtOnce(name: string, text: string): string {
+  if (text.length > MOST_ASKED) return `!More than ${MOST_ASKED} characters at once`;
   try {
     return JSON.stringify(answerOf(name, (JSON.parse(text) ?? {}) as Asked));
   } catch (error) {
