@@ -2,6 +2,7 @@
 import { closeSync, createReadStream, fstat, fstatSync, read } from 'node:fs';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { LRUCache } from 'lru-cache';
 import { REUSABLE_BYTES } from '../../../../kernel/operations/reply.ts';
 import { type ByteRange, ProviderError, type ReadPart } from '../provider.ts';
 import { codeOf, onDisk, openReal } from './folders.ts';
@@ -62,8 +63,25 @@ const MOST_KEPT = 256;
 /** Other systems do not delete what is open. */
 const keepsOpen = process.platform === 'linux';
 
+/** Bytes of a small part, and where it begins. */
+interface SmallPart {
+  readonly start: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Bytes of what is kept of small parts, of one and of all together: to read them again costs more than to send them. */
+const SMALL_PART_BYTES = 8 * 1024;
+const ALL_SMALL_BYTES = 16 * 1024 * 1024;
+
 export class OpenFiles {
   readonly #kept = new Map<string, OpenFile>();
+  /** The part of each file that was read last. */
+  readonly #small = new LRUCache<string, SmallPart>({
+    maxSize: ALL_SMALL_BYTES,
+    sizeCalculation: ({ bytes }) => bytes.length,
+    ttl: KEPT_MS,
+    ttlResolution: LEAST_PAUSE_MS,
+  });
   #sweep: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -87,6 +105,19 @@ export class OpenFiles {
     return file;
   }
 
+  /** Bytes that were read a moment ago. */
+  known(path: string, { start, end }: ByteRange): Uint8Array | undefined {
+    if (end - start >= SMALL_PART_BYTES) return undefined;
+    const part = this.#small.get(path);
+    if (!part || start < part.start || end >= part.start + part.bytes.length) return undefined;
+    return part.bytes.subarray(start - part.start, end - part.start + 1);
+  }
+
+  keep(path: string, start: number, bytes: Uint8Array): void {
+    if (keepsOpen && !this.#isClosed && bytes.length <= SMALL_PART_BYTES)
+      this.#small.set(path, { start, bytes });
+  }
+
   release(file: OpenFile): void {
     file.readers -= 1;
     file.leftAt = performance.now();
@@ -97,6 +128,7 @@ export class OpenFiles {
 
   /** What was deleted or replaced holds its room on the disk no longer than somebody reads it. */
   forget(path: string): void {
+    this.#small.delete(path);
     const file = this.#kept.get(path);
     if (file) this.#drop(path, file);
   }
@@ -105,6 +137,7 @@ export class OpenFiles {
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#sweep);
+    this.#small.clear();
     for (const [path, file] of [...this.#kept]) this.#drop(path, file);
   }
 
@@ -231,11 +264,15 @@ export async function readPart(
   path: string,
   range: ByteRange,
 ): Promise<ReadPart> {
+  const known = files.known(path, range);
+  if (known) return { bytes: known };
   const taken = files.take(path);
   const file = taken instanceof Promise ? await taken : taken;
   try {
     const bytes = await readAt(file.number, path, range);
-    return bytes.length < REUSABLE_BYTES ? { bytes } : { bytes, free: () => giveMemory(bytes) };
+    if (bytes.length >= REUSABLE_BYTES) return { bytes, free: () => giveMemory(bytes) };
+    files.keep(path, range.start, bytes);
+    return { bytes };
   } finally {
     files.release(file);
   }
