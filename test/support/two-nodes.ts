@@ -1,4 +1,5 @@
 import { createTestDatabase, type TestServer } from './database.ts';
+import { liftLimits } from './permissions.ts';
 import { platformDatabase } from './platform.ts';
 import { startTestRedis } from './servers/fixtures.ts';
 import type { RedisServer } from './servers/redis.ts';
@@ -51,6 +52,7 @@ export async function startTwoNodes(options: TwoNodesOptions): Promise<TwoNodes>
       cause: first.status === 'rejected' ? first.reason : (second as PromiseRejectedResult).reason,
     });
   }
+  await liftLimits(first.value.admin);
   return { first: first.value, second: second.value, databaseUrl: database.url, redis, close };
 }
 
