@@ -35,6 +35,8 @@ export interface RowPredicate {
   readonly many?: boolean;
   /** Stable key of the text shape, for the plan cache. */
   readonly shape: string;
+  /** Predicates with the same object here and the same shape add the same values: they need not be compiled again. */
+  readonly identity?: object;
   /**
    * Set when the predicate rests on what the node remembers (`PermissionEngine.cachedPredicate`): asks whether that is true now.
    * If not, what was read with it counts for nothing.

@@ -1,5 +1,8 @@
 /** Memories of an engine for tests: what the size of things decides is given instead of measured. */
-import type { PredicateCache } from '../../../src/modules/authorization/engine/rows/row-predicate.ts';
+import {
+  createPlansOfNothing,
+  type PredicateCache,
+} from '../../../src/modules/authorization/engine/rows/row-predicate.ts';
 import type { Size } from '../../../src/modules/authorization/engine/rows/size-estimate.ts';
 
 /** With `large`, everything that subjects reach counts as too much to be named. */
@@ -8,5 +11,6 @@ export const memoryOf = (size: Size, large = false): PredicateCache => ({
   reach: undefined,
   scope: '',
   plans: new WeakMap(),
+  plansOfNothing: createPlansOfNothing(),
   large: { has: () => large, add: () => undefined },
 });

@@ -35,16 +35,14 @@ import {
   noPopulate,
   type PopulateTree,
   populateShape,
-  projectedSchema,
-  projectedTree,
   type RowConditions,
   requestedKey,
   resolvePopulate,
 } from './projection.ts';
 import {
   createRenderContext,
-  type RenderContext,
   recordJson,
+  renderingOf,
   requestedList,
   selectList,
 } from './render.ts';
@@ -150,6 +148,10 @@ export const viewShape = ({ predicate, populate, conditions }: View): string =>
 export const isDynamic = ({ predicate, populate, conditions }: View): boolean =>
   predicate !== undefined || conditions !== undefined || isRestricted(populate);
 
+/** With the same, a statement of the same shape adds the same values. */
+const identityOf = ({ predicate, populate, conditions }: View): object | undefined =>
+  conditions === undefined && !isRestricted(populate) ? predicate?.identity : undefined;
+
 /** Of a statement about one record: what permissions or relations bring into it may be of any size. */
 export const classOf = ({ predicate, populate, conditions }: View): StatementClass =>
   predicate === undefined && conditions === undefined && populate.size === 0 ? 'short' : 'pooled';
@@ -222,7 +224,14 @@ function getStatement(
   const part = requested ? `get{${requestedKey(requested)}}` : 'get';
   const shape = view === wholeView ? part : `${part}|${viewShape(view)}`;
   return plans.statement(
-    { schema, shape, values: [id], dynamic: isDynamic(view), class: classOf(view) },
+    {
+      schema,
+      shape,
+      values: [id],
+      dynamic: isDynamic(view),
+      identity: identityOf(view),
+      class: classOf(view),
+    },
     (parameters) => {
       const context = createRenderContext(parameters, view.conditions);
       const list = requested
@@ -277,7 +286,7 @@ function listStatement(
 ): Statement {
   const first = firstWay(schema, page, view.predicate);
   const guard = view.predicate?.guard;
-  const rendering = renderingOf(schema, options, view);
+  const rendering = renderingOf(schema, options, view.populate);
   const shape = `list|${mode}|${rendering.key}|${page.shape}|${first?.key}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
   return plans.statement(
     {
@@ -285,9 +294,12 @@ function listStatement(
       shape,
       values: page.values,
       dynamic: isDynamic(view),
+      // How many rows come before the page is a value of what finds its first ones.
+      identity: first && !page.among.fixed ? undefined : identityOf(view),
+      guard,
       class: classOfPage(schema, page, { view, mode }),
     },
-    (parameters) => {
+    (parameters, guardText) => {
       const list = rendering.columns('t0', createRenderContext(parameters, view.conditions));
       const use = isIndexed(schema, options.sort) ? 'rows' : 'sorted';
       const where = `true${first ? '' : restriction(view.predicate, 't0', parameters, use)}`;
@@ -299,7 +311,7 @@ function listStatement(
       const joined = `select string_agg(${rendering.json}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
       const documents = `select ${boundedText('p.page')} from (${joined}) p`;
       const counted = countText(schema, mode, view.predicate, parameters);
-      const current = guard ? `, ${guard(parameters.next)} as current` : '';
+      const current = guard ? `, ${guardText()} as current` : '';
       return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}${current}`;
     },
   );
@@ -317,33 +329,4 @@ function classOfPage(
   const isWhole = rows === table && mapping === undefined && mode === 'none';
   const isFirst = among.order === undefined && among.count <= SHORT_PAGE + 1;
   return isWhole && isFirst && !isDynamic(view) && isFewRecords(view.populate) ? 'short' : 'pooled';
-}
-
-interface Rendering {
-  /** What of it decides the text of a statement. */
-  readonly key: string;
-  /** The row `x` of these columns as JSON. */
-  readonly json: string;
-  columns(alias: string, context: RenderContext): string;
-}
-
-/** How the records of a list are rendered: whole, without fields that nobody looks at, or exactly as requested. */
-function renderingOf(
-  schema: CompiledSchema,
-  { only, exactly }: ReadOptions,
-  view: View,
-): Rendering {
-  if (only && exactly)
-    return {
-      key: `{${requestedKey(only)}}`,
-      json: 'row_to_json(x.*)',
-      columns: (alias, context) => requestedList(schema, { alias, only }, view.populate, context),
-    };
-  const { viewSchema, key } = projectedSchema(schema, only);
-  const populate = projectedTree(view.populate, only);
-  return {
-    key: `${key}|${populate.key}`,
-    json: recordJson(viewSchema, 'x'),
-    columns: (alias, context) => selectList(viewSchema, alias, populate.viewSchema, context),
-  };
 }

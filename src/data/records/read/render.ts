@@ -16,7 +16,14 @@ import {
 } from '../../schema/language/field.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
-import type { PopulateTree, RowConditions } from './projection.ts';
+import type { ReadOptions } from '../store.ts';
+import {
+  type PopulateTree,
+  projectedSchema,
+  projectedTree,
+  type RowConditions,
+  requestedKey,
+} from './projection.ts';
 
 export interface RenderContext {
   readonly parameters: Parameters;
@@ -301,4 +308,33 @@ function relatedRows(
   const where = `${idTest(target, alias, id)}${restriction(predicate, alias, context.parameters, 'row')}`;
   const row = `${alias}_r`;
   return { row, rows: `(select ${columns} from ${target.rows} ${alias} where ${where}) ${row}` };
+}
+
+export interface Rendering {
+  /** What of it decides the text of a statement. */
+  readonly key: string;
+  /** The row `x` of these columns as JSON. */
+  readonly json: string;
+  columns(alias: string, context: RenderContext): string;
+}
+
+/** How the records of a list are rendered: whole, without fields that nobody looks at, or exactly as requested. */
+export function renderingOf(
+  schema: CompiledSchema,
+  { only, exactly }: ReadOptions,
+  populate: PopulateTree,
+): Rendering {
+  if (only && exactly)
+    return {
+      key: `{${requestedKey(only)}}`,
+      json: 'row_to_json(x.*)',
+      columns: (alias, context) => requestedList(schema, { alias, only }, populate, context),
+    };
+  const { viewSchema, key } = projectedSchema(schema, only);
+  const tree = projectedTree(populate, only);
+  return {
+    key: `${key}|${tree.key}`,
+    json: recordJson(viewSchema, 'x'),
+    columns: (alias, context) => selectList(viewSchema, alias, tree.viewSchema, context),
+  };
 }

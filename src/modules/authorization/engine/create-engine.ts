@@ -12,7 +12,7 @@ import { listResources } from './lists.ts';
 import { probe } from './probe.ts';
 import type { ReachableSet } from './reverse-expansion.ts';
 import { createLargeSets } from './rows/named-sets.ts';
-import { type PredicateCache, rowPredicate } from './rows/row-predicate.ts';
+import { createPlansOfNothing, type PredicateCache, rowPredicate } from './rows/row-predicate.ts';
 import { createSizeEstimates } from './rows/size-estimate.ts';
 import { lookUpCaller } from './rule-callers.ts';
 import { listSubjects } from './subject-lists.ts';
@@ -31,6 +31,7 @@ export function createEngine(
     reach,
     scope: String(++engines),
     plans: new WeakMap(),
+    plansOfNothing: createPlansOfNothing(),
     large: createLargeSets(),
   };
   const held = createHeldReaches(memory);

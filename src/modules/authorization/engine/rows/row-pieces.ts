@@ -21,8 +21,18 @@ export interface RowPlan {
   readonly principals: readonly Principal[];
   /** Where few rows are tested, more ids than these are packed (packed-ids.ts); only of a plan that is kept. */
   readonly packedFrom: number | undefined;
+  /** It serves more than one question. */
+  readonly lasting: boolean;
   /** By what is known of the size. */
   readonly shapes: Map<string, string>;
+  /** The one that was asked for last. */
+  last: KnownPredicate | undefined;
+}
+
+interface KnownPredicate {
+  readonly size: Size | undefined;
+  readonly takenSize: Size | undefined;
+  readonly predicate: RowPredicate;
 }
 
 /** What the subject has that takes rows away from it. */
@@ -42,18 +52,20 @@ type CompiledPieces = Pieces & { readonly first?: FirstWays };
 /** The predicate of a plan, by what is known of the sizes: of all rows, and of those that are taken away. */
 export function compiled(
   plan: RowPlan,
-  row: { readonly id: string; readonly type: string },
+  type: string,
   size: Size | undefined,
   takenSize: Size | undefined,
 ): RowPredicate {
-  const pieces = piecesOf(plan, row.type, size, takenSize);
+  // What is known of sizes is the same object until they are measured again.
+  if (plan.last && plan.last.size === size && plan.last.takenSize === takenSize)
+    return plan.last.predicate;
+  const pieces = piecesOf(plan, type, size, takenSize);
   const key = `${size?.amount} ${size?.storedFew} ${size?.known} ${size?.largest} ${takenSize?.amount}`;
-  let shape = plan.shapes.get(key);
-  if (shape === undefined) {
-    shape = shapeOf(pieces);
-    plan.shapes.set(key, shape);
-  }
-  return { ...pieces, shape };
+  const shape = plan.shapes.get(key) ?? shapeOf(pieces);
+  plan.shapes.set(key, shape);
+  const predicate = { ...pieces, shape, ...(plan.lasting && { identity: pieces }) };
+  plan.last = { size, takenSize, predicate };
+  return predicate;
 }
 
 /** Distinguishes predicates by their text. */

@@ -4,6 +4,7 @@
  * first (principals.ts, bounded) or were kept from an earlier time; what is left
  * is asked of each row's own tuples, or found from the subject's.
  */
+import { LRUCache } from 'lru-cache';
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
 import {
@@ -14,7 +15,7 @@ import {
   rulesTo,
   takenAway,
 } from '../../model/expansion-rules.ts';
-import { formsOf, type SubjectRef } from '../../model/grammar.ts';
+import { formatSubject, formsOf, type SubjectRef } from '../../model/grammar.ts';
 import { grantRelation, keyOf, type Model, type Name } from '../../model/model.ts';
 import { type EngineScope, isSelf, keepAllowed, requireSubject, resolveName } from '../ask.ts';
 import type { RowQuestion } from '../engine.ts';
@@ -62,8 +63,17 @@ import { type SizeEstimates, sizeOf } from './size-estimate.ts';
 /** What an engine remembers between questions. */
 export interface PredicateCache extends ReachMemory {
   readonly sizes: SizeEstimates;
+  /** Plans by what the subject reaches, which is another object for each subject and each change of it. */
   readonly plans: WeakMap<ReachableSet, Map<string, RowPlan>>;
+  /** Plans of subjects who reach nothing beyond themselves: these rest on the model alone. */
+  readonly plansOfNothing: LRUCache<string, RowPlan>;
 }
+
+/** Some 1 kB each. */
+const MOST_PLANS = 10_000;
+
+export const createPlansOfNothing = (): LRUCache<string, RowPlan> =>
+  new LRUCache({ max: MOST_PLANS });
 
 /**
  * Compiles the predicate. A few rows that are known need not everything that the subject reaches: where that is much,
@@ -156,7 +166,7 @@ async function searchedRows(
           memory.sizes,
         )
       : undefined;
-  const predicate = compiled(plan, { id: subject.id, type }, size, takenSize);
+  const predicate = compiled(plan, type, size, takenSize);
   return catchUp ? { ...predicate, ...confirmation(model.revision, reach, catchUp) } : predicate;
 }
 
@@ -186,32 +196,35 @@ interface PlanRequest extends Goal {
 async function planOf(
   engineScope: EngineScope,
   request: PlanRequest,
-  { plans }: PredicateCache,
+  { plans, plansOfNothing }: PredicateCache,
   reach: ReachableSet,
 ): Promise<RowPlan> {
-  const { model } = engineScope;
-  const { goal } = request;
-  const lasting =
-    reach !== nothing &&
-    !reach.unnamed &&
-    rulesOf(model, goal).length === 0 &&
-    !takesConditions(model, goal) &&
-    originsBelow(model, goal).every((name) => isExact(model, name));
-  if (!lasting) return makePlan(engineScope, request, reach, false);
-  const known = plans.get(reach) ?? new Map<string, RowPlan>();
-  plans.set(reach, known);
-  const plan = known.get(keyOf(goal)) ?? (await makePlan(engineScope, request, reach, true));
-  known.set(keyOf(goal), plan);
+  const { subject, goal } = request;
+  const key = reach === nothing ? `${formatSubject(subject)} ${keyOf(goal)}` : keyOf(goal);
+  const known = reach === nothing ? plansOfNothing : plans.get(reach);
+  const before = known?.get(key);
+  if (before) return before;
+  const plan = await makePlan(engineScope, request, reach);
+  if (!plan.lasting) return plan;
+  if (known) known.set(key, plan);
+  else plans.set(reach, new Map([[key, plan]]));
   return plan;
 }
+
+/** Whether a plan rests on the model and on what the subject reaches alone, not on tuples of the rows or on facts. */
+const isLasting = (model: Model, goal: Name, { unnamed }: ReachableSet): boolean =>
+  !unnamed &&
+  rulesOf(model, goal).length === 0 &&
+  !takesConditions(model, goal) &&
+  originsBelow(model, goal).every((name) => isExact(model, name));
 
 async function makePlan(
   engineScope: EngineScope,
   { subject, goal, bound }: PlanRequest,
   reach: ReachableSet,
-  lasting: boolean,
 ): Promise<RowPlan> {
   const { model } = engineScope;
+  const lasting = isLasting(model, goal, reach);
   const { unnamed } = reach;
   const names = originsBelow(model, goal).filter((name) => !unnamed?.has(keyOf(name)));
   const principals = await principalsAmong(
@@ -256,7 +269,9 @@ async function makePlan(
     taken,
     principals,
     packedFrom: lasting ? sizesOf(engineScope).packedFrom : undefined,
+    lasting,
     shapes: new Map(),
+    last: undefined,
   };
 }
 
