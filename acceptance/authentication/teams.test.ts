@@ -378,6 +378,26 @@ describe('members', () => {
       status: 400,
       body: { errors: [{ path: 'userId' }] },
     });
+    // Whoever makes a team would else read the address of everybody whose id they know.
+    const members = (query: Record<string, string>) =>
+      owner.api.get(`${teamPath}/${team}/members`, { query }).then(({ body }) => body);
+    const shown = async (): Promise<unknown> =>
+      (await members({})).members.find(({ _id }: { _id: string }) => _id === guest.userId).email;
+    expect(await shown()).toBeNull();
+    expect((await members({ search: guest.email })).count).toBe(0);
+    expect((await members({ search: guest.userId })).count).toBe(1);
+    expect((await members({ search: owner.email })).members[0]?.email).toBe(owner.email);
+    const own = await platform.admin.get(`${teamPath}/${team}/members`, {
+      query: { search: guest.email },
+    });
+    expect(own.body.members[0].email).toBe(guest.email);
+    await configure({ enabled: true, allowAddWithoutInvite: true, invites: { enabled: true } });
+    const { result } = (
+      await owner.api.post(`${teamPath}/${team}/invite`, { email: guest.email, role: 'member' })
+    ).body;
+    const accepted = await guest.api.post(`${teamPath}/invite/accept`, { invitationToken: result });
+    expect(accepted.status, accepted.text).toBe(200);
+    expect(await shown()).toBe(guest.email);
     await configure({ enabled: true, allowAddWithoutInvite: false });
     expect((await owner.api.post(`${teamPath}/${team}/add`, { userId: guest.userId })).status).toBe(
       404,

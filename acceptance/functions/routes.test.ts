@@ -131,6 +131,35 @@ it('takes messages at both paths of a webhook, from senders that are no register
   }
 });
 
+it('refuses a message that is to be stored and cannot be', async () => {
+  await upload(platform.admin, {
+    name: 'kept',
+    functionType: 'webhook',
+    inputs: { method: 'POST', async: true },
+    functionCode: 'return null',
+  });
+  const send = (body: string, type = 'text/plain') =>
+    fetch(`${platform.addresses.client}/hook/functions/kept`, {
+      method: 'POST',
+      headers: { 'content-type': type },
+      body,
+    });
+  expect((await send('plain')).status).toBe(202);
+  for (const [body, type] of [
+    ['a\0b', 'text/plain'],
+    ['a=%00', 'application/x-www-form-urlencoded'],
+    ['{"a":"\\u0000"}', 'application/json'],
+    ['{"a":{"\\ud800":1}}', 'application/json'],
+  ] as const) {
+    const answer = await send(body, type);
+    expect([type, answer.status, await answer.json()]).toMatchObject([
+      type,
+      400,
+      { errors: [expect.anything()] },
+    ]);
+  }
+});
+
 it('knows who asks, and asks for a user where it says so', async () => {
   await upload(platform.admin, {
     name: 'mine',

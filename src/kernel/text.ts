@@ -28,3 +28,9 @@ export const isStorable = (text: string): boolean => !text.includes('\0') && tex
 /** The text without NUL and with U+FFFD for half characters: for what must be written down whatever it is. */
 export const storable = (text: string): string =>
   isStorable(text) ? text : text.toWellFormed().replaceAll('\0', '');
+
+/** JSON text of which jsonb takes every value: for rows that are written together and hold words of others. */
+export const storableJson = (value: unknown): string =>
+  JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'string' ? storable(part) : part,
+  );

@@ -147,6 +147,64 @@ test('weak and foreign keys are refused, and so is a proof of another session or
   expect((await confirm(bearer, signed(key, challenge))).status).toBe(400);
 });
 
+test('a new password by mail ends device keys, and its notice names what is left', async () => {
+  const { email, userId, bearer, key, keyId } = await enrolled();
+  await fixture.database.query({
+    text: `insert into penstock.identities (id, user_id, provider, subject, email_verified, data)
+      values (gen_random_uuid(), $1::uuid, 'google', $1::text, true, '{}')`,
+    values: [userId],
+  });
+  // Else all that somebody else may have put into the account goes.
+  await fixture.database.query({
+    text: 'update "app"."User" set "isVerified" = true where "_id" = $1',
+    values: [userId],
+  });
+  const notice = () =>
+    fixture.node.mails.findLast(
+      (mail) => mail.to === email && 'template' in mail && mail.template === 'PasswordChanged',
+    )?.variables;
+  const changed = await call('local.changePassword', {
+    bearer,
+    body: { oldPassword: password, newPassword: 'an even better password' },
+  });
+  expect(changed.status).toBe(200);
+  expect(notice()).toEqual({ devices: '', ways: '1 device, an account at google' });
+  expect((await call('biometrics.list', { bearer })).body).toMatchObject({ count: 1 });
+
+  await call('password.forgot', { body: { email } });
+  await fixture.node.jobsDone();
+  const mail = fixture.node.mails.findLast(
+    (one) => one.to === email && 'template' in one && one.template === 'ForgotPassword',
+  );
+  const reset = await call('password.reset', {
+    body: {
+      passwordResetToken: mail?.variables?.token,
+      password: 'a whole new password',
+    },
+  });
+  expect(reset.status).toBe(200);
+  expect(notice()).toEqual({ devices: '1', ways: 'an account at google' });
+  const challenge = await challengeFor(keyId);
+  expect(await signIn({ keyId, challenge, encryptedData: signed(key, challenge) })).toMatchObject({
+    status: 401,
+  });
+});
+
+test('a password that an operator requires anew ends device keys', async () => {
+  const { userId, key, keyId } = await enrolled();
+  const { rows } = await fixture.database.query<{ count: number }>({
+    text: 'select count(*)::int as count from penstock.device_keys where user_id = $1',
+    values: [userId],
+  });
+  expect(rows[0]?.count).toBe(1);
+  const answer = await call('users.requirePassword', { params: { id: userId } });
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  const challenge = await challengeFor(keyId);
+  expect(await signIn({ keyId, challenge, encryptedData: signed(key, challenge) })).toMatchObject({
+    status: 401,
+  });
+});
+
 test('counts for one factor, and the routes are there only while they are requested', async () => {
   const { key, keyId, userId } = await enrolled();
   await call('users.update', {

@@ -1,6 +1,7 @@
 /** The SQL of attempts to deliver, each statement for as many messages as there are. Values are always parameters. */
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql, statementName } from '../../kernel/database/sql.ts';
+import { storableJson } from '../../kernel/text.ts';
 import { allButCritical } from './feedback-queries.ts';
 import { announcing, type Channel, type MessageStatus } from './queries.ts';
 
@@ -124,7 +125,8 @@ export const finishMessages = (
   database.query({
     text: finishText,
     name: statementName(finishText),
-    values: [JSON.stringify(endings)],
+    // One that the database does not take would keep all the others from being noted.
+    values: [storableJson(endings)],
   });
 
 /** One more line of the timeline of a message. */
@@ -144,7 +146,7 @@ export const noteCompleted = (
   devices: readonly string[],
 ): Promise<unknown> =>
   database.query(
-    sql`update penstock.messages set settled = ${JSON.stringify(devices)}::jsonb where id = ${id}::uuid`,
+    sql`update penstock.messages set settled = ${storableJson(devices)}::jsonb where id = ${id}::uuid`,
   );
 
 export interface Slots {

@@ -3,6 +3,7 @@ import { system } from '../../kernel/caller.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
 import { actorOf } from '../../kernel/hooks/hooks.ts';
+import { storableJson } from '../../kernel/text.ts';
 import { announcing, type Channel, messageStatuses } from './queries.ts';
 
 /* What providers report. */
@@ -82,12 +83,7 @@ export const applyReports = async (
   (
     await database.query<AppliedReport>({
       text: applyText,
-      values: [
-        JSON.stringify(reports),
-        provider,
-        channel,
-        actorOf(system(`webhook of ${provider}`)),
-      ],
+      values: [storableJson(reports), provider, channel, actorOf(system(`webhook of ${provider}`))],
     })
   ).rows;
 

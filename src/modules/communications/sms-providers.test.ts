@@ -276,6 +276,22 @@ test('several numbers: none is sent while one is no number', async () => {
   for (const { messageId } of body.results) await until(messageId, 'sent');
 });
 
+test('names and words that the database does not take are noted all the same', async () => {
+  const { providerName, settings } = providers[1]!;
+  await platform.admin.patch('/config/communications', {
+    config: {
+      sms: { providerName, [providerName]: { ...settings, endpoint: fake.url } },
+      providers: { allowInternal: true },
+    },
+  });
+  const odd = `a\0b\ud83d${'x'.repeat(5_000)}`;
+  fake.answer = () => ({ status: 201, body: { id: odd } });
+  const { body } = await send();
+  expect((await until(body.messageId, 'sent')).providerId).toMatch(/^ab\ufffdx{290,300}$/);
+  fake.answer = () => ({ status: 422, body: { errors: [{ code: 10, description: odd }] } });
+  expect(await send()).toMatchObject({ status: 500, body: { code: 'PROVIDER_REFUSED' } });
+});
+
 test.each([
   ['Hello', 1],
   ['x'.repeat(160), 1],

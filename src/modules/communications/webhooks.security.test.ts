@@ -377,6 +377,22 @@ test('mailersend names the message by its own id', async () => {
   expect((await platform.admin.post('/email/send', gone)).status).toBe(422);
 });
 
+test('a report with characters that the database does not take keeps nothing from being noted', async () => {
+  const odd = `a\0${'😀'.repeat(200)}\ud83d`;
+  const body = JSON.stringify({
+    type: 'activity.hard_bounced',
+    data: {
+      id: odd,
+      email: { message: { id: odd }, recipient: { email: `\0${odd}` } },
+      morph: { reason: odd },
+    },
+  });
+  const answer = await post('mailersend', body, {
+    signature: hmac('sha256', 'mailersend-key', body, 'hex'),
+  });
+  expect(answer.status, await answer.text()).toBe(200);
+});
+
 test('without a key no report is believed, and other names are not there', async () => {
   const none = { config: { email: { webhooks: { mandrill: { key: '' } } } } };
   await platform.admin.patch('/config/communications', none);

@@ -26,6 +26,33 @@ const codeOf = async (response: Response): Promise<[number, string]> => [
   ((await response.json()) as { code: string }).code,
 ];
 
+/** Framing of a body that is not what it says (https://cwe.mitre.org/data/definitions/444.html): refused, and nothing behind it is read as a request. */
+describe('broken chunks', () => {
+  const request = (chunks: string, path = '/notes') =>
+    `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`;
+  const next = 'GET /notes HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+
+  it.each([
+    ['a size that is none', 'ZZ\r\n{}\r\n0\r\n\r\n'],
+    ['a size without end', 'FFFFFFFFFFFFFFFFF\r\n{}\r\n0\r\n\r\n'],
+    ['an extension with a bare line end', '2;a\nx\r\n{}\r\n0\r\n\r\n'],
+    ['a length in the trailer', '2\r\n{}\r\n0\r\nContent-Length: 5\r\n\r\n'],
+  ])('%s is told', async (_what, chunks) => {
+    const answer = await sendRaw(surfaces.clientAddress, request(chunks) + next);
+    const { status, body } = parseRaw(answer);
+    expect([status, JSON.parse(body || '{}').code]).toEqual([400, 'MALFORMED_REQUEST']);
+    expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+
+  it('are no answer to a request before them', async () => {
+    const answer = await sendRaw(
+      surfaces.clientAddress,
+      next.replace('close', 'keep-alive') + request('ZZ\r\n'),
+    );
+    expect(parseRaw(answer).status).not.toBe(400);
+  });
+});
+
 describe('JSON bodies', () => {
   it.each([
     '{',

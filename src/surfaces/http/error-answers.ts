@@ -1,6 +1,7 @@
 /** Errors on the wire: short on the client surface, with detail for operators. Never a stack, never SQL. */
 
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { errors, PenstockError } from '../../kernel/errors.ts';
 import type { Operation, SurfaceName } from '../../kernel/operations/operation.ts';
@@ -146,9 +147,16 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   setTimeout(() => socket.destroy(), DRAIN_MS).unref();
 }
 
-/** An earlier request of the connection still waits for its answer: ours would be taken for that one. Node keeps it here. */
-const hasPendingAnswer = (socket: Socket & { _httpMessage?: unknown }): boolean =>
-  Boolean(socket._httpMessage);
+/**
+ * An earlier request of the connection still waits for its answer: ours would be taken for that one. Node keeps it here.
+ * While the body of that request is what is broken, and nothing was answered yet, ours is its answer.
+ */
+function hasPendingAnswer({
+  _httpMessage: pending,
+}: Socket & { readonly _httpMessage?: ServerResponse | null }): boolean {
+  if (!pending) return false;
+  return pending.headersSent || pending.req.complete;
+}
 
 function rawAnswer({ status, reason, name, code, message }: Refusal): string {
   const body = JSON.stringify({

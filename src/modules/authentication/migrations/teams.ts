@@ -66,6 +66,16 @@ async function findMakers(database: Queryable): Promise<void> {
   if (rows[0]?.found) await database.query({ text: knownMakers });
 }
 
+/** Members whom another user added without asking them. Who accepts an invitation of the team is none of them any more. */
+const unasked = `
+  create table penstock.team_unasked (
+    team_id uuid not null references "app"."Team" ("_id") on delete cascade,
+    user_id uuid not null references "app"."User" ("_id") on delete cascade,
+    primary key (team_id, user_id)
+  );
+  create index team_unasked_of_user on penstock.team_unasked (user_id);
+`;
+
 /**
  * `team_invites`: one per team and address; without an address it is persistent. `hash` is of the token that the
  * inviter got, `mailed_hash` of the one that only the mailbox got. `invited_by` is null for an operator's.
@@ -77,6 +87,10 @@ export const teamMigrations: readonly Migration[] = [
     run: async (database) => void (await database.query({ text: invites })),
   },
   { id: 'teams-0003-makers', run: findMakers },
+  {
+    id: 'teams-0004-unasked',
+    run: async (database) => void (await database.query({ text: unasked })),
+  },
 ];
 
 /* What invitations to shared objects need. */

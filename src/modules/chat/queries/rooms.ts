@@ -152,6 +152,15 @@ export const holdUsersOf = (transaction: Queryable, rooms: readonly string[]): P
     order by u."_id" for key share of u`);
 
 /**
+ * Holds users, in the order of their ids, until the transaction ends: how many rooms they are in can be counted, and
+ * nobody deletes them. Always before a room is locked.
+ */
+export const holdUsers = (transaction: Queryable, users: readonly string[]): Promise<unknown> =>
+  transaction.query(
+    shortSql`select from "app"."User" where "_id" = any(${users}::uuid[]) order by "_id" for no key update`,
+  );
+
+/**
  * Locked until the transaction ends, against other changes of the room and its members. `users`: who comes or goes. They
  * are held first, as the deletion of a user begins with the user: neither waits for the other in a circle.
  */
@@ -160,10 +169,7 @@ export async function lockRoom(
   roomId: string,
   users: readonly string[] = [],
 ): Promise<RoomRow | undefined> {
-  if (users.length > 0)
-    await transaction.query(
-      shortSql`select from "app"."User" where "_id" = any(${users}::uuid[]) order by "_id" for key share`,
-    );
+  if (users.length > 0) await holdUsers(transaction, users);
   const text = `select ${plain} from "app"."ChatRoom" r where r."_id" = $1::uuid and not r."deleted" for no key update`;
   return (await transaction.query<RoomRow>({ text, values: [roomId] })).rows[0];
 }

@@ -15,7 +15,7 @@ import {
   takeInvitation,
 } from '../queries/invitations.ts';
 import { membersAmong, type Newcomer, newcomers } from '../queries/members.ts';
-import type { RoomRow } from '../queries/rooms.ts';
+import { lockRoom, type RoomRow } from '../queries/rooms.ts';
 import type { ChatParts } from './chat-parts.ts';
 import { type RoomEntry, requireEnterable } from './room-entry.ts';
 
@@ -81,7 +81,11 @@ export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntr
     answer: Answer,
   ): Promise<string> => {
     const joined = await database.transaction(async (transaction) => {
-      if (!(await takeInvitation(transaction, id))) throw chatErrors.CHAT_INVITATION_NOT_FOUND();
+      // The room before its invitations, like whoever deletes it: neither waits for the other in a circle.
+      const isThere =
+        answer === 'decline' || (await lockRoom(transaction, room, [caller.userId])) !== undefined;
+      if (!isThere || !(await takeInvitation(transaction, id)))
+        throw chatErrors.CHAT_INVITATION_NOT_FOUND();
       if (answer === 'decline') return false;
       const present = await membersAmong(transaction, room, [caller.userId]);
       if (present.size > 0) return false;

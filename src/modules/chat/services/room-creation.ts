@@ -79,31 +79,28 @@ function createDirect(parts: ChatParts, { entered }: RoomEntry): RoomCreation['d
     const users = [caller.userId, other].sort();
     const directKey = users.join(':');
     const known = await directRoom(database, directKey);
-    const id = known ?? newId();
-    const made = await database.transaction(async (transaction) => {
-      await requireAddable(parts, transaction, { users, by: caller.userId });
+    const { id, made } = await database.transaction(async (transaction) => {
       const creator = caller.userId;
-      if (!known)
-        return makeRoom(parts, transaction, caller, {
-          id,
-          name: 'Direct',
-          creator,
-          directKey,
-          users,
-        });
+      // Who deletes it meanwhile has the room; whoever waited for them makes another one.
+      const held = known === undefined ? undefined : await lockRoom(transaction, known, users);
+      if (!held) {
+        await requireAddable(parts, transaction, { users, by: creator });
+        const room = { id: newId(), name: 'Direct', creator, directKey, users };
+        return { id: room.id, made: await makeRoom(parts, transaction, caller, room) };
+      }
+      const present = await membersAmong(transaction, held.id, users);
+      await requireAddable(parts, transaction, { users, by: creator, present });
       // Who left it comes back when they write to each other again.
-      const present = await membersAmong(transaction, id, users);
       const back = users.filter((user) => !present.has(user));
       await insertMembers(
         transaction,
-        id,
+        held.id,
         back.map((user) => ({ id: newId(), user, role: 'member' as const })),
       );
-      return back.length > 0;
+      return { id: held.id, made: back.length > 0 };
     });
-    if (!made && !known) return (await directRoom(database, directKey)) ?? id;
     if (made) await entered(id, users, caller.userId);
-    return id;
+    return made || id === known ? id : ((await directRoom(database, directKey)) ?? id);
   };
 }
 

@@ -5,7 +5,7 @@ import { newId } from '../../../kernel/ids.ts';
 import { chatErrors } from '../errors.ts';
 import { countMembers, insertMembers, membersAmong, newcomers } from '../queries/members.ts';
 import { bannedAmong } from '../queries/moderation.ts';
-import { lockRoom, logParticipants, type RoomRow } from '../queries/rooms.ts';
+import { holdUsers, lockRoom, logParticipants, type RoomRow } from '../queries/rooms.ts';
 import type { LogAction } from '../schemas.ts';
 import type { ChatParts } from './chat-parts.ts';
 
@@ -39,14 +39,20 @@ export interface Addable {
   readonly users: readonly string[];
   /** The user who adds them; nobody for operators and modules. */
   readonly by: string | null;
+  /** Who is in the room already and needs no place among their rooms. */
+  readonly present?: ReadonlyMap<string, unknown>;
 }
 
-/** Throws 400 for users that there are not, 403 for those that may not or do not want to, 409 for those with too many rooms. */
+/**
+ * Throws 400 for users that there are not, 403 for those that may not or do not want to, 409 for those with too many rooms.
+ * Holds the users, so that their rooms are counted one after the other: call it before a room is locked.
+ */
 export async function requireAddable(
   { config }: ChatParts,
   transaction: Transaction,
-  { roomId, users, by }: Addable,
+  { roomId, users, by, present = new Map() }: Addable,
 ): Promise<void> {
+  await holdUsers(transaction, users);
   const known = await newcomers(transaction, users, by);
   const there = new Set(known.map(({ id }) => id));
   const missing = users.findIndex((id) => !there.has(id));
@@ -56,7 +62,7 @@ export async function requireAddable(
       errors: [{ path: `users.${missing}`, rule: 'exists', message: 'there is no such user' }],
     });
   if (by !== null && known.some(({ blocked }) => blocked)) throw chatErrors.CHAT_USER_BLOCKED();
-  if (known.some(({ rooms }) => rooms >= config().limits.roomsPerUser))
+  if (known.some(({ id, rooms }) => !present.has(id) && rooms >= config().limits.roomsPerUser))
     throw chatErrors.ROOM_LIMIT_EXCEEDED();
   if (roomId !== undefined && by !== null) {
     if ((await bannedAmong(transaction, roomId, users)).length > 0)

@@ -14,7 +14,7 @@ import { insertSuppression } from '../feedback-queries.ts';
 import { askHooks, type MessageContent, openContent, sealContent } from './content.ts';
 import type { MailTransport } from './email/transports.ts';
 import type { MessageMeasures } from './metrics.ts';
-import { type Delivery, DeliveryError } from './providers/outcome.ts';
+import { type Delivery, DeliveryError, providerName, words } from './providers/outcome.ts';
 import type { PushTransport } from './push/delivery.ts';
 import type { SmsTransport } from './sms/providers.ts';
 
@@ -283,7 +283,7 @@ function endingOf(delivery: Delivery): Ending {
         status: 'sent',
         kind: 'accepted',
         provider: delivery.provider,
-        providerId: delivery.id,
+        providerId: delivery.id === undefined ? undefined : providerName(delivery.id),
         detail: delivery.detail,
       };
     case 'captured':
@@ -301,7 +301,7 @@ function endingOf(delivery: Delivery): Ending {
 
 function failureOf(error: unknown, last: boolean): Ending {
   const isTold = error instanceof DeliveryError;
-  const reason = isTold ? error.message : 'the delivery failed';
+  const reason = isTold ? words(error.message) : 'the delivery failed';
   const remark = isTold ? (remarks[error.kind] ?? '') : '';
   return {
     status: last ? 'failed' : 'queued',

@@ -1,10 +1,11 @@
 /** Everything that starts a function without a request for it: events, hooks, schedules, workflows. */
 import Type from 'typebox';
 import { sql } from '../../../kernel/database/sql.ts';
-import type { Problem } from '../../../kernel/errors.ts';
+import { invalid, type Problem } from '../../../kernel/errors.ts';
 import { createEventConsumer } from '../../../kernel/events/event-consumer.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts';
 import type { Operation } from '../../../kernel/operations/operation.ts';
 import { createDurableQueue } from '../../../kernel/queue/create-durable-queue.ts';
 import type { QueueWorker } from '../../../kernel/queue/durable-queue.ts';
@@ -81,6 +82,9 @@ async function storeMessage(
   { _id: target }: StoredFunction,
   req: Readonly<Record<string, unknown>>,
 ): Promise<string> {
+  // Code that runs at once may read what it likes; what is stored must be something that the database takes.
+  const problem = invalidValueProblem(req, '');
+  if (problem) throw invalid(problem.path, problem.rule, problem.message);
   const dedupe = `webhook:${newId()}`;
   const data: RunData = { kind: 'webhook', req };
   await queue.add(database, [{ target, dedupe, data }]);

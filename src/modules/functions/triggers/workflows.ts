@@ -5,6 +5,7 @@
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts';
 import type { QueueItem, Verdict } from '../../../kernel/queue/durable-queue.ts';
 import { type HostCall, RunSuspended } from '../services/host-calls.ts';
 
@@ -54,6 +55,8 @@ export function workflowCalls(
       'step.end',
       async (_scope, given) => {
         const text = JSON.stringify(given.value ?? null);
+        const problem = invalidValueProblem(given.value, '');
+        if (problem) throw invalid('step', problem.rule, `${problem.path} ${problem.message}`);
         if (Buffer.byteLength(text) > MOST_VALUE)
           throw invalid('step', 'maxLength', `a step leaves at most ${MOST_VALUE} bytes`);
         await endStep(database, id, `step:${stepName(given.name)}`, text);

@@ -12,6 +12,7 @@ import { userEvent } from '../../events.ts';
 import { type Credentials, credentialsById, lockCredentials, setPassword } from '../../queries.ts';
 import { withQuery } from '../../redirects.ts';
 import type { SecondFactorReset } from '../credentials/credentials.ts';
+import { deleteDeviceKeysOf } from '../credentials/key-queries.ts';
 import { clientOf, type Origin, storedUserAgent } from '../origin.ts';
 import { insertImpersonation } from '../sessions/queries.ts';
 import type { PairMaker } from '../sessions/session-opening.ts';
@@ -70,7 +71,7 @@ export const createImpersonation =
 
 export interface AccountHelp {
   /**
-   * The password until now opens nothing any more, all sessions end, and the user gets a mail with which they
+   * The password until now opens nothing any more, all sessions and device keys end, and the user gets a mail with which they
    * chooses another. Throws 404, 400 for a user without an address, 412 while no mail can be sent.
    */
   requirePassword(caller: Caller, userId: string): Promise<void>;
@@ -124,6 +125,7 @@ export function createAccountHelp(dependencies: HelpDependencies): AccountHelp {
         await setPassword(transaction, userId, null);
         await sessions.endAll(caller, [userId], { reason: 'passwordChanged' });
         await tokens.discard(transaction, userId, [...signsIn, 'change-email']);
+        await deleteDeviceKeysOf(transaction, userId);
         const { token } = await tokens.issue(transaction, {
           purpose: 'reset-password',
           userId,

@@ -9,6 +9,7 @@ import { userEvent } from '../../events.ts';
 import { type Credentials, credentialsById, lockUsers, replacePassword } from '../../queries.ts';
 import { userSchema } from '../../schemas.ts';
 import { forbidImpersonation, requireRecentLogin } from '../caller-checks.ts';
+import { waysBesidePassword } from '../credentials/credentials.ts';
 import type { Notices } from '../mail/notices.ts';
 import type { Origin } from '../origin.ts';
 import type { NewPassword } from '../passwords.ts';
@@ -145,7 +146,8 @@ async function replace(
     });
     await tokens.discard(transaction, userId, signsIn);
     await events.emit(transaction, caller, userEvent('changePassword', [userId], caller.sessionId));
-    await notices.send(transaction, account, 'PasswordChanged', {});
+    const ways = await waysBesidePassword(transaction, userId);
+    await notices.send(transaction, account, 'PasswordChanged', { devices: '', ways });
   });
 }
 

@@ -17,7 +17,7 @@ import { requireRecentLogin } from '../caller-checks.ts';
 import type { Notices } from '../mail/notices.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { endingOnClaim, type OneTimeTokens } from '../tokens/one-time-tokens.ts';
-import { deleteDeviceKeysOf, deletePasskeysOf } from './key-queries.ts';
+import { deleteDeviceKeysOf, deletePasskeysOf, deviceKeysOf, passkeysOf } from './key-queries.ts';
 import {
   deleteIdentitiesOf,
   deleteIdentity,
@@ -46,6 +46,21 @@ const deletions: Readonly<
 /** Takes away everything with which somebody could still get into the account. */
 async function deleteCredentials(transaction: Transaction, userId: string): Promise<void> {
   for (const remove of Object.values(deletions)) await remove(transaction, userId);
+}
+
+/** What a new password does not close, in words for the mail that tells of it; empty where there is nothing. */
+export async function waysBesidePassword(
+  transaction: Transaction,
+  userId: string,
+): Promise<string> {
+  const counted = (count: number, one: string): string[] =>
+    count === 0 ? [] : [count === 1 ? `1 ${one}` : `${count} ${one}s`];
+  const providers = (await identitiesOf(transaction, userId)).map(({ provider }) => provider);
+  return [
+    ...counted((await passkeysOf(transaction, userId)).length, 'passkey'),
+    ...counted((await deviceKeysOf(transaction, userId)).length, 'device'),
+    ...[...new Set(providers)].map((provider) => `an account at ${provider}`),
+  ].join(', ');
 }
 
 /*

@@ -72,8 +72,10 @@ export const deleteDeviceKey = async (
     )
   ).count > 0;
 
-export const deleteDeviceKeysOf = (database: Queryable, userId: string): Promise<unknown> =>
-  database.query(sql`delete from penstock.device_keys where user_id = ${userId}::uuid`);
+/** Answers how many there were. */
+export const deleteDeviceKeysOf = async (database: Queryable, userId: string): Promise<number> =>
+  (await database.query(sql`delete from penstock.device_keys where user_id = ${userId}::uuid`))
+    .count;
 
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
   (await result).rows[0];

@@ -20,7 +20,8 @@ import {
 import { allowedRedirect, withQuery } from '../../redirects.ts';
 import type { OwnStrategy } from '../../strategies.ts';
 import { canonicalEmail, canonicalUsername } from '../accounts/identifiers.ts';
-import type { AccountTakeoverGuard } from '../credentials/credentials.ts';
+import { type AccountTakeoverGuard, waysBesidePassword } from '../credentials/credentials.ts';
+import { deleteDeviceKeysOf } from '../credentials/key-queries.ts';
 import type { MailGuard, MailRequests } from '../mail/mail-requests.ts';
 import type { Notices } from '../mail/notices.ts';
 import type { Origin } from '../origin.ts';
@@ -37,7 +38,7 @@ export interface PasswordRecovery {
   /** Sends the mail, if there is such an account; the answer is the same in any case. Throws 400, 403 for the redirectUri, 429. */
   forgot(email: string, redirectUri: string | undefined, origin: Origin): Promise<void>;
   /**
-   * Sets the password, ends all sessions and everything else that was on its way to the account. Throws
+   * Sets the password, ends all sessions, device keys and everything else that was on its way to the account. Throws
    * LINK_INVALID, PASSWORD_WEAK, and PASSWORD_UNCHANGED: the token still works after those two.
    */
   reset(token: string, password: string, origin: Origin): Promise<void>;
@@ -145,9 +146,16 @@ async function reset(
     await setPassword(transaction, userId, hash);
     await sessions.endAll(anonymous, [userId], { reason: 'passwordChanged' });
     await tokens.discard(transaction, userId, outstanding);
+    // Like sessions they open the account by themselves, and are as soon made again.
+    const devices = await deleteDeviceKeysOf(transaction, userId);
     await events.emit(transaction, anonymous, userEvent('resetPassword', [userId]));
+    if (devices > 0) await events.emit(transaction, anonymous, userEvent('removeDevice', [userId]));
     await securityLog.note({ action: 'resetPassword', userId, origin });
-    await notices.send(transaction, now, 'PasswordChanged', {});
+    const ways = await waysBesidePassword(transaction, userId);
+    await notices.send(transaction, now, 'PasswordChanged', {
+      devices: devices > 0 ? String(devices) : '',
+      ways,
+    });
   });
 }
 

@@ -120,6 +120,8 @@ export const mailTemplates: readonly BuiltInTemplate[] = [
     name: 'PasswordChanged',
     subject: 'Your password was changed',
     body: `<p>The password of your account was changed, and all other sessions were ended.</p>
+{{#if devices}}<p>Devices that signed in with keys of their own do so no more: {{devices}}. Add them again after you have signed in.</p>{{/if}}
+{{#if ways}}<p>These still open your account: {{ways}}. Sign in and remove what is not yours.</p>{{/if}}
 <p>If this was not you, ask the app for a new password now.</p>`,
   },
   {

@@ -53,7 +53,7 @@ export function listTeams(
   const parameters = createParameters();
   const where = [
     ...teamConditions(filter, parameters.next),
-    ...searched(['name'], 't', page.search, parameters.next),
+    ...searched(['t."name"'], page.search, parameters.next),
   ];
   const source = `"app"."Team" t where ${where.join(' and ')}`;
   const columns = selectList(view.schema, 't', parentTree(view), createRenderContext(parameters));
@@ -116,8 +116,10 @@ export const memberOrders = [
 
 const memberOrderNames: ReadonlySet<string> = new Set(memberOrders);
 
-/** What members see of each other; operators see the whole user. */
-const sharedFields = ['email', 'username', 'active', 'isVerified', 'isAnonymous'];
+/** What members see of each other beside the address; operators see the whole user. */
+const sharedFields = ['username', 'active', 'isVerified', 'isAnonymous'];
+/** Of a member who was added without being asked the others see none, find none and get no order by it. */
+const sharedAddress = 'case when a.user_id is null then t."email" end';
 
 interface MemberView {
   readonly schema: CompiledSchema;
@@ -136,26 +138,33 @@ export function listMembers(
 ): Promise<string> {
   const parameters = createParameters();
   const { next } = parameters;
-  const roles = next(teamRoles);
+  const [roles, team] = [next(teamRoles), next(teamId)];
+  const address = view.whole ? 't."email"' : sharedAddress;
   const shared = `with m as materialized (
     select ${uuidOf('r.subject_id')} as id, max(array_position(${roles}::text[], r.relation)) as rank from ${countingRelations} r
-    where r.resource_type = 'Team' and r.resource_id = ${next(teamId)} and r.subject_type = 'User' and r.relation = any(${roles}::text[])
+    where r.resource_type = 'Team' and r.resource_id = ${team}::text and r.subject_type = 'User' and r.relation = any(${roles}::text[])
     group by r.subject_id)`;
-  const where = ['true', ...searched(['email'], 't', page.search, next)].join(' and ');
-  const source = `m join "app"."User" t on t."_id" = m.id where ${where}`;
+  const where = ['true', ...searched([address], page.search, next)].join(' and ');
+  const source = `m join "app"."User" t on t."_id" = m.id
+    left join penstock.team_unasked a on a.team_id = ${team}::text::uuid and a.user_id = m.id where ${where}`;
   const fields = selectList(
     view.whole ? view.schema : narrowed(view),
     't',
     new Map(),
     createRenderContext(parameters),
   );
-  const columns = `${fields}, (${roles}::text[])[m.rank] as "role"`;
+  const shownAddress = view.whole ? '' : `${address} as "email", `;
+  const columns = `${fields}, ${shownAddress}(${roles}::text[])[m.rank] as "role"`;
   return pageOf(database, {
     shared,
     name: 'members',
     columns,
     source,
     orders: memberOrderNames,
+    expressions: new Map([
+      ['role', 'm.rank'],
+      ['email', address],
+    ]),
     page,
     parameters,
   });
@@ -179,43 +188,48 @@ interface PageQuery {
   /** From `from` on, with its conditions. */
   readonly source: string;
   readonly orders: ReadonlySet<string>;
+  /** What is ordered by where that is no column of its own. */
+  readonly expressions?: ReadonlyMap<string, string>;
   readonly page: TeamPage;
   readonly parameters: Parameters;
 }
 
 async function pageOf(
   database: Queryable,
-  { shared = '', name, columns, source, orders, page, parameters }: PageQuery,
+  { shared = '', name, columns, source, orders, expressions, page, parameters }: PageQuery,
 ): Promise<string> {
   const bounds = `limit ${parameters.next(page.limit)} offset ${parameters.next(page.skip)}`;
   const text = `${shared} select json_build_object(
       '${name}', (select coalesce(json_agg(row_to_json(x.*)), '[]') from (
-        select ${columns} from ${source} order by ${ordering(page.sort, orders)} ${bounds}) x),
+        select ${columns} from ${source} order by ${ordering(page.sort, orders, expressions)} ${bounds}) x),
       'count', (select count(*) from ${source}))::text as json`;
   const { rows } = await database.query<{ json: string }>({ text, values: parameters.values });
   return rows[0]?.json ?? `{"${name}":[],"count":0}`;
 }
 
 /** Ties are broken by the id, so that pages do not overlap. */
-function ordering(sort: readonly string[], known: ReadonlySet<string>): string {
+function ordering(
+  sort: readonly string[],
+  known: ReadonlySet<string>,
+  expressions: ReadonlyMap<string, string> = new Map(),
+): string {
   const parts = sort.map((entry) => {
     const name = entry.replace(/^-/, '');
     if (!known.has(name)) throw new Error(`there is no order by ${name}`);
-    const column = name === 'role' ? 'm.rank' : `t.${identifier(name)}`;
+    const column = expressions.get(name) ?? `t.${identifier(name)}`;
     return `${column}${entry.startsWith('-') ? ' desc' : ''}`;
   });
   return [...parts, 't."_id"'].join(', ');
 }
 
-/** An id in full, or a part of one of the columns; its own wildcards mean nothing. */
+/** An id in full, or a part of one of the texts (SQL); its own wildcards mean nothing. */
 function searched(
-  columns: readonly string[],
-  alias: string,
+  texts: readonly string[],
   search: string | undefined,
   next: Parameters['next'],
 ): readonly string[] {
   if (search === undefined || search === '') return [];
   const part = next(`%${search.replace(/[\\%_]/g, '\\$&')}%`);
-  const parts = columns.map((column) => `${alias}.${identifier(column)} ilike ${part}`);
-  return [`(${alias}."_id"::text = lower(${next(search)}) or ${parts.join(' or ')})`];
+  const parts = texts.map((text) => `${text} ilike ${part}`);
+  return [`(t."_id"::text = lower(${next(search)}) or ${parts.join(' or ')})`];
 }

@@ -10,14 +10,27 @@ import { teamEvent } from '../../events.ts';
 import { type TeamRole, teamRoles, userSchema } from '../../schemas.ts';
 import { membership, type TeamAccess } from './access.ts';
 import { listMembers, type TeamPage } from './list-queries.ts';
-import { countOwners, existingUsers, rolesOf, type TeamRow, teamById } from './queries.ts';
+import {
+  countOwners,
+  existingUsers,
+  forgetUnasked,
+  noteUnasked,
+  rolesOf,
+  type TeamRow,
+  teamById,
+} from './queries.ts';
 import { requireTeam } from './teams.ts';
 
 export interface Members {
   /** JSON text `{members, count}`. Throws 404. `whole`: all that is known of the users. */
   list(teamId: string, page: TeamPage, whole: boolean): Promise<string>;
-  /** Gives a role to users who have none yet; the others keep theirs. Throws 400 for ids of nobody, 404. Joins the ambient transaction. */
-  add(caller: Caller, teamId: string, userIds: readonly string[], role: TeamRole): Promise<void>;
+  /** Gives a role to users who have none yet, and answers them; the others keep theirs. Throws 400 for ids of nobody, 404. Joins the ambient transaction. */
+  add(
+    caller: Caller,
+    teamId: string,
+    userIds: readonly string[],
+    role: TeamRole,
+  ): Promise<readonly string[]>;
   /** Gives members another role in place of the ones that they have. */
   changeRole(
     caller: Caller,
@@ -56,7 +69,7 @@ export function createMembers(dependencies: Dependencies): Members {
           );
         const present = await rolesOf(database, teamId, userIds);
         const fresh = userIds.filter((id) => !present.has(id));
-        if (fresh.length === 0) return;
+        if (fresh.length === 0) return fresh;
         await access.authorization().relate(
           caller,
           fresh.map((id) => membership(id, role, teamId)),
@@ -66,6 +79,7 @@ export function createMembers(dependencies: Dependencies): Members {
           caller,
           teamEvent('addMembers', teamId, { userIds: fresh, role }),
         );
+        return fresh;
       }),
     changeRole: (caller, teamId, given, role) =>
       changing(dependencies, teamId, async (transaction) => {
@@ -85,19 +99,20 @@ export function createMembers(dependencies: Dependencies): Members {
         const userIds = unique(given);
         await presentRoles(transaction, teamId, userIds);
         await access.authorization().unrelate(caller, memberships(teamId, userIds));
+        await forgetUnasked(transaction, teamId, userIds);
         await events.emit(transaction, caller, teamEvent('removeMembers', teamId, { userIds }));
       }),
   };
 }
 
-function changing(
+function changing<T>(
   { database }: Dependencies,
   teamId: string,
-  work: (transaction: Transaction) => Promise<void>,
-): Promise<void> {
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<T> {
   return database.transaction(async (transaction) => {
     await requireTeam(transaction, teamId);
-    await work(transaction);
+    return work(transaction);
   });
 }
 
@@ -182,7 +197,8 @@ export function createOwnMembers(dependencies: OwnDependencies): OwnMembers {
         await access.requireReach(caller.userId, teamId, [role]);
         if ((await existingUsers(transaction, [userId])).size === 0)
           throw invalid('userId', 'relation', 'there is no such user');
-        await members.add(caller, teamId, [userId], role);
+        // Else whoever makes a team would read the address of everybody whose id they know.
+        await noteUnasked(transaction, teamId, await members.add(caller, teamId, [userId], role));
       }),
     changeRole: (caller, teamId, given, role) =>
       changing(caller, teamId, async (transaction) => {

@@ -133,6 +133,26 @@ export async function countOwners(database: Queryable, teamId: string): Promise<
   return (await database.query<{ count: number }>({ text, values: [teamId] })).rows[0]?.count ?? 0;
 }
 
+/** Notes that these members were added without being asked. */
+export const noteUnasked = (
+  database: Queryable,
+  teamId: string,
+  userIds: readonly string[],
+): Promise<unknown> =>
+  database.query(sql`
+    insert into penstock.team_unasked (team_id, user_id)
+    select ${teamId}::uuid, id from unnest(${userIds}::uuid[]) as x(id) on conflict do nothing`);
+
+/** They have asked for it themselves now, or are gone. */
+export const forgetUnasked = (
+  database: Queryable,
+  teamId: string,
+  userIds: readonly string[],
+): Promise<unknown> =>
+  database.query(
+    sql`delete from penstock.team_unasked where team_id = ${teamId}::uuid and user_id = any(${userIds}::uuid[])`,
+  );
+
 /** Which of these users exist. */
 export async function existingUsers(
   database: Queryable,

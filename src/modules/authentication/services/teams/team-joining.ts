@@ -17,6 +17,7 @@ import { keyOfToken } from './invite-mail.ts';
 import { type FoundInvite, findInvite, type InviteKey, takeInvite } from './invite-queries.ts';
 import type { Members } from './members.ts';
 import {
+  forgetUnasked,
   holdDefaultTeam,
   isRootName,
   lockDefaultTeam,
@@ -70,6 +71,7 @@ export function createTeamJoining({ events, access, members, config }: Dependenc
     async enter(transaction, caller, userId, { id, email, teamId, role }) {
       if (email !== null && !(await takeInvite(transaction, id)))
         throw authErrors.INVALID_INVITATION();
+      await forgetUnasked(transaction, teamId, [userId]);
       const present = (await rolesOf(transaction, teamId, [userId])).get(userId);
       if (covers(present, role)) return;
       if (present === undefined) await members.add(caller, teamId, [userId], role);

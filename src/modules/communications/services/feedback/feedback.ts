@@ -1,6 +1,7 @@
 /** Takes what providers report: into the timeline and the state of the message, and into the list of who gets nothing any more. */
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { JobDefinition } from '../../../../kernel/jobs/jobs.ts';
+import { cutText } from '../../../../kernel/text.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 import { messageErrors } from '../../errors.ts';
 import {
@@ -11,7 +12,7 @@ import {
   takeNonce,
 } from '../../feedback-queries.ts';
 import type { Channel, MessageStatus } from '../../queries.ts';
-import { createCaller, limitsOf } from '../providers/outcome.ts';
+import { createCaller, limitsOf, providerName } from '../providers/outcome.ts';
 import { mailersendHook, mailgunHook, mandrillHook, sendgridHook } from './mail-hooks.ts';
 import { askMailgunJob } from './mailgun-events.ts';
 import type { HookRequest, ReadReports, Report, Reports } from './report.ts';
@@ -63,7 +64,8 @@ export function createFeedback(dependencies: Dependencies): Feedback {
   ): Promise<void> => {
     const rows = reports.map((report) => rowOf(report, config().suppression.enabled));
     const applied = await database.transaction(async (transaction) => {
-      if (nonce !== undefined && !(await takeNonce(transaction, provider, nonce))) return [];
+      if (nonce !== undefined && !(await takeNonce(transaction, provider, providerName(nonce))))
+        return [];
       if (rows.length === 0) return [];
       transaction.afterCommit(() => events.wake());
       return applyReports(transaction, { provider, channel }, rows);
@@ -133,12 +135,12 @@ const statuses: ReadonlyMap<Report['kind'], MessageStatus> = new Map<Report['kin
 function rowOf(report: Report, suppresses: boolean): ReportRow {
   const { eventId, kind, messageId, providerId, recipient, detail } = report;
   return {
-    eventId: eventId.slice(0, 300),
+    eventId: providerName(eventId),
     kind,
     status: statuses.get(kind) ?? null,
     messageId: messageId ?? null,
-    providerId: providerId ?? null,
-    recipient: recipient?.slice(0, 254) ?? null,
+    providerId: providerId === undefined ? null : providerName(providerId),
+    recipient: recipient === undefined ? null : cutText(recipient, 254),
     detail: detail ?? null,
     suppress: suppresses ? (suppressionFor(report) ?? null) : null,
     scope: kind === 'unsubscribed' ? allButCritical : '',

@@ -5,7 +5,7 @@ import {
   type OutboundFetch,
   type OutboundRequest,
 } from '../../../../kernel/outbound.ts';
-import { cutText } from '../../../../kernel/text.ts';
+import { cutText, storable } from '../../../../kernel/text.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 
 /**
@@ -57,7 +57,10 @@ export class DeliveryError extends Error {
 
 /** What a provider said, on one line and not without end: for the timeline. */
 export const words = (text: string): string =>
-  cutText(text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim(), 300);
+  storable(cutText(text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim(), 300));
+
+/** A name that a provider gave, so that the database takes it: one that it does not would keep those noted beside it waiting. */
+export const providerName = (text: string): string => storable(cutText(text, 300));
 
 /** The longest that one request to a provider may take; the configured time is below it. Milliseconds. */
 const longestMs = 60_000;

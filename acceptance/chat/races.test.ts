@@ -1,0 +1,103 @@
+/** What holds while many change the same rooms at once: limits, invitations, and who waits for whom. */
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import type { TestUser } from '../../test/support/node.ts';
+import { liftLimits } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { configure, makeRoom } from './clients.ts';
+
+let platform: TestPlatform;
+let database: Client;
+let ann: TestUser;
+let bob: TestUser;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  await liftLimits(platform.admin);
+  [ann, bob] = await Promise.all([platform.registerUser(), platform.registerUser()]);
+  database = new Client({ connectionString: platform.databaseUrl ?? '' });
+  await database.connect();
+});
+afterAll(async () => {
+  await database?.end();
+  await platform?.close();
+});
+
+const roomsOf = async (user: TestUser): Promise<number> => {
+  const { rows } = await database.query<{ count: number }>(
+    'select count(*)::int as count from "app"."ChatMember" where "user" = $1',
+    [user.userId],
+  );
+  return rows[0]?.count ?? 0;
+};
+/** Statements of the platform that wait for a lock. */
+const waiting = async (): Promise<number> => {
+  const { rows } = await database.query<{ count: number }>(
+    `select count(*)::int as count from pg_locks l join pg_stat_activity a using (pid)
+      where not l.granted and a.datname = current_database()`,
+  );
+  return rows[0]?.count ?? 0;
+};
+
+it('nobody comes into more rooms than they may, in whatever way and however many at once', async () => {
+  await configure(platform, { limits: { roomsPerUser: 5 } });
+  const rooms = await Promise.all(
+    Array.from({ length: 4 }, () =>
+      platform.admin.post('/chat/rooms', { name: 'Open', participants: [ann.userId] }),
+    ),
+  );
+  for (const { status, text } of rooms) expect(status, text).toBe(200);
+  const answers = await Promise.all([
+    ...Array.from({ length: 10 }, (_, i) =>
+      bob.api.post('/chat/rooms', { roomName: `Own ${i}`, users: [bob.userId] }),
+    ),
+    ...rooms.map(({ body }) =>
+      platform.admin.put(`/chat/rooms/${body._id}/add`, { users: [bob.userId] }),
+    ),
+  ]);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(5);
+  expect(await roomsOf(bob)).toBe(5);
+  await configure(platform, { limits: { roomsPerUser: 5_000 } });
+});
+
+it('one room for two, however many open it at once, also while it is deleted', async () => {
+  const open = (by: TestUser, other: TestUser) =>
+    by.api.post('/chat/rooms/direct', { user: other.userId });
+  const ids = new Set<string>();
+  for (let round = 0; round < 3; round += 1) {
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, (_, i) => (i % 2 ? open(ann, bob) : open(bob, ann))),
+    );
+    for (const { status, text } of answers) expect(status, text).toBe(200);
+    const opened = new Set(answers.map(({ body }) => body.roomId as string));
+    expect(opened.size).toBe(1);
+    const [id = ''] = opened;
+    ids.add(id);
+    const [gone, ...again] = await Promise.all([
+      platform.admin.delete('/chat/rooms', { query: { ids: id } }),
+      ...Array.from({ length: 6 }, () => open(ann, bob)),
+    ]);
+    expect(gone.status, gone.text).toBe(200);
+    for (const { status, text } of again) expect(status, text).toBe(200);
+  }
+  expect(ids.size).toBeGreaterThan(1);
+});
+
+it('who accepts waits for who deletes the room, and neither for the other in a circle', async () => {
+  await configure(platform, { explicit_room_joins: { enabled: true } });
+  const room = await makeRoom(ann, [bob], 'By invitation');
+  const [invitation] = (await bob.api.get('/chat/invitations/received')).body.invitations as Json[];
+  await database.query('begin');
+  await database.query('select from "app"."ChatRoom" where "_id" = $1 for update', [room]);
+  const accepted = bob.api.post(`/chat/invitations/${invitation!._id}/accept`);
+  await waitFor(async () => (await waiting()) > 0);
+  await database.query("set local lock_timeout = '5s'");
+  await database.query('delete from "app"."InvitationToken" where "room" = $1', [room]);
+  await database.query('commit');
+  expect(await accepted).toMatchObject({
+    status: 404,
+    body: { code: 'CHAT_INVITATION_NOT_FOUND' },
+  });
+});
