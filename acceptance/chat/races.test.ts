@@ -42,24 +42,27 @@ const waiting = async (): Promise<number> => {
 
 it('nobody comes into more rooms than they may, in whatever way and however many at once', async () => {
   await configure(platform, { limits: { roomsPerUser: 5 } });
-  const rooms = await Promise.all(
-    Array.from({ length: 4 }, () =>
-      platform.admin.post('/chat/rooms', { name: 'Open', participants: [ann.userId] }),
-    ),
-  );
-  for (const { status, text } of rooms) expect(status, text).toBe(200);
-  const answers = await Promise.all([
-    ...Array.from({ length: 10 }, (_, i) =>
-      bob.api.post('/chat/rooms', { roomName: `Own ${i}`, users: [bob.userId] }),
-    ),
-    ...rooms.map(({ body }) =>
-      platform.admin.put(`/chat/rooms/${body._id}/add`, { users: [bob.userId] }),
-    ),
-  ]);
-  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
-  expect(answers.filter(({ status }) => status === 200)).toHaveLength(5);
-  expect(await roomsOf(bob)).toBe(5);
-  await configure(platform, { limits: { roomsPerUser: 5_000 } });
+  try {
+    const rooms = await Promise.all(
+      Array.from({ length: 4 }, () =>
+        platform.admin.post('/chat/rooms', { name: 'Open', participants: [ann.userId] }),
+      ),
+    );
+    for (const { status, text } of rooms) expect(status, text).toBe(200);
+    const answers = await Promise.all([
+      ...Array.from({ length: 10 }, (_, i) =>
+        bob.api.post('/chat/rooms', { roomName: `Own ${i}`, users: [bob.userId] }),
+      ),
+      ...rooms.map(({ body }) =>
+        platform.admin.put(`/chat/rooms/${body._id}/add`, { users: [bob.userId] }),
+      ),
+    ]);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(5);
+    expect(await roomsOf(bob)).toBe(5);
+  } finally {
+    await configure(platform, { limits: { roomsPerUser: 5_000 } });
+  }
 });
 
 it('one room for two, however many open it at once, also while it is deleted', async () => {
