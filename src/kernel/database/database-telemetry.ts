@@ -3,6 +3,7 @@ import type { GaugeReading, Metrics } from '../telemetry/metrics.ts';
 import type { SpanFacts, Tracing } from '../telemetry/tracing.ts';
 import { cutText } from '../text.ts';
 import type { ClassFigures, Database, Statement, Transaction } from './database.ts';
+import { deadlockCount } from './failures.ts';
 import {
   createStatementTimings,
   type StatementTimings,
@@ -86,6 +87,11 @@ export function measureQueues(metrics: Metrics, database: Pick<Database, 'info'>
     'database_statements_moved_total',
     'Short statements that took long and were run as pooled ones',
     () => database.info().moved,
+  );
+  metrics.total(
+    'database_deadlocks_total',
+    'Statements that the server ended because others waited for them in a circle; the work runs again',
+    deadlockCount,
   );
 }
 

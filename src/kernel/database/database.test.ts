@@ -9,14 +9,16 @@ import {
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Database } from './database.ts';
+import { deadlockCount } from './failures.ts';
 import { openDatabase } from './open-database.ts';
 import { sql } from './sql.ts';
 
 const errorsLogged: string[] = [];
+const warningsLogged: string[] = [];
 const log: Logger = {
   debug() {},
   info() {},
-  warn() {},
+  warn: (_, message) => void warningsLogged.push(message),
   error: (_, message) => void errorsLogged.push(message),
   child: () => log,
 };
@@ -331,6 +333,30 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       });
       await expect(failing).rejects.toThrow('no');
       expect(seen).toEqual([2]);
+    });
+
+    it('is counted and told where transactions wait for each other in a circle', async () => {
+      await database.query({ text: 'create table two (id integer primary key, n integer)' });
+      await database.query({ text: 'insert into two values (1, 0), (2, 0)' });
+      const before = deadlockCount();
+      warningsLogged.length = 0;
+      const both = Promise.withResolvers<void>();
+      let first = 0;
+      const change = (ids: readonly number[]) =>
+        database.transaction(async (transaction) => {
+          for (const [place, id] of ids.entries()) {
+            await transaction.query(sql`update two set n = n + 1 where id = ${id}::integer`);
+            if (place > 0) continue;
+            first += 1;
+            if (first === 2) both.resolve();
+            await both.promise;
+          }
+        });
+      await Promise.all([change([1, 2]), change([2, 1])]);
+      const { rows } = await database.query({ text: 'select n from two order by id' });
+      expect(rows).toEqual([{ n: 2 }, { n: 2 }]);
+      expect(deadlockCount()).toBe(before + 1);
+      expect(warningsLogged).toEqual(['Transactions waited for each other in a circle']);
     });
 
     it('runs soon outside of a transaction; errors are logged, not thrown', async () => {

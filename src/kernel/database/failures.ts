@@ -77,6 +77,22 @@ export function isConnectionLoss(error: unknown): boolean {
 export const isTransient = (error: unknown): boolean =>
   codeOf(error) === '40001' || codeOf(error) === '40P01';
 
+/* Deadlocks: the transaction runs again, so that nobody would see that two pieces of work lock in different orders. */
+
+let deadlocks = 0;
+const counted = new WeakSet<object>();
+
+/** Statements of this process that PostgreSQL ended because others waited for them in a circle. */
+export const deadlockCount = (): number => deadlocks;
+
+/** Called for every statement that failed; counts each error once. Answers whether it was a deadlock. */
+export function noteDeadlock(error: unknown): boolean {
+  if (codeOf(error) !== '40P01') return false;
+  if (!counted.has(error as object)) deadlocks += 1;
+  counted.add(error as object);
+  return true;
+}
+
 /**
  * The server no longer takes the prepared statement: it is gone (26000), or a schema change gave it
  * another result type. Nothing was executed, so sending the text under another name is safe.
@@ -96,6 +112,7 @@ const FULL_SECONDS = 30;
 
 /** A failure that has a meaning beyond the statement becomes an error of the catalogue; any other comes back as it is. */
 export function toPublicError(error: unknown): unknown {
+  noteDeadlock(error);
   if (isConnectionLoss(error)) return unavailable(error);
   if (isStorageFull(error)) {
     noteDiskFull();

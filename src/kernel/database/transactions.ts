@@ -14,7 +14,7 @@ import type {
   TransactionHook,
   TransactionOptions,
 } from './database.ts';
-import { isStalePlan, isTransient, toPublicError } from './failures.ts';
+import { isStalePlan, isTransient, noteDeadlock, toPublicError } from './failures.ts';
 import { type AfterCommit, type Ambient, OpenTransaction } from './open-transaction.ts';
 import type { OwnedConnections } from './owned-connections.ts';
 import type { StatementNames } from './sql.ts';
@@ -128,7 +128,7 @@ export function createTransactions(options: TransactionsOptions): Transactions {
 
   const run: Transactions['run'] = (work, how = {}) => {
     const ambient = current();
-    return ambient ? join(ambient, work) : retried(how, () => once(work, how));
+    return ambient ? join(ambient, work) : retried(how, log, () => once(work, how));
   };
 
   return {
@@ -145,12 +145,17 @@ export function createTransactions(options: TransactionsOptions): Transactions {
 /** Again after a deadlock and the like, as often as is asked for. Throws what callers may see. */
 async function retried<T>(
   { attempts = DEFAULT_ATTEMPTS }: TransactionOptions,
+  log: Logger,
   once: () => Promise<T>,
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await once();
     } catch (error) {
+      if (noteDeadlock(error)) {
+        const { detail, where } = error as { readonly detail?: string; readonly where?: string };
+        log.warn({ attempt, detail, where }, 'Transactions waited for each other in a circle');
+      }
       if (attempt >= attempts || !(isTransient(error) || isStalePlan(error)))
         throw toPublicError(error);
       await sleep(RETRY_DELAY_MS * attempt * (1 + Math.random()));
