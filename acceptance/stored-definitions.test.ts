@@ -40,7 +40,7 @@ function* damaged(value: unknown): Generator<unknown> {
 const some = <T>(all: readonly T[]): readonly T[] =>
   all.filter((_, i) => i % Math.ceil(all.length / MOST) === 0);
 
-/** Where definitions are kept, which of them are copied, and what of the copies is damaged. */
+/** Where definitions are kept (in `penstock` unless another schema is named), which of them are copied, and what of the copies is damaged. */
 const kinds: readonly (readonly [table: string, where: string, columns: readonly string[]])[] = [
   [
     'declared_schemas',
@@ -66,7 +66,18 @@ const kinds: readonly (readonly [table: string, where: string, columns: readonly
     ['source_fields', 'provider', 'model', 'dimensions', 'similarity', 'language', 'field_options'],
   ],
   ['route_middlewares', 'true', ['middlewares']],
+  ['pending_schemas', 'true', ['inferred', 'edits']],
+  ['app.EmailTemplate', 'not "builtIn"', ['subject', 'body', 'variables', 'translations']],
+  ['message_partials', 'true', ['body']],
+  ['app._StorageContainer', 'true', ['name', 'isPublic']],
+  ['event_relays', 'true', ['message_template', 'bus_event', 'permission']],
+  ['openid_clients', 'true', ['kind', 'redirect_uris', 'scopes', 'consent']],
 ];
+
+const qualified = (table: string): string => {
+  const [schema, name] = table.includes('.') ? table.split('.') : ['penstock', table];
+  return `"${schema}"."${name}"`;
+};
 
 /** Configuration documents that are none, or have a secret that nobody can open. */
 const configs: Readonly<Record<string, unknown>> = {
@@ -85,7 +96,7 @@ let admin: Api;
 /** Puts damaged copies beside the rows; answers how many the table has taken. */
 async function damage([table, where, columns]: (typeof kinds)[number]): Promise<number> {
   const { rows } = await client.query<{ row: Row }>(
-    `select to_jsonb(t) as row from penstock.${table} t where ${where}`,
+    `select to_jsonb(t) as row from ${qualified(table)} t where ${where}`,
   );
   let taken = 0;
   for (const { row } of rows)
@@ -99,15 +110,20 @@ async function damage([table, where, columns]: (typeof kinds)[number]): Promise<
 async function insertCopy(table: string, row: Row, change: Row, name: string): Promise<boolean> {
   const named = 'name' in row ? { name: `${String(row.name).replace(/\W/g, '')}_${name}` } : {};
   const route = 'route' in row ? { route: `${String(row.route)}/${name}` } : {};
-  const copy = { ...row, ...('id' in row && { id: randomUUID() }), ...named, ...route, ...change };
+  const other = Object.fromEntries(
+    ['id', '_id', 'client_id', 'source_table'].flatMap((key) =>
+      key in row ? [[key, key.endsWith('id') ? randomUUID() : name]] : [],
+    ),
+  );
+  const copy = { ...row, ...other, ...named, ...route, ...change };
   try {
     await client.query(
-      `insert into penstock.${table} (${Object.keys(copy)
+      `insert into ${qualified(table)} (${Object.keys(copy)
         .map((one) => `"${one}"`)
         .join()})
        select ${Object.keys(copy)
          .map((one) => `r."${one}"`)
-         .join()} from json_populate_record(null::penstock.${table}, $1::json) r`,
+         .join()} from json_populate_record(null::${qualified(table)}, $1::json) r`,
       [JSON.stringify(copy)],
     );
     if (table === 'declared_schemas')
@@ -161,21 +177,42 @@ async function fill({ admin: api }: TestPlatform): Promise<void> {
   await send('PUT', '/communications/chain-definitions/first', {
     steps: [{ channel: 'email', timeout: 1000 }],
   });
+  await send('PUT', '/communications/partials/foot', { body: '<hr>' });
+  await send('POST', '/storage/containers', { name: 'boxes' });
+  await send('POST', '/router/event-relays', {
+    ...{ name: 'artists', busEvent: 'database:create:Artist', socketEvent: 'artist' },
+    ...{ resourceType: 'Shelf', permission: 'read', messageTemplate: { id: '{{id}}' } },
+  });
+  await send('PATCH', '/config/authentication', {
+    config: {
+      accessTokens: { issuer: 'https://api.example.com' },
+      openidProvider: { enabled: true },
+    },
+  });
+  await send('POST', '/authentication/openid/clients', {
+    ...{ clientId: 'app', name: 'App', kind: 'web', redirectUris: ['https://app.example.com/in'] },
+  });
+  await client.query('create table public.elder (id serial primary key, text text)');
+  await send('POST', '/database/introspection', {});
   const route = 'path=/database/function/artistByName&action=GET';
   await send('PATCH', `/router/patch-middleware?${route}`, { middlewares: ['authMiddleware'] });
 }
 
 beforeAll(async () => {
   stored = await platformDatabase('embedded', {});
-  const first = await createTestPlatform({ databaseUrl: stored.url });
-  await fill(first).finally(() => first.close());
   client = new pg.Client({ connectionString: stored.url });
   await client.connect();
+  const first = await createTestPlatform({ databaseUrl: stored.url });
+  await fill(first).finally(() => first.close());
   for (const kind of kinds) expect([kind[0], await damage(kind)]).not.toEqual([kind[0], 0]);
   await client.query(
     "update penstock.functions set definition = jsonb_set(definition::jsonb, '{timeout}', '-1')::json where name = 'guard'",
   );
   await client.query("update penstock.declared_schemas set fields = '[]' where name = 'Folder'");
+  // One that cannot sign, and one that can verify nothing.
+  await client.query("update penstock.signing_keys set private_key_sealed = 'x'");
+  await client.query(`insert into penstock.signing_keys (kid, algorithm, public_jwk, private_key_sealed, verifies_until, issuer)
+    values ('odd', 'EdDSA', '{}', 'x', now() + interval '1 day', 'penstock')`);
   for (const [name, config] of Object.entries(configs))
     await client.query(
       'insert into penstock.config (name, config, version, updated_by) values ($1, $2, 1, $3) on conflict (name) do update set config = excluded.config',
@@ -202,7 +239,12 @@ describe('a platform with damaged definitions of every kind', () => {
     expect(ready.status, ready.text).toBe(200);
     const check = ready.body.checks.find(({ name }: Json) => name === 'stored.definitions');
     expect(check).toMatchObject({ status: 'warn' });
-    for (const kind of ['schemas', 'functions', 'endpoints', 'resource definitions'])
+    for (const kind of [
+      ...['schemas', 'functions', 'endpoints', 'resource definitions'],
+      ...['forms.forms', 'webhooks.endpoints', 'communications.messageChains'],
+      ...['communications.emailTemplates', 'authorization.roles', 'authorization.rules'],
+      ...['embeddings.searches', 'router.routeMiddlewares', 'router.eventRelays', 'signing keys'],
+    ])
       expect(check.message).toContain(`${kind}: `);
   });
 
@@ -218,6 +260,11 @@ describe('a platform with damaged definitions of every kind', () => {
     ['/authorization/rules', 'rules'],
     ['/embeddings/configs', 'configs'],
     ['/router/security/client', 'clients'],
+    ['/router/event-relays', 'relays'],
+    ['/email/templates', 'templateDocuments'],
+    ['/storage/containers', 'containers'],
+    ['/database/introspection/schemas', 'schemas'],
+    ['/authentication/openid/clients', 'clients'],
   ])('lists %s', async (path, key) => {
     expect((await listOf(path, key)).length).toBeGreaterThan(0);
   });

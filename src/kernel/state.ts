@@ -100,6 +100,8 @@ export interface StateType {
     documents: readonly PlacedDocument[],
     whole: StateImport,
   ): Promise<readonly StateDocument[]>;
+  /** Whether `/ready` tells of documents that are damaged: where there are few, and the module does not tell of them itself. */
+  readonly tellDamaged?: true;
   /** False for what belongs to the platform itself: it is never pruned. */
   readonly isRemovable?: (document: StateDocument) => boolean;
   /** Throws for whatever would keep `apply` from succeeding, as far as it can be known. Writes nothing. */

@@ -131,6 +131,7 @@ export const ALL = { skip: 0, limit: 100_000 } as const;
 export const roleState = (database: Database, roles: Roles): StateType => ({
   module: 'authorization',
   type: 'roles',
+  tellDamaged: true,
   priority: 6,
   document: NewRoleShape,
   keyOf: ({ name }) => String(name),
@@ -170,6 +171,7 @@ const roleDocument = ({ name, description = '', permissions = [] }: NewRole): St
 export const ruleState = (database: Database, rules: Rules): StateType => ({
   module: 'authorization',
   type: 'rules',
+  tellDamaged: true,
   priority: 7,
   document: NewRuleShape,
   keyOf,

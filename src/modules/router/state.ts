@@ -52,6 +52,7 @@ const ListDocument = Type.Object({
 export const middlewareState = (middlewares: RouteMiddlewares): StateType => ({
   module: 'router',
   type: 'routeMiddlewares',
+  tellDamaged: true,
   priority: 50,
   document: ListDocument,
   keyOf: keyOfDocument,
@@ -100,6 +101,7 @@ const ALL = { skip: 0, limit: 100_000 } as const;
 export const clientState = (database: Database, clients: Clients): StateType => ({
   module: 'router',
   type: 'securityClients',
+  tellDamaged: true,
   priority: 36,
   document: NewClientShape,
   keyOf: ({ alias }) => String(alias),
@@ -170,6 +172,7 @@ export const relayState = (relays: Relays): StateType => {
   return {
     module: 'router',
     type: 'eventRelays',
+    tellDamaged: true,
     priority: 60,
     document: NewRelayShape,
     keyOf: ({ name }) => String(name),

@@ -112,6 +112,7 @@ export const chainState = (
 ): StateType => ({
   module: 'communications',
   type: 'messageChains',
+  tellDamaged: true,
   priority: 32,
   document,
   keyOf: ({ name }) => String(name),

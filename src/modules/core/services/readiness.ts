@@ -1,5 +1,6 @@
 /** The report of `/ready` (spec/core.md 5.1): all checks in parallel, bounded in time, at most once a second. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ModuleDirectory, ModuleState } from '../../../host/kernel.ts';
 import type { Health, HealthCheck, HealthResult, HealthStatus } from '../../../kernel/health.ts';
 import type { ReadySettings } from '../../../kernel/settings/settings.ts';
@@ -30,19 +31,33 @@ export interface ReadinessOptions {
   readonly health: Health;
   readonly modules: ModuleDirectory;
   readonly settings: ReadySettings;
+  /** Looks at what the checks tell of and nobody is asked about otherwise. It may fail. */
+  readonly look?: (() => Promise<void>) | undefined;
 }
 
 const CACHE_MS = 1_000;
+/** Milliseconds after which `look` looks again, when somebody asks. */
+const LOOK_AGAIN_MS = 30_000;
 const MODULE_PREFIX = 'modules.';
 
 export function createReadiness(options: ReadinessOptions): Readiness {
   let cached: { readonly report: Promise<ReadyReport>; readonly until: number } | undefined;
+  let lookAgain = 0;
+  /** Later looks go on while the answer is given. */
+  const looked = async (): Promise<void> => {
+    const isFirst = lookAgain === 0;
+    if (!options.look || performance.now() < lookAgain) return;
+    lookAgain = performance.now() + LOOK_AGAIN_MS;
+    const looking = options.look().catch(() => undefined);
+    const tooLong = sleep(options.settings.totalTimeoutMs / 2, undefined, { ref: false });
+    if (isFirst) await Promise.race([looking, tooLong]);
+  };
   return {
     full() {
       if (options.health.isStopping()) return Promise.resolve(reportOf([stopping]));
       const now = performance.now();
       if (!cached || cached.until <= now)
-        cached = { report: fullReport(options), until: now + CACHE_MS };
+        cached = { report: looked().then(() => fullReport(options)), until: now + CACHE_MS };
       return cached.report;
     },
     shallow: () =>

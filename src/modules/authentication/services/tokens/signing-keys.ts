@@ -70,7 +70,7 @@ const minRefreshGapMs = 5000;
 /** Twice as long as answers of the key set may be kept. */
 const publicationLeadMs = 10 * 60_000;
 
-type Dependencies = Pick<Kernel, 'database' | 'secrets' | 'bus'>;
+type Dependencies = Pick<Kernel, 'database' | 'secrets' | 'bus'> & Partial<Pick<Kernel, 'health'>>;
 
 interface KnownKey extends VerifyingKey {
   readonly stored: StoredSigningKey;
@@ -88,7 +88,18 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
   const load = async (): Promise<void> => {
     loadedAt = Date.now();
     const stored = await keysInUse(database);
-    known = new Map(stored.map((key) => [key.kid, knownKey(key)]));
+    known = new Map(
+      stored.flatMap((key) => {
+        const one = knownKey(key);
+        return one ? [[key.kid, one] as const] : [];
+      }),
+    );
+    dependencies.health?.leaveOut(
+      'signing keys',
+      stored
+        .filter(({ kid }) => !known.has(kid))
+        .map(({ kid }) => ({ name: kid, reason: 'it is no public key' })),
+    );
     opened = undefined;
     for (const listener of listeners) listener();
   };
@@ -113,8 +124,10 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
     jwks: () => [...known.values()].map(({ stored }) => stored.publicJwk),
     privateJwks: () => {
       const first = signingAt(known, Date.now());
-      const others = [...known.values()].filter(({ stored }) => stored !== first);
-      return [first, ...others.map(({ stored }) => stored)].map((key) => privateJwk(secrets, key));
+      const others = [...known.values()]
+        .map(({ stored }) => stored)
+        .filter((stored) => stored !== first && canSign(secrets, stored));
+      return [first, ...others].map((key) => privateJwk(secrets, key));
     },
     async refresh() {
       if (Date.now() - loadedAt >= minRefreshGapMs) await load();
@@ -144,7 +157,9 @@ const followTerms = (
 ): Promise<boolean> =>
   locked(dependencies, async (transaction) => {
     const active = (await keysInUse(transaction)).find((key) => key.verifiesUntil === null);
-    if (active?.algorithm === terms.algorithm && active.issuer === terms.issuer) return false;
+    const isAsAsked = active?.algorithm === terms.algorithm && active.issuer === terms.issuer;
+    // One that cannot sign gives way to a new one: nobody could sign in.
+    if (active && isAsAsked && canSign(dependencies.secrets, active)) return false;
     await retireSigningKey(transaction, 0, tokenLifetimeMs);
     await insertSigningKey(transaction, await newKey(dependencies.secrets, terms), 0);
     return true;
@@ -210,12 +225,26 @@ export const signedLifetimeMs = ({
 
 const contextOf = (kid: string): string => `authentication:signing-key:${kid}`;
 
-const knownKey = (stored: StoredSigningKey): KnownKey => ({
-  stored,
-  algorithm: stored.algorithm,
-  issuer: stored.issuer,
-  pem: publicPem(stored.publicJwk),
-});
+/** Nothing for one whose public part is none: what it has signed is believed no more, and all else goes on. */
+function knownKey(stored: StoredSigningKey): KnownKey | undefined {
+  const { algorithm, issuer, publicJwk } = stored;
+  try {
+    return { stored, algorithm, issuer, pem: publicPem(publicJwk) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether its private part can be opened and belongs to the public one. */
+function canSign(secrets: Kernel['secrets'], stored: StoredSigningKey): boolean {
+  try {
+    const { privatePem } = openedKey(secrets, stored);
+    const own = createPublicKey(privatePem).export({ format: 'pem', type: 'spki' }).toString();
+    return own === knownKey(stored)?.pem;
+  } catch {
+    return false;
+  }
+}
 
 const generateKeyPair = promisify(generateKeyPairWithCallback);
 

@@ -4,6 +4,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import { byText } from '../../../../kernel/canonical.ts';
 import type { ConfigService } from '../../../../kernel/config/config-service.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
+import type { Health } from '../../../../kernel/health.ts';
 import { unknownKeys } from '../../../../kernel/operations/declared-keys.ts';
 import {
   invalidInput,
@@ -257,9 +258,37 @@ function shapeProblems({ state, documents }: KnownPart): readonly Problem[] {
 /** Compiled once for each type. */
 const validators = new WeakMap<StateType['document'], Validator>();
 
+function validatorOf({ document }: StateType): Validator {
+  const validator = validators.get(document) ?? Compile(document);
+  validators.set(document, validator);
+  return validator;
+}
+
 /** What there is of a type. What is damaged is no document, so an import puts a whole one in its place. */
 export async function storedDocuments(state: StateType): Promise<readonly StateDocument[]> {
-  const validator = validators.get(state.document) ?? Compile(state.document);
-  validators.set(state.document, validator);
+  const validator = validatorOf(state);
   return (await state.export()).filter((document) => validator.Check(document));
 }
+
+/** Looks for damaged documents of the types whose modules do not tell of them, and has `/ready` tell of what is found. */
+export async function tellDamaged(
+  types: readonly StateType[],
+  health: Pick<Health, 'leaveOut'>,
+): Promise<void> {
+  for (const state of types) {
+    if (state.tellDamaged !== true) continue;
+    const validator = validatorOf(state);
+    const damaged = (await state.export()).filter((document) => !validator.Check(document));
+    health.leaveOut(
+      `${state.module}.${state.type}`,
+      damaged.map((document) => {
+        const [error] = validator.Errors(document);
+        return { name: nameOf(document), reason: error?.message ?? 'it has another shape' };
+      }),
+    );
+  }
+}
+
+/** As far as it has one: a damaged document may have no key. */
+const nameOf = ({ name, title, id }: StateDocument): string =>
+  [name, title, id].find((one) => typeof one === 'string') ?? 'one without a name';
