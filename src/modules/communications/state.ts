@@ -84,4 +84,11 @@ function inputOf(document: StateDocument): TemplateInput {
   return variables.length === 0 ? texts : { ...texts, variables };
 }
 
-const documentOf = (document: StateDocument): StateDocument => ({ ...inputOf(document) });
+/** Texts that are no templates, which only a hand in the database writes, make no document. */
+function documentOf(document: StateDocument): StateDocument {
+  try {
+    return { ...inputOf(document) };
+  } catch {
+    return { name: document.name };
+  }
+}
