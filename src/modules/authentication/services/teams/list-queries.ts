@@ -153,8 +153,8 @@ export function listMembers(
     new Map(),
     createRenderContext(parameters),
   );
-  const shownAddress = view.whole ? '' : `${address} as "email", `;
-  const columns = `${fields}, ${shownAddress}(${roles}::text[])[m.rank] as "role"`;
+  const addressColumn = view.whole ? '' : `${address} as "email", `;
+  const columns = `${fields}, ${addressColumn}(${roles}::text[])[m.rank] as "role"`;
   return pageOf(database, {
     shared,
     name: 'members',

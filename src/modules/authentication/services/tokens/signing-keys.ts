@@ -88,12 +88,7 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
   const load = async (): Promise<void> => {
     loadedAt = Date.now();
     const stored = await keysInUse(database);
-    known = new Map(
-      stored.flatMap((key) => {
-        const one = knownKey(key);
-        return one ? [[key.kid, one] as const] : [];
-      }),
-    );
+    known = knownKeys(stored);
     dependencies.health?.leaveOut(
       'signing keys',
       stored
@@ -124,10 +119,9 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
     jwks: () => [...known.values()].map(({ stored }) => stored.publicJwk),
     privateJwks: () => {
       const first = signingAt(known, Date.now());
-      const others = [...known.values()]
-        .map(({ stored }) => stored)
-        .filter((stored) => stored !== first && canSign(secrets, stored));
-      return [first, ...others].map((key) => privateJwk(secrets, key));
+      return [first, ...othersThatSign(secrets, known, first)].map((key) =>
+        privateJwk(secrets, key),
+      );
     },
     async refresh() {
       if (Date.now() - loadedAt >= minRefreshGapMs) await load();
@@ -224,6 +218,23 @@ export const signedLifetimeMs = ({
   );
 
 const contextOf = (kid: string): string => `authentication:signing-key:${kid}`;
+
+const knownKeys = (all: readonly StoredSigningKey[]): ReadonlyMap<string, KnownKey> =>
+  new Map(
+    all.flatMap((key) => {
+      const one = knownKey(key);
+      return one ? [[key.kid, one] as const] : [];
+    }),
+  );
+
+const othersThatSign = (
+  secrets: Kernel['secrets'],
+  known: ReadonlyMap<string, KnownKey>,
+  first: StoredSigningKey,
+): readonly StoredSigningKey[] =>
+  [...known.values()]
+    .map(({ stored }) => stored)
+    .filter((stored) => stored !== first && canSign(secrets, stored));
 
 /** Nothing for one whose public part is none: what it has signed is believed no more, and all else goes on. */
 function knownKey(stored: StoredSigningKey): KnownKey | undefined {
