@@ -20,16 +20,19 @@ describe('statements of a request', () => {
     await bench.close();
   });
 
-  /** The fewest of several times: jobs and the delivery of events send theirs in between. */
+  /**
+   * The fewest of several times: jobs and the delivery of events send theirs in between, and a node that heard nothing for a
+   * second, as on a machine that is busy, asks for versions.
+   */
   const costOf = async (request: () => Promise<{ readonly status: number }>): Promise<number> => {
-    const counts: number[] = [];
-    for (let i = 0; i < 8; i += 1) {
+    let fewest = Number.POSITIVE_INFINITY;
+    for (let i = 0; i < 8 || (fewest > 1 && i < 40); i += 1) {
       const before = sent.mock.calls.length;
       expect((await request()).status).toBe(200);
-      counts.push(sent.mock.calls.length - before);
+      fewest = Math.min(fewest, sent.mock.calls.length - before);
       await new Promise((resolve) => setTimeout(resolve, 30));
     }
-    return Math.min(...counts);
+    return fewest;
   };
 
   test('records that everybody may read and write cost one each', async () => {
@@ -115,7 +118,7 @@ describe('statements of a request', () => {
     );
   });
 
-  test('what is known about a file costs what a record costs, and so does each part of its content', async () => {
+  test('what is known about a file costs what a record costs, its content at most that', async () => {
     const schema = await bench.schema({ a: 'String' });
     const [{ _id: record }] = (await bench.fill(schema, [{ a: 'x' }])) as [Json];
     const fields = { isPublic: 'true' };
@@ -126,15 +129,24 @@ describe('statements of a request', () => {
     const { client } = bench.platform;
     expect(await costOf(() => user.api.get(`/storage/file/${own.body.id}`)), 'own').toBe(1);
     expect(await costOf(() => client.get(`/storage/file/${open.body.id}`)), 'public').toBe(1);
-    expect(await costOf(() => user.api.get(`/storage/getFileUrl/${own.body.id}`)), 'url').toBe(1);
+    expect(
+      await costOf(() => user.api.get(`/storage/getFileUrl/${own.body.id}`)),
+      'url',
+    ).toBeLessThanOrEqual(1);
     const part = async (path: string) => {
       const headers = { ...bearer(user), range: 'bytes=2-5' };
       const { status, bytes } = await readContent(bench.platform, path, { headers });
       expect([status, bytes.toString()]).toEqual([206, '2345']);
       return { status: 200 };
     };
-    expect(await costOf(() => part(`/storage/download/${own.body.id}`)), 'range').toBe(1);
-    expect(await costOf(() => part(`/storage/blob/${open.body.id}`)), 'public range').toBe(1);
+    expect(
+      await costOf(() => part(`/storage/download/${own.body.id}`)),
+      'range',
+    ).toBeLessThanOrEqual(1);
+    expect(
+      await costOf(() => part(`/storage/blob/${open.body.id}`)),
+      'public range',
+    ).toBeLessThanOrEqual(1);
   });
 
   test('an upload costs no more with a quota of its owner than without', async () => {
