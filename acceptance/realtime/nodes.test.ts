@@ -86,7 +86,7 @@ function suite(redis: boolean): void {
   });
 
   it('ends a socket with its token, and lets it live on with another one', async () => {
-    const config = { accessTokens: { expiryPeriod: 2_000 } };
+    const config = { accessTokens: { expiryPeriod: 5_000 } };
     expectStatus(
       await nodes.first.admin.patch('/config/authentication', { config }),
       200,
