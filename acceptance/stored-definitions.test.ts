@@ -66,6 +66,7 @@ const kinds: readonly (readonly [table: string, where: string, columns: readonly
     ['source_fields', 'provider', 'model', 'dimensions', 'similarity', 'language', 'field_options'],
   ],
   ['route_middlewares', 'true', ['middlewares']],
+  ['pending_schemas', 'true', ['inferred', 'edits']],
   ['app.EmailTemplate', 'not "builtIn"', ['subject', 'body', 'variables', 'translations']],
   ['message_partials', 'true', ['body']],
   ['event_relays', 'true', ['message_template', 'bus_event', 'permission']],
@@ -190,6 +191,8 @@ async function fill({ admin: api }: TestPlatform): Promise<void> {
   await send('POST', '/authentication/openid/clients', {
     ...{ clientId: 'app', name: 'App', kind: 'web', redirectUris: ['https://app.example.com/in'] },
   });
+  await client.query('create table public.elder (id serial primary key, text text)');
+  await send('POST', '/database/introspection', {});
   const route = 'path=/database/function/artistByName&action=GET';
   await send('PATCH', `/router/patch-middleware?${route}`, { middlewares: ['authMiddleware'] });
 }
@@ -260,6 +263,7 @@ describe('a platform with damaged definitions of every kind', () => {
     ['/email/templates', 'templateDocuments'],
     ['/storage/containers', 'containers'],
     ['/authentication/openid/clients', 'clients'],
+    ['/database/introspection/schemas', 'schemas'],
   ])('lists %s', async (path, key) => {
     expect((await listOf(path, key)).length).toBeGreaterThan(0);
   });
@@ -298,6 +302,18 @@ describe('a platform with damaged definitions of every kind', () => {
 });
 
 describe('operators mend', () => {
+  it('pending schemas, by another introspection', async () => {
+    const path = '/database/introspection/schemas';
+    const listed = await listOf(path, 'schemas');
+    expect(
+      listed.filter(({ warnings }) => String(warnings).includes('again')).length,
+    ).toBeGreaterThan(0);
+    expectStatus(await admin.post('/database/introspection'), 200, 'introspection');
+    expect(await listOf(path, 'schemas')).toMatchObject([
+      { name: expect.any(String), warnings: [] },
+    ]);
+  });
+
   it('schemas, by declaring their fields anew; others come and go beside them', async () => {
     await platform.createSchema({ name: 'Fresh', fields: { text: 'String' } });
     expect((await platform.client.post('/database/Fresh', { text: 'a' })).status).toBe(200);

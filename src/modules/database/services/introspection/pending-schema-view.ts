@@ -52,7 +52,25 @@ export interface ShowContext {
   readonly names: (table: QualifiedName) => string | undefined;
 }
 
-export function pendingSchema(row: PendingRow, { names, schemas }: ShowContext): PendingSchema {
+/** One that a hand in the database has damaged is listed beside the others: introspection finds its table anew. */
+export function pendingSchema(row: PendingRow, context: ShowContext): PendingSchema {
+  try {
+    return wholeSchema(row, context);
+  } catch {
+    return {
+      ...{ _id: row.id, name: row.name, fields: {}, description: null },
+      modelOptions: { timestamps: false, conduit: importedOptions },
+      source: { schema: row.sourceSchema, table: row.sourceTable, kind: 'table' },
+      ...{ key: [], readOnly: true, importedAs: null },
+      ...{ skippedColumns: [], foreignKeys: [], indexes: [] },
+      warnings: ['What is stored of it cannot be read: run the introspection again'],
+      createdAt: row.createdAt.toISOString(),
+      updatedAt: row.updatedAt.toISOString(),
+    };
+  }
+}
+
+function wholeSchema(row: PendingRow, { names, schemas }: ShowContext): PendingSchema {
   const { source, kind, writable } = row.inferred.mapping;
   const table = withModels(edited(row.inferred, row.edits), names);
   const imported = schemas.all().find((schema) => isImported(schema, source));

@@ -11,6 +11,8 @@ export interface PendingRow {
   readonly id: string;
   /** Without the prefix of imported schemas, unless an admin chose it. */
   readonly name: string;
+  readonly sourceSchema: string;
+  readonly sourceTable: string;
   readonly inferred: InferredTable;
   readonly edits: Edits;
   readonly createdAt: Date;
@@ -33,7 +35,8 @@ export interface PendingQuery {
   readonly sort: readonly string[];
 }
 
-const columns = 'id, name, inferred, edits, created_at as "createdAt", updated_at as "updatedAt"';
+const columns =
+  'id, name, source_schema as "sourceSchema", source_table as "sourceTable", inferred, edits, created_at as "createdAt", updated_at as "updatedAt"';
 const orders: ReadonlyMap<string, string> = new Map([
   ['_id', 'id'],
   ['name', 'name'],
