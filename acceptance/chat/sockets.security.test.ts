@@ -77,6 +77,11 @@ describe('sockets of chat', () => {
       ok: false,
       error: { code: 'USER_MISMATCH' },
     });
+    const refused = await ask('authenticate', { token: `${other.accessToken}x` });
+    expect(refused).toMatchObject({ ok: false, error: { status: 401 } });
+    for (const token of ['', 7, null, 'x'.repeat(10_000)])
+      expect(await ask('authenticate', { token })).toMatchObject({ error: { status: 400 } });
+    expect(socket.connected).toBe(true);
     expect(await ask('authenticate', { token: other.accessToken })).toEqual({ ok: true });
     await other.api.post('/authentication/logout');
     await waitFor(() => !socket.connected);

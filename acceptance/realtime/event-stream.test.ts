@@ -110,6 +110,22 @@ describe('event streams', () => {
     expect(anew.events[0]).toMatchObject({ event: 'list', data: { gap: true, records: [{}, {}] } });
   });
 
+  it('tell nothing by the id of another list, nor by that of another user (CWE-639)', async () => {
+    const secret = await create(owner, 'Task', { title: 'theirs' });
+    const theirs = await stream(owner, { schema: 'Task' });
+    await create(owner, 'Task', { title: 'theirs too' });
+    await waitFor(() => theirs.events.length > 1);
+    const [id = '', version = '0'] = theirs.id.split('.');
+    for (const since of [theirs.id, `${id}.0`, `${id}.-1`, `${id}.${Number(version) - 1}`]) {
+      const own = await stream(reader, { schema: 'Task' }, since);
+      expect(own.events).toMatchObject([{ event: 'list', data: { gap: true } }]);
+      expect(JSON.stringify(own.events)).not.toContain(secret);
+      const other = await stream(reader, { schema: 'Post', query: '{"state":"none"}' }, since);
+      expect(other.events).toMatchObject([{ event: 'list', data: { gap: true, records: [] } }]);
+      for (const one of open.splice(-2)) one.abort();
+    }
+  });
+
   it('end with the session', async () => {
     const user = await platform.registerUser();
     const heard = await stream(user, { schema: 'Post' });

@@ -284,6 +284,12 @@ async function compare(
     each(like, 'p99'),
     ['', '<= 1.2'],
   );
+  const cpuOf = ({ cpu, databaseCpu }: Figures) => cpu + databaseCpu;
+  line(
+    'CPU of a message at that load, server and database, µs',
+    [undefined, cpuOf(like.durable), cpuOf(like.ours)],
+    [],
+  );
   line('CPU of a message in the server, µs', each(most, 'cpu'), []);
   const { durable, ours } = most;
   line(
