@@ -206,7 +206,7 @@ function relationTest(builder: Builder, { type, name: relation }: Name, polarity
     const as = { type: setType, id: '', relation: setRelation };
     return armsFor(builder, { type, relation, polarity, as }, holdersOf(builder, meant, polarity));
   });
-  return tupleTest([...direct, ...members]);
+  return tupleTest([...members, ...direct]);
 }
 
 type Holders = Pick<Arm, 'ids' | 'holds'> & { readonly except?: boolean };

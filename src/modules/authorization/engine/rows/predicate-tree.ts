@@ -124,7 +124,10 @@ function merge(arms: readonly Arm[]): readonly Arm[] {
       relations: unique([...a.relations, ...b.relations]),
     }),
   );
-  return [...byIds, ...rest];
+  // The first arm that fits ends the test. Whoever sees many rows sees them through others, hardly by a relation of their own.
+  const ofItself = (arm: Arm): boolean => arm.relations.some((word) => word.includes(':'));
+  const all = [...byIds, ...rest];
+  return [...all.filter((arm) => !ofItself(arm)), ...all.filter(ofItself)];
 }
 
 const unique = (words: readonly string[]): readonly string[] => [...new Set(words)].sort();
