@@ -13,14 +13,16 @@ import {
   keepTrying,
   prepareSession,
 } from './connection.ts';
-import type { ClassFigures, QueryResult, Statement } from './database.ts';
+import type { ClassFigures, QueryResult } from './database.ts';
 import { isConnectionLoss, isStalePlan, toPublicError, unavailable } from './failures.ts';
 import { waitedTooLong } from './fair-turns.ts';
 import { isRead, isTimeOver, type Lane, type StatementRun } from './owned-statements.ts';
-import { type OnAnswer, StatementSender, UndoneError } from './shared-statement.ts';
+import { type OnAnswer, UndoneError } from './shared-statement.ts';
 import { SlowTables, tableOf } from './slow-tables.ts';
 import type { StatementNames } from './sql.ts';
+import { StatementSender } from './statement-sender.ts';
 import type { StatementTimings } from './statement-timings.ts';
+import { type Together, TogetherRules } from './together.ts';
 import { WaitingLine } from './waiting-line.ts';
 
 export interface SharedClients extends Lane {
@@ -31,14 +33,6 @@ export interface SharedClients extends Lane {
   };
   close(): Promise<void>;
 }
-
-/**
- * Which statements go to one connection, as one transaction, with what else one turn of the event loop asks:
- * - `all`: for statements that read
- * - `declared`: those that say which row they change
- * - `none`: each is a transaction of its own, on the connection that has least to do
- */
-export type Together = 'all' | 'declared' | 'none';
 
 export interface SharedClientsOptions {
   readonly connection: ClientOptions;
@@ -76,49 +70,6 @@ interface Sent {
   readonly together: boolean;
 }
 
-/** Rows that are being changed at this moment. */
-class ChangedRows {
-  readonly #counts = new Map<string, number>();
-
-  has(row: string): boolean {
-    return this.#counts.has(row);
-  }
-
-  enter(row: string | undefined): void {
-    if (row) this.#counts.set(row, (this.#counts.get(row) ?? 0) + 1);
-  }
-
-  leave(row: string | undefined): void {
-    if (!row) return;
-    const left = (this.#counts.get(row) ?? 1) - 1;
-    if (left > 0) this.#counts.set(row, left);
-    else this.#counts.delete(row);
-  }
-}
-
-/** Milliseconds in which a statement that has failed is sent by itself, so that it undoes nothing of others. */
-const FAILING_MS = 1_000;
-/** Statements without a name are told apart by their text. */
-const MOST_FAILING = 200;
-
-class FailingStatements {
-  readonly #until = new Map<string, number>();
-
-  note({ name, text }: Statement): void {
-    if (this.#until.size >= MOST_FAILING) this.#until.clear();
-    this.#until.set(name ?? text, performance.now() + FAILING_MS);
-  }
-
-  has({ name, text }: Statement): boolean {
-    if (this.#until.size === 0) return false;
-    const until = this.#until.get(name ?? text);
-    if (until === undefined) return false;
-    if (performance.now() < until) return true;
-    this.#until.delete(name ?? text);
-    return false;
-  }
-}
-
 /** How long a statement waits for a connection when all are down. */
 const OUTAGE_PATIENCE_MS = 3_000;
 
@@ -134,13 +85,13 @@ class PipelinedClients implements SharedClients {
   readonly #slots: readonly Slot[];
   readonly #slow = new SlowTables();
   readonly #line: WaitingLine<Job>;
-  readonly #rows = new ChangedRows();
-  readonly #failing = new FailingStatements();
+  readonly #together: TogetherRules;
   #moved = 0;
   #closed = false;
 
   constructor(options: SharedClientsOptions) {
     this.#options = options;
+    this.#together = new TogetherRules(options.together ?? 'none');
     this.#slots = Array.from({ length: options.size }, () => ({
       client: undefined,
       sender: undefined,
@@ -291,10 +242,10 @@ class PipelinedClients implements SharedClients {
     const query = this.#options.names.toQuery(statement);
     const together = this.#isTogether(job);
     slot.inFlight += 1;
-    this.#rows.enter(statement.changes);
+    this.#together.sent(statement);
     const onAnswer: OnAnswer = (error, result) => {
       if (slot.client === client) slot.inFlight -= 1;
-      this.#rows.leave(statement.changes);
+      this.#together.answered(statement);
       this.#options.timings?.note(statement, performance.now() - waiting.since);
       if (error) {
         if (isConnectionLoss(error)) this.#drop(slot, client, error);
@@ -305,13 +256,9 @@ class PipelinedClients implements SharedClients {
     sender.send(query, onAnswer, together);
   }
 
-  /** Whether it may be one transaction with others. Two that change one row never wait for each other inside of such. */
+  /** Whether it may be one transaction with others. */
   #isTogether({ statement, alone }: Job): boolean {
-    const { together = 'none' } = this.#options;
-    if (alone || together === 'none' || this.#failing.has(statement)) return false;
-    return (
-      together === 'all' || (statement.changes !== undefined && !this.#rows.has(statement.changes))
-    );
+    return !alone && this.#together.permits(statement);
   }
 
   /**
@@ -326,7 +273,7 @@ class PipelinedClients implements SharedClients {
       this.#place(job);
       return;
     }
-    if (sent.together) this.#failing.note(statement);
+    if (sent.together) this.#together.failed(statement);
     const stale = isStalePlan(error);
     if (stale) this.#options.names.renew(statement, sent.name);
     if (isTimeOver(error)) {

@@ -2,7 +2,8 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
-import { StatementSender, UndoneError } from './shared-statement.ts';
+import { UndoneError } from './shared-statement.ts';
+import { StatementSender } from './statement-sender.ts';
 
 let test: OpenTestDatabase;
 let client: pg.Client;

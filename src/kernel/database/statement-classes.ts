@@ -5,9 +5,10 @@ import type { ClassFigures, QueryResult, Statement, StatementClass } from './dat
 import { boundsOf, waitingNow } from './fair-turns.ts';
 import { OwnedConnections } from './owned-connections.ts';
 import { createOwnedStatements, isRead, type Lane } from './owned-statements.ts';
-import { openSharedClients, type SharedClients, type Together } from './shared-clients.ts';
+import { openSharedClients, type SharedClients } from './shared-clients.ts';
 import type { StatementNames } from './sql.ts';
 import type { StatementTimings } from './statement-timings.ts';
+import type { Together } from './together.ts';
 
 export interface StatementClassesOptions {
   readonly target: ConnectionTarget;
