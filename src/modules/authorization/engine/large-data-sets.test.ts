@@ -10,6 +10,7 @@ import { addIndexText, addSortIndexText, sortIndexName } from '../owner-columns.
 import { createEngine } from './create-engine.ts';
 import { descentText } from './descent.ts';
 import type { Engine, Question } from './engine.ts';
+import { limits } from './limits.ts';
 
 const model = buildModel(
   [
@@ -158,8 +159,10 @@ describe('somebody who reaches more than can be named', () => {
   });
 
   it('gets an answer also about what leads to very many objects', async () => {
-    await fill(12_000, [`Folder:'g' || n`, 'folder', `Doc:'${docId(3)}'`]);
-    await fill(1, [`Folder:'f7'`, 'parent', `Folder:'g11000'`]);
+    // Fewer are very many here: each of them is asked in one statement, also on a busy machine.
+    engine = createEngine(model, undefined, { ...limits, tuples: 1_000 });
+    await fill(1_500, [`Folder:'g' || n`, 'folder', `Doc:'${docId(3)}'`]);
+    await fill(1, [`Folder:'f7'`, 'parent', `Folder:'g1400'`]);
     expect(await can(`User:u read Doc:${docId(3)}`)).toBe(true);
     expect(await can(`User:x read Doc:${docId(3)}`)).toBe(false);
   });
