@@ -174,7 +174,7 @@ describe('hostile frames', () => {
           reader.socket.send(`42/chat/,${asked++}["sync",{"roomId":"${room}","afterSeq":0}]`);
         return (await gauge('realtime_slow_readers_total')) > before;
       },
-      { timeoutMs: 30_000 },
+      { timeoutMs: 15_000 },
     );
     reader.socket.resume();
     await reader.closed();

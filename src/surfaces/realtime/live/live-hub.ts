@@ -39,8 +39,8 @@ const READINGS = 4;
  * changes all the time. In between it is so many times what the last look took, so that one look serves several writes.
  */
 const GATHER_MS = 5;
-const MOST_GATHER_MS = 25;
-const LOOKS_PAUSE = 6;
+const MOST_GATHER_MS = 50;
+const LOOKS_PAUSE = 12;
 /** Changed records of a schema at once, beyond which every list of it is read whole. */
 const MOST_IDS = 1_000;
 /** Milliseconds for which a question without listeners is kept for those who come back. */
