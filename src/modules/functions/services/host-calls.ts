@@ -62,6 +62,9 @@ type RefusalFacts = Pick<UserError, 'status' | 'code' | 'message'>;
 const refusalKey = ({ status, code, message }: RefusalFacts): string =>
   `${status} ${code} ${message}`;
 
+/** One for all: a reason of its own for each run would cost more than most calls. */
+const runEnded = new DOMException('The run has ended', 'AbortError');
+
 const ownRefusals = new WeakSet<Error>();
 
 /** A 403 because of the code or its definition: that is the operator's business, and never an answer to who asks. */
@@ -83,6 +86,7 @@ export class RunScope {
   readonly #refusals = new Map<string, PenstockError>();
   #controller: AbortController | undefined;
   #ending: AbortController | undefined;
+  #isOver = false;
 
   constructor(facts: ScopeFacts) {
     this.facts = facts;
@@ -142,12 +146,14 @@ export class RunScope {
   /** Aborted when the run has ended: what it asked for is for nobody then. */
   get ended(): AbortSignal {
     this.#ending ??= new AbortController();
+    if (this.#isOver) this.#ending.abort(runEnded);
     return this.#ending.signal;
   }
 
   /** Ends what the run left open: a transaction that was not committed is undone. */
   async close(ok: boolean): Promise<void> {
-    this.#ending?.abort();
+    this.#isOver = true;
+    this.#ending?.abort(runEnded);
     if (this.transactions.size === 0) return;
     const open = [...this.transactions.values()];
     this.transactions.clear();

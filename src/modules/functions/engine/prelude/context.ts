@@ -73,19 +73,44 @@ async function inTransaction(
   }
 }
 
-function scopedContext(scope: Scope): Record<string, unknown> {
-  const spaces = Object.entries(platformMethods).map(
-    ([name, methods]) => [name, namespaceOf(name, methods, scope)] as const,
-  );
-  const made: Record<string, unknown> = Object.fromEntries(spaces);
-  made.db = {
-    ...(made.db as Namespace),
-    transaction: (work: (database: Namespace) => Promise<unknown>) => inTransaction(scope, work),
+interface Methods {
+  readonly spaces: Readonly<Record<keyof typeof platformMethods, Namespace>>;
+  readonly database: Namespace;
+  readonly call: (operation: string, input?: unknown) => Promise<unknown>;
+}
+
+function methodsOf(scope: Scope): Methods {
+  const spaces = Object.fromEntries(
+    Object.entries(platformMethods).map(([name, methods]) => [
+      name,
+      namespaceOf(name, methods, scope),
+    ]),
+  ) as Methods['spaces'];
+  const transaction = (work: unknown) =>
+    inTransaction(scope, work as (database: Namespace) => Promise<unknown>);
+  return {
+    spaces: { ...spaces, db: { ...spaces.db, transaction } },
+    database: olderDatabase(spaces.db),
+    call: (operation, input) => callPlatform('call', { args: [operation, input], ...scope }),
   };
-  made.database = olderDatabase(made.db as Namespace);
-  made.call = (operation: string, input?: unknown) =>
-    callPlatform('call', { args: [operation, input], ...scope });
-  return made;
+}
+
+/** They are the same for every run of an isolate; only the objects that hold them are new, since code may change these. */
+const ownMethods = methodsOf({});
+let systemMethods: Methods | undefined;
+
+function scopedContext({ spaces, database, call }: Methods): Record<string, unknown> {
+  const { db, auth, files, messages, search, realtime } = spaces;
+  return {
+    db: { ...db },
+    auth: { ...auth },
+    files: { ...files },
+    messages: { ...messages },
+    search: { ...search },
+    realtime: { ...realtime },
+    database: { ...database },
+    call,
+  };
 }
 
 /** The names that existing functions use. */
@@ -154,7 +179,7 @@ export interface MadeContext {
 /** `user`: of the request, where somebody is signed in. */
 export function makeContext(facts: RunFacts, context: Record<string, unknown>): MadeContext {
   const signal = new StopSignal();
-  const own = scopedContext({});
+  const own = scopedContext(ownMethods);
   const ctx: Record<string, unknown> = {
     ...own,
     requestId: facts.requestId,
@@ -179,7 +204,8 @@ export function makeContext(facts: RunFacts, context: Record<string, unknown>): 
     get() {
       if (!facts.system)
         throw new Error('ctx.system needs "rights": "system" in the inputs of the function');
-      return scopedContext({ as: 'system' });
+      systemMethods ??= methodsOf({ as: 'system' });
+      return scopedContext(systemMethods);
     },
   });
   ctx.databaseProvider = ctx.database;

@@ -102,6 +102,11 @@ let usedBefore = 0;
  * more than the process.
  */
 function watch(): void {
+  if (runs.size === 0) {
+    clearInterval(watching);
+    watching = undefined;
+    return;
+  }
   const now = performance.now();
   const used = ownCpuMs();
   let claimed = 0;
@@ -147,10 +152,6 @@ function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
 
 function finish(run: SandboxRun, fit: boolean): void {
   runs.delete(run.id);
-  if (runs.size === 0) {
-    clearInterval(watching);
-    watching = undefined;
-  }
   const { sandbox, parts } = run;
   if (!sandbox) {
     programs.withdraw(parts.key, run.id);

@@ -150,7 +150,7 @@ async function callOperation(
     throw notInDryRun(operation.id);
   const compiled = compileOperation(operation);
   const decoded = compiled.accept(placesOf(input));
-  const context = contextOf(scope, caller, { log, signal: scope.ended });
+  const context = contextOf(scope, caller, log);
   const work = async () =>
     answerOf(compiled, await depth.run(level, () => operation.handler(context, decoded)), context);
   const { transaction } = given;
@@ -232,11 +232,8 @@ function requireUser(caller: Caller): void {
   if (!caller.complete) throw errors.UNAUTHORIZED({ message: 'The second factor is missing' });
 }
 
-function contextOf(
-  { facts }: RunScope,
-  caller: Caller,
-  { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
-): OperationContext {
+function contextOf(scope: RunScope, caller: Caller, log: Logger): OperationContext {
+  const { facts } = scope;
   return {
     caller,
     callerNow: () => caller,
@@ -248,7 +245,10 @@ function contextOf(
     cookies: {},
     origin: undefined,
     fetchSite: undefined,
-    signal,
+    // Few handlers look at it.
+    get signal() {
+      return scope.ended;
+    },
     log,
     // The run itself is what is written down.
     audited: () => undefined,
