@@ -47,6 +47,7 @@ it('measures connections, lists, rooms, lag, deliveries and slow readers', async
   expect(await metric('chat_connected_sockets')).toBe(1);
   expect(await metric('chat_open_rooms')).toBe(1);
   expect(await metric('realtime_lag_seconds_sum')).toBeGreaterThan(0);
+  expect(await metric('realtime_events_total{')).toBeGreaterThan(0);
 });
 
 it('measures what GraphQL asks for, input that does not fit, and what caches answer', async () => {
@@ -60,6 +61,12 @@ it('measures what GraphQL asks for, input that does not fit, and what caches ans
     /^total;dur=[0-9.]+, db;desc="\d+ statements"$/,
   );
   expect((await user.api.get('/ready')).headers.get('server-timing')).toBeNull();
+  const tool = { name: 'get_database_schemas', arguments: { limit: 'many' } };
+  const headers = { accept: 'application/json, text/event-stream' };
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: tool };
+  expect((await platform.admin.post('/mcp?modules=all', call, { headers })).text).toContain(
+    'limit',
+  );
   const { text } = await metrics.get('/metrics');
   const samples = text.split('\n').filter((line) => /_total\{|_count\{/.test(line));
   const of = (...parts: readonly string[]) =>
@@ -68,6 +75,7 @@ it('measures what GraphQL asks for, input that does not fit, and what caches ans
   expect(of('graphql_operation_duration_seconds_count', 'outcome="error"')).not.toEqual([]);
   expect(of('validation_failures_total', 'transport="admin"')).toHaveLength(1);
   expect(of('validation_failures_total', 'transport="graphql"')).toHaveLength(1);
+  expect(of('validation_failures_total', 'transport="mcp"')).toHaveLength(1);
   expect(of('cache_reads_total', 'outcome="hit"')).not.toEqual([]);
   expect(of('cache_reads_total', 'outcome="miss"')).not.toEqual([]);
 });

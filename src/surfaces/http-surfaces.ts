@@ -117,6 +117,7 @@ export async function startHttpSurfaces(
     source: options.mcp ?? noMcp,
     surface: admin,
     client,
+    onInvalid: countInvalid(kernel, 'mcp'),
     log: kernel.log.child({ surface: 'mcp' }),
   });
   const draining = createDraining();
@@ -286,21 +287,21 @@ function measureGraphql(kernel: Pick<SurfaceKernel, 'metrics'>): MeasureField {
     'Time of the operations that GraphQL requests ask for',
     ['operation', 'outcome'],
   );
-  const invalid = countInvalid(kernel);
+  const invalid = countInvalid(kernel, 'graphql');
   return (operation, seconds, error) => {
     durations.observe({ operation, outcome: error === undefined ? 'ok' : 'error' }, seconds);
-    if (isValidation(error)) invalid(operation, 'graphql');
+    if (isValidation(error)) invalid(operation);
   };
 }
 
 /** Calls whose input does not fit, whichever way they came. */
-function countInvalid({ metrics }: Pick<SurfaceKernel, 'metrics'>) {
+function countInvalid({ metrics }: Pick<SurfaceKernel, 'metrics'>, transport: string) {
   const invalid = metrics.counter(
     'validation_failures_total',
     'Calls that were refused because their input does not fit',
     ['operation', 'transport'],
   );
-  return (operation: string, transport: string): void => invalid.inc({ operation, transport });
+  return (operation: string): void => invalid.inc({ operation, transport });
 }
 
 interface SurfaceParts {
@@ -322,10 +323,10 @@ function createSurfaceServer(
     'Calls with parameters or fields that their operation does not know',
     ['operation'],
   );
-  const invalid = countInvalid(kernel);
+  const onInvalid = countInvalid(kernel, surface);
   const gateway = createGateway({
     surface,
-    onInvalid: (operation) => invalid(operation, surface),
+    onInvalid,
     pipeline,
     onUnknown: (operation) => unknown.inc({ operation }),
     observe,

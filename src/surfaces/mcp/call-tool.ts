@@ -1,6 +1,6 @@
 /** A tool call: the operation through the pipeline, as if it had come by HTTP. */
 import type { CallToolResult } from '@modelcontextprotocol/server';
-import { errors, PenstockError } from '../../kernel/errors.ts';
+import { errors, isValidation, PenstockError } from '../../kernel/errors.ts';
 import { invalidInput } from '../../kernel/operations/problems.ts';
 import { unknownInput } from '../../kernel/operations/unknown-input.ts';
 import { type ActionLog, statusOf } from '../../kernel/pipeline/admin-actions.ts';
@@ -31,6 +31,7 @@ export interface ToolCallerParts {
   readonly pipeline: Pipeline;
   readonly actions: Pick<ActionLog, 'readByModel'>;
   readonly request: Call;
+  readonly onInvalid: ((operation: string) => void) | undefined;
   readonly log: Logger;
   /** Whether models may see stored secrets. */
   readonly allowSecrets: boolean;
@@ -40,9 +41,21 @@ export function createToolCaller({
   pipeline,
   actions,
   request,
+  onInvalid,
   log,
   allowSecrets,
 }: ToolCallerParts): ToolCaller {
+  const called = async (tool: Tool, args: Arguments): Promise<CallToolResult> => {
+    const call = new NestedCall(request, tool.compiled, tool.name);
+    requireDeclared(tool, args);
+    const admitted = pipeline.admit(call);
+    const caller = admitted instanceof Promise ? await admitted : admitted;
+    const input = tool.compiled.accept(tool.inputOf(args));
+    if (!allowSecrets && tool.operation.reveals?.(input)) throw keptFromModels();
+    const note = (status: number): void =>
+      actions.readByModel(call, caller, { input, given: Object.keys(args), status });
+    return success(tool, await noted(note, () => pipeline.run(call, caller, input)));
+  };
   const answer: ToolCaller['answer'] = async (name, work) => {
     try {
       return await work();
@@ -55,17 +68,12 @@ export function createToolCaller({
   return {
     answer,
     call: (tool, args) =>
-      answer(tool.name, async () => {
-        const call = new NestedCall(request, tool.compiled, tool.name);
-        requireDeclared(tool, args);
-        const admitted = pipeline.admit(call);
-        const caller = admitted instanceof Promise ? await admitted : admitted;
-        const input = tool.compiled.accept(tool.inputOf(args));
-        if (!allowSecrets && tool.operation.reveals?.(input)) throw keptFromModels();
-        const note = (status: number): void =>
-          actions.readByModel(call, caller, { input, given: Object.keys(args), status });
-        return success(tool, await noted(note, () => pipeline.run(call, caller, input)));
-      }),
+      answer(tool.name, () =>
+        called(tool, args).catch((error: unknown) => {
+          if (isValidation(error)) onInvalid?.(tool.operation.id);
+          throw error;
+        }),
+      ),
   };
 }
 

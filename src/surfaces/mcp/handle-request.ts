@@ -35,6 +35,8 @@ export interface McpParts {
   readonly limits: Limits;
   readonly source: McpSource;
   readonly surface: SurfaceOptionsSource;
+  /** Told of tools whose arguments do not fit. */
+  readonly onInvalid?: (operation: string) => void;
   readonly log: Logger;
 }
 
@@ -132,6 +134,7 @@ function requestParts(parts: McpParts, { exchange, match, caller }: Asked): McpR
       pipeline: parts.pipeline,
       actions: parts.actions,
       request: exchange,
+      onInvalid: parts.onInvalid,
       log: parts.log,
       allowSecrets,
     }),

@@ -33,6 +33,8 @@ export interface ConnectionParts {
   readonly gates: CallGates;
   readonly log: Logger;
   readonly onDelivered: () => void;
+  /** An event of a client was answered. */
+  readonly onReceived: (namespace: string, outcome: 'ok' | 'refused') => void;
   /** The socket was closed, because it does not read what it is told. */
   readonly onSlow: () => void;
   /** `end` closes the socket with an error, as when its session is over. */
@@ -168,6 +170,9 @@ export function createConnection(parts: ConnectionParts): Connection {
       return;
     }
     const reply = answerOnAccount(parts, handlers.get(event), given);
+    const received = (outcome: 'ok' | 'refused') => () =>
+      parts.onReceived(socket.nsp.name, outcome);
+    reply.then(received('ok'), received('refused'));
     void respond(parts, protocol, reply, { event, args: given, acknowledge });
   });
   expiry.watch();

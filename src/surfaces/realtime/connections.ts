@@ -112,10 +112,12 @@ export function createConnections(
   const byUser = new Map<string, Set<Connection>>();
   const deliveries = metrics.counter('realtime_deliveries_total', 'Messages sent to sockets');
   const onDelivered = (): void => deliveries.inc();
+  const onReceived = countReceived(metrics);
   const { catchUp } = kernel.bus.freshness;
   const ofUsers = new Map<string, number>();
-  const live = { engine, channels, ofUsers, events, hub, lost, onDelivered, onSlow: engine.slow };
-  const shared = { kernel, limits, budgets, accounts, gates, log, catchUp, ...live };
+  const live = { engine, channels, ofUsers, events, hub, lost, onDelivered, onReceived };
+  const { slow: onSlow } = engine;
+  const shared = { onSlow, kernel, limits, budgets, accounts, gates, log, catchUp, ...live };
   let count = 0;
   let unfollow: (() => void) | undefined;
   measure(metrics, { sockets: () => count, subscriptions: hub.count });
@@ -162,6 +164,16 @@ export function createConnections(
       unfollow?.();
     },
   };
+}
+
+/** Events that clients have sent, by namespace: their names are the clients' own. */
+export function countReceived(metrics: RealtimeKernel['metrics']): ConnectionParts['onReceived'] {
+  const events = metrics.counter(
+    'realtime_events_total',
+    'Events that clients have sent over sockets',
+    ['namespace', 'outcome'],
+  );
+  return (namespace, outcome) => events.inc({ namespace, outcome });
 }
 
 const measure = (

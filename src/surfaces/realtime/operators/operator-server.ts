@@ -255,6 +255,7 @@ function open(
     ...options,
     ...{ socket, session, limits: kernel.limits, log: kernel.log, onDelivered: () => undefined },
     onSlow: () => undefined,
+    onReceived: () => undefined,
     catchUp: kernel.bus.freshness.catchUp,
     protocol: (end) => {
       listening = createListening({ socket, session, end, namespace: () => current() ?? none });
