@@ -113,11 +113,10 @@ export async function startHttpSurfaces(
     registry,
     pipeline,
     actions,
-    ...{ limits: kernel.limits, prompts: kernel.prompts },
+    ...{ limits: kernel.limits, prompts: kernel.prompts, onInvalid: countInvalid(kernel, 'mcp') },
     source: options.mcp ?? noMcp,
     surface: admin,
     client,
-    onInvalid: countInvalid(kernel, 'mcp'),
     log: kernel.log.child({ surface: 'mcp' }),
   });
   const draining = createDraining();

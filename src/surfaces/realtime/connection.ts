@@ -170,9 +170,6 @@ export function createConnection(parts: ConnectionParts): Connection {
       return;
     }
     const reply = answerOnAccount(parts, handlers.get(event), given);
-    const received = (outcome: 'ok' | 'refused') => () =>
-      parts.onReceived(socket.nsp.name, outcome);
-    reply.then(received('ok'), received('refused'));
     void respond(parts, protocol, reply, { event, args: given, acknowledge });
   });
   expiry.watch();
@@ -205,9 +202,16 @@ async function answerOnAccount(
   args: readonly unknown[],
 ): Promise<Reply> {
   const account = parts.accounts.openFor('client');
-  const reply = await onAccount(account, () => answer(parts, handler, args));
-  account.close();
-  return reply;
+  const { name } = parts.socket.nsp;
+  try {
+    const reply = await onAccount(account, () => answer(parts, handler, args));
+    account.close();
+    parts.onReceived(name, 'ok');
+    return reply;
+  } catch (error) {
+    parts.onReceived(name, 'refused');
+    throw error;
+  }
 }
 
 async function answer(

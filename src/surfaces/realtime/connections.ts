@@ -112,15 +112,13 @@ export function createConnections(
   const byUser = new Map<string, Set<Connection>>();
   const deliveries = metrics.counter('realtime_deliveries_total', 'Messages sent to sockets');
   const onDelivered = (): void => deliveries.inc();
-  const onReceived = countReceived(metrics);
   const { catchUp } = kernel.bus.freshness;
   const ofUsers = new Map<string, number>();
-  const live = { engine, channels, ofUsers, events, hub, lost, onDelivered, onReceived };
-  const { slow: onSlow } = engine;
-  const shared = { onSlow, kernel, limits, budgets, accounts, gates, log, catchUp, ...live };
+  const live = { engine, channels, ofUsers, events, hub, lost, onDelivered, onSlow: engine.slow };
+  const shared = { kernel, limits, budgets, accounts, gates, log, catchUp, ...live };
   let count = 0;
   let unfollow: (() => void) | undefined;
-  measure(metrics, { sockets: () => count, subscriptions: hub.count });
+  const onReceived = measure(metrics, { sockets: () => count, subscriptions: hub.count });
   const unhear = passSignals(kernel, byUser);
   const { recheck, recheckSubjects, stop } = createRechecks(byUser);
   const follow = (): (() => void) =>
@@ -147,7 +145,7 @@ export function createConnections(
       count += 1;
       const protocol: ConnectionParts['protocol'] = (end) =>
         served?.protocol ?? platformProtocol({ ...shared, socket, session }, end);
-      const connection = createConnection({ ...shared, socket, session, protocol });
+      const connection = createConnection({ ...shared, onReceived, socket, session, protocol });
       byUser.set(session.userId, (byUser.get(session.userId) ?? new Set()).add(connection));
       socket.on('disconnect', () => forget(connection));
       served?.connected();
@@ -167,7 +165,7 @@ export function createConnections(
 }
 
 /** Events that clients have sent, by namespace: their names are the clients' own. */
-export function countReceived(metrics: RealtimeKernel['metrics']): ConnectionParts['onReceived'] {
+function countReceived(metrics: RealtimeKernel['metrics']): ConnectionParts['onReceived'] {
   const events = metrics.counter(
     'realtime_events_total',
     'Events that clients have sent over sockets',
@@ -179,11 +177,12 @@ export function countReceived(metrics: RealtimeKernel['metrics']): ConnectionPar
 const measure = (
   metrics: RealtimeKernel['metrics'],
   counts: { readonly sockets: () => number; readonly subscriptions: () => number },
-): void => {
+): ConnectionParts['onReceived'] => {
   metrics.gauge('realtime_sockets', 'Connected sockets', counts.sockets);
   metrics.gauge(
     'realtime_subscriptions',
     'What sockets of this node are subscribed to',
     counts.subscriptions,
   );
+  return countReceived(metrics);
 };
