@@ -163,6 +163,7 @@ export class SandboxProcess {
   #lastWords = '';
   #ended = false;
   #isCrowded = false;
+  #isKilled = false;
 
   /** Throws `SandboxUnavailable`. */
   constructor(options: SandboxProcessOptions) {
@@ -188,8 +189,9 @@ export class SandboxProcess {
     return this.#child.pid;
   }
 
+  /** It takes no more runs: it has ended, or was killed and ends in a moment. */
   get ended(): boolean {
-    return this.#ended;
+    return this.#ended || this.#isKilled;
   }
 
   send(message: ToSandbox, text = ''): void {
@@ -224,6 +226,7 @@ export class SandboxProcess {
   }
 
   kill(): void {
+    this.#isKilled = true;
     this.#child.kill('SIGKILL');
   }
 
