@@ -118,7 +118,11 @@ async function readAll(description: Json, api: Api) {
   let answered = 0;
   for (const path of paths) {
     const call = callOf(description, path, known);
-    const answer = await api.get(call);
+    const answer = await waitFor(async () => {
+      const one = await api.get(call);
+      // A machine that is busy is not ready for a moment.
+      return one.status === 503 ? undefined : one;
+    });
     if (answer.status === 200) {
       known.set(path, firstOf(answer.body));
       answered += 1;

@@ -135,6 +135,7 @@ async function startNode(
     config,
     identity: createIdentity(),
     modules: { list: () => modules },
+    state: { all: () => [] },
   } as unknown as Kernel;
   const handle = await config.register<CoreConfig>(
     'core',

@@ -123,6 +123,14 @@ export function isOfProtocol(message: FromSandbox): boolean {
 
 export const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
 
+/** Milliseconds before the end of a run from which on a call has no other time than the run. */
+const END_MS = 100;
+
+/** Whether a call was given up because the time of its run is over. */
+export const isOutOfTime = (error: unknown, { deadlineAt }: Pick<PoolRun, 'deadlineAt'>): boolean =>
+  (error as { readonly status?: unknown } | undefined)?.status === 504 &&
+  performance.now() >= deadlineAt - END_MS;
+
 /** What the code sees of an error of the platform: as much as a client would. */
 export function errorText(error: unknown): string {
   const { name, message, code, status } = (

@@ -9,6 +9,7 @@ import {
   errorText,
   isOffence,
   isOfProtocol,
+  isOutOfTime,
   lost,
   type PoolEnd,
   type PoolRun,
@@ -239,7 +240,10 @@ class ProcessPool implements Pool {
     };
     active.run.call(name, args).then(
       (text) => answer(true, text),
-      (error: unknown) => answer(false, errorText(error)),
+      (error: unknown) => {
+        // It ended with the time of the run: that is what the run ends with, whoever is told of it first.
+        if (!isOutOfTime(error, active.run)) answer(false, errorText(error));
+      },
     );
   }
 

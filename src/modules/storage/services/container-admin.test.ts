@@ -82,13 +82,17 @@ describe('the removal of a container', () => {
     );
     // What is on its way keeps the container; so its bucket goes another way here, and the store is what fails.
     expect(await codeOf(upload(uploading, name))).toBe('PROVIDER_ERROR');
+    const forgotten = (): Promise<{ readonly count: number }> =>
+      storage.platform.kernel.database.query({
+        text: 'delete from penstock.storage_uploads where bucket = $1',
+        values: [bucket],
+      });
+    await forgotten();
     const removing = servicesOn(
       storeWith({
         async put(...given) {
-          await storage.platform.kernel.database.query({
-            text: 'delete from penstock.storage_uploads where bucket = $1',
-            values: [bucket],
-          });
+          // It is noted while its bytes are on their way.
+          await waitFor(async () => (await forgotten()).count > 0);
           await plain.containerAdmin.remove(operator, _id, false);
           return storage.provider.put(...given);
         },

@@ -31,6 +31,8 @@ interface RunState {
   pending: number;
   /** Characters that may still be logged. */
   logLeft: number;
+  /** Lines that were logged. */
+  lines: number;
   asked: number;
   posted: number;
   started: number;
@@ -41,6 +43,7 @@ interface RunState {
 export const runState: RunState = {
   pending: 0,
   logLeft: 0,
+  lines: 0,
   asked: 0,
   posted: 0,
   started: 0,
@@ -152,6 +155,7 @@ export function resetRun(logLeft: number): void {
   // Set one by one: `Object.assign` may be the code's own by now, and would be handed the bounds.
   runState.pending = 0;
   runState.logLeft = logLeft;
+  runState.lines = 0;
   runState.asked = 0;
   runState.posted = 0;
   runState.started = 0;

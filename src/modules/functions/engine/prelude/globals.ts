@@ -47,6 +47,7 @@ const logLine =
     if (runState.logLeft <= 0) return;
     const text = values.map(writtenValue).join(' ').slice(0, runState.logLeft);
     runState.logLeft -= text.length + 1;
+    runState.lines += 1;
     bridge.log(level, text);
   };
 

@@ -125,10 +125,11 @@ async function invoke(text: string): Promise<string> {
     const { value, options } = await callProgram(input, made);
     const data = resultText(value);
     await drainCalls();
-    return `${toJson({ ok: true, reply: options })}\n${data}`;
+    return `${toJson({ ok: true, reply: options, lines: runState.lines })}\n${data}`;
   } catch (error) {
     const rejected = isRejection(error);
-    return `${toJson({ ok: false, rejected, error: describeError(error) })}\n`;
+    const { lines } = runState;
+    return `${toJson({ ok: false, rejected, error: describeError(error), lines })}\n`;
   } finally {
     current = undefined;
   }

@@ -64,8 +64,13 @@ const tooLarge = ({ maxResultBytes }: RunLimits): string =>
     message: `The arguments of a call are larger than ${maxResultBytes} bytes`,
   } satisfies UserError);
 
+/** Turns of the loop that the end of a run waits for lines of its log. */
+const LINES_TURNS = 100;
+
 interface Head {
   readonly ok: boolean;
+  /** That were logged. */
+  readonly lines?: number;
   readonly rejected?: boolean;
   readonly error?: UserError;
   readonly reply?: ReplyOptions;
@@ -114,7 +119,7 @@ export class SandboxRun implements SandboxEvents {
       ? loaded.then(() => sandbox.invoke(this.parts.input))
       : sandbox.invoke(this.parts.input);
     work.then(
-      (text) => this.#finished(sandbox, text),
+      (text) => this.#finishedWith(sandbox, text),
       (error: unknown) => this.#broke(sandbox, error),
     );
   }
@@ -180,7 +185,7 @@ export class SandboxRun implements SandboxEvents {
   }
 
   log(level: string, text: string): void {
-    if (this.#ended || this.#logBytes >= this.parts.limits.maxLogBytes) return;
+    if (this.#ended || this.#isLogFull()) return;
     if (!isLevel(level) || typeof text !== 'string') {
       this.end('error', brokenError);
       return;
@@ -223,15 +228,23 @@ export class SandboxRun implements SandboxEvents {
     if (!this.#ended) this.sandbox?.fire(timer);
   }
 
-  #finished(sandbox: Sandbox, text: unknown): void {
+  /** The last lines of the log can come after the end, where the process is busy: they are let in first. */
+  #finishedWith(sandbox: Sandbox, text: unknown, turns = 0): void {
     if (this.#ended) return;
     const at = typeof text === 'string' ? text.indexOf('\n') : -1;
     const head = headOf(String(text).slice(0, at));
-    if (!head) {
-      this.end('error', brokenError);
-      return;
-    }
-    const data = String(text).slice(at + 1);
+    if (!head) this.end('error', brokenError);
+    else if (Number(head.lines) > this.#logs.length && turns < LINES_TURNS && !this.#isLogFull())
+      setImmediate(() => this.#finishedWith(sandbox, text, turns + 1));
+    else this.#finished(sandbox, head, String(text), at);
+  }
+
+  #isLogFull(): boolean {
+    return this.#logBytes >= this.parts.limits.maxLogBytes;
+  }
+
+  #finished(sandbox: Sandbox, head: Head, text: string, at: number): void {
+    const data = text.slice(at + 1);
     const { maxResultBytes } = this.parts.limits;
     if (!head.ok) {
       const error = head.error && this.#errorOf(head.error);
