@@ -1,5 +1,6 @@
 /** Two processes on one database act as one, with Redis between them and without. */
 import { randomUUID } from 'node:crypto';
+import pg from 'pg';
 import { io } from 'socket.io-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { expectStatus } from '../test/support/node.ts';
@@ -26,6 +27,31 @@ function suite(redis: boolean): void {
         'create at the other node',
       );
     }
+  });
+
+  it('a session is worth nothing after a logout that another node had carried out, and told nobody of', async () => {
+    const { first, second, databaseUrl } = nodes;
+    const database = new pg.Client({ connectionString: databaseUrl });
+    await database.connect();
+    const ask = async (authorization: string) => {
+      const clients = [first, second].map(({ client }) => client.with({ authorization }));
+      const answers = await Promise.all(clients.map((one) => one.get('/authentication/user')));
+      return answers.map(({ status }) => status);
+    };
+    for (const node of [first, second]) {
+      const { accessToken, userId } = await first.registerUser();
+      const authorization = `Bearer ${accessToken}`;
+      expect(await ask(authorization)).toEqual([200, 200]);
+      // What a node leaves behind that is killed between its commit and its announcement.
+      await database.query(
+        `update penstock.sessions set revoked_at = now(), revoked_reason = 'logout' where user_id = $1`,
+        [userId],
+      );
+      const logout = node.client.with({ authorization }).post('/authentication/logout');
+      expect((await logout).status).toBe(200);
+      expect(await ask(authorization)).toEqual([401, 401]);
+    }
+    await database.end();
   });
 
   it('a custom endpoint, a changed schema and their end hold at the other when the call returns', async () => {

@@ -164,9 +164,9 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
     inTransaction: () => transactions.current() !== undefined,
     standsAlone: () => !transactions.current() && !transactionHooks.waiting(),
     part: transactions.part,
-    afterCommit(work) {
+    afterCommit(work, how) {
       const ambient = transactions.current();
-      if (ambient) ambient.afterCommit(work);
+      if (ambient) ambient.afterCommit(work, how);
       else runLater(work);
     },
     session: sessions.run,

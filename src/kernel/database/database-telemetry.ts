@@ -121,7 +121,7 @@ export function tracedDatabase(database: Database, tracing: Tracing): Database {
 const tracedTransaction = (transaction: Transaction, tracing: Tracing): Transaction => ({
   query: (statement) =>
     tracing.span(nameOf(statement), factsOf(statement), () => transaction.query(statement)),
-  afterCommit: (work) => transaction.afterCommit(work),
+  afterCommit: (work, how) => transaction.afterCommit(work, how),
 });
 
 const factsOf = ({ text }: Statement): SpanFacts => ({

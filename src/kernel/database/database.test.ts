@@ -335,6 +335,28 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       expect(seen).toEqual([2]);
     });
 
+    it('runs where nobody knows whether it was committed, as far as that is asked for', async () => {
+      await database.query({ text: 'create table doubtful (id integer)' });
+      await database.query({
+        text: `create function end_connection() returns trigger language plpgsql as
+          $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$`,
+      });
+      await database.query({
+        text: `create constraint trigger ending after insert on doubtful deferrable initially deferred
+          for each row execute function end_connection()`,
+      });
+      const seen: string[] = [];
+      const lost = database.transaction(async (transaction) => {
+        await transaction.query({ text: 'insert into doubtful values (1)' });
+        transaction.afterCommit(() => void seen.push('committed'));
+        await database.part(async (part) =>
+          part.afterCommit(() => void seen.push('perhaps'), { alsoInDoubt: true }),
+        );
+      });
+      await expect(lost).rejects.toMatchObject({ status: 503 });
+      expect(seen).toEqual(['perhaps']);
+    });
+
     it('is counted and told where transactions wait for each other in a circle', async () => {
       await database.query({ text: 'create table two (id integer primary key, n integer)' });
       await database.query({ text: 'insert into two values (1, 0), (2, 0)' });

@@ -40,9 +40,20 @@ export interface Queryable {
   query<R = Row>(statement: Statement): Promise<QueryResult<R>>;
 }
 
+/** Work that waits for a commit. */
+export type AfterCommit = () => void | Promise<void>;
+
+export interface AfterCommitOptions {
+  /**
+   * Also where the connection was lost with the answer to the commit, so that nobody knows whether it was one: for what
+   * does no harm then and must not be left out, such as forgetting what is remembered of the rows.
+   */
+  readonly alsoInDoubt?: boolean;
+}
+
 export interface Transaction extends Queryable {
   /** Work that must happen only if the transaction commits, such as waking the relay. Errors are logged. */
-  afterCommit(work: () => void | Promise<void>): void;
+  afterCommit(work: AfterCommit, options?: AfterCommitOptions): void;
 }
 
 export interface TransactionOptions {
@@ -96,7 +107,7 @@ export interface Database extends Queryable {
   /** True where a change of this flow may be made in the transaction of others: none is open, and no hook waits for one. */
   standsAlone(): boolean;
   /** Runs after the ambient transaction commits, or at once (next tick) outside of one. */
-  afterCommit(work: () => void | Promise<void>): void;
+  afterCommit(work: AfterCommit, options?: AfterCommitOptions): void;
   /** Runs `work` while holding a cluster-wide lock of that name. */
   withLock<T>(name: string, work: () => Promise<T>): Promise<T>;
   /** Cluster-wide lock without waiting: `undefined` when somebody else holds it. */

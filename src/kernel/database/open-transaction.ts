@@ -2,7 +2,13 @@
 
 import { errors } from '../errors.ts';
 import { currentAccount } from '../request-account/request-account.ts';
-import type { QueryResult, Statement, Transaction } from './database.ts';
+import type {
+  AfterCommit,
+  AfterCommitOptions,
+  QueryResult,
+  Statement,
+  Transaction,
+} from './database.ts';
 import { codeOf, isConnectionLoss, isStalePlan, isTransient, toPublicError } from './failures.ts';
 import { outOfTime, type Waiting, waitingNow } from './fair-turns.ts';
 import type { OwnedConnection, OwnedConnections } from './owned-connections.ts';
@@ -11,7 +17,10 @@ import { tableOf } from './slow-tables.ts';
 import type { StatementNames } from './sql.ts';
 import type { StatementTimings } from './statement-timings.ts';
 
-export type AfterCommit = () => void | Promise<void>;
+/** What was put off until the commit. */
+export interface PutOff extends AfterCommitOptions {
+  readonly work: AfterCommit;
+}
 
 /** The open transaction of this flow. */
 export interface Ambient extends Transaction {
@@ -37,9 +46,11 @@ function refused(error: unknown): never {
 
 /** Takes its connection with its first statement, in the turn of that statement's table. */
 export class OpenTransaction implements Ambient {
-  readonly afterwards: AfterCommit[] = [];
+  readonly afterwards: PutOff[] = [];
   finished = false;
   committed = false;
+  /** The connection was lost with the answer to the commit. */
+  inDoubt = false;
   readonly #options: OpenTransactionOptions;
   /** Settles when the first statement has been answered. */
   #opening: Promise<unknown> | undefined;
@@ -119,8 +130,8 @@ export class OpenTransaction implements Ambient {
     }
   }
 
-  afterCommit(work: AfterCommit): void {
-    this.afterwards.push(work);
+  afterCommit(work: AfterCommit, options?: AfterCommitOptions): void {
+    this.afterwards.push({ work, ...options });
   }
 
   doom(error: unknown): void {
@@ -141,7 +152,10 @@ export class OpenTransaction implements Ambient {
     if (this.#connection) {
       if ((currentAccount()?.remainingMs ?? 1) <= 0) throw this.#statementFailure ?? outOfTime();
       const connection = this.#connection;
-      const command = await commandOf(connection).catch(refused);
+      const command = await commandOf(connection).catch((error: unknown) => {
+        if (isConnectionLoss(error)) [this.inDoubt, this.#broken] = [true, true];
+        return refused(error);
+      });
       // PostgreSQL answers ROLLBACK to COMMIT when a statement had failed and the failure was swallowed.
       if (command !== 'COMMIT')
         throw this.#statementFailure ?? new Error('The transaction was rolled back');

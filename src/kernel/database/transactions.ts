@@ -7,6 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { offAccount } from '../request-account/request-account.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type {
+  AfterCommit,
+  AfterCommitOptions,
   Queryable,
   QueryResult,
   Statement,
@@ -15,7 +17,7 @@ import type {
   TransactionOptions,
 } from './database.ts';
 import { isStalePlan, isTransient, noteDeadlock, toPublicError } from './failures.ts';
-import { type AfterCommit, type Ambient, OpenTransaction } from './open-transaction.ts';
+import { type Ambient, OpenTransaction, type PutOff } from './open-transaction.ts';
 import type { OwnedConnections } from './owned-connections.ts';
 import type { StatementNames } from './sql.ts';
 import type { StatementTimings } from './statement-timings.ts';
@@ -121,8 +123,9 @@ export function createTransactions(options: TransactionsOptions): Transactions {
     } finally {
       open.release();
       // After release, so that the work can take the connection for itself.
-      if (open.committed)
-        await store.run(undefined, () => offAccount(() => runAll(open.afterwards, log)));
+      const due = open.committed ? open.afterwards : open.afterwards.filter(inDoubtToo);
+      if ((open.committed || open.inDoubt) && due.length > 0)
+        await store.run(undefined, () => offAccount(() => runAll(due, log)));
     }
   }
 
@@ -176,7 +179,7 @@ async function partOf<T>(
     const value = await store.run(part, () => work(part));
     part.close();
     await ambient.query({ text: `release savepoint ${name}` });
-    for (const item of part.afterwards) ambient.afterCommit(item);
+    for (const { work: item, ...how } of part.afterwards) ambient.afterCommit(item, how);
     return value;
   } catch (error) {
     part.finished = true;
@@ -200,11 +203,13 @@ async function join<T>(
   }
 }
 
+const inDoubtToo = ({ alsoInDoubt }: PutOff): boolean => alsoInDoubt === true;
+
 /** Runs what was put off until the commit, in order. Nobody is left who could handle an error, so it is logged. */
-async function runAll(work: readonly AfterCommit[], log: Logger): Promise<void> {
-  for (const item of work) {
+async function runAll(items: readonly PutOff[], log: Logger): Promise<void> {
+  for (const { work } of items) {
     try {
-      await item();
+      await work();
     } catch (error) {
       log.error({ err: error }, 'Work after a commit failed');
     }
@@ -213,7 +218,7 @@ async function runAll(work: readonly AfterCommit[], log: Logger): Promise<void> 
 
 /** What runs between a savepoint and its end. */
 class TransactionPart implements Ambient {
-  readonly afterwards: AfterCommit[] = [];
+  readonly afterwards: PutOff[] = [];
   finished = false;
   readonly #whole: Ambient;
   #failure: { readonly error: unknown } | undefined;
@@ -228,8 +233,8 @@ class TransactionPart implements Ambient {
     return this.#whole.query<R>(statement);
   }
 
-  afterCommit(work: AfterCommit): void {
-    this.afterwards.push(work);
+  afterCommit(work: AfterCommit, options?: AfterCommitOptions): void {
+    this.afterwards.push({ work, ...options });
   }
 
   doom(error: unknown): void {

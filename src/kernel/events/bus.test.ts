@@ -112,6 +112,20 @@ function behavesAsBus(join: Join, databaseOf: () => Database): void {
     expect(bus.connected()).toBe(true);
   });
 
+  it('trusts nothing that was kept when a node has ended without a word', async () => {
+    const buses = [await join(), await join(), await join()];
+    const gaps = buses.map(() => 0);
+    for (const [place, bus] of buses.entries())
+      bus.onReconnect(() => {
+        gaps[place] = (gaps[place] ?? 0) + 1;
+      });
+    await databaseOf().query({
+      text: `insert into penstock.nodes (node_id, listening, seen_at) values ('killed', true, now() - interval '10 seconds')`,
+    });
+    await waitFor(() => gaps.every((count) => count > 0));
+    expect(buses.every((bus) => bus.connected())).toBe(true);
+  });
+
   it('does not wait for a node that has left', async () => {
     const [a, b] = [await join(), await join()];
     await b.close();

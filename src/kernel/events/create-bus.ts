@@ -97,6 +97,8 @@ const acknowledgeMs = 250;
 /** What clocks of two machines may differ by in the rate of a second, and more. Milliseconds. */
 const leaseMarginMs = 50;
 const defaultHeartbeatMs = 250;
+/** Topic: forget what is kept without a version. */
+const GAP = 'bus.gap';
 /** Named in `failed` when the registry of nodes could not be read. */
 const unknownNodes = 'unknown';
 
@@ -121,19 +123,19 @@ async function joinBus(
   const registry = createNodeRegistry(database, nodeId);
   const announcements = createAnnouncements();
   const handlers = new Map<string, Handler[]>();
-  const gapListeners: (() => void)[] = [];
   // Bus work runs outside of whatever transaction the caller is in.
   const outside = AsyncLocalStorage.snapshot();
   const pack: Pack = (message) => JSON.stringify({ from: nodeId, ...message });
+  const gaps = createGaps(handlers, () => transport.broadcast(pack({ topic: GAP, payload: {} })));
 
   const link = new Link({
     registry,
     log,
     heartbeatMs,
     probe: (sent) => transport.send(nodeId, pack({ sent })),
-    onGap: () => callAll(gapListeners),
+    onGap: gaps.forget,
+    onBuried: gaps.forgetEverywhere,
   });
-
   const receive = createReceiver({ nodeId, link, announcements, handlers, transport, pack, log });
   const announce = createAnnouncer({ registry, announcements, log }, (topic, payload, ack) => {
     // A transport that hangs must not hold up the caller: whether it arrived is known by the acknowledgement.
@@ -146,8 +148,10 @@ async function joinBus(
     (connected) => link.changed(connected),
   );
   const registered = clockNow();
-  const versions = createVersions(database, await registry.beat(true), log);
+  const first = await registry.beat(true);
+  const versions = createVersions(database, first, log);
   link.start(versions, registered);
+  if (first.buried > 0) gaps.forgetEverywhere();
 
   return {
     nodeId,
@@ -168,7 +172,7 @@ async function joinBus(
       watch: versions.watch,
       catchUp: () => (link.certain() ? undefined : versions.catchUp()),
     },
-    onReconnect: (listener) => void gapListeners.push(listener),
+    onReconnect: gaps.onGap,
     async close() {
       await link.stop();
       await transport.close();
@@ -215,8 +219,27 @@ async function runHandlers(
   return failures.length === 0;
 }
 
-function callAll(listeners: readonly (() => void)[]): void {
-  for (const listener of listeners) listener();
+interface Gaps {
+  /** What is kept without a version counts for nothing any more. */
+  forget(): void;
+  forgetEverywhere(): void;
+  onGap(listener: () => void): void;
+}
+
+function createGaps(handlers: Map<string, Handler[]>, tellOthers: () => Promise<void>): Gaps {
+  const listeners: (() => void)[] = [];
+  const forget = (): void => {
+    for (const listener of listeners) listener();
+  };
+  handlers.set(GAP, [forget]);
+  return {
+    forget,
+    forgetEverywhere() {
+      forget();
+      tellOthers().catch(() => undefined);
+    },
+    onGap: (listener) => void listeners.push(listener),
+  };
 }
 
 interface AnnouncerParts {

@@ -24,6 +24,8 @@ interface OtherNode {
 interface Heartbeat extends VersionReading {
   /** Another node noted that a message did not reach this one, or nobody knew this one any more. */
   readonly missed: boolean;
+  /** Nodes that this heartbeat struck from the list, because they have ended without a word. */
+  readonly buried: number;
 }
 
 export interface NodeRegistry {
@@ -56,8 +58,10 @@ export function createNodeRegistry(database: Database, nodeId: string): NodeRegi
         buried as (
           delete from penstock.nodes
           where node_id <> ${nodeId} and seen_at < now() - ${deadAfterMs}::integer * interval '1 millisecond'
+          returning node_id
         )
-        select coalesce((select missed from before), true) as missed, pg_postmaster_start_time()::text as server,
+        select coalesce((select missed from before), true) as missed, (select count(*)::integer from buried) as buried,
+          pg_postmaster_start_time()::text as server,
           (select json_object_agg(topic, version) from penstock.versions) as versions`);
       const [heartbeat] = rows;
       if (!heartbeat) throw new Error('The database did not answer the heartbeat');
@@ -111,6 +115,8 @@ interface LinkOptions {
   readonly probe: (sent: ClockReading) => Promise<void>;
   /** Messages may have been missed: forget what was kept without a version. */
   readonly onGap: () => void;
+  /** A node has ended without a word, perhaps between a commit and its announcement: nobody may trust what was kept. */
+  readonly onBuried: () => void;
 }
 
 /** Own messages in a row that do not come back until the bus counts as lost. */
@@ -224,7 +230,8 @@ export class Link {
     this.#beating -= 1;
   }
 
-  async #take(sent: ClockReading, { missed, ...reading }: Heartbeat): Promise<void> {
+  async #take(sent: ClockReading, { missed, buried, ...reading }: Heartbeat): Promise<void> {
+    if (buried > 0) this.#options.onBuried();
     // Who told of a change while the lease had ended did not have to wait for this node, nor could perhaps note that.
     const lapsed = this.#trueAt !== undefined && !isYounger(this.#trueAt, leaseMs);
     if (missed || lapsed || this.#gap) {

@@ -136,13 +136,13 @@ export async function createRouteMiddlewares(
   bus.subscribe(TOPIC, reload);
   bus.freshness.watch('middlewares', reload);
 
+  const spread = async (): Promise<void> =>
+    void (await Promise.all([reload(), bus.announce(TOPIC, {})]));
   /** Holds on every node when the transaction that this joins has ended. */
   const change = (work: (transaction: Transaction) => Promise<void>): Promise<void> =>
     database.transaction(async (transaction) => {
       await work(transaction);
-      transaction.afterCommit(() =>
-        Promise.all([reload(), bus.announce(TOPIC, {})]).then(() => undefined),
-      );
+      transaction.afterCommit(spread, { alsoInDoubt: true });
     });
 
   const ofOperation = (operation: Operation): readonly string[] =>

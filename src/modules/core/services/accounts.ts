@@ -66,7 +66,7 @@ export function createAccounts(database: Database, caches: Caches): Accounts {
     change: (id, work) =>
       database.transaction(async (transaction) => {
         const result = await work(transaction);
-        transaction.afterCommit(() => cache.invalidate([id]));
+        transaction.afterCommit(() => cache.invalidate([id]), { alsoInDoubt: true });
         return result;
       }),
   };

@@ -94,7 +94,7 @@ export function createApiTokens({ database, caches, secrets, log }: ApiTokensOpt
     database.transaction(async (transaction) => {
       const prefix = await queries.deleteApiToken(transaction, id, owner);
       if (prefix === undefined) throw coreErrors.API_TOKEN_NOT_FOUND();
-      transaction.afterCommit(() => cache.invalidate([prefix]));
+      transaction.afterCommit(() => cache.invalidate([prefix]), { alsoInDoubt: true });
     });
 
   return {

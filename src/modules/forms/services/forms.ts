@@ -50,7 +50,7 @@ export function createForms(parts: Parts, submissions: Pick<Submissions, 'remove
     if (!form) return false;
     await deleteForm(transaction, id);
     await parts.events.emit(transaction, caller, formEvent('delete', nameOf(form)));
-    transaction.afterCommit(() => known.forget(id));
+    transaction.afterCommit(() => known.forget(id), { alsoInDoubt: true });
     return true;
   };
 
@@ -97,7 +97,7 @@ function createChanging({ database, events, known }: Parts) {
         const before = existing(isId(id) ? await lockForm(transaction, id) : undefined);
         const form = existing(await updateForm(transaction, id, change(before)));
         await events.emit(transaction, caller, formEvent('update', nameOf(form)));
-        transaction.afterCommit(() => known.forget(id));
+        transaction.afterCommit(() => known.forget(id), { alsoInDoubt: true });
         return form;
       }),
     );

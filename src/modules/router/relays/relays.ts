@@ -71,7 +71,7 @@ const changesOf =
       .transaction(async (transaction) => {
         const result = await work(await lockRelay(transaction, id));
         await events.emit(transaction, caller, { topic: `router:${what}:relay`, ids: [id] });
-        transaction.afterCommit(forget);
+        transaction.afterCommit(forget, { alsoInDoubt: true });
         return result;
       })
       .catch((error: unknown) => {

@@ -96,7 +96,7 @@ export function createClients(dependencies: Dependencies): Clients {
       if (!client) throw routerErrors.CLIENT_NOT_FOUND();
       const changed = await work(client);
       await events.emit(transaction, caller, { topic: `router:${what}:client`, ids: [id] });
-      transaction.afterCommit(() => gate.forget(client.clientId));
+      transaction.afterCommit(() => gate.forget(client.clientId), { alsoInDoubt: true });
       return changed;
     });
   const present = (client: ClientRow | undefined): ClientRow => {

@@ -48,7 +48,7 @@ function createFilesInMemory({ database, caches }: FilesKernel): FilesInMemory {
     ttlMs: KEPT_MS,
   });
   const changing: KnownFiles['changing'] = (transaction, ids) => {
-    if (ids.length > 0) transaction.afterCommit(() => cache.invalidate(ids));
+    if (ids.length > 0) transaction.afterCommit(() => cache.invalidate(ids), { alsoInDoubt: true });
   };
   return {
     fileWrites: createFileWrites(changing),

@@ -48,7 +48,8 @@ export function createSessionStates(database: Database, caches: Caches): Session
       cache.get(sessionId) ?? cache.load(sessionId, () => sessionState(database, sessionId)),
     read: (sessionId) => sessionState(database, sessionId),
     dropAfter(transaction, sessionIds) {
-      if (sessionIds.length > 0) transaction.afterCommit(() => cache.invalidate(sessionIds));
+      if (sessionIds.length > 0)
+        transaction.afterCommit(() => cache.invalidate(sessionIds), { alsoInDoubt: true });
     },
   };
 }
@@ -86,12 +87,18 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly states: SessionStates;
 }
 
+interface Ending {
+  readonly event: UserEvent;
+  readonly userIds: readonly string[];
+  /** Sessions that may have ended before: a node that was killed right after that has told nobody. */
+  readonly perhaps?: readonly string[];
+}
+
 export function createSessions({ database, events, states }: Dependencies): Sessions {
   /** Ends what `revoke` ends, with one event, in one transaction. */
   const ending = (
     caller: Caller,
-    event: UserEvent,
-    userIds: readonly string[],
+    { event, userIds, perhaps = [] }: Ending,
     revoke: (t: Transaction) => Promise<readonly string[]>,
   ) =>
     database.transaction(async (transaction) => {
@@ -102,12 +109,12 @@ export function createSessions({ database, events, states }: Dependencies): Sess
           caller,
           userEvent(event, userIds, ended.length === 1 ? ended[0] : undefined),
         );
-      states.dropAfter(transaction, ended);
+      states.dropAfter(transaction, [...new Set([...ended, ...perhaps])]);
       return ended.length;
     });
 
   const endOf: Sessions['endOf'] = async (caller, userId, sessionId) => {
-    const ended = await ending(caller, 'revokeSessions', [userId], (t) =>
+    const ended = await ending(caller, { event: 'revokeSessions', userIds: [userId] }, (t) =>
       revokeSession(t, userId, sessionId, 'revoked'),
     );
     if (ended === 0) throw authErrors.SESSION_NOT_FOUND();
@@ -125,19 +132,20 @@ export function createSessions({ database, events, states }: Dependencies): Sess
       return { ...session, current: session._id === own };
     },
     async logout(caller) {
-      await ending(caller, 'logout', [caller.userId], (t) =>
-        revokeSession(t, caller.userId, caller.sessionId, 'logout'),
+      const { userId, sessionId } = caller;
+      await ending(caller, { event: 'logout', userIds: [userId], perhaps: [sessionId] }, (t) =>
+        revokeSession(t, userId, sessionId, 'logout'),
       );
     },
     async leave({ userId, sessionId }) {
-      await ending(anonymous, 'revokeSessions', [userId], (t) =>
+      await ending(anonymous, { event: 'revokeSessions', userIds: [userId] }, (t) =>
         revokeSession(t, userId, sessionId, 'replaced'),
       );
     },
     end: (caller, sessionId) => endOf(caller, caller.userId, sessionId),
     endOf,
     endAll: (caller, userIds, options) =>
-      ending(caller, 'revokeSessions', userIds, (t) =>
+      ending(caller, { event: 'revokeSessions', userIds }, (t) =>
         revokeSessions(t, userIds, options.reason, options.except ?? null),
       ),
     async replace(transaction, { userId, sessionId }) {

@@ -162,7 +162,8 @@ const changeDefinitions = <T>(
     await transaction.query({ text: `select pg_advisory_xact_lock(${definitionsLock})` });
     const before = await readAll(transaction);
     const result = await work(transaction, before.definitions);
-    if ((await readRevision(transaction)) !== before.revision) transaction.afterCommit(spread);
+    if ((await readRevision(transaction)) !== before.revision)
+      transaction.afterCommit(spread, { alsoInDoubt: true });
     return result;
   });
 
