@@ -434,6 +434,9 @@ describe('data of modules', () => {
     const list = { query: { container: 'module-forms', limit: 10 } };
     expect((await storage.get('/storage/files', list)).body.files).toEqual([]);
     expect((await both.get('/storage/files', list)).body.files).toMatchObject([{ _id }]);
+    const searching = await narrowed('storage', 'embeddings');
+    const found = await searching.get('/search', { query: { text: 'kept.txt', kinds: 'file' } });
+    expect([found.status, found.body.results]).toEqual([200, []]);
     for (const path of ['', '/data', '/url'])
       expect((await storage.get(`/storage/files/${_id}${path}`)).status).toBe(403);
     expect((await storage.patch(`/storage/files/${_id}`, { isPublic: true })).status).toBe(403);

@@ -30,6 +30,11 @@ export interface Grant {
   readonly action?: string;
   /** An action on a record, of whichever schema; 403 without it. */
   readonly needs?: NeededAction;
+  /**
+   * For reads: the schema itself is offered in another way than by its client routes, and nothing that its relations lead
+   * to. `content`: those records alone whose content the caller may have, where that is asked beside `read` (files).
+   */
+  readonly offered?: 'read' | 'content';
   /** Fields whose values are from who made the offer: their links may lead to what the caller cannot read. */
   readonly authored?: ReadonlySet<string>;
 }

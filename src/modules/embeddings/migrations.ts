@@ -152,6 +152,9 @@ const instructions = `
     add column passage_prefix text not null default '', add column send_dimensions boolean not null default false;
 `;
 
+/** What stands in the files of a record, so that a search can show where its words are. It goes with the words. */
+const contents = 'alter table penstock.embeddings_words add column content text;';
+
 export const migrations: readonly Migration[] = [
   { id: '0001-configs', run: async (database) => void (await database.query({ text: configs })) },
   { id: '0002-vectors', run: async (database) => void (await database.query({ text: vectors })) },
@@ -161,5 +164,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0006-instructions',
     run: async (database) => void (await database.query({ text: instructions })),
+  },
+  {
+    id: '0007-contents',
+    run: async (database) => void (await database.query({ text: contents })),
   },
 ];

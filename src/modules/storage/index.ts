@@ -24,6 +24,7 @@ import {
 import { fileDocument } from './services/documents.ts';
 import { filesInMemory } from './services/known-files.ts';
 import { createLinks } from './services/links.ts';
+import type { ListedFile } from './services/listing.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
 import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
 import {
@@ -41,6 +42,8 @@ import { fingerprintOf } from './services/store-settings.ts';
 import { serveNotices } from './sockets.ts';
 import { containerState, folderState } from './state.ts';
 
+export { isModuleContainer } from './services/access.ts';
+export { ofModulesOf, ofNoModule } from './services/listing.ts';
 export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
 
 /** What other modules may ask of storage. */
@@ -55,6 +58,8 @@ export interface StorageService {
     ids: readonly string[],
     action?: 'read' | 'content',
   ): Promise<ReadonlyMap<string, Readonly<Record<string, unknown>>>>;
+  /** A file of which the record was read, as clients see it. Asks nothing of the caller. */
+  view(record: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>;
   /**
    * In the transaction that deletes these owners (`Type:id`): what becomes of their files follows its commit
    * (`deletedOwners.files`).
@@ -188,6 +193,7 @@ const serviceOf = (services: StorageServices): StorageService => ({
   files: createModuleFiles(services),
   onRead: services.access.onRead,
   forgetOwners: services.goneOwners.forget,
+  view: (record) => fileDocument(record as unknown as ListedFile, services.links),
   async readable(caller, ids, action = 'read') {
     const { access, database, links } = services;
     const found = await readyFiles(database, ids);

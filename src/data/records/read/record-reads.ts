@@ -121,9 +121,13 @@ function createSelectedReads(
       );
     },
     async aggregate(caller, name, aggregateOptions) {
-      const { filter, granted = false, scope, action, needs } = aggregateOptions;
+      const { filter, granted = false, offered, scope, action, needs } = aggregateOptions;
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
-      const asked = { ...(action !== undefined && { action }), ...(needs && { needs }) };
+      const asked = {
+        ...(action !== undefined && { action }),
+        ...(needs && { needs }),
+        ...(offered && { offered }),
+      };
       const rows = { filter, granted, ...(scope !== undefined && { scope }), ...asked };
       const schema = find(name);
       return readOptimistically(searching(own, caller, granted), async (given) =>

@@ -108,7 +108,7 @@ type ViewOptions = ReadOptions &
   };
 
 /** What an offer asks beside `read`. */
-type AskedOfCallers = Pick<Grant, 'action' | 'needs'>;
+type AskedOfCallers = Pick<Grant, 'action' | 'needs' | 'offered'>;
 
 interface ViewRequest {
   readonly caller: Caller;
@@ -122,10 +122,11 @@ interface ViewRequest {
 
 async function resolveView(dependencies: RecordDependencies, request: ViewRequest): Promise<View> {
   const { caller, schema, scope, restricted, asked, ids } = request;
+  const { needs, action, offered } = asked;
+  const about = offered === 'content' ? 'refer' : 'read';
   const readable = restricted
-    ? await rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope, ids })
+    ? await rowPredicate(dependencies.permissions, { caller, schema, action: about, scope, ids })
     : undefined;
-  const { needs, action } = asked;
   const also = action === undefined ? undefined : { schema: schema.name, action };
   const predicate = await grantedRows(dependencies, { caller, scope, also, needs, ids }, readable);
   const populate = await resolvePopulate(dependencies, request);

@@ -51,8 +51,8 @@ export async function selectionOf(
   { caller, schema }: { readonly caller: Caller; readonly schema: CompiledSchema },
   options: SelectOptions,
 ): Promise<Selection> {
-  const { filter: condition, granted, scope, populate, action, needs } = options;
-  if (granted) requireGranted(caller, schema, 'read');
+  const { filter: condition, granted, offered, scope, populate, action, needs } = options;
+  if (granted || offered) requireGranted(caller, schema, 'read');
   else requireOffered(caller, schema, 'read');
   const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
   const view = await viewOf(dependencies, caller, schema, {
@@ -60,6 +60,7 @@ export async function selectionOf(
     ...(populate && { populate }),
     ...(action !== undefined && { action }),
     ...(needs && { needs }),
+    ...(offered && { offered }),
   });
   return { schema, view, filter };
 }

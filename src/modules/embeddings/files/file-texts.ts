@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { PenstockError } from '../../../kernel/errors.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { storable } from '../../../kernel/text.ts';
 import { createWorkerLink } from '../../../kernel/threads/worker-link.ts';
 import type { ModuleFile, ModuleFiles, StorageService } from '../../storage/index.ts';
 import type { EmbeddingsConfig } from '../config.ts';
@@ -11,6 +12,10 @@ import type { ExtractInput, FileKind } from './extract-thread.ts';
 export interface FileTexts {
   /** Empty for files that are gone, of another kind, too large, or that cannot be read. Throws while the store is away. */
   of(id: string): Promise<string>;
+  /** Whether there are files at all now. */
+  areThere(): boolean;
+  /** The record of a file as clients see files. */
+  view(record: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>;
   close(): Promise<void>;
 }
 
@@ -79,7 +84,7 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
   const extract = async (id: string, input: ExtractInput): Promise<string> => {
     const timer = setTimeout(() => void thread.close(), config().files.extractTimeoutMs);
     try {
-      return await thread.call<string>('extract', input);
+      return storable(await thread.call<string>('extract', input));
     } catch (error) {
       // Broken, hostile or too slow: what cannot be read is not found, and everything else goes on.
       const message = error instanceof Error ? error.message : String(error);
@@ -118,13 +123,15 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     async of(id) {
       const files = parts.storage()?.files;
       const file = await files?.find(id);
-      if (!files || !file) return '';
+      if (!files || !file || file.withheld) return '';
       const isLarge = file.size > config().files.maxMegabytes * 1_000_000;
       const kind = isLarge ? undefined : kindOf(file.mimeType);
       if (kind) return textOf(files, file, kind);
       measures.files.inc({ result: 'skipped' });
       return '';
     },
+    areThere: () => parts.storage() !== undefined,
+    view: (record) => parts.storage()?.view(record) ?? record,
     close: () => thread.close(),
   };
 }

@@ -62,7 +62,8 @@ export const ConfigShape = Type.Object({
   sourceFields: Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
     minItems: 1,
     maxItems: 32,
-    description: 'Texts that are searched, in this order; dots lead into nested fields',
+    description:
+      'Texts that are searched, in this order; dots lead into nested fields. Of the schema File, `content` is what stands in the files',
   }),
   targetField: { ...TargetField, description: 'A name for it; no field of the schema' },
   provider: Type.Optional(Provider),

@@ -239,7 +239,7 @@ const inputOf = (body: object, scope: string | undefined, mostHits: number): Sea
   ({ ...body, mostHits, ...(scope !== undefined && { scope }) }) as SearchInput;
 
 const answerOf = ({ hits, nextCursor, facets, took, usage, ...told }: TimedResult) => ({
-  hits: hits.map((hit) => ({ ...hit })),
+  hits: hits.map(({ id: _, ...hit }) => hit),
   nextCursor,
   ...(facets && {
     facets: Object.fromEntries(Object.entries(facets).map(([name, own]) => [name, [...own]])),

@@ -2,6 +2,7 @@
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import type { GenerationRow } from './configs.ts';
+import { countable } from './contents.ts';
 
 /** Records that have the words which are ranked; of more, some are never looked at. */
 export const MAX_RANKED = 20_000;
@@ -25,6 +26,8 @@ export interface WordsRow {
   readonly texts: readonly WordsText[];
   /** Words as they are written, for those who write them otherwise. */
   readonly terms: readonly string[];
+  /** What stands in its files. */
+  readonly content: string | null;
 }
 
 /** Puts the words of these records in the place of those that they had. Who does holds the generation (`nextVersion`). */
@@ -60,17 +63,18 @@ async function insertWords(
       ` || setweight(to_tsvector(${quoted(language)}::regconfig, w.t${at}), ${quoted(weight)})`,
   );
   const columns = kinds.map((_, at) => `t${at}`);
-  const arrays = kinds.map((_, at) => `$${at + 5}::text[]`);
+  const arrays = kinds.map((_, at) => `$${at + 6}::text[]`);
   await database.query({
-    text: `insert into penstock.embeddings_words (generation_id, record_id, words, terms)
+    text: `insert into penstock.embeddings_words (generation_id, record_id, words, terms, content)
       select $1::uuid, w.id, array_to_tsvector(array[$2::text])${parts.join('')},
-        array(select jsonb_array_elements_text(w.terms))
-      from unnest(${['$3::text[]', '$4::jsonb[]', ...arrays].join()}) w(${['id', 'terms', ...columns].join()})`,
+        array(select jsonb_array_elements_text(w.terms)), w.content
+      from unnest(${['$3::text[]', '$4::jsonb[]', '$5::text[]', ...arrays].join()}) w(${['id', 'terms', 'content', ...columns].join()})`,
     values: [
       generationId,
       markOf(generationId),
       rows.map(({ recordId }) => recordId),
       rows.map(({ terms }) => JSON.stringify(terms)),
+      rows.map(({ content }) => content && countable(content)),
       ...kinds.map((_, at) => rows.map(({ texts }) => texts[at]?.text ?? '')),
     ],
   });
@@ -222,32 +226,4 @@ export async function rankedWords(
     select h.record_id as id, ts_rank_cd(${weights}::real[], h.words, ${query}::tsquery, 33)::double precision as score
     from hits h order by score desc, h.record_id limit ${k}::integer`);
   return rows;
-}
-
-/** Marks around words that were found, which no text has: private characters. */
-export const markStart = '\uE000';
-export const markEnd = '\uE001';
-
-interface Passage {
-  readonly language: string;
-  readonly text: string;
-}
-
-/** Characters of a text that is shown whole. */
-const SHORT_TEXT = 200;
-
-/** The parts of texts with the words, marked; for each text one, empty when it has none of them. */
-export async function markedTexts(
-  database: Queryable,
-  query: string,
-  passages: readonly Passage[],
-): Promise<readonly string[]> {
-  const marks = `StartSel=${markStart}, StopSel=${markEnd}`;
-  const fragments = `${marks}, MaxFragments=2, MaxWords=30, MinWords=10`;
-  const { rows } = await database.query<{ marked: string }>(sql`
-    select ts_headline(p.language::regconfig, p.text, ${query}::tsquery,
-      case when length(p.text) <= ${SHORT_TEXT}::integer then ${`${marks}, HighlightAll=true`} else ${fragments} end) as marked
-    from unnest(${passages.map(({ language }) => language)}::text[], ${passages.map(({ text }) => text)}::text[])
-      with ordinality p(language, text, n) order by p.n`);
-  return rows.map(({ marked }) => (marked.includes(markStart) ? marked : ''));
 }

@@ -18,7 +18,7 @@ import type { Backfills } from './backfills.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { generateBatch } from './generation.ts';
 import { forgetRemoved } from './removed.ts';
-import { fileFieldsOf } from './texts.ts';
+import { fileFieldsOf, fileSchemaName } from './texts.ts';
 
 /* From events of records to what is to be done: each event is looked at once, in the transaction that queues its records. */
 
@@ -49,12 +49,17 @@ async function followEvents(
     await forgetRemoved(transaction, page.events);
     for (const [schema, ids] of changedRecords(page.events))
       await enqueueChanged(transaction, schema, [...ids]);
-    const files = page.events.filter(({ topic }) => /^storage:\w+:File$/.test(topic));
-    await enqueueHolders(parts, transaction, new Set(files.flatMap(({ ids = [] }) => ids)));
+    const files = new Set(
+      page.events.flatMap(({ topic, ids = [] }) => (isOfFiles(topic) ? ids : [])),
+    );
+    if (files.size > 0) await enqueueChanged(transaction, fileSchemaName, [...files]);
+    await enqueueHolders(parts, transaction, files);
     await movePosition(transaction, last.sequence);
     return page.more;
   });
 }
+
+const isOfFiles = (topic: string): boolean => /^storage:\w+:File$/.test(topic);
 
 function changedRecords(
   events: readonly PublishedEvent[],
@@ -78,6 +83,7 @@ async function enqueueHolders(
   if (files.size === 0) return;
   const right = literal([...files]);
   for (const { schemaName, current, next } of await allConfigs(database)) {
+    if (schemaName === fileSchemaName) continue;
     const fields = fileFieldsOf(schemas.get(schemaName), [
       ...current.sourceFields,
       ...(next?.sourceFields ?? []),
@@ -229,19 +235,25 @@ async function settle(
 /** Listens to events of records while anybody searches in them. */
 function listening({ subscribe }: BackgroundParts, wake: () => void) {
   let schemas: ReadonlySet<string> = new Set();
-  let unsubscribe: (() => void) | undefined;
+  let unsubscribe: readonly (() => void)[] = [];
   const end = (): void => {
-    unsubscribe?.();
-    unsubscribe = undefined;
+    for (const one of unsubscribe) one();
+    unsubscribe = [];
   };
   return {
     follow(configs: readonly ConfigRow[]): void {
       schemas = new Set(configs.map(({ schemaName }) => schemaName));
       if (schemas.size === 0) end();
-      else
-        unsubscribe ??= subscribe('database:*', ({ schema }) => {
-          if (schema !== undefined && schemas.has(schema)) wake();
-        });
+      else if (unsubscribe.length === 0)
+        unsubscribe = [
+          subscribe('database:*', ({ schema }) => {
+            if (schema !== undefined && schemas.has(schema)) wake();
+          }),
+          // Any schema may hold files.
+          subscribe('storage:*', ({ topic }) => {
+            if (isOfFiles(topic)) wake();
+          }),
+        ];
     },
     end,
   };

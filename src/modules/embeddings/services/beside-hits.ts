@@ -1,9 +1,10 @@
 /** What is answered beside hits: marked words, and counts by the values of fields. Both of what the caller may see alone. */
 import { all, type Condition, fieldTest, literal } from '../../../data/conditions/condition.ts';
 import { cutText } from '../../../kernel/text.ts';
-import { MAX_RANKED, markEnd, markedTexts, markStart, rankedWords } from '../queries/words.ts';
-import type { SearchParts, SearchRequest } from './search-request.ts';
-import { fieldTexts, fileFieldsOf } from './texts.ts';
+import { markEnd, markedContents, markedTexts, markStart } from '../queries/contents.ts';
+import { MAX_RANKED, rankedWords, type WordsQuery } from '../queries/words.ts';
+import { offeredOf, type SearchParts, type SearchRequest } from './search-request.ts';
+import { contentField, fieldTexts, fileFieldsOf, plainFieldsOf } from './texts.ts';
 import { languageOf, parseWords, sayQuery, weightsOf, withSpellings } from './words.ts';
 
 type Document = Readonly<Record<string, unknown>>;
@@ -14,20 +15,28 @@ export type Highlights = Readonly<Record<string, string>>;
 const MAX_MARKED = 50;
 const MAX_TEXT = 20_000;
 
-/** For each document, its fields that have the words; of fields that it shows, which are those that the caller may see. */
+/** A hit with its record as the caller sees it. */
+interface Shown {
+  readonly id: string;
+  readonly document: Document;
+}
+
+/** For each hit, its fields that have the words; of fields that it shows, which are those that the caller may see. */
 export async function highlightsOf(
   { database, schemas }: SearchParts,
   { generation, text, input }: SearchRequest,
-  documents: readonly Document[],
+  hits: readonly Shown[],
 ): Promise<readonly Highlights[]> {
   const parsed = parseWords(text).map((list) => list.filter(({ negated }) => !negated));
   const spelled =
     input.typos === false ? undefined : await withSpellings(database, generation.id, parsed);
-  const query = await sayQuery(database, generation, spelled ?? parsed);
-  if (query === '') return documents.map(() => ({}));
-  const files = fileFieldsOf(schemas.get(input.schemaName), generation.sourceFields);
-  const fields = generation.sourceFields.filter((field) => !files.includes(field));
-  const passages = documents.slice(0, MAX_MARKED).flatMap((document, at) =>
+  const words = spelled ?? parsed;
+  const query = await sayQuery(database, generation, words);
+  if (query === '') return hits.map(() => ({}));
+  const schema = schemas.get(input.schemaName);
+  const fields = plainFieldsOf(schema, generation.sourceFields);
+  const some = hits.slice(0, MAX_MARKED);
+  const passages = some.flatMap(({ document }, at) =>
     fieldTexts(document, fields).map(({ field, text: own }) => ({
       at,
       field,
@@ -36,15 +45,40 @@ export async function highlightsOf(
     })),
   );
   const marked = await markedTexts(database, query, passages);
-  const highlights: Record<string, string>[] = documents.map(() => ({}));
+  const highlights: Record<string, string>[] = hits.map(() => ({}));
   passages.forEach(({ at, field }, n) => {
     const own = marked[n];
     const target = highlights[at];
     if (own && target) target[field] = htmlOf(own);
   });
+  const [file, ...others] = fileFieldsOf(schema, generation.sourceFields);
+  // Of several fields, which file has the words is not known.
+  if (file === undefined || others.length > 0) return highlights;
+  const contents = await markedContents(database, generation.id, {
+    ...{ query, language: languageOf(generation, file) },
+    ids: some.map(({ id }) => id),
+    beginnings: beginningsOf(words),
+  });
+  some.forEach(({ id, document }, at) => {
+    const own = contents.get(id);
+    const target = highlights[at];
+    const isShown =
+      input.select === undefined || file === contentField || Object.hasOwn(document, file);
+    if (own && target && isShown) target[file] = htmlOf(own);
+  });
   return highlights;
 }
 
+/** Characters of a word with which its other forms begin too, at least. */
+const SHORTEST_BEGINNING = 3;
+
+const beginningsOf = (query: WordsQuery): readonly string[] =>
+  query
+    .flat()
+    .flatMap(({ words }) => words.flatMap((one) => one.toLowerCase().match(letters) ?? []))
+    .map((word) => word.slice(0, Math.max(SHORTEST_BEGINNING, word.length - 3)));
+
+const letters = /[\p{L}\p{N}]+/gu;
 const marks = /[\uE000\uE001]/g;
 const special = /[&<>"']/g;
 
@@ -81,6 +115,7 @@ export async function facetsOf(
       values: [{ as: countName, function: 'count' }],
       sort: [`-${countName}`],
       limit: MAX_VALUES,
+      ...offeredOf(request.generation),
       ...(input.scope !== undefined && { scope: input.scope }),
     });
     const groups = JSON.parse(json) as readonly Document[];

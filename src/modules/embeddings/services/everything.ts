@@ -3,16 +3,18 @@
  * users, files, schemas, settings and operations. Each kind is asked for by itself, with the authority of the operator; one
  * that cannot be searched now takes nothing from the others.
  */
-import { any, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
+import { all, any, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { hasAuthority, schemaObject, withinScopes } from '../../../kernel/authority.ts';
 import type { AdminCaller, Caller } from '../../../kernel/caller.ts';
 import { configKeys } from '../../../kernel/config/keys.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
+import { ofModulesOf } from '../../storage/index.ts';
 import { allConfigs, type ConfigRow } from '../queries/configs.ts';
+import type { Hit } from './hits.ts';
 import type { Search } from './search.ts';
-import { textOf } from './texts.ts';
+import { fileSchemaName, plainFieldsOf, textOf } from './texts.ts';
 
 export const kindsOfThings = ['record', 'user', 'file', 'schema', 'setting', 'operation'] as const;
 export type ThingKind = (typeof kindsOfThings)[number];
@@ -100,7 +102,13 @@ async function records(parts: EverythingParts, asked: Question): Promise<readonl
   const { caller } = asked;
   const configs = (await allConfigs(parts.database)).filter(({ enabled, schemaName }) => {
     const schema = parts.schemas.get(schemaName);
-    return enabled && schema && schemaObject(schema).every((one) => hasAuthority(caller, one));
+    const isRecord = schemaName !== fileSchemaName;
+    return (
+      enabled &&
+      schema &&
+      isRecord &&
+      schemaObject(schema).every((one) => hasAuthority(caller, one))
+    );
   });
   const found: Thing[] = [];
   for (let at = 0; at < configs.length; at += AT_ONCE) {
@@ -115,19 +123,29 @@ async function records(parts: EverythingParts, asked: Question): Promise<readonl
   return [...byPath.values()];
 }
 
-async function recordsOf(
+async function hitsOf(
   { search }: EverythingParts,
   { caller, text, limit, mode }: Question,
-  { schemaName, targetField, current }: ConfigRow,
-): Promise<readonly Thing[]> {
+  { schemaName, targetField }: ConfigRow,
+): Promise<readonly Hit[]> {
   const { hits } = await search(caller, {
     ...{ schemaName, targetField, limit, mode },
     text: mode === 'keyword' ? asTyped(text) : text,
     fallback: 'keyword',
   });
-  return hits.map(({ document, score }) => {
-    const id = String(document._id);
-    const lines = textOf(document, current.sourceFields).split('\n');
+  return hits;
+}
+
+async function recordsOf(
+  parts: EverythingParts,
+  asked: Question,
+  config: ConfigRow,
+): Promise<readonly Thing[]> {
+  const { schemaName, current } = config;
+  const fields = plainFieldsOf(parts.schemas.get(schemaName), current.sourceFields);
+  const hits = await hitsOf(parts, asked, config);
+  return hits.map(({ id, document, score }) => {
+    const lines = textOf(document, fields).split('\n');
     return {
       kind: 'record',
       id,
@@ -145,18 +163,22 @@ interface Listed {
   readonly schema: string;
   readonly module: string;
   readonly fields: readonly string[];
+  readonly among?: readonly Condition[];
 }
 
 /** Documents of a schema of the platform that have the text in one of the fields, or as their id. */
 async function listed(
   { records: store, schemas: registry }: EverythingParts,
   { caller, text, limit }: Question,
-  { schema, module, fields }: Listed,
+  { schema, module, fields, among = [] }: Listed,
 ): Promise<readonly Readonly<Record<string, unknown>>[]> {
   if (!registry.get(schema) || !hasAuthority(caller, { kind: 'module', module })) return [];
-  const filter: Condition = any(
-    ...fields.map((name) => contains(name, text, 'text')),
-    ...(idPattern.test(text) ? [equals('_id', text.toLowerCase(), 'text')] : []),
+  const filter = all(
+    any(
+      ...fields.map((name) => contains(name, text, 'text')),
+      ...(idPattern.test(text) ? [equals('_id', text.toLowerCase(), 'text')] : []),
+    ),
+    ...among,
   );
   const options = { filter, limit, count: 'none' } as const;
   const { documents } = JSON.parse(await store.select(caller, schema, options));
@@ -180,18 +202,38 @@ async function users(parts: EverythingParts, asked: Question): Promise<readonly 
   });
 }
 
+/** By a part of their names, and by what stands in them where that is searched. */
 async function files(parts: EverythingParts, asked: Question): Promise<readonly Thing[]> {
+  const { caller } = asked;
   const fields = ['name', 'alias'];
-  const found = await listed(parts, asked, { schema: 'File', module: 'storage', fields });
-  return found.map(({ _id, name, container, folder }) => ({
-    kind: 'file',
-    id: String(_id),
-    title: String(name),
-    description: `${container}${folder === '/' ? '' : `/${folder}`}`,
-    path: `/storage/files/${_id}`,
-    score: scoreOf(String(name), asked.text),
-  }));
+  const among = ofModulesOf(caller);
+  const source = { schema: fileSchemaName, module: 'storage', fields, among };
+  const named = await listed(parts, asked, source);
+  const things = named.map((file) => fileThing(file, scoreOf(String(file.name), asked.text)));
+  const schema = parts.schemas.get(fileSchemaName);
+  if (!schema || !schemaObject(schema).every((one) => hasAuthority(caller, one))) return things;
+  const configs = (await allConfigs(parts.database)).filter(
+    ({ enabled, schemaName }) => enabled && schemaName === fileSchemaName,
+  );
+  for (const config of configs)
+    for (const { id, document, score } of await hitsOf(parts, asked, config))
+      if (!things.some((one) => one.id === id))
+        // Behind those whose names say it.
+        things.push(fileThing(document, score / 2));
+  return things;
 }
+
+const fileThing = (
+  { _id, name, container, folder }: Readonly<Record<string, unknown>>,
+  score: number,
+): Thing => ({
+  kind: 'file',
+  id: String(_id),
+  title: String(name),
+  description: `${container}${folder === '/' ? '' : `/${folder}`}`,
+  path: `/storage/files/${_id}`,
+  score,
+});
 
 const wordsIn = (text: string): readonly string[] =>
   text

@@ -1,8 +1,7 @@
 /** Makes vectors of records that wait for them: claim, read, embed, write. */
 import { randomUUID } from 'node:crypto';
-import { parseFilter } from '../../../data/conditions/parse.ts';
 import { system } from '../../../kernel/caller.ts';
-import { cutText } from '../../../kernel/text.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { builtInProvider, ModelError } from '../model.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import {
@@ -22,17 +21,8 @@ import {
 } from '../queries/vectors.ts';
 import { replaceWords, type WordsRow } from '../queries/words.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
-import {
-  digestOf,
-  type FieldText,
-  fieldTexts,
-  fileFieldsOf,
-  filesIn,
-  joinedText,
-  MAX_TEXT,
-  type Passage,
-  passagesOf,
-} from './texts.ts';
+import { type RecordTexts, readTexts } from './record-texts.ts';
+import { type Passage, passagesOf } from './texts.ts';
 import { wordsOf } from './words.ts';
 
 /** Records of one batch. */
@@ -40,8 +30,6 @@ const BATCH = 32;
 /** Seconds after which a claim that nobody renews counts as lost, and milliseconds after which it is renewed. */
 const CLAIM_SECONDS = 15;
 const RENEW_MS = 4_000;
-/** Files of one field that are read. */
-const MAX_FILES = 10;
 /** Seconds of the first pause after a failure; each is twice as long as the one before. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 300;
@@ -83,6 +71,12 @@ interface Claimed {
   readonly rows: readonly ClaimedRow[];
 }
 
+/** What a provider does not take, or PostgreSQL cannot hold. */
+const isRefusal = (error: unknown): boolean =>
+  error instanceof ModelError
+    ? error.failure === 'refused'
+    : /^(?:22|54)/.test(codeOf(error) ?? '');
+
 /** A text that one of them is not taken with must not hold up the others: then each is tried by itself. */
 async function workOn(
   parts: EmbeddingParts,
@@ -92,8 +86,7 @@ async function workOn(
   try {
     await embedRecords(parts, generation, claimed);
   } catch (error) {
-    const isRefused = error instanceof ModelError && error.failure === 'refused';
-    if (isRefused && claimed.rows.length > 1) {
+    if (isRefusal(error) && claimed.rows.length > 1) {
       for (const row of claimed.rows) await workOn(parts, generation, { ...claimed, rows: [row] });
     } else await postpone(parts, generation, claimed, error);
   }
@@ -135,25 +128,18 @@ async function postpone(
   });
 }
 
-interface RecordTexts {
-  readonly id: string;
-  readonly text: string;
-  readonly fields: readonly FieldText[];
-  readonly hash: Buffer;
-}
-
 async function embedRecords(
   parts: EmbeddingParts,
   generation: GenerationRow,
   { claim, rows }: Claimed,
 ): Promise<void> {
   const ids = rows.map(({ recordId }) => recordId);
-  const texts = await readTexts(parts, generation, ids);
+  const texts = await readTexts(parts, reader, generation, ids);
   const known = await knownHashes(parts.database, generation.id, ids);
   const changed = texts.filter(({ id, hash }) => !known.get(id)?.equals(hash));
   const present = new Set(texts.map(({ id }) => id));
   const gone = ids.filter((id) => !present.has(id));
-  const words = changed.map(({ id, fields }) => wordsOf(generation, id, fields));
+  const words = changed.map((record) => wordsOf(generation, record));
   const passages = await embedAll(parts, generation, changed).catch(async (error: unknown) => {
     await writeWords(parts, generation, { claim, ids, words }).catch((failure: unknown) =>
       parts.log.warn({ err: failure }, 'Words of records could not be written'),
@@ -164,34 +150,6 @@ async function embedRecords(
   const generated = changed.filter(({ text }) => text !== '').length;
   parts.measures.generated.inc({}, generated);
   parts.measures.skipped.inc({}, texts.length - generated);
-}
-
-/** Texts of those records that are there. Of a schema that is gone, or whose fields are, nothing is left to be found. */
-async function readTexts(
-  { records, schemas, files }: EmbeddingParts,
-  { schemaName, sourceFields }: GenerationRow,
-  ids: readonly string[],
-): Promise<readonly RecordTexts[]> {
-  const schema = schemas.get(schemaName);
-  if (!schema) return [];
-  const fileFields = fileFieldsOf(schema, sourceFields);
-  const plainFields = sourceFields.filter((field) => !fileFields.includes(field));
-  const found = JSON.parse(
-    await records.find(reader, schemaName, {
-      filter: parseFilter({ _id: { $in: ids } }),
-    }),
-  ) as readonly { readonly _id: string }[];
-  const texts: RecordTexts[] = [];
-  for (const record of found) {
-    const fields = [...fieldTexts(record, plainFields)];
-    // Behind the others, whose places in the text of a record are told.
-    for (const field of fileFields)
-      for (const id of filesIn(record, field).slice(0, MAX_FILES))
-        fields.push(...fieldTexts({ [field]: await files.of(id) }, [field]));
-    const text = cutText(joinedText(fields), MAX_TEXT);
-    texts.push({ id: record._id, fields, text, hash: digestOf(text) });
-  }
-  return texts;
 }
 
 /** The vectors of all passages, asked for at once. Throws `ModelError`. */

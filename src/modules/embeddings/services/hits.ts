@@ -2,8 +2,10 @@
 
 import { cutText } from '../../../kernel/text.ts';
 import type { Similarity } from '../model.ts';
+import type { GenerationRow } from '../queries/configs.ts';
+import { contentParts, type Part } from '../queries/contents.ts';
 import { rowsOf, type SearchParts, type SearchRequest, viewOf } from './search-request.ts';
-import { fileFieldsOf, textOf } from './texts.ts';
+import { fileSchemaName, plainFieldsOf, textOf } from './texts.ts';
 
 interface Span {
   readonly starts: number;
@@ -23,6 +25,7 @@ export interface Found {
 }
 
 export interface Hit {
+  readonly id: string;
   readonly document: Readonly<Record<string, unknown>>;
   readonly score: number;
   /** By field, HTML. */
@@ -64,23 +67,23 @@ export async function hitsOf(
 ): Promise<readonly Hit[]> {
   const { input, generation } = request;
   const { schemaName } = input;
-  const { sourceFields } = generation;
   if (near.length === 0) return [];
   const records = await documentsOf(parts, request, near);
-  // Texts of files are not in the record.
-  const files = fileFieldsOf(parts.schemas.get(schemaName), sourceFields);
-  const plainFields = sourceFields.filter((field) => !files.includes(field));
-  return near.flatMap((one) => {
+  const found = near.flatMap((one) => {
     const json = records.get(one.id);
     if (json === undefined) return [];
-    const document = JSON.parse(json) as Hit['document'];
-    return {
-      document,
-      ...factsOf(one, request),
-      ...(groups && { group: groups.get(one.id) ?? null }),
-      ...matched(document, plainFields, one.span),
-    };
+    return { one, document: JSON.parse(json) as Hit['document'] };
   });
+  const previews = await previewsOf(parts, request, found);
+  // With all of its fields a file is shown as everywhere else.
+  const isFile = schemaName === fileSchemaName && input.select === undefined;
+  return found.map(({ one, document }) => ({
+    id: one.id,
+    document: isFile ? parts.files.view(document) : document,
+    ...factsOf(one, generation),
+    ...(groups && { group: groups.get(one.id) ?? null }),
+    ...matched(one, previews),
+  }));
 }
 
 /** As the caller sees them: those of the look that found them, or read now. */
@@ -107,8 +110,8 @@ function scoreOf({ fused, distance, words }: Found, similarity: Similarity): num
 
 function factsOf(
   one: Found,
-  { generation: { similarity, provider } }: SearchRequest,
-): Omit<Hit, 'document'> {
+  { similarity, provider }: GenerationRow,
+): Omit<Hit, 'id' | 'document'> {
   const score = scoreOf(one, similarity);
   const { distance } = one;
   if (distance === undefined) return { score };
@@ -116,15 +119,55 @@ function factsOf(
   return { score, distance, metric: similarity, provider, ...raw };
 }
 
-/** The part of the text that was nearest, as far as the record still has it. */
+/** Hits of which texts of files are shown. */
+const MAX_PREVIEWS = 50;
+
+interface FoundRecord {
+  readonly one: Found;
+  readonly document: Hit['document'];
+}
+
+/** The parts of the texts that were nearest, as far as the records still have them: first their fields, then their files. */
+async function previewsOf(
+  { database, schemas }: SearchParts,
+  { input, generation }: SearchRequest,
+  found: readonly FoundRecord[],
+): Promise<ReadonlyMap<string, string>> {
+  const fields = plainFieldsOf(schemas.get(input.schemaName), generation.sourceFields);
+  const previews = new Map<string, string>();
+  const parts: Part[] = [];
+  for (const { one, document } of found) {
+    const text = textOf(document, fields);
+    if (one.span && text !== '') previews.set(one.id, text.slice(one.span.starts, one.span.ends));
+    // Without a field that is searched it is not known where the others begin.
+    if (hasAll(document, fields)) parts.push(...behind(one, text === '' ? 0 : text.length + 1));
+  }
+  if (parts.length === 0 || fields.length === generation.sourceFields.length) return previews;
+  const contents = await contentParts(database, generation.id, parts.slice(0, MAX_PREVIEWS));
+  for (const [id, content] of contents) {
+    const own = previews.get(id) ?? '';
+    previews.set(id, own === '' ? content : `${own}\n${content}`);
+  }
+  return previews;
+}
+
+const hasAll = (document: Hit['document'], fields: readonly string[]): boolean =>
+  fields.every((field) => Object.hasOwn(document, field.split('.', 1)[0] ?? ''));
+
+/** What of a span stands behind the fields of a record, which take so much. */
+function behind({ id, span }: Found, taken: number): readonly Part[] {
+  if (!span) return [];
+  const { starts, ends } = span;
+  const length = Math.min(ends - Math.max(starts, taken), PREVIEW);
+  return length > 0 ? [{ id, starts: Math.max(0, starts - taken), length }] : [];
+}
+
 function matched(
-  document: Hit['document'],
-  fields: readonly string[],
-  span: Span | undefined,
+  { id, span }: Found,
+  previews: ReadonlyMap<string, string>,
 ): Pick<Hit, 'matchedChunk'> {
-  if (!span) return {};
-  const text = textOf(document, fields);
-  if (text === '') return {};
-  const preview = cutText(text.slice(span.starts, span.ends), PREVIEW).toWellFormed();
+  const text = previews.get(id);
+  if (!span || text === undefined) return {};
+  const preview = cutText(text, PREVIEW).toWellFormed();
   return { matchedChunk: { start: span.starts, end: span.ends, preview } };
 }

@@ -3,7 +3,12 @@ import type { Cursors } from '../../../data/records/page/keyset.ts';
 import { callerKey } from '../../../kernel/caller.ts';
 import type { Found } from './hits.ts';
 import { byBoth, byMeaning, byWords, poolFor } from './rankings.ts';
-import type { SearchMode, SearchParts, SearchRequest } from './search-request.ts';
+import {
+  offeredOf,
+  type SearchMode,
+  type SearchParts,
+  type SearchRequest,
+} from './search-request.ts';
 
 /** Where a page ended. */
 interface Place {
@@ -151,7 +156,7 @@ async function groupsOf(
 /** Of the records that the caller may read, as they may see them. */
 async function valuesOf(
   { records }: SearchParts,
-  { caller, input, filter }: SearchRequest,
+  { caller, input, filter, generation }: SearchRequest,
   found: readonly Found[],
   field: string,
 ): Promise<ReadonlyMap<string, unknown>> {
@@ -159,6 +164,7 @@ async function valuesOf(
   const ids = found.map(({ id }) => id);
   const rows = await records.ranked(caller, input.schemaName, {
     ...{ filter, ids, looksInto: [field], select: [field], limit: ids.length },
+    ...offeredOf(generation),
     ...(input.scope !== undefined && { scope: input.scope }),
   });
   return new Map(rows.map(({ id, json }) => [id, JSON.parse(json)[field] ?? null]));

@@ -17,7 +17,7 @@ import {
   withoutInstructions,
 } from '../model.ts';
 import type { Recipe } from '../queries/configs.ts';
-import { fileFieldsOf } from './texts.ts';
+import { fileFieldsOf, fileSchemaName } from './texts.ts';
 
 /** What somebody asks for; what is left out has a default. */
 export interface ConfigInput {
@@ -35,8 +35,9 @@ export interface ConfigInput {
   readonly backfill?: 'auto' | 'none';
 }
 
-/** Schemas of operators' own, which say that others may build on them. Throws 403. */
+/** Schemas of operators' own, which say that others may build on them, and files. Throws 403. */
 export function requireEligible(schema: CompiledSchema): void {
+  if (schema.name === fileSchemaName) return;
   const isTheirs = schema.ownerModule === 'database' && !schema.name.startsWith('_');
   if (!isTheirs || !schema.modelOptions.conduit.permissions.extendable)
     throw embeddingErrors.SCHEMA_NOT_EXTENDABLE();
@@ -92,7 +93,8 @@ function fieldAt(
 /** A field, not within another one, that holds files. */
 function fileAt(schema: CompiledSchema, path: string): { readonly hidden: boolean } | undefined {
   if (fileFieldsOf(schema, [path]).length === 0) return undefined;
-  return { hidden: schema.tree.fields.get(path)?.hidden ?? true };
+  const field = schema.tree.fields.get(path);
+  return { hidden: schema.relations.has(path) && (field?.hidden ?? true) };
 }
 
 const elementOf = (field: Field | undefined): Field | undefined =>

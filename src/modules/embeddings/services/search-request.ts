@@ -1,20 +1,24 @@
 /** What a search asks for, checked and filled in. */
 import { all, type Condition, equals, not } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
+import { recordErrors } from '../../../data/records/errors.ts';
 import type { Cursors } from '../../../data/records/page/keyset.ts';
 import type { RankedOptions } from '../../../data/records/store.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { shortName } from '../../../data/schema/language/names.ts';
+import { isRecordId } from '../../../data/schema/language/record-key.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { cutText, isStorable } from '../../../kernel/text.ts';
+import { ofNoModule } from '../../storage/index.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
 import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/configs.ts';
+import { contentOf } from '../queries/contents.ts';
 import type { VectorIndex } from '../scan/vector-index.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import type { DepthHint, Readable } from './permitted.ts';
-import { fileFieldsOf, textOf } from './texts.ts';
+import { contentField, fileSchemaName, plainFieldsOf, textOf } from './texts.ts';
 
 export type SearchMode = 'vector' | 'keyword' | 'hybrid';
 
@@ -129,22 +133,37 @@ function requireGroup(
     throw invalid('groupBy', 'field', 'must be a field that holds one text, number, date or flag');
 }
 
-/** What is like a record is not that record. */
-function filterOf({ filter = {}, documentId }: SearchInput): Condition {
-  const parsed = parseFilter(filter, 'filter');
-  return documentId === undefined
-    ? parsed
-    : all(parsed, not(equals('_id', documentId, 'documentId')));
+/** What is like a record is not that record; and what modules keep for themselves are no files for anybody else. */
+function filterOf({ schemaName, filter = {}, documentId }: SearchInput): Condition {
+  const conditions = [
+    parseFilter(filter, 'filter'),
+    ...(documentId === undefined ? [] : [not(equals('_id', documentId, 'documentId'))]),
+    ...(schemaName === fileSchemaName ? [ofNoModule] : []),
+  ];
+  const [only, ...more] = conditions;
+  return only && more.length === 0 ? only : all(...conditions);
 }
+
+/** Files are offered to everybody who has signed in, each by its own permissions; with what stands in them, by those of contents. */
+export const offeredOf = ({
+  schemaName,
+  sourceFields,
+}: Pick<GenerationRow, 'schemaName' | 'sourceFields'>): Pick<RankedOptions, 'offered'> =>
+  schemaName === fileSchemaName
+    ? { offered: sourceFields.includes(contentField) ? 'content' : 'read' }
+    : {};
 
 /** The configurations of the schema, when the caller may read it at all: what there is to search is told to nobody else. */
 async function readableConfigs(
-  { records, schemas, database }: SearchParts,
+  { records, schemas, database, files }: SearchParts,
   caller: Caller,
   { schemaName }: SearchInput,
 ): Promise<readonly ConfigRow[]> {
   if (!schemas.get(schemaName)) throw schemaErrors.SCHEMA_NOT_FOUND();
-  await records.readable(caller, schemaName);
+  const areFiles = schemaName === fileSchemaName;
+  if (areFiles && !files.areThere()) throw embeddingErrors.SCHEMA_NOT_SEARCHABLE();
+  // An operator whose credential is for other modules is told so here.
+  if (!areFiles || caller.kind !== 'user') await records.readable(caller, schemaName);
   return (await allConfigs(database)).filter((one) => one.schemaName === schemaName);
 }
 
@@ -185,12 +204,19 @@ interface ReadableParts {
 export const rowsOf = (
   { scope }: SearchInput,
   filter: Condition,
-  { sourceFields }: GenerationRow,
-): Pick<RankedOptions, 'filter' | 'looksInto' | 'scope'> => ({
+  generation: GenerationRow,
+): Pick<RankedOptions, 'filter' | 'looksInto' | 'scope' | 'offered'> => ({
   filter,
-  looksInto: sourceFields,
+  looksInto: recordFieldsOf(generation),
+  ...offeredOf(generation),
   ...(scope !== undefined && { scope }),
 });
+
+/** What is in a file is no field of its record. */
+const recordFieldsOf = ({ schemaName, sourceFields }: GenerationRow): readonly string[] =>
+  schemaName === fileSchemaName
+    ? sourceFields.filter((field) => field !== contentField)
+    : sourceFields;
 
 /** What of them is answered. */
 export const viewOf = ({
@@ -228,16 +254,20 @@ function readableBy(
 
 /** Throws 400 for a text that is missing or too long, and 404 for a record that the caller may not read. */
 async function textToSearch(
-  { config, records, schemas }: SearchParts,
+  parts: SearchParts,
   { caller, input, generation }: Pick<ReadableParts, 'caller' | 'input' | 'generation'>,
 ): Promise<string> {
+  const { config, schemas } = parts;
   const most = config().security.maxEmbedInputBytes;
   if (input.documentId !== undefined) {
-    const { json } = await records.get(caller, input.schemaName, input.documentId);
-    const files = fileFieldsOf(schemas.get(input.schemaName), generation.sourceFields);
-    const fields = generation.sourceFields.filter((field) => !files.includes(field));
-    const text = textOf(JSON.parse(json), fields);
-    return cutText(text, Math.floor(most / 4));
+    const fields = plainFieldsOf(schemas.get(input.schemaName), generation.sourceFields);
+    const text = textOf(await documentOf(parts, { caller, input, generation }), fields);
+    const length = Math.floor(most / 4);
+    const content =
+      fields.length < generation.sourceFields.length
+        ? await contentOf(parts.database, generation.id, input.documentId, length)
+        : '';
+    return cutText([text, content].filter((one) => one !== '').join('\n'), length);
   }
   const text = (input.text ?? '').normalize('NFC').trim();
   if (text === '') throw invalid('text', 'required', 'must say what to search for');
@@ -245,4 +275,20 @@ async function textToSearch(
   if (Buffer.byteLength(text) > most)
     throw invalid('text', 'maxLength', `must be at most ${most} bytes`);
   return text;
+}
+
+/** The record that others are to be like. Throws 404. */
+async function documentOf(
+  { records, schemas }: SearchParts,
+  { caller, input, generation }: Pick<ReadableParts, 'caller' | 'input' | 'generation'>,
+): Promise<unknown> {
+  const { schemaName, documentId = '' } = input;
+  if (schemaName !== fileSchemaName)
+    return JSON.parse((await records.get(caller, schemaName, documentId)).json);
+  const rows = rowsOf(input, ofNoModule, generation);
+  const isId = isRecordId(schemas.get(schemaName)?.key ?? [], documentId);
+  const ids = isId ? [documentId] : [];
+  const [found] = await records.ranked(caller, schemaName, { ...rows, ids, limit: 1 });
+  if (!found) throw recordErrors.RECORD_NOT_FOUND();
+  return JSON.parse(found.json);
 }

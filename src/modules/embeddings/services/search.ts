@@ -103,8 +103,7 @@ async function withMore(
       ? { facets: await facetsOf(parts, request, byWords || result.degraded === true) }
       : {};
   if (!highlight) return { ...result, ...counted };
-  const documents = result.hits.map(({ document }) => document);
-  const marked = await highlightsOf(parts, request, documents);
+  const marked = await highlightsOf(parts, request, result.hits);
   const hits = result.hits.map((hit, at) => ({ ...hit, highlights: marked[at] ?? {} }));
   return { ...result, hits, ...counted };
 }

@@ -19,16 +19,40 @@ export interface FieldText {
   readonly text: string;
 }
 
-/** Fields that hold files, of those whose texts are searched. */
+/** The schema of files, which can be searched like records. */
+export const fileSchemaName = 'File';
+/** Among the source fields of files: what stands in them. */
+export const contentField = 'content';
+
+const isContent = (schemaName: string | undefined, field: string): boolean =>
+  schemaName === fileSchemaName && field === contentField;
+
+/** Fields that hold files, of those whose texts are searched; of files themselves, their content. */
 export const fileFieldsOf = (
   schema: CompiledSchema | undefined,
   fields: readonly string[],
-): readonly string[] => fields.filter((field) => schema?.relations.get(field)?.model === 'File');
+): readonly string[] =>
+  fields.filter(
+    (field) =>
+      schema?.relations.get(field)?.model === fileSchemaName || isContent(schema?.name, field),
+  );
+
+/** Those whose texts stand in the record itself. */
+export function plainFieldsOf(
+  schema: CompiledSchema | undefined,
+  fields: readonly string[],
+): readonly string[] {
+  const files = fileFieldsOf(schema, fields);
+  return fields.filter((field) => !files.includes(field));
+}
 
 /** The ids of files that a field holds. */
-export function filesIn(record: unknown, field: string): readonly string[] {
-  return [...valuesAt(record, [field])];
-}
+export const filesIn = (
+  schemaName: string,
+  record: { readonly _id: string },
+  field: string,
+): readonly string[] =>
+  isContent(schemaName, field) ? [record._id] : [...valuesAt(record, [field])];
 
 /** The values of the fields in order, without markup, a line for each; empty ones are left out. */
 export function fieldTexts(record: unknown, fields: readonly string[]): readonly FieldText[] {

@@ -10,7 +10,7 @@ import {
   type WordsRow,
   type WordsText,
 } from '../queries/words.ts';
-import { type FieldText, joinedText } from './texts.ts';
+import { contentField, type FieldText, fileSchemaName, joinedText } from './texts.ts';
 
 /** Parts of a search that are looked at. */
 const MAX_PARTS = 32;
@@ -147,17 +147,29 @@ export function weightsOf(generation: Searched): readonly number[] {
 export const languageOf = (generation: Searched, field: string): string =>
   optionsOf(generation).of(field).language;
 
+/** PostgreSQL takes `report-2024.pdf` for one word, and a path too. */
+const withNameParts = ({ field, text }: FieldText): FieldText => ({
+  field,
+  text: field === contentField ? text : `${text} ${text.replaceAll(/[-._/]/g, ' ')}`,
+});
+
+interface TextsOfRecord {
+  readonly id: string;
+  readonly fields: readonly FieldText[];
+  readonly content: string | null;
+}
+
 /** The words of a record, with texts of one language and weight together. */
 export function wordsOf(
-  generation: Searched,
-  recordId: string,
-  fields: readonly FieldText[],
+  generation: Searched & Pick<GenerationRow, 'schemaName'>,
+  { id: recordId, fields, content }: TextsOfRecord,
 ): WordsRow {
   const options = optionsOf(generation);
   const kinds = new Map<string, FieldText[]>();
+  const texts = generation.schemaName === fileSchemaName ? fields.map(withNameParts) : fields;
   for (const name of generation.sourceFields) {
     const key = JSON.stringify(options.of(name));
-    const own = fields.filter(({ field }) => field === name);
+    const own = texts.filter(({ field }) => field === name);
     kinds.set(key, [...(kinds.get(key) ?? []), ...own]);
   }
   const text = joinedText(fields).toLowerCase();
@@ -170,6 +182,7 @@ export function wordsOf(
     recordId,
     texts: [...kinds].map(([key, own]) => ({ ...JSON.parse(key), text: joinedText(own) })),
     terms: [...terms],
+    content,
   };
 }
 

@@ -148,13 +148,22 @@ const idLike = (last: string | undefined): string => (last?.startsWith('-') ? '-
 const named = (search: string | undefined): readonly Condition[] =>
   search === undefined || search === '' ? [] : [contains('name', search, 'search')];
 
+/** Files that no module keeps for itself. */
+export const ofNoModule: Condition = not(
+  fieldTest('container', {
+    kind: 'like',
+    right: literal(`${modulePrefix}%`),
+    wildcards: true,
+    ignoreCase: false,
+  }),
+);
+
 /** A credential that is narrowed sees nothing that other modules keep here. */
-function ofModulesOf(caller: Caller): readonly Condition[] {
+export function ofModulesOf(caller: Caller): readonly Condition[] {
   const modules = modulesOfCaller(caller);
   if (modules === undefined) return [];
-  const right = literal(`${modulePrefix}%`);
-  const kept = fieldTest('container', { kind: 'like', right, wildcards: true, ignoreCase: false });
-  return [any(not(kept), ...modules.map((one) => equals('container', `${modulePrefix}${one}`)))];
+  const own = modules.map((one) => equals('container', `${modulePrefix}${one}`));
+  return [any(ofNoModule, ...own)];
 }
 
 const conditionsOf = ({ container, folder, search, owner }: FileFilter): readonly Condition[] => [

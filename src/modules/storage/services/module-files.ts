@@ -5,6 +5,7 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { type FileRow, lockFilesNamed } from '../queries/files.ts';
 import { isModuleContainer } from './access.ts';
 import type { FileBody } from './file-changes.ts';
+import { isWithheld } from './scanning.ts';
 import type { StorageServices } from './storage-services.ts';
 
 export interface ModuleFile {
@@ -16,6 +17,8 @@ export interface ModuleFile {
   /** By its content. */
   readonly mimeType: string | null;
   readonly checksum: string | null;
+  /** Nobody gets its content now: it is being examined, or something harmful was found in it. */
+  readonly withheld: boolean;
 }
 
 export interface NewModuleFile {
@@ -53,7 +56,16 @@ export function createModuleFiles({
   links,
   access,
   delivery,
-}: Pick<StorageServices, 'files' | 'links' | 'access' | 'delivery'>): ModuleFiles {
+  config,
+}: Pick<StorageServices, 'files' | 'links' | 'access' | 'delivery' | 'config'>): ModuleFiles {
+  const viewOf = (file: FileRow): ModuleFile => ({
+    id: file._id,
+    name: file.alias ?? file.name,
+    size: file.size,
+    mimeType: file.mimeType,
+    checksum: file.checksum,
+    withheld: isWithheld(config(), file),
+  });
   return {
     async store({ container, name, alias, mimeType }, body) {
       if (!isModuleContainer(container)) throw new Error(`${container} is no container of modules`);
@@ -86,11 +98,3 @@ function ifMissing(error: unknown): undefined {
   if (error instanceof PenstockError && error.status === 404) return undefined;
   throw error;
 }
-
-const viewOf = ({ _id, name, alias, size, mimeType, checksum }: FileRow): ModuleFile => ({
-  id: _id,
-  name: alias ?? name,
-  size,
-  mimeType,
-  checksum,
-});

@@ -36,6 +36,12 @@ export async function enqueueScan(
   await jobs.enqueue(scanJob, { id: _id, objectKey }, { transaction });
 }
 
+/** Whether nobody gets the content as it is now. */
+export const isWithheld = (
+  { scan: { quarantine } }: Pick<StorageConfig, 'scan'>,
+  { scan }: Pick<FileRow, 'scan'>,
+): boolean => scan === 'infected' || (scan === 'waiting' && quarantine);
+
 /** The file, if its content may be given out. Throws FILE_EXAMINED, FILE_INFECTED. */
 export function servable(
   { scan: { quarantine } }: Pick<StorageConfig, 'scan'>,
