@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { PenstockError } from '../../../kernel/errors.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { storable } from '../../../kernel/text.ts';
-import { createWorkerLink } from '../../../kernel/threads/worker-link.ts';
+import { createWorkerLink, type WorkerLink } from '../../../kernel/threads/worker-link.ts';
 import type { ModuleFile, ModuleFiles, StorageService } from '../../storage/index.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import type { EmbeddingMeasures } from '../measure.ts';
@@ -67,21 +67,10 @@ async function bytesOf(
   return length === size ? bytes : undefined;
 }
 
-export function createFileTexts(parts: FileTextParts): FileTexts {
-  const { config, measures, log } = parts;
-  const known = new LRUCache<string, string>({
-    maxSize: MAX_REMEMBERED,
-    sizeCalculation: (text) => text.length + 1,
-  });
-  const thread = createWorkerLink({
-    file: new URL('extract-thread.ts', import.meta.url),
-    idleMs: IDLE_MS,
-    heapMegabytes: HEAP_MEGABYTES,
-  });
-  /** One file after the other, so that whoever takes too long takes nobody else along. */
-  let last: Promise<unknown> = Promise.resolve();
-
-  const extract = async (id: string, input: ExtractInput): Promise<string> => {
+/** Reads a text in the thread, which ends when that takes too long. */
+const createExtractor =
+  ({ config, measures, log }: FileTextParts, thread: WorkerLink) =>
+  async (id: string, input: ExtractInput): Promise<string> => {
     const timer = setTimeout(() => void thread.close(), config().files.extractTimeoutMs);
     try {
       return storable(await thread.call<string>('extract', input));
@@ -99,6 +88,21 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     }
   };
 
+export function createFileTexts(parts: FileTextParts): FileTexts {
+  const { config, measures } = parts;
+  const known = new LRUCache<string, string>({
+    maxSize: MAX_REMEMBERED,
+    sizeCalculation: (text) => text.length + 1,
+  });
+  const thread = createWorkerLink({
+    file: new URL('extract-thread.ts', import.meta.url),
+    idleMs: IDLE_MS,
+    heapMegabytes: HEAP_MEGABYTES,
+  });
+  /** One file after the other, so that whoever takes too long takes nobody else along. */
+  let last: Promise<unknown> = Promise.resolve();
+
+  const extract = createExtractor(parts, thread);
   /** The text of a content, read when nobody has read it yet. */
   const textOf = async (
     files: ModuleFiles,

@@ -16,7 +16,7 @@ const MAX_MARKED = 50;
 const MAX_TEXT = 20_000;
 
 /** A hit with its record as the caller sees it. */
-interface Shown {
+interface MarkedHit {
   readonly id: string;
   readonly document: Document;
 }
@@ -25,7 +25,7 @@ interface Shown {
 export async function highlightsOf(
   { database, schemas }: SearchParts,
   { generation, text, input }: SearchRequest,
-  hits: readonly Shown[],
+  hits: readonly MarkedHit[],
 ): Promise<readonly Highlights[]> {
   const parsed = parseWords(text).map((list) => list.filter(({ negated }) => !negated));
   const spelled =
@@ -62,9 +62,9 @@ export async function highlightsOf(
   some.forEach(({ id, document }, at) => {
     const own = contents.get(id);
     const target = highlights[at];
-    const isShown =
+    const isVisible =
       input.select === undefined || file === contentField || Object.hasOwn(document, file);
-    if (own && target && isShown) target[file] = htmlOf(own);
+    if (own && target && isVisible) target[file] = htmlOf(own);
   });
   return highlights;
 }
