@@ -10,7 +10,7 @@ import { createCaches } from './kernel/cache.ts';
 import { createConfigService } from './kernel/config/create-config-service.ts';
 import type { Database, Statement } from './kernel/database/database.ts';
 import { measureConnections, measureQueues } from './kernel/database/database-telemetry.ts';
-import { checkStorage } from './kernel/database/failures.ts';
+import { checkStorage, tookNoChanges } from './kernel/database/failures.ts';
 import type { StatementTimings } from './kernel/database/statement-timings.ts';
 import type { Bus } from './kernel/events/bus.ts';
 import { createUserSignals } from './kernel/events/bus.ts';
@@ -154,7 +154,9 @@ async function askDatabase(database: Database, limitMs: number): Promise<HealthR
   try {
     const alive: Statement = { text: 'select 1', class: 'health', limitMs };
     await database.query(alive);
-    return { status: 'pass' };
+    return tookNoChanges()
+      ? { status: 'warn', message: 'the database takes no changes: it is a standby or read only' }
+      : { status: 'pass' };
   } catch (error) {
     const { trouble } = database.info();
     if (trouble === undefined) throw error;

@@ -45,6 +45,19 @@ await describeWithRedis('Redis', () => {
     await server.stop();
   });
 
+  it('connects anew when its server became a replica: behind the name may be another primary', async () => {
+    const [server, primary] = await Promise.all([startTestRedis(), startTestRedis()]);
+    const redis = await openRedis({ redisUrl: server.url }, silentLog, 'installation-3');
+    if (!redis) throw new Error('REDIS_URL was given');
+    const connection = () => redis.commands.client('ID');
+    const before = await connection();
+    await redis.commands.replicaof('127.0.0.1', primary.port);
+    await expect(redis.commands.set('count', '1')).rejects.toThrow(/READONLY/);
+    await waitFor(async () => (await connection()) !== before);
+    await redis.close();
+    await Promise.all([server.stop(), primary.stop()]);
+  });
+
   it('closes at once while the server is away', async () => {
     const server = await startTestRedis();
     const redis = await openRedis({ redisUrl: server.url }, silentLog, 'installation-2');

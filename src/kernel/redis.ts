@@ -103,6 +103,8 @@ const commonOptions = (role: string): RedisOptions => ({
   connectTimeout: connectTimeoutMs,
   connectionName: `penstock-${role}`,
   retryStrategy: (attempt) => Math.min(attempt * 100, 2_000),
+  // A primary that became a replica takes no changes; behind its name may be another one by now.
+  reconnectOnError: ({ message }) => message.startsWith('READONLY'),
 });
 
 /** Logs losses and returns, once each. Errors before the first success go to `onTrouble`. */

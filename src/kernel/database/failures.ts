@@ -73,6 +73,34 @@ export function isConnectionLoss(error: unknown): boolean {
   return typeof message === 'string' && driverLoss.test(message);
 }
 
+/*
+ * A server that takes no changes: it became a standby while our connections stayed open (some services move that way), or
+ * its operator allows reading only. Nothing was done. Another connection may lead to the server that does take them.
+ */
+
+/** Told by `/ready` until this many ms after the last change that was refused so. */
+const READ_ONLY_MEMORY_MS = 10_000;
+let lastReadOnly = Number.NEGATIVE_INFINITY;
+
+/** read_only_sql_transaction, where we have not asked for a read-only transaction. */
+const isReadOnlyServer = (error: unknown): boolean => codeOf(error) === '25006';
+
+/** Whether a change was refused so not long ago. */
+export const tookNoChanges = (): boolean => performance.now() - lastReadOnly < READ_ONLY_MEMORY_MS;
+
+/** A server that stays read only must not make every change cost a new connection: one in this time; ms. */
+const REPLACE_EACH_MS = 50;
+let lastReplaced = Number.NEGATIVE_INFINITY;
+
+/** Whether to close the connection of a failed statement: it died, or it is the turn of one whose server takes no changes. */
+export function replacesConnection(error: unknown): boolean {
+  if (!isReadOnlyServer(error)) return isConnectionLoss(error);
+  const now = performance.now();
+  if (now - lastReplaced < REPLACE_EACH_MS) return false;
+  lastReplaced = now;
+  return true;
+}
+
 /** serialization_failure and deadlock_detected: running the transaction again helps. */
 export const isTransient = (error: unknown): boolean =>
   codeOf(error) === '40001' || codeOf(error) === '40P01';
@@ -110,10 +138,21 @@ const isStorageFull = (error: unknown): boolean => codeOf(error) === '53100';
 /** When to try again; somebody has to make room first. */
 const FULL_SECONDS = 30;
 
-/** A failure that has a meaning beyond the statement becomes an error of the catalogue; any other comes back as it is. */
-export function toPublicError(error: unknown): unknown {
+/**
+ * A failure that has a meaning beyond the statement becomes an error of the catalogue; any other comes back as it is.
+ * `readOnly`: it comes from a transaction that we began as read only.
+ */
+export function toPublicError(error: unknown, { readOnly = false } = {}): unknown {
   noteDeadlock(error);
   if (isConnectionLoss(error)) return unavailable(error);
+  if (!readOnly && isReadOnlyServer(error)) {
+    lastReadOnly = performance.now();
+    return errors.UNAVAILABLE({
+      message: 'The database takes no changes now: try again',
+      retryAfter: 1,
+      cause: error,
+    });
+  }
   if (isStorageFull(error)) {
     noteDiskFull();
     return errors.STORAGE_FULL({ retryAfter: FULL_SECONDS, cause: error });

@@ -9,7 +9,14 @@ import type {
   Statement,
   Transaction,
 } from './database.ts';
-import { codeOf, isConnectionLoss, isStalePlan, isTransient, toPublicError } from './failures.ts';
+import {
+  codeOf,
+  isConnectionLoss,
+  isStalePlan,
+  isTransient,
+  replacesConnection,
+  toPublicError,
+} from './failures.ts';
 import { outOfTime, type Waiting, waitingNow } from './fair-turns.ts';
 import type { OwnedConnection, OwnedConnections } from './owned-connections.ts';
 import { send } from './owned-statements.ts';
@@ -36,6 +43,8 @@ export interface OpenTransactionOptions {
   readonly timings?: StatementTimings | undefined;
   /** The statement that begins it. */
   readonly begin: string;
+  /** It begins as read only. */
+  readonly readOnly: boolean;
 }
 
 /** Rules that are looked at only now: tables of others may have such (`deferrable initially deferred`). */
@@ -84,7 +93,7 @@ export class OpenTransaction implements Ambient {
     } catch (error) {
       this.#statementFailure ??= error;
       // The retry of the outermost transaction wants to see these as they are.
-      throw isTransient(error) || isStalePlan(error) ? error : toPublicError(error);
+      throw isTransient(error) || isStalePlan(error) ? error : toPublicError(error, this.#options);
     } finally {
       this.#options.timings?.note(statement, performance.now() - waiting.since);
     }
@@ -125,7 +134,8 @@ export class OpenTransaction implements Ambient {
       return await send<R>(connection, query);
     } catch (error) {
       if (isStalePlan(error)) this.#options.names.renew(statement, query.name);
-      if (isConnectionLoss(error)) this.#broken = true;
+      const isLost = this.#options.readOnly ? isConnectionLoss : replacesConnection;
+      if (isLost(error)) this.#broken = true;
       throw error;
     }
   }

@@ -1,7 +1,13 @@
 /** Statements of unknown length: each has its connection for itself, and no table takes all of them. */
 import pg from 'pg';
 import type { QueryResult, Statement } from './database.ts';
-import { codeOf, isConnectionLoss, isStalePlan, toPublicError } from './failures.ts';
+import {
+  codeOf,
+  isConnectionLoss,
+  isStalePlan,
+  replacesConnection,
+  toPublicError,
+} from './failures.ts';
 import { outOfTime, type Waiting } from './fair-turns.ts';
 import type { OwnedConnection, OwnedConnections } from './owned-connections.ts';
 import { tableOf } from './slow-tables.ts';
@@ -46,7 +52,7 @@ export function createOwnedStatements({
       connection.stopAt(waiting, begin + (statement.limitMs ?? Number.POSITIVE_INFINITY));
       return await send<R>(connection, query);
     } catch (error) {
-      broken = isConnectionLoss(error);
+      broken = replacesConnection(error);
       if (isStalePlan(error)) names.renew(statement, query.name);
       throw error;
     } finally {

@@ -14,7 +14,13 @@ import {
   prepareSession,
 } from './connection.ts';
 import type { ClassFigures, QueryResult } from './database.ts';
-import { isConnectionLoss, isStalePlan, toPublicError, unavailable } from './failures.ts';
+import {
+  isConnectionLoss,
+  isStalePlan,
+  replacesConnection,
+  toPublicError,
+  unavailable,
+} from './failures.ts';
 import { waitedTooLong } from './fair-turns.ts';
 import { isRead, isTimeOver, type Lane, type StatementRun } from './owned-statements.ts';
 import { type OnAnswer, UndoneError } from './shared-statement.ts';
@@ -248,7 +254,7 @@ class PipelinedClients implements SharedClients {
       this.#together.answered(statement);
       this.#options.timings?.note(statement, performance.now() - waiting.since);
       if (error) {
-        if (isConnectionLoss(error)) this.#drop(slot, client, error);
+        if (replacesConnection(error)) this.#drop(slot, client, error);
         this.#failed(job, error, { name: query.name, together });
       } else job.resolve({ rows: result?.rows ?? [], count: result?.rowCount ?? 0 });
       if (this.#line.length > 0) this.#next();

@@ -109,8 +109,10 @@ export function createTransactions(options: TransactionsOptions): Transactions {
     work: (transaction: Transaction) => Promise<T>,
     how: TransactionOptions,
   ): Promise<T> {
-    const open = new OpenTransaction({ connections, names, timings, begin: beginText(how) });
-    const hooked = new HookedTransaction(how.readOnly ? undefined : transactionHooks.waiting());
+    const readOnly = how.readOnly ?? false;
+    const begin = beginText(how);
+    const open = new OpenTransaction({ connections, names, timings, begin, readOnly });
+    const hooked = new HookedTransaction(readOnly ? undefined : transactionHooks.waiting());
     try {
       const value = await store.run(open, () => work(open));
       if (open.isSound) await hooked.write(open);
@@ -147,7 +149,7 @@ export function createTransactions(options: TransactionsOptions): Transactions {
 
 /** Again after a deadlock and the like, as often as is asked for. Throws what callers may see. */
 async function retried<T>(
-  { attempts = DEFAULT_ATTEMPTS }: TransactionOptions,
+  { attempts = DEFAULT_ATTEMPTS, readOnly = false }: TransactionOptions,
   log: Logger,
   once: () => Promise<T>,
 ): Promise<T> {
@@ -160,7 +162,7 @@ async function retried<T>(
         log.warn({ attempt, detail, where }, 'Transactions waited for each other in a circle');
       }
       if (attempt >= attempts || !(isTransient(error) || isStalePlan(error)))
-        throw toPublicError(error);
+        throw toPublicError(error, { readOnly });
       await sleep(RETRY_DELAY_MS * attempt * (1 + Math.random()));
     }
   }
