@@ -13,11 +13,10 @@ import { currentAccount, type RunningOperation } from './request-account/request
 
 let lastBegun: RunningOperation | undefined;
 
-/** Called when a handler begins. Costs two assignments. */
-export function noteOperation(operation: string, requestId: string): void {
+/** Called when a handler begins; its account keeps what is answered. */
+export function noteOperation(operation: string, requestId: string): RunningOperation {
   lastBegun = { operation, requestId };
-  const account = currentAccount();
-  if (account) account.running = lastBegun;
+  return lastBegun;
 }
 
 /** Lines of the stack that are told. */

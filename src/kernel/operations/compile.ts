@@ -62,6 +62,13 @@ const nothing: Readonly<Record<string, never>> = Object.freeze(
 );
 
 const noFields: TextFields = new Map();
+const none: readonly Problem[] = [];
+
+const decodedTexts = (
+  place: Place | undefined,
+  texts: RawInput['headers'],
+  problems: Problem[],
+): Record<string, unknown> => (place ? decodeTexts(place.fields, texts, problems) : nothing);
 
 class LazyOperation implements CompiledOperation {
   readonly operation: Operation;
@@ -116,28 +123,34 @@ class CompiledInput {
 
   decode(raw: RawInput, refusal: Refusal): DecodedInput {
     const problems: Problem[] = [];
-    const params = this.#params ? decodeTexts(this.#params.fields, raw.params, problems) : nothing;
     const unknown: string[] = [];
-    const query = decodeQuery(
-      this.#query?.fields ?? noFields,
-      raw.query,
-      // Where nothing is declared, nothing can be wrong.
-      this.#query ? problems : [],
-      (key) => void (this.#openQuery || unknown.push(key)),
-    );
-    const headers = this.#headers
-      ? decodeTexts(this.#headers.fields, raw.headers, problems)
-      : nothing;
-    const body = raw.form === undefined ? raw.body : this.#body?.decodeForm(raw.form, problems);
-    const cut = cutPage(query, this.#largestPage);
-    const left = unknownInput(unknown, [...(this.#query?.fields.keys() ?? [])]);
-    if (this.#strict) problems.push(...left);
-    else problems.push(...this.#refused(left, refusal));
-    const given = { params, query, headers, body, stream: raw.stream };
-    const input = this.#validate(given, problems, raw.form === undefined ? refusal : 'none');
-    const dropped = raw.form === undefined ? (this.#body?.unknownKeys(body, input.body) ?? []) : [];
-    const notes = [...left, ...dropped, ...cut];
-    return notes.length === 0 ? input : { ...input, notes };
+    const isForm = raw.form !== undefined;
+    const given: DecodedInput = {
+      params: decodedTexts(this.#params, raw.params, problems),
+      query: this.#decodeQuery(raw.query, problems, unknown),
+      headers: decodedTexts(this.#headers, raw.headers, problems),
+      body: isForm ? this.#body?.decodeForm(raw.form, problems) : raw.body,
+      stream: raw.stream,
+    };
+    const cut = cutPage(given.query, this.#largestPage);
+    const left = unknown.length === 0 ? none : unknownInput(unknown, this.#queryNames());
+    if (left.length > 0) problems.push(...(this.#strict ? left : this.#refused(left, refusal)));
+    const input = this.#validate(given, problems, isForm ? 'none' : refusal);
+    const dropped = isForm ? none : (this.#body?.unknownKeys(given.body, input.body) ?? none);
+    if (left.length + dropped.length + cut.length === 0) return input;
+    return { ...input, notes: [...left, ...dropped, ...cut] };
+  }
+
+  /** Where nothing is declared, nothing can be wrong. */
+  #decodeQuery(text: string, problems: Problem[], unknown: string[]): Record<string, unknown> {
+    const fields = this.#query?.fields;
+    return decodeQuery(fields ?? noFields, text, fields ? problems : [], (key) => {
+      if (!this.#openQuery) unknown.push(key);
+    });
+  }
+
+  #queryNames(): readonly string[] {
+    return [...(this.#query?.fields.keys() ?? [])];
   }
 
   accept(given: DecodedInput): DecodedInput {
@@ -156,7 +169,7 @@ class CompiledInput {
   }
 
   #refused(unknown: readonly Problem[], refusal: Refusal): readonly Problem[] {
-    if (unknown.length === 0 || refusal === 'none') return [];
+    if (unknown.length === 0 || refusal === 'none') return none;
     this.#refusable ??= createRefusable(this.#operation);
     return this.#refusable(unknown, refusal);
   }
@@ -189,7 +202,7 @@ function largestPage({ surface, method, input: { query } }: Operation): number |
 
 function cutPage(query: Record<string, unknown>, largest = Number.NaN): readonly Problem[] {
   const { limit } = query;
-  if (typeof limit !== 'number' || !(limit > largest)) return [];
+  if (typeof limit !== 'number' || !(limit > largest)) return none;
   query.limit = largest;
   return [{ path: 'limit', rule: 'maximum', message: `is ${largest}, the largest page` }];
 }
@@ -244,9 +257,9 @@ class BodyPlace {
 
   /** Keys that the body had and its declaration does not, at its first level. */
   unknownKeys(given: unknown, taken: unknown): readonly Problem[] {
-    if (given === taken || !isObject(given) || !isObject(taken)) return [];
+    if (given === taken || !isObject(given) || !isObject(taken)) return none;
     const gone = Object.keys(given).filter((key) => !Object.hasOwn(taken, key));
-    if (gone.length === 0) return [];
+    if (gone.length === 0) return none;
     const declared = alternatives(this.#schema).flatMap(({ properties = {} }) =>
       Object.keys(properties),
     );

@@ -41,6 +41,8 @@ export interface Call {
   readonly presentedApp?: PresentedApp;
   /** The app, once it was believed; nothing while apps are not told apart. */
   app?: string | undefined;
+  /** Its request holds several calls, which may run beside it (GraphQL, MCP). */
+  readonly isPart?: boolean;
   /** What of the answer will be looked at; nothing: all. */
   readonly requested?: SelectedFields | undefined;
   /** `requested` names all that the answer is to have, each member once. */

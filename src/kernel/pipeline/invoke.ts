@@ -15,6 +15,7 @@ import { addressKey, type Caller, callerKey } from '../caller.ts';
 import { errors } from '../errors.ts';
 import { withUnconfirmed } from '../freshness/freshness.ts';
 import type { Identity } from '../identity.ts';
+import { andThen, endedBy, type NowOrLater } from '../now-or-later.ts';
 import type { Operation } from '../operations/operation.ts';
 import type { DecodedInput } from '../operations/operation-input.ts';
 import {
@@ -71,9 +72,9 @@ export interface Pipeline {
    * Runs `work` when it is the turn of this call, once for each request: calls inside it come at once. `bytes`: of the
    * body, which is kept meanwhile. Throws or rejects with 429 or 503.
    */
-  inTurn<T>(call: Call, caller: Caller, work: () => T | Promise<T>, bytes?: number): T | Promise<T>;
-  /** Throws what the handler throws, 429, 409 (Idempotency-Key), 504. */
-  run(call: Call, caller: Caller, input: DecodedInput): Promise<Answer>;
+  inTurn<T>(call: Call, caller: Caller, work: () => NowOrLater<T>, bytes?: number): NowOrLater<T>;
+  /** Throws or rejects with what the handler throws, 429, 409 (Idempotency-Key), 504. */
+  run(call: Call, caller: Caller, input: DecodedInput): NowOrLater<Answer>;
   /** Answers 503 to every call that still runs. */
   giveUp(): void;
   close(): void;
@@ -101,20 +102,14 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       });
     },
     admit: createAdmit(parts),
-    async run(call, caller, input) {
-      const one = { call, caller, input };
+    run(call, caller, input) {
       const account = currentAccount();
       if (!account) {
         const own = accounts.open(call.compiled.operation, performance.now(), call.address);
-        return onAccount(own, () => runOn(running, own, one));
+        return onAccount(own, () => runOn(running, own, { call, caller, input }));
       }
-      const waiting = account.enterCall();
-      if (waiting) await waiting;
-      try {
-        return await runOn(running, account, one);
-      } finally {
-        account.leaveCall();
-      }
+      const enter = () => runOn(running, account, { call, caller, input });
+      return call.isPart ? amongOthers(account, enter) : enter();
     },
     ...endOf(deadlines),
   };
@@ -124,13 +119,69 @@ interface RunningPipeline extends PipelineParts {
   readonly deadlines: Deadlines;
 }
 
-/** Runs a call with an `Idempotency-Key` once, and answers equal ones with what it answered. */
-function remembered(
+/** Few calls of one request run at a time. */
+function amongOthers(account: RequestAccount, run: Work): NowOrLater<Answer> {
+  const entered = () => endedBy(run, () => account.leaveCall());
+  const waiting = account.enterCall();
+  return waiting ? waiting.then(entered) : entered();
+}
+
+/** One call on the account of its request. */
+function runOn(
   pipeline: RunningPipeline,
+  account: RequestAccount,
+  asked: Asked,
+): NowOrLater<Answer> {
+  const { call, input } = asked;
+  const { operation } = call.compiled;
+  account.running = noteOperation(operation.id, call.requestId);
+  const limited = pipeline.limiter.admitAccount(operation, input.body, call.address);
+  return andThen(limited, () => begun(pipeline, account, asked));
+}
+
+function begun(
+  pipeline: RunningPipeline,
+  account: RequestAccount,
+  { call, caller, input }: Asked,
+): NowOrLater<Answer> {
+  if (account.remainingMs <= 0) throw errors.TIMEOUT();
+  const { log, identity } = pipeline;
+  const { operation } = call.compiled;
+  const deadlineAt = deadlineOf(account, operation);
+  const context = new CallContext(call, caller, { log, deadlineAt, identity });
+  const running: Running = { call, input, context, account };
+  let work: Work = () => handled(pipeline, running);
+  const { tracing, actions } = pipeline;
+  if (tracing) work = traced(tracing, running, work);
+  if (isAudited(operation, input)) {
+    const told = work;
+    work = () => actions.around(call, context, input, told);
+  }
+  return changesForNodes(operation) ? unconfirmedTold(work) : work();
+}
+
+/** The handler's answer, or 504 when the deadline passes before it. */
+function handled(pipeline: RunningPipeline, running: Running): NowOrLater<Answer> {
+  const { call } = running;
+  return inTime(
+    pipeline,
+    running.context,
+    keepsKey(call) ? remembered(pipeline, running) : work(pipeline, running),
+  );
+}
+
+function inTime(
+  { deadlines }: RunningPipeline,
   context: CallContext,
-  call: Call,
-  input: DecodedInput,
-): Promise<Answer> {
+  answer: NowOrLater<Answer>,
+): NowOrLater<Answer> {
+  if (!(answer instanceof Promise)) return answer;
+  return deadlines.guard(answer, context.deadlineAt, (early) => expire(context, early));
+}
+
+/** Runs a call with an `Idempotency-Key` once, and answers equal ones with what it answered. */
+function remembered(pipeline: RunningPipeline, running: Running): Promise<Answer> {
+  const { call, context, input } = running;
   const { operation } = call.compiled;
   const principal =
     context.caller.kind === 'anonymous'
@@ -140,76 +191,29 @@ function remembered(
   return pipeline.idempotency.once(request, async () => {
     // The caller may have been told that it took too long while this waited for an equal call.
     if (context.expired) throw errors.TIMEOUT();
-    const answer = work(pipeline, context, call, input);
     // Guarded here as well, so that the transaction ends and frees its connection and the key.
-    return answer instanceof Promise
-      ? pipeline.deadlines.guard(answer, context.deadlineAt, (early) => expire(context, early))
-      : answer;
+    return inTime(pipeline, context, work(pipeline, running));
   });
 }
 
-/** The handler's answer, or 504 when the deadline passes before it. */
-function handled(
-  pipeline: RunningPipeline,
-  context: CallContext,
-  call: Call,
-  input: DecodedInput,
-): Answer | Promise<Answer> {
-  const result = keepsKey(call)
-    ? remembered(pipeline, context, call, input)
-    : work(pipeline, context, call, input);
-  if (!(result instanceof Promise)) return result;
-  return pipeline.deadlines.guard(result, context.deadlineAt, (early) => expire(context, early));
-}
-
-/** One call on the account of its request. */
-async function runOn(
-  pipeline: RunningPipeline,
-  account: RequestAccount,
-  { call, caller, input }: Running,
-): Promise<Answer> {
-  const { limiter, deadlines, actions, log } = pipeline;
-  const { operation } = call.compiled;
-  noteOperation(operation.id, call.requestId);
-  const limited = limiter.admitAccount(operation, input.body, call.address);
-  if (limited) await limited;
-  if (account.remainingMs <= 0) throw errors.TIMEOUT();
-  const context = new CallContext(call, caller, {
-    log,
-    deadlineAt: deadlineOf(account, operation),
-    identity: pipeline.identity,
-  });
-  const answered = traced(pipeline, context, operation, () =>
-    handled(pipeline, context, call, input),
-  );
-  const answer = await telling(operation, () =>
-    isAudited(operation, input) ? actions.around(call, context, input, answered) : answered(),
-  );
-  if (!answer.stream) return answer;
-  return {
-    ...answer,
-    stream: bounded(answer.stream, {
-      deadlines,
-      account,
-      onExpire: (early) => expire(context, early),
-    }),
-  };
-}
-
-function work(
-  parts: PipelineParts,
-  context: CallContext,
-  call: Call,
-  input: DecodedInput,
-): Answer | Promise<Answer> {
-  requireInput(context.caller, call.compiled.operation, input, parts.objects);
+function work(pipeline: RunningPipeline, running: Running): NowOrLater<Answer> {
+  const { call, context, input } = running;
+  requireInput(context.caller, call.compiled.operation, input, pipeline.objects);
   const result = call.compiled.operation.handler(context, input);
   if (result instanceof Promise)
-    return result.then(
-      (value) => answerOf(call.compiled, value, context),
-      refusalOf(context.caller),
-    );
-  return answerOf(call.compiled, result, context);
+    return result.then((value) => answerTo(pipeline, running, value), refusalOf(context.caller));
+  return answerTo(pipeline, running, result);
+}
+
+function answerTo(
+  { deadlines }: RunningPipeline,
+  { call, context, account }: Running,
+  value: unknown,
+): Answer {
+  const answer = answerOf(call.compiled, value, context);
+  if (!answer.stream) return answer;
+  const onExpire = (early?: Error) => expire(context, early);
+  return { ...answer, stream: bounded(answer.stream, { deadlines, account, onExpire }) };
 }
 
 const endOf = (deadlines: Deadlines): Pick<Pipeline, 'giveUp' | 'close'> => ({
@@ -223,10 +227,17 @@ const endOf = (deadlines: Deadlines): Pick<Pipeline, 'giveUp' | 'close'> => ({
   close: deadlines.close,
 });
 
-interface Running {
+/** A call as its transport presents it. */
+interface Asked {
   readonly call: Call;
   readonly caller: Caller;
   readonly input: DecodedInput;
+}
+
+/** A call whose handler runs. */
+interface Running extends Pick<Asked, 'call' | 'input'> {
+  readonly context: CallContext;
+  readonly account: RequestAccount;
 }
 
 /** The account's end; an operation with a shorter time of its own keeps to that, a longer one prolongs nothing. */
@@ -236,25 +247,20 @@ function deadlineOf({ deadlineAt }: RequestAccount, { deadlineMs }: Operation): 
     : Math.min(deadlineAt, performance.now() + deadlineMs);
 }
 
-type Work = () => Answer | Promise<Answer>;
+type Work = () => NowOrLater<Answer>;
 
-function traced(
-  { tracing }: PipelineParts,
-  { caller }: CallContext,
-  { id }: Operation,
-  work: Work,
-): Work {
-  return tracing
-    ? () => tracing.span(id, { 'penstock.caller': caller.kind }, async () => work())
-    : work;
-}
+const traced =
+  (tracing: Tracing, { call, context }: Running, work: Work): Work =>
+  () =>
+    tracing.span(call.compiled.operation.id, { 'penstock.caller': context.caller.kind }, async () =>
+      work(),
+    );
 
-/** Names the nodes that did not confirm what the call changed. It holds there too: they read from the database until they know. */
-function telling(operation: Operation, work: Work): Answer | Promise<Answer> {
-  const { surface, method } = operation;
-  return surface === 'admin' && method !== 'GET' ? unconfirmedTold(work) : work();
-}
+/** What operators change holds on all nodes: those that do not confirm it read from the database until they know. */
+const changesForNodes = ({ surface, method }: Operation): boolean =>
+  surface === 'admin' && method !== 'GET';
 
+/** Names the nodes that did not confirm what the call changed. */
 async function unconfirmedTold(work: Work): Promise<Answer> {
   const { result, nodes } = await withUnconfirmed(work);
   return nodes.length === 0

@@ -5,11 +5,13 @@ import {
   type PresentedCredentials,
   presentedApp,
 } from '../../kernel/identity.ts';
+import type { NowOrLater } from '../../kernel/now-or-later.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
 import type { RequestHeaders } from '../../kernel/operations/operation-input.ts';
 import type { Answer, AnswerBytes, AnswerStream } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
+import type { RequestAccount } from '../../kernel/request-account/request-account.ts';
 import { announcesBody } from './body.ts';
 import type { CompressedBody } from './compression.ts';
 import {
@@ -54,6 +56,8 @@ function drainRequest(request: IncomingMessage, close: () => void): void {
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
+const nobody: readonly (() => void)[] = [];
+
 interface ExchangeOrigin {
   readonly surface: SurfaceName;
   readonly request: IncomingMessage;
@@ -70,9 +74,11 @@ export class Exchange implements Call {
   readonly requestId: string;
   readonly startedAt = performance.now();
   app: string | undefined;
+  /** On which its operation runs. */
+  account: RequestAccount | undefined;
   readonly #surface: SurfaceName;
   #match: Match | undefined;
-  #leaving: readonly (() => void)[] = [];
+  #leaving: readonly (() => void)[] = nobody;
   #credentials: PresentedCredentials | undefined;
 
   constructor({ surface, request, response, url, address }: ExchangeOrigin) {
@@ -240,7 +246,7 @@ const weakless = (etag: string): string => (etag.startsWith('W/') ? etag.slice(2
 
 /* Requests that hold calls of other operations (GraphQL, MCP): their handler takes the exchange whole. */
 
-export type ProtocolHandler = (exchange: Exchange, match: Match) => Promise<Answer>;
+export type ProtocolHandler = (exchange: Exchange, match: Match) => NowOrLater<Answer>;
 
 /** A handler whose code is read when it is first needed: what it builds on takes time and memory. */
 export function loadedLater(load: () => Promise<ProtocolHandler>): ProtocolHandler {

@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sendRaw } from '../../../test/support/raw-http.ts';
 import { type SurfaceFixture, startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
 import { createIdentity } from '../../kernel/identity.ts';
 import { defineOperation, type Operation, TextResult } from '../../kernel/operations/operation.ts';
@@ -134,6 +135,26 @@ describe('answers', () => {
     expect([response.status, response.headers.get('set-cookie')]).toEqual([500, null]);
     await expect(surfaces.client('/bad-error-header')).rejects.toThrow();
     expect((await surfaces.client('/notes')).status).toBe(200);
+  });
+
+  it('answers what comes at once each by itself and in its order, whatever one of them answers', async () => {
+    const paths = Array.from({ length: 40 }, (_, i) => `/notes/${i}`);
+    paths[20] = '/bad-header';
+    const requests = paths.map((path, i) =>
+      [
+        ...[`GET ${path} HTTP/1.1`, 'Host: test', `X-Request-Id: at-once-${i}`],
+        ...(i === paths.length - 1 ? ['Connection: close'] : []),
+        ...['', ''],
+      ].join('\r\n'),
+    );
+    const text = await sendRaw(surfaces.clientAddress, requests.join(''));
+    const heads = text.split('HTTP/1.1 ').slice(1);
+    expect(heads.map((head) => head.slice(0, 3))).toEqual(
+      paths.map((path) => (path === '/bad-header' ? '500' : '200')),
+    );
+    expect(heads.map((head) => /x-request-id: at-once-(\d+)/.exec(head)?.[1])).toEqual(
+      paths.map((_, i) => String(i)),
+    );
   });
 
   it('lists every problem of the input', async () => {

@@ -4,45 +4,36 @@
  * every answer has the surface's headers, and is JSON, or a page for browsers that follow a link.
  */
 
+import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { ModuleDirectory } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
-import { errors, isValidation, PenstockError } from '../../kernel/errors.ts';
+import { errors, type PenstockError } from '../../kernel/errors.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
+import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
 import type { RawInput } from '../../kernel/operations/compile.ts';
-import type { SurfaceName } from '../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import { LARGE_BYTES, loopTurn } from '../../kernel/request-account/fair-gate.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
-import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { Tracing } from '../../kernel/telemetry/tracing.ts';
+import { Answering, type AnsweringParts } from './answering.ts';
 import {
-  ClientGoneError,
   DEFAULT_BODY_LIMIT,
   parseBody,
   type ReceivedBody,
   receiveBody,
   requireFewValues,
 } from './body.ts';
-import { packedFor } from './compression.ts';
-import { renderErrorFor } from './error-answers.ts';
 import type { Exchange, ProtocolHandler } from './exchange.ts';
 import { type Cors, requireOneHost } from './headers.ts';
 import { decodeInput, type InputRules, withWarnings } from './input-notes.ts';
-import type { ObserveRequest } from './request-metrics.ts';
 import type { Match, RouteTable } from './route-table.ts';
-import type { Draining } from './server.ts';
 import { isForStream, openBodyStream } from './streams.ts';
-import { createHeaders, type SurfaceHeaders, timingOf } from './surface-headers.ts';
 
-export interface GatewayParts extends InputRules {
-  readonly surface: SurfaceName;
+export interface GatewayParts extends InputRules, AnsweringParts {
   readonly routes: RouteTable;
   readonly pipeline: Pipeline;
-  readonly draining: Draining;
-  readonly observe: ObserveRequest;
-  readonly log: Logger;
   /** Whether this node may answer from memory. */
   readonly freshness?: Freshness | undefined;
   /** Which modules serve. */
@@ -50,22 +41,16 @@ export interface GatewayParts extends InputRules {
   readonly tracing?: Tracing | undefined;
   /** Operations whose requests hold calls of other operations: they take the exchange whole. By operation id. */
   readonly protocolHandlers?: ReadonlyMap<string, ProtocolHandler>;
-  /** Told of input that does not fit, with the operation. */
-  readonly onInvalid?: (operation: string) => void;
-  /** Log every request, not only the slow and the failed. */
-  readonly logRequests: boolean;
 }
 
 /** When to ask again for a module that is switched off. */
 const RETRY_AFTER_SECONDS = 30;
-/** Requests that take longer are logged. Milliseconds. */
-const SLOW_MS = 1_000;
 
 const noHeaders: Readonly<Record<string, string>> = Object.freeze({});
 
 export interface Gateway {
-  /** Answers the exchange; never rejects. */
-  handle(exchange: Exchange): Promise<void>;
+  /** Answers the exchange, at once where nothing has to be waited for; never throws or rejects. */
+  handle(exchange: Exchange): NowOrLater<void>;
 }
 
 type Found = ReturnType<RouteTable['find']>;
@@ -78,160 +63,69 @@ const isHealth = (found: Found): boolean =>
   typeof found === 'object' && found.route.compiled.operation.limit === 'none';
 
 export function createGateway(parts: GatewayParts): Gateway {
-  const { surface, routes, pipeline, log } = parts;
-  const headers = createHeaders(parts.options, parts.draining);
-  const baseOf = (exchange: Exchange): readonly string[] => {
-    const base = headers().of(exchange.origin);
-    return surface === 'admin' ? [...base, 'server-timing', timingOf(exchange)] : base;
-  };
+  const { routes, pipeline, freshness, tracing } = parts;
+  const answering = new Answering(parts);
 
-  const refuse = (exchange: Exchange, error: unknown): void => {
-    if (error instanceof ClientGoneError) return;
-    if (exchange.response.headersSent) {
-      cut(parts, exchange, error);
-      return;
-    }
-    const rendered = renderErrorFor(askedBy(exchange), error, surface, exchange.requestId);
-    if (isValidation(error))
-      parts.onInvalid?.(exchange.match?.route.compiled.operation.id ?? 'none');
-    if (rendered.status === 500)
-      log.error({ error: loggable(error), ...placeOf(exchange) }, 'A request failed');
-    try {
-      send(parts, baseOf(exchange), exchange, rendered);
-    } catch (failure) {
-      // Not even the refusal can be sent, for example because of a header that is none.
-      log.error({ error: failure, requestId: exchange.requestId }, 'An answer could not be sent');
-      exchange.response.destroy();
-    }
-  };
-
-  const serveFound = async (exchange: Exchange, match: Found): Promise<void> => {
-    try {
-      const isOptions = exchange.request.method === 'OPTIONS';
-      const answer = isOptions
-        ? preflight(parts, headers().cors, exchange)
-        : await answerTo(parts, exchange, match);
-      const sending = send(parts, baseOf(exchange), exchange, answer);
-      if (sending) await sending;
-    } catch (error) {
-      refuse(exchange, error);
-    }
-  };
-
-  /** Finds the operation, as all nodes know it, and opens the account on which all that follows runs. Its time counts from the arrival. */
-  const serve = async (exchange: Exchange): Promise<void> => {
-    let match = find(routes, exchange);
-    try {
-      const caughtUp = isHealth(match) ? undefined : parts.freshness?.catchUp();
-      if (caughtUp) match = await caughtUp.then(() => find(routes, exchange));
-    } catch (error) {
-      refuse(exchange, error);
-      return;
-    }
-    if (match === undefined || match === 'malformed') return serveFound(exchange, match);
-    exchange.match = match;
-    const account = pipeline.accounts.open(
-      match.route.compiled.operation,
-      exchange.startedAt,
-      exchange.address,
+  const answerFound = (exchange: Exchange, match: Found): NowOrLater<void> =>
+    concluded(
+      () =>
+        exchange.request.method === 'OPTIONS'
+          ? preflight(parts, answering.headers.cors, exchange)
+          : answerTo(parts, exchange, match),
+      (answer) => answering.send(exchange, answer),
+      (error) => answering.refuse(exchange, error),
     );
-    await onAccount(account, () => serveFound(exchange, match));
-    account.close();
+
+  /** Opens the account on which all that follows runs. Its time counts from the arrival. */
+  const serveFound = (exchange: Exchange, match: Found): NowOrLater<void> => {
+    if (typeof match !== 'object') return answerFound(exchange, match);
+    const { operation } = match.route.compiled;
+    const account = pipeline.accounts.open(operation, exchange.startedAt, exchange.address);
+    exchange.match = match;
+    exchange.account = account;
+    return onAccount(account, () => answerFound(exchange, match));
   };
 
-  const { tracing } = parts;
+  /** Finds the operation, as all nodes know it. */
+  const serve = (exchange: Exchange): NowOrLater<void> =>
+    concluded(
+      () => {
+        const match = find(routes, exchange);
+        const caughtUp = isHealth(match) ? undefined : freshness?.catchUp();
+        return caughtUp ? caughtUp.then(() => find(routes, exchange)) : match;
+      },
+      (match) => serveFound(exchange, match),
+      (error) => answering.refuse(exchange, error),
+    );
+
   if (tracing) return { handle: (exchange) => traced(tracing, exchange, () => serve(exchange)) };
   return { handle: serve };
 }
 
-/** Answers a promise where the body is made while it is sent. */
-function send(
-  parts: GatewayParts,
-  base: ReturnType<SurfaceHeaders['of']>,
-  exchange: Exchange,
-  answer: Answer,
-): Promise<void> | undefined {
-  if (answer.stream)
-    return exchange
-      .sendMade(base, answer, answer.stream)
-      .then(() => done(parts, exchange, answer.status));
-  const packing = packedFor(exchange.request, base, answer);
-  if (packing)
-    return packing.then(({ varied, packed }) => {
-      exchange.send(base, varied, packed);
-      done(parts, exchange, answer.status);
-    });
-  exchange.send(base, answer);
-  done(parts, exchange, answer.status);
-  return undefined;
-}
-
-function done(parts: GatewayParts, exchange: Exchange, status: number): void {
-  const { log } = parts;
-  const milliseconds = performance.now() - exchange.startedAt;
-  const { method = 'GET' } = exchange.request;
-  parts.observe(exchange.match?.route, method, status, milliseconds / 1_000);
-  const notable = milliseconds >= SLOW_MS || status > 500;
-  if (!notable && !parts.logRequests) return;
-  const fields = {
-    requestId: exchange.requestId,
-    method,
-    route: exchange.match?.route.template,
-    status,
-    ms: Math.round(milliseconds),
-  };
-  // A 500 was logged with its error.
-  // One line per route and minute: an outage fails them all.
-  if (status > 500) log.warn(fields, 'Slow or failed request');
-  else if (notable) log.info(fields, 'Slow or failed request');
-  else log.debug(fields, 'Request');
-}
-
-const askedBy = ({ request, match }: Exchange) => ({
-  accept: request.headers.accept,
-  operation: match?.route.compiled.operation,
-});
-
-const placeOf = ({ requestId, match }: Exchange) => ({ requestId, route: match?.route.template });
-
-/** What a catalogue says is no mistake of ours; its words may be those of a provider, and name who gets a message. */
-const loggable = (error: unknown): unknown =>
-  error instanceof PenstockError && error.cause === undefined ? error.code : error;
-
-/** Half an answer is out; only the end of the connection can say that it is no whole one. */
-function cut(parts: GatewayParts, exchange: Exchange, error: unknown): void {
-  const { log } = parts;
-  log.error(
-    { error, requestId: exchange.requestId, route: exchange.match?.route.template },
-    'An answer broke off',
-  );
-  exchange.response.destroy();
-  done(parts, exchange, errors.INTERNAL_SERVER_ERROR.status);
-}
-
-/** The operation's answer. Rejects with whatever refuses the request. */
-async function answerTo(parts: GatewayParts, exchange: Exchange, match: Found): Promise<Answer> {
+/** The operation's answer. Throws or rejects with whatever refuses the request. */
+function answerTo(parts: GatewayParts, exchange: Exchange, match: Found): NowOrLater<Answer> {
   requireOneHost(exchange.request);
-  if (match === undefined || match === 'malformed') return unmatched(parts, exchange, match);
+  if (typeof match !== 'object') return unmatched(parts, exchange, match);
   const { pipeline, surface } = parts;
   const protocolHandler = parts.protocolHandlers?.get(match.route.compiled.operation.id);
   if (protocolHandler) return protocolHandler(exchange, match);
-  if (guessesAtHealth(exchange, match))
-    await pipeline.limiter.admitAddress(exchange.address, surface);
-  const admitted = pipeline.admit(exchange);
-  const caller = admitted instanceof Promise ? await admitted : admitted;
-  return run(parts, exchange, match, caller);
+  const answer = (): NowOrLater<Answer> =>
+    andThen(pipeline.admit(exchange), (caller) => run({ parts, exchange, match, caller }));
+  if (!guessesAtHealth(exchange, match)) return answer();
+  return andThen(pipeline.limiter.admitAddress(exchange.address, surface), answer);
 }
 
 /** The request as a span; its name is complete when the route is known. */
 const traced = (
   tracing: Tracing,
   exchange: Exchange,
-  serve: () => Promise<void>,
+  serve: () => NowOrLater<void>,
 ): Promise<void> => {
   const { method = 'GET' } = exchange.request;
   return tracing.request(method, exchange.request.headers, async (span) => {
     await serve();
+    // Then the answer is out.
+    await endOfTurn();
     const { statusCode } = exchange.response;
     const route = exchange.match?.route.template;
     if (route !== undefined) span.rename(`${method} ${route}`);
@@ -245,51 +139,71 @@ const traced = (
   });
 };
 
-function run(
-  parts: GatewayParts,
-  exchange: Exchange,
-  match: Match,
-  caller: Caller,
-): Answer | Promise<Answer> {
+/** A request whose caller is known. */
+interface Admitted {
+  readonly parts: GatewayParts;
+  readonly exchange: Exchange;
+  readonly match: Match;
+  readonly caller: Caller;
+}
+
+/** Reads the input and runs the operation when it is its turn. */
+function run(admitted: Admitted): NowOrLater<Answer> {
+  const { parts, exchange, match, caller } = admitted;
   const { pipeline } = parts;
-  const { compiled } = match.route;
-  const {
-    input: declared,
-    bodyLimit: limit = DEFAULT_BODY_LIMIT,
-    bodyTypes: types,
-  } = compiled.operation;
+  const { operation } = match.route.compiled;
+  const { input, bodyLimit: limit = DEFAULT_BODY_LIMIT, bodyTypes } = operation;
   const { request, response } = exchange;
-  const input = { params: match.params, query: match.query, headers: request.headers };
-  const decoded = (raw: RawInput): DecodedInput => decodeInput(parts, exchange, compiled, raw);
-  const runOn = (given: DecodedInput): Promise<Answer> => {
-    const running = pipeline.run(exchange, caller, given);
-    if (!given.notes) return running;
-    return running.then((answer) => withWarnings(compiled.operation, given, answer));
-  };
-  const streamed = declared.stream && (!declared.body || isForStream(request, declared.stream));
-  if (declared.body && !streamed) {
-    const runWith = (received: ReceivedBody): Answer | Promise<Answer> => {
-      if (received.bytes.length >= LARGE_BYTES) return runLarge(received);
-      return runOn(decoded({ ...input, ...parseBody(received) }));
-    };
-    const runLarge = async (received: ReceivedBody): Promise<Answer> => {
-      await loopTurn();
-      requireFewValues(received.bytes);
-      const parsed = parseBody(received);
-      await loopTurn();
-      const complete = decoded({ ...input, ...parsed });
-      await loopTurn();
-      return runOn(complete);
-    };
-    return receiveBody(request, response, { limit, types }).then((received) =>
-      pipeline.inTurn(exchange, caller, () => runWith(received), received.bytes.length),
+  const streamed = input.stream && (!input.body || isForStream(request, input.stream));
+  if (input.body && !streamed)
+    return receiveBody(request, response, { limit, types: bodyTypes }).then((received) =>
+      pipeline.inTurn(exchange, caller, () => runWith(admitted, received), received.bytes.length),
     );
-  }
-  const stream =
-    declared.stream && openBodyStream(request, response, { limit, ...declared.stream });
-  const runNow = (): Promise<Answer> => runOn(decoded({ ...input, body: undefined, stream }));
+  const stream = input.stream && openBodyStream(request, response, { limit, ...input.stream });
+  const runNow = (): NowOrLater<Answer> => runOn(admitted, { body: undefined, stream });
   // Health answers also when there is no place left.
-  return compiled.operation.limit === 'none' ? runNow() : pipeline.inTurn(exchange, caller, runNow);
+  return operation.limit === 'none' ? runNow() : pipeline.inTurn(exchange, caller, runNow);
+}
+
+/** What of the input is not in the head of a request. */
+type GivenBody = Pick<RawInput, 'body' | 'form' | 'stream'>;
+
+const runOn = (admitted: Admitted, given: GivenBody): NowOrLater<Answer> =>
+  runDecoded(admitted, decoded(admitted, given));
+
+function decoded(
+  { parts, exchange, match }: Admitted,
+  { body, form, stream }: GivenBody,
+): DecodedInput {
+  const { headers } = exchange.request;
+  const raw = { params: match.params, query: match.query, headers, body, form, stream };
+  return decodeInput(parts, exchange, match.route.compiled, raw);
+}
+
+function runDecoded(
+  { parts, exchange, match, caller }: Admitted,
+  input: DecodedInput,
+): NowOrLater<Answer> {
+  const answer = parts.pipeline.run(exchange, caller, input);
+  if (!input.notes) return answer;
+  const { operation } = match.route.compiled;
+  return andThen(answer, (known) => withWarnings(operation, input, known));
+}
+
+function runWith(admitted: Admitted, received: ReceivedBody): NowOrLater<Answer> {
+  if (received.bytes.length >= LARGE_BYTES) return runLarge(admitted, received);
+  return runOn(admitted, parseBody(received));
+}
+
+/** In turns of the event loop of its own, so that small requests pass between. */
+async function runLarge(admitted: Admitted, received: ReceivedBody): Promise<Answer> {
+  await loopTurn();
+  requireFewValues(received.bytes);
+  const parsed = parseBody(received);
+  await loopTurn();
+  const input = decoded(admitted, parsed);
+  await loopTurn();
+  return runDecoded(admitted, input);
 }
 
 /** Health has no limit, but whoever presents a credential with it could guess at that. */

@@ -1,5 +1,4 @@
 /** The headers that every answer of a surface has. */
-import { currentAccount } from '../../kernel/request-account/request-account.ts';
 import type { Exchange } from './exchange.ts';
 import { type Cors, createCors, securityHeaders } from './headers.ts';
 import type { SurfaceOptionsSource } from './options.ts';
@@ -49,8 +48,8 @@ export function createHeaders(
 }
 
 /** For operators: milliseconds until the answer began, and the statements that it took. */
-export function timingOf({ startedAt }: Exchange): string {
-  const statements = currentAccount()?.spent('statements');
+export function timingOf({ startedAt, account }: Exchange): string {
+  const statements = account?.spent('statements');
   const total = `total;dur=${(performance.now() - startedAt).toFixed(1)}`;
   return statements === undefined ? total : `${total}, db;desc="${statements} statements"`;
 }

@@ -1,6 +1,7 @@
 /** A tool call: the operation through the pipeline, as if it had come by HTTP. */
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { errors, isValidation, PenstockError } from '../../kernel/errors.ts';
+import type { NowOrLater } from '../../kernel/now-or-later.ts';
 import { invalidInput } from '../../kernel/operations/problems.ts';
 import { unknownInput } from '../../kernel/operations/unknown-input.ts';
 import { type ActionLog, statusOf } from '../../kernel/pipeline/admin-actions.ts';
@@ -77,7 +78,10 @@ export function createToolCaller({
   };
 }
 
-async function noted(note: (status: number) => void, work: () => Promise<Answer>): Promise<Answer> {
+async function noted(
+  note: (status: number) => void,
+  work: () => NowOrLater<Answer>,
+): Promise<Answer> {
   try {
     const answer = await work();
     note(answer.status);

@@ -41,7 +41,8 @@ const acceptAndCredentials = Type.Object({
 const facts = { method: 'GET', access: 'public', limit: noLimit } as const;
 const notReady = { 503: 'Not ready: some check failed' } as const;
 const online = 'Penstock Core is online!';
-const alive = { status: 'alive', message: 'Penstock is alive' } as const;
+/** The same for everybody, so it is text already. */
+const alive = Reply.json(JSON.stringify({ status: 'alive', message: 'Penstock is alive' }));
 
 export interface HealthOptions {
   readonly readiness: Readiness;
