@@ -19,7 +19,8 @@ export interface HookCall<T> {
   /** What is about to happen; a hook answers another one to change it. */
   readonly value: T;
   readonly caller: Caller;
-  readonly signal: AbortSignal;
+  /** When it is refused without an answer; on the clock of `performance.now()`. */
+  readonly deadlineAt: number;
 }
 
 /** Answers the changed value, or nothing to leave it. A throw refuses: a `PenstockError` as it is, anything else with its message. */
@@ -99,10 +100,10 @@ export function createHooks(): Hooks {
     has: (point) => points.has(point),
     async run<T>(point: string, caller: Caller, value: T) {
       const hooks = points.get(point) ?? [];
-      const timeout = AbortSignal.timeout(HOOK_MS);
+      const deadlineAt = performance.now() + HOOK_MS;
       let current: unknown = value;
       for (const hook of hooks)
-        current = (await runOne(hook, { value: current, caller, signal: timeout })) ?? current;
+        current = (await runOne(hook, { value: current, caller, deadlineAt })) ?? current;
       return current as T;
     },
   };
@@ -110,9 +111,11 @@ export function createHooks(): Hooks {
 
 async function runOne({ name, handle }: Hook, call: HookCall<unknown>): Promise<unknown> {
   const late = Promise.withResolvers<never>();
-  const onAbort = (): void =>
-    late.reject(hookErrors.HOOK_TIMEOUT({ message: `The hook ${name} took longer than 2 s` }));
-  call.signal.addEventListener('abort', onAbort, { once: true });
+  const timer = setTimeout(
+    () =>
+      late.reject(hookErrors.HOOK_TIMEOUT({ message: `The hook ${name} took longer than 2 s` })),
+    call.deadlineAt - performance.now(),
+  );
   try {
     const chain = [...currentCauses(), name];
     return await Promise.race([causedBy(chain, () => handle(call)), late.promise]);
@@ -121,6 +124,6 @@ async function runOne({ name, handle }: Hook, call: HookCall<unknown>): Promise<
     const message = error instanceof Error ? error.message : String(error);
     throw hookErrors.HOOK_REFUSED({ message: shortened(message, 500), cause: error });
   } finally {
-    call.signal.removeEventListener('abort', onAbort);
+    clearTimeout(timer);
   }
 }

@@ -46,6 +46,9 @@ const AGAIN_MS = 250;
 /** Lines that a process is believed while a run goes on; it bounds them itself. */
 const MOST_LINES = 100_000;
 
+/** The code has ended its run itself, in whatever way. */
+const endsOfCode: ReadonlySet<PoolEnd['outcome']> = new Set(['ok', 'error', 'rejected']);
+
 export function createPool(settings: () => PoolSettings, log: Logger): Pool {
   return new ProcessPool(settings, log);
 }
@@ -301,6 +304,7 @@ class ProcessPool implements Pool {
       if (active.openCalls > 0) process.waiting -= 1;
       if (isOffence(end, active, process)) this.#processes.offended(active.run.key);
     }
+    if (endsOfCode.has(end.outcome)) this.#processes.proved(active.run.key, end.cpuMs);
     active.resolve(end);
     this.#processes.weigh(this.#costlyKeys);
     if (this.#line.size > 0) this.#serveLine();

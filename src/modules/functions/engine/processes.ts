@@ -32,11 +32,23 @@ const MOST_COSTLY = 1_000;
 const MOST_COSTLY_RUNS = 8;
 /** Of more than so many, the processor is shared as little as can be. */
 const FEW_COSTLY_RUNS = 3;
-/** More than so many are a flood: while the platform is busy, they run in turns before one of them had to be ended. */
+/**
+ * More than so many are a flood, and more than so many of functions of which no run has ended by itself: while the
+ * platform is busy, they run in turns before one of them had to be ended.
+ */
 const FLOOD = 24;
-/** Part of its time that the platform works when it counts as busy, and how often it is looked at while there is a flood. */
-const BUSY = 0.4;
-const REVIEW_MS = 25;
+const STRANGERS = 8;
+/**
+ * Part of its time that the platform works when it counts as busy, how often it is looked at while there is a flood, and
+ * how long it counts as busy from then on. Whoever begins to read waits behind a flood until the next look.
+ */
+const BUSY = 0.3;
+const REVIEW_MS = 5;
+const BUSY_FOR_MS = 1_000;
+/** Milliseconds of processor time of a run that was taken for a costly one because many ran beside it. */
+const LITTLE_MS = 10;
+/** Functions that are remembered because a run of theirs has ended by itself. */
+const MOST_PROVEN = 10_000;
 /** Milliseconds until a process is tried again after the system had none. */
 const NO_START_MS = 200;
 
@@ -62,7 +74,8 @@ export class SandboxProcesses {
   #idle: NodeJS.Timeout | undefined;
   #review: NodeJS.Timeout | undefined;
   #loopBefore: EventLoopUtilization | undefined;
-  #isBusy = false;
+  #busyUntil = 0;
+  readonly #proven = new Set<string>();
   #closed = false;
 
   constructor(parts: ProcessesParts) {
@@ -121,6 +134,15 @@ export class SandboxProcesses {
     if (slow.length > MOST_SLOW) slow.sort((a, b) => a.startedAt - b.startedAt)[0]?.kill();
   }
 
+  /** A run of it has ended by itself. What needed little counts as costly no more, unless it had to be ended before. */
+  proved(key: string, cpuMs: number): void {
+    if (cpuMs < LITTLE_MS && this.#costly.get(key)?.offences === 0) this.#costly.delete(key);
+    if (this.#proven.has(key)) return;
+    this.#proven.add(key);
+    if (this.#proven.size > MOST_PROVEN)
+      this.#proven.delete(this.#proven.values().next().value ?? '');
+  }
+
   /** A run had to be ended, or its process has died. */
   offended(key: string): void {
     this.#remember(key, this.offences(key) + 1);
@@ -137,9 +159,16 @@ export class SandboxProcesses {
     const isCrowded = runs > FEW_COSTLY_RUNS;
     for (const process of slow) process.crowd(isCrowded);
     const isKnown = isCrowded && this.#hasOffender(keys());
-    const isFlood = runs > FLOOD;
+    const isFlood = runs > FLOOD || (runs > STRANGERS && this.#strangers(keys()) > STRANGERS);
     if (isFlood && !isKnown) this.#reviewLater(keys);
-    this.#turns.give(isKnown || (isFlood && this.#isBusy) ? slow : []);
+    const isBusy = performance.now() < this.#busyUntil;
+    this.#turns.give(isKnown || (isFlood && isBusy) ? slow : []);
+  }
+
+  #strangers(keys: Iterable<string>): number {
+    let found = 0;
+    for (const key of keys) if (!this.#proven.has(key)) found += 1;
+    return found;
   }
 
   /** Looks again whether the platform is busy. */
@@ -147,7 +176,7 @@ export class SandboxProcesses {
     this.#loopBefore ??= performance.eventLoopUtilization();
     this.#review ??= setTimeout(() => {
       const { utilization } = performance.eventLoopUtilization(this.#loopBefore);
-      this.#isBusy = utilization > BUSY;
+      if (utilization > BUSY) this.#busyUntil = performance.now() + BUSY_FOR_MS;
       this.#review = undefined;
       this.#loopBefore = undefined;
       this.weigh(keys);
@@ -181,6 +210,7 @@ export class SandboxProcesses {
   drop(key: string): void {
     for (const process of this.#all)
       if (process.loaded.delete(key)) process.send({ t: 'drop', key });
+    this.#proven.delete(key);
   }
 
   /** Nothing runs now: unless something does soon, the processes go. */

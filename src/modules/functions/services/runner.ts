@@ -2,7 +2,7 @@
  * Runs functions: bounds, the way into a sandbox, calls of the platform on behalf of the caller, one record for each run.
  * Everything that starts a function (routes, events, schedules, hooks, operators) goes through `FunctionRunner`.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { AsyncResource } from 'node:async_hooks';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
@@ -152,7 +152,7 @@ async function runTarget(
     extra: request.calls,
     dryRun: request.dryRun,
   });
-  const within = AsyncLocalStorage.snapshot();
+  const flow = new AsyncResource('functions.run');
   const done = metrics.begin(name);
   const telling = tellingOf(parts, target, request, executionId);
   const { queuedAt } = request;
@@ -170,7 +170,7 @@ async function runTarget(
     deadlineAt: startedAt + leftMs,
     input: inputText(target, request, { leftMs, logCharacters: limits.maxLogBytes, executionId }),
     source: () => sourceOf(parts, target),
-    call: (callName, args) => within(() => calls.call(scope, callName, args)),
+    call: (callName, args) => flow.runInAsyncScope(() => calls.call(scope, callName, args)),
     onLines: (lines) => telling.lines(scope.maskedLines(lines)),
     signal: scope.signalWith(request.signal),
   });

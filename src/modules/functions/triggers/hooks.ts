@@ -22,9 +22,6 @@ const operations = ['create', 'update', 'delete'] as const;
 const isOperation = (text: string): text is RecordHookOperation =>
   (operations as readonly string[]).includes(text);
 
-/** Milliseconds that a hook may take; the registry has the same bound for all hooks of one write. */
-const HOOK_MS = 2_000;
-
 /** What a function answers, as an object. */
 type Answer = Readonly<Record<string, unknown>>;
 
@@ -173,14 +170,14 @@ function register(
 async function answerOf(
   { runner }: TriggerParts,
   { _id, name, damage }: StoredFunction,
-  { value, caller, signal }: HookCall<object>,
+  { value, caller, deadlineAt }: HookCall<object>,
 ): Promise<Answer | undefined> {
   // What it would have said is not known: nothing is let through in its place.
   if (damage) throw new Error(`The hook ${name} cannot be read: ${damage.problem}`);
   try {
     const { result } = await runner.run({
       ...{ functionId: _id, req: { ...value }, caller, trigger: 'hook' },
-      ...{ deadlineMs: HOOK_MS, signal },
+      deadlineMs: Math.max(1, deadlineAt - performance.now()),
     });
     if (typeof result !== 'object' || result === null || Array.isArray(result)) return undefined;
     return result as Answer;

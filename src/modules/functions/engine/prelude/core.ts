@@ -5,18 +5,34 @@
  */
 
 /** Ways out of the isolate; plain functions that take and give texts. */
-export interface Bridge {
+export interface WaysOut {
   /** Posts a call of the platform. */
   readonly post: (call: number, name: string, text: string) => void;
   readonly log: (level: string, text: string) => void;
   /** Asks for `fireTimer(timer)` in so many milliseconds. */
   readonly timer: (timer: number, ms: number) => void;
+  /** The end of a run that `begin` began. */
+  readonly done: (text: string) => void;
+}
+
+export interface Bridge extends WaysOut {
+  /** The same while the thread of the process itself runs the code, and hears of it when that is over. */
+  readonly now: WaysOut;
   /** Answers at once. */
   readonly ask: (name: string, text: string) => string;
 }
 
 /** Given by the script that the files are joined to. */
 declare const bridge: Bridge;
+
+let isNow = false;
+
+/** Each entry says on which thread it runs. */
+export function runsNow(now: boolean): void {
+  isNow = now;
+}
+
+export const out = (): WaysOut => (isNow ? bridge.now : bridge);
 
 /** As they were before user code could change them. */
 export const { parse: parseJson, stringify: toJson } = JSON;
@@ -86,7 +102,7 @@ export function callPlatform(name: string, args: unknown): Promise<unknown> {
     lastNumber += 1;
     runState.pending += 1;
     waitingCalls.set(lastNumber, { ok, no });
-    bridge.post(lastNumber, name, text);
+    out().post(lastNumber, name, text);
   });
 }
 
@@ -103,10 +119,11 @@ const nothingLeft = (): boolean => runState.pending === 0 && timers.size === 0;
 
 /** Asked again once everything that follows from the last answer has run. */
 export function checkIdle(): void {
-  if (runState.idle && nothingLeft()) bridge.timer(0, 0);
+  if (runState.idle && nothingLeft()) out().timer(0, 0);
 }
 
 export function answerCall(call: number, ok: boolean, text: string): void {
+  runsNow(false);
   const waiting = waitingCalls.get(call);
   if (!waiting) return;
   waitingCalls.delete(call);
@@ -117,6 +134,7 @@ export function answerCall(call: number, ok: boolean, text: string): void {
 }
 
 export function fireTimer(number: number): void {
+  runsNow(false);
   if (number === 0) {
     if (nothingLeft()) runState.idle?.();
     return;
@@ -124,7 +142,7 @@ export function fireTimer(number: number): void {
   const timer = timers.get(number);
   if (!timer) return;
   if (timer.every === undefined) timers.delete(number);
-  else bridge.timer(number, timer.every);
+  else out().timer(number, timer.every);
   try {
     timer.run();
   } finally {
@@ -139,7 +157,7 @@ export function startTimer(run: () => void, ms: unknown, every: boolean): number
   lastNumber += 1;
   const delay = Math.max(1, Math.min(Number(ms) || 0, 3_600_000));
   timers.set(lastNumber, { run, every: every ? delay : undefined });
-  bridge.timer(lastNumber, delay);
+  out().timer(lastNumber, delay);
   return lastNumber;
 }
 

@@ -1,7 +1,5 @@
 /** The console and the timers of user code. */
-import { defineGlobal, runState, startTimer, stopTimer } from './core.ts';
-
-declare const bridge: import('./core.ts').Bridge;
+import { defineGlobal, out, runState, startTimer, stopTimer } from './core.ts';
 
 const startOf =
   (every: boolean) =>
@@ -48,7 +46,7 @@ const logLine =
     const text = values.map(writtenValue).join(' ').slice(0, runState.logLeft);
     runState.logLeft -= text.length + 1;
     runState.lines += 1;
-    bridge.log(level, text);
+    out().log(level, text);
   };
 
 export const logMethods = {

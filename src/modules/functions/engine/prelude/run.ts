@@ -1,6 +1,16 @@
 /** One run: the input in, the function called, its result as text out. */
 import { isRejection, type MadeContext, makeContext, type RunFacts, untilIdle } from './context.ts';
-import { answerCall, checkIdle, fireTimer, parseJson, resetRun, runState, toJson } from './core.ts';
+import {
+  answerCall,
+  checkIdle,
+  fireTimer,
+  out,
+  parseJson,
+  resetRun,
+  runState,
+  runsNow,
+  toJson,
+} from './core.ts';
 import { axiosLike } from './web.ts';
 
 interface RunInput {
@@ -135,13 +145,33 @@ async function invoke(text: string): Promise<string> {
   }
 }
 
+/** Told, and not answered: a part of it may run elsewhere. */
+async function tellEnd(text: string): Promise<void> {
+  let end = '';
+  try {
+    end = await invoke(text);
+  } finally {
+    out().done(end);
+  }
+}
+
 /** What the sandbox process calls. */
 export const entries = {
-  invoke,
+  invoke(text: string): Promise<string> {
+    runsNow(false);
+    return invoke(text);
+  },
+  /** On the thread of the process, up to the first thing that has to be waited for. */
+  begin(text: string): void {
+    runsNow(true);
+    void tellEnd(text);
+  },
   answer: answerCall,
   fire: fireTimer,
-  stop: (reason: string) => current?.signal.abort(new Error(reason)),
-  require: requirePackage,
+  stop(reason: string): void {
+    runsNow(false);
+    current?.signal.abort(new Error(reason));
+  },
   addPackage: (name: string, make: (module: { exports: unknown }) => void) =>
     void packages.set(name, make),
   use(given: Program, module: boolean) {

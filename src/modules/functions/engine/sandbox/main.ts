@@ -111,14 +111,16 @@ function watch(): void {
   const used = ownCpuMs();
   let claimed = 0;
   let computing = 0;
+  let strangersMs = 0;
   for (const run of runs.values()) {
     const own = run.claim();
     claimed += own;
     if (own > 0) computing += 1;
+    if (own > 0 && !run.parts.isProven()) strangersMs += run.cpuMs;
   }
   const share = claimed > 0 ? Math.min(1, (used - usedBefore) / claimed) : 1;
   usedBefore = used;
-  for (const run of runs.values()) run.watch(now, share, computing);
+  for (const run of runs.values()) run.watch(now, share, { computing, strangersMs });
   if (computing > CROWD) lowerIsolates();
   if (process.memoryUsage.rss() > mostMegabytes * 1_048_576) endLargest();
 }
@@ -157,7 +159,7 @@ function finish(run: SandboxRun, fit: boolean): void {
     programs.withdraw(parts.key, run.id);
     return;
   }
-  programs.release(parts.key, sandbox, fit);
+  programs.release(parts.key, sandbox, fit, run.spentMs);
 }
 
 async function check(

@@ -20,10 +20,11 @@ const withoutImports = (text: string): string =>
 
 /** Evaluates to a function that takes the ways out of the isolate and answers the entries. */
 export const preludeText = (): string =>
-  `(function (post, log, timer, ask) { 'use strict';
-const bridge = { post, log, timer, ask };
+  `(function (post, log, timer, done, postNow, logNow, timerNow, doneNow, ask) { 'use strict';
+const now = { post: postNow, log: logNow, timer: timerNow, done: doneNow };
+const bridge = { post, log, timer, done, now, ask };
 ${files.map(textOf).join('\n')}
-return [entries.invoke, entries.answer, entries.fire, entries.stop, entries.addPackage, entries.use, entries.require];
+return [entries.invoke, entries.answer, entries.fire, entries.stop, entries.addPackage, entries.use, entries.begin];
 })`;
 
 /** Frames of a stack that begin with this are ours. */

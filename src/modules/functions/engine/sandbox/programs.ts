@@ -6,6 +6,8 @@ export interface WaitingRun {
   readonly memoryMb: number;
   /** The sandbox is this run's own until `release`. What loading the code costs is the run's too. */
   begin(sandbox: Sandbox, loaded: Promise<void> | undefined): void;
+  /** The same on this thread; false where that took too long, and the run has to begin again. */
+  beginNow(sandbox: Sandbox): boolean;
 }
 
 interface Program {
@@ -17,6 +19,9 @@ interface Program {
   busy: number;
   /** A run of it has ended by itself. */
   proven: boolean;
+  /** Runs in a row that needed little; below zero after one that was ended on this thread. */
+  quickRuns: number;
+  isServing: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -27,6 +32,13 @@ const MOST_PROGRAMS = 500;
 const PATIENCE_MS = 3;
 /** A sandbox without work is given up after so long. */
 const IDLE_MS = 30_000;
+/**
+ * What needs little runs on the thread of the process itself, which saves two changes of threads: after so many runs in a
+ * row of at most so many milliseconds of processor time. Who took too long there has to show it for longer.
+ */
+const QUICK_RUNS = 10;
+const QUICK_MS = 3;
+const RUNS_AFTER_TOO_LONG = 1_000;
 /** Of processor time that a sandbox may use while it has no work; V8 itself collects garbage. */
 const RESTLESS_MS = 40;
 
@@ -49,6 +61,8 @@ export class Programs {
       queue: [],
       busy: 0,
       proven: false,
+      quickRuns: 0,
+      isServing: false,
       timer: undefined,
     });
     if (this.#programs.size > MOST_PROGRAMS) this.#forgetOne();
@@ -86,9 +100,10 @@ export class Programs {
   }
 
   /** Gives a sandbox back; `fit`: nothing has happened to it that the next run must not find. */
-  release(key: string, sandbox: Sandbox, fit: boolean): void {
+  release(key: string, sandbox: Sandbox, fit: boolean, usedMs = 0): void {
     const program = this.#programs.get(key);
     if (program) program.busy -= 1;
+    if (program) this.#count(program, fit && usedMs <= QUICK_MS);
     if (!fit || !program || sandbox.isolate.isDisposed) this.#end(sandbox);
     else {
       program.proven = true;
@@ -102,14 +117,33 @@ export class Programs {
       if (other !== program && other.queue.length > 0) this.#serve(other, false);
   }
 
-  #serve(program: Program, impatient: boolean): void {
+  #count(program: Program, isQuick: boolean): void {
+    if (isQuick) program.quickRuns += 1;
+    else program.quickRuns = Math.min(0, program.quickRuns);
+  }
+
+  /** What runs on this thread ends within, and gives its sandbox back: that serves nobody then, this loop goes on. */
+  #serveFree(program: Program): void {
+    program.isServing = true;
     while (program.queue.length > 0) {
       const sandbox = program.free.pop();
       if (!sandbox) break;
       const run = program.queue.shift() as WaitingRun;
       program.busy += 1;
-      run.begin(sandbox, undefined);
+      if (program.quickRuns < QUICK_RUNS) run.begin(sandbox, undefined);
+      else if (!run.beginNow(sandbox)) {
+        program.busy -= 1;
+        program.quickRuns = -RUNS_AFTER_TOO_LONG;
+        this.#end(sandbox);
+        program.queue.unshift(run);
+      }
     }
+    program.isServing = false;
+  }
+
+  #serve(program: Program, impatient: boolean): void {
+    if (program.isServing) return;
+    this.#serveFree(program);
     if (program.queue.length === 0) return;
     if (program.busy === 0 || impatient) this.#make(program);
     if (program.queue.length === 0 || program.timer) return;

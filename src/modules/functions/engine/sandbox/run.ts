@@ -1,14 +1,16 @@
 /** One run in a sandbox: its bounds, its log, its end. Exactly one end is told of each. */
+import type { FromSandbox, LogLine, Outcome, RunEnd, RunLimits, UserError } from '../protocol.ts';
 import {
-  type FromSandbox,
-  type LogLine,
-  logLevels,
-  type Outcome,
-  type ReplyOptions,
-  type RunEnd,
-  type RunLimits,
-  type UserError,
-} from '../protocol.ts';
+  AT_ONCE,
+  type Head,
+  headOf,
+  isCall,
+  isLevel,
+  MOST_CALLS,
+  MOST_HEAD,
+  measured,
+  tooLarge,
+} from './run-words.ts';
 import type { Sandbox, SandboxEvents } from './sandbox.ts';
 import type { PlaceOf } from './typescript.ts';
 import { brokenError, errorOfUser } from './user-errors.ts';
@@ -37,9 +39,13 @@ const HOG_MS = 150;
 export const CROWD = 6;
 const CROWD_HOG_MS = 15;
 const CROWD_CLAIM_MS = 300;
-/** So many that compute are a flood; who has not once ended by itself is one of them sooner. */
+/**
+ * So many that compute are a flood; who has not once ended by itself is one of them sooner, and all such together as soon as
+ * they have used so much.
+ */
 const FLOOD = 24;
 const FLOOD_HOG_MS = 3;
+const FLOOD_MS = 100;
 /** Milliseconds after which lines of the log are told, where the run goes on so long. */
 const TELL_LINES_MS = 50;
 
@@ -47,33 +53,15 @@ const TELL_LINES_MS = 50;
 const TOLD_PART = 0.2;
 const TOLD_MS = 1_000;
 
-/** Calls at once, and calls and timers of one run: the prelude tells the code before. */
-const AT_ONCE = 100;
-const MOST_CALLS = 10_000;
-
-const levels: ReadonlySet<unknown> = new Set(logLevels);
-const isLevel = (level: unknown): level is LogLine['level'] => levels.has(level);
-
-const isCall = (call: unknown, name: unknown, text: unknown): boolean =>
-  Number.isSafeInteger(call) && typeof name === 'string' && typeof text === 'string';
-
-const tooLarge = ({ maxResultBytes }: RunLimits): string =>
-  JSON.stringify({
-    name: 'RangeError',
-    code: 'CALL_TOO_LARGE',
-    message: `The arguments of a call are larger than ${maxResultBytes} bytes`,
-  } satisfies UserError);
-
 /** Turns of the loop that the end of a run waits for lines of its log. */
 const LINES_TURNS = 100;
 
-interface Head {
-  readonly ok: boolean;
-  /** That were logged. */
-  readonly lines?: number;
-  readonly rejected?: boolean;
-  readonly error?: UserError;
-  readonly reply?: ReplyOptions;
+/** Runs of one process. */
+export interface Computing {
+  /** How many have claimed something since the last look. */
+  readonly computing: number;
+  /** What those have used together of which no run has ended by itself. */
+  readonly strangersMs: number;
 }
 
 export class SandboxRun implements SandboxEvents {
@@ -124,6 +112,19 @@ export class SandboxRun implements SandboxEvents {
     );
   }
 
+  /** On this thread. False: it took too long, nothing of it has happened, and it has to begin again in another isolate. */
+  beginNow(sandbox: Sandbox): boolean {
+    this.sandbox = sandbox;
+    this.#cpuBefore = sandbox.cpuMs;
+    sandbox.events = this;
+    if (sandbox.invokeNow(this.parts.input)) return true;
+    sandbox.events = undefined;
+    this.#usedMs += Math.max(0, sandbox.cpuMs - this.#cpuBefore);
+    this.#claimed = 0;
+    this.sandbox = undefined;
+    return false;
+  }
+
   /** Milliseconds of processor time that its isolate says it has used since it was asked before. */
   claim(): number {
     const all = this.sandbox ? this.sandbox.cpuMs - this.#cpuBefore : 0;
@@ -133,20 +134,21 @@ export class SandboxRun implements SandboxEvents {
   }
 
   /**
-   * Looks at what the run has used; asked again and again. `share`: how much of the claims is true; `computing`: runs of
-   * the process that have claimed something.
+   * Looks at what the run has used; asked again and again. `share`: how much of the claims is true; `beside`: all runs of
+   * the process.
    */
-  watch(now: number, share: number, computing: number): void {
+  watch(now: number, share: number, beside: Computing): void {
     if (this.#ended) return;
     this.#usedMs += this.#newlyClaimed * share;
     if (now >= this.parts.deadlineAt) this.end('timeout');
     else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
-    else this.#notice(now, computing);
+    else if (this.sandbox?.isolate.isDisposed) this.end('memory');
+    else this.#notice(now, beside);
   }
 
   /** Tells the platform of a run that costs much, and the code of the end of its time. */
-  #notice(now: number, computing: number): void {
-    if (!this.#hog && this.#isHog(computing)) {
+  #notice(now: number, beside: Computing): void {
+    if (!this.#hog && this.#isHog(beside)) {
       this.#hog = true;
       this.parts.send({ t: 'hog', id: this.id });
     }
@@ -155,16 +157,22 @@ export class SandboxRun implements SandboxEvents {
     this.sandbox?.stop('The time of this run is nearly over');
   }
 
-  #isHog(computing: number): boolean {
+  #isHog({ computing, strangersMs }: Computing): boolean {
     if (this.#usedMs > HOG_MS) return true;
     if (computing <= CROWD || this.#claimed <= CROWD_CLAIM_MS) return false;
     const isFlood = computing > FLOOD && !this.parts.isProven();
+    if (isFlood && strangersMs > FLOOD_MS) return true;
     return this.#usedMs > (isFlood ? FLOOD_HOG_MS : CROWD_HOG_MS);
   }
 
   /** Milliseconds of processor time until it was looked at last. */
   get cpuMs(): number {
     return this.#usedMs;
+  }
+
+  /** The same, of a run that has ended. */
+  get spentMs(): number {
+    return this.#cpuMs;
   }
 
   answer(call: number, ok: boolean, text: string): void {
@@ -218,6 +226,10 @@ export class SandboxRun implements SandboxEvents {
       this.#fire(timer);
     }, ms);
     this.#timers.add(handle);
+  }
+
+  done(text: string): void {
+    if (this.sandbox) this.#finishedWith(this.sandbox, text);
   }
 
   worked(ms: number): void {
@@ -312,40 +324,4 @@ export class SandboxRun implements SandboxEvents {
     if (fit && sandbox?.isMeasureDue(performance.now())) void measured(sandbox).then(tell);
     else tell(fit);
   }
-}
-
-/** Characters of what the code sets about its answer beside the data. */
-const MOST_HEAD = 32_768;
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** Nothing where it is none: user code runs beside what writes it. */
-function headOf(text: string): Head | undefined {
-  try {
-    const head: unknown = JSON.parse(text);
-    if (!isObject(head) || !isObject(head.reply ?? {}) || !isObject(head.error ?? {}))
-      return undefined;
-    return head as unknown as Head;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Code that goes on after its end keeps its isolate busy. */
-const MEASURE_MS = 500;
-
-/** Looks at the heap; false where the isolate does not answer. */
-async function measured(sandbox: Sandbox): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(resolve, MEASURE_MS, false);
-  });
-  const looked = sandbox.measure(performance.now()).then(
-    () => true,
-    () => false,
-  );
-  const isThere = await Promise.race([looked, late]);
-  clearTimeout(timer);
-  return isThere;
 }

@@ -23,6 +23,8 @@ export interface SandboxEvents {
   post(call: number, name: string, text: string): void;
   log(level: string, text: string): void;
   timer(timer: number, ms: number): void;
+  /** The end of a run that `invokeNow` began. */
+  done(text: string): void;
   /** The process has worked so long for the code, outside of its isolate. */
   worked(ms: number): void;
 }
@@ -33,7 +35,17 @@ interface BodyEntries {
   readonly addPackage: EntryReference;
 }
 
+/** What the code said while this thread ran it. */
+type Said =
+  | { readonly what: 'post'; readonly of: Parameters<SandboxEvents['post']> }
+  | { readonly what: 'log'; readonly of: Parameters<SandboxEvents['log']> }
+  | { readonly what: 'timer'; readonly of: Parameters<SandboxEvents['timer']> }
+  | { readonly what: 'done'; readonly of: Parameters<SandboxEvents['done']> };
+
 type EntryReference = ivm.Reference<(...args: unknown[]) => unknown>;
+
+/** Milliseconds that code may take on the thread of the process. */
+const MOST_NOW_MS = 15;
 
 const preludeCache: CompileCache = {};
 let prelude: string | undefined;
@@ -92,6 +104,8 @@ export class Sandbox {
   #answer: EntryReference | undefined;
   #fire: EntryReference | undefined;
   #stop: EntryReference | undefined;
+  #begin: EntryReference | undefined;
+  #said: Said[] = [];
 
   constructor(memoryMb: number) {
     this.isolate = new ivm.Isolate({
@@ -116,20 +130,28 @@ export class Sandbox {
     this.#answer = entry(1);
     this.#fire = entry(2);
     this.#stop = entry(3);
+    this.#begin = entry(6);
     if (source.form === 'module') await this.#loadModule(context, source, entry(5));
     else await this.#loadBody(context, source, { cache, use: entry(5), addPackage: entry(4) });
   }
 
   #waysOut(): ivm.Callback[] {
-    const ignored = { ignored: true } as const;
+    const later = { ignored: true } as const;
+    const now = { sync: true } as const;
+    const { post, log, timer, done } = {
+      post: (...of: Parameters<SandboxEvents['post']>) => this.events?.post(...of),
+      log: (...of: Parameters<SandboxEvents['log']>) => this.events?.log(...of),
+      timer: (...of: Parameters<SandboxEvents['timer']>) => this.events?.timer(...of),
+      done: (...of: Parameters<SandboxEvents['done']>) => this.events?.done(...of),
+    };
+    const say = (said: Said): void => void this.#said.push(said);
     return [
-      new ivm.Callback(
-        (call: number, name: string, text: string) => this.events?.post(call, name, text),
-        ignored,
-      ),
-      new ivm.Callback((level: string, text: string) => this.events?.log(level, text), ignored),
-      new ivm.Callback((timer: number, ms: number) => this.events?.timer(timer, ms), ignored),
-      new ivm.Callback((name: string, text: string) => this.#answerNow(name, text), { sync: true }),
+      ...[post, log, timer, done].map((way) => new ivm.Callback(way, later)),
+      new ivm.Callback((...of: Parameters<typeof post>) => say({ what: 'post', of }), now),
+      new ivm.Callback((...of: Parameters<typeof log>) => say({ what: 'log', of }), now),
+      new ivm.Callback((...of: Parameters<typeof timer>) => say({ what: 'timer', of }), now),
+      new ivm.Callback((...of: Parameters<typeof done>) => say({ what: 'done', of }), now),
+      new ivm.Callback((name: string, text: string) => this.#answerNow(name, text), now),
     ];
   }
 
@@ -187,6 +209,30 @@ export class Sandbox {
     return (this.#invoke as EntryReference).apply(undefined, [input], {
       result: { promise: true, copy: true },
     }) as Promise<string>;
+  }
+
+  /**
+   * Runs the code on this thread, up to the first thing that it has to wait for. What it said has an effect only when that
+   * is over. False where it took too long or broke: nothing has happened then, and the isolate is of no more use.
+   */
+  invokeNow(input: string): boolean {
+    this.#said = [];
+    try {
+      (this.#begin as EntryReference).applySync(undefined, [input], { timeout: MOST_NOW_MS });
+    } catch {
+      return false;
+    }
+    for (const said of this.#said) this.#hear(said);
+    this.#said = [];
+    return true;
+  }
+
+  #hear(said: Said): void {
+    const { events } = this;
+    if (said.what === 'post') events?.post(...said.of);
+    else if (said.what === 'log') events?.log(...said.of);
+    else if (said.what === 'timer') events?.timer(...said.of);
+    else events?.done(...said.of);
   }
 
   answer(call: number, ok: boolean, text: string): void {

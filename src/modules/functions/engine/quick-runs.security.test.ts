@@ -1,0 +1,179 @@
+/**
+ * Code that has shown that it needs little runs on the thread of its process. Whatever it does there one day, it ends as it
+ * does elsewhere, what it asked for happens once, and what runs beside it goes on.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { silentLog } from '../../../../test/support/log.ts';
+import { createPool, type Pool, type PoolEnd } from './pool.ts';
+import { Programs, type WaitingRun } from './sandbox/programs.ts';
+import type { Sandbox } from './sandbox/sandbox.ts';
+
+let pool: Pool;
+let alive: NodeJS.Timeout;
+beforeAll(() => {
+  pool = createPool(() => ({ processes: 1, processMegabytes: 700 }), silentLog);
+  alive = setInterval(() => undefined, 1_000);
+});
+afterAll(() => {
+  clearInterval(alive);
+  pool.close();
+});
+
+interface How {
+  readonly ms?: number;
+  readonly cpuMs?: number;
+  readonly onCall?: (name: string) => Promise<string>;
+}
+
+/** The function `key`; `req.how` says what it does. */
+function run(
+  key: string,
+  how: string,
+  { ms = 20_000, cpuMs = 100, onCall = async () => 'null' }: How = {},
+): Promise<PoolEnd> {
+  const facts = { requestId: 'r', function: 'f', version: 1, trigger: 'request', attempt: 1 };
+  const more = { deadline: Date.now() + ms, caller: { kind: 'anonymous' }, system: false };
+  return pool.run({
+    ...{ key, file: 'f.js', form: 'body' },
+    limits: { cpuMs, memoryMb: 48, maxResultBytes: 100_000, maxLogBytes: 4_000 },
+    deadlineAt: performance.now() + ms,
+    input: JSON.stringify({ facts: { ...facts, ...more, logCharacters: 4_000 }, req: { how } }),
+    source: async () => ({ code, packages: {} }),
+    call: onCall,
+  });
+}
+
+const code = `const { how } = req;
+if (how === 'loop') for (;;);
+if (how === 'promises') for (;;) await null;
+if (how === 'flood') { const f = () => Promise.resolve().then(() => { f(); f(); }); f(); await new Promise(() => {}); }
+if (how === 'pattern') /^(a+)+$/.test('a'.repeat(60) + 'b');
+if (how === 'memory') { const all = []; for (;;) all.push(new Array(1e5).fill(7)); }
+if (how === 'loopAfterCall') { await ctx.db.find('X'); for (;;); }
+if (how === 'callThenLoop') { const one = ctx.db.create('X', {}); for (;;); }
+if (how === 'callThenCompute') {
+  const one = ctx.db.create('X', {});
+  for (const until = Date.now() + 60; Date.now() < until;);
+  return one;
+}
+if (how === 'never') await new Promise(() => {});
+if (how === 'timer') { await new Promise((go) => setTimeout(go, 20)); return 'later'; }
+if (how === 'res') { res('said', { status: 201 }); return; }
+if (how === 'nothing') return;
+if (how === 'log') { console.log('one'); await ctx.db.find('X'); console.warn('two'); return 3; }
+if (how === 'calls') return Promise.all([ctx.db.find('A'), ctx.db.find('B')]);
+if (how === 'throw')
+  throw new TypeError('wrong');
+if (how === 'reject') ctx.reject(418, 'No tea', 'TEA');
+if (how === 'stack') { const f = () => f() + 1; return f(); }
+if (how === 'escape') return this?.constructor?.constructor('return typeof process')() ?? 'undefined';
+if (how === 'unwritable') return { a: 1n };
+if (how === 'json') { JSON.stringify = () => '{"ok":true}'; Promise.prototype.then = () => 0; return 5; }
+return how;`;
+
+let number = 0;
+let key: string;
+/** A function that has been quick for a while. */
+beforeEach(async () => {
+  number += 1;
+  key = `quick${number}`;
+  for (let i = 0; i < 15; i += 1) expect(await run(key, 'quick')).toMatchObject({ outcome: 'ok' });
+});
+
+describe('code that was quick until now', () => {
+  it.each([
+    ['loop', 'cpu'],
+    ['promises', 'cpu'],
+    ['flood', 'cpu'],
+    ['pattern', 'cpu'],
+    ['loopAfterCall', 'cpu'],
+    ['memory', 'memory'],
+  ])('ends with its bounds: %s', async (how, outcome) => {
+    const beside = run(`${key}-beside`, 'timer');
+    const cpuMs = outcome === 'memory' ? 5_000 : 100;
+    expect(await run(key, how, { cpuMs })).toMatchObject({ outcome });
+    expect(await beside).toMatchObject({ outcome: 'ok', text: '"later"' });
+    expect(await run(key, 'quick')).toMatchObject({ outcome: 'ok', text: '"quick"' });
+  });
+
+  it('ends with its time', async () => {
+    expect(await run(key, 'never', { ms: 300 })).toMatchObject({ outcome: 'timeout' });
+  });
+
+  it.each([
+    ['timer', { outcome: 'ok', text: '"later"' }],
+    ['res', { outcome: 'ok', text: '"said"', reply: { status: 201 } }],
+    ['nothing', { outcome: 'ok', text: '' }],
+    ['log', { outcome: 'ok', text: '3', logs: [{ text: 'one' }, { level: 'warn', text: 'two' }] }],
+    ['calls', { outcome: 'ok', text: '[null,null]' }],
+    ['throw', { outcome: 'error', error: { name: 'TypeError', message: 'wrong', line: 21 } }],
+    ['reject', { outcome: 'rejected', error: { status: 418, code: 'TEA' } }],
+    ['stack', { outcome: 'error', error: { name: 'RangeError' } }],
+    ['escape', { outcome: 'ok', text: '"undefined"' }],
+    ['unwritable', { outcome: 'error', error: { code: 'RESULT_INVALID' } }],
+    ['json', { outcome: 'ok', text: '5' }],
+  ])('answers as elsewhere: %s', async (how, end) => {
+    expect(await run(key, how)).toMatchObject(end);
+    expect(await run(key, how)).toMatchObject(end);
+  });
+
+  it('asks the platform once for what it asked before it took too long', async () => {
+    const asked: string[] = [];
+    const onCall = async (name: string): Promise<string> => {
+      asked.push(name);
+      return '"made"';
+    };
+    expect(await run(key, 'callThenCompute', { onCall })).toMatchObject({ text: '"made"' });
+    expect(asked).toEqual(['db.create']);
+    expect(await run(key, 'callThenLoop', { onCall })).toMatchObject({ outcome: 'cpu' });
+    expect(asked.length).toBeLessThanOrEqual(2);
+  });
+
+  it('answers many at once, each its own', async () => {
+    const names = Array.from({ length: 300 }, (_, i) => `n${i}`);
+    const ends = await Promise.all(names.map((name) => run(key, name)));
+    expect(ends.map(({ text }) => JSON.parse(text))).toEqual(names);
+  });
+});
+
+it('runs on the thread of the process after ten quick runs, and for long not again after it took too long', async () => {
+  const programs = new Programs();
+  const source = { code: 'return 1;', packages: {}, form: 'body', file: 'f.js' } as const;
+  programs.load('f', source);
+  const began: string[] = [];
+  const one = (usedMs: number, isDone = true): Promise<void> =>
+    new Promise((resolve) => {
+      const end = (sandbox: Sandbox): void => {
+        // Later, as ends come from elsewhere.
+        setImmediate(() => {
+          programs.release('f', sandbox, true, usedMs);
+          resolve();
+        });
+      };
+      const waiting: WaitingRun = {
+        ...{ id: began.length, memoryMb: 16 },
+        begin(sandbox, loaded) {
+          began.push('elsewhere');
+          void Promise.resolve(loaded).then(() => end(sandbox));
+        },
+        beginNow(sandbox) {
+          began.push('here');
+          if (isDone) end(sandbox);
+          return isDone;
+        },
+      };
+      programs.start('f', waiting);
+    });
+  for (let i = 0; i < 10; i += 1) await one(0.1);
+  expect(new Set(began)).toEqual(new Set(['elsewhere']));
+  await one(0.1);
+  await one(50);
+  await one(0.1);
+  expect(began.splice(10)).toEqual(['here', 'here', 'elsewhere']);
+  for (let i = 0; i < 9; i += 1) await one(0.1);
+  began.splice(0);
+  await one(0.1, false);
+  for (let i = 0; i < 20; i += 1) await one(0.1);
+  expect(began.splice(0)).toEqual(['here', ...Array.from({ length: 21 }, () => 'elsewhere')]);
+  programs.drop('f');
+});
