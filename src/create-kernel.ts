@@ -32,6 +32,7 @@ import {
   type PasswordHasherOptions,
 } from './kernel/security/password-hasher.ts';
 import { openSecretBox } from './kernel/security/secret-box.ts';
+import { createTickets } from './kernel/security/tickets.ts';
 import type { Settings } from './kernel/settings/settings.ts';
 import { createOperatorNotices } from './kernel/sockets/operator-notices.ts';
 import { createSocketNamespaces } from './kernel/sockets/socket-namespace.ts';
@@ -97,6 +98,7 @@ export async function createKernel(
     caches: createCaches(bus, metrics),
     ...createBudgets(parts, redis),
     secrets,
+    tickets: createTickets({ database, secrets }),
     passwords: createPasswordHasher(passwordHashing),
     config: await createConfigService({ database, bus, secrets, log, health }),
     schemas,

@@ -25,7 +25,7 @@ import { type HttpSurfaces, startHttpSurfaces } from './surfaces/http-surfaces.t
 import type { McpOptions, McpSource } from './surfaces/mcp/options.ts';
 import { asyncApiOperation, operatorDescription } from './surfaces/realtime/asyncapi.ts';
 import { type SocketBudgetsProvider, socketBudgets } from './surfaces/realtime/connection.ts';
-import { eventStreamOperation } from './surfaces/realtime/event-stream.ts';
+import { eventStreamOperations } from './surfaces/realtime/event-stream.ts';
 import { createLiveEngine, type LiveEngine } from './surfaces/realtime/live/live-engine.ts';
 import {
   type OperatorSocketOptions,
@@ -37,6 +37,7 @@ import {
   type RealtimeSurface,
   startRealtimeSurface,
 } from './surfaces/realtime/realtime-surface.ts';
+import { clientTicketOperation, operatorTicketOperation } from './surfaces/realtime/tickets.ts';
 
 /* Whether the ports can be used, found before the database is started and changed. */
 
@@ -190,7 +191,8 @@ async function serveOperators(
     enabled: () => adminConfig.current().transports.sockets,
   });
   const describe = operatorDescription(kernel.operatorNotices, options.source);
-  kernel.operations.replace('core/realtime', [describe]);
+  const ticket = operatorTicketOperation(kernel, () => adminConfig.current().transports.sockets);
+  kernel.operations.replace('core/realtime', [describe, ticket]);
   http.mountOnAdmin(sockets.mount);
   adminConfig.onChange(sockets.apply);
   await sockets.apply();
@@ -225,10 +227,10 @@ function serveSubscriptions(
 
 /** The routes of realtime; who may read the description follows the options. */
 function describeRealtime(kernel: Kernel, engine: LiveEngine, client: SurfaceOptionsSource): void {
-  const stream = eventStreamOperation({ ...kernel, engine });
+  const constant = [...eventStreamOperations({ ...kernel, engine }), clientTicketOperation(kernel)];
   const register = (): void =>
     kernel.operations.replace('router/realtime', [
-      stream,
+      ...constant,
       asyncApiOperation(kernel.sockets, client),
     ]);
   client.onChange(register);

@@ -6,34 +6,7 @@ import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { applyChanges, create, createSchemas, grant } from './clients.ts';
-
-interface ReadEvent {
-  readonly id: string | undefined;
-  readonly event: string | undefined;
-  readonly data: Json;
-}
-
-const lineOf = (name: string, part: string): string | undefined =>
-  new RegExp(`^${name}: (.*)$`, 'm').exec(part)?.[1];
-
-/** Reads a stream of events to its end, whoever ends it. */
-async function readEvents(answer: Response, heard: (event: ReadEvent) => void): Promise<void> {
-  let text = '';
-  const decoder = new TextDecoder();
-  try {
-    for await (const bytes of answer.body as unknown as AsyncIterable<Uint8Array>) {
-      text += decoder.decode(bytes, { stream: true });
-      const parts = text.split('\n\n');
-      text = parts.pop() ?? '';
-      for (const part of parts) {
-        const data = JSON.parse(lineOf('data', part) ?? 'null');
-        heard({ id: lineOf('id', part), event: lineOf('event', part), data });
-      }
-    }
-  } catch {
-    // It was left.
-  }
-}
+import { readEvents } from './streams.ts';
 
 describe('event streams', () => {
   let platform: TestPlatform;

@@ -90,7 +90,7 @@ it('sends to others in a channel, and sees who is there', async () => {
     },
   };
   const app = (accessToken: string, onMessage: (message: Json) => void) =>
-    run(blocks[4] ?? '', { ...given, accessToken, onMessage }, '{ socket, send }');
+    run(blocks[5] ?? '', { ...given, accessToken, onMessage }, '{ socket, send }');
   const one = app(user.accessToken, (message) => heard.push(message));
   await waitFor(() => members.length === 1);
   const other = app((await platform.registerUser()).accessToken, () => undefined);
@@ -128,11 +128,29 @@ it('listens to an event stream', async () => {
   }
 });
 
+it('listens with a ticket', async () => {
+  let shown: Json[] = [];
+  const app = run(
+    blocks[3] ?? '',
+    { EventSource, apiUrl: platform.addresses.client, token: () => user.accessToken },
+    '{ listenByTicket }',
+  );
+  const stop = app.listenByTicket((records: Json[]) => {
+    shown = records;
+  });
+  try {
+    await create(user, 'Task', { title: 'by ticket', state: 'done' });
+    await waitFor(() => titles(shown).includes('by ticket'));
+  } finally {
+    stop();
+  }
+});
+
 it('subscribes over GraphQL', async () => {
   let shown: Json[] | undefined;
   const { client } = platform.addresses;
   const app = run(
-    blocks[3] ?? '',
+    blocks[4] ?? '',
     {
       createClient: (options: object) =>
         createClient({ ...options, webSocketImpl: WebSocket } as never),
@@ -178,7 +196,7 @@ it('tells operators', async () => {
   expectStatus(await platform.admin.patch('/config/admin', { config }), 200, 'sockets');
   const reports: string[] = [];
   const app = await run(
-    `return (async () => { ${blocks[5] ?? ''}; return { chat, answer }; })()`,
+    `return (async () => { ${blocks[6] ?? ''}; return { chat, answer }; })()`,
     {
       io,
       adminUrl: platform.addresses.admin,

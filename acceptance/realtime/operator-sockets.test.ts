@@ -124,6 +124,36 @@ describe('who gets in', () => {
   });
 });
 
+describe('tickets', () => {
+  it('stand for the credential once, for sockets of operators alone', async () => {
+    const { token } = await apiToken(['read', 'core', 'chat']);
+    const byToken = platform.adminAnonymous.with({ credential: token });
+    const narrowed = await byToken.post('/realtime/ticket');
+    const ticket = expectStatus(
+      await platform.admin.post('/realtime/ticket'),
+      200,
+      'a ticket',
+    ).body;
+    expect(ticket).toMatchObject({ expiresIn: 30 });
+    await listen('/core/', { auth: { ticket: ticket.ticket } });
+    expect(await refused('/core/', { auth: { ticket: ticket.ticket } })).toMatchObject({
+      status: 401,
+    });
+    const other = (await platform.admin.post('/realtime/ticket')).body.ticket;
+    await listen('/chat/', { query: { ticket: other } }, `http://127.0.0.1:${ownPort}`);
+    const asUser = (await ann.api.post('/realtime/ticket')).body.ticket;
+    expect(await refused('/chat/', { auth: { ticket: asUser } })).toMatchObject({ status: 401 });
+    // What it stands for is no wider than what it was given for.
+    if (narrowed.status === 200)
+      expect(await refused('/router/', { auth: { ticket: narrowed.body.ticket } })).toMatchObject({
+        status: 403,
+        code: 'SCOPE_EXCEEDED',
+      });
+    else expect(narrowed.body.code).toBe('SCOPE_EXCEEDED');
+    expect((await platform.adminAnonymous.post('/realtime/ticket')).status).toBe(401);
+  });
+});
+
 describe('what is heard', () => {
   it('rooms, members and reports of chat, and messages for who asks', async () => {
     const { token } = await apiToken(['read', 'chat']);

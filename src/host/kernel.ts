@@ -21,6 +21,7 @@ import type { OperationRegistry } from '../kernel/operations/registry.ts';
 import type { PermissionPort } from '../kernel/permissions.ts';
 import type { PasswordHasher } from '../kernel/security/password-hasher.ts';
 import type { SecretBox } from '../kernel/security/secret-box.ts';
+import type { Tickets } from '../kernel/security/tickets.ts';
 import type { Settings } from '../kernel/settings/settings.ts';
 import type { OperatorNotices } from '../kernel/sockets/operator-notices.ts';
 import type { SocketNamespaces } from '../kernel/sockets/socket-namespace.ts';
@@ -57,6 +58,8 @@ export interface Kernel {
   /** Budgets of guesses and of messages: in the database, the same for all nodes and after a restart. */
   readonly durableLimits: DurableLimits;
   readonly secrets: SecretBox;
+  /** What is worth a credential once, for some seconds. */
+  readonly tickets: Tickets;
   readonly passwords: PasswordHasher;
   readonly config: ConfigService;
   readonly schemas: SchemaRegistry;

@@ -129,6 +129,7 @@ function createKernel() {
     events: stream.events,
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
     identity,
+    tickets: { issue: async () => '', take: async () => undefined },
     schemas: {
       get: (name: string) => schemas.get(name),
       onChange: (listener: SchemaListener) => void schemaListeners.push(listener),

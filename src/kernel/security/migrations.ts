@@ -1,4 +1,4 @@
-/** The key ring: the platform's data key, wrapped by a key that only the environment knows. */
+/** The key ring (the platform's data key, wrapped by a key that only the environment knows), and tickets. */
 import type { Migration } from '../database/migrate.ts';
 
 export const migrations: readonly Migration[] = [
@@ -12,6 +12,19 @@ export const migrations: readonly Migration[] = [
           created_at timestamptz(3) not null default now(),
           rewrapped_at timestamptz(3)
         )`,
+      });
+    },
+  },
+  {
+    id: '0002-tickets',
+    async run(database) {
+      await database.query({
+        text: `create table penstock.tickets (
+          digest text primary key,
+          sealed text not null,
+          expires_at timestamptz not null
+        );
+        create index tickets_end on penstock.tickets (expires_at)`,
       });
     },
   },

@@ -13,7 +13,8 @@ import { type SocketBudgetsProvider, watchExpiry } from '../realtime/connection.
 import { asKnown, describeError } from '../realtime/errors.ts';
 import { placesOf } from '../realtime/live/socket-watches.ts';
 import type { StreamSessions } from '../realtime/live-stream.ts';
-import { openSession, presented } from '../realtime/session.ts';
+import { openSession, presented, ticketOf } from '../realtime/session.ts';
+import { redeemed } from '../realtime/tickets.ts';
 import {
   formatted,
   type SubscribingSession,
@@ -40,7 +41,7 @@ interface SignedIn extends SubscribingSession {
 type Params = Readonly<Record<string, unknown>> | undefined;
 
 export interface SocketServerParts extends SubscriptionParts {
-  readonly kernel: Pick<Kernel, 'bus' | 'identity' | 'limits'>;
+  readonly kernel: Pick<Kernel, 'bus' | 'identity' | 'limits' | 'tickets'>;
   readonly budgets: SocketBudgetsProvider;
   readonly sessions: StreamSessions;
   /** Lists that each user listens to on this node. */
@@ -143,10 +144,11 @@ async function signIn(
   await kernel.bus.freshness.catchUp();
   const account = requests.accounts.openFor('client', address);
   const authorization = params.authorization ?? params.Authorization;
-  const handshake = { auth: { ...params, authorization } };
-  const session = await onAccount(account, () =>
-    openSession(kernel.identity, presented({ request, handshake }, address), true),
-  ).finally(() => account.close());
+  const from = { request, handshake: { auth: { ...params, authorization } } };
+  const session = await onAccount(account, async () => {
+    const given = await redeemed(kernel.tickets, presented(from, address), ticketOf(from));
+    return openSession(kernel.identity, given, true);
+  }).finally(() => account.close());
   const recheck = async (): Promise<void> => {
     try {
       await session.anyCaller();

@@ -28,6 +28,7 @@ export type RealtimeKernel = Pick<
   | 'operatorNotices'
   | 'limits'
   | 'identity'
+  | 'tickets'
   | 'schemas'
   | 'records'
   | 'operations'

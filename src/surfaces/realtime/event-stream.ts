@@ -1,8 +1,10 @@
 /** `GET /listen`: what sockets `watch`, as server-sent events, for those who cannot have a socket. */
+import type { IncomingHttpHeaders } from 'node:http';
 import Type from 'typebox';
 import type { Kernel } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { invalid } from '../../kernel/errors.ts';
+import { presentedApp } from '../../kernel/identity.ts';
 import {
   defineOperation,
   type Operation,
@@ -10,6 +12,7 @@ import {
   standardLimit,
 } from '../../kernel/operations/operation.ts';
 import { callKey } from '../../kernel/pipeline/request-limits.ts';
+import { watchExpiry } from './connection.ts';
 import { realtimeErrors } from './errors.ts';
 import { type LiveEngine, Watch, type WatchRequest } from './live/live-engine.ts';
 import type { LiveBeginning } from './live/live-query.ts';
@@ -19,6 +22,8 @@ import {
   type StreamMessage,
   type StreamSessions,
 } from './live-stream.ts';
+import { openSession, remainingLife } from './session.ts';
+import { presentedToken, redeemed } from './tickets.ts';
 
 const SSE = 'text/event-stream';
 /** Seconds after which a stream ends by itself; its client comes back with the last position. */
@@ -56,55 +61,114 @@ const input = {
   }),
 };
 
-type Parts = Pick<Kernel, 'events'> & { readonly engine: LiveEngine };
+const withTicket = {
+  ...input,
+  query: Type.Object({
+    ...input.query.properties,
+    ticket: Type.String({
+      maxLength: 128,
+      description:
+        'Of `POST /realtime/ticket`. Worth something once: come back with another, and with `since`',
+    }),
+  }),
+};
 
-export function eventStreamOperation({ engine, events }: Parts): Operation {
+const facts = {
+  surface: 'client',
+  limit: standardLimit,
+  method: 'GET',
+  heavy: true,
+  deadlineMs: LONGEST * 1_000,
+  account: { statements: Number.POSITIVE_INFINITY, bytesOut: Number.POSITIVE_INFINITY },
+  output: Type.Unknown({ description: 'Server-sent events' }),
+  streams: {
+    [SSE]:
+      '`list` (`{watch, position, records}`) or `value` (`{watch, position, value}`) to begin with, and again with `gap: true` where what was missed cannot be told; then `records` (`{watch, position, changes}`) and `value`; `gap` before the stream ends because it has to be asked anew, `error` before it ends because it may not go on. The id is the position',
+  },
+  errors: [
+    realtimeErrors.SUBSCRIPTION_NOT_FOUND,
+    realtimeErrors.FILTER_NOT_ALLOWED,
+    realtimeErrors.QUERY_LIMIT_EXCEEDED,
+    realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED,
+  ],
+} as const;
+
+type Parts = Pick<Kernel, 'events' | 'identity' | 'tickets'> & { readonly engine: LiveEngine };
+
+/** Who listens, and to what. */
+interface Asking extends Omit<Listening, 'request'> {
+  readonly address: string;
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly lastEventId: string | undefined;
+}
+
+/** With a credential of the request, and with a ticket in its address. */
+export function eventStreamOperations({
+  engine,
+  events,
+  identity,
+  tickets,
+}: Parts): readonly Operation[] {
   const sessions = createStreamSessions(events);
   const places = createPlaces();
-  return defineOperation({
-    surface: 'client',
+  const open = async (asking: Asking): Promise<Reply> => {
+    const { caller, address, signal, query, lastEventId } = asking;
+    const close = places.take(callKey(caller, address));
+    if (signal.aborted) close();
+    signal.addEventListener('abort', close, { once: true });
+    try {
+      const stream = await listenAsStream(
+        { engine, sessions },
+        { ...asking, request: requestOf(query, lastEventId) },
+      );
+      return Reply.stream(SSE, ending(stream, close), {
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+      });
+    } catch (error) {
+      close();
+      throw error;
+    }
+  };
+  const listen = defineOperation({
+    ...facts,
     access: 'optionalUser',
-    limit: standardLimit,
     id: 'realtime.listen',
-    method: 'GET',
     path: '/listen',
-    heavy: true,
-    deadlineMs: LONGEST * 1_000,
-    account: { statements: Number.POSITIVE_INFINITY, bytesOut: Number.POSITIVE_INFINITY },
     input,
-    output: Type.Unknown({ description: 'Server-sent events' }),
-    streams: {
-      [SSE]:
-        '`list` (`{watch, position, records}`) or `value` (`{watch, position, value}`) to begin with, and again with `gap: true` where what was missed cannot be told; then `records` (`{watch, position, changes}`) and `value`; `gap` before the stream ends because it has to be asked anew, `error` before it ends because it may not go on. The id is the position',
-    },
-    errors: [
-      realtimeErrors.SUBSCRIPTION_NOT_FOUND,
-      realtimeErrors.FILTER_NOT_ALLOWED,
-      realtimeErrors.QUERY_LIMIT_EXCEEDED,
-      realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED,
-    ],
     summary: 'Listen to records, a list or an endpoint',
     description:
       'The same as `watch` over sockets (docs/guides/realtime.md): the answer as the caller may see it, and what changes about it.',
-    async handler({ caller, callerNow, address, signal }, { query, headers }) {
-      const close = places.take(callKey(caller, address));
-      if (signal.aborted) close();
-      signal.addEventListener('abort', close, { once: true });
-      try {
-        const stream = await listenAsStream(
-          { engine, sessions },
-          { caller, callerNow, signal, request: requestOf(query, headers['last-event-id']) },
-        );
-        return Reply.stream(SSE, ending(stream, close), {
-          'cache-control': 'no-store',
-          'x-accel-buffering': 'no',
-        });
-      } catch (error) {
-        close();
-        throw error;
-      }
+    handler(context, { query, headers }) {
+      const { caller, callerNow, address, signal } = context;
+      const endsIn = () => remainingLife(presentedToken(context, identity) ?? '');
+      const lastEventId = headers['last-event-id'];
+      return open({ caller, callerNow, endsIn, address, signal, query, lastEventId });
     },
   });
+  const listenWithTicket = defineOperation({
+    ...facts,
+    access: 'public',
+    anyApp: true,
+    graphql: false,
+    mcp: false,
+    id: 'realtime.listenWithTicket',
+    path: '/listen/ticket',
+    input: withTicket,
+    summary: 'Listen as the user of a ticket, where no header can be sent',
+    description:
+      'As `GET /listen`, for the `EventSource` of browsers. The app that the ticket was given to counts as the one that asks.',
+    async handler(context, { query: { ticket, ...query }, headers }) {
+      const { address, signal } = context;
+      const app = presentedApp((context.headers ?? {}) as IncomingHttpHeaders);
+      const given = { token: undefined, cookies: {}, sender: undefined, app, address };
+      const session = await openSession(identity, await redeemed(tickets, given, ticket));
+      const [caller, lastEventId] = [await session.caller(), headers['last-event-id']];
+      const { caller: callerNow, endsIn } = session;
+      return open({ caller, callerNow, endsIn, address, signal, query, lastEventId });
+    },
+  });
+  return [listen, listenWithTicket];
 }
 
 /** Streams that are open, by who reads them. */
@@ -159,6 +223,8 @@ interface Listening {
   readonly caller: Caller;
   /** Throws when the session has ended. */
   readonly callerNow: () => Caller | Promise<Caller>;
+  /** Milliseconds until its token ends, where that is known. */
+  readonly endsIn: () => number | undefined;
   readonly signal: AbortSignal;
   readonly request: WatchRequest;
 }
@@ -171,15 +237,26 @@ interface StreamParts {
 /** Rejects with what the operation rejects with that answers the same. */
 async function listenAsStream(
   { engine, sessions }: StreamParts,
-  { caller, callerNow, signal, request }: Listening,
+  { caller, callerNow, endsIn, signal, request }: Listening,
 ): Promise<AsyncGenerator<string>> {
   const stream = await openLiveStream((listener) => engine.watch(caller, request, listener), {
     callerNow,
     onSlow: engine.slow,
   });
   const userId = caller.kind === 'user' ? caller.userId : '';
-  const forget = sessions.enter(userId, async () => void (await stream.admits()));
+  const recheck = async (): Promise<void> => void (await stream.admits());
+  const forget = sessions.enter(userId, recheck);
+  let connected = true;
+  const socket = {
+    get connected() {
+      return connected;
+    },
+  };
+  const expiry = watchExpiry(socket, { endsIn }, recheck);
+  expiry.watch();
   const leave = (): void => {
+    connected = false;
+    expiry.stop();
     forget();
     stream.leave();
   };

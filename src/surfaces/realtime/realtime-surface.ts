@@ -30,7 +30,7 @@ import { asKnown, tooMany } from './errors.ts';
 import { createLiveEngine, type LiveEngine } from './live/live-engine.ts';
 import { createSocketChannels } from './live/socket-watches.ts';
 import { createModuleServer, type ModuleEntry, type ServedSocket } from './module-server.ts';
-import { openSession, presented, refusalWords, type Session } from './session.ts';
+import { openSession, presented, refusalWords, type Session, ticketOf } from './session.ts';
 import {
   createAddressBudgets,
   createSocketServer,
@@ -38,6 +38,7 @@ import {
   type TakeOfAddress,
 } from './socket-server.ts';
 import { createStopping } from './stopping.ts';
+import { isSocketPath, redeemed } from './tickets.ts';
 import { createPlainServer, listenOn } from './transport.ts';
 import { openWorkerSessions, ownSessions, type WorkerSessions } from './worker-sessions.ts';
 
@@ -141,7 +142,7 @@ async function openEntry(
 ): Promise<{ readonly mount: SocketMount; readonly sessions: WorkerSessions }> {
   const engine = io.engine as SocketEngine;
   const own: SocketMount = {
-    owns: (url) => url.startsWith('/realtime/'),
+    owns: isSocketPath,
     request: (request, response) => engine.handleRequest(request, response),
     upgrade: (request, socket, head) => engine.handleUpgrade(request, socket, head),
   };
@@ -192,7 +193,11 @@ function serve(
     await kernel.bus.freshness.catchUp();
     const account = requests.accounts.openFor('client', address);
     await onAccount(account, async () => {
-      const credentials = presented(socket, address);
+      const credentials = await redeemed(
+        kernel.tickets,
+        presented(socket, address),
+        ticketOf(socket),
+      );
       const session = await openSession(kernel.identity, credentials, entry?.visitors());
       admitted.set(socket, { session, served: await entry?.find(socket, session) });
     });

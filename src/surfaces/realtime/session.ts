@@ -43,7 +43,7 @@ type AnyCaller = UserCaller | AnonymousCaller;
 const retryAfterSeconds = 2;
 
 /** What a socket presents. */
-interface Presented {
+export interface Presented {
   readonly token: string | undefined;
   /** Count only without a token. */
   readonly cookies: Readonly<Record<string, string>>;
@@ -184,6 +184,15 @@ export function presented(socket: Handshake, address: string): Presented {
     },
     address,
   };
+}
+
+/** A ticket in `auth` of the handshake, or in the address of the connection (tickets.ts). */
+export function ticketOf({
+  request: { url = '' },
+  handshake: { auth },
+}: Handshake): string | undefined {
+  const query = url.includes('ticket=') ? url.slice(url.indexOf('?') + 1) : '';
+  return textOf(auth.ticket) ?? textOf(new URLSearchParams(query).get('ticket'));
 }
 
 export const textOf = (value: unknown): string | undefined =>

@@ -59,16 +59,15 @@ interface Outcome {
 
 /** Messages of one transaction: what one failure takes with it, and how long their rooms are locked. */
 const BATCH = 100;
-/** Batches that are written at a time: one is worked on while others are flushed to the disk or told. */
-const AT_ONCE = 2;
 /**
- * Milliseconds between the beginnings of two batches, unless the next one is full. What a batch costs before its first
- * message is as much as fourteen messages: where they come all the time, batches of a few would take all the processor
- * there is. It is less after a small batch and none after a single message: where few come, none waits.
+ * Batches that are written at a time. One is, and what comes until it is committed goes with the next: a message that
+ * comes alone waits for nobody, and where many come batches are as large as the disk and the processor make them. A
+ * second one begins beside the first when so many messages wait that it is worth what a batch costs before its first
+ * message (as much as eight messages), or when the first one is held up.
  */
-const PACE_MS = 6;
-/** Messages of a batch beside the first, from which on the next one waits so long. */
-const PACED_FROM = 4;
+const AT_ONCE = 2;
+const SECOND_FROM = 32;
+const HELD_UP_MS = 25;
 
 interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly hub: Pick<Hub, 'stored'>;
@@ -84,9 +83,14 @@ export function createSending(dependencies: Dependencies): Sending {
   const outside = AsyncLocalStorage.snapshot();
   let writing = 0;
   let planned = false;
-  /** When the next batch may begin, on the clock of `performance.now()`. */
-  let next = 0;
+  /** When the last batch began, on the clock of `performance.now()`. */
+  let began = 0;
 
+  const isTime = (): boolean => {
+    const waiting = queues.count();
+    if (writing === 0 || waiting === 0) return waiting > 0;
+    return writing < AT_ONCE && (waiting >= SECOND_FROM || performance.now() - began > HELD_UP_MS);
+  };
   const work = async (batch: readonly Waiting[]): Promise<void> => {
     const busy = await write(dependencies, batch, false);
     writing -= 1;
@@ -101,19 +105,18 @@ export function createSending(dependencies: Dependencies): Sending {
   };
   const begin = (): void => {
     planned = false;
-    const batch = queues.take(BATCH);
+    const batch = isTime() ? queues.take(BATCH) : [];
     if (batch.length === 0) return;
     writing += 1;
-    next = performance.now() + PACE_MS * Math.min(1, (batch.length - 1) / PACED_FROM);
+    began = performance.now();
     void work(batch);
     plan();
   };
-  // What comes in the same turn goes together, and so does what comes while it is not time yet.
+  // What comes in the same turn goes together.
   const plan = (): void => {
-    if (planned || writing >= AT_ONCE || queues.count() === 0) return;
+    if (planned || !isTime()) return;
     planned = true;
-    const wait = queues.count() >= BATCH ? 0 : next - performance.now();
-    outside(() => (wait > 0 ? setTimeout(begin, wait) : setImmediate(begin)));
+    outside(() => setImmediate(begin));
   };
 
   return {

@@ -16,13 +16,14 @@ import type { SocketMount } from '../../http/server.ts';
 import { type Connection, createConnection, type SocketBudgetsProvider } from '../connection.ts';
 import type { RequestBounds } from '../connections.ts';
 import { asKnown, realtimeErrors, tooMany } from '../errors.ts';
-import { refusalWords } from '../session.ts';
+import { refusalWords, ticketOf } from '../session.ts';
 import {
   createAddressBudgets,
   createSocketServer,
   refusal,
   type TakeOfAddress,
 } from '../socket-server.ts';
+import { isSocketPath, redeemedOperator } from '../tickets.ts';
 import { createPlainServer, listenOn } from '../transport.ts';
 import {
   createListening,
@@ -34,7 +35,15 @@ import {
 
 type OperatorKernel = Pick<
   Kernel,
-  'settings' | 'log' | 'metrics' | 'bus' | 'events' | 'limits' | 'identity' | 'operatorNotices'
+  | 'settings'
+  | 'log'
+  | 'metrics'
+  | 'bus'
+  | 'events'
+  | 'limits'
+  | 'identity'
+  | 'tickets'
+  | 'operatorNotices'
 >;
 
 export interface OperatorSocketOptions extends RequestBounds {
@@ -111,7 +120,7 @@ function mountOf(io: Server): SocketMount {
     handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   };
   return {
-    owns: (url) => url.startsWith('/realtime/'),
+    owns: isSocketPath,
     request: (request, response) => engine.handleRequest(request, response),
     upgrade: (request, socket, head) => engine.handleUpgrade(request, socket, head),
   };
@@ -234,7 +243,11 @@ async function admit(
   const account = options.accounts.openFor('admin', address);
   try {
     return await onAccount(account, async () => {
-      const presented = presentedOperator(socket, address);
+      const presented = await redeemedOperator(
+        kernel.tickets,
+        presentedOperator(socket, address),
+        ticketOf(socket),
+      );
       const session = await openOperatorSession(kernel.identity, presented, namespace.module);
       requirePlace(rooms.all(), session.adminId);
       return { session, caller: await session.anyCaller() };
