@@ -97,8 +97,7 @@ export async function createKernel(
     audit,
     caches: createCaches(bus, metrics),
     ...createBudgets(parts, redis),
-    secrets,
-    tickets: createTickets({ database, secrets }),
+    ...withTickets(database, secrets),
     passwords: createPasswordHasher(passwordHashing),
     config: await createConfigService({ database, bus, secrets, log, health }),
     schemas,
@@ -131,6 +130,15 @@ const createListenerPorts = (
   signals: createUserSignals(bus),
   sockets: createSocketNamespaces(),
   operatorNotices: createOperatorNotices(),
+});
+
+/** What is kept sealed, for long and for a moment. */
+const withTickets = (
+  database: Database,
+  secrets: Kernel['secrets'],
+): Pick<Kernel, 'secrets' | 'tickets'> => ({
+  secrets,
+  tickets: createTickets({ database, secrets }),
 });
 
 /** Counters that forget, and those that do not. */

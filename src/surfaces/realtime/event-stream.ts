@@ -102,16 +102,14 @@ interface Asking extends Omit<Listening, 'request'> {
   readonly lastEventId: string | undefined;
 }
 
-/** With a credential of the request, and with a ticket in its address. */
-export function eventStreamOperations({
+/** Opens streams, each of which takes a place of its caller. */
+function streamsOf({
   engine,
   events,
-  identity,
-  tickets,
-}: Parts): readonly Operation[] {
+}: Pick<Parts, 'engine' | 'events'>): (asking: Asking) => Promise<Reply> {
   const sessions = createStreamSessions(events);
   const places = createPlaces();
-  const open = async (asking: Asking): Promise<Reply> => {
+  return async (asking) => {
     const { caller, address, signal, query, lastEventId } = asking;
     const close = places.take(callKey(caller, address));
     if (signal.aborted) close();
@@ -130,6 +128,16 @@ export function eventStreamOperations({
       throw error;
     }
   };
+}
+
+/** With a credential of the request, and with a ticket in its address. */
+export function eventStreamOperations({
+  engine,
+  events,
+  identity,
+  tickets,
+}: Parts): readonly Operation[] {
+  const open = streamsOf({ engine, events });
   const listen = defineOperation({
     ...facts,
     access: 'optionalUser',
