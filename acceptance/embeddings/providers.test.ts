@@ -154,7 +154,15 @@ describe('what a provider is sent', () => {
       usage: { cachedQuery: false, tokens: 2 },
     });
     expect((await asked()).usage).toEqual({ cachedQuery: true, tokens: 0 });
-    await configured({ cache: { queryTtlMs: 0 } });
+    // Whether somebody has searched for a text before, nobody else is told, unless an operator shares what is known.
+    const { userId } = await platform.registerUser();
+    const byUser = async () => (await search('Batched', { text: '(1,2,0,0)', userId })).body.usage;
+    expect(await byUser()).toEqual({ cachedQuery: false, tokens: 2 });
+    expect(await byUser()).toEqual({ cachedQuery: true, tokens: 0 });
+    await configured({ cache: { shareQueries: true } });
+    await asked();
+    expect(await byUser()).toEqual({ cachedQuery: true, tokens: 0 });
+    await configured({ cache: { queryTtlMs: 0, shareQueries: false } });
     const { usage } = await status('Batched');
     expect(usage[0]).toMatchObject({ provider: 'openai-compatible' });
     expect(usage[0].tokens).toBe(2 * usage[0].texts);

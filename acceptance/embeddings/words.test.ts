@@ -96,6 +96,25 @@ it('makes up for typing errors, unless it shall not', async () => {
   expect(titles(await search('zepelin', { userId: bob.userId }))).toHaveLength(1);
 });
 
+it('finds words that are written nearly so whatever stands in texts of others', async () => {
+  const before = await search('tomatxes', { facets: ['shelf'], highlight: true });
+  expect(titles(before)).toEqual([annsBooks[2]?.title]);
+  // Nearer to what is asked for, and more of them than are ever looked at.
+  const letters = [...'abcdefghijklmnopqrstuvwxyz'];
+  const alike = letters.flatMap((one) => [`tomat${one}es`, `toma${one}xes`]);
+  const made = await bob.api.post('/database/Book', { title: 'crowd', body: alike.join(' ') });
+  expect(made.status, made.text).toBe(200);
+  await waitFor(
+    async () => titles(await search('tomatqes', { userId: bob.userId })).includes('crowd'),
+    { what: 'the words of others' },
+  );
+  const after = await search('tomatxes', { facets: ['shelf'], highlight: true });
+  const { took: _, ...same } = before;
+  expect(after).toMatchObject(same);
+  expect(titles(after)).toEqual(titles(before));
+  expect((await bob.api.delete(`/database/Book/${made.body._id}`)).status).toBe(200);
+});
+
 it('marks words as HTML that holds nothing of the text but its letters', async () => {
   const { hits } = await search('weeds tomatoes', { highlight: true });
   expect(hits[0].highlights).toEqual({

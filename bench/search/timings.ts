@@ -105,7 +105,8 @@ export async function reportSearches(platform: Platform): Promise<string> {
       models: [{ name: 'points', dimensions: DIMENSIONS }],
       allowInternal: true,
     };
-    const config = { providers: { 'openai-compatible': own } };
+    // Each text is asked for as the operator first: what the model takes is not measured.
+    const config = { providers: { 'openai-compatible': own }, cache: { shareQueries: true } };
     await call(platform, '/config/embeddings', { body: { config }, method: 'PATCH' });
     const world = await prepare(platform);
     await insertVectors(platform, world.ids, point);
@@ -121,6 +122,9 @@ function sectionOf(
   { seconds, index }: Awaited<ReturnType<typeof indexed>>,
   measured: readonly Timing[],
 ): string {
+  // What any search takes that looks at every vector, whatever fits.
+  const [everything] = measured;
+  const all = median(everything?.exact ?? []);
   const rows = measured.map(({ who, times, exact, recall }) => {
     const p99 = percentile(
       times.toSorted((a, b) => a - b),
@@ -131,13 +135,14 @@ function sectionOf(
       median(times).toFixed(1),
       p99.toFixed(1),
       exact ? median(exact).toFixed(1) : '',
+      `${(all / median(times)).toFixed(1)}x`,
     ];
     return `| ${who} | ${cells.join(' | ')} |`;
   });
-  return `${RECORDS.toLocaleString('en-US')} records with row permissions and vectors of ${DIMENSIONS} dimensions, in clusters; ten hits over the admin surface on one connection, without the time of the model. The index (${String(index.kind)}, in memory) was complete ${seconds.toFixed(0)} s after the first search, and takes ${String(index.megabytes)} MB with the vectors; the platform itself measured a recall of ${Number(index.recall).toFixed(3)}. Recall@10 is that of a search of every vector by the same caller; who is known to find among few records has these put in order in both. Milliseconds.
+  return `${RECORDS.toLocaleString('en-US')} records with row permissions and vectors of ${DIMENSIONS} dimensions, in clusters; ten hits over the admin surface on one connection, without the time of the model. The index (${String(index.kind)}, in memory) was complete ${seconds.toFixed(0)} s after the first search, and takes ${String(index.megabytes)} MB with the vectors; the platform itself measured a recall of ${Number(index.recall).toFixed(3)}. Recall@10 is compared with the same search without the index (\`search.index: exact\`), whose p50 is the next column: where few records fit, or may be read, both put just these in order, and both are exact. The last column compares with looking at every vector, which takes ${all.toFixed(1)} ms whatever fits: that is the first row without the index. Milliseconds.
 
-| | recall@10 | p50 | p99 | p50 of a search of every vector |
-| --- | --: | --: | --: | --: |
+| | recall@10 | p50 | p99 | p50 without the index | as fast as looking at all |
+| --- | --: | --: | --: | --: | --: |
 ${rows.join('\n')}
 `;
 }

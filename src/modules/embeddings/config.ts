@@ -161,6 +161,11 @@ export const embeddingsConfig = defineConfig({
         [0, 86_400_000],
         'How long the vector of a text that was searched for is kept.',
       ),
+      shareQueries: Type.Boolean({
+        default: false,
+        description:
+          'Whether the vector of a text serves everybody who searches for it, which saves calls of the provider. The time that a search takes then tells whether somebody else has searched for the same text.',
+      }),
     }),
     queue,
     security,

@@ -18,10 +18,11 @@ import { createRemoteModel, type Spending } from './openai-compatible.ts';
 export interface ModelSource {
   /** Nothing for generations without vectors. */
   of(choice: ModelChoice): Model | undefined;
-  /** The vector of a text that somebody searches for; the same text is asked for once in a while only. */
+  /** The vector of a text that somebody (`asker`) searches for; the same text is asked for once in a while only. */
   query(
     choice: ModelChoice,
     text: string,
+    asker: string,
   ): Promise<{
     readonly vector: Float32Array;
     readonly cached: boolean;
@@ -61,8 +62,10 @@ export function createModelSource(parts: ModelSourceParts): ModelSource {
 
   return {
     of,
-    async query(choice, text) {
+    async query(choice, text, asker) {
+      const { queryTtlMs: ttl, shareQueries } = parts.config().cache;
       const key = JSON.stringify([
+        shareQueries ? '' : asker,
         choice.provider,
         choice.model,
         choice.dimensions,
@@ -76,7 +79,6 @@ export function createModelSource(parts: ModelSourceParts): ModelSource {
       const { vectors: [vector] = [], tokens = 0 } =
         (await of(choice)?.embed([text], 'query')) ?? {};
       if (!vector) throw new ModelError('wrong', 'The model answered nothing');
-      const ttl = parts.config().cache.queryTtlMs;
       if (ttl > 0) queries.set(key, vector, { ttl });
       return { vector, cached: false, tokens };
     },

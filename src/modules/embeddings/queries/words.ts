@@ -132,14 +132,37 @@ async function countTerms(
     where generation_id = ${generationId}::uuid and term = any(${terms}::text[]) and uses <= 0`);
 }
 
-/** Candidates for a word that was written otherwise. */
+/** Candidates for a word that was written otherwise: of all texts, and of the texts of some records. */
 const MAX_ALIKE = 200;
+const MAX_OWN = 5_000;
+
+interface AlikeQuery {
+  readonly term: string;
+  /** By how many letters it may be longer or shorter. */
+  readonly distance: number;
+}
+
+/** Words of these records that begin with the same letter and are about as long. */
+export async function ownTerms(
+  database: Queryable,
+  generationId: string,
+  { term, distance }: AlikeQuery,
+  within: readonly string[],
+): Promise<readonly string[]> {
+  const { rows } = await database.query<{ term: string }>(sql`
+    select distinct t.term from penstock.embeddings_words w cross join unnest(w.terms) t(term)
+    where w.generation_id = ${generationId}::uuid and w.record_id = any(${within}::text[])
+      and starts_with(t.term, ${term.slice(0, 1)})
+      and length(t.term) between ${term.length - distance}::integer and ${term.length + distance}::integer
+    order by t.term limit ${MAX_OWN}::integer`);
+  return rows.map((row) => row.term);
+}
 
 /** Words of the texts that share pieces with one, those that share most first. */
 export async function alikeTerms(
   database: Queryable,
   generationId: string,
-  { term, distance }: { readonly term: string; readonly distance: number },
+  { term, distance }: AlikeQuery,
 ): Promise<readonly string[]> {
   const pieces = piecesOf(term);
   const { rows } = await database.query<{ term: string }>(sql`

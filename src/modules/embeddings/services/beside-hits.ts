@@ -24,12 +24,13 @@ interface MarkedHit {
 /** For each hit, its fields that have the words; of fields that it shows, which are those that the caller may see. */
 export async function highlightsOf(
   { database, schemas }: SearchParts,
-  { generation, text, input }: SearchRequest,
+  request: SearchRequest,
   hits: readonly MarkedHit[],
 ): Promise<readonly Highlights[]> {
+  const { generation, text, input } = request;
   const parsed = parseWords(text).map((list) => list.filter(({ negated }) => !negated));
   const spelled =
-    input.typos === false ? undefined : await withSpellings(database, generation.id, parsed);
+    input.typos === false ? undefined : await withSpellings(database, request, parsed);
   const words = spelled ?? parsed;
   const query = await sayQuery(database, generation, words);
   if (query === '') return hits.map(() => ({}));
@@ -138,14 +139,18 @@ const amongIds = (ids: readonly string[]): Condition =>
  */
 async function matchingIds(
   { database }: SearchParts,
-  { generation, text, input, readable }: SearchRequest,
+  request: SearchRequest,
 ): Promise<readonly string[]> {
+  const { generation, text, input, readable } = request;
   const parsed = parseWords(text);
-  const options = { generation, weights: weightsOf(generation), k: MAX_RANKED };
+  // Where very many records have a word, not all of them are looked at: those of somebody with few are.
+  const within = await request.few();
+  const weights = weightsOf(generation);
+  const options = { generation, weights, k: MAX_RANKED, ...(within && { within }) };
   const query = await sayQuery(database, generation, parsed);
   const exact = (await rankedWords(database, { ...options, query })).map(({ id }) => id);
   if (input.typos === false || (await readable.keep(exact, 1)).length > 0) return exact;
-  const spelled = await withSpellings(database, generation.id, parsed);
+  const spelled = await withSpellings(database, request, parsed);
   if (!spelled) return exact;
   const wider = await sayQuery(database, generation, spelled);
   return (await rankedWords(database, { ...options, query: wider })).map(({ id }) => id);

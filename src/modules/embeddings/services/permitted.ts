@@ -116,6 +116,12 @@ const noHint: DepthHint = {
   doubt: () => undefined,
 };
 
+/** All that may be shown; nothing when they are many. */
+export async function fewOf(readable: Readable): Promise<readonly string[] | undefined> {
+  const few = await readable.some(FEW + 1);
+  return few.length > FEW ? undefined : few;
+}
+
 export async function bestReadable<T extends Ranked>(
   ranking: Ranking<T>,
   readable: Readable,
@@ -164,8 +170,8 @@ async function bestOfFew<T extends Ranked>(
   readable: Readable,
   { limit, hint }: Options,
 ): Promise<readonly T[] | undefined> {
-  const few = await readable.some(FEW + 1);
-  if (few.length > FEW) {
+  const few = await fewOf(readable);
+  if (!few) {
     hint.areMany();
     return undefined;
   }

@@ -1,4 +1,5 @@
 /** The orders in which records are found: by meaning, by words, by both. */
+import { callerKey } from '../../../kernel/caller.ts';
 import { embeddingErrors } from '../errors.ts';
 import { noProvider } from '../model.ts';
 import { rankedWords } from '../queries/words.ts';
@@ -10,11 +11,11 @@ import { parseWords, sayQuery, weightsOf, withSpellings } from './words.ts';
 /** Records whose passages are nearest to the text. Throws `ModelError`. */
 export async function byMeaning(
   { index, models }: SearchParts,
-  { generation, text, readable, hint, usage }: SearchRequest,
+  { caller, generation, text, readable, hint, usage }: SearchRequest,
   limit: number,
 ): Promise<readonly Found[]> {
   if (generation.provider === noProvider) throw embeddingErrors.VECTOR_SEARCH_UNAVAILABLE();
-  const { vector, cached, tokens } = await models.query(generation, text);
+  const { vector, cached, tokens } = await models.query(generation, text, callerKey(caller));
   Object.assign(usage, { cachedQuery: cached, tokens });
   let size = 0;
   const ranking: Ranking<Found> = {
@@ -48,7 +49,7 @@ export async function byWords(
   const query = await sayQuery(database, generation, parsed);
   const exact = await bestReadable(wordRanking(parts, request, query), readable, { limit: size });
   if (exact.length >= size || input.typos === false) return exact;
-  const spelled = await withSpellings(database, generation.id, parsed);
+  const spelled = await withSpellings(database, request, parsed);
   if (!spelled) return exact;
   const wider = await sayQuery(database, generation, spelled);
   const found = await bestReadable(wordRanking(parts, request, wider), readable, { limit: size });

@@ -17,7 +17,7 @@ import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/confi
 import { contentOf } from '../queries/contents.ts';
 import type { VectorIndex } from '../scan/vector-index.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
-import type { DepthHint, Readable } from './permitted.ts';
+import { type DepthHint, fewOf, type Readable } from './permitted.ts';
 import { contentField, fileSchemaName, plainFieldsOf, textOf } from './texts.ts';
 
 export type SearchMode = 'vector' | 'keyword' | 'hybrid';
@@ -71,6 +71,8 @@ export interface SearchRequest {
   /** Hits with less are left out. */
   readonly minScore: number;
   readonly readable: Readable;
+  /** The records that may be shown, where they are few; nothing where they are many, or everybody reads them. Asked once. */
+  few(): Promise<readonly string[] | undefined>;
   readonly hint: DepthHint;
   readonly filter: Condition;
   readonly usage: SearchUsage;
@@ -95,7 +97,8 @@ export async function requestOf(
   if (!config.enabled) throw embeddingErrors.EMBEDDINGS_DISABLED();
   const limit = limitOf(config, input);
   const filter = filterOf(input);
-  const { current } = chosenConfig(await readableConfigs(parts, caller, input), input);
+  const { configs, reads } = await readableConfigs(parts, caller, input);
+  const { current } = chosenConfig(configs, input);
   requireGroup(parts, input);
   const documents = new Map<string, string>();
   const readable = readableBy(parts, { caller, input, filter, generation: current, documents });
@@ -108,7 +111,15 @@ export async function requestOf(
   const { minScore = usual } = input;
   return {
     ...{ caller, input, generation: current, text, limit, minScore },
-    ...{ readable, hint, filter, usage, documents },
+    ...{ readable, few: createFew(readable, reads), hint, filter, usage, documents },
+  };
+}
+
+function createFew(readable: Readable, reads: 'all' | 'some'): SearchRequest['few'] {
+  let few: Promise<readonly string[] | undefined> | undefined;
+  return () => {
+    few ??= reads === 'all' ? Promise.resolve(undefined) : fewOf(readable);
+    return few;
   };
 }
 
@@ -158,13 +169,15 @@ async function readableConfigs(
   { records, schemas, database, files }: SearchParts,
   caller: Caller,
   { schemaName }: SearchInput,
-): Promise<readonly ConfigRow[]> {
+): Promise<{ readonly configs: readonly ConfigRow[]; readonly reads: 'all' | 'some' }> {
   if (!schemas.get(schemaName)) throw schemaErrors.SCHEMA_NOT_FOUND();
   const areFiles = schemaName === fileSchemaName;
   if (areFiles && !files.areThere()) throw embeddingErrors.SCHEMA_NOT_SEARCHABLE();
   // An operator whose credential is for other modules is told so here.
-  if (!areFiles || caller.kind !== 'user') await records.readable(caller, schemaName);
-  return (await allConfigs(database)).filter((one) => one.schemaName === schemaName);
+  const isOffered = areFiles && caller.kind === 'user';
+  const reads = isOffered ? 'some' : await records.readable(caller, schemaName);
+  const configs = await allConfigs(database);
+  return { configs: configs.filter((one) => one.schemaName === schemaName), reads };
 }
 
 function chosenConfig(configs: readonly ConfigRow[], { targetField }: SearchInput): ConfigRow {

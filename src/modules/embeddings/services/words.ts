@@ -4,6 +4,7 @@ import type { GenerationRow } from '../queries/configs.ts';
 import {
   alikeTerms,
   classes,
+  ownTerms,
   textQuery,
   type WordsPart,
   type WordsQuery,
@@ -56,10 +57,20 @@ const LONG = 6;
 /** Other spellings of one word. */
 const MAX_SPELLINGS = 20;
 
-/** The same with words of the texts that are written nearly so. Nothing when there are none. */
+/** Whose words they may be. */
+export interface WordsOwner {
+  readonly generation: Pick<GenerationRow, 'id'>;
+  /** The records that the caller may read, where they are few; nothing where they are many, or all. */
+  few(): Promise<readonly string[] | undefined>;
+}
+
+/**
+ * The same with words that are written nearly so. Nothing when there are none. Who may read few records gets those of
+ * them alone: words of other texts could take the place of theirs, and so be known from what is not found.
+ */
 export async function withSpellings(
   database: Database,
-  generationId: string,
+  owner: WordsOwner,
   query: WordsQuery,
 ): Promise<WordsQuery | undefined> {
   let isOther = false;
@@ -67,7 +78,7 @@ export async function withSpellings(
   for (const list of query) {
     const parts: WordsPart[] = [];
     for (const part of list) {
-      const words = await spellings(database, generationId, part);
+      const words = await spellings(database, owner, part);
       isOther ||= words.length > part.words.length;
       parts.push({ ...part, words });
     }
@@ -78,18 +89,22 @@ export async function withSpellings(
 
 async function spellings(
   database: Database,
-  generationId: string,
+  { generation: { id }, few }: WordsOwner,
   { kind, words, negated }: WordsPart,
 ): Promise<readonly string[]> {
   const term = words[0]?.toLowerCase().normalize('NFC') ?? '';
   if (kind !== 'word' || negated || term.length < SHORTEST || term.length > MAX_TERM) return words;
   const distance = term.length < LONG ? 1 : 2;
-  const alike = await alikeTerms(database, generationId, { term, distance });
+  const asked = { term, distance };
+  const within = await few();
+  const alike = within
+    ? await ownTerms(database, id, asked, within)
+    : await alikeTerms(database, id, asked);
   const near = alike
     .filter((one) => one !== term && one[0] === term[0])
     .map((one) => ({ one, distance: editDistance(one, term) }))
     .filter((one) => one.distance <= distance)
-    .sort((a, b) => a.distance - b.distance);
+    .sort((a, b) => a.distance - b.distance || (a.one < b.one ? -1 : 1));
   return [...words, ...near.slice(0, MAX_SPELLINGS).map(({ one }) => one)];
 }
 
