@@ -46,10 +46,10 @@ export const cpuTime = (pid: number): number => readStat(pid)?.cpu ?? Number.NaN
 /** CPU time of a process and its children, also of those that have ended, in microseconds. */
 export function familyCpuTime(pid: number): number {
   const children = everyPid().filter((candidate) => readStat(candidate)?.parent === pid);
-  return [pid, ...children].reduce(
-    (sum, member) => sum + cpuTime(member),
-    readStat(pid)?.endedCpu ?? Number.NaN,
-  );
+  // A child may end between two looks: its time is then in that of the parent, which is read last.
+  const running = children.reduce((sum, child) => sum + (readStat(child)?.cpu ?? 0), 0);
+  const parent = readStat(pid);
+  return parent ? running + parent.cpu + parent.endedCpu : Number.NaN;
 }
 
 /** Resident memory in bytes. */

@@ -69,6 +69,8 @@ export interface FirstWay {
     },
     next: (value: unknown) => string,
   ): string;
+  /** Set where it may give fewer than `count` although there are more: this one then gives them. */
+  readonly otherwise?: FirstWay;
 }
 
 /** An object of a type, as the permission engine knows it. */

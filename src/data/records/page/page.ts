@@ -1,24 +1,11 @@
 /** The part of a list that is asked for: by `skip`, or by the cursor at which an earlier page ended. */
 
-import { codeOf } from '../../../kernel/database/failures.ts';
-import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
-import type { FirstWay, RowPredicate, RowUse } from '../../../kernel/permissions.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { recordErrors } from '../errors.ts';
-import { type Parameters, restriction } from '../sql/prepared-statements.ts';
-import type { CountMode, ListOptions } from '../store.ts';
-import {
-  type Cursors,
-  following,
-  isIndexed,
-  orderOf,
-  orderText,
-  type SortTerm,
-  sortTerms,
-} from './keyset.ts';
+import type { ListOptions } from '../store.ts';
+import { type Cursors, following, orderOf, orderText, type SortTerm, sortTerms } from './keyset.ts';
 
 /*
  * How large the answer to a list may become. The number of records is bounded, their size is up to whoever stored
@@ -63,102 +50,6 @@ export const tooMany = (): PenstockError =>
     `the records are larger than ${MEGABYTES} MB together: ask for fewer of them`,
   );
 
-/* The `count` of a list answer, as SQL text (modes: store.ts). */
-
-/** Milliseconds within which a page is there that nothing stands in the way of. */
-const PAGE_MS = 1_000;
-
-/**
- * Answers for `catch`: the time that a client's list may take was over while all that fits was to be counted. Whether it
- * was the count is found out: where the page alone (`readPage`) is there at once, whoever asked can ask without it, and
- * the error says so. A table that somebody has locked, or a server that has too much to do, stays 504. Anything else is
- * thrown as it is.
- */
-export const orCountTimeout =
-  (
-    { count = 'exact' }: Pick<ListOptions, 'count'>,
-    limitMs: number | undefined,
-    readPage: (limitMs: number) => Promise<unknown>,
-  ) =>
-  async (error: unknown): Promise<never> => {
-    const isTooLong = count === 'exact' && limitMs !== undefined && codeOf(error) === 'TIMEOUT';
-    if (!isTooLong) throw error;
-    await readPage(Math.min(limitMs, PAGE_MS)).catch((reason: unknown) => {
-      throw codeOf(reason) === 'TIMEOUT' ? error : reason;
-    });
-    const message = `no exact count within ${limitMs} ms: ask with count=estimated, or count=none`;
-    throw recordErrors.COUNT_TIMEOUT({
-      cause: error,
-      message: `count: ${message}`,
-      errors: [{ path: 'count', rule: 'time', message }],
-    });
-  };
-
-/** Up to here an estimate is exact: counting so few costs less than a millisecond. */
-const exactUpTo = 10_000;
-
-/** What follows the documents: `,"count":n`, or nothing. A text expression of SQL. */
-export function countText(
-  schema: CompiledSchema,
-  mode: CountMode,
-  predicate: RowPredicate | undefined,
-  parameters: Parameters,
-): string {
-  if (mode === 'none') return `''`;
-  if (mode === 'exact') return `',"count":' || ${exactCount(schema, predicate, parameters)}`;
-  // One more than counts as few: reaching it says that there are more.
-  const some = `select count(*) as n from (select 1 from ${schema.rows} t0 where true${restriction(predicate, 't0', parameters)} limit ${exactUpTo + 1}) few`;
-  // The planner's figure is of the whole table, the trash included.
-  const many =
-    predicate || schema.softDelete
-      ? 'c.n'
-      : `greatest(c.n, (select reltuples from pg_class where oid = ${literalOf(schema.table, 'regclass')})::bigint)`;
-  return `(select ',"count":' || case when c.n > ${exactUpTo} then ${many} else c.n end || ',"estimated":' || (c.n > ${exactUpTo}) from (${some}) c)`;
-}
-
-function exactCount(
-  schema: CompiledSchema,
-  predicate: RowPredicate | undefined,
-  parameters: Parameters,
-): string {
-  // What permissions count are the rows of the table itself.
-  const isWhole = schema.rows === schema.table && schema.mapping === undefined;
-  if (predicate?.number && isWhole) return predicate.number(schema.table, parameters.next);
-  return `(select count(*) from ${schema.rows} t0 where true${restriction(predicate, 't0', parameters, 'count')})`;
-}
-
-/** Up to so many rows are asked one by one whether somebody may see them. */
-const ASKED = 1_000;
-
-/** Rows that are counted (SQL of what stands behind `where`). */
-export interface Counted {
-  readonly fitting: () => string;
-  /** The same with what permissions say, for rows that are come by in such a way. */
-  readonly visible: (use?: RowUse) => string;
-  readonly predicate: RowPredicate | undefined;
-}
-
-/**
- * The same for rows that fit a filter: of them the planner knows no figure, so an estimate ends with "more than that".
- * Where the caller sees many rows, few that fit are asked one by one; for many, those that the caller sees are found once.
- */
-export function filteredCountText(
-  schema: CompiledSchema,
-  mode: CountMode,
-  { fitting, visible, predicate }: Counted,
-): string {
-  if (mode === 'none') return `''`;
-  const from = `from ${schema.rows} t0 where`;
-  if (mode === 'estimated') {
-    const some = `select count(*) as n from (select 1 ${from} ${visible()} limit ${exactUpTo + 1}) few`;
-    return `(select ',"count":' || c.n || ',"estimated":' || (c.n > ${exactUpTo}) from (${some}) c)`;
-  }
-  const number = (use?: RowUse): string => `(select count(*) ${from} ${visible(use)})`;
-  if (!predicate?.many) return `',"count":' || ${number('count')}`;
-  const few = `(select count(*) from (select 1 ${from} ${fitting()} limit ${ASKED + 1}) few) <= ${ASKED}`;
-  return `',"count":' || case when ${few} then ${number('row')} else ${number('count')} end`;
-}
-
 const DEFAULT_LIMIT = 25;
 /** Records of one list. */
 export const MAX_LIMIT = 1_000;
@@ -178,7 +69,7 @@ export interface Page {
   answer(row: PageRow | undefined): string;
 }
 
-interface Among {
+export interface Among {
   readonly count: number;
   readonly fixed: boolean;
   /** Conditions on rows `t0`: the first of those are meant that fit one of them. */
@@ -195,6 +86,8 @@ interface PageText {
   readonly rows: string;
   /** Behind the answer in the statement's own select list. */
   readonly after: string;
+  /** Whether there were fewer rows than asked for; the records of the page are `j`, `n` of them. */
+  readonly short: string;
 }
 
 export interface PageRow {
@@ -202,6 +95,33 @@ export interface PageRow {
   readonly json: string;
   /** Where the page ended, as JSON; null when nothing follows it. */
   readonly last?: string | null;
+  /** False: what the predicate rests on does not hold any more. */
+  readonly current?: boolean;
+  /** There were fewer rows than asked for, where the way to them may have been too short (`FirstWay.otherwise`). */
+  readonly short?: boolean;
+}
+
+interface PageAnswer {
+  /** What is selected of each row `t0`. */
+  readonly columns: string;
+  /** The row `x` of these columns as JSON. */
+  readonly json: string;
+  /** What follows the documents (count.ts). */
+  readonly counted: string;
+  /** Further columns, each behind a comma. */
+  readonly also: string;
+  readonly mayBeShort: boolean;
+}
+
+/** The statement that answers a page (`PageRow`). */
+export function pageStatement(
+  { before, rows, after, short }: PageText,
+  { columns, json, counted, also, mayBeShort }: PageAnswer,
+): string {
+  // The rows of the page are found first: what is skipped or sorted away is never rendered.
+  const joined = `select string_agg(${json}::text, ',') as page, count(*) as n from (select ${columns} from (${rows}) t0) x`;
+  const documents = `coalesce(${boundedText('j.page')}, '')`;
+  return `${before}select '{"documents":[' || ${documents} || ']' || ${counted} || '}' as json${after}${mayBeShort ? `, ${short} as short` : ''}${also} from (${joined}) j`;
 }
 
 interface PageRequest {
@@ -233,6 +153,7 @@ export function pageOf(request: PageRequest): Page {
       before: '',
       rows: `select t0.* from ${source} t0 where ${where} order by ${order} ${rangeText(skip, limit)}`,
       after: '',
+      short: `j.n < ${limit}`,
     }),
     answer: (row) => answered(row),
   };
@@ -303,6 +224,7 @@ function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: nu
         before: `with p as (select t0.*, row_number() over () as ${ROW} from (${rest.text(where, limit + 1, source)}) t0) `,
         rows: `select t0.* from p t0 where t0.${ROW} <= ${limit}`,
         after: `, (select json_build_array(${keys})::text from p where ${ended}) as last`,
+        short: `(select count(*) from p) <= ${limit}`,
       };
     },
     answer(row) {
@@ -323,37 +245,3 @@ const answered = (row: PageRow | undefined): string =>
 const isStart = (cursor: string): boolean => cursor === '' || cursor === 'start';
 
 const termText = ({ name, descending }: SortTerm): string => (descending ? `-${name}` : name);
-
-/** The faster way to the first rows of a page, where there is one. `filtered`: only some of the rows are meant. */
-export function firstWay(
-  schema: CompiledSchema,
-  { among, sort }: Pick<Page, 'among' | 'sort'>,
-  predicate: RowPredicate | undefined,
-  filtered = false,
-): FirstWay | undefined {
-  if (!predicate?.first || schema.mapping) return undefined;
-  const indexed = isIndexed(schema, sort) ? 'indexed' : 'sorted';
-  const order = among.order || filtered ? indexed : 'ids';
-  return predicate.first.way(among.count, order);
-}
-
-/** What stands behind `from` for a way. `rows`: the schema's own, or those of them that fit a filter. */
-export function firstRowsText(
-  first: FirstWay,
-  { rows, among }: Pick<Page, 'among'> & { readonly rows: string },
-  { next }: Parameters,
-): string {
-  const count = among.fixed ? String(among.count) : `(select ${next(among.count)}::bigint)`;
-  const order = among.order?.('d');
-  const texts = among.stretches.map((stretch) =>
-    first.compile(
-      {
-        rows: stretch === 'true' ? rows : `(select t0.* from ${rows} t0 where ${stretch})`,
-        count,
-        order,
-      },
-      next,
-    ),
-  );
-  return `(${texts.length === 1 ? texts[0] : texts.map((text) => `(${text})`).join(' union all ')})`;
-}

@@ -3,7 +3,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Statement, StatementClass } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
-import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import type { FirstWay, PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRecordId } from '../../schema/language/record-key.ts';
@@ -12,16 +12,15 @@ import { asksMore, grantedRows } from '../access/granted-rows.ts';
 import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
+import { countText, orCountTimeout } from '../page/count.ts';
+import { firstRowsText, readByFirstRows } from '../page/first-rows.ts';
 import { type Cursors, isIndexed } from '../page/keyset.ts';
 import {
   boundedText,
-  countText,
-  firstRowsText,
-  firstWay,
-  orCountTimeout,
   type Page,
   type PageRow,
   pageOf,
+  pageStatement,
   requireWholeRecord,
   tooMany,
 } from '../page/page.ts';
@@ -257,35 +256,33 @@ export async function listRecords(
   view: View,
 ): Promise<string | undefined> {
   const page = pageOf({ schema, options, cursors: dependencies.cursors });
-  const read = async (mode: CountMode, limitMs: number | undefined) => {
-    const statement = listStatement(dependencies.plans, schema, { ...options, page, mode }, view);
-    const { database } = dependencies;
-    const [row] = await runRead<ListRow>({ database, limitMs }, schema, statement);
-    return row;
-  };
-  const { limitMs } = dependencies;
+  const { database, plans, limitMs } = dependencies;
+  const { predicate } = view;
+  const read = (mode: CountMode, pageMs: number | undefined) =>
+    readByFirstRows({ schema, page, predicate, filtered: false }, async (first) => {
+      const request = { ...options, page, mode, first };
+      const statement = listStatement(plans, schema, request, view);
+      const [row] = await runRead<PageRow>({ database, limitMs: pageMs }, schema, statement);
+      return row;
+    });
   const row = await read(options.count ?? 'exact', limitMs).catch(
     orCountTimeout(options, limitMs, (pageMs) => read('none', pageMs)),
   );
   return row?.current === false ? undefined : page.answer(row);
 }
 
-interface ListRow extends PageRow {
-  readonly current?: boolean;
-}
-
 interface ListRequest extends ListOptions {
   readonly page: Page;
   readonly mode: CountMode;
+  readonly first: FirstWay | undefined;
 }
 
 function listStatement(
   plans: PlanCache,
   schema: CompiledSchema,
-  { page, mode, ...options }: ListRequest,
+  { page, mode, first, ...options }: ListRequest,
   view: View,
 ): Statement {
-  const first = firstWay(schema, page, view.predicate);
   const guard = view.predicate?.guard;
   const rendering = renderingOf(schema, options, view.populate);
   const shape = `list|${mode}|${rendering.key}|${page.shape}|${first?.key}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
@@ -301,19 +298,20 @@ function listStatement(
       class: classOfPage(schema, page, { view, mode }),
     },
     (parameters, guardText) => {
-      const list = rendering.columns('t0', createRenderContext(parameters, view.conditions));
+      const columns = rendering.columns('t0', createRenderContext(parameters, view.conditions));
       const use = isIndexed(schema, options.sort) ? 'rows' : 'sorted';
       const where = `true${first ? '' : restriction(view.predicate, 't0', parameters, use)}`;
-      // The rows of the page are found first: what is skipped or sorted away is never rendered.
-      const { before, rows, after } = page.text(
+      const text = page.text(
         where,
         first && firstRowsText(first, { rows: schema.rows, among: page.among }, parameters),
       );
-      const joined = `select string_agg(${rendering.json}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
-      const documents = `select ${boundedText('p.page')} from (${joined}) p`;
-      const counted = countText(schema, mode, view.predicate, parameters);
-      const current = guard ? `, ${guardText()} as current` : '';
-      return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}${current}`;
+      return pageStatement(text, {
+        columns,
+        json: rendering.json,
+        counted: countText(schema, mode, view.predicate, parameters),
+        mayBeShort: first?.otherwise !== undefined,
+        also: guard ? `, ${guardText()} as current` : '',
+      });
     },
   );
 }

@@ -4,24 +4,23 @@ import type { Statement } from '../../../kernel/database/database.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { streamRows } from '../../../kernel/database/stream-rows.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
-import type { RowUse } from '../../../kernel/permissions.ts';
+import type { FirstWay, RowUse } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { shortName } from '../../schema/language/names.ts';
 import { requireGranted, requireOffered } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
 import { type RecordFilter, resolveFilter } from '../filter/record-filter.ts';
+import { filteredCountText, orCountTimeout } from '../page/count.ts';
+import { firstRowsText, readByFirstRows } from '../page/first-rows.ts';
 import { orderOf } from '../page/keyset.ts';
 import {
   boundedText,
-  filteredCountText,
-  firstRowsText,
-  firstWay,
   MAX_LIMIT,
-  orCountTimeout,
   type Page,
   type PageRow,
   pageOf,
+  pageStatement,
   rangeText,
   requireWhole,
 } from '../page/page.ts';
@@ -103,63 +102,67 @@ export async function listSelected(
   selection: Selection,
   options: SelectOptions,
 ): Promise<string | undefined> {
-  const { schema } = selection;
+  const { schema, view, hits } = selection;
   const { database, plans, cursors, limitMs } = dependencies;
   const page = pageOf({ schema, options, cursors, filter: options.filter });
-  const read = async (mode: CountMode, pageMs: number | undefined) => {
-    const statement = selectedStatement(plans, selection, page, mode);
-    const [row] = await runRead<GuardedRow>({ database, limitMs: pageMs }, schema, statement);
-    return row;
-  };
+  // Among hits there is no faster way than asking those.
+  const predicate = hits ? undefined : view.predicate;
+  const read = (mode: CountMode, pageMs: number | undefined) =>
+    readByFirstRows({ schema, page, predicate, filtered: true }, async (first) => {
+      const statement = selectedStatement(plans, selection, { page, mode, first });
+      const [row] = await runRead<PageRow>({ database, limitMs: pageMs }, schema, statement);
+      return row;
+    });
   const row = await read(options.count ?? 'exact', limitMs).catch(
     orCountTimeout(options, limitMs, (pageMs) => read('none', pageMs)),
   );
   return row?.current === false ? undefined : page.answer(row);
 }
 
-interface GuardedRow extends PageRow {
-  readonly current?: boolean;
+interface SelectedPage {
+  readonly page: Page;
+  readonly mode: CountMode;
+  readonly first: FirstWay | undefined;
 }
 
 const selectedStatement = (
   plans: PlanCache,
   selection: Selection,
-  page: Page,
-  mode: CountMode,
+  { page, mode, first }: SelectedPage,
 ): Statement =>
   filteredStatement(plans, { schema: selection.schema, values: page.values }, (parameters) => {
     const { schema, view } = selection;
-    const list = selectList(
+    const columns = selectList(
       schema,
       't0',
       view.populate,
       createRenderContext(parameters, view.conditions),
     );
     // What the statement does not say must add no value to it: PostgreSQL refuses values of no type.
-    const first = firstFitting(selection, page, parameters);
-    const { before, rows, after } = first
-      ? page.text('true', first)
+    const text = first
+      ? page.text('true', firstFitting(selection, { page, first }, parameters))
       : page.text(selectionText(selection, parameters));
-    const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
-    const documents = `select ${boundedText('p.page')} from (${joined}) p`;
     const counted = filteredCountText(schema, mode, {
       fitting: () => fittingText(selection, parameters),
       visible: (use) => selectionText(selection, parameters, use),
       predicate: view.predicate,
     });
     const guard = view.predicate?.guard;
-    const current = guard ? `, ${guard(parameters.next)} as current` : '';
-    return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}${current}`;
+    return pageStatement(text, {
+      columns,
+      json: recordJson(schema, 'x'),
+      counted,
+      mayBeShort: first?.otherwise !== undefined,
+      also: guard ? `, ${guard(parameters.next)} as current` : '',
+    });
   });
 
-/** The first rows of a page, where there is a faster way to them than asking or finding all that fit. */
+/** The first rows of a page, by a way that is faster than asking or finding all that fit. */
 function firstFitting(
-  { schema, view, filter, hits }: Selection,
-  page: Page,
+  { schema, filter }: Selection,
+  { page, first }: { readonly page: Page; readonly first: FirstWay },
   parameters: Parameters,
-): string | undefined {
-  const first = hits ? undefined : firstWay(schema, page, view.predicate, true);
-  if (!first) return undefined;
+): string {
   const rows = `(select t0.* from ${schema.rows} t0 where ${filter.compile('t0', parameters)})`;
   return firstRowsText(first, { rows, among: page.among }, parameters);
 }

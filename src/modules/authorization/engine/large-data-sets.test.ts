@@ -1,7 +1,8 @@
 /** Answers where very much hangs on the object, on the subject, or on both: no limit turns into a refusal of something else. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-table.ts';
-import { firstRowsText, pageOf } from '../../../data/records/page/page.ts';
+import { firstRowsText } from '../../../data/records/page/first-rows.ts';
+import { pageOf } from '../../../data/records/page/page.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { parseDefinition } from '../model/definition.ts';
 import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';

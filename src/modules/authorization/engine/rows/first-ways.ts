@@ -4,18 +4,20 @@
  * lookup. Or everything that the subject sees is found and put in order. Which is the fastest follows from sizes; all of
  * them are right.
  */
-import type { FirstWay, RowOrder, RowPredicate } from '../../../../kernel/permissions.ts';
+import type { FirstWay, RowOrder } from '../../../../kernel/permissions.ts';
 import { firstRows, type RowSource } from './row-sources.ts';
 import type { Size } from './size-estimate.ts';
 
-/** Microseconds, roughly: a row that is asked, a row that is found, a lookup, and a row that a lookup gives. */
-const costs = { asked: 4, found: 0.25, lookup: 4, given: 1.5 };
+/** Microseconds, roughly: a row that is asked beside others, a row that is found, a lookup, and a row that a lookup gives. */
+const costs = { asked: 2, found: 0.25, lookup: 4, given: 1.5 };
 /** Ids that the first rows of a page may be merged from. */
 const MOST_MERGED = 20_000;
-/** So many times the rows that are likely to be needed are asked before another way is taken. */
-const SPARE = 3;
+/** So many times the rows that are likely to be needed are asked together; where they are not enough, another way is taken. */
+const SPARE = 1.4;
 const LEAST_WALKED = 32;
 const MOST_WALKED = 8_192;
+/** More rows that stand anywhere are sooner asked one by one. */
+const MOST_TOGETHER = 512;
 /** Rows of a table, and lookups: beyond them what somebody sees is not gathered for a page. */
 const MOST_GATHERED = 1_000_000;
 const MOST_GATHERED_LOOKUPS = 500;
@@ -35,8 +37,10 @@ interface FoundRows {
 export interface FirstParts {
   readonly size: Size;
   readonly takenSize: Size | undefined;
-  /** Asked of the row. */
-  readonly tested: RowPredicate['compile'];
+  /** Asked of one row after the other. */
+  readonly oneByOne: RowTest;
+  /** Asked of many rows at once, of which these are the ids (SQL, a list of texts). */
+  readonly together: (id: string, next: Next, alias: string, ids: string) => string;
   /** Among what is found. */
   readonly found: RowTest;
   /** What is left to ask of a row that was found. */
@@ -51,29 +55,32 @@ export interface FirstWays {
 
 export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts): FirstWays {
   const merged = mergedWay(plan, source, parts);
+  const found = foundWay(parts);
   const asked = askedWay(parts);
   const { size } = parts;
   const lookups = Math.max(1, source.lookups.length);
   const isGathered = size.total <= MOST_GATHERED && lookups <= MOST_GATHERED_LOOKUPS;
 
   function along(count: number, order: RowOrder): FirstWay | undefined {
-    const window = windowOf(count, size);
-    if (isGathered && window > MOST_WALKED) return undefined;
+    const window = windowOf(count, parts);
+    const isFar = window > MOST_WALKED;
+    if (isFar) return isGathered ? undefined : asked;
     const isWorth =
-      size.amount === 'many' || 2 * walkingCost(count, size) < size.seen * costs.found;
+      size.amount === 'many' || 2 * walkingCost(count, parts) < size.seen * costs.found;
     if (!isWorth) return undefined;
-    return isGathered ? walkedWay(parts, window, order === 'ids' ? merged : undefined) : asked;
+    if (!isGathered) return walkedWay(parts, window, asked);
+    return walkedWay(parts, window, (order === 'ids' && merged) || found);
   }
 
   return {
-    ways: () => [...(merged ? [merged] : []), walkedWay(parts, LEAST_WALKED, undefined), asked],
+    ways: () => [...(merged ? [merged] : []), walkedWay(parts, LEAST_WALKED, found), found, asked],
     way(count, order) {
       const isWalked = order !== 'sorted' && size.total > 0;
       if (!merged || !mayMerge(size, lookups * count, order))
         return isWalked ? along(count, order) : undefined;
       if (!isWalked || order !== 'ids' || size.amount === 'few') return merged;
-      const window = windowOf(count, size);
-      const isSooner = walkingCost(count, size) < mergingCost(count, lookups, parts);
+      const window = windowOf(count, parts);
+      const isSooner = walkingCost(count, parts) < mergingCost(count, lookups, parts);
       return isSooner && window <= MOST_WALKED ? walkedWay(parts, window, merged) : merged;
     },
   };
@@ -83,48 +90,63 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
 const mayMerge = ({ storedFew, amount }: Size, ids: number, order: RowOrder): boolean =>
   ids <= MOST_MERGED && (order === 'ids' || (storedFew && amount !== 'few'));
 
-/** Rows that are likely to be asked until so many are there. */
-const neededFor = (count: number, { seen, total }: Size): number =>
-  (count * total) / Math.max(1, Math.min(seen, total));
+/** Rows that are likely to be asked until so many are there: what is taken away is taken evenly. */
+function neededFor(count: number, { size: { seen, total }, takenSize }: FirstParts): number {
+  const left = total > 0 ? Math.max(0.1, 1 - (takenSize?.seen ?? 0) / total) : 1;
+  return (count * total) / Math.max(1, Math.min(seen, total) * left);
+}
 
-const walkingCost = (count: number, size: Size): number => neededFor(count, size) * costs.asked;
+const walkingCost = (count: number, parts: FirstParts): number =>
+  SPARE * neededFor(count, parts) * costs.asked;
 
 const mergingCost = (count: number, lookups: number, { takenSize }: FirstParts): number =>
   lookups * (costs.lookup + count * costs.given) + (takenSize?.seen ?? 0) * costs.found;
 
-/** A power of two: few texts for all sizes. */
-const windowOf = (count: number, size: Size): number =>
-  2 ** Math.ceil(Math.log2(Math.max(LEAST_WALKED, SPARE * neededFor(count, size))));
+/** A power of two, or halfway between two: few texts for all sizes. */
+function windowOf(count: number, parts: FirstParts): number {
+  const needed = Math.max(LEAST_WALKED, SPARE * neededFor(count, parts));
+  const above = 2 ** Math.ceil(Math.log2(needed));
+  return needed <= above * 0.75 ? above * 0.75 : above;
+}
 
 const idOrder = 'd."_id"';
 
 /** Along the order, however far. */
-const askedWay = ({ tested }: FirstParts): FirstWay => ({
+const askedWay = ({ oneByOne }: FirstParts): FirstWay => ({
   key: 'ask',
   compile: ({ rows, count, order = idOrder }, next) =>
-    `select d.* from ${rows} d where ${tested(idOrder, next, 'row', 'd')} order by ${order} limit ${count}`,
+    `select d.* from ${rows} d where ${oneByOne(idOrder, next, 'd')} order by ${order} limit ${count}`,
 });
 
-/** Along the order as far as the window; where that is not enough, by `others`, else by what is found. */
-function walkedWay(
-  { tested, found }: FirstParts,
+/** From everything that is found. */
+const foundWay = ({ found }: FirstParts): FirstWay => ({
+  key: 'find',
+  compile: ({ rows, count, order = idOrder }, next) =>
+    `select d.* from ${rows} d where ${found(idOrder, next, 'd')} order by ${order} limit ${count}`,
+});
+
+/**
+ * Along the order as far as the window. Its rows are asked together where their tuples stand beside each other, or are few;
+ * else one by one, until there are enough. Where the window is too small, another statement asks `otherwise`: in this one
+ * it would be prepared for each page, and hardly ever run.
+ */
+const walkedWay = (
+  { together, oneByOne }: FirstParts,
   window: number,
-  others: FirstWay | undefined,
-): FirstWay {
-  return {
-    key: `walk ${window}${others ? ` or ${others.key}` : ''}`,
-    compile(requested, next) {
-      const { rows, count, order = idOrder } = requested;
-      const near = `select d.* from ${rows} d order by ${order} limit ${window}`;
-      const walked = `select d.* from (${near}) d where ${tested(idOrder, next, 'row', 'd')} order by ${order} limit ${count}`;
-      const all = others
-        ? others.compile(requested, next)
-        : `select d.* from ${rows} d where ${found(idOrder, next, 'd')} order by ${order} limit ${count}`;
-      return `with walked as materialized (${walked}) select * from walked where (select count(*) from walked) >= ${count}
-  union all select * from (${all}) f where (select count(*) from walked) < ${count}`;
-    },
-  };
-}
+  otherwise: FirstWay,
+): FirstWay => ({
+  key: `walk ${window}`,
+  otherwise,
+  compile({ rows, count, order = idOrder }, next) {
+    const near = `select d.* from ${rows} d order by ${order} limit ${window}`;
+    const first = `order by ${order} limit ${count}`;
+    if (order !== idOrder && window > MOST_TOGETHER)
+      return `select d.* from (${near}) d where ${oneByOne(idOrder, next, 'd')} ${first}`;
+    const ids = `ids as materialized (select array_agg(n."_id"::text) as list from near n)`;
+    const test = together(idOrder, next, 'd', '(select i.list from ids i)');
+    return `with near as materialized (${near}), ${ids} select d.* from near d where ${test} ${first}`;
+  },
+});
 
 /** By the first rows of each lookup. The order of ids is no order of an index of a field: of that none is there. */
 function mergedWay(

@@ -5,7 +5,7 @@
  */
 import { hash } from 'node:crypto';
 
-const IDS_IN_A_BUCKET = 8;
+const IDS_IN_A_BUCKET = 16;
 /** Two bytes of a digest say in which. */
 const MOST_BUCKETS = 65_536;
 /** Stands on both sides of each id. No text of PostgreSQL holds it. */

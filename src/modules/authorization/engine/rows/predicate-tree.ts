@@ -156,6 +156,10 @@ export interface RowPlace {
   readonly next: (value: unknown) => string;
   /** What the row itself is called in the statement; without it its fields are looked up. */
   readonly alias?: string | undefined;
+  /** Ids of all rows that are asked in this place (SQL, a list of texts): their tuples are looked up together, once. */
+  readonly among?: string | undefined;
+  /** Many rows are asked: what holds for none of them is found out once. */
+  readonly many?: boolean;
   /** More ids than these are packed (packed-ids.ts). */
   readonly packedFrom?: number | undefined;
 }
@@ -194,11 +198,16 @@ function renderFar(
 function renderArms(arms: readonly Arm[], place: RowPlace): string {
   const stored = arms.filter((arm) => arm.field === undefined);
   const tests = arms.flatMap((arm) => (arm.field ? renderField(arm, arm.field, place) : []));
-  // The offset keeps the planner from turning lookups per row into a join over all tuples.
-  if (stored.length > 0)
+  if (stored.length > 0) {
+    const found = stored.map((arm) => renderArm(arm, place)).join(' union all ');
+    // "is true" makes it a hash table that is filled once; the offset keeps the planner from turning lookups per row into
+    // a join over all tuples.
     tests.push(
-      `exists (${stored.map((arm) => renderArm(arm, place)).join(' union all ')} offset 0)`,
+      place.among === undefined
+        ? `exists (${found} offset 0)`
+        : `(${place.id} in (${found})) is true`,
     );
+  }
   return tests.length === 0 ? 'false' : tests.join(' or ');
 }
 
@@ -264,16 +273,28 @@ const tableOf = (id: string): string => id.replace(/\.?"_id"$/, '');
 /** Names of the model hold letters, digits and underscores only, grants one colon. */
 export const literal = (word: string): string => `'${word.replaceAll("'", "''")}'`;
 
-function renderArm(arm: Arm, { id, type, next, packedFrom }: RowPlace): string {
+function renderArm(arm: Arm, place: RowPlace): string {
+  const { id, type, next, among, packedFrom } = place;
   const [first = '', ...more] = arm.relations.map(literal);
   const relation =
     more.length === 0 ? `t.relation = ${first}` : `t.relation in (${[first, ...more].join(', ')})`;
+  const [answer, ids] =
+    among === undefined ? ['1', `(${id})::text`] : ['t.resource_uuid', `any((${among})::text[])`];
+  const isRare = place.many && !arm.except && !arm.holds && arm.ids.length <= FEW_IDS;
+  const any = isRare ? `${anyTuple(arm, { type, relation, next })} and ` : '';
   return (
-    `select 1 from penstock.tuples t where t.resource_type = ${literal(type)} and t.resource_id = (${id})::text` +
+    `select ${answer} from penstock.tuples t where ${any}t.resource_type = ${literal(type)} and t.resource_id = ${ids}` +
     ` and ${relation} and t.subject_type = ${literal(arm.subjectType)} and t.subject_relation = ${literal(arm.subjectRelation)}` +
     `${subjectText(arm, next, packedFrom)} and ${liveTuple('t')}${conditionText(arm, next)}`
   );
 }
+
+/** Whether the subjects of an arm have any tuple of this kind about any row: mostly they have none. */
+const anyTuple = (
+  { ids, subjectType, subjectRelation }: Arm,
+  { type, relation, next }: Pick<RowPlace, 'type' | 'next'> & { readonly relation: string },
+): string =>
+  `(select exists (select 1 from penstock.tuples t where t.subject_type = ${literal(subjectType)} and t.subject_id = any((select ${next(ids)}::text[])::text[]) and t.subject_relation = ${literal(subjectRelation)} and t.resource_type = ${literal(type)} and ${relation}))`;
 
 /** Up to this many ids are looked up one by one; more are put into a hash table once. */
 const FEW_IDS = 8;

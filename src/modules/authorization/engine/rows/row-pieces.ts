@@ -3,9 +3,10 @@ import { createHash } from 'node:crypto';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
 import type { Name } from '../../model/model.ts';
 import type { Principal } from '../principals.ts';
-import { type FirstWays, firstWays, type RowTest } from './first-ways.ts';
+import { type FirstParts, type FirstWays, firstWays, type RowTest } from './first-ways.ts';
 import { never, renderTest, type Test } from './predicate-tree.ts';
-import { foundIds, type RowSource, rowCount } from './row-sources.ts';
+import { rowCount } from './row-count.ts';
+import { foundIds, type RowSource } from './row-sources.ts';
 import type { Size } from './size-estimate.ts';
 
 /** How rows are found and tested, with the ids of everything beyond them. */
@@ -109,6 +110,8 @@ function piecesOf(
   const { exact, test, self, source, packedFrom } = plan;
   const tested: RowPredicate['compile'] = (id, next, use, alias) =>
     renderTest(test, { id, type, next, alias, ...(use === 'row' && { packedFrom }) });
+  const oneByOne: RowTest = (id, next, alias) =>
+    renderTest(test, { id, type, next, alias, many: true, packedFrom });
   if (!source || !size) return { compile: tested };
   const stands = foundTest(plan, type, takenSize);
   const found: RowTest = (id, next, alias) => {
@@ -132,7 +135,9 @@ function piecesOf(
         }
       : undefined;
   const many = size.amount === 'many';
-  const first = firstWays(plan, source, { size, takenSize, tested, found, stands });
+  const together: FirstParts['together'] = (id, next, alias, among) =>
+    renderTest(test, { id, type, next, alias, among, many: true, packedFrom });
+  const first = firstWays(plan, source, { size, takenSize, oneByOne, together, found, stands });
   const known = { compile, many, first, ...(few && { few }) };
   // What was taken away as a whole is known by the id, as what was found is.
   const isTakenOnce = plan.taken !== undefined && takenSize?.amount !== 'many';

@@ -83,8 +83,36 @@ export interface RowSource {
   readonly exact: boolean;
   /** What of the lookups is not the same for all, by the name of its column. */
   readonly columns: ReadonlyMap<string, string>;
+  /** The same lookups, as few searches of an index. */
+  readonly groups: readonly LookupGroup[];
   /** Where the tuples are. */
   readonly from: TupleSource;
+}
+
+/** Every one of the ids is looked up in every one of the relations. */
+interface LookupGroup {
+  readonly type: string;
+  /** Relation of the subject set; empty for objects. */
+  readonly setRelation: string;
+  readonly relations: readonly string[];
+  /** A list of PostgreSQL. */
+  readonly ids: string;
+}
+
+/** Somebody who acts through a thousand teams is looked up by two searches instead of some thousands. */
+function groupsOf(lookups: readonly Lookup[]): readonly LookupGroup[] {
+  const byKind = Map.groupBy(lookups, ({ subject, rule }) =>
+    JSON.stringify([subject.type, subject.relation, rule.relation]),
+  );
+  const groups = new Map<string, LookupGroup>();
+  for (const [kind, all] of byKind) {
+    const [type = '', setRelation = '', relation = ''] = JSON.parse(kind) as string[];
+    const ids = arrayText([...new Set(all.map(({ subject }) => subject.id))].sort());
+    const key = JSON.stringify([type, setRelation, ids]);
+    const relations = [...(groups.get(key)?.relations ?? []), relation].sort();
+    groups.set(key, { type, setRelation, relations, ids });
+  }
+  return [...groups.values()];
 }
 
 export function rowSource(
@@ -99,7 +127,7 @@ export function rowSource(
   // Most models know no subject sets: what is constant costs nothing as text.
   if (lookups.some((l) => l.subject.relation !== ''))
     columns.set('s_relation', arrayText(lookups.map((l) => l.subject.relation)));
-  return { type, lookups, exact, columns, from };
+  return { type, lookups, exact, columns, groups: groupsOf(lookups), from };
 }
 
 type Next = (value: unknown) => string;
@@ -114,7 +142,7 @@ const foundBy = ({ type, exact, columns, from }: RowSource): string =>
    and t.resource_type = ${literalOf(type, 'text')} and t.relation = l.relation and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`;
 
 /** Stored tuples alone, where columns count beside them; else all. */
-const storedPart = (source: RowSource): RowSource =>
+export const storedPart = (source: RowSource): RowSource =>
   source.from.beside ? { ...source, from: storedTuples } : source;
 
 /* Rows `d` that say it in columns themselves: by the index of the columns, without a word about tuples. */
@@ -148,26 +176,52 @@ function namedIn(
   };
 }
 
-const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+export const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Ids of rows of a table that say it in columns. */
-const columnIds = (source: RowSource, table: string, next: Next): readonly string[] =>
-  (source.from.beside ?? []).flatMap((column) => {
-    const named = namedIn(source, column, next);
-    return named
-      ? [
-          `select r.id from ${named.from}(select d."_id" as id from ${table} d where ${named.test} offset 0) r`,
-        ]
-      : [];
+/** Ids of rows of a table that say it in columns: one search for all subjects of a type. */
+export const columnIds = (source: RowSource, table: string, next: Next): readonly string[] =>
+  (source.from.beside ?? []).flatMap(({ relation, field }) => {
+    const named = source.lookups.filter(
+      ({ rule, subject }) =>
+        rule.relation === relation && subject.relation === '' && uuidPattern.test(subject.id),
+    );
+    const byType = Map.groupBy(named, ({ subject }) => subject.type);
+    return [...byType].map(([type, some]) => {
+      const [one, ...others] = some.map(({ subject }) => subject.id);
+      const test =
+        others.length === 0
+          ? `= (select ${next(one)}::uuid)`
+          : `= any((select ${next(arrayText([one ?? '', ...others]))}::uuid[])::uuid[])`;
+      return `select r.id from (select d."_id" as id from ${table} d where d.${identifier(field.field)} ${test} and ${subjectTypeText(field, 'd')} = (select ${next(type)}::text) offset 0) r`;
+    });
   });
 
 /** Ids of all rows that are found. Ids of resources that are no row ids lead to no row. */
 export function foundIds(source: RowSource, next: Next): string {
-  const lookups = lookupsIn(source, next);
+  const found = foundTuples(source, next).map(
+    (tuples) => `select r.id from (${tuples} offset 0) r where r.id is not null`,
+  );
+  const all = [...found, ...columnIds(source, tableName(source.type), next)];
+  return all.length === 0 ? nothingFound : all.join(' union all ');
+}
+
+export const nothingFound = 'select null::uuid as id where false';
+
+/** Selects of `id` and `row_of` of the tuples of all lookups. */
+export function foundTuples(source: RowSource, next: Next): readonly string[] {
   const stored = storedPart(source);
-  const found = `select r.id from ${lookups} cross join lateral (
-    select t.resource_uuid as id from ${stored.from.rows} t where ${foundBy(stored)} offset 0) r where r.id is not null`;
-  return [found, ...columnIds(source, tableName(source.type), next)].join(' union all ');
+  const { type, exact } = source;
+  // What is written in fields instead is found by each id alone.
+  if (!stored.from.stored)
+    return [
+      `select f.* from ${lookupsIn(source, next)} cross join lateral (select t.resource_uuid as id, t.row_of from ${stored.from.rows} t where ${foundBy(stored)} offset 0) f`,
+    ];
+  return source.groups.map(
+    ({ type: subjectType, setRelation, relations, ids }) =>
+      `select t.resource_uuid as id, t.row_of from penstock.tuples t where t.subject_type = ${literalOf(subjectType, 'text')} and t.subject_id = any((select ${next(ids)}::text[])::text[])` +
+      ` and t.subject_relation = ${literalOf(setRelation, 'text')} and t.resource_type = ${literalOf(type, 'text')}` +
+      ` and t.relation in (${relations.map((word) => literalOf(word, 'text')).join(', ')}) and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`,
+  );
 }
 
 interface FirstRows {
@@ -234,100 +288,4 @@ function storedAtOnce({ type, exact, columns }: RowSource, next: Next): string {
     `any((select ${next(columns.get(name))}::text[])::text[])`;
   return `t.subject_type = ${among('s_type')} and t.subject_id = ${among('s_id')} and t.subject_relation = ''
    and t.resource_type = ${literalOf(type, 'text')} and t.relation = ${among('relation')} and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`;
-}
-
-interface CountedRows {
-  /** Quoted name of the table. */
-  readonly table: string;
-  /** `lookupKey` of the lookup that finds nearly all. */
-  readonly largest: string | undefined;
-  /** Few rows are found from stored tuples. */
-  readonly storedFew: boolean;
-  /** What is left to ask of rows that were found, by their ids. */
-  readonly stands?: ((id: string, next: Next) => string) | undefined;
-}
-
-/**
- * The number of rows of a table that are found, where each lookup is exact. A tuple that is known to lead to a row of the
- * table is counted from the index alone; of others the row is looked for. The lookup that finds nearly all is counted as it
- * is: within one lookup each row stands once. What the others find counts where that one does not find it as well.
- */
-export function rowCount(source: RowSource, counted: CountedRows, next: Next): string {
-  const { table, largest, stands } = counted;
-  const most = source.lookups.findIndex((lookup) => lookupKey(lookup) === largest);
-  const index = most < 0 ? source.lookups.findIndex((lookup) => columnOf(source, lookup)) : most;
-  const first = source.lookups[index];
-  if (!first || stands) {
-    const where = stands ? ` where ${stands('f.id', next)}` : '';
-    return `(select count(*) from (select distinct f.id from (${existingRows(source, table, next)}) f${where}) x)`;
-  }
-  const others = rowSource({ ...source, exact: true }, source.lookups.toSpliced(index, 1));
-  const column = columnOf(source, first);
-  if (column) return ownedCount({ source, others, first, column }, counted, next);
-  const { rows } = storedPart(source).from;
-  const id = `${next(first.subject.id)}::text`;
-  const same =
-    `t.subject_type = ${next(first.subject.type)} and t.subject_id = ${id}${storedPart(source).from.subject('t', id)} and t.subject_relation = ${next(first.subject.relation)}` +
-    ` and t.resource_type = ${literalOf(source.type, 'text')} and t.relation = ${next(first.rule.relation)} and t.condition is null and ${liveTuple('t')}`;
-  const known = `${same} and t.row_of = ${oidOf(table)}`;
-  // In the order of the index: another one would be read through for what is hardly ever there.
-  const unknown = ['is null', `< ${oidOf(table)}`, `> ${oidOf(table)}`].map(
-    (range) =>
-      `select u.id from (select t.resource_uuid as id from ${rows} t where ${same} and t.row_of ${range} order by t.row_of, t.resource_uuid offset 0) u where u.id is not null and ${isRow(table, 'u.id')}`,
-  );
-  const rest = [existingRows(others, table, next), ...unknown].join(' union all ');
-  const again = `exists (select 1 from ${rows} t where ${known} and t.resource_uuid = f.id offset 0)`;
-  return `((select count(*) from ${rows} t where ${known}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
-}
-
-interface OwnedRows {
-  readonly source: RowSource;
-  /** All lookups but the first. */
-  readonly others: RowSource;
-  readonly first: Lookup;
-  readonly column: FieldRelation;
-}
-
-/** The same where rows say in a column that the subject stands there: those are counted from its index. */
-function ownedCount(
-  { source, others, first, column: { field } }: OwnedRows,
-  { table, storedFew }: CountedRows,
-  next: Next,
-): string {
-  const owned = `d.${identifier(field.field)} = (select ${next(first.subject.id)}::uuid) and ${subjectTypeText(field, 'd')} = (select ${next(first.subject.type)}::text)`;
-  const rest = [storedRows(source, table, next), ...columnIds(others, table, next)].join(
-    ' union all ',
-  );
-  // Of few each is looked up; for more, what is owned is a hash table that is filled once.
-  const again = storedFew
-    ? `exists (select 1 from ${table} d where d."_id" = f.id and ${owned} offset 0)`
-    : `(f.id in (select d."_id" from ${table} d where ${owned})) is true`;
-  return `((select count(*) from ${table} d where ${owned}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
-}
-
-/** The column in which the subject of a lookup may stand. */
-const columnOf = ({ from }: RowSource, { rule, subject }: Lookup): FieldRelation | undefined =>
-  subject.relation === '' && uuidPattern.test(subject.id)
-    ? from.beside?.find(({ relation }) => relation === rule.relation)
-    : undefined;
-
-const oidOf = (table: string): string => `${literalOf(table, 'regclass')}::oid`;
-
-const isRow = (table: string, id: string): string =>
-  `exists (select 1 from ${table} d where d."_id" = ${id} offset 0)`;
-
-/** Ids of rows that are there, possibly more than once. */
-const existingRows = (source: RowSource, table: string, next: Next): string =>
-  [storedRows(source, table, next), ...columnIds(source, table, next)].join(' union all ');
-
-/** Those that tuples lead to. */
-function storedRows(source: RowSource, table: string, next: Next): string {
-  const stored = storedPart(source);
-  const found =
-    source.from.beside && isProduct(source)
-      ? `(select t.resource_uuid as id, t.row_of from penstock.tuples t where ${storedAtOnce(source, next)} offset 0) r`
-      : `${lookupsIn(source, next)} cross join lateral (
-    select t.resource_uuid as id, t.row_of from ${stored.from.rows} t where ${foundBy(stored)} offset 0) r`;
-  return `select r.id from ${found}
-   where r.id is not null and (r.row_of is not distinct from ${oidOf(table)} or ${isRow(table, 'r.id')})`;
 }
