@@ -290,7 +290,8 @@ function listStatement(
     {
       schema,
       shape,
-      values: page.values,
+      // What the statement adds is of this one: the page may be read once more.
+      values: [...page.values],
       dynamic: isDynamic(view),
       // How many rows come before the page is a value of what finds its first ones.
       identity: first && !page.among.fixed ? undefined : identityOf(view),

@@ -102,7 +102,7 @@ describe('the engine', () => {
       for (const { allowed, denied } of Object.values(probed))
         expect(Math.min(allowed, denied)).toBeGreaterThan(0);
       expect(unnamedCompared.answered).toBeGreaterThan(20 * unnamedCompared.refused);
-      for (const way of ['ask', 'merge', 'walk 32', 'walk 32 or merge'])
+      for (const way of ['ask', 'find', 'merge', 'walk 32'])
         for (const end of ['full', 'short'])
           expect([way, end, waysTaken.has(`${way} ${end}`)]).toEqual([way, end, true]);
     },
