@@ -143,7 +143,7 @@ describe('pages in any order', () => {
 
     it.each(Object.entries(orders))('sorted by "%s"', async (sort, order) => {
       const expected = visible.toSorted(order).map(({ id }) => id);
-      const sorted = sort === '' ? {} : { sort };
+      const sorted: Readonly<Record<string, string>> = sort === '' ? {} : { sort };
       for (const skip of [0, 20, 600]) {
         const page = await read(name, { ...sorted, skip: `${skip}`, limit: '20' });
         expect([skip, page.ids]).toEqual([skip, expected.slice(skip, skip + 20)]);
