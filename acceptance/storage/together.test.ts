@@ -106,7 +106,8 @@ describe('uploads that come at once', () => {
       expect(actor).toContain(sent.find((one) => one.id === id)?.user.userId);
     }
     const owners = await sql.query(
-      `select 1 from penstock.tuples where resource_type = 'File' and relation = 'owner' and resource_id = any($1)`,
+      `select 1 from penstock.tuples where resource_type = 'File' and relation = 'owner' and resource_id = any($1)
+       union all select 1 from "app"."File" where "@owner"::text = split_part("owner", ':', 2) and "_id"::text = any($1)`,
       [ids],
     );
     expect(owners).toHaveLength(36);

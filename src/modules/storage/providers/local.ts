@@ -20,6 +20,7 @@ import {
   factsOf,
   pathOf,
   publish,
+  putUnseen,
   putWhole,
   writeTemporary,
 } from './local/put.ts';
@@ -98,8 +99,10 @@ function objectCalls(disk: Disk) {
     StorageProvider,
     'put' | 'get' | 'pieces' | 'part' | 'head' | 'delete' | 'copy'
   > = {
-    put: (place, body, attributes, signal) =>
-      putWhole(disk, place, body, { ...attributes, signal }),
+    put: (place, body, { contentType: _none, unseen, ...attributes }, signal) =>
+      unseen && body instanceof Uint8Array
+        ? putUnseen(disk, place, body, { ...attributes, signal })
+        : putWhole(disk, place, body, { ...attributes, signal }),
     get: (place, range, signal) => onDisk(() => readStream(pathOf(disk, place), range, signal)),
     pieces: (place, range) => readPieces(disk.reading, pathOf(disk, place), range),
     part: (place, range) => readPart(disk.reading, pathOf(disk, place), range),

@@ -18,6 +18,8 @@ export interface ObjectAttributes {
   readonly contentType: string;
   /** Nothing has ever been at that key: what comes cannot replace anything. */
   readonly isNew?: boolean | undefined;
+  /** Nothing has ever been at that key, and nobody looks there before this has ended: it need not appear as a whole. */
+  readonly unseen?: boolean | undefined;
   /** Bytes, when they are known before the body was read. A body of another length is `LENGTH_MISMATCH`. */
   readonly size?: number | undefined;
   /**

@@ -1,8 +1,9 @@
 /** The SQL that makes files. Values are always parameters. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
+import { identifier } from '../../../kernel/database/sql.ts';
 import { outboxTable } from '../../../kernel/events/events.ts';
-import type { RecordTuples } from '../../../kernel/permissions.ts';
+import type { CachedOwner, RecordTuples } from '../../../kernel/permissions.ts';
 import { levelsOf } from '../names.ts';
 import { type Charge, charging, containerCounted, counting } from './counters.ts';
 import { containerId, folderIds } from './file-writes.ts';
@@ -82,7 +83,11 @@ interface Insertion {
   readonly owned: string;
 }
 
-function insertion(file: NewFile, tuples: RecordTuples | undefined): Insertion {
+function insertion(
+  file: NewFile,
+  tuples: RecordTuples | undefined,
+  inRecord?: CachedOwner,
+): Insertion {
   const values = [
     file.id,
     file.name,
@@ -96,19 +101,23 @@ function insertion(file: NewFile, tuples: RecordTuples | undefined): Insertion {
     file.createdAt ?? null,
   ];
   const next = (value: unknown): string => `$${values.push(value)}`;
-  const owner = tuples && ownerParts(file.owner);
+  const owner = tuples && !inRecord && ownerParts(file.owner);
+  const columns = inRecord ? (tuples?.columns(inRecord.owner) ?? []) : [];
+  const named = columns.map(({ name }) => `, ${identifier(name)}`).join('');
+  const said = columns.map(({ type, value }) => `, ${next(value)}::${type}`).join('');
+  const holds = inRecord ? ` and ${inRecord.holds.text(next(inRecord.holds.value))}` : '';
   const rows = { rows: 'r', schema: 'File', table: '"app"."File"', actor: '$12' };
   const owned = owner ? tuples.own(rows, { type: next(owner[0]), id: next(owner[1]) }) : [];
   return {
     values,
     next,
     held: (condition = 'true') =>
-      `held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 and ${condition} for key share)`,
+      `held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 and ${condition}${holds} for key share)`,
     row: (condition, conflict = '') =>
       `r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
-        "state", "generation", "lastGeneration", "bucket", "objectKey", "checksum", "etag", "pendingUpload", "uri", "containerId", "folderIds", "scan", "createdAt", "updatedAt", "__v")
+        "state", "generation", "lastGeneration", "bucket", "objectKey", "checksum", "etag", "pendingUpload", "uri", "containerId", "folderIds", "scan", "createdAt", "updatedAt", "__v"${named})
       select $1::uuid, $2, $3, $4, $5, $6::bigint, $7::boolean, $8, $9::jsonb, $10::timestamptz, $11, $12,
-        $13, $14::integer, greatest(1, $14::integer), $15, $16, $17, $18, $19, '/storage/getFileUrl/' || ($1::uuid)::text, ${containerId('$5')}, ${folderIds('$5', '$20')}, $21, coalesce($22::timestamptz, now()), now(), 0
+        $13, $14::integer, greatest(1, $14::integer), $15, $16, $17, $18, $19, '/storage/getFileUrl/' || ($1::uuid)::text, ${containerId('$5')}, ${folderIds('$5', '$20')}, $21, coalesce($22::timestamptz, now()), now(), 0${said}
       where ${condition} ${conflict} returning f.*)`,
     owned: owned.map((part) => `, ${part}`).join(''),
   };
@@ -151,6 +160,8 @@ export interface WholeFile {
   /** As its container was when it was looked at, where that is a while ago: a changed one does not take the file. */
   readonly seen?: SeenVersion | undefined;
   readonly actor: string;
+  /** Set where its owner is said in its row, if what was known of permissions still holds. */
+  readonly inRecord?: CachedOwner | undefined;
   /** Topics of its events, one after the other. */
   readonly topics: readonly string[];
   readonly payload: unknown;
@@ -181,14 +192,15 @@ function countingWhole(
 /**
  * The file, its owner, its events, the counters of its container and its owner and the end of its upload as one statement,
  * which is all or nothing. Nothing when anything stands in the way (the place is taken, a folder is not there, the
- * container is gone or full, the owner has no room, the upload is over): the steps of a transaction say what.
+ * container is gone or full, the owner has no room, the upload is over, permissions were changed): the steps of a
+ * transaction say what.
  */
 export async function insertWholeFile(
   database: Queryable,
-  { file, upload, actor, topics, payload, seen, ...grown }: WholeFile,
+  { file, upload, actor, topics, payload, seen, inRecord, ...grown }: WholeFile,
   tuples: RecordTuples | undefined,
 ): Promise<FileRow | undefined> {
-  const { values, next, held, row, owned } = insertion(file, tuples);
+  const { values, next, held, row, owned } = insertion(file, tuples, inRecord);
   const ended = `id = ${next(upload.id)}::uuid and object_key = ${next(upload.objectKey)}`;
   const folders = `(select count(*) from "app"."_StorageFolder" d where d."container" = $5 and d."name" = any($20::text[])) = cardinality($20::text[])`;
   const { text, counted } = countingWhole(grown, next);

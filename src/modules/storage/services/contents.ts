@@ -56,6 +56,8 @@ export interface ExpectedContent {
   readonly size?: number | undefined;
   /** SHA-256 in hex; other bytes are never at the place. */
   readonly checksum?: string | undefined;
+  /** Nobody looks at the place before the bytes are there: it is that of no signed upload. */
+  readonly unseen?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -123,7 +125,8 @@ export function createContents(shared: StorageParts): Contents {
       const { upload, named } = await begin(parts, caller, { ...expected, bucket });
       try {
         const place = { bucket: upload.bucket, key: upload.objectKey };
-        return { upload, content: await store(place, expected, source, named) };
+        const content = await store(place, { ...expected, unseen: true }, source, named);
+        return { upload, content };
       } catch (error) {
         await named.catch(() => undefined);
         await abandon({ upload });
@@ -216,7 +219,7 @@ async function storeBody(
   },
   source: AsyncIterable<Buffer>,
 ): Promise<StoredContent> {
-  const { container, name, mimeType, size, signal, named } = expected;
+  const { container, name, mimeType, size, signal, named, unseen } = expected;
   const began = performance.now();
   const limit = limitOf(parts, container);
   const opened = await openContent(source, limit, expected.checksum);
@@ -225,7 +228,7 @@ async function storeBody(
     (await parts.provider()).put(
       place,
       opened.body,
-      { contentType, size, after: named, isNew: true },
+      { contentType, size, after: named, isNew: true, unseen },
       signal,
     ),
   ).finally(() => discard(opened.body));

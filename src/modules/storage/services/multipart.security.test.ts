@@ -153,4 +153,62 @@ describe('a form', () => {
       }),
     ).rejects.toBe(refusal);
   });
+
+  it('is read alike by the parser and by the search that plain ones go through', async () => {
+    const plainType = `multipart/form-data; boundary=${BOUNDARY}`;
+    const outcome = (parts: readonly Buffer[], size: number, type: string) =>
+      received(
+        streamOf(
+          cut(Buffer.concat(parts), () => size),
+          type,
+        ),
+      ).then(
+        ({ result }) => result,
+        ({ code }: { code: string }) => code,
+      );
+    const line = `--${BOUNDARY}\r\n`;
+    const named = 'Content-Disposition: form-data; name="file"; filename=';
+    const pieces = [
+      field('folder', 'a/b'),
+      field('alias', 'ä ö'),
+      field('alias', ''),
+      field('x', 'y'.repeat(3_000)),
+      fileHead(),
+      fileHead('other'),
+      `${line}${named}"b c.txt"\r\n\r\n`,
+      `${line}${named}"../up.txt"\r\n\r\n`,
+      `${line}${named}"ü\\".txt"\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n`,
+      `${line}${named}".."\r\n\r\n`,
+      `${line}${named}""\r\n\r\n`,
+      `${line}x: y\r\n${named}"c"\r\n\r\n`,
+      `${line}Content-Disposition: form-data\r\n\r\n`,
+      `${line}\r\n`,
+      'content',
+      '\r\n',
+      '\r',
+      `--${BOUNDARY.slice(0, 8)}`,
+      randomBytes(2_000),
+      END,
+      `\r\n${END}`,
+      'behind',
+    ].map((piece) => Buffer.from(piece));
+    const [head = Buffer.alloc(0), tail = Buffer.alloc(0)] = [pieces[4], pieces[20]];
+    const some = () =>
+      Array.from({ length: randomInt(0, 4) }, () => pieces[randomInt(pieces.length)]);
+    let taken = 0;
+    for (let n = 0; n < 600; n++) {
+      const parts = [...some(), head, ...some(), tail, ...some()].filter(
+        (one) => one !== undefined,
+      );
+      const size = [17, 300, 65_536][n % 3] ?? 0;
+      const searched = await outcome(parts, size, plainType);
+      const parsed = await outcome(parts, size, `multipart/form-data; boundary="${BOUNDARY}"`);
+      const text = Buffer.concat(parts).toString('latin1');
+      // The parser passes over a part that ends with its headers; here the form is refused then.
+      if (!text.includes(`\r\n\r\n--${BOUNDARY}`))
+        expect(searched, JSON.stringify(text)).toEqual(parsed);
+      if (typeof searched === 'object') taken += 1;
+    }
+    expect(taken).toBeGreaterThan(10);
+  });
 });

@@ -148,11 +148,12 @@ export function createNaming(database: Database): Naming {
 /* Where contents lie on the store, and what their keys look like. */
 
 /**
- * Never used twice. Two levels of folders, by the random end of the id, keep each of them small on a disk; 256 in all, so
- * that a young store does not make two for every file.
+ * Never used twice. Two levels of folders keep each of them small on a disk; 256 in all, so that a young store does not
+ * make two for every file. They follow the time in the id, with a new one every quarter of a second: what comes at once
+ * stands in one folder, and the disk is waited for once for the names in it.
  */
 export const keyOf = (fileId: string, generation: number): string =>
-  `${fileId.slice(-1)}/${fileId.slice(-2, -1)}/${fileId}~${generation}`;
+  `${fileId.slice(10, 11)}/${fileId.slice(9, 10)}/${fileId}~${generation}`;
 
 const ownKey = /^[0-9a-f]{1,2}\/[0-9a-f]{1,2}\/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}~\d+$/;
 /** The content that an object is, or was made of; undefined for what is not ours. */

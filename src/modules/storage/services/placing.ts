@@ -3,7 +3,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { newId } from '../../../kernel/ids.ts';
-import type { RecordTuples } from '../../../kernel/permissions.ts';
+import type { CachedOwner, RecordTuples } from '../../../kernel/permissions.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import {
@@ -20,7 +20,8 @@ import {
 import { type ContainerRow, holdContainer, type SeenContainer } from '../queries/containers.ts';
 import { type FileRow, fileAt, highestSuffix, lockNames } from '../queries/files.ts';
 import { insertFile, type NewFile, type SeenVersion } from '../queries/new-file.ts';
-import { authorOf } from './access.ts';
+import { fileSchema } from '../schemas.ts';
+import { authorOf, ownerOf } from './access.ts';
 import { createContainerLook } from './container-look.ts';
 import { type Containers, ensureFolders } from './containers.ts';
 import type { ArrivedContent } from './contents.ts';
@@ -233,6 +234,7 @@ async function insertWhole(
   const [create, ready] = [fileEvent('create', facts), fileEvent('ready', facts)];
   const charge = chargeOf(parts, placement.owner);
   const isBounded = placement.container.quota !== null || (charge?.quota ?? null) !== null;
+  const inRecord = await ownerInRecord(parts, caller, placement.owner);
   const made = await wholeFiles.insert(
     {
       file,
@@ -240,6 +242,7 @@ async function insertWhole(
       bytes: size,
       charge,
       seen: placement.seen,
+      inRecord,
       actor: actorOf(caller),
       topics: [create.topic, ready.topic],
       payload: create.payload,
@@ -248,6 +251,17 @@ async function insertWhole(
   );
   if (made) events.wake();
   return made;
+}
+
+/** Nothing where the owner is to be stored beside the file: it is another one, or permissions have to be asked. */
+async function ownerInRecord(
+  { permissions: { engine, tuples } }: StorageParts,
+  caller: Caller,
+  owner: string | null,
+): Promise<CachedOwner | undefined> {
+  if (owner === null || owner !== ownerOf(caller) || !tuples) return undefined;
+  const cached = await engine?.cachedOwner?.(caller, fileSchema.name);
+  return cached?.owner.inRecord ? cached : undefined;
 }
 
 /** Requests for one name come one after the other, so that each of them finds the highest number. */

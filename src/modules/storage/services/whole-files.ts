@@ -41,13 +41,17 @@ export function createWholeFiles({
   /** Statements for which the next one is kept back. */
   let ahead = 0;
 
-  /** Those that are sent together: of two that want one place the second may only come later. */
+  /** Those that are sent together: of two that want one place the second may only come later, as after a change of permissions. */
   const taken = (): readonly Waiting[] => {
     const places = new Set<string>();
     const rest: Waiting[] = [];
+    let permissions: unknown;
     const some = waiting.filter((one) => {
       const place = placeOf(one.file);
-      const goes = places.size < MOST && !places.has(place);
+      const known = one.file.inRecord?.holds.value;
+      permissions ??= known;
+      const isOfThese = known === undefined || known === permissions;
+      const goes = places.size < MOST && !places.has(place) && isOfThese;
       if (goes) places.add(place);
       else rest.push(one);
       return goes;
@@ -82,9 +86,7 @@ export function createWholeFiles({
       if (ahead === 0) next();
     };
     const timer = setTimeout(goOn, PATIENCE_MS);
-    const [first] = some;
-    if (first && some.length === 1) first.resolve(single(first.file).finally(goOn));
-    else void together(some).finally(goOn);
+    void together(some).finally(goOn);
   };
 
   return {

@@ -1,6 +1,6 @@
 /** Folders of the local provider: made when they are needed, gone when they are empty, and never links. */
 import { closeSync, constants, fsync, open as openAny, readlinkSync } from 'node:fs';
-import { lstat, mkdir, open, realpath, rename, rmdir } from 'node:fs/promises';
+import { lstat, mkdir, open, realpath, rename, rmdir, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { ProviderError, type ProviderProblem } from '../provider.ts';
@@ -36,6 +36,27 @@ export async function openReal(path: string, flags = 0): Promise<number> {
   } catch (error) {
     closeSync(file);
     throw error;
+  }
+}
+
+/**
+ * Makes a file that is not there, in a folder that is made where it is missing; answers its number, to be closed with
+ * `closeSync`. No link leads there. Throws what the system says, NOT_FOUND without the bucket, and INVALID_PLACE.
+ */
+export async function createReal({ bucket, path }: Target, flags: number): Promise<number> {
+  const folder = dirname(path);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const how = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+      const file = await openFile(path, how | flags, 0o600);
+      if (isAt(file, path) || (await realpath(folder).catch(nothing)) === folder) return file;
+      closeSync(file);
+      await unlink(path);
+      throw throughLink(folder);
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT' || attempt === ATTEMPTS) throw error;
+      (await openFolder(bucket, folder)).close();
+    }
   }
 }
 
@@ -80,6 +101,32 @@ async function openExisting(folder: string): Promise<OpenFolder> {
   const file = await openReal(folder, constants.O_DIRECTORY);
   return { sync: () => syncFile(file), close: () => closeSync(file) };
 }
+
+/** Folders whose next sync has not begun: what has come into them until it does is part of it. */
+const comingSyncs = new Map<string, Promise<void>>();
+/** Folders that the disk is waited for. */
+const runningSyncs = new Map<string, Promise<unknown>>();
+
+/** Makes the names in a folder outlive a loss of power. Those who ask at once wait for the disk together. */
+export function syncTogether(bucket: string, folder: string): Promise<void> {
+  const coming = comingSyncs.get(folder);
+  if (coming) return coming;
+  const sync = async (): Promise<void> => {
+    await runningSyncs.get(folder);
+    const opened = await openFolder(bucket, folder).finally(() => comingSyncs.delete(folder));
+    const synced = opened.sync().finally(() => opened.close());
+    const ended = synced.then(nothing, nothing).then(() => {
+      if (runningSyncs.get(folder) === ended) runningSyncs.delete(folder);
+    });
+    runningSyncs.set(folder, ended);
+    return synced;
+  };
+  const next = sync();
+  comingSyncs.set(folder, next);
+  return next;
+}
+
+const nothing = (): void => undefined;
 
 const isNoFolder = (error: unknown): boolean =>
   codeOf(error) === 'ENOTDIR' || codeOf(error) === 'ELOOP';

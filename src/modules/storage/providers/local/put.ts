@@ -20,11 +20,21 @@ import {
   openFolder,
   removeEmptyFolders,
   requireReal,
+  syncTogether,
   type Target,
 } from './folders.ts';
 import { pathOfKey } from './key-path.ts';
 import type { OpenFiles } from './read.ts';
-import { type OpenWritten, type Writing, type Written, writeFile, writeOpen } from './write.ts';
+import {
+  type OpenWritten,
+  requireLength,
+  requireWaited,
+  type Writing,
+  type Written,
+  writeFile,
+  writeNewFile,
+  writeOpen,
+} from './write.ts';
 
 export interface Disk {
   /** Without links. */
@@ -53,6 +63,29 @@ const targetOf = (disk: Disk, place: ObjectPlace): Target => ({
   bucket: join(disk.root, place.bucket),
   path: pathOf(disk, place),
 });
+
+/**
+ * Bytes that are there, for a place that nobody looks at before they are: they are written where they stay. What a crash
+ * leaves half written has no reader, and is deleted as all that arrived for nothing.
+ */
+export async function putUnseen(
+  disk: Disk,
+  place: ObjectPlace,
+  bytes: Uint8Array,
+  { after, ...writing }: Pick<ObjectAttributes, 'after'> & Writing,
+): Promise<ObjectFacts> {
+  requireWaited(writing);
+  requireLength(bytes.length, writing);
+  await after;
+  const target = targetOf(disk, place);
+  const synced = () => syncTogether(target.bucket, dirname(target.path));
+  try {
+    return factsOf(await writeNewFile(target, bytes, synced));
+  } catch (error) {
+    await removeEmptyFolders(target.bucket, target.path);
+    throw diskErrorOf(error);
+  }
+}
 
 /**
  * The folder is made, and what must have happened before happens, while the bytes come. A new object gets its name before

@@ -14,7 +14,7 @@ import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type ByteSource, freePiece, type ObjectBody, ProviderError } from '../provider.ts';
-import { onDisk, unlessMissing } from './folders.ts';
+import { createReal, onDisk, type Target, unlessMissing } from './folders.ts';
 
 const openFile = promisify(open);
 const syncFile = promisify(fsync);
@@ -64,7 +64,7 @@ export async function writeOpen(
   body: ObjectBody,
   writing: Writing,
 ): Promise<OpenWritten> {
-  if (writing.signal?.aborted) throw aborted();
+  requireWaited(writing);
   const how = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const file = await onDisk(() => openFile(path, how, 0o600));
   try {
@@ -72,8 +72,7 @@ export async function writeOpen(
       body instanceof Uint8Array
         ? await writeWhole(file, body)
         : await writeStream(file, body, writing);
-    const { size } = writing;
-    if (size !== undefined && written !== size) throw otherLength(written, size);
+    requireLength(written, writing);
     const facts = fstatSync(file, { bigint: true });
     return {
       path,
@@ -85,6 +84,36 @@ export async function writeOpen(
   } catch (error) {
     closeSync(file);
     throw error;
+  }
+}
+
+/** Flags of a file whose bytes are on the disk when they are written; none where the system has to be asked. */
+const writesThrough = process.platform === 'linux' ? constants.O_DSYNC : 0;
+
+/**
+ * Writes bytes to a new file and waits for the disk; answers what it is there. `also` is waited for beside them, once the
+ * file is there. What fails leaves nothing.
+ */
+export async function writeNewFile(
+  target: Target,
+  bytes: Uint8Array,
+  also: () => Promise<void>,
+): Promise<BigIntStats> {
+  const file = await createReal(target, writesThrough);
+  const write = async (): Promise<void> => {
+    await writeWhole(file, bytes);
+    if (!writesThrough) await syncFile(file);
+  };
+  try {
+    // Both are waited for: the number of a closed file may be another file's.
+    const ends = await Promise.allSettled([write(), also()]);
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+    return fstatSync(file, { bigint: true });
+  } catch (error) {
+    await rm(target.path, { force: true });
+    throw error;
+  } finally {
+    closeSync(file);
   }
 }
 
@@ -213,6 +242,16 @@ function withoutFirst(chunks: readonly Uint8Array[], count: number): Uint8Array[
     skip = Math.max(0, skip - chunk.length);
   }
   return rest;
+}
+
+/** Throws ABORTED. */
+export function requireWaited({ signal }: Writing): void {
+  if (signal?.aborted) throw aborted();
+}
+
+/** Throws LENGTH_MISMATCH. */
+export function requireLength(written: number, { size }: Writing): void {
+  if (size !== undefined && written !== size) throw otherLength(written, size);
 }
 
 const otherLength = (is: number, announced: number): ProviderError =>
