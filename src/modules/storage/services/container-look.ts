@@ -27,7 +27,7 @@ export interface ContainerLook {
 }
 
 /** Bytes of a body for which nothing is asked before it is there. */
-const SMALL_BYTES = 256 * 1_024;
+const SMALL_BYTES = 2 * 1_048_576;
 /** Milliseconds for which a container is taken as it was found. */
 const REMEMBERED_MS = 5_000;
 const MOST_REMEMBERED = 200;

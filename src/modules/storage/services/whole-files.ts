@@ -31,6 +31,26 @@ interface Waiting extends PromiseWithResolvers<FileRow | undefined> {
 const placeOf = ({ file }: WholeFile): string =>
   JSON.stringify([file.container, file.folder, file.name]);
 
+/**
+ * Those that are sent together, and those that are left: of two that want one place the second may only come later, as what
+ * rests on another state of permissions.
+ */
+function together(waiting: readonly Waiting[]): [some: Waiting[], rest: Waiting[]] {
+  const places = new Set<string>();
+  const [some, rest]: [Waiting[], Waiting[]] = [[], []];
+  let permissions: unknown;
+  for (const one of waiting) {
+    const place = placeOf(one.file);
+    const known = one.file.inRecord?.holds.value;
+    permissions ??= known;
+    const isOfThese = known === undefined || known === permissions;
+    const goes = places.size < MOST && !places.has(place) && isOfThese;
+    if (goes) places.add(place);
+    (goes ? some : rest).push(one);
+  }
+  return [some, rest];
+}
+
 export function createWholeFiles({
   database,
   permissions,
@@ -41,26 +61,7 @@ export function createWholeFiles({
   /** Statements for which the next one is kept back. */
   let ahead = 0;
 
-  /** Those that are sent together: of two that want one place the second may only come later, as after a change of permissions. */
-  const taken = (): readonly Waiting[] => {
-    const places = new Set<string>();
-    const rest: Waiting[] = [];
-    let permissions: unknown;
-    const some = waiting.filter((one) => {
-      const place = placeOf(one.file);
-      const known = one.file.inRecord?.holds.value;
-      permissions ??= known;
-      const isOfThese = known === undefined || known === permissions;
-      const goes = places.size < MOST && !places.has(place) && isOfThese;
-      if (goes) places.add(place);
-      else rest.push(one);
-      return goes;
-    });
-    waiting = rest;
-    return some;
-  };
-
-  const together = async (some: readonly Waiting[]): Promise<void> => {
+  const send = async (some: readonly Waiting[]): Promise<void> => {
     try {
       const files = some.map(({ file }) => file);
       const made = await insertWholeFiles(database, files, permissions.tuples);
@@ -74,7 +75,8 @@ export function createWholeFiles({
   };
 
   const next = (): void => {
-    const some = taken();
+    const [some, rest] = together(waiting);
+    waiting = rest;
     if (some.length === 0) return;
     ahead += 1;
     let isAhead = true;
@@ -86,15 +88,16 @@ export function createWholeFiles({
       if (ahead === 0) next();
     };
     const timer = setTimeout(goOn, PATIENCE_MS);
-    void together(some).finally(goOn);
+    void send(some).finally(goOn);
   };
 
   return {
     insert(file, alone) {
       if (alone) return single(file);
       const one: Waiting = { ...Promise.withResolvers<FileRow | undefined>(), file };
-      waiting.push(one);
-      if (ahead === 0) outside(() => offAccount(next));
+      // Those of one turn of the loop go together: what waits for the disk often ends at once.
+      if (waiting.push(one) === 1 && ahead === 0)
+        outside(() => offAccount(() => setImmediate(() => void (ahead === 0 && next()))));
       return one.promise;
     },
   };
