@@ -11,6 +11,7 @@ import { createHash } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import pg from 'pg';
+import { listDocument, oneDocument, PAGE_SIZE } from './workloads.ts';
 
 export interface BareConfig {
   readonly connection: pg.ClientConfig;
@@ -38,6 +39,11 @@ interface DraftBody {
   readonly tags: readonly string[];
   readonly publishedAt: string;
   readonly author: string;
+}
+
+interface GraphqlBody {
+  readonly query: string;
+  readonly variables?: { readonly id: string };
 }
 
 interface PageQuery {
@@ -146,9 +152,12 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
     read(sql.get, [request.params.id], reply),
   );
   app.get('/live', () => ({ status: 'alive', message: 'Penstock is alive' }));
-  app.get<{ Params: { id: string } }>('/graphql-get/:id', (request, reply) =>
-    read(sql.graphqlGet, [request.params.id], reply),
-  );
+  // As a resolver that knows its documents: their text says which statement answers.
+  app.post<{ Body: GraphqlBody }>('/graphql', ({ body: { query, variables } }, reply) => {
+    if (query === oneDocument) read(sql.graphqlGet, [variables?.id], reply);
+    else if (query === listDocument) read(sql.graphql, [PAGE_SIZE, 0], reply);
+    else reply.code(400).send({ errors: [{ message: 'Unknown document' }] });
+  });
   app.get<{ Querystring: { user: string; record: string } }>('/check', ({ query }, reply) =>
     read(sql.check, [query.user, query.record], reply),
   );
@@ -158,7 +167,6 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
     ['/records-of', sql.ofAuthor, 'author'],
     ['/shared', sql.shared, 'user'],
     ['/shared-published', sql.sharedPublished, 'user'],
-    ['/graphql-page', sql.graphql],
   ];
   for (const [path, text, parameter] of pages) {
     app.get<{ Querystring: PageQuery }>(path, ({ query }, reply) =>

@@ -13,6 +13,10 @@ export interface Side {
   readonly material: Material;
 }
 
+/** What the requests of a workload to it are made of. */
+const materialFor = ({ material }: Side, { anonymous }: Workload): Material =>
+  anonymous ? { ...material, tokens: [] } : material;
+
 /** Medians over the rounds. */
 export interface Figures {
   readonly rate: number;
@@ -48,10 +52,9 @@ export interface Bench {
   readonly plan: Plan;
 }
 
-async function answer(
-  { name, origin, material }: Side,
-  workload: Workload,
-): Promise<Record<string, unknown>> {
+async function answer(side: Side, workload: Workload): Promise<Record<string, unknown>> {
+  const { name, origin } = side;
+  const material = materialFor(side, workload);
   const { path, ...request } = requestOf(material, workload[name], 0, () => 0);
   const response = await fetch(origin + path, request);
   const text = await response.text();
@@ -84,9 +87,9 @@ async function measure(
 ): Promise<Figures> {
   const node = cpuTime(side.pid);
   const postgres = familyCpuTime(postgresPid);
-  const { origin, material, name } = side;
+  const { origin, name } = side;
   const result = await runLoad({
-    ...material,
+    ...materialFor(side, workload),
     origin,
     request: workload[name],
     connections: plan.connections,

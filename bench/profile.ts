@@ -123,10 +123,11 @@ export async function profilePlatform(
   try {
     const { grants: _, ...material } = await fill(platform);
     const target = { ...material, origin: platform.clientOrigin };
-    for (const { name: workload, ours: request } of chosen) {
-      await runLoad({ ...target, ...plan, request, seconds: 2 });
+    for (const { name: workload, ours: request, anonymous } of chosen) {
+      const job = { ...target, ...(anonymous && { tokens: [] }), ...plan, request };
+      await runLoad({ ...job, seconds: 2 });
       const from = profileClock();
-      const { requests } = await runLoad({ ...target, ...plan, request });
+      const { requests } = await runLoad(job);
       windows.push({ workload, from, to: profileClock(), requests });
     }
   } finally {

@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createObjectDirectory } from '../data/schema/object-directory.ts';
 import type { Kernel } from '../host/kernel.ts';
-import { isValidation } from '../kernel/errors.ts';
 import type { SurfaceName } from '../kernel/operations/operation.ts';
 import { routesOf } from '../kernel/operations/registry.ts';
 import { type ActionLog, createActionLog } from '../kernel/pipeline/admin-actions.ts';
@@ -16,7 +15,6 @@ import type { RequestSettingsProvider } from '../kernel/pipeline/request-limits.
 import type { GaugeReading } from '../kernel/telemetry/metrics.ts';
 import { type ServedGraphql, serveGraphql } from './graphql/graphql-routes.ts';
 import { fixedGraphqlOptions, type GraphqlOptionsSource } from './graphql/options.ts';
-import type { MeasureField } from './graphql/run-field.ts';
 import { createAddressOf } from './http/client-address.ts';
 import { Exchange } from './http/exchange.ts';
 import { createGateway, type GatewayParts } from './http/gateway.ts';
@@ -26,8 +24,10 @@ import {
   type SurfaceOptionsSource,
 } from './http/options.ts';
 import {
+  countInvalid,
   createModuleMetrics,
   createRequestMetrics,
+  measureFields,
   requestHistogram,
 } from './http/request-metrics.ts';
 import { createRouteTable } from './http/route-table.ts';
@@ -107,13 +107,14 @@ export async function startHttpSurfaces(
     identity,
     log: kernel.log.child({ surface: 'graphql' }),
     options: options.graphql ?? fixedGraphqlOptions(),
-    measure: measureGraphql(kernel),
+    measure: measureFields(kernel.metrics),
   });
+  const onInvalid = countInvalid(kernel.metrics, 'mcp');
   const mcp = serveMcp({
     registry,
     pipeline,
     actions,
-    ...{ limits: kernel.limits, prompts: kernel.prompts, onInvalid: countInvalid(kernel, 'mcp') },
+    ...{ limits: kernel.limits, prompts: kernel.prompts, onInvalid },
     source: options.mcp ?? noMcp,
     surface: admin,
     client,
@@ -131,12 +132,8 @@ export async function startHttpSurfaces(
     });
   const servers = { client: make('client', client), admin: make('admin', admin) };
 
-  const { close, closeGently } = createClosing(kernel, {
-    ...servers,
-    pipeline,
-    draining,
-    graceMs: options.graceMs,
-  });
+  const { graceMs } = options;
+  const { close, closeGently } = createClosing(kernel, { ...servers, pipeline, draining, graceMs });
 
   measureGates(kernel, pipeline);
   serveDocs(kernel.operations, { client, admin });
@@ -279,30 +276,6 @@ function countRoutes({ metrics, operations, settings }: SurfaceKernel, surface: 
   );
 }
 
-/** Time of root fields, which are operations; a document has as many as it likes. */
-function measureGraphql(kernel: Pick<SurfaceKernel, 'metrics'>): MeasureField {
-  const durations = kernel.metrics.histogram(
-    'graphql_operation_duration_seconds',
-    'Time of the operations that GraphQL requests ask for',
-    ['operation', 'outcome'],
-  );
-  const invalid = countInvalid(kernel, 'graphql');
-  return (operation, seconds, error) => {
-    durations.observe({ operation, outcome: error === undefined ? 'ok' : 'error' }, seconds);
-    if (isValidation(error)) invalid(operation);
-  };
-}
-
-/** Calls whose input does not fit, whichever way they came. */
-function countInvalid({ metrics }: Pick<SurfaceKernel, 'metrics'>, transport: string) {
-  const invalid = metrics.counter(
-    'validation_failures_total',
-    'Calls that were refused because their input does not fit',
-    ['operation', 'transport'],
-  );
-  return (operation: string): void => invalid.inc({ operation, transport });
-}
-
 interface SurfaceParts {
   readonly surface: SurfaceName;
   readonly source: SurfaceOptionsSource;
@@ -322,7 +295,7 @@ function createSurfaceServer(
     'Calls with parameters or fields that their operation does not know',
     ['operation'],
   );
-  const onInvalid = countInvalid(kernel, surface);
+  const onInvalid = countInvalid(kernel.metrics, surface);
   const gateway = createGateway({
     surface,
     onInvalid,

@@ -66,7 +66,6 @@ export class CallContext implements OperationContext {
   readonly caller: Caller;
   readonly requestId: string;
   readonly address: string;
-  readonly userAgent: string | undefined;
   readonly bearer: string | undefined;
   readonly #call: Call;
   readonly #parentLog: Logger;
@@ -85,12 +84,15 @@ export class CallContext implements OperationContext {
     this.caller = caller;
     this.requestId = call.requestId;
     this.address = call.address;
-    this.userAgent = call.userAgent;
     this.bearer = consumesBearer(call.compiled.operation.access)
       ? call.credentials.bearer
       : undefined;
     this.#call = call;
     this.#parentLog = log;
+  }
+
+  get userAgent(): string | undefined {
+    return this.#call.userAgent;
   }
 
   get clientId(): string {

@@ -2,6 +2,7 @@
 import { anonymous, type Caller } from '../../kernel/caller.ts';
 import { errors } from '../../kernel/errors.ts';
 import type { Identity } from '../../kernel/identity.ts';
+import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
 import { invalidValueProblem } from '../../kernel/operations/invalid-value.ts';
 import { authenticate } from '../../kernel/pipeline/admission.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
@@ -9,7 +10,7 @@ import { admitApp, type Call } from '../../kernel/pipeline/context.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import { parseBody, type ReceivedBody, receiveBody } from '../http/body.ts';
 import type { Exchange, ProtocolHandler } from '../http/exchange.ts';
-import { identityOfRequest } from '../http/nested-call.ts';
+import { IdentityOfRequest } from '../http/nested-call.ts';
 import type { Match } from '../http/route-table.ts';
 import { explorerPage, explorerPolicy } from './explorer.ts';
 import { acceptsPage, answerForm } from './responses.ts';
@@ -17,6 +18,7 @@ import {
   errorContext,
   type GraphqlRequest,
   type HandlerParts,
+  type Running,
   refusal,
   runAll,
 } from './run-request.ts';
@@ -28,38 +30,51 @@ const MAX_BATCH = 10;
 /** Characters of the name of an operation, as the route declares them. */
 const MAX_NAME = 256;
 
-export function createGraphqlHandler(parts: HandlerParts): ProtocolHandler {
-  return async (exchange, match) => {
-    const { headers, method } = exchange.request;
-    const form = answerForm(headers.accept);
-    try {
-      const identity = identityOfRequest(parts.identity);
-      const admitted = admit(parts.pipeline, identity, exchange);
-      const caller = admitted instanceof Promise ? await admitted : admitted;
-      const running = { exchange, identity, form };
-      const runInTurn = (
-        request: () => GraphqlRequest | readonly GraphqlRequest[],
-        bytes = 0,
-      ): Promise<Answer> | Answer =>
-        parts.pipeline.inTurn(exchange, caller, () => runAll(parts, running, request()), bytes);
-      if (method === 'POST') {
-        const received = await receiveBody(exchange.request, exchange.response, {
-          limit: BODY_LIMIT,
-        });
-        return await runInTurn(() => posted(exchange, match, received), received.bytes.length);
-      }
-      if (
-        !/(?:^|&)query=/.test(match.query) &&
-        parts.options.current().explorer &&
-        acceptsPage(headers.accept)
-      )
-        return page();
-      return await runInTurn(() => asked(exchange, match));
-    } catch (error) {
-      return refusal(error, form, errorContext(parts, exchange));
-    }
+export const createGraphqlHandler =
+  (parts: HandlerParts): ProtocolHandler =>
+  (exchange, match) => {
+    const form = answerForm(exchange.request.headers.accept);
+    const identity = new IdentityOfRequest(parts.identity);
+    return concluded(
+      () =>
+        andThen(admit(parts.pipeline, identity, exchange), (caller) =>
+          answer(parts, { exchange, identity, form }, match, caller),
+        ),
+      (known) => known,
+      (error) => refusal(error, form, errorContext(parts, exchange)),
+    );
   };
+
+/** Reads the request and runs it when it is its turn. */
+function answer(
+  parts: HandlerParts,
+  running: Running,
+  match: Match,
+  caller: Caller,
+): NowOrLater<Answer> {
+  const { exchange } = running;
+  const { request, response } = exchange;
+  if (request.method === 'POST')
+    return andThen(receiveBody(request, response, { limit: BODY_LIMIT }), (received) =>
+      parts.pipeline.inTurn(
+        exchange,
+        caller,
+        () => runAll(parts, running, posted(exchange, match, received)),
+        received.bytes.length,
+      ),
+    );
+  if (showsExplorer(parts, exchange, match)) return page();
+  return parts.pipeline.inTurn(exchange, caller, () =>
+    runAll(parts, running, asked(exchange, match)),
+  );
 }
+
+const showsExplorer = (
+  { options }: HandlerParts,
+  { request }: Exchange,
+  { query }: Match,
+): boolean =>
+  !/(?:^|&)query=/.test(query) && options.current().explorer && acceptsPage(request.headers.accept);
 
 /**
  * Also what names no operation, such as the schema, is for registered apps only; a refusal costs the address. A request

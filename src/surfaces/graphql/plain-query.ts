@@ -15,6 +15,7 @@ import {
   type OperationDefinitionNode,
   type VariableDefinitionNode,
 } from 'graphql';
+import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { DocumentStatistics } from './document-rules.ts';
@@ -46,14 +47,18 @@ interface PlainResult {
   readonly errors?: ExecutionResult['errors'];
 }
 
+export interface FieldPlace {
+  /** In the answer. */
+  readonly name: string;
+  readonly selection: Selection;
+}
+
 /** Calls the operation of a field (`run-field.ts`). */
-interface FieldCaller {
-  /** Throws or rejects. `input` is made when the caller may call. */
-  answer(
-    field: OperationField,
-    place: { readonly name: string; readonly selection: Selection },
-    input: () => DecodedInput,
-  ): Promise<Answer>;
+export interface FieldCaller {
+  /** Throws or rejects with what refuses the call. `input` is made when the caller may call. */
+  answer(field: OperationField, place: FieldPlace, input: () => DecodedInput): NowOrLater<Answer>;
+  /** The executor gets this for the field of that name, and does not run it again. */
+  keep(name: string, outcome: Answer | GraphQLError): void;
 }
 
 export interface PlainQuery {
@@ -61,8 +66,11 @@ export interface PlainQuery {
   run(
     runner: FieldCaller,
     variables: Readonly<Record<string, unknown>>,
-  ): Promise<PlainResult | undefined>;
+  ): NowOrLater<PlainResult | undefined>;
 }
+
+/** Of a field; an error is an answer too. */
+type Outcome = Answer | GraphQLError;
 
 interface PlainQueryParts {
   readonly built: BuiltSchema;
@@ -88,21 +96,33 @@ export function plainQuery(parts: PlainQueryParts): PlainQuery | undefined {
   /** Operations that answered otherwise do so again. */
   let isRendered = true;
 
+  const put = (runner: FieldCaller, outcomes: readonly Outcome[]) => {
+    isRendered = outcomes.every((one) => one instanceof GraphQLError || one.isRequested);
+    if (isRendered) return resultOf(fields, outcomes);
+    for (const [i, { name }] of fields.entries()) {
+      const outcome = outcomes[i];
+      // What is wrong with the arguments of a field the executor finds out again.
+      if (outcome && wasCalled(outcome)) runner.keep(name, outcome);
+    }
+    return undefined;
+  };
+
   return {
-    async run(runner, given) {
+    run(runner, given) {
       if (!isRendered) return undefined;
       const variables = variablesFor(parts, { definitions, areDirect }, given);
       if (variables.errors) return { errors: variables.errors };
-      const [first, ...others] = fields;
-      const answers =
-        first && others.length === 0
-          ? [await answered(runner, first, variables)]
-          : await Promise.all(fields.map((field) => answered(runner, field, variables)));
-      isRendered = answers.every((one) => one instanceof GraphQLError || one.isRequested);
-      return isRendered ? put(fields, answers) : undefined;
+      const outcomes = fields.map((field) => answered(runner, field, variables));
+      const [only] = outcomes;
+      if (only !== undefined && outcomes.length === 1)
+        return andThen(only, (outcome) => put(runner, [outcome]));
+      return Promise.all(outcomes).then((all) => put(runner, all));
     },
   };
 }
+
+const wasCalled = (outcome: Outcome): boolean =>
+  !(outcome instanceof GraphQLError) || outcome.originalError !== undefined;
 
 interface Variables {
   readonly values: Readonly<Record<string, unknown>>;
@@ -166,35 +186,37 @@ const variablesOf = ({ document, node }: PlainQueryParts): readonly VariableDefi
     .find(({ name }) => name?.value === node.name?.value)?.variableDefinitions ?? [];
 
 /** An error is an answer too: it stands beside those of the other fields. */
-async function answered(
+const answered = (
   runner: FieldCaller,
-  { name, node, field, definition, input, selection }: PlainField,
+  plain: PlainField,
   variables: Variables,
-): Promise<Answer | GraphQLError> {
-  const { values } = variables;
-  try {
-    if (input && variables.areDirect)
-      return await runner.answer(field, { name, selection }, () => input(values));
-    const given = getArgumentValues(definition, node, values);
-    return await runner.answer(field, { name, selection }, () =>
-      checkedInput(field, given, selection.populate),
-    );
-  } catch (error) {
-    if (error instanceof GraphQLError) return error;
-    return new GraphQLError(error instanceof Error ? error.message : '', {
-      nodes: node,
-      path: [name],
-      originalError: error instanceof Error ? error : undefined,
-    });
-  }
+): NowOrLater<Outcome> =>
+  concluded<Outcome, Outcome>(
+    () => {
+      const { name, node, field, definition, input, selection } = plain;
+      const { values, areDirect } = variables;
+      if (input && areDirect) return runner.answer(field, { name, selection }, () => input(values));
+      const given = getArgumentValues(definition, node, values);
+      return runner.answer(field, { name, selection }, () =>
+        checkedInput(field, given, selection.populate),
+      );
+    },
+    (answer) => answer,
+    (error) => errorOf(error, plain),
+  );
+
+function errorOf(error: unknown, { name, node }: PlainField): GraphQLError {
+  if (error instanceof GraphQLError) return error;
+  return new GraphQLError(error instanceof Error ? error.message : '', {
+    nodes: node,
+    path: [name],
+    originalError: error instanceof Error ? error : undefined,
+  });
 }
 
-function put(
-  fields: readonly PlainField[],
-  answers: readonly (Answer | GraphQLError)[],
-): PlainResult {
-  const errors = answers.filter((one) => one instanceof GraphQLError);
-  const members = answers.map((one, i) => {
+function resultOf(fields: readonly PlainField[], outcomes: readonly Outcome[]): PlainResult {
+  const errors = outcomes.filter((one) => one instanceof GraphQLError);
+  const members = outcomes.map((one, i) => {
     const text = one instanceof GraphQLError ? 'null' : one.body;
     return `"${fields[i]?.name}":${text}`;
   });

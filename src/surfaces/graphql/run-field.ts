@@ -1,39 +1,23 @@
 /** Runs the operations of a request's root fields and brings their answers into the form of their types. */
-import type { GraphQLResolveInfo } from 'graphql';
+import { GraphQLError, type GraphQLResolveInfo } from 'graphql';
 import type { Identity } from '../../kernel/identity.ts';
+import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import { NestedCall } from '../http/nested-call.ts';
+import type { MeasureField } from '../http/request-metrics.ts';
 import type { PreparedOperation } from './documents.ts';
 import { type Arguments, checkedInput } from './field-input.ts';
 import type { OperationField, ResolveOperation } from './fields.ts';
+import type { FieldCaller, FieldPlace } from './plain-query.ts';
 import { readSelection, type Selection, standIds } from './selection.ts';
 import type { TypeBuilder } from './types.ts';
 
 /** Every root field is resolved by the request that is its context. */
 export const resolveOperation: ResolveOperation = (field) => (_source, args, context, info) =>
   (context as FieldRunner).run(field, args as Arguments, info);
-
-interface FieldRunner {
-  run(field: OperationField, args: Arguments, info: GraphQLResolveInfo): Promise<unknown>;
-  /** The answer of a field of a plain query. The executor gets the same one, where it runs all the same. */
-  answer(field: OperationField, place: FieldPlace, input: () => DecodedInput): Promise<Answer>;
-  /** Headers that operations gave their answers and that stand for the whole. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Cookies of all of them. */
-  readonly cookies: readonly string[];
-}
-
-interface FieldPlace {
-  /** In the answer. */
-  readonly name: string;
-  readonly selection: Selection;
-}
-
-/** Told of each operation that ran; `error`: what refused it. */
-export type MeasureField = (operation: string, seconds: number, error?: unknown) => void;
 
 interface FieldRunnerParts {
   readonly request: Call;
@@ -44,90 +28,90 @@ interface FieldRunnerParts {
   readonly measure?: MeasureField | undefined;
 }
 
-type CallField = (
-  field: OperationField,
-  place: FieldPlace,
-  input: () => DecodedInput,
-) => Promise<Answer>;
-
-const measured = (measure: MeasureField | undefined, call: CallField): CallField => {
-  if (!measure) return call;
-  return async (field, place, input) => {
-    const began = performance.now();
-    const told = (error?: unknown): void =>
-      measure(field.compiled.operation.id, (performance.now() - began) / 1_000, error);
-    try {
-      const answer = await call(field, place, input);
-      told();
-      return answer;
-    } catch (error) {
-      told(error);
-      throw error;
-    }
-  };
-};
-
 /** Headers of an operation's answer that mean something on an answer of many. */
 const passedOn = ['idempotency-replayed'] as const;
 
-/** The request has paid for its first field. */
-export function createFieldRunner({
-  request,
-  pipeline,
-  identity,
-  types,
-  operation,
-  measure,
-}: FieldRunnerParts): FieldRunner {
-  const headers: Record<string, string> = {};
-  const cookies: string[] = [];
-  let prepaid = true;
+/** Runs the fields of one request, which has paid for the first of them. */
+export class FieldRunner implements FieldCaller {
+  /** Headers that operations gave their answers and that stand for the whole. */
+  readonly headers: Record<string, string> = {};
+  /** Cookies of all of them. */
+  cookies: readonly string[] = noCookies;
+  readonly #parts: FieldRunnerParts;
+  #prepaid = true;
+  #known: Map<string, Answer | GraphQLError> | undefined;
 
-  const selectionOf = (name: string, info: GraphQLResolveInfo): Selection => {
+  constructor(parts: FieldRunnerParts) {
+    this.#parts = parts;
+  }
+
+  answer(
+    { compiled }: OperationField,
+    { name, selection }: FieldPlace,
+    input: () => DecodedInput,
+  ): NowOrLater<Answer> {
+    const { request, pipeline, identity, measure } = this.#parts;
+    const { id } = compiled.operation;
+    const call = new NestedCall(request, compiled, name);
+    call.requested = selection.requested;
+    call.requestedExactly = selection.isPlain;
+    const began = performance.now();
+    const secondsSince = (): number => (performance.now() - began) / 1_000;
+    return concluded(
+      () => {
+        const admitted = pipeline.admit(call, { identity, prepaid: this.#prepaid });
+        this.#prepaid = false;
+        return andThen(admitted, (caller) => pipeline.run(call, caller, input()));
+      },
+      (answer) => {
+        measure?.(id, secondsSince());
+        this.#take(answer);
+        return answer;
+      },
+      (error) => {
+        measure?.(id, secondsSince(), error);
+        throw error;
+      },
+    );
+  }
+
+  keep(name: string, outcome: Answer | GraphQLError): void {
+    this.#known ??= new Map();
+    this.#known.set(name, outcome);
+  }
+
+  async run(field: OperationField, args: Arguments, info: GraphQLResolveInfo): Promise<unknown> {
+    const [node] = info.fieldNodes;
+    const name = node?.alias?.value ?? field.name;
+    const known = this.#known?.get(name);
+    if (known instanceof GraphQLError) throw known.originalError ?? known;
+    const selection = this.#selectionOf(name, info);
+    const input = (): DecodedInput => checkedInput(field, args, selection.populate);
+    return answeredValue(
+      known ?? (await this.answer(field, { name, selection }, input)),
+      selection,
+    );
+  }
+
+  #take({ headers, cookies }: Answer): void {
+    for (const header of passedOn) {
+      const value = headers[header];
+      if (value !== undefined) this.headers[header] = value;
+    }
+    if (cookies) this.cookies = [...this.cookies, ...cookies];
+  }
+
+  #selectionOf(name: string, info: GraphQLResolveInfo): Selection {
+    const { operation, types } = this.#parts;
     const known = operation.selections?.get(name);
     if (known) return known;
     const selection = readSelection(info, types);
     operation.selections?.set(name, selection);
     return selection;
-  };
-
-  let answers: Map<string, Promise<Answer>> | undefined;
-
-  const call: CallField = measured(measure, async ({ compiled }, { name, selection }, input) => {
-    const nested = new NestedCall(request, compiled, name);
-    const admitted = pipeline.admit(nested, { identity, prepaid });
-    prepaid = false;
-    const caller = admitted instanceof Promise ? await admitted : admitted;
-    nested.requested = selection.requested;
-    nested.requestedExactly = selection.isPlain;
-    const answer = await pipeline.run(nested, caller, input());
-    for (const header of passedOn)
-      if (answer.headers[header] !== undefined) headers[header] = answer.headers[header];
-    if (answer.cookies) cookies.push(...answer.cookies);
-    return answer;
-  });
-
-  return {
-    headers,
-    cookies,
-    answer(field, place, input) {
-      const answer = call(field, place, input);
-      answers ??= new Map();
-      answers.set(place.name, answer);
-      return answer;
-    },
-    async run(field, args, info) {
-      const [node] = info.fieldNodes;
-      const name = node?.alias?.value ?? field.name;
-      const selection = selectionOf(name, info);
-      return answeredValue(
-        await (answers?.get(name) ??
-          call(field, { name, selection }, () => checkedInput(field, args, selection.populate))),
-        selection,
-      );
-    },
-  };
+  }
 }
+
+const noCookies: readonly string[] = [];
 
 /** An answer that is no JSON is its text; a redirection is the address it leads to. */
 function answeredValue(answer: Answer, { links }: Selection): unknown {

@@ -2,13 +2,14 @@
 import { GraphQLError } from 'graphql';
 import { errors, PenstockError } from '../../kernel/errors.ts';
 import type { Identity } from '../../kernel/identity.ts';
+import { andThen, type NowOrLater } from '../../kernel/now-or-later.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { renderError } from '../http/error-answers.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { disconnectOfRequest } from '../http/nested-call.ts';
+import type { MeasureField } from '../http/request-metrics.ts';
 import { chooseOperation, type Documents, type PreparedOperation } from './documents.ts';
 import { totalCost } from './operation-cost.ts';
 import type { GraphqlOptions, GraphqlOptionsSource } from './options.ts';
@@ -21,7 +22,7 @@ import {
   requestError,
   tooMuch,
 } from './responses.ts';
-import { createFieldRunner, type MeasureField } from './run-field.ts';
+import { FieldRunner } from './run-field.ts';
 import type { BuiltSchema } from './schema.ts';
 
 /** What a request runs against; the whole of it stays as it is until the request ends. */
@@ -56,17 +57,16 @@ export interface Running {
 }
 
 /** Runs what a request holds, one operation or a list of them, within its account. */
-export async function runAll(
+export const runAll = (
   parts: HandlerParts,
-  running: Running,
+  { exchange, identity, form }: Running,
   requests: GraphqlRequest | readonly GraphqlRequest[],
-): Promise<Answer> {
-  const known = parts.state();
-  const state = known instanceof Promise ? await known : known;
-  const budget = { objects: state.options.maxComplexity };
-  if (!isList(requests)) return run(parts, { ...running, state, budget, request: requests });
-  return runList(parts, { ...running, state, budget }, requests);
-}
+): NowOrLater<Answer> =>
+  andThen(parts.state(), (state) => {
+    const budget = { objects: state.options.maxComplexity };
+    const turn = { exchange, identity, form, state, budget };
+    return isList(requests) ? runList(parts, turn, requests) : run(parts, turn, requests);
+  });
 
 const isList = (
   requests: GraphqlRequest | readonly GraphqlRequest[],
@@ -81,7 +81,7 @@ async function runList(
   const answers: Answer[] = [];
   for (const request of requests) {
     try {
-      answers.push(await run(parts, { ...turn, request }));
+      answers.push(await run(parts, turn, request));
     } catch (error) {
       answers.push(refusal(error, turn.form, errorContext(parts, turn.exchange)));
     }
@@ -116,10 +116,8 @@ function documentOf({ query, extensions }: GraphqlRequest): string {
   });
 }
 
-async function run(
-  parts: HandlerParts,
-  { exchange, identity, form, state, budget, request }: Turn & { request: GraphqlRequest },
-): Promise<Answer> {
+function run(parts: HandlerParts, turn: Turn, request: GraphqlRequest): NowOrLater<Answer> {
+  const { exchange, identity, state, budget } = turn;
   const { built, documents } = state;
   const variables = request.variables ?? {};
   const operation = chooseOperation(
@@ -127,28 +125,40 @@ async function run(
     request.operationName ?? undefined,
   );
   requireRunnable(operation, exchange, { variables, budget });
+  const { pipeline, measure } = parts;
+  const { types } = built;
   const call = new SharedCall(exchange);
-  const runner = createFieldRunner({
-    request: call,
-    pipeline: parts.pipeline,
-    identity,
-    types: built.types,
-    operation,
-    measure: parts.measure,
-  });
-  const result =
-    (await operation.plain?.run(runner, variables)) ?? (await operation.run(runner, variables));
-  if (result.data === undefined) throw new RefusedDocument('BAD_USER_INPUT', result.errors ?? []);
-  const data = typeof result.data === 'string' ? result.data : JSON.stringify(result.data);
-  const failed = result.errors?.length
-    ? fieldErrors(result.errors, errorContext(parts, exchange))
-    : undefined;
+  const runner = new FieldRunner({ request: call, pipeline, identity, types, operation, measure });
+  const executed = (plain: ResultParts | undefined): NowOrLater<Answer> =>
+    plain
+      ? answerOf(parts, turn, runner, plain)
+      : andThen(operation.run(runner, variables), (result) =>
+          answerOf(parts, turn, runner, result),
+        );
+  return andThen(operation.plain?.run(runner, variables), executed);
+}
+
+/** `data` may be the JSON text of itself. */
+interface ResultParts {
+  readonly data?: unknown;
+  readonly errors?: readonly GraphQLError[] | undefined;
+}
+
+function answerOf(
+  parts: HandlerParts,
+  { exchange, form }: Turn,
+  runner: FieldRunner,
+  { data, errors: found }: ResultParts,
+): Answer {
+  if (data === undefined) throw new RefusedDocument('BAD_USER_INPUT', found ?? []);
+  const text = typeof data === 'string' ? data : JSON.stringify(data);
+  const failed = found?.length ? fieldErrors(found, errorContext(parts, exchange)) : undefined;
   return {
     status: 200,
     headers: { ...runner.headers, ...failed?.headers, 'content-type': form.contentType },
     body: failed
-      ? `{"errors":${JSON.stringify(failed.errors)},"data":${data}}`
-      : `{"data":${data}}`,
+      ? `{"errors":${JSON.stringify(failed.errors)},"data":${text}}`
+      : `{"data":${text}}`,
     json: false,
     ...(runner.cookies.length > 0 ? { cookies: runner.cookies } : {}),
   };
@@ -190,12 +200,23 @@ export function chargeObjects(
 
 /** The request as its fields see it. */
 class SharedCall implements Call {
-  readonly onDisconnect: Call['onDisconnect'];
   readonly #exchange: Exchange;
+  #leaving: (() => void)[] | undefined;
 
   constructor(exchange: Exchange) {
     this.#exchange = exchange;
-    this.onDisconnect = disconnectOfRequest(exchange);
+  }
+
+  /** One listener on the connection for all fields. */
+  onDisconnect(listener: () => void): void {
+    if (!this.#leaving) {
+      const leaving: (() => void)[] = [];
+      this.#leaving = leaving;
+      this.#exchange.onDisconnect(() => {
+        for (const leave of leaving) leave();
+      });
+    }
+    this.#leaving.push(listener);
   }
 
   get compiled() {

@@ -2,8 +2,12 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errors } from '../../kernel/errors.ts';
+import type { NowOrLater } from '../../kernel/now-or-later.ts';
 import type { BodyType } from '../../kernel/operations/operation-input.ts';
-import { currentAccount } from '../../kernel/request-account/request-account.ts';
+import {
+  currentAccount,
+  type RequestAccount,
+} from '../../kernel/request-account/request-account.ts';
 
 /* How many values a JSON text holds, found before it is parsed: parsing takes time and memory for each of them. */
 
@@ -77,19 +81,24 @@ export interface ReceivedBody {
 
 const nothingReceived: ReceivedBody = { type: 'json', bytes: Buffer.alloc(0) };
 
-/** Receives a body of one of the given types. Throws 400, 408, 413, 415. */
-export async function receiveBody(
+/** Receives a body of one of the given types. Throws or rejects with 400, 408, 413, 415. */
+export function receiveBody(
   request: IncomingMessage,
   response: ServerResponse,
   { limit, types = jsonOnly }: { limit: number; types?: readonly BodyType[] | undefined },
-): Promise<ReceivedBody> {
+): NowOrLater<ReceivedBody> {
   if (!announcesBody(request)) return nothingReceived;
   refuseLong(request, limit);
   const type = bodyTypeOf(request, types);
   refuseEncoded(request);
-  const bytes = await readBytes(request, response, limit);
-  currentAccount()?.charge('bytesIn', bytes.length);
-  return { type, bytes };
+  if (request.headers.expect !== undefined) response.writeContinue();
+  const account = currentAccount();
+  return new Promise<Buffer>((resolve, reject) => {
+    new ArrivingBody({ request, limit, account, resolve, reject }).receive();
+  }).then((bytes) => {
+    account?.charge('bytesIn', bytes.length);
+    return { type, bytes };
+  });
 }
 
 /** Throws 400. */
@@ -148,81 +157,94 @@ export const LEAST_BYTES_A_SECOND = 1_024;
 export const tooSlow = () =>
   errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
 
-interface Arriving {
-  readonly began: number;
-  size(): number;
-  /** The time of the request is over. */
-  isOver(): boolean;
-  giveUp(): void;
+interface Receiving {
+  readonly request: IncomingMessage;
+  /** Bytes. */
+  readonly limit: number;
+  readonly account: RequestAccount | undefined;
+  readonly resolve: (bytes: Buffer) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A whole body on its way. */
+class ArrivingBody {
+  readonly #receiving: Receiving;
+  readonly #began = performance.now();
+  readonly #chunks: Buffer[] = [];
+  #size = 0;
+  #isDone = false;
+
+  constructor(receiving: Receiving) {
+    this.#receiving = receiving;
+  }
+
+  receive(): void {
+    const { request } = this.#receiving;
+    request.on('data', this.#onData).on('end', this.#onEnd);
+    request.on('close', this.#onGone).on('error', this.#onGone);
+    watch(this);
+  }
+
+  /** Whole bodies are small: one that trickles in only holds memory. The time of the request counts too. */
+  lookAtPace(now: number): void {
+    const waited = now - this.#began;
+    const isSlow = waited >= PACE_MS && this.#size < (waited / 1_000) * LEAST_BYTES_A_SECOND;
+    if (isSlow || (this.#receiving.account?.remainingMs ?? 1) <= 0) this.#giveUp(tooSlow());
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    this.#size += chunk.length;
+    if (this.#size <= this.#receiving.limit) this.#chunks.push(chunk);
+    else this.#giveUp(tooLarge(this.#receiving.limit));
+  };
+
+  // A request that has ended is done with: taking the listeners off would cost as much as reading a small body.
+  readonly #onEnd = (): void => {
+    this.#done();
+    const [only] = this.#chunks;
+    this.#receiving.resolve(only && this.#chunks.length === 1 ? only : Buffer.concat(this.#chunks));
+  };
+
+  readonly #onGone = (): void => {
+    if (this.#isDone) return;
+    this.#stop();
+    this.#receiving.reject(new ClientGoneError('The client closed the connection while sending'));
+  };
+
+  #giveUp(error: Error): void {
+    this.#stop();
+    this.#receiving.request.pause();
+    this.#receiving.reject(error);
+  }
+
+  #stop(): void {
+    this.#done();
+    const { request } = this.#receiving;
+    request.off('data', this.#onData).off('end', this.#onEnd);
+    request.off('close', this.#onGone).off('error', this.#onGone);
+  }
+
+  #done(): void {
+    this.#isDone = true;
+    arriving.delete(this);
+  }
 }
 
 /** Bodies that are on their way; one timer looks at all of them. */
-const arriving = new Set<Arriving>();
+const arriving = new Set<ArrivingBody>();
 let looking: NodeJS.Timeout | undefined;
 
-/** Whole bodies are small: one that trickles in only holds memory. The time of the request counts too. */
-function watchPace(size: () => number, giveUp: () => void): { end(): void } {
-  const account = currentAccount();
-  const began = performance.now();
-  const one: Arriving = { began, size, giveUp, isOver: () => (account?.remainingMs ?? 1) <= 0 };
-  arriving.add(one);
-  looking ??= setInterval(lookAtPace, LOOK_MS).unref();
-  return { end: () => void arriving.delete(one) };
+function watch(body: ArrivingBody): void {
+  arriving.add(body);
+  looking ??= setInterval(lookAtAll, LOOK_MS).unref();
 }
 
-function lookAtPace(): void {
+function lookAtAll(): void {
   const now = performance.now();
-  for (const { began, size, giveUp, isOver } of arriving) {
-    const seconds = (now - began) / 1_000;
-    const isSlow = now - began >= PACE_MS && size() < seconds * LEAST_BYTES_A_SECOND;
-    if (isSlow || isOver()) giveUp();
-  }
+  for (const body of arriving) body.lookAtPace(now);
   if (arriving.size > 0) return;
   clearInterval(looking);
   looking = undefined;
-}
-
-function readBytes(
-  request: IncomingMessage,
-  response: ServerResponse,
-  limit: number,
-): Promise<Buffer> {
-  if (request.headers.expect !== undefined) response.writeContinue();
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    const giveUp = (error: Error): void =>
-      settle(() => {
-        request.pause();
-        reject(error);
-      });
-    const pace = watchPace(
-      () => size,
-      () => giveUp(tooSlow()),
-    );
-    let hasEnded = false;
-    const settle = (finish: () => void): void => {
-      pace.end();
-      request.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone);
-      finish();
-    };
-    const onData = (chunk: Buffer): void => {
-      size += chunk.length;
-      if (size <= limit) chunks.push(chunk);
-      else giveUp(tooLarge(limit));
-    };
-    // A request that has ended is done with: taking the listeners off would cost as much as reading a small body.
-    const onEnd = (): void => {
-      hasEnded = true;
-      pace.end();
-      resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
-    };
-    const onGone = (): void => {
-      if (hasEnded) return;
-      settle(() => reject(new ClientGoneError('The client closed the connection while sending')));
-    };
-    request.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
-  });
 }
 
 function utf8(bytes: Buffer): string {

@@ -156,7 +156,7 @@ function run(admitted: Admitted): NowOrLater<Answer> {
   const { request, response } = exchange;
   const streamed = input.stream && (!input.body || isForStream(request, input.stream));
   if (input.body && !streamed)
-    return receiveBody(request, response, { limit, types: bodyTypes }).then((received) =>
+    return andThen(receiveBody(request, response, { limit, types: bodyTypes }), (received) =>
       pipeline.inTurn(exchange, caller, () => runWith(admitted, received), received.bytes.length),
     );
   const stream = input.stream && openBodyStream(request, response, { limit, ...input.stream });

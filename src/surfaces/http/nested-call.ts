@@ -1,10 +1,13 @@
 /** The calls that one GraphQL request holds: one per root field, each through the pipeline like a request of its own. */
+import type { UserCaller } from '../../kernel/caller.ts';
 import type {
   ClientIdentity,
+  CookieTokens,
   Identity,
   PresentedApp,
   PresentedCredentials,
 } from '../../kernel/identity.ts';
+import type { NowOrLater } from '../../kernel/now-or-later.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { RequestHeaders, SelectedFields } from '../../kernel/operations/operation-input.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
@@ -15,27 +18,20 @@ export class NestedCall implements Call {
   readonly compiled: CompiledOperation;
   readonly requestId: string;
   readonly address: string;
-  readonly userAgent: string | undefined;
-  readonly idempotencyKey: string | undefined;
-  readonly origin: string | undefined;
-  readonly fetchSite: string | undefined;
   /** Set when the field has read its selection. */
   requested: SelectedFields | undefined;
   requestedExactly = false;
   app: string | undefined;
   readonly #request: Call;
+  readonly #name: string;
 
   /** `name`: of the field in the answer. Fields of one request with one Idempotency-Key are different calls. */
   constructor(request: Call, compiled: CompiledOperation, name: string) {
     this.compiled = compiled;
     this.requestId = request.requestId;
     this.address = request.address;
-    this.userAgent = request.userAgent;
-    this.idempotencyKey =
-      request.idempotencyKey === undefined ? undefined : `${request.idempotencyKey}.${name}`;
-    this.origin = request.origin;
-    this.fetchSite = request.fetchSite;
     this.#request = request;
+    this.#name = name;
   }
 
   /** Throws 401 when the header is malformed; asked for only by operations that need a caller. */
@@ -45,6 +41,23 @@ export class NestedCall implements Call {
 
   get presentedApp(): PresentedApp | undefined {
     return this.#request.presentedApp;
+  }
+
+  get userAgent(): string | undefined {
+    return this.#request.userAgent;
+  }
+
+  get idempotencyKey(): string | undefined {
+    const key = this.#request.idempotencyKey;
+    return key === undefined ? undefined : `${key}.${this.#name}`;
+  }
+
+  get origin(): string | undefined {
+    return this.#request.origin;
+  }
+
+  get fetchSite(): string | undefined {
+    return this.#request.fetchSite;
   }
 
   get headers(): RequestHeaders {
@@ -57,44 +70,37 @@ export class NestedCall implements Call {
 }
 
 /** Believes or refuses the credential of a request once, however many fields ask. */
-export function identityOfRequest(identity: Identity): Identity {
-  const { client } = identity;
-  return { admin: identity.admin, apps: identity.apps, client: client && oncePerRequest(client) };
-}
+export class IdentityOfRequest implements Identity {
+  readonly admin: Identity['admin'];
+  readonly apps: Identity['apps'];
+  readonly client: ClientIdentity | undefined;
 
-function oncePerRequest(client: ClientIdentity): ClientIdentity {
-  let outcome: (() => ReturnType<ClientIdentity['authenticate']>) | undefined;
-  return {
-    ...client,
-    authenticate(credentials) {
-      outcome ??= once(() => client.authenticate(credentials));
-      return outcome();
-    },
-  };
-}
-
-function once<T>(work: () => T): () => T {
-  try {
-    const value = work();
-    return () => value;
-  } catch (error) {
-    return () => {
-      throw error;
-    };
+  constructor({ admin, apps, client }: Identity) {
+    this.admin = admin;
+    this.apps = apps;
+    this.client = client && new ClientOfRequest(client);
   }
 }
 
-/** One listener on the connection for all fields of a request. */
-export function disconnectOfRequest(request: Pick<Call, 'onDisconnect'>): Call['onDisconnect'] {
-  let listeners: (() => void)[] | undefined;
-  return (listener) => {
-    if (!listeners) {
-      const all: (() => void)[] = [];
-      listeners = all;
-      request.onDisconnect(() => {
-        for (const one of all) one();
-      });
+class ClientOfRequest implements ClientIdentity {
+  readonly cookieTokens?: CookieTokens;
+  readonly #client: ClientIdentity;
+  #caller: NowOrLater<UserCaller> | undefined;
+  #refusal: { readonly error: unknown } | undefined;
+
+  constructor(client: ClientIdentity) {
+    this.#client = client;
+    if (client.cookieTokens) this.cookieTokens = client.cookieTokens;
+  }
+
+  authenticate(credentials: PresentedCredentials): NowOrLater<UserCaller> {
+    if (this.#refusal) throw this.#refusal.error;
+    try {
+      this.#caller ??= this.#client.authenticate(credentials);
+      return this.#caller;
+    } catch (error) {
+      this.#refusal = { error };
+      throw error;
     }
-    listeners.push(listener);
-  };
+  }
 }

@@ -1,6 +1,7 @@
-/** Durations of requests by method, route template and status. */
+/** Durations of requests by method, route template and status, and of the operations that GraphQL requests hold. */
 
 import { moduleOfOperation } from '../../kernel/authority.ts';
+import { isValidation } from '../../kernel/errors.ts';
 import type { Operation, SurfaceName } from '../../kernel/operations/operation.ts';
 import { moduleOf, type OperationRegistry } from '../../kernel/operations/registry.ts';
 import type { GaugeReading, Histogram, Metrics } from '../../kernel/telemetry/metrics.ts';
@@ -159,3 +160,37 @@ export const requestHistogram = (metrics: Metrics): Histogram =>
     'route',
     'code',
   ]);
+
+/** Told of each operation that a GraphQL request held and that ran; `error`: what refused it. */
+export type MeasureField = (operation: string, seconds: number, error?: unknown) => void;
+
+/** Time of root fields, which are operations; a document has as many as it likes. */
+export function measureFields(metrics: Metrics): MeasureField {
+  const durations = metrics.histogram(
+    'graphql_operation_duration_seconds',
+    'Time of the operations that GraphQL requests ask for',
+    ['operation', 'outcome'],
+  );
+  const invalid = countInvalid(metrics, 'graphql');
+  const succeeded = new Map<string, (seconds: number) => void>();
+  return (operation, seconds, error) => {
+    if (error !== undefined) {
+      durations.observe({ operation, outcome: 'error' }, seconds);
+      if (isValidation(error)) invalid(operation);
+      return;
+    }
+    const observe = succeeded.get(operation) ?? durations.bind({ operation, outcome: 'ok' });
+    succeeded.set(operation, observe);
+    observe(seconds);
+  };
+}
+
+/** Calls whose input does not fit, whichever way they came. */
+export function countInvalid(metrics: Metrics, transport: string) {
+  const invalid = metrics.counter(
+    'validation_failures_total',
+    'Calls that were refused because their input does not fit',
+    ['operation', 'transport'],
+  );
+  return (operation: string): void => invalid.inc({ operation, transport });
+}
