@@ -88,6 +88,17 @@ export async function listRuns(
   return { rows, count: counted.rows[0]?.count ?? 0 };
 }
 
+/** How many are in which state; states of none are left out. */
+export async function runCounts(
+  database: Queryable,
+  schemaName?: string,
+): Promise<ReadonlyMap<RunState, number>> {
+  const { rows } = await database.query<{ state: RunState; count: number }>(sql`
+    select state, count(*)::integer as count from penstock.embeddings_runs
+    where ${schemaName ?? null}::text is null or schema_name = ${schemaName ?? null} group by state`);
+  return new Map(rows.map(({ state, count }) => [state, count]));
+}
+
 interface RunStep {
   /** Where the page began, and where the next one does. */
   readonly from: string | null;

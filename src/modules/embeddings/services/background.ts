@@ -108,6 +108,32 @@ async function startOver({
     if (config.enabled) await backfills.replace(config, config.next ?? config.current);
 }
 
+interface Follower {
+  /** Something was written. */
+  hear(): void;
+  /** Looks at the events since the last time, where something was heard of or none was for a while. */
+  catchUp(): Promise<void>;
+}
+
+/** Batches of a backfill follow one another fast: where nothing was written meanwhile, they ask the database nothing. */
+function createFollower(parts: BackgroundParts, isStopped: () => boolean): Follower {
+  let heard = true;
+  let last = 0;
+  return {
+    hear() {
+      heard = true;
+    },
+    async catchUp() {
+      const all = { ...parts, backfills: parts.backfills() };
+      while (!isStopped() && (heard || performance.now() - last > LOOK_MS)) {
+        heard = false;
+        last = performance.now();
+        if (await followEvents(all)) heard = true;
+      }
+    },
+  };
+}
+
 export interface Background {
   start(): void;
   /** There may be something to do. */
@@ -132,7 +158,11 @@ export function createBackground(parts: BackgroundParts): Background {
   const bell = createWakeup();
   let stopped = false;
   let running: Promise<void> | undefined;
-  const events = listening(parts, bell.ring);
+  const followed = createFollower(parts, () => stopped);
+  const events = listening(parts, () => {
+    followed.hear();
+    bell.ring();
+  });
 
   const turn = async (): Promise<boolean> => {
     const configs = await allConfigs(parts.database);
@@ -179,12 +209,12 @@ export function createBackground(parts: BackgroundParts): Background {
     );
     await revive(all, generations);
     await all.backfills().revive();
-    const followed = { ...all, backfills: all.backfills() };
-    while (!stopped && (await followEvents(followed)));
+    followed.hear();
+    await followed.catchUp();
     const batches = Array.from({ length: all.config().queue.concurrency }, async () => {
       while (!stopped && (await generateBatch(all, ready(all, generations))) > 0) {
         // What was written meanwhile does not wait for the end of a backfill.
-        while (!stopped && (await followEvents(followed)));
+        await followed.catchUp();
       }
     });
     const results = await Promise.allSettled(batches);

@@ -4,7 +4,7 @@ import type { IndexFacts } from '../measure.ts';
 import { builtInProvider, noProvider, openaiProvider } from '../model.ts';
 import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/configs.ts';
 import { type QueueFigures, queueFigures } from '../queries/pending.ts';
-import { listRuns, recentUsage, type UsageRow } from '../queries/runs.ts';
+import { type RunState, recentUsage, runCounts, type UsageRow } from '../queries/runs.ts';
 import { type Coverage, coverage } from '../queries/vectors.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { requireEligible } from './recipe.ts';
@@ -90,11 +90,9 @@ export async function statusOf(parts: IndexParts, schemaName?: string): Promise<
     (one) => schemaName === undefined || one.schemaName === schemaName,
   );
   const generations = configs.flatMap(({ current, next }) => (next ? [current, next] : [current]));
+  const ids = generations.map(({ id }) => id);
   const figures = await queueFigures(database);
-  const covered = await coverage(
-    database,
-    generations.map(({ id }) => id),
-  );
+  const covered = await coverage(database, ids);
   const own = figures.filter((one) => generations.some(({ id }) => id === one.generationId));
   return {
     enabled: config().enabled,
@@ -122,15 +120,15 @@ function queueOf(figures: readonly QueueFigures[], covered: readonly Coverage[])
 }
 
 async function runsOf({ database }: EmbeddingParts, schemaName?: string): Promise<Queue> {
-  const count = async (state: 'queued' | 'running' | 'completed' | 'failed' | 'canceled') =>
-    (await listRuns(database, { schemaName, state, limit: 1 })).count;
+  const counts = await runCounts(database, schemaName);
+  const count = (state: RunState) => counts.get(state) ?? 0;
   return {
-    waiting: await count('queued'),
-    active: await count('running'),
-    completed: await count('completed'),
-    failed: await count('failed'),
+    waiting: count('queued'),
+    active: count('running'),
+    completed: count('completed'),
+    failed: count('failed'),
     delayed: 0,
-    paused: await count('canceled'),
+    paused: count('canceled'),
   };
 }
 
