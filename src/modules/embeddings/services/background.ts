@@ -108,7 +108,7 @@ async function startOver({
     if (config.enabled) await backfills.replace(config, config.next ?? config.current);
 }
 
-interface Follower {
+interface EventReader {
   /** Something was written. */
   hear(): void;
   /** Looks at the events since the last time, where something was heard of or none was for a while. */
@@ -116,7 +116,7 @@ interface Follower {
 }
 
 /** Batches of a backfill follow one another fast: where nothing was written meanwhile, they ask the database nothing. */
-function createFollower(parts: BackgroundParts, isStopped: () => boolean): Follower {
+function createEventReader(parts: BackgroundParts, isStopped: () => boolean): EventReader {
   let heard = true;
   let last = 0;
   return {
@@ -158,9 +158,9 @@ export function createBackground(parts: BackgroundParts): Background {
   const bell = createWakeup();
   let stopped = false;
   let running: Promise<void> | undefined;
-  const followed = createFollower(parts, () => stopped);
+  const reader = createEventReader(parts, () => stopped);
   const events = listening(parts, () => {
-    followed.hear();
+    reader.hear();
     bell.ring();
   });
 
@@ -168,10 +168,8 @@ export function createBackground(parts: BackgroundParts): Background {
     const configs = await allConfigs(parts.database);
     events.follow(configs);
     if (configs.length === 0 || !parts.config().enabled) return false;
-    await work(
-      parts,
-      configs.filter(({ enabled }) => enabled),
-    );
+    const enabled = configs.filter((config) => config.enabled);
+    await workOn(parts, enabled, { reader, isStopped: () => stopped });
     return true;
   };
 
@@ -201,27 +199,33 @@ export function createBackground(parts: BackgroundParts): Background {
       await running;
     },
   };
+}
 
-  /** Everything that can be done now. */
-  async function work(all: BackgroundParts, configs: readonly ConfigRow[]): Promise<void> {
-    const generations = configs.flatMap(({ current, next }) =>
-      next ? [current, next] : [current],
-    );
-    await revive(all, generations);
-    await all.backfills().revive();
-    followed.hear();
-    await followed.catchUp();
-    const batches = Array.from({ length: all.config().queue.concurrency }, async () => {
-      while (!stopped && (await generateBatch(all, ready(all, generations))) > 0) {
-        // What was written meanwhile does not wait for the end of a backfill.
-        await followed.catchUp();
-      }
-    });
-    const results = await Promise.allSettled(batches);
-    const failed = results.find((result) => result.status === 'rejected');
-    if (failed) throw failed.reason;
-    for (const run of await completedRuns(all.database)) await settle(all, run);
-  }
+interface Turn {
+  readonly reader: EventReader;
+  isStopped(): boolean;
+}
+
+/** Everything that can be done now. */
+async function workOn(
+  parts: BackgroundParts,
+  configs: readonly ConfigRow[],
+  { reader, isStopped }: Turn,
+): Promise<void> {
+  const generations = configs.flatMap(({ current, next }) => (next ? [current, next] : [current]));
+  await revive(parts, generations);
+  await parts.backfills().revive();
+  reader.hear();
+  await reader.catchUp();
+  const batches = Array.from({ length: parts.config().queue.concurrency }, async () => {
+    while (!isStopped() && (await generateBatch(parts, ready(parts, generations))) > 0)
+      // What was written meanwhile does not wait for the end of a backfill.
+      await reader.catchUp();
+  });
+  const results = await Promise.allSettled(batches);
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed) throw failed.reason;
+  for (const run of await completedRuns(parts.database)) await settle(parts, run);
 }
 
 /** Those whose provider is worth asking. */
