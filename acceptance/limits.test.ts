@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectStatus } from '../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
+import { waitFor } from '../test/support/wait-for.ts';
 
 const budget = 5;
 const tighten = async (platform: TestPlatform) =>
@@ -39,6 +40,59 @@ describe('the rate limit of a platform without a proxy', () => {
 
   it('counts unknown paths too', async () => {
     expect((await platform.client.get('/no/such/path')).status).toBe(429);
+  });
+});
+
+describe('what operators set for users and for the ids of requests', () => {
+  let platform: TestPlatform;
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+  });
+  afterAll(() => platform.close());
+  const set = async (config: object) =>
+    expectStatus(await platform.admin.patch('/config/router', { config }), 200, 'settings');
+
+  it('a number of their own for users, whatever their address may', async () => {
+    const [ann, bob] = [await platform.registerUser(), await platform.registerUser()];
+    const ask = (headers: Readonly<Record<string, string>> = {}) =>
+      platform.client.get('/authentication/user', { headers });
+    const as = ({ accessToken }: { accessToken: string }) => ({
+      authorization: `Bearer ${accessToken}`,
+    });
+    const statuses = async (count: number, headers = {}) => {
+      const answers = await Promise.all(Array.from({ length: count }, () => ask(headers)));
+      return answers.map(({ status }) => status).sort();
+    };
+    await set({ rateLimit: { maxRequests: 100, perUser: 3, resetInterval: 600 } });
+    expect(await statuses(5, as(ann))).toEqual([200, 200, 200, 429, 429]);
+    expect(await statuses(3, as(bob))).toEqual([200, 200, 200]);
+    expect(await statuses(10)).toEqual(Array.from({ length: 10 }, () => 401));
+    const refused = await ask(as(ann));
+    expect(refused.headers.get('ratelimit-limit')).toBe('3');
+    await set({ rateLimit: { maxRequests: 1_000, perUser: 0, resetInterval: 1 } });
+    await waitFor(async () => (await ask(as(ann))).status === 200);
+  });
+
+  it('a header in which a proxy says the id', async () => {
+    const ask = (headers: Readonly<Record<string, string>>) =>
+      platform.client.get('/ready', { headers });
+    const given = { 'cf-ray': 'ray-1', 'x-request-id': 'mine' };
+    expect((await ask(given)).headers.get('x-request-id')).toBe('mine');
+    await set({ requestId: { header: 'CF-Ray' } });
+    const { headers } = await ask({ ...given, origin: 'https://app.example.com' });
+    expect([headers.get('x-request-id'), headers.get('cf-ray')]).toEqual(['ray-1', 'ray-1']);
+    expect(headers.get('access-control-expose-headers')).toMatch(/cf-ray/i);
+    expect((await ask({ 'x-request-id': 'mine' })).headers.get('cf-ray')).toBe('mine');
+    expect((await ask({ 'cf-ray': 'a b' })).headers.get('cf-ray')).toMatch(/^[0-9a-f-]{36}$/);
+    const wrong = await platform.admin.patch('/config/router', {
+      config: { requestId: { header: 'content-length' } },
+    });
+    expect(wrong).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: expect.stringMatching('requestId.header') }] },
+    });
+    await set({ requestId: { header: '' } });
+    expect((await ask(given)).headers.get('cf-ray')).toBeNull();
   });
 });
 

@@ -110,6 +110,7 @@ export async function startSurfaces(
   const client = configuredSurfaceOptions('client', router.config, {
     ...common,
     docsPublic: (config) => config.docs.public,
+    requestIdHeader: (config) => config.requestId.header.toLowerCase(),
   });
   const admin = configuredSurfaceOptions('admin', core.adminConfig, {
     ...common,
@@ -303,9 +304,11 @@ function requestsOf(config: ConfigHandle<RouterConfig>): RequestSettingsProvider
 /** The standard budget, read anew when the configuration changed. */
 function limitsOf(config: ConfigHandle<RouterConfig>): LimitSettingsProvider {
   const read = ({ rateLimit }: RouterConfig): LimitSettings => {
-    const { maxRequests: requests, resetInterval: seconds, burst, store, failOpen } = rateLimit;
+    const { maxRequests: requests, resetInterval: seconds, perUser, store, failOpen } = rateLimit;
+    const standard = { requests, seconds, ...(rateLimit.burst > 0 && { burst: rateLimit.burst }) };
     return {
-      standard: { requests, seconds, ...(burst > 0 && { burst }) },
+      standard,
+      ...(perUser > 0 && { perUser: { ...standard, requests: perUser } }),
       counting: {
         ...(store === 'memory' && { local: true }),
         ...(!failOpen && { failClosed: true }),

@@ -2,7 +2,7 @@
 import { io, type Socket } from 'socket.io-client';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
-import type { TestUser } from '../../test/support/node.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { refusedWith } from '../../test/support/realtime.ts';
@@ -124,6 +124,23 @@ it('sends events to the caller, to users and to rooms', async () => {
     ['last', null],
   ]);
   expect(heardBy(e)).toEqual([['last', null]]);
+});
+
+it('lets a socket into as many rooms as operators say', async () => {
+  const bound = async (roomsPerSocket: number) =>
+    expectStatus(
+      await platform.admin.patch('/config/router', { config: { realtime: { roomsPerSocket } } }),
+      200,
+      'bound',
+    );
+  await store('rooms', 'return { event: "join-room", rooms: req.params[0] }');
+  await bound(2);
+  const { ask } = await connect(platform, nobody, at('/rooms'));
+  expect(await ask('ask', ['a', 'b', 'c'])).toMatchObject({ ok: false });
+  expect(await ask('ask', ['a', 'b'])).toMatchObject({ ok: true });
+  expect(await ask('ask', ['c'])).toMatchObject({ ok: false });
+  await bound(1_000);
+  expect(await ask('ask', ['c'])).toMatchObject({ ok: true });
 });
 
 it('takes changes in live, and closes what is deleted or switched off', async () => {

@@ -315,7 +315,10 @@ function createSurfaceServer(
   const addressOf = createAddressOf(kernel.settings.trustedProxies);
   return createHttpServer((request, response, url) => {
     void gateway.handle(
-      new Exchange({ surface, request, response, url, address: addressOf(request) }),
+      new Exchange({
+        ...{ surface, request, response, url, address: addressOf(request) },
+        requestIdHeader: source.current().requestIdHeader,
+      }),
     );
   });
 }

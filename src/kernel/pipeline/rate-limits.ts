@@ -13,6 +13,8 @@ import { cutText } from '../text.ts';
 export interface LimitSettings {
   /** Budget of everything, per user, else per address. */
   readonly standard: Pick<LimitBucket, 'requests' | 'seconds' | 'burst'>;
+  /** The same of one signed-in user, where that is another one. */
+  readonly perUser?: LimitSettings['standard'] | undefined;
   /** Where all of these are counted, and what holds while that does not answer. */
   readonly counting?: Pick<LimitBucket, 'local' | 'failClosed'>;
   /** Replaces the declared limit of single operations, by operation id. */
@@ -30,6 +32,12 @@ export const defaultLimitSettings: LimitSettingsProvider = () => defaults;
 
 /** An address alone may do this many times what one account and address may. */
 const ADDRESS_FACTOR = 10;
+
+/** For whom something is counted. */
+interface Subject {
+  readonly key: string;
+  readonly kind: Caller['kind'];
+}
 
 export interface OperationLimiter {
   /**
@@ -63,12 +71,12 @@ export function createOperationLimiter(
 
   const declared = (
     operation: Operation,
-    key: string,
+    { key, kind }: Subject,
     address: string,
     prepaid: boolean,
   ): void | Promise<void> => {
     if (operation.limit === 'none') return undefined;
-    const standard = prepaid ? undefined : take(buckets.standard(operation.surface), key);
+    const standard = prepaid ? undefined : take(buckets.standard(operation.surface, kind), key);
     const own = operation.limit === 'standard' ? undefined : buckets.of(operation, operation.limit);
     if (!own) return standard;
     const takeOwn = () =>
@@ -96,7 +104,7 @@ export function createOperationLimiter(
   return {
     admit(operation, caller, address, prepaid = false) {
       const key = subjectOf(caller, address);
-      const done = declared(operation, key, address, prepaid);
+      const done = declared(operation, { key, kind: caller.kind }, address, prepaid);
       return operation.addedLimits === undefined ? done : added(done, operation, key);
     },
     admitAddress: (address, surface) => take(buckets.standard(surface), addressKey(address)),
@@ -118,12 +126,11 @@ interface OperationBuckets {
 }
 
 /** Each surface has a budget of its own: whoever floods clients takes nothing from operators at the same address. */
-const standardBuckets = ({
-  standard,
-  counting,
-}: LimitSettings): Readonly<Record<SurfaceName, LimitBucket>> => ({
+const standardBuckets = ({ standard, perUser = standard, counting }: LimitSettings) => ({
   client: { name: 'standard', ...standard, ...counting },
   admin: { name: 'standard:admin', ...standard, ...counting },
+  // Under the name of `client`: what is counted for a user is no address.
+  user: { name: 'standard', ...perUser, ...counting },
 });
 
 /** Buckets are made once per settings object. */
@@ -143,9 +150,9 @@ function createBuckets(settings: LimitSettingsProvider) {
   };
 
   return {
-    standard(surface: SurfaceName): LimitBucket {
+    standard(surface: SurfaceName, kind?: Caller['kind']): LimitBucket {
       refresh();
-      return standard[surface];
+      return standard[surface === 'client' && kind === 'user' ? 'user' : surface];
     },
     of(operation: Operation, declared: RateLimit): OperationBuckets {
       const current = refresh();

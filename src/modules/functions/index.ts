@@ -27,7 +27,7 @@ import { type FunctionMetrics, measureFunctions } from './services/measure.ts';
 import { createFunctionRoutes } from './services/published-routes.ts';
 import { providedMiddlewares, type RouteParts } from './services/routes.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
-import { createFunctionSockets } from './services/sockets.ts';
+import { createFunctionSockets, type FunctionSocketParts } from './services/sockets.ts';
 import { createFunctionStore } from './services/store.ts';
 import { createRunTail } from './services/tail.ts';
 import { actionUses, functionState } from './state.ts';
@@ -87,7 +87,8 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     calls: callsOf(context, all),
   });
   const triggers = await startTriggers({ ...kernel, store, runner, log, config: current });
-  const routes = serveRoutes(kernel, all, { runner, later: triggers.later, log });
+  const mostRooms = () => context.services.router.config.current().realtime.roomsPerSocket;
+  const routes = serveRoutes(kernel, all, { runner, later: triggers.later, log, mostRooms });
   return {
     service: { runner, functions: all },
     operations: [
@@ -126,14 +127,19 @@ const callsOf = ({ kernel, config, services, log }: Context, { secrets }: Functi
     ]),
   );
 
+interface Serving
+  extends Pick<RouteParts, 'runner' | 'later'>,
+    Pick<Context, 'log'>,
+    Pick<FunctionSocketParts, 'mostRooms'> {}
+
 /** Keeps routes, middlewares and socket namespaces as the stored functions say, until it is stopped. */
 function serveRoutes(
   kernel: Kernel,
   { store, secrets }: Functions,
-  { runner, later, log }: Pick<RouteParts, 'runner' | 'later'> & Pick<Context, 'log'>,
+  { runner, later, log, mostRooms }: Serving,
 ) {
   const { database, operations, middlewares } = kernel;
-  const sockets = createFunctionSockets({ ...kernel, runner, store });
+  const sockets = createFunctionSockets({ ...kernel, runner, store, mostRooms });
   const { permissions } = kernel;
   const routes = createFunctionRoutes(
     { runner, later, database, secrets, permissions },

@@ -24,6 +24,13 @@ const rateLimit = Type.Object({
     default: 1,
     description: 'Seconds over which requests are counted.',
   }),
+  perUser: Type.Integer({
+    minimum: 0,
+    maximum: 1_000_000,
+    default: 0,
+    description:
+      'Requests that one signed-in user may send within `resetInterval`, where that is another number than for addresses. 0: `maxRequests`.',
+  }),
   burst: Type.Integer({
     minimum: 0,
     maximum: 1_000_000,
@@ -113,6 +120,22 @@ const realtime = Type.Object({
     200,
     'New sockets that one address may open in ten seconds. More where many users share one address.',
   ),
+  roomsPerSocket: count(
+    1,
+    10_000,
+    1_000,
+    'Channels that one socket may be in, and rooms of a function with sockets.',
+  ),
+});
+
+const requestId = Type.Object({
+  header: Type.String({
+    default: '',
+    maxLength: 64,
+    pattern: '^([A-Za-z0-9-]+-([Ii][Dd]|[Rr][Aa][Yy]))?$',
+    description:
+      'Header in which a proxy gives requests their id, such as `CF-Ray`; its name ends with `-Id` or `-Ray`. It counts before `X-Request-Id` and is answered too. Empty: `X-Request-Id` alone.',
+  }),
 });
 
 const openness = (description: string) =>
@@ -220,6 +243,7 @@ export const routerConfig = defineConfig({
     hsts: hstsConfig('client'),
     rateLimit,
     requests,
+    requestId,
     security: Type.Object({
       clientValidation: Type.Boolean({
         default: false,

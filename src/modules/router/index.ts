@@ -57,7 +57,7 @@ async function start({
   };
   applyValidation(config.current());
   measureClients(kernel);
-  const channels = createChannels(kernel, () => config.current().channels, log);
+  const channels = createChannels(kernel, () => config.current(), log);
   const stopChannels = channels.start();
   const relays = createRelays(kernel);
   const stopRelays = startRelays({ ...kernel, relays, log });

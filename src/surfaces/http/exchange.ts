@@ -64,6 +64,8 @@ interface ExchangeOrigin {
   readonly response: ServerResponse;
   readonly url: string;
   readonly address: string;
+  /** Where a proxy says the id of a request, beside `x-request-id`. */
+  readonly requestIdHeader?: string | undefined;
 }
 
 export class Exchange implements Call {
@@ -77,17 +79,19 @@ export class Exchange implements Call {
   /** On which its operation runs. */
   account: RequestAccount | undefined;
   readonly #surface: SurfaceName;
+  readonly #requestIdHeader: string | undefined;
   #match: Match | undefined;
   #leaving: readonly (() => void)[] = nobody;
   #credentials: PresentedCredentials | undefined;
 
-  constructor({ surface, request, response, url, address }: ExchangeOrigin) {
+  constructor({ surface, request, response, url, address, requestIdHeader }: ExchangeOrigin) {
     this.#surface = surface;
     this.request = request;
     this.response = response;
     this.url = url;
     this.address = address;
-    this.requestId = requestIdOf(request.headers);
+    this.#requestIdHeader = requestIdHeader;
+    this.requestId = requestIdOf(request.headers, requestIdHeader);
   }
 
   get match(): Match | undefined {
@@ -208,6 +212,7 @@ export class Exchange implements Call {
       'request-id',
       this.requestId,
     ];
+    if (this.#requestIdHeader !== undefined) list.push(this.#requestIdHeader, this.requestId);
     if (answer.json) list.push('content-type', JSON_TYPE);
     for (const name in answer.headers) setHeader(list, name, answer.headers[name] ?? '');
     if (answer.cookies) for (const cookie of answer.cookies) list.push('set-cookie', cookie);

@@ -8,9 +8,10 @@ import type { CorsOptions } from './options.ts';
 /** Short and harmless in logs and headers. */
 const safe = /^[A-Za-z0-9._:-]{1,64}$/;
 
-/** The caller's id for the request when it is a safe text, else a new one. */
-export function requestIdOf(headers: IncomingHttpHeaders): string {
-  const given = headers['x-request-id'] ?? headers['request-id'];
+/** The caller's id for the request when it is a safe text, else a new one. `own`: a header that counts before the usual ones. */
+export function requestIdOf(headers: IncomingHttpHeaders, own?: string): string {
+  const first = own === undefined ? undefined : headers[own];
+  const given = first ?? headers['x-request-id'] ?? headers['request-id'];
   return typeof given === 'string' && safe.test(given) ? given : randomUUID();
 }
 

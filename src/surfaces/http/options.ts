@@ -25,6 +25,8 @@ export interface SurfaceOptions {
   readonly docsPublic: boolean;
   /** Value of Strict-Transport-Security; nothing: it is not sent. */
   readonly hsts?: string | undefined;
+  /** In which a proxy gives requests their id, beside `x-request-id`; in lower case. */
+  readonly requestIdHeader?: string | undefined;
   /** What of input that an operation does not know is 400; the rest is left out, and named in a header. */
   readonly refuses?: Refusal;
 }
@@ -143,6 +145,7 @@ export interface SurfaceConfig {
 /** What the rest of the configuration means for a surface. */
 interface SurfaceRules<C> {
   readonly docsPublic: (config: C) => boolean;
+  readonly requestIdHeader?: (config: C) => string;
   readonly refuses?: () => Refusal;
   /** What the rules look at besides the configuration of the surface. */
   readonly alsoFollow?: readonly { onChange(listener: () => void): unknown }[];
@@ -152,20 +155,25 @@ interface SurfaceRules<C> {
 export function configuredSurfaceOptions<C extends SurfaceConfig>(
   surface: 'client' | 'admin',
   handle: ConfigHandle<C>,
-  { docsPublic, refuses = () => 'none', alsoFollow = [] }: SurfaceRules<C>,
+  { docsPublic, requestIdHeader, refuses = () => 'none', alsoFollow = [] }: SurfaceRules<C>,
 ): SurfaceOptionsSource {
-  const read = (config: C): SurfaceOptions => ({
-    cors: {
-      ...config.cors,
-      origins: listOf(config.cors.origin),
-      allowedHeaders: union(config.cors.allowedHeaders, neededHeaders(surface)),
-      exposedHeaders: union(config.cors.exposedHeaders, exposedHeaders(surface)),
-    },
-    hostUrl: config.hostUrl,
-    docsPublic: docsPublic(config),
-    hsts: hstsValue(config.hsts),
-    refuses: refuses(),
-  });
+  const read = (config: C): SurfaceOptions => {
+    const ownId = requestIdHeader?.(config) || undefined;
+    const withId = (names: readonly string[]) => (ownId === undefined ? names : [...names, ownId]);
+    return {
+      cors: {
+        ...config.cors,
+        origins: listOf(config.cors.origin),
+        allowedHeaders: union(config.cors.allowedHeaders, withId(neededHeaders(surface))),
+        exposedHeaders: union(config.cors.exposedHeaders, withId(exposedHeaders(surface))),
+      },
+      hostUrl: config.hostUrl,
+      docsPublic: docsPublic(config),
+      hsts: hstsValue(config.hsts),
+      requestIdHeader: ownId,
+      refuses: refuses(),
+    };
+  };
   let current = read(handle.current());
   const listeners: (() => void)[] = [];
   const apply = (next: C): void => {

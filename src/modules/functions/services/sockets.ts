@@ -23,6 +23,8 @@ export interface FunctionSocketParts {
   readonly store: Pick<FunctionStore, 'byId'>;
   readonly sockets: SocketNamespaces;
   readonly bus: Pick<Bus, 'publish' | 'subscribe'>;
+  /** Of one socket. */
+  readonly mostRooms: () => number;
 }
 
 type Note = (one: StoredFunction, error: unknown) => void;
@@ -54,8 +56,6 @@ interface Delivery extends Emission {
 const TOPIC = 'functions-sockets';
 const MOST_ARGUMENTS = 100;
 const MOST_TARGETS = 1_000;
-/** Rooms of one socket. */
-const MOST_ROOMS = 200;
 const LONGEST_NAME = 200;
 
 export function createFunctionSockets(parts: FunctionSocketParts): FunctionSockets {
@@ -181,15 +181,15 @@ interface Asked {
 }
 
 async function askFunction(
-  { runner }: FunctionSocketParts,
+  { runner, mostRooms }: FunctionSocketParts,
   one: StoredFunction,
   { connection, params, roomsOf }: Asked,
 ): Promise<SocketAnswer> {
   const caller = await connection.anyCaller();
   const { event } = one.inputs;
   const req = { event, socketId: connection.id, params, context: contextOf(caller) };
-  const joined = roomsOf.get(connection)?.size ?? 0;
-  const read = ({ text }: RunAnswer): SocketAnswer => answerOf(one, text, joined);
+  const left = mostRooms() - (roomsOf.get(connection)?.size ?? 0);
+  const read = ({ text }: RunAnswer): SocketAnswer => answerOf(one, text, left);
   return runFor(runner, one, { caller, requestId: newId() }, { req, read });
 }
 
@@ -226,11 +226,11 @@ function apply(
 const isRoomEvent = (event: string): boolean => event === 'join-room' || event === 'leave-room';
 const emissionKeys: ReadonlySet<string> = new Set(['event', 'data', 'receivers', 'rooms']);
 
-/** Throws `ReturnError` for what cannot be sent. `joined`: rooms in which the socket is already. */
-function answerOf({ returns }: StoredFunction, text: string, joined: number): SocketAnswer {
+/** Throws `ReturnError` for what cannot be sent. `left`: rooms that the socket may still enter. */
+function answerOf({ returns }: StoredFunction, text: string, left: number): SocketAnswer {
   if (text.includes('"event"')) {
     const value: unknown = JSON.parse(text);
-    if (isEmission(value)) return { emission: checked(value, joined) };
+    if (isEmission(value)) return { emission: checked(value, left) };
   }
   return { reply: JSON.parse(returnedBody(text, returns)) as SocketReply };
 }
@@ -241,14 +241,14 @@ const isEmission = (value: unknown): value is Readonly<Record<string, unknown>> 
   typeof (value as { readonly event?: unknown }).event === 'string' &&
   Object.keys(value).every((key) => emissionKeys.has(key));
 
-function checked(value: Readonly<Record<string, unknown>>, joined: number): Emission {
+function checked(value: Readonly<Record<string, unknown>>, left: number): Emission {
   const event = String(value.event);
   if (event === '' || event.length > LONGEST_NAME || reservedSocketEvents.has(event))
     throw new ReturnError(`event cannot be "${event.slice(0, LONGEST_NAME)}"`);
   const receivers = namesIn(value.receivers, 'receivers');
   const rooms = namesIn(value.rooms, 'rooms');
-  if (event === 'join-room' && joined + rooms.length > MOST_ROOMS)
-    throw new ReturnError(`rooms: a socket is in at most ${MOST_ROOMS} rooms`);
+  if (event === 'join-room' && rooms.length > left)
+    throw new ReturnError('rooms: a socket is in at most realtime.roomsPerSocket rooms');
   return { event, receivers, rooms, ...(value.data !== undefined && { data: value.data }) };
 }
 

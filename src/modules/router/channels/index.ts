@@ -23,8 +23,17 @@ export interface Channels {
 interface LastingParts {
   readonly members: Members;
   readonly say: Say;
-  definitions: () => readonly ChannelDefinition[];
+  settings: () => ChannelSettings;
 }
+
+/** What operators set about channels; read when it is needed. */
+export interface ChannelSettings {
+  readonly channels: readonly ChannelDefinition[];
+  readonly realtime: { readonly roomsPerSocket: number };
+}
+
+/** Until the module has started. */
+const unset: ChannelSettings = { channels: [], realtime: { roomsPerSocket: 0 } };
 
 const partsOf = new WeakMap<Kernel, LastingParts>();
 
@@ -35,30 +44,32 @@ function lastingParts(kernel: Kernel, log: Logger): LastingParts {
   const members = createMembers({
     ...kernel,
     log,
-    definitions: () => parts.definitions(),
+    definitions: () => parts.settings().channels,
+    mostOfSocket: () => parts.settings().realtime.roomsPerSocket,
     tell: (notice, except) =>
       say({ channel: notice.channel, event: 'presence', data: notice, except, size: 1_024 }),
   });
   kernel.metrics.gauge('realtime_channel_members', 'Sockets of this node in channels', () =>
     members.count(),
   );
-  const parts: LastingParts = { members, say, definitions: () => [] };
+  const parts: LastingParts = { members, say, settings: () => unset };
   partsOf.set(kernel, parts);
   return parts;
 }
 
 export function createChannels(
   kernel: Kernel,
-  definitions: LastingParts['definitions'],
+  settings: LastingParts['settings'],
   log: Logger,
 ): Channels {
   const parts = lastingParts(kernel, log);
-  parts.definitions = definitions;
+  parts.settings = settings;
+  const definitions = (): readonly ChannelDefinition[] => parts.settings().channels;
   return {
     realtime: createRealtime({
       ...kernel,
       say: parts.say,
-      definitions: () => parts.definitions(),
+      definitions,
     }),
     job: channelsJob(kernel),
     redefined: () => parts.members.redefined(),

@@ -61,12 +61,13 @@ export interface MembersParts
   extends Pick<Kernel, 'database' | 'bus' | 'events' | 'records' | 'schemas' | 'permissions'> {
   readonly log: Logger;
   readonly definitions: () => readonly ChannelDefinition[];
+  /** Channels of one socket. */
+  readonly mostOfSocket: () => number;
   /** To all members on all nodes, but for the socket. */
   readonly tell: (notice: PresenceNotice, except?: string) => void;
 }
 
-/** Channels of one socket, and of all sockets of a user on one node. */
-const MOST_OF_SOCKET = 50;
+/** Channels of all sockets of a user on one node. */
 const MOST_OF_USER = 1_000;
 /** Milliseconds in which what happens is gathered before rights are asked again, and between looks at rights that end by themselves. */
 const GATHER_MS = 50;
@@ -78,7 +79,7 @@ const AT_ONCE = 4;
 const ROWS = 1_000;
 
 /** Which sockets of this node are where, within bounds. `follow`: begins to listen while there is any, and answers how to end that. */
-function createPlaces(follow: () => () => void) {
+function createPlaces(mostOfSocket: () => number, follow: () => () => void) {
   const bySocket = new Map<SocketConnection, Map<string, Member>>();
   const ofUsers = new Map<string, number>();
   let unfollow: (() => void) | undefined;
@@ -97,7 +98,7 @@ function createPlaces(follow: () => () => void) {
     create(connection: SocketConnection, found: FoundChannel): Member {
       const own = bySocket.get(connection) ?? new Map<string, Member>();
       const ofUser = ofUsers.get(connection.userId) ?? 0;
-      if (own.size >= MOST_OF_SOCKET || ofUser >= MOST_OF_USER)
+      if (own.size >= mostOfSocket() || ofUser >= MOST_OF_USER)
         throw routerErrors.CHANNEL_LIMIT_EXCEEDED();
       const member = newMember(connection, found);
       bySocket.set(connection, own.set(found.channel, member));
@@ -124,7 +125,7 @@ function createPlaces(follow: () => () => void) {
 }
 
 export function createMembers(parts: MembersParts): Members {
-  const places = createPlaces(() =>
+  const places = createPlaces(parts.mostOfSocket, () =>
     parts.events.subscribe('*', (event) => concern(event, places.all, rechecks)),
   );
   const { all } = places;
