@@ -99,6 +99,12 @@ interface RunningSurfaces {
   close(): Promise<void>;
 }
 
+/** What the configuration of the router says about the client surface. */
+const clientRules = {
+  docsPublic: ({ docs }: RouterConfig): boolean => docs.public,
+  requestIdHeader: ({ requestId }: RouterConfig): string => requestId.header.toLowerCase(),
+};
+
 export async function startSurfaces(
   kernel: Kernel,
   { router, core }: SurfaceServices,
@@ -109,8 +115,7 @@ export async function startSurfaces(
   };
   const client = configuredSurfaceOptions('client', router.config, {
     ...common,
-    docsPublic: (config) => config.docs.public,
-    requestIdHeader: (config) => config.requestId.header.toLowerCase(),
+    ...clientRules,
   });
   const admin = configuredSurfaceOptions('admin', core.adminConfig, {
     ...common,
