@@ -336,4 +336,43 @@ describe('workflows', () => {
       ...['before', 'kept by the second'],
     ]);
   });
+
+  it('go on under another name, and by their own code where another function has their old one', async () => {
+    const code = `export default async (ctx) => {
+      await ctx.step('first', () => ctx.db.create('Seen', { kind: 'renamed', note: 'first' }));
+      const key = await ctx.secrets.get('key');
+      const event = await ctx.waitForEvent('database:update:Order', { timeout: '1h' });
+      await ctx.step('last', () => ctx.db.create('Seen', { kind: 'renamed', note: 'last ' + key }));
+      return event.ids.length;
+    };`;
+    const one = await add('before', 'workflow', { code, inputs: {} });
+    const secret = await platform.admin.put(`/functions/${one._id}/secrets/key`, { value: 'mine' });
+    expectStatus(secret, 200, 'secret');
+    const started = await platform.admin.post(`/functions/${one._id}/start`, { key: 'once' });
+    const path = `/functions/queue/${started.body.run._id}`;
+    await waitFor(async () => (await platform.admin.get(path)).body.nextTryAt !== null);
+    expectStatus(
+      await platform.admin.patch(`/functions/${one._id}`, { name: 'after' }),
+      200,
+      'name',
+    );
+    const other = await add('before', 'workflow', {
+      code: "export default () => 'another';",
+      inputs: {},
+    });
+    const { body: order } = await create(1);
+    await platform.client.patch(`/database/Order/${order._id}`, { total: 2 });
+    const done = await waitFor(async () => {
+      const { body } = await platform.admin.get(path);
+      return body.state === 'done' ? body : undefined;
+    });
+    expect(done.tries).toEqual([expect.objectContaining({ outcome: 'done', result: 1 })]);
+    expect((await seenList('renamed')).map(({ note }) => note)).toEqual(['first', 'last mine']);
+    expect(await queueOf(other._id)).toEqual([]);
+    // The key of a start is the function's, whatever it is called.
+    const again = await platform.admin.post(`/functions/${one._id}/start`, { key: 'once' });
+    expect(again.body).toMatchObject({ started: false });
+    const fresh = await platform.admin.post(`/functions/${other._id}/start`, { key: 'once' });
+    expect(fresh.body).toMatchObject({ started: true });
+  });
 });
