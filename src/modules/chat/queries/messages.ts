@@ -260,3 +260,10 @@ export const readableThroughRooms = async (
       join "app"."ChatRoom" r on r."_id" = t."room" and not r."deleted"
       where t."files" @> array[${fileId}::uuid] and not t."deleted" and (not ${joinedOnly}::boolean or t."seq" > m."joinedSeq") limit 1`)
   ).rows.length > 0;
+
+/** Moves the words, files and mentions of new messages from the list that they are written to into their index. */
+export const indexWords = async (database: Queryable): Promise<void> =>
+  void (await database.query(sql`
+    select gin_clean_pending_list(i.indexrelid) from pg_index i join pg_class c on c.oid = i.indexrelid
+    join pg_am a on a.oid = c.relam
+    where i.indrelid = to_regclass('"app"."ChatMessage"') and i.indisvalid and a.amname = 'gin'`));

@@ -17,7 +17,8 @@ import type { MessageType } from '../schemas.ts';
 import { type ChatParts, distinct, hiddenBefore, requireMember } from './chat-parts.ts';
 import { createMessageChanges, type MessageChanges } from './message-changes.ts';
 import { type ContentInput, contentOf } from './message-content.ts';
-import type { Sending, SentMessage } from './sending.ts';
+import type { SentMessage } from './room-queues.ts';
+import type { Sending } from './sending.ts';
 import { eventOf, messageEvent } from './wire.ts';
 
 /* What a client has missed of a room, page by page. */

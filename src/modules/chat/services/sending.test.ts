@@ -21,6 +21,7 @@ import { removeFolder, temporaryFolder } from '../../../../test/support/temporar
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import { readSettings } from '../../../kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../../platform.ts';
+import { createSending } from './sending.ts';
 
 const ROOMS = 12;
 
@@ -201,5 +202,101 @@ describe('messages of many rooms at once', () => {
       await run('drop trigger refuse_poison on "app"."ChatMessage"');
     }
     for (const [n, room] of own.entries()) await expectWhole(room, n === 1 ? 5 : 6);
+  });
+});
+
+describe('batches', () => {
+  /** A sender whose batches are committed when the test says so. */
+  function createControlled() {
+    const batches: { readonly size: number; commit(): void }[] = [];
+    let indexed = 0;
+    const database = {
+      async query({ values = [], text }: { values?: readonly unknown[]; text: string }) {
+        if (text.includes('gin_clean_pending_list')) {
+          indexed += 1;
+          return { rows: [] };
+        }
+        const items = JSON.parse(String(values[1])) as { n: number; id: string }[];
+        const { promise, resolve } = Promise.withResolvers<void>();
+        batches.push({ size: items.length, commit: resolve });
+        await promise;
+        const place = { outcome: 'sent', seq: 1, change: 1, createdAt: new Date() };
+        return { rows: items.map(({ n, id }) => ({ n, id, ...place })) };
+      },
+    };
+    const sending = createSending({
+      database: database as never,
+      events: { wake: () => undefined } as never,
+      hub: { stored: () => undefined },
+      nonceWindowSeconds: () => 300,
+      metrics: { persisted: () => undefined, sent: () => undefined, refused: () => undefined },
+      onSent: () => undefined,
+      log: { warn: () => undefined },
+    });
+    let made = 0;
+    const send = (count: number) =>
+      Array.from({ length: count }, () => {
+        made += 1;
+        return sending.send(`room ${made}`, {
+          ...{
+            id: `${made}`,
+            sender: null,
+            asMember: false,
+            type: 'text',
+            content: 'x'.repeat(600),
+          },
+          ...{ files: [], mentions: [], nonce: null, threadRoot: null, actor: 'system:test' },
+        });
+      });
+    const sizes = () => batches.map(({ size }) => size);
+    return { batches, send, sizes, indexed: () => indexed };
+  }
+  const turns = async (): Promise<void> => {
+    for (let n = 0; n < 5; n += 1) await new Promise((resolve) => setImmediate(resolve));
+  };
+
+  it('begin at once, and what comes while one is written goes with the next', async () => {
+    const { batches, send, sizes } = createControlled();
+    const sent = [...send(1)];
+    await turns();
+    expect(sizes()).toEqual([1]);
+    for (const count of [2, 3]) {
+      sent.push(...send(count));
+      batches.at(-1)?.commit();
+      await waitFor(() => sizes().at(-1) === count);
+    }
+    batches.at(-1)?.commit();
+    await Promise.all(sent);
+    expect(sizes()).toEqual([1, 2, 3]);
+  });
+
+  it('are written two at a time where many wait, and no more', async () => {
+    const { batches, send, sizes } = createControlled();
+    const sent = [...send(1)];
+    await turns();
+    sent.push(...send(32));
+    await turns();
+    expect(sizes()).toEqual([1, 32]);
+    sent.push(...send(150));
+    await turns();
+    expect(sizes()).toEqual([1, 32]);
+    for (let at = 0; at < 4; at += 1) {
+      await waitFor(() => batches.length > at);
+      batches[at]?.commit();
+    }
+    await Promise.all(sent);
+    expect(sizes()).toEqual([1, 32, 100, 50]);
+  });
+
+  it('have their words put into the index now and then, beside them', async () => {
+    const { batches, send, indexed } = createControlled();
+    const sent = send(500);
+    for (let at = 0; at < 5; at += 1) {
+      await waitFor(() => batches.length > at);
+      batches[at]?.commit();
+    }
+    await Promise.all(sent);
+    expect(indexed()).toBeGreaterThan(0);
+    expect(indexed()).toBeLessThan(3);
   });
 });
