@@ -230,6 +230,25 @@ async function pace(targets: readonly Target[], work: Work, rate: number): Promi
   return found as Middle;
 }
 
+/** Lines of figures, each beside those of the bare programs. */
+function createTable(work: Work) {
+  const lines: string[] = [];
+  const line = (
+    what: string,
+    figures: readonly (number | undefined)[],
+    goals: readonly string[],
+  ) => {
+    const [bare, durable, our = Number.NaN] = figures;
+    const to = (of: number | undefined, goal = ''): string =>
+      of === undefined ? '' : `${(our / of).toFixed(2)}${goal && ` (${goal})`}`;
+    const shown = figures.map((figure) => (figure === undefined ? '' : rounded(figure)));
+    lines.push(
+      `| ${work.name}: ${what} | ${shown.join(' | ')} | ${to(bare, goals[0])} | ${to(durable, goals[1])} |`,
+    );
+  };
+  return { lines, line };
+}
+
 async function compare(
   setting: Setting,
   accounts: readonly Account[],
@@ -258,20 +277,7 @@ async function compare(
     work,
     ofFew,
   );
-  const lines: string[] = [];
-  const line = (
-    what: string,
-    figures: readonly (number | undefined)[],
-    goals: readonly string[],
-  ) => {
-    const [bare, durable, our = Number.NaN] = figures;
-    const to = (of: number | undefined, goal = ''): string =>
-      of === undefined ? '' : `${(our / of).toFixed(2)}${goal && ` (${goal})`}`;
-    const shown = figures.map((figure) => (figure === undefined ? '' : rounded(figure)));
-    lines.push(
-      `| ${work.name}: ${what} | ${shown.join(' | ')} | ${to(bare, goals[0])} | ${to(durable, goals[1])} |`,
-    );
-  };
+  const { lines, line } = createTable(work);
   const each = (of: Partial<Middle>, what: keyof Figures) => [
     of.bare?.[what],
     of.durable?.[what],
