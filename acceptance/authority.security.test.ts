@@ -437,6 +437,13 @@ describe('data of modules', () => {
     const searching = await narrowed('storage', 'embeddings');
     const found = await searching.get('/search', { query: { text: 'kept.txt', kinds: 'file' } });
     expect([found.status, found.body.results]).toEqual([200, []]);
+    // Files are of storage, whatever searches them.
+    const own = await narrowed('embeddings');
+    const schemaName = 'File';
+    const config = { schemaName, sourceFields: ['name'], targetField: 'names', provider: 'none' };
+    expect((await own.post('/embeddings/configs', config)).status).toBe(403);
+    const search = { schemaName, text: 'kept', mode: 'keyword' };
+    expect((await own.post('/embeddings/search', search)).status).toBe(403);
     for (const path of ['', '/data', '/url'])
       expect((await storage.get(`/storage/files/${_id}${path}`)).status).toBe(403);
     expect((await storage.patch(`/storage/files/${_id}`, { isPublic: true })).status).toBe(403);

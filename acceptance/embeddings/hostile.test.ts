@@ -100,6 +100,7 @@ const nonsense: readonly (readonly [string, (request: ServiceRequest) => Service
   ['not a number', every({ embedding: [null, 1] })],
   ['infinity', every({ embedding: [1e39, 0] })],
   ['lists in lists', every({ embedding: [[1], [0]] })],
+  ['far too much', () => ({ body: { data: [], filler: 'x'.repeat(9_000_000) } })],
   ['places far away', every({ index: 4_294_967_294 })],
   ['places before', every({ index: -1 })],
   ['broken places', every({ index: 0.5 })],

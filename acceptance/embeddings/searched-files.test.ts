@@ -36,14 +36,14 @@ const pointOf = (text: string): number[] =>
 beforeAll(async () => {
   platform = await createTestPlatform();
   fake = await startFakeService();
-  fake.answer = (request) => ({
-    body: {
-      data: request.json().input.map((text: string, index: number) => ({
-        index,
-        embedding: pointOf(text),
-      })),
-    },
-  });
+  fake.answer = (request) => {
+    if (request.path === '/scan')
+      return { body: { result: request.text.includes('virus') ? 'infected' : 'clean' } };
+    const data = request
+      .json()
+      .input.map((text: string, index: number) => ({ index, embedding: pointOf(text) }));
+    return { body: { data } };
+  };
   for (let i = 0; i < USERS; i += 1) users.push(await platform.registerUser());
   const endpoint = `${fake.url}/v1/embeddings`;
   const models = [{ name: 'points', dimensions: DIMENSIONS }];
@@ -202,6 +202,53 @@ describe('by words', () => {
   });
 });
 
+describe('contents that are not for everybody who sees the file', () => {
+  it('are searched by those alone who have the action that contents ask for', async () => {
+    const id = await upload(0, 'guarded.txt', 'A shy pangolin');
+    await relate(`User:${user(1).userId}`, 'reader', `File:${id}`);
+    await save({ targetField: 'names', provider: 'none', sourceFields: ['name'] });
+    await until('its words', async () => (await byWords('pangolin', 1)).length === 1);
+    const byName = async (at: number) =>
+      names(await byWords('guarded', at, { targetField: 'names' }));
+    await until('its name', async () => (await byName(1)).length === 1);
+    const { body: current } = await platform.admin.get('/authorization/resources/File');
+    const { name, relations, permissions } = current;
+    const define = async (actions: object) => {
+      const body = { name, relations, permissions: actions };
+      const answer = await platform.admin.patch('/authorization/resources/File', body);
+      expect(answer.status, answer.text).toBe(200);
+    };
+    await define({ ...permissions, download: ['owner', 'editor'] });
+    await configure('storage', { authorization: { contentAction: 'download' } });
+    const more = { highlight: true, facets: ['name'] };
+    const asked = { schemaName: 'File', targetField: 'words', mode: 'keyword', text: 'pangolin' };
+    const theirs = await search({ ...asked, ...more }, user(1));
+    expect(theirs.body).toMatchObject({ hits: [], facets: { name: [] } });
+    expect(await byName(1)).toEqual(['guarded.txt']);
+    expect(names(await byWords('pangolin', 0))).toEqual(['guarded.txt']);
+    await relate(`User:${user(1).userId}`, 'editor', `File:${id}`);
+    expect(names(await byWords('pangolin', 1))).toEqual(['guarded.txt']);
+    await configure('storage', { authorization: { contentAction: '' } });
+    await define(permissions);
+  });
+
+  it('are not read while they are examined, nor when something was found in them', async () => {
+    await configure('storage', { scan: { url: `${fake.url}/scan` } });
+    await upload(0, 'clean.txt', 'A harmless okapi');
+    await upload(0, 'harmful.txt', 'An okapi with a virus');
+    await until('the clean one', async () => (await byWords('okapi', 0)).length === 1);
+    await until('what was found', async () => {
+      const { body } = await user(0).api.get('/storage/files?limit=100&of=readable');
+      return body.files.some((one: Json) => one.name === 'harmful.txt' && one.scan === 'infected');
+    });
+    await configure('storage', { scan: { url: '' } });
+    await upload(0, 'behind.txt', 'An ibex');
+    await until('what came later', async () => (await byWords('ibex', 0)).length === 1);
+    expect(names(await byWords('okapi or virus', 0))).toEqual(['clean.txt']);
+    expect(names(await byWords('harmful', 0))).toEqual(['harmful.txt']);
+  });
+});
+
 describe('by every door', () => {
   const params = { schemaName: 'File', targetField: 'words', mode: 'keyword', text: 'aardvark' };
 
@@ -231,7 +278,7 @@ describe('by every door', () => {
 
   it('tells how far it is, and is part of the state', async () => {
     const { body } = await platform.admin.get('/embeddings/status?schemaName=File');
-    expect(body.configs).toHaveLength(2);
+    expect(body.configs).toHaveLength(3);
     expect(body.configs[0].current).toMatchObject({ lagSeconds: expect.any(Number) });
     const { body: able } = await platform.admin.get('/embeddings/capabilities?schemaName=File');
     expect(able.capabilities.supported).toBe(true);
