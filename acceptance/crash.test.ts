@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectToEmbedded } from '../test/support/embedded-database.ts';
 import type { TestUser } from '../test/support/node.ts';
-import { type SpawnedPlatform, spawnPlatform } from '../test/support/spawn.ts';
-import { removeFolder, temporaryFolder } from '../test/support/temporary-folder.ts';
+import { type SpawnedPlatform, spawnPlatform, startedFolder } from '../test/support/spawn.ts';
+import { removeFolder } from '../test/support/temporary-folder.ts';
 import { waitFor } from '../test/support/wait-for.ts';
 import { bearer, readContent, sendForm } from './storage/requests.ts';
 
@@ -15,7 +15,7 @@ const rounds = 3;
 describe('kill -9 during a write load', { timeout: 180_000 }, () => {
   let dataDir: string;
   beforeAll(async () => {
-    dataDir = await temporaryFolder('data');
+    dataDir = await startedFolder();
   });
   afterAll(() => removeFolder(dataDir));
 

@@ -6,7 +6,8 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { testAdminPassword, testMasterKey } from '../test/support/node.ts';
+import type { Api } from '../test/support/api.ts';
+import { type TestUser, testAdminPassword, testMasterKey } from '../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
 import { createRanking, measured } from './fuzz/cost.ts';
 import { type DescribedOperation, describedOperations } from './fuzz/operations.ts';
@@ -132,8 +133,34 @@ describe(`fuzzing with seed ${seed}`, () => {
       return result.failed ? [report(operation, result)] : [];
     } finally {
       sender.close();
-      if (disruption(operation) === 5) await restoreConfiguration();
+      if (disruption(operation) > 0) await forget(operation);
     }
+  };
+
+  /** What is known of the platform until something is changed. */
+  const opening = new Map<string, Promise<boolean>>();
+  let authors: Promise<unknown> | undefined;
+  let user: TestUser | undefined;
+
+  const forget = async (changed: DescribedOperation): Promise<void> => {
+    if (disruption(changed) === 5) await restoreConfiguration();
+    opening.clear();
+    authors = undefined;
+    // Of those of operators it is enough that their token still opens.
+    if (changed.surface === 'client') user = undefined;
+  };
+
+  /** Whether these credentials open that route. */
+  const opens = (
+    api: Api,
+    path: string,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<boolean> => {
+    const key = JSON.stringify([path, headers]);
+    const known =
+      opening.get(key) ?? api.get(path, { headers }).then(({ status }) => status === 200);
+    opening.set(key, known);
+    return known;
   };
 
   /** What a random configuration has switched off is needed by the next operation. */
@@ -144,7 +171,7 @@ describe(`fuzzing with seed ${seed}`, () => {
 
   /** The token if it still opens the surface, else a new one if we may log in (failed logins of the test itself may forbid it). */
   const liveAdminToken = async (token: string): Promise<string> => {
-    if (token !== '' && (await platform.adminAnonymous.get('/admins', { token })).status === 200)
+    if (token !== '' && (await opens(platform.adminAnonymous, '/admins', bearer(token))))
       return token;
     const answer = await platform.admin.post('/login', {
       username: 'admin',
@@ -153,23 +180,27 @@ describe(`fuzzing with seed ${seed}`, () => {
     return answer.body.token ?? '';
   };
 
+  /** The user if nothing has shut it out, else a new one, each from another place: one address may not register so many. */
+  const liveUser = async (): Promise<TestUser> => {
+    const path = '/authentication/user';
+    if (!user || !(await opens(platform.client, path, bearer(user.accessToken))))
+      user = await platform.registerUser({
+        from: `10.200.${++prepared >> 8}.${prepared % 256}`,
+      });
+    return user;
+  };
+
   /** Tokens that earlier requests have revoked prove nothing more. */
   const stillOpening = async (candidates: readonly Readonly<Record<string, string>>[]) => {
     const answers = await Promise.all(
-      candidates.map((headers) => platform.adminAnonymous.get('/admins', { headers })),
+      candidates.map((headers) => opens(platform.adminAnonymous, '/admins', headers)),
     );
-    return candidates.filter((_, index) => answers[index]?.status === 200);
+    return candidates.filter((_, index) => answers[index]);
   };
 
-  /** Credentials that open the operation, from a user and a login of its own, and values that exist. */
+  /** Credentials that open the operation, from a user and a login, and values that exist. */
   const prepare = async ({ surface, path, credentials }: DescribedOperation) => {
-    // Each from another place: there are more operations than one address may register users.
-    const user = await platform.registerUser({
-      from: `10.200.${++prepared >> 8}.${prepared % 256}`,
-    });
-    const bearer = (token: string): Readonly<Record<string, string>> => ({
-      authorization: `Bearer ${token}`,
-    });
+    const user = await liveUser();
     adminToken = await liveAdminToken(adminToken);
     const byName = new Map<string, Readonly<Record<string, string>>>([
       ['masterKey', { masterkey: testMasterKey }],
@@ -185,13 +216,13 @@ describe(`fuzzing with seed ${seed}`, () => {
     const alive = surface === 'client' ? known : await stillOpening(known);
     const good: readonly Readonly<Record<string, string>>[] = alive.length > 0 ? alive : [{}];
     const collection = await api.get(path.split('/{', 1)[0] ?? '/', { headers: good[0] ?? {} });
-    const authors = (await platform.client.get('/database/FuzzAuthor')).body;
+    authors ??= platform.client.get('/database/FuzzAuthor').then(({ body }) => body);
     const ids = idsIn(collection.body);
     const dictionary = new Map<string, readonly unknown[]>([
       ['id', ids],
       ['_id', ids],
       ['ids', ids],
-      ['author', idsIn(authors)],
+      ['author', idsIn(await authors)],
       ['module', Object.keys(configuration)],
       ['name', path.startsWith('/database/schemas') ? [`Made${randomUUID().slice(0, 8)}`] : []],
       ['deleteData', [true]],
@@ -205,6 +236,10 @@ describe(`fuzzing with seed ${seed}`, () => {
     ]);
     return { good, dictionary };
   };
+});
+
+const bearer = (token: string): Readonly<Record<string, string>> => ({
+  authorization: `Bearer ${token}`,
 });
 
 /** Ids of what a list answers, whatever the list is called. */

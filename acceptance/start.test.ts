@@ -17,6 +17,7 @@ import {
   projectRoot,
   type SpawnOptions,
   spawnPlatform,
+  startedFolder,
 } from '../test/support/spawn.ts';
 import { removeFolder, temporaryFolder } from '../test/support/temporary-folder.ts';
 import { waitFor } from '../test/support/wait-for.ts';
@@ -122,7 +123,7 @@ describe('a start on an empty data folder', { timeout: 120_000 }, () => {
   it.each(['SIGTERM', 'SIGINT'] as const)(
     'stops cleanly on %s and leaves no process',
     async (signal) => {
-      const platform = await spawn({});
+      const platform = await spawn({ afterFirstStart: signal === 'SIGINT' });
       const family = await descendants(platform.pid);
       expect(family.some(({ command }) => command.includes('postgres'))).toBe(true);
       const exit = await platform.stop(signal);
@@ -167,7 +168,7 @@ describe('a start on an empty data folder', { timeout: 120_000 }, () => {
 
 describe('a start after kill -9', { timeout: 120_000 }, () => {
   it('works, and the data is there', async () => {
-    const dataDir = await temporaryFolder('data');
+    const dataDir = await startedFolder();
     const first = await spawn({ dataDir });
     const user = await first.registerUser();
     await first.kill();
@@ -189,7 +190,7 @@ describe('a start that cannot be', { timeout: 120_000 }, () => {
   });
 
   it('says which process uses the data folder', async () => {
-    const first = await spawn({});
+    const first = await spawn({ afterFirstStart: true });
     const { code, said } = await failedStart({ dataDir: first.dataDir });
     expect(code).toBe(1);
     expect(oneLine(said)).toBe(1);

@@ -7,8 +7,8 @@ import { SMTPServer } from 'smtp-server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectToEmbedded } from '../../test/support/embedded-database.ts';
 import { expectStatus } from '../../test/support/node.ts';
-import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
-import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { type SpawnedPlatform, spawnPlatform, startedFolder } from '../../test/support/spawn.ts';
+import { removeFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
 const kills = Number(process.env.MESSAGE_KILLS ?? 3);
@@ -21,7 +21,7 @@ describe('kill -9 while messages go out', { timeout: 600_000 + kills * 60_000 },
   /** How often each mail arrived, by its Message-ID. */
   const arrived = new Map<string, number>();
   beforeAll(async () => {
-    dataDir = await temporaryFolder('data');
+    dataDir = await startedFolder();
     server = new SMTPServer({
       authOptional: true,
       disabledCommands: ['STARTTLS'],

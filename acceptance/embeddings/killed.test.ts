@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import { connectToEmbedded } from '../../test/support/embedded-database.ts';
 import { type FakeService, startFakeService } from '../../test/support/servers/fake-service.ts';
-import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
-import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { type SpawnedPlatform, spawnPlatform, startedFolder } from '../../test/support/spawn.ts';
+import { removeFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
 const RECORDS = 1_200;
@@ -25,7 +25,7 @@ const point = (): number[] =>
 const textOf = (at: readonly number[]): string => `(${at.join()})`;
 
 beforeAll(async () => {
-  dataDir = await temporaryFolder('data');
+  dataDir = await startedFolder();
   fake = await startFakeService();
   fake.answer = (request) => ({
     body: {

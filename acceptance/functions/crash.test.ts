@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connectToEmbedded } from '../../test/support/embedded-database.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { descendants, isRunning } from '../../test/support/processes.ts';
-import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
-import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { type SpawnedPlatform, spawnPlatform, startedFolder } from '../../test/support/spawn.ts';
+import { removeFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { upload } from './requests.ts';
 
@@ -16,7 +16,7 @@ const COUNT = 15;
 
 let dataDir: string;
 beforeAll(async () => {
-  dataDir = await temporaryFolder('data');
+  dataDir = await startedFolder();
 });
 afterAll(() => removeFolder(dataDir));
 

@@ -12,7 +12,7 @@ afterEach(async () => {
 });
 
 const start = async (env: Record<string, string> = {}): Promise<SpawnedPlatform> => {
-  const platform = await spawnPlatform({ env });
+  const platform = await spawnPlatform({ env, afterFirstStart: true });
   cleanUps.push(() => platform.dispose());
   return platform;
 };

@@ -11,7 +11,7 @@ afterEach(async () => {
 });
 
 const start = async (env: Record<string, string>) => {
-  const platform = await spawnPlatform({ env });
+  const platform = await spawnPlatform({ env, afterFirstStart: true });
   cleanUps.push(() => platform.dispose());
   return platform;
 };

@@ -69,7 +69,7 @@ describe('a server that stops', () => {
 
 describe('WORKERS=2', { timeout: 180_000 }, () => {
   it('serves sockets from both, also those that poll', async () => {
-    const platform = await spawnPlatform({ env: { WORKERS: '2' } });
+    const platform = await spawnPlatform({ env: { WORKERS: '2' }, afterFirstStart: true });
     cleanUps.push(() => platform.dispose());
     await waitFor(() => platform.stdout().includes('This process serves'), { timeoutMs: 60_000 });
     await liftLimits(platform.admin);

@@ -15,7 +15,7 @@ const ALLOWED_GROWTH = 150 * MEGABYTE;
 let platform: SpawnedPlatform;
 let ann: TestUser;
 beforeAll(async () => {
-  platform = await spawnPlatform();
+  platform = await spawnPlatform({ afterFirstStart: true });
   ann = await platform.registerUser();
   await platform.admin.patch('/config/storage', {
     config: { limits: { maxFileSize: 400 * MEGABYTE } },

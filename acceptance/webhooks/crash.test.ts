@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connectToEmbedded } from '../../test/support/embedded-database.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
-import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
-import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { type SpawnedPlatform, spawnPlatform, startedFolder } from '../../test/support/spawn.ts';
+import { removeFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { createEndpoint, type Receiver, startReceiver } from './receiver.ts';
 
@@ -14,7 +14,7 @@ const COUNT = 60;
 let dataDir: string;
 let receiver: Receiver;
 beforeAll(async () => {
-  dataDir = await temporaryFolder('data');
+  dataDir = await startedFolder();
   receiver = await startReceiver();
 });
 afterAll(async () => {

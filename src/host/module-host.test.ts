@@ -13,7 +13,7 @@ import { createModuleHost, inDependencyOrder } from './module-host.ts';
 function fakeKernel() {
   const active = new Map<string, boolean>();
   const listeners: (() => void | Promise<void>)[] = [];
-  const jobs = { fail: false, names: new Set<string>() };
+  const jobs = { fail: false, names: new Set<string>(), left: [] as string[] };
   const handle = (name: string): Partial<ConfigHandle> => ({
     current: () => ({ active: active.get(name) ?? true }),
     onChange: (listener) => {
@@ -33,6 +33,10 @@ function fakeKernel() {
         jobs.names.add(name);
       },
       unregister: async (name: string) => void jobs.names.delete(name),
+      leave: async (name: string) => {
+        jobs.names.delete(name);
+        jobs.left.push(name);
+      },
     },
   } as unknown as Kernel;
   const setActive = async (name: string, value: boolean): Promise<void> => {
@@ -83,10 +87,13 @@ it('starts modules after what they require, and stops them before', async () => 
     { name: 'above', serving: false, note: 'switched off' },
   ]);
   expect(jobs.names.size).toBe(0);
+  expect(jobs.left).toEqual([]);
   await setActive('below', true);
   expect(seen.slice(4)).toEqual(['+below', '+above']);
   await host.stop();
   expect(seen.slice(6)).toEqual(['-above', '-below']);
+  // Other nodes go on with them.
+  expect(jobs.left).toEqual(['above.job', 'below.job']);
 });
 
 it('undoes a start that fails half-way', async () => {

@@ -71,7 +71,7 @@ export function createModuleHost(): ModuleHost {
   const reconcile = async (): Promise<void> => {
     if (!kernel) return;
     for (const entry of entries.toReversed())
-      if (entry.running && !requested(entry)) await stopModule(kernel, entry);
+      if (entry.running && !requested(entry)) await stopModule(kernel, entry, 'everywhere');
     for (const entry of entries)
       if (!entry.running && requested(entry)) await startModule(kernel, entry, entryOf);
   };
@@ -103,7 +103,7 @@ export function createModuleHost(): ModuleHost {
       serially(async () => {
         if (!kernel) return;
         for (const entry of entries.toReversed())
-          if (entry.running) await stopModule(kernel, entry);
+          if (entry.running) await stopModule(kernel, entry, 'here');
       }),
   };
 }
@@ -168,7 +168,7 @@ async function startModule(kernel: Kernel, entry: Entry, entryOf: FindEntry): Pr
     tellFollowers(entry);
   } catch (error) {
     // What had started by then must not stay behind without an owner.
-    await stopModule(kernel, entry).catch((failure: unknown) =>
+    await stopModule(kernel, entry, 'here').catch((failure: unknown) =>
       kernel.log.error({ err: failure, module: module.name }, 'A failed start could not be undone'),
     );
     entry.note = 'it failed to start; see the log';
@@ -180,7 +180,12 @@ const switchedOff = 'switched off';
 /** By its operator, now or before the platform started; not by a failure. */
 const isOff = (note: string | undefined): boolean => note === undefined || note === switchedOff;
 
-async function stopModule(kernel: Kernel, entry: Entry): Promise<void> {
+/** `here`: this node stops, or could not start it, and others go on; `everywhere`: the module is switched off. */
+async function stopModule(
+  kernel: Kernel,
+  entry: Entry,
+  where: 'here' | 'everywhere',
+): Promise<void> {
   const { running, module } = entry;
   if (!running) return;
   entry.running = undefined;
@@ -190,7 +195,8 @@ async function stopModule(kernel: Kernel, entry: Entry): Promise<void> {
   kernel.prompts.replace(module.name, []);
   entry.withdrawState?.();
   entry.withdrawState = undefined;
-  for (const job of running.jobs ?? []) await kernel.jobs.unregister(job.name);
+  for (const { name } of running.jobs ?? [])
+    await (where === 'here' ? kernel.jobs.leave(name) : kernel.jobs.unregister(name));
   await running.stop?.();
 }
 

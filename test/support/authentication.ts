@@ -205,6 +205,7 @@ function immediateJobs(database: Database) {
   const jobs: Jobs = {
     register: async (definition) => void definitions.set(definition.name, definition),
     unregister: async (name) => void definitions.delete(name),
+    leave: async (name) => void definitions.delete(name),
     enqueue: async (name, data) => run(name, data),
     enqueueMany: async (name, all) => {
       for (const { data } of all) run(name, data);

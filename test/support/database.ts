@@ -27,7 +27,9 @@ export async function createTestDatabase({
 } = {}): Promise<TestDatabase> {
   const administration = await requireFixture(server);
   const name = `test_${randomBytes(8).toString('hex')}`;
-  await administer(administration, `CREATE DATABASE ${name} TEMPLATE ${template}`);
+  // Copying the files costs half of what writing their pages into the log does.
+  const how = `TEMPLATE ${template} STRATEGY file_copy`;
+  await administer(administration, `CREATE DATABASE ${name} ${how}`);
   const url = new URL(administration);
   url.pathname = `/${name}`;
   return {

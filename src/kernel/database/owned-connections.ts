@@ -123,6 +123,9 @@ export class OwnedConnections {
   readonly #options: OwnedConnectionsOptions;
   readonly #turns: FairTurns;
   readonly #idle: Kept[] = [];
+  /** Who has a turn and no connection yet, in order. */
+  readonly #missing: PromiseWithResolvers<Kept>[] = [];
+  #opening = false;
   readonly #lent = new Set<Loan>();
   #watch: NodeJS.Timeout | undefined;
   readonly #cleaner: NodeJS.Timeout;
@@ -143,7 +146,7 @@ export class OwnedConnections {
     if (this.#ending) throw unavailable();
     const end = await this.#turns.take(group, waiting);
     try {
-      const kept = this.#idle.pop() ?? (await this.#open());
+      const kept = this.#idle.pop() ?? (await this.#next());
       const loan = new Loan(kept, (broken) => {
         this.#lent.delete(loan);
         this.#takeBack(kept, broken);
@@ -173,6 +176,27 @@ export class OwnedConnections {
     clearInterval(this.#watch);
   }
 
+  /** The next one that is given back or opened. */
+  #next(): Promise<Kept> {
+    const turn = Promise.withResolvers<Kept>();
+    this.#missing.push(turn);
+    if (!this.#opening) void this.#openMissing();
+    return turn.promise;
+  }
+
+  /** One after the other: short work gives back what it has before the next one is open. */
+  async #openMissing(): Promise<void> {
+    this.#opening = true;
+    while (this.#missing.length > 0) {
+      try {
+        this.#takeBack(await this.#open(), false);
+      } catch (error) {
+        for (const turn of this.#missing.splice(0)) turn.reject(error);
+      }
+    }
+    this.#opening = false;
+  }
+
   async #open(): Promise<Kept> {
     const { connection, log } = this.#options;
     const client = new GuardedClient(clientConfig({ ...connection, pipeline: true }));
@@ -199,14 +223,18 @@ export class OwnedConnections {
   }
 
   #takeBack(kept: Kept, broken: boolean): void {
-    if (broken || kept.broken || this.#ending) {
+    const isBroken = broken || kept.broken;
+    const turn = isBroken ? undefined : this.#missing.shift();
+    if (turn) {
+      turn.resolve(kept);
+    } else if (isBroken || this.#ending) {
       kept.broken = true;
       const ended = kept.client.end().catch(() => undefined);
       if (this.#lent.size === 0) void ended.then(() => this.#ending?.resolve());
-      return;
+    } else {
+      kept.idleSince = performance.now();
+      this.#idle.push(kept);
     }
-    kept.idleSince = performance.now();
-    this.#idle.push(kept);
   }
 
   /** Those that were used last are at the end. */

@@ -60,7 +60,7 @@ const identity: SharedSize = { size: 2, depth: 8, statementTimeoutMs: 150, lockT
 /** Where connections cannot be shared, so many do the work of each of the classes above. */
 const UNSHARED_SIZE = 4;
 
-/** Opens the connections that are always there. Rejects with the driver's error when that fails. */
+/** Opens what is always there: one connection of each kind that is shared. Rejects with the driver's error when that fails. */
 export async function openStatementClasses(
   options: StatementClassesOptions,
 ): Promise<StatementClasses> {

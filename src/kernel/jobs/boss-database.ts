@@ -4,6 +4,7 @@
  * broken transaction, so such texts run in a transaction of ours instead.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Db } from 'pg-boss';
 import type { Database, Queryable } from '../database/database.ts';
 
@@ -18,17 +19,37 @@ export interface BossLink {
   readonly db: BossDatabase;
   /** As if a job of this queue had been announced: its workers here look now. */
   wake(queue: string): void;
+  /** When none of its statements run, or after a moment in which some always did. */
+  rest(): Promise<unknown>;
 }
+
+const REST_MS = 50;
 
 /** The database as pg-boss's own: outside of every ambient transaction. */
 export function createBossLink(database: Database): BossLink {
   const outside = AsyncLocalStorage.snapshot();
   let announce: ((queue: string) => void) | undefined;
+  let running = 0;
+  let resting = Promise.withResolvers<void>();
+  const counted = async <T>(work: () => Promise<T>): Promise<T> => {
+    running += 1;
+    try {
+      return await work();
+    } finally {
+      running -= 1;
+      if (running === 0) {
+        resting.resolve();
+        resting = Promise.withResolvers();
+      }
+    }
+  };
   const db: BossDatabase = {
     executeSql(text, values) {
       const inner = envelope.exec(text)?.[1];
-      return outside(() =>
-        inner === undefined ? run(database, text, values) : runEnveloped(database, inner),
+      return counted(() =>
+        outside(() =>
+          inner === undefined ? run(database, text, values) : runEnveloped(database, inner),
+        ),
       );
     },
     async listen(channel, onNotification, onReconnect) {
@@ -48,7 +69,16 @@ export function createBossLink(database: Database): BossLink {
       };
     },
   };
-  return { db, wake: (queue) => announce?.(queue) };
+  return {
+    db,
+    wake: (queue) => announce?.(queue),
+    async rest() {
+      // Who has just begun to work asks in the next turn.
+      await setImmediate();
+      if (running > 0)
+        await Promise.race([resting.promise, setTimeout(REST_MS, undefined, { ref: false })]);
+    },
+  };
 }
 
 /** The database of one call: the transaction of the caller, or what is ambient there. */

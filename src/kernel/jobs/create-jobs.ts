@@ -1,6 +1,6 @@
 /** Makes the job service: pg-boss over the platform's own database. */
 import { randomUUID } from 'node:crypto';
-import type { PgBoss, QueueOptions } from 'pg-boss';
+import type { PgBoss, QueueOptions, Schedule } from 'pg-boss';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Database, Queryable } from '../database/database.ts';
@@ -73,8 +73,13 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     working = true;
     const boss = await open();
     if (working) alarm.start();
-    for (const registration of [...registrations.values()])
-      if (working) await work({ boss, alarm }, registration);
+    const schedules = await boss.getSchedules();
+    for (const registration of [...registrations.values()]) {
+      if (!working) return;
+      await work({ boss, alarm, schedules }, registration);
+      // All queues at once would take every connection of the pool.
+      await link.rest();
+    }
   };
 
   return {
@@ -84,9 +89,15 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       if (opened === undefined) return;
       const boss = await opened;
       await makeQueue(boss, definition);
-      if (working) await work({ boss, alarm }, registration);
+      if (working) await work({ boss, alarm, schedules: [] }, registration);
     },
     async unregister(name) {
+      if (!registrations.delete(name) || !working) return;
+      const boss = await open();
+      await endWork(boss, name);
+      await boss.unschedule(name);
+    },
+    async leave(name) {
       if (registrations.delete(name) && working) await endWork(await open(), name);
     },
     ...enqueueing({ database, registrations, open, alarm }),
@@ -149,13 +160,25 @@ function registered(registrations: ReadonlyMap<string, Registration>, name: stri
   return registration;
 }
 
+interface Work {
+  readonly boss: PgBoss;
+  readonly alarm: DueAlarm;
+  /** Those that need not be stored. */
+  readonly schedules: readonly Schedule[];
+}
+
 async function work(
-  { boss, alarm }: { readonly boss: PgBoss; readonly alarm: DueAlarm },
+  { boss, alarm, schedules }: Work,
   { definition, runner }: Registration,
 ): Promise<void> {
-  if (definition.schedule !== undefined)
-    await boss.schedule(definition.name, definition.schedule, {}, { tz: 'UTC' });
-  const isScheduled = definition.schedule !== undefined;
+  const { schedule } = definition;
+  const isStored = schedules.some(
+    ({ name, cron, timezone }) =>
+      name === definition.name && cron === schedule && timezone === 'UTC',
+  );
+  if (schedule !== undefined && !isStored)
+    await boss.schedule(definition.name, schedule, {}, { tz: 'UTC' });
+  const isScheduled = schedule !== undefined;
   await boss.work(
     definition.name,
     {
@@ -289,10 +312,7 @@ async function sendMany(
   await boss.insert(name, jobs, { db: callerDatabase(transaction) });
 }
 
-async function endWork(boss: PgBoss, name: string): Promise<void> {
-  await boss.offWork(name, { wait: true });
-  await boss.unschedule(name);
-}
+const endWork = (boss: PgBoss, name: string): Promise<void> => boss.offWork(name, { wait: true });
 
 async function countWaiting(
   database: Database,

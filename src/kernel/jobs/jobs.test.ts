@@ -271,5 +271,9 @@ describe('jobs', () => {
     await expect(jobs.enqueue('test.nightly', {})).rejects.toThrow('There is no job');
     await jobs.register(nightly);
     expect(await schedules()).toBe(1);
+    // Another node goes on with it.
+    await jobs.leave('test.nightly');
+    await expect(jobs.enqueue('test.nightly', {})).rejects.toThrow('There is no job');
+    expect(await schedules()).toBe(1);
   });
 });

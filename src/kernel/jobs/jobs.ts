@@ -51,7 +51,10 @@ export const defineBatchJob = <D extends TSchema>({
 
 export interface Jobs {
   register(definition: JobDefinition): Promise<void>;
+  /** Nobody does this work any more: what is scheduled is not repeated, on no node. */
   unregister(name: string): Promise<void>;
+  /** This node does this work no more, others go on: its schedule stays. */
+  leave(name: string): Promise<void>;
   /** Enqueues with the change: with a transaction, the job exists only if it commits. Returns the job's id. */
   enqueue(
     name: string,

@@ -33,6 +33,7 @@ describe('traces', () => {
     await new Promise((resolve) => collector.once('listening', resolve));
     const { port } = collector.address() as AddressInfo;
     platform = await spawnPlatform({
+      afterFirstStart: true,
       env: {
         OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
         OTEL_BSP_SCHEDULE_DELAY: '100',

@@ -85,17 +85,18 @@ interface BuiltInRow {
 }
 
 /**
- * Stores what a module brings. A row that an operator wrote or changed stays as it is; one that
+ * Stores what a module brings, in one statement. A row that an operator wrote or changed stays as it is; one that
  * nobody touched follows the module's text. `force` puts the module's text back in any case.
  */
 export const storeBuiltIn = (
   database: Queryable,
-  row: BuiltInRow,
+  rows: readonly BuiltInRow[],
   force = false,
 ): Promise<unknown> =>
   database.query(sql`
     insert into "app"."EmailTemplate" ("_id", "name", "subject", "body", "variables", "externalManaged", "builtIn", "edited", "createdAt", "updatedAt", "__v")
-    values (${row.id}::uuid, ${row.name}, ${row.subject}, ${row.body}, ${JSON.stringify(row.variables)}::jsonb, false, true, false, now(), now(), 0)
+    select id, name, subject, body, variables, false, true, false, now(), now(), 0
+    from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as brought (id uuid, name text, subject text, body text, variables jsonb)
     on conflict ("name") do update set
       "subject" = excluded."subject", "body" = excluded."body", "variables" = excluded."variables", "edited" = false,
       "sender" = case when ${force}::boolean then null else "EmailTemplate"."sender" end,

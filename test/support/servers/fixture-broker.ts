@@ -6,14 +6,17 @@
  */
 import { createServer, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { startEmbeddedForTests } from './embedded.ts';
+import { startEmbeddedForTests, startedDataFolder } from './embedded.ts';
 import { findPostgres, oldestMajor, startPostgres } from './postgres.ts';
 import { provideRedis } from './redis.ts';
 
 /** What a suite may ask for, and the answer: a value, or why it cannot be had here. */
 export type Fixture = { readonly value: string } | { readonly missing: string };
 
-export type FixtureName = 'embedded' | 'external15' | 'redis-program';
+export type FixtureName = 'embedded' | 'external15' | 'redis-program' | 'started-data';
+
+/** The same for all workers. */
+const ofAll: ReadonlySet<string> = new Set<FixtureName>(['redis-program', 'started-data']);
 
 export interface FixtureBroker {
   readonly socket: string;
@@ -44,6 +47,7 @@ export async function startFixtureBroker(folder: string): Promise<FixtureBroker>
       const program = await provideRedis();
       return 'missing' in program ? program : { value: program.path };
     },
+    'started-data': async () => ({ value: await startedDataFolder(join(folder, 'started-data')) }),
   };
 
   /** `/name/worker` */
@@ -51,8 +55,9 @@ export async function startFixtureBroker(folder: string): Promise<FixtureBroker>
     const [, name, worker = ''] = path.split('/');
     const start = Object.entries(starters).find(([known]) => known === name)?.[1];
     if (!start) return Promise.reject(new Error(`There is no fixture "${name}"`));
-    const fixture = started.get(path) ?? start(worker);
-    started.set(path, fixture);
+    const key = ofAll.has(name ?? '') ? `/${name}` : path;
+    const fixture = started.get(key) ?? start(worker);
+    started.set(key, fixture);
     return fixture;
   };
 

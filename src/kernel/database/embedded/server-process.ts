@@ -13,6 +13,7 @@ import { SUPERUSER } from './initialise.ts';
 import type { ServerExit, ServerKeeper } from './keeper.ts';
 import { waitForPreviousServer, withLifeline } from './lifeline.ts';
 import {
+  isRecovering,
   makeSocketFolder,
   prepareLog,
   reasonIn,
@@ -61,6 +62,7 @@ export class ServerProcess {
   #stopping = false;
   #look: NodeJS.Timeout | undefined;
   #restarts = 0;
+  #toldOfRecovery = false;
 
   constructor(options: ServerProcessOptions) {
     this.#options = options;
@@ -170,7 +172,8 @@ export class ServerProcess {
   async #ready(logStart: number): Promise<void> {
     const { logFile } = this.#options;
     const started = Date.now();
-    const explain = this.#explainer(started);
+    const explain = this.#refusals();
+    this.#toldOfRecovery = false;
     for (;;) {
       if (!this.#running)
         throw new StartError(
@@ -183,6 +186,7 @@ export class ServerProcess {
         return;
       } catch (error) {
         explain(error);
+        await this.#tellOfRecovery(error, started, logStart);
       }
       if (Date.now() - started > READY_TIMEOUT_MS) {
         const reason = await reasonIn(logFile, logStart);
@@ -194,19 +198,24 @@ export class ServerProcess {
     }
   }
 
-  /** Tells the operator that it takes longer, and throws when the server answers and will not come to anything. */
-  #explainer(started: number): (error: unknown) => void {
-    let told = false;
+  /** Throws when the server answers and will not come to anything. */
+  #refusals(): (error: unknown) => void {
     let refusedAt: number | undefined;
     return (error) => {
       refusedAt = isConnectionLoss(error) ? undefined : (refusedAt ?? Date.now());
       if (refusedAt !== undefined && Date.now() - refusedAt > REFUSAL_MS)
         throw this.#damaged(error);
-      // cannot_connect_now: it replays its log after a crash.
-      if (codeOf(error) !== '57P03' || told || Date.now() - started <= NOTICEABLE_MS) return;
-      told = true;
-      this.#options.onProgress?.('The database is recovering from an unclean stop');
     };
+  }
+
+  /** Tells the operator why it takes longer: it replays its log after a crash. */
+  async #tellOfRecovery(error: unknown, started: number, logStart: number): Promise<void> {
+    // cannot_connect_now: so it answers in each start, for a moment.
+    if (codeOf(error) !== '57P03' || this.#toldOfRecovery) return;
+    if (Date.now() - started <= NOTICEABLE_MS) return;
+    if (!(await isRecovering(this.#options.logFile, logStart))) return;
+    this.#toldOfRecovery = true;
+    this.#options.onProgress?.('The database is recovering from an unclean stop');
   }
 
   /**

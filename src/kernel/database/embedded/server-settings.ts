@@ -112,6 +112,12 @@ export async function prepareLog(file: string): Promise<number> {
   return 0;
 }
 
+/** Whether the server said since `start` (bytes) that it repairs what an unclean stop has left. */
+export async function isRecovering(file: string, start: number): Promise<boolean> {
+  const text = await readFile(file).catch(() => Buffer.alloc(0));
+  return text.subarray(start).includes('automatic recovery in progress');
+}
+
 /** Why the server gave up, in its own words, since `start` (bytes): a PANIC or FATAL goes before all that followed from it. */
 export async function reasonIn(file: string, start: number): Promise<string> {
   const text = await readFile(file).catch(() => Buffer.alloc(0));

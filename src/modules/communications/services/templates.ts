@@ -118,8 +118,12 @@ export function createTemplates(dependencies: Dependencies): Templates {
   const builtIn: BuiltInTemplates = new Map();
 
   const owners = createOwners(database, builtIn);
-  const store = (template: BuiltInTemplate, force: boolean) =>
-    storeBuiltIn(database, { id: newId(), ...template, variables: variablesOf(template) }, force);
+  const store = (templates: readonly BuiltInTemplate[], force: boolean) =>
+    storeBuiltIn(
+      database,
+      templates.map((one) => ({ id: newId(), ...one, variables: variablesOf(one) })),
+      force,
+    );
 
   const ready: Templates['ready'] = async (texts) => {
     const [subject, body] = [parsePart('subject', texts.subject), parsePart('body', texts.body)];
@@ -131,10 +135,8 @@ export function createTemplates(dependencies: Dependencies): Templates {
     requireOwner: owners.requireOwner,
     requireOwnersOfPart: owners.requireOwnersOfPart,
     async register(module, templates) {
-      for (const template of templates) {
-        builtIn.set(template.name, { ...template, module });
-        await store(template, false);
-      }
+      for (const template of templates) builtIn.set(template.name, { ...template, module });
+      await store(templates, false);
     },
     async resolve(name, locale) {
       const stored = await templateByName(database, name);
@@ -168,7 +170,7 @@ export function createTemplates(dependencies: Dependencies): Templates {
         for (const id of new Set(ids)) {
           const origin = await owners.requireOwnerOf(caller, id);
           const first = origin?.builtIn ? builtIn.get(origin.name) : undefined;
-          await removeOne(dependencies, transaction, id, first && (() => store(first, true)));
+          await removeOne(dependencies, transaction, id, first && (() => store([first], true)));
         }
       }),
   };
