@@ -7,7 +7,12 @@ import type { Database, Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type BossDatabase, callerDatabase, createBossLink } from './boss-database.ts';
+import {
+  type BossDatabase,
+  type BossLink,
+  callerDatabase,
+  createBossLink,
+} from './boss-database.ts';
 import { createDueAlarm, type DueAlarm } from './due-alarm.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
 import { createRunner, type Runner } from './runner.ts';
@@ -73,13 +78,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     working = true;
     const boss = await open();
     if (working) alarm.start();
-    const schedules = await boss.getSchedules();
-    for (const registration of [...registrations.values()]) {
-      if (!working) return;
-      await work({ boss, alarm, schedules }, registration);
-      // All queues at once would take every connection of the pool.
-      await link.rest();
-    }
+    await workAll({ boss, alarm, link }, registrations, () => working);
   };
 
   return {
@@ -195,6 +194,21 @@ async function work(
       return results;
     },
   );
+}
+
+/** Begins with each, as long as `goesOn`. */
+async function workAll(
+  { boss, alarm, link }: Pick<Work, 'boss' | 'alarm'> & { readonly link: BossLink },
+  registrations: ReadonlyMap<string, Registration>,
+  goesOn: () => boolean,
+): Promise<void> {
+  const schedules = await boss.getSchedules();
+  for (const registration of [...registrations.values()]) {
+    if (!goesOn()) return;
+    await work({ boss, alarm, schedules }, registration);
+    // All queues at once would take every connection of the pool.
+    await link.rest();
+  }
 }
 
 /**
