@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { codeOf } from '../kernel/database/failures.ts';
 import { identifier } from '../kernel/database/sql.ts';
-import { jobSchema } from '../kernel/jobs/create-jobs.ts';
+import { jobSchema } from '../kernel/jobs/queues.ts';
 import { StartError } from '../kernel/start-error.ts';
 
 /** The platform's own. What operators keep elsewhere in the database is theirs, and not in the backup. */

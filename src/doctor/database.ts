@@ -1,7 +1,7 @@
 /** The database: reachable, new enough, in step with the clock and with this version, and in good health. */
 import type pg from 'pg';
 import { type MigrationSet, unknownMigrations } from '../kernel/database/migrate.ts';
-import { jobSchema } from '../kernel/jobs/create-jobs.ts';
+import { jobSchema } from '../kernel/jobs/queues.ts';
 import { type Finding, note, ok, problem, warning } from './finding.ts';
 
 /** Rows of one statement. */

@@ -1,20 +1,16 @@
 /** Makes the job service: pg-boss over the platform's own database. */
 import { randomUUID } from 'node:crypto';
-import type { PgBoss, QueueOptions, Schedule } from 'pg-boss';
+import type { PgBoss, Schedule } from 'pg-boss';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Database, Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import {
-  type BossDatabase,
-  type BossLink,
-  callerDatabase,
-  createBossLink,
-} from './boss-database.ts';
+import { type BossLink, callerDatabase, createBossLink } from './boss-database.ts';
 import { createDueAlarm, type DueAlarm } from './due-alarm.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
+import { makeQueue, openBoss } from './queues.ts';
 import { createRunner, type Runner } from './runner.ts';
 
 interface JobsOptions {
@@ -30,15 +26,6 @@ export interface RunningJobs extends Jobs {
   stop(timeoutMs?: number): Promise<void>;
 }
 
-/** PostgreSQL schema of the job tables. */
-export const jobSchema = 'penstock_jobs';
-/** Where jobs end up that failed for good. They are kept for `keepFailedSeconds`. */
-const deadLetterQueue = 'dead-letter';
-const keepFailedSeconds = 30 * 24 * 3600;
-const keepDoneSeconds = 24 * 3600;
-const defaultRetries = 5;
-const defaultExpireSeconds = 300;
-const longestBackoffSeconds = 3600;
 /** Fetchers per job name and node, and jobs that each runs at a time. */
 const fetchers = 2;
 const batchSize = 8;
@@ -67,7 +54,8 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
 
   /** Starts pg-boss and makes the queues of everything registered so far. Tried again after a failure. */
   const open = (): Promise<PgBoss> => {
-    opened ??= openBoss(link.db, log, registrations).catch((error: unknown) => {
+    const definitions = () => [...registrations.values()].map(({ definition }) => definition);
+    opened ??= openBoss(link.db, log, definitions()).catch((error: unknown) => {
       opened = undefined;
       throw error;
     });
@@ -226,71 +214,6 @@ async function finishJobs(
   await Promise.race([finished, over.promise]);
   clearTimeout(timer);
 }
-
-async function createBoss(db: BossDatabase, log: Logger): Promise<PgBoss> {
-  // Loaded when the first job is needed, so that readiness does not wait for it.
-  const { PgBoss: Boss } = await import('pg-boss');
-  const boss = new Boss({
-    db,
-    schema: jobSchema,
-    useListenNotify: true,
-    // Rebuilding indexes needs a connection outside of our transactions; vacuum suffices for these sizes.
-    reindex: false,
-  });
-  boss.on('error', (error) => log.error({ err: error }, 'The job queue met an error'));
-  boss.on('warning', (warning) => log.warn({ warning: warning.data }, warning.message));
-  return boss;
-}
-
-async function openBoss(
-  db: BossDatabase,
-  log: Logger,
-  registrations: ReadonlyMap<string, Registration>,
-): Promise<PgBoss> {
-  const boss = await createBoss(db, log);
-  await boss.start();
-  const known = new Map((await boss.getQueues()).map((queue) => [queue.name, queue]));
-  if (!known.has(deadLetterQueue)) {
-    await boss.createQueue(deadLetterQueue, {
-      retentionSeconds: keepFailedSeconds,
-      deleteAfterSeconds: keepFailedSeconds,
-    });
-  }
-  for (const { definition } of registrations.values()) {
-    const queue = known.get(definition.name);
-    if (!queue) await makeQueue(boss, definition);
-    else if (!isAsDefined(queue, definition))
-      await boss.updateQueue(definition.name, attempts(definition));
-  }
-  return boss;
-}
-
-const attempts = (definition: JobDefinition) => ({
-  retryLimit: definition.retries ?? defaultRetries,
-  expireInSeconds: definition.expireInSeconds ?? defaultExpireSeconds,
-});
-
-/** Whether a queue that an earlier version made still fits. */
-function isAsDefined(
-  queue: Pick<QueueOptions, 'retryLimit' | 'expireInSeconds'>,
-  definition: JobDefinition,
-): boolean {
-  const { retryLimit, expireInSeconds } = attempts(definition);
-  return queue.retryLimit === retryLimit && queue.expireInSeconds === expireInSeconds;
-}
-
-const makeQueue = (boss: PgBoss, definition: JobDefinition): Promise<void> =>
-  boss.createQueue(definition.name, {
-    // One waiting job per key; jobs without a key get one of their own.
-    policy: 'short',
-    notify: true,
-    deadLetter: deadLetterQueue,
-    ...attempts(definition),
-    retryDelay: 1,
-    retryBackoff: true,
-    retryDelayMax: longestBackoffSeconds,
-    deleteAfterSeconds: keepDoneSeconds,
-  });
 
 const sendOptions = (database: Database, options: EnqueueOptions) => ({
   singletonKey: options.singletonKey ?? randomUUID(),

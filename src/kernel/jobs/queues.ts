@@ -1,0 +1,81 @@
+/** The queues of pg-boss: how they are made, and brought up to date. */
+import type { PgBoss, QueueOptions } from 'pg-boss';
+import type { Logger } from '../telemetry/logger.ts';
+import type { BossDatabase } from './boss-database.ts';
+import type { JobDefinition } from './jobs.ts';
+
+/** PostgreSQL schema of the job tables. */
+export const jobSchema = 'penstock_jobs';
+/** Where jobs end up that failed for good. They are kept for `keepFailedSeconds`. */
+const deadLetterQueue = 'dead-letter';
+const keepFailedSeconds = 30 * 24 * 3600;
+const keepDoneSeconds = 24 * 3600;
+const defaultRetries = 5;
+const defaultExpireSeconds = 300;
+const longestBackoffSeconds = 3600;
+
+async function createBoss(db: BossDatabase, log: Logger): Promise<PgBoss> {
+  // Loaded when the first job is needed, so that readiness does not wait for it.
+  const { PgBoss: Boss } = await import('pg-boss');
+  const boss = new Boss({
+    db,
+    schema: jobSchema,
+    useListenNotify: true,
+    // Rebuilding indexes needs a connection outside of our transactions; vacuum suffices for these sizes.
+    reindex: false,
+  });
+  boss.on('error', (error) => log.error({ err: error }, 'The job queue met an error'));
+  boss.on('warning', (warning) => log.warn({ warning: warning.data }, warning.message));
+  return boss;
+}
+
+/** Starts pg-boss and makes the queues of these jobs, or brings them up to date. */
+export async function openBoss(
+  db: BossDatabase,
+  log: Logger,
+  definitions: readonly JobDefinition[],
+): Promise<PgBoss> {
+  const boss = await createBoss(db, log);
+  await boss.start();
+  const known = new Map((await boss.getQueues()).map((queue) => [queue.name, queue]));
+  if (!known.has(deadLetterQueue)) {
+    await boss.createQueue(deadLetterQueue, {
+      retentionSeconds: keepFailedSeconds,
+      deleteAfterSeconds: keepFailedSeconds,
+    });
+  }
+  for (const definition of definitions) {
+    const queue = known.get(definition.name);
+    if (!queue) await makeQueue(boss, definition);
+    else if (!isAsDefined(queue, definition))
+      await boss.updateQueue(definition.name, attempts(definition));
+  }
+  return boss;
+}
+
+const attempts = (definition: JobDefinition) => ({
+  retryLimit: definition.retries ?? defaultRetries,
+  expireInSeconds: definition.expireInSeconds ?? defaultExpireSeconds,
+});
+
+/** Whether a queue that an earlier version made still fits. */
+function isAsDefined(
+  queue: Pick<QueueOptions, 'retryLimit' | 'expireInSeconds'>,
+  definition: JobDefinition,
+): boolean {
+  const { retryLimit, expireInSeconds } = attempts(definition);
+  return queue.retryLimit === retryLimit && queue.expireInSeconds === expireInSeconds;
+}
+
+export const makeQueue = (boss: PgBoss, definition: JobDefinition): Promise<void> =>
+  boss.createQueue(definition.name, {
+    // One waiting job per key; jobs without a key get one of their own.
+    policy: 'short',
+    notify: true,
+    deadLetter: deadLetterQueue,
+    ...attempts(definition),
+    retryDelay: 1,
+    retryBackoff: true,
+    retryDelayMax: longestBackoffSeconds,
+    deleteAfterSeconds: keepDoneSeconds,
+  });
