@@ -54,8 +54,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
 
   /** Starts pg-boss and makes the queues of everything registered so far. Tried again after a failure. */
   const open = (): Promise<PgBoss> => {
-    const definitions = () => [...registrations.values()].map(({ definition }) => definition);
-    opened ??= openBoss(link.db, log, definitions()).catch((error: unknown) => {
+    opened ??= openBoss(link.db, log, definitionsOf(registrations)).catch((error: unknown) => {
       opened = undefined;
       throw error;
     });
@@ -80,9 +79,8 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     },
     async unregister(name) {
       if (!registrations.delete(name) || !working) return;
-      const boss = await open();
-      await endWork(boss, name);
-      await boss.unschedule(name);
+      await endWork(await open(), name);
+      await (await open()).unschedule(name);
     },
     async leave(name) {
       if (registrations.delete(name) && working) await endWork(await open(), name);
@@ -135,6 +133,9 @@ const enqueueing = ({
     if (seconds.length > 0) alarm.expect(name, Math.min(...seconds));
   },
 });
+
+const definitionsOf = (registrations: ReadonlyMap<string, Registration>) =>
+  [...registrations.values()].map(({ definition }) => definition);
 
 function registrationFor({ log, metrics }: JobsOptions, definition: JobDefinition): Registration {
   const valid = dataCheck(definition.data);
