@@ -7,9 +7,15 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isTrusted, requireOffered } from '../access/operation-access.ts';
-import type { OpenRequestScope } from '../access/request-scope.ts';
+import type { OpenRequestScope, RequestScope } from '../access/request-scope.ts';
 import { trashOf } from '../sql/row-id.ts';
-import type { MatchingOptions, ReadOptions, RecordHistory, RecordStore } from '../store.ts';
+import type {
+  MatchingOptions,
+  ReadOptions,
+  RecordHistory,
+  RecordStore,
+  RecordText,
+} from '../store.ts';
 import { aggregateSelected } from './aggregate.ts';
 import { foundFirst } from './found-first.ts';
 import { nearestSelected } from './nearest.ts';
@@ -30,6 +36,9 @@ import {
   type Selection,
   selectionOf,
 } from './selection.ts';
+
+/** What a caller reads with. */
+type Readers = RequestScope<RecordDependencies>;
 
 type RecordReads = Pick<
   RecordStore,
@@ -60,21 +69,22 @@ function createRouteReads(
         return listRecords(given, schema, listOptions, view);
       });
     },
-    async get(caller, name, id, readOptions = {}) {
+    get(caller, name, id, readOptions = {}) {
+      const read = ({ dependencies: own, schema: find }: Readers): Promise<RecordText> => {
+        const schema = readable(caller, find(name), readOptions);
+        const record = { ...readOptions, id };
+        const asked = { ...readOptions, ids: [id] };
+        // Where everybody may read everything, nothing is remembered that would have to be confirmed.
+        if (showsAll(caller, schema, asked)) return getRecord(own, schema, record, wholeView);
+        return readOptimistically(own, (given) => {
+          const view = viewOf(given, caller, schema, asked);
+          if (view instanceof Promise)
+            return view.then((found) => getRecord(given, schema, record, found));
+          return getRecord(given, schema, record, view);
+        });
+      };
       const requestScope = requestScopeOf(caller, name);
-      const { dependencies: own, schema: find } =
-        requestScope instanceof Promise ? await requestScope : requestScope;
-      const schema = readable(caller, find(name), readOptions);
-      const record = { ...readOptions, id };
-      const asked = { ...readOptions, ids: [id] };
-      // Where everybody may read everything, nothing is remembered that would have to be confirmed.
-      if (showsAll(caller, schema, asked)) return getRecord(own, schema, record, wholeView);
-      return readOptimistically(own, (given) => {
-        const view = viewOf(given, caller, schema, asked);
-        if (view instanceof Promise)
-          return view.then((found) => getRecord(given, schema, record, found));
-        return getRecord(given, schema, record, view);
-      });
+      return requestScope instanceof Promise ? requestScope.then(read) : read(requestScope);
     },
   };
 }
@@ -218,20 +228,33 @@ const changing = (cause: unknown): Error =>
     cause,
   });
 
-/** Throws 503 when the change takes too long, or in a transaction, which is lost then. */
-async function retryOnStaleSchema<T>(database: Database, read: () => Promise<T>): Promise<T> {
+/** Rejects with 503 when the change takes too long, or in a transaction, which is lost then. */
+function retryOnStaleSchema<T>(database: Database, read: () => Promise<T>): Promise<T> {
+  const again = (error: unknown): Promise<T> => readAgain(database, read, error);
+  try {
+    return read().catch(again);
+  } catch (error) {
+    return again(error);
+  }
+}
+
+async function readAgain<T>(
+  database: Database,
+  read: () => Promise<T>,
+  failure: unknown,
+): Promise<T> {
+  let latest = failure;
   for (const pause of PAUSES_MS) {
+    if (!isOutdated(latest)) throw latest;
+    if (database.inTransaction()) throw changing(latest);
+    await sleep(pause);
     try {
       return await read();
     } catch (error) {
-      if (!isOutdated(error)) throw error;
-      if (database.inTransaction()) throw changing(error);
+      latest = error;
     }
-    await sleep(pause);
   }
-  return read().catch((error: unknown) => {
-    throw isOutdated(error) ? changing(error) : error;
-  });
+  throw isOutdated(latest) ? changing(latest) : latest;
 }
 
 /** The same for a stream, as long as nothing of it was read. */

@@ -157,28 +157,31 @@ export const classOf = ({ predicate, populate, conditions }: View): StatementCla
   predicate === undefined && conditions === undefined && populate.size === 0 ? 'short' : 'pooled';
 
 /** Runs a statement that reads. What tables of others refuse has errors of its own. */
-export async function runRead<R>(
+export const runRead = <R>(
   { database, limitMs }: Pick<RecordDependencies, 'database' | 'limitMs'>,
   schema: CompiledSchema,
   statement: Statement,
-): Promise<R[]> {
-  try {
-    const { rows } = await database.query<R>(
-      limitMs === undefined ? statement : { ...statement, limitMs },
-    );
-    chargeJson(rows);
-    return rows;
-  } catch (error) {
-    // numeric_value_out_of_range: what was worked out, such as a sum
-    if (codeOf(error) === '22003')
-      throw recordErrors.RECORD_INVALID({
-        message: 'A result is too large for a number',
-        cause: error,
-      });
-    // program_limit_exceeded: a text of more than 1 GB
-    if (codeOf(error) === '54000') throw tooMany();
-    throw schema.mapping ? externalReadError(schema, error) : error;
-  }
+): Promise<R[]> =>
+  database.query<R>(limitMs === undefined ? statement : { ...statement, limitMs }).then(
+    ({ rows }) => {
+      chargeJson(rows);
+      return rows;
+    },
+    (error: unknown) => {
+      throw readError(schema, error);
+    },
+  );
+
+function readError(schema: CompiledSchema, error: unknown): unknown {
+  // numeric_value_out_of_range: what was worked out, such as a sum
+  if (codeOf(error) === '22003')
+    return recordErrors.RECORD_INVALID({
+      message: 'A result is too large for a number',
+      cause: error,
+    });
+  // program_limit_exceeded: a text of more than 1 GB
+  if (codeOf(error) === '54000') return tooMany();
+  return schema.mapping ? externalReadError(schema, error) : error;
 }
 
 /** What the database has rendered counts in the account of the request. Throws 400 beyond it. */
@@ -198,20 +201,19 @@ export type RecordRow = RecordText;
 export const recordColumns = (schema: CompiledSchema): string =>
   `x."_id" as id, x."__v" as version, ${recordJson(schema, 'x')}::text as json`;
 
-export async function getRecord(
+/** Throws or rejects with 404. */
+export function getRecord(
   dependencies: RecordDependencies,
   schema: CompiledSchema,
-  { id, ...options }: ReadOptions & { readonly id: string },
+  options: ReadOptions & { readonly id: string },
   view: View,
 ): Promise<RecordText> {
-  if (!isRecordId(schema.key, id)) throw recordErrors.RECORD_NOT_FOUND();
-  const [row] = await runRead<RecordRow>(
-    dependencies,
-    schema,
-    getStatement(dependencies.plans, schema, { id, ...options }, view),
-  );
-  if (!row) throw recordErrors.RECORD_NOT_FOUND();
-  return requireWholeRecord(row);
+  if (!isRecordId(schema.key, options.id)) throw recordErrors.RECORD_NOT_FOUND();
+  const statement = getStatement(dependencies.plans, schema, options, view);
+  return runRead<RecordRow>(dependencies, schema, statement).then(([row]) => {
+    if (!row) throw recordErrors.RECORD_NOT_FOUND();
+    return requireWholeRecord(row);
+  });
 }
 
 function getStatement(

@@ -4,7 +4,12 @@ import type { TObject } from 'typebox';
 import Type from 'typebox';
 import { all, equals } from '../../../data/conditions/condition.ts';
 import { recordErrors } from '../../../data/records/errors.ts';
-import type { ListOptions, RecordInput, RecordStore } from '../../../data/records/store.ts';
+import type {
+  ListOptions,
+  RecordInput,
+  RecordStore,
+  RecordText,
+} from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { noOperators } from '../../../data/schema/compile/shapes.ts';
 import { expectedVersion, ifMatch } from '../../../kernel/operations/if-match.ts';
@@ -109,15 +114,17 @@ function get(records: RecordStore, schema: CompiledSchema): RecordOperation {
         ...liveQuery({ ...query, limit: 1 }),
         filter: equals('_id', params.id),
       }),
-    async handler({ caller, requested, requestedExactly = false }, { params, query }) {
+    handler({ caller, requested, requestedExactly = false }, { params, query }) {
       if (!requested || !requestedExactly)
-        return recordReply(await records.get(caller, name, params.id, query));
+        return records.get(caller, name, params.id, query).then(recordReply);
       const options = { ...query, only: requested, exactly: true };
-      return Reply.requested((await records.get(caller, name, params.id, options)).json);
+      return records.get(caller, name, params.id, options).then(requestedReply);
     },
   });
   return { crud: 'read', operation };
 }
+
+const requestedReply = ({ json }: RecordText): Reply => Reply.requested(json);
 
 function create(records: RecordStore, schema: CompiledSchema): RecordOperation {
   const { name } = schema;
