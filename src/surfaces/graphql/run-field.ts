@@ -50,9 +50,10 @@ export class FieldRunner implements FieldCaller {
     { name, selection }: FieldPlace,
     input: () => DecodedInput,
   ): NowOrLater<Answer> {
-    const { request, pipeline, identity, measure } = this.#parts;
+    const { request, pipeline, identity, operation, measure } = this.#parts;
     const { id } = compiled.operation;
     const call = new NestedCall(request, compiled, name);
+    call.isPart = operation.measure.costs.length > 1;
     call.requested = selection.requested;
     call.requestedExactly = selection.isPlain;
     const began = performance.now();

@@ -14,7 +14,8 @@ import type { Call } from '../../kernel/pipeline/context.ts';
 
 /** A field's operation called with what the request brought. */
 export class NestedCall implements Call {
-  readonly isPart = true;
+  /** False: the request holds no other. */
+  isPart = true;
   readonly compiled: CompiledOperation;
   readonly requestId: string;
   readonly address: string;
