@@ -2,6 +2,8 @@
  * Files as what is searched, without a record that holds them: by name, by what stands in them and by what that means, each
  * for whoever may have its content (specification embeddings.md 5.7, storage.md).
  */
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
@@ -230,6 +232,29 @@ describe('contents that are not for everybody who sees the file', () => {
     expect(names(await byWords('pangolin', 1))).toEqual(['guarded.txt']);
     await configure('storage', { authorization: { contentAction: '' } });
     await define(permissions);
+  });
+
+  it('hold up no other file when their bytes are gone', async () => {
+    const name = 'damaged';
+    expect((await platform.admin.post('/storage/containers', { name })).status).toBe(200);
+    // Nothing is read before its bytes are gone.
+    await configure('embeddings', { enabled: false });
+    const fields = { container: name };
+    await upload(0, 'lost.txt', 'A lost lemur', { fields });
+    const folder = join(platform.dataDir, 'storage', name);
+    await rm(folder, { recursive: true });
+    await mkdir(folder);
+    await upload(0, 'whole.txt', 'A whole lemur', { fields });
+    await configure('embeddings', { enabled: true });
+    await until('the other one', async () => (await byWords('lemur', 0)).length === 1);
+    expect(names(await byWords('lemur', 0))).toEqual(['whole.txt']);
+    await until('what is said of it', async () => {
+      const { body } = await platform.admin.get('/embeddings/status?schemaName=File');
+      return body.generationQueue.delayed + body.generationQueue.failed > 0;
+    });
+    const { body } = await user(0).api.get('/storage/files?limit=100&of=readable');
+    const lost = body.files.find((one: Json) => one.name === 'lost.txt');
+    expect((await platform.admin.delete(`/storage/files/${lost._id}`)).status).toBe(200);
   });
 
   it('are not read while they are examined, nor when something was found in them', async () => {

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { system } from '../../../kernel/caller.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
 import { builtInProvider, ModelError } from '../model.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import {
@@ -71,11 +72,12 @@ interface Claimed {
   readonly rows: readonly ClaimedRow[];
 }
 
-/** What a provider does not take, or PostgreSQL cannot hold. */
-const isRefusal = (error: unknown): boolean =>
-  error instanceof ModelError
-    ? error.failure === 'refused'
-    : /^(?:22|54)/.test(codeOf(error) ?? '');
+/** What a provider does not take, PostgreSQL cannot hold, or the store of files has lost. */
+function isOfOneRecord(error: unknown): boolean {
+  if (error instanceof ModelError) return error.failure === 'refused';
+  if (error instanceof PenstockError) return error.code === 'PROVIDER_ERROR';
+  return /^(?:22|54)/.test(codeOf(error) ?? '');
+}
 
 /** A text that one of them is not taken with must not hold up the others: then each is tried by itself. */
 async function workOn(
@@ -86,7 +88,7 @@ async function workOn(
   try {
     await embedRecords(parts, generation, claimed);
   } catch (error) {
-    if (isRefusal(error) && claimed.rows.length > 1) {
+    if (isOfOneRecord(error) && claimed.rows.length > 1) {
       for (const row of claimed.rows) await workOn(parts, generation, { ...claimed, rows: [row] });
     } else await postpone(parts, generation, claimed, error);
   }
