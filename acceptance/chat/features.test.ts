@@ -230,8 +230,13 @@ describe('moderation', () => {
     expect(await a.ask('message', roomId, 'hello?')).toMatchObject({
       error: { code: 'CHAT_WRITING_DENIED' },
     });
+    expect(await a.ask('typing', { roomId, state: 'start' })).toMatchObject({
+      error: { code: 'CHAT_WRITING_DENIED' },
+    });
     const shared = await makeRoom(bob, [ann, eve]);
     expect(await a.ask('message', shared, 'to both')).toMatchObject({ ok: true });
+    expect(await a.ask('typing', { roomId: shared, state: 'start' })).toMatchObject({ ok: true });
+    expect((await a.ask('presenceSubscribe', { userIds: [eve.userId] })).users).toEqual([]);
     await eve.api.delete(`/chat/blocks/${ann.userId}`);
     expect(await a.ask('message', roomId, 'hello again')).toMatchObject({ ok: true });
   });
@@ -281,6 +286,13 @@ describe('presence', () => {
     await dora.api.put(`/chat/rooms/${room}/addUsers`, { users: [emil.userId] });
     await e.ask('presence', { status: 'online' });
     await waitFor(() => online() === 2);
+    expect(d.of('presence-changed').map(({ status }) => status)).not.toContain('busy');
+    // Nor is it told to whom they have blocked, whatever was asked before.
+    await emil.api.put(`/chat/blocks/${dora.userId}`);
+    await e.ask('presence', { status: 'busy' });
+    await emil.api.delete(`/chat/blocks/${dora.userId}`);
+    await e.ask('presence', { status: 'online' });
+    await waitFor(() => online() === 3);
     expect(d.of('presence-changed').map(({ status }) => status)).not.toContain('busy');
   });
 });

@@ -159,6 +159,8 @@ function suite(redis: boolean): void {
     await a.ask('send', { channel, data: 1 });
     await waitFor(() => b.of('message').length === 1);
     await revoke();
+    // At once: nobody waits for the channel to notice.
+    expect(await refusal(b.ask('history', { channel }))).toMatch(/^403 CHANNEL_FORBIDDEN$|MEMBER/);
     await waitFor(() => b.of('ended').length === 1);
     await waitFor(() => a.of('presence').some(({ kind }) => kind === 'left'));
     await a.ask('send', { channel, data: 2 });

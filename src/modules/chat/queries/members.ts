@@ -38,6 +38,18 @@ export async function memberOf(
   return rows[0];
 }
 
+/** Whether the other one of a direct room has blocked the user: they hear nothing from them there. */
+export const isBlockedIn = async (
+  database: Queryable,
+  roomId: string,
+  userId: string,
+): Promise<boolean> =>
+  (
+    await database.query(shortSql`
+      select from "app"."ChatMember" o join penstock.chat_blocks b on b.user_id = o."user" and b.blocked_id = ${userId}::uuid
+      where o."room" = ${roomId}::uuid limit 1`)
+  ).rows.length > 0;
+
 export async function membersOf(
   database: Queryable,
   roomId: string,
@@ -226,7 +238,7 @@ export async function presentIn(
   return rows[0];
 }
 
-/** Whether the users share a room with `userId`; those that do. */
+/** Whether the users share a room with `userId` and have not blocked them; those that do. */
 export const sharingRoom = async (
   database: Queryable,
   userId: string,
@@ -235,10 +247,11 @@ export const sharingRoom = async (
   (
     await database.query<{ user: string }>(sql`
       select distinct o."user" from "app"."ChatMember" m join "app"."ChatMember" o on o."room" = m."room"
-      where m."user" = ${userId}::uuid and o."user" = any(${userIds}::uuid[])`)
+      where m."user" = ${userId}::uuid and o."user" = any(${userIds}::uuid[]) and not exists (
+        select from penstock.chat_blocks b where b.user_id = o."user" and b.blocked_id = m."user")`)
   ).rows.map(({ user }) => user);
 
-/** Those of these pairs of users that share a room now, as `watcher watched`. */
+/** Those of these pairs of users that share a room now, as `watcher watched`; none where the watched one has blocked the other. */
 export const pairsSharingRoom = async (
   database: Queryable,
   pairs: readonly (readonly [watcher: string, watched: string])[],
@@ -249,7 +262,8 @@ export const pairsSharingRoom = async (
         select p.watcher, p.watched
         from unnest(${pairs.map(([watcher]) => watcher)}::uuid[], ${pairs.map(([, watched]) => watched)}::uuid[]) as p(watcher, watched)
         where exists (select from "app"."ChatMember" m join "app"."ChatMember" o on o."room" = m."room"
-          where m."user" = p.watcher and o."user" = p.watched)`)
+          where m."user" = p.watcher and o."user" = p.watched)
+          and not exists (select from penstock.chat_blocks b where b.user_id = p.watched and b.blocked_id = p.watcher)`)
     ).rows.map(({ watcher, watched }) => `${watcher} ${watched}`),
   );
 

@@ -3,7 +3,7 @@ import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import { chatErrors } from '../errors.ts';
-import { markRead, memberOf, setMuted, unreadByRoom } from '../queries/members.ts';
+import { isBlockedIn, markRead, memberOf, setMuted, unreadByRoom } from '../queries/members.ts';
 import { messageById } from '../queries/messages.ts';
 import { type ChatParts, requireVoice } from './chat-parts.ts';
 
@@ -72,6 +72,8 @@ export function createReads(parts: ChatParts): Reads {
       if (!member) throw chatErrors.CHAT_ROOM_NOT_FOUND();
       requireVoice(member);
       const room = roomId.toLowerCase();
+      if (member.isDirect && (await isBlockedIn(database, room, userId)))
+        throw chatErrors.CHAT_WRITING_DENIED();
       if (state === 'start')
         hub.toRoom(room, 'message', { sender: userId, contentType: 'typing', room });
       hub.toRoom(room, 'typing', { room, user: userId, state });

@@ -49,6 +49,8 @@ export interface Members {
     found: FoundChannel,
     state: string | undefined,
   ): Promise<Member>;
+  /** The member, if they may still be there at this moment. Throws 403 and ends them where they may not. */
+  confirm(member: Member): Promise<Member>;
   leave(member: Member): Promise<void>;
   closed(connection: SocketConnection): void;
   /** Definitions are others now. */
@@ -133,10 +135,11 @@ export function createMembers(parts: MembersParts): Members {
   const leave = async (member: Member): Promise<void> => {
     if (places.remove(member)) await presence.left([member]);
   };
-  const rechecks = createRechecks(parts, async (member) => {
-    member.connection.emit('ended', { channel: member.found.channel });
+  const end = async (member: Member): Promise<void> => {
+    if (!member.over) member.connection.emit('ended', { channel: member.found.channel });
     await leave(member);
-  });
+  };
+  const rechecks = createRechecks(parts, end);
   parts.schemas.onChange((names) =>
     rechecks.touch(all().filter(({ found }) => names.includes(found.definition.schema ?? ''))),
   );
@@ -165,24 +168,42 @@ export function createMembers(parts: MembersParts): Members {
       if (isNew || state !== undefined) await presence.put(member, isNew ? 'joined' : 'updated');
       return member;
     },
-    start() {
-      // Nothing of a user who is deleted stays, whoever is in channels of this node.
-      const unfollow = parts.events.subscribe('database:delete:User', ({ ids = [] }) =>
-        forgetUsers(parts.database, ids),
-      );
-      const sweep = setInterval(
-        () => rechecks.touch(all().filter(({ found }) => hangsOnRecord(found))),
-        SWEEP_MS,
-      );
-      sweep.unref();
-      const stopPresence = presence.start();
-      return () => {
-        unfollow();
-        places.rest();
-        clearInterval(sweep);
-        stopPresence();
-      };
+    async confirm(member) {
+      const { connection, found } = member;
+      member.rights = await rightsIn(parts, await connection.caller(), found);
+      if (member.rights.join) return member;
+      await end(member);
+      throw routerErrors.CHANNEL_FORBIDDEN();
     },
+    start: () => startMembers(parts, { rechecks, presence, ...places }),
+  };
+}
+
+interface Started extends Pick<ReturnType<typeof createPlaces>, 'all' | 'rest'> {
+  readonly rechecks: Rechecks;
+  readonly presence: ReturnType<typeof createPresence>;
+}
+
+/** What goes on by itself. Answers how to stop. */
+function startMembers(
+  { events, database }: MembersParts,
+  { rechecks, presence, all, rest }: Started,
+): () => void {
+  // Nothing of a user who is deleted stays, whoever is in channels of this node.
+  const unfollow = events.subscribe('database:delete:User', ({ ids = [] }) =>
+    forgetUsers(database, ids),
+  );
+  const sweep = setInterval(
+    () => rechecks.touch(all().filter(({ found }) => hangsOnRecord(found))),
+    SWEEP_MS,
+  );
+  sweep.unref();
+  const stopPresence = presence.start();
+  return () => {
+    unfollow();
+    rest();
+    clearInterval(sweep);
+    stopPresence();
   };
 }
 

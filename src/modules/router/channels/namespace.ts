@@ -141,7 +141,8 @@ function askEvents({ database, limits, members }: Parts): readonly SocketEvent[]
   const asked = async (connection: SocketConnection, channel: string): Promise<Member> => {
     await connection.caller();
     await requireBudget(limits, connection);
-    return requireMember(members, connection, channel);
+    // What was said is for who may be there now, and not until what took that away was heard of.
+    return members.confirm(requireMember(members, connection, channel));
   };
   return [
     defineSocketEvent({
