@@ -38,7 +38,18 @@ function giveUpRights(): void {
   }
 }
 
-const socket = new Socket({ fd: CHANNEL, readable: true, writable: true });
+/** Read into again and again: a piece of memory for each read costs more than copying what most of them bring. */
+const received = Buffer.allocUnsafeSlow(65_536);
+const socket = new Socket({
+  ...{ fd: CHANNEL, readable: true, writable: true },
+  onread: {
+    buffer: received,
+    callback(bytes) {
+      reader.push(Buffer.from(received.subarray(0, bytes)));
+      return true;
+    },
+  },
+});
 /** `process.exit` would wait for the isolates, and code that never ends would go on without the platform. */
 const end = (): unknown => process.kill(process.pid, 'SIGKILL');
 socket.on('close', end).on('error', end);
@@ -207,5 +218,4 @@ const reader = new FrameReader<ToSandbox>(receive);
 giveUpRights();
 // What user code leaves behind must not end the process for others.
 process.on('unhandledRejection', () => undefined);
-socket.on('data', (chunk) => reader.push(chunk));
 send({ t: 'ready' });
