@@ -21,6 +21,8 @@ interface Program {
   proven: boolean;
   /** Runs in a row that needed little; below zero after one that was ended on this thread. */
   quickRuns: number;
+  /** Quick runs that it needs after it has taken too long once more. */
+  runsAfterTooLong: number;
   isServing: boolean;
   timer: NodeJS.Timeout | undefined;
 }
@@ -34,11 +36,13 @@ const PATIENCE_MS = 3;
 const IDLE_MS = 30_000;
 /**
  * What needs little runs on the thread of the process itself, which saves two changes of threads: after so many runs in a
- * row of at most so many milliseconds of processor time. Who took too long there has to show it for longer.
+ * row of at most so many milliseconds of processor time. Who took too long there has to show it for longer, twice as long
+ * each time: once in a while that happens to anybody on a full machine.
  */
 const QUICK_RUNS = 10;
 const QUICK_MS = 3;
-const RUNS_AFTER_TOO_LONG = 1_000;
+const RUNS_AFTER_TOO_LONG = 100;
+const MOST_RUNS_AFTER = 100_000;
 /** Of processor time that a sandbox may use while it has no work; V8 itself collects garbage. */
 const RESTLESS_MS = 40;
 
@@ -62,6 +66,7 @@ export class Programs {
       busy: 0,
       proven: false,
       quickRuns: 0,
+      runsAfterTooLong: RUNS_AFTER_TOO_LONG,
       isServing: false,
       timer: undefined,
     });
@@ -133,7 +138,8 @@ export class Programs {
       if (program.quickRuns < QUICK_RUNS) run.begin(sandbox, undefined);
       else if (!run.beginNow(sandbox)) {
         program.busy -= 1;
-        program.quickRuns = -RUNS_AFTER_TOO_LONG;
+        program.quickRuns = QUICK_RUNS - program.runsAfterTooLong;
+        program.runsAfterTooLong = Math.min(MOST_RUNS_AFTER, program.runsAfterTooLong * 2);
         this.#end(sandbox);
         program.queue.unshift(run);
       }
