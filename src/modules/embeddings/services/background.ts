@@ -1,6 +1,7 @@
 /** What goes on in the background of each node: events become work, work becomes vectors, finished generations are searched. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { fieldTest, literal } from '../../../data/conditions/condition.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
@@ -59,6 +60,13 @@ async function followEvents(
   });
 }
 
+/** Fields with files whose texts are searched, in what is searched now and in what will be. */
+const fileFieldsIn = (
+  schemas: Pick<SchemaRegistry, 'get'>,
+  { schemaName, current, next }: ConfigRow,
+): readonly string[] =>
+  fileFieldsOf(schemas.get(schemaName), [...current.sourceFields, ...(next?.sourceFields ?? [])]);
+
 const isOfFiles = (topic: string): boolean => /^storage:\w+:File$/.test(topic);
 
 function changedRecords(
@@ -82,13 +90,10 @@ async function enqueueHolders(
 ): Promise<void> {
   if (files.size === 0) return;
   const right = literal([...files]);
-  for (const { schemaName, current, next } of await allConfigs(database)) {
+  for (const config of await allConfigs(database)) {
+    const { schemaName } = config;
     if (schemaName === fileSchemaName) continue;
-    const fields = fileFieldsOf(schemas.get(schemaName), [
-      ...current.sourceFields,
-      ...(next?.sourceFields ?? []),
-    ]);
-    for (const field of new Set(fields)) {
+    for (const field of new Set(fileFieldsIn(schemas, config))) {
       const filter = fieldTest(field, { kind: 'in', right });
       const options = { filter, looksInto: [], limit: MAX_HOLDERS };
       const ids = await records.matching(system('embeddings.files'), schemaName, options);
@@ -267,8 +272,9 @@ async function settle(
 }
 
 /** Listens to events of records while anybody searches in them. */
-function listening({ subscribe }: BackgroundParts, wake: () => void) {
+function listening({ subscribe, schemas: registry }: BackgroundParts, wake: () => void) {
   let schemas: ReadonlySet<string> = new Set();
+  let readsFiles = false;
   let unsubscribe: readonly (() => void)[] = [];
   const end = (): void => {
     for (const one of unsubscribe) one();
@@ -277,15 +283,17 @@ function listening({ subscribe }: BackgroundParts, wake: () => void) {
   return {
     follow(configs: readonly ConfigRow[]): void {
       schemas = new Set(configs.map(({ schemaName }) => schemaName));
+      readsFiles = configs.some(
+        (one) => one.schemaName === fileSchemaName || fileFieldsIn(registry, one).length > 0,
+      );
       if (schemas.size === 0) end();
       else if (unsubscribe.length === 0)
         unsubscribe = [
           subscribe('database:*', ({ schema }) => {
             if (schema !== undefined && schemas.has(schema)) wake();
           }),
-          // Any schema may hold files.
           subscribe('storage:*', ({ topic }) => {
-            if (isOfFiles(topic)) wake();
+            if (readsFiles && isOfFiles(topic)) wake();
           }),
         ];
     },
