@@ -21,7 +21,7 @@ import { bytes, read, refused, type } from './conformance/bench.ts';
 import { describeProvider } from './conformance.ts';
 import { pathOfKey } from './local/key-path.ts';
 import { createLocalProvider } from './local.ts';
-import type { ObjectPlace, StorageProvider } from './provider.ts';
+import { type ObjectPlace, ProviderError, type StorageProvider } from './provider.ts';
 
 const newRoot = (): Promise<string> => mkdtemp(join(tmpdir(), 'storage-local-'));
 
@@ -71,6 +71,11 @@ test('links are never followed, neither on the way nor at its end', async () => 
       problem: expect.stringMatching('INVALID_PLACE|NOT_FOUND'),
     });
   }
+  for (const key of ['way/new', 'way/deep/new', 'way/secret'])
+    for (const unseen of [false, true])
+      await expect(
+        provider.put({ bucket, key }, bytes('x'), { ...type, isNew: unseen, unseen }),
+      ).rejects.toBeInstanceOf(ProviderError);
   for (const key of ['way/new', 'way/deep/new', 'way/secret'])
     await expect(provider.put({ bucket, key }, bytes('x'), type)).rejects.toEqual(
       refused('INVALID_PLACE'),

@@ -100,7 +100,7 @@ function objectCalls(disk: Disk) {
     'put' | 'get' | 'pieces' | 'part' | 'head' | 'delete' | 'copy'
   > = {
     put: (place, body, { contentType: _none, unseen, ...attributes }, signal) =>
-      unseen && body instanceof Uint8Array
+      unseen
         ? putUnseen(disk, place, body, { ...attributes, signal })
         : putWhole(disk, place, body, { ...attributes, signal }),
     get: (place, range, signal) => onDisk(() => readStream(pathOf(disk, place), range, signal)),

@@ -39,6 +39,28 @@ function bodyCases(bench: Bench): void {
     expect((await read(provider, place)).toString()).toBe('whole');
   });
 
+  bench.check('a body that breaks where nobody looks leaves nothing either', async () => {
+    const { provider } = bench;
+    const bucket = await bench.bucket();
+    const unseen = { ...type, isNew: true, unseen: true };
+    const put = (key: string, body: Readable | Buffer, size?: number) =>
+      provider.put({ bucket, key: `deep/er/${key}` }, body, { ...unseen, size });
+    await expect(put('broken', Readable.from(breaking()))).rejects.toThrow('the sender went away');
+    await expect(put('short', Buffer.from('abc'), 5)).rejects.toEqual(refused('LENGTH_MISMATCH'));
+    const body = bytes('abcdefgh');
+    await expect(put('long', body, 5)).rejects.toEqual(refused('LENGTH_MISMATCH'));
+    expect(body.destroyed).toBe(true);
+    expect((await provider.list(bucket, '')).objects).toEqual([]);
+    const many = Array.from({ length: 30 }, (_, n) => `${n % 3}/${n}`);
+    await Promise.all(
+      many.map((key) => put(key, key.endsWith('1') ? bytes(key) : Buffer.from(key))),
+    );
+    for (const key of many)
+      expect((await read(provider, { bucket, key: `deep/er/${key}` })).toString()).toBe(key);
+    const absent = { bucket: `absent-${randomUUID()}`, key: 'x/y' };
+    await expect(provider.put(absent, bytes('x'), unseen)).rejects.toEqual(refused('NOT_FOUND'));
+  });
+
   test.each([
     ['shorter', 'abc'],
     ['longer', 'abcdefgh'],

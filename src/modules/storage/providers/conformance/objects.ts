@@ -101,26 +101,30 @@ function orderCases(bench: Bench): void {
   bench.check('nothing is there before what must have happened', async () => {
     const { provider } = bench;
     const bucket = await bench.bucket();
-    for (const [key, body] of [
-      ['bytes', Buffer.from('x')],
-      ['stream', bytes('x')],
+    for (const [key, body, unseen] of [
+      ['bytes', Buffer.from('x'), false],
+      ['stream', bytes('x'), false],
+      ['unseen bytes', Buffer.from('x'), true],
+      ['unseen stream', bytes('x'), true],
     ] as const) {
       const before = Promise.withResolvers<void>();
       const putting = provider.put({ bucket, key }, body, {
         ...type,
         after: before.promise,
         isNew: true,
+        unseen,
       });
       expect(await provider.head({ bucket, key })).toBeUndefined();
       before.resolve();
       expect(await putting).toMatchObject({ size: 1 });
     }
-    for (const body of [Buffer.from('x'), bytes('x')]) {
-      const after = Promise.reject(new Error('not named'));
-      await expect(
-        provider.put({ bucket, key: 'never' }, body, { ...type, after, isNew: true }),
-      ).rejects.toThrow('not named');
-    }
+    for (const unseen of [false, true])
+      for (const body of [Buffer.from('x'), bytes('x')]) {
+        const after = Promise.reject(new Error('not named'));
+        await expect(
+          provider.put({ bucket, key: 'never' }, body, { ...type, after, isNew: true, unseen }),
+        ).rejects.toThrow('not named');
+      }
     expect(await provider.head({ bucket, key: 'never' })).toBeUndefined();
   });
 }

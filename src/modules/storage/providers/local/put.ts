@@ -27,7 +27,6 @@ import { pathOfKey } from './key-path.ts';
 import type { OpenFiles } from './read.ts';
 import {
   type OpenWritten,
-  requireLength,
   requireWaited,
   type Writing,
   type Written,
@@ -65,25 +64,26 @@ const targetOf = (disk: Disk, place: ObjectPlace): Target => ({
 });
 
 /**
- * Bytes that are there, for a place that nobody looks at before they are: they are written where they stay. What a crash
- * leaves half written has no reader, and is deleted as all that arrived for nothing.
+ * For a place that nobody looks at before the bytes are there: they are written where they stay. What a crash leaves half
+ * written has no reader, and is deleted as all that arrived for nothing.
  */
 export async function putUnseen(
   disk: Disk,
   place: ObjectPlace,
-  bytes: Uint8Array,
+  body: ObjectBody,
   { after, ...writing }: Pick<ObjectAttributes, 'after'> & Writing,
 ): Promise<ObjectFacts> {
-  requireWaited(writing);
-  requireLength(bytes.length, writing);
-  await after;
-  const target = targetOf(disk, place);
-  const synced = () => syncTogether(target.bucket, dirname(target.path));
   try {
-    return factsOf(await writeNewFile(target, bytes, synced));
+    requireWaited(writing);
+    const target = targetOf(disk, place);
+    await after;
+    const also = () => syncTogether(target.bucket, dirname(target.path));
+    return factsOf(await writeNewFile(target, body, { ...writing, also }));
   } catch (error) {
-    await removeEmptyFolders(target.bucket, target.path);
-    throw diskErrorOf(error);
+    discard(body);
+    const { bucket, path } = targetOf(disk, place);
+    await removeEmptyFolders(bucket, path);
+    throw error;
   }
 }
 

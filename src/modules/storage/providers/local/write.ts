@@ -91,22 +91,24 @@ export async function writeOpen(
 const writesThrough = process.platform === 'linux' ? constants.O_DSYNC : 0;
 
 /**
- * Writes bytes to a new file and waits for the disk; answers what it is there. `also` is waited for beside them, once the
- * file is there. What fails leaves nothing.
+ * Writes a body to a new file and waits for the disk; answers what it is there. `also` begins when the file is there, and is
+ * waited for too. What fails leaves nothing; what the body itself throws comes through as it is.
  */
 export async function writeNewFile(
   target: Target,
-  bytes: Uint8Array,
-  also: () => Promise<void>,
+  body: ObjectBody,
+  { also, ...writing }: Writing & { also(): Promise<void> },
 ): Promise<BigIntStats> {
-  const file = await createReal(target, writesThrough);
+  const isWhole = body instanceof Uint8Array;
+  const file = await onDisk(() => createReal(target, isWhole ? writesThrough : 0));
   const write = async (): Promise<void> => {
-    await writeWhole(file, bytes);
-    if (!writesThrough) await syncFile(file);
+    const written = isWhole ? await writeWhole(file, body) : await writeStream(file, body, writing);
+    requireLength(written, writing);
+    if (!isWhole || !writesThrough) await onDisk(() => syncFile(file));
   };
   try {
     // Both are waited for: the number of a closed file may be another file's.
-    const ends = await Promise.allSettled([write(), also()]);
+    const ends = await Promise.allSettled([write(), onDisk(also)]);
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
     return fstatSync(file, { bigint: true });
   } catch (error) {
@@ -250,7 +252,7 @@ export function requireWaited({ signal }: Writing): void {
 }
 
 /** Throws LENGTH_MISMATCH. */
-export function requireLength(written: number, { size }: Writing): void {
+function requireLength(written: number, { size }: Writing): void {
   if (size !== undefined && written !== size) throw otherLength(written, size);
 }
 
