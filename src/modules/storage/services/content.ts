@@ -1,5 +1,5 @@
 /** Bytes on their way to the store: counted, hashed and bounded while they pass, never held. */
-import { createHash } from 'node:crypto';
+import { createHash, type Hash, hash as hashOf } from 'node:crypto';
 import { storageErrors } from '../errors.ts';
 import {
   type ByteSource,
@@ -33,27 +33,21 @@ export async function openContent(
   limit: number,
   checksum?: string,
 ): Promise<Content> {
-  const hash = createHash('sha256');
+  let hash: Hash | undefined;
   let size = 0;
   const count = (chunk: Buffer): Buffer => {
     size += chunk.length;
     if (size > limit) throw tooLarge(limit);
-    hash.update(chunk);
+    hash?.update(chunk);
     return chunk;
   };
-  const checksumNow = (): string => hash.copy().digest('hex');
   const pieces = source[Symbol.asyncIterator]();
   const first: Buffer[] = [];
   let length = 0;
-  let ended = false;
   try {
     while (length < WHOLE_BYTES) {
       const piece = await pieces.next();
-      if (piece.done) {
-        requireChecksum(checksum, checksumNow);
-        ended = true;
-        break;
-      }
+      if (piece.done) return wholeContent(joined(first), checksum);
       first.push(count(piece.value));
       length += piece.value.length;
     }
@@ -62,14 +56,20 @@ export async function openContent(
     pieces.return?.().catch(() => undefined);
     throw error;
   }
-  const head = ended ? joined(first) : headIn(first);
-  const body = ended
-    ? head
-    : new PassingBody(first, pieces, {
-        count,
-        end: () => requireChecksum(checksum, checksumNow),
-      });
-  return { head, body, facts: () => ({ size, checksum: checksumNow() }) };
+  const hashed = createHash('sha256');
+  hash = hashed;
+  for (const piece of first) hashed.update(piece);
+  const checksumNow = (): string => hashed.copy().digest('hex');
+  const end = (): void => requireChecksum(checksum, checksumNow);
+  const body = new PassingBody(first, pieces, { count, end });
+  return { head: headIn(first), body, facts: () => ({ size, checksum: checksumNow() }) };
+}
+
+/** Throws CHECKSUM_MISMATCH. */
+function wholeContent(bytes: Buffer, said: string | undefined): Content {
+  const facts = { size: bytes.length, checksum: hashOf('sha256', bytes, 'hex') };
+  requireChecksum(said, () => facts.checksum);
+  return { head: bytes, body: bytes, facts: () => facts };
 }
 
 const joined = (pieces: readonly Buffer[]): Buffer =>

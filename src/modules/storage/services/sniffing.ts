@@ -3,6 +3,7 @@
  * where they do not. Markup that a browser would run is found also where it is called something else (WHATWG, "MIME
  * Sniffing"; CWE-434).
  */
+import { isAscii } from 'node:buffer';
 import { storageErrors } from '../errors.ts';
 import { mediaTypeOf } from '../names.ts';
 import type { ContainerRow } from '../queries/containers.ts';
@@ -88,6 +89,10 @@ function isOfFamily(found: string, declared: string | undefined): declared is st
 
 /** The beginning as text; undefined where it is none. A character that is cut off at the end counts. */
 function textOf(head: Uint8Array): string | undefined {
+  if (isAscii(head)) {
+    const text = Buffer.from(head.buffer, head.byteOffset, head.length).toString('latin1');
+    return hasControls(text) ? undefined : text;
+  }
   const encoding = encodingOf(head);
   try {
     const text = new TextDecoder(encoding, { fatal: true }).decode(head, { stream: true });

@@ -74,6 +74,8 @@ export function createWholeFiles({
     }
   };
 
+  /** Those of one turn of the loop go together: what waits for the disk often ends at once. */
+  const soon = (): void => void setImmediate(() => void (ahead === 0 && next()));
   const next = (): void => {
     const [some, rest] = together(waiting);
     waiting = rest;
@@ -85,7 +87,7 @@ export function createWholeFiles({
       isAhead = false;
       ahead -= 1;
       clearTimeout(timer);
-      if (ahead === 0) next();
+      if (waiting.length > 0) soon();
     };
     const timer = setTimeout(goOn, PATIENCE_MS);
     void send(some).finally(goOn);
@@ -95,9 +97,7 @@ export function createWholeFiles({
     insert(file, alone) {
       if (alone) return single(file);
       const one: Waiting = { ...Promise.withResolvers<FileRow | undefined>(), file };
-      // Those of one turn of the loop go together: what waits for the disk often ends at once.
-      if (waiting.push(one) === 1 && ahead === 0)
-        outside(() => offAccount(() => setImmediate(() => void (ahead === 0 && next()))));
+      if (waiting.push(one) === 1 && ahead === 0) outside(() => offAccount(soon));
       return one.promise;
     },
   };

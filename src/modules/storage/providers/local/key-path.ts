@@ -23,7 +23,16 @@ export function folderOfPrefix(prefix: string): string {
   return join('.', ...folders.flatMap((part) => namesOf('d', part)));
 }
 
+/** Printable ASCII, in which a sign is a byte. */
+const ascii = /^[ -~]*$/;
+/** What is written out, but for dots that do not end a name. */
+const special = /[^a-z0-9_-]/g;
+
 function namesOf(kind: 'd' | 'f', part: string): string[] {
+  if (part.length < CHUNK_BYTES && ascii.test(part))
+    return [
+      `${kind}-${part.replace(special, (sign, at) => writtenByte(sign.charCodeAt(0), at === part.length - 1))}`,
+    ];
   const names: string[] = [];
   let rest = Buffer.from(part);
   for (; rest.length >= CHUNK_BYTES; rest = rest.subarray(CHUNK_BYTES))
@@ -59,11 +68,15 @@ const isPlain = (byte: number): boolean =>
 function written(bytes: Uint8Array): string {
   let text = '';
   bytes.forEach((byte, at) => {
-    // A dot at the end of a name is lost on Windows.
-    const plain = isPlain(byte) || (byte === 0x2e && at < bytes.length - 1);
-    text += plain ? String.fromCharCode(byte) : `%${byte.toString(16).padStart(2, '0')}`;
+    text += writtenByte(byte, at === bytes.length - 1);
   });
   return text;
+}
+
+function writtenByte(byte: number, isLast: boolean): string {
+  // A dot at the end of a name is lost on Windows.
+  const plain = isPlain(byte) || (byte === 0x2e && !isLast);
+  return plain ? String.fromCharCode(byte) : `%${byte.toString(16).padStart(2, '0')}`;
 }
 
 function unwritten(text: string): string | undefined {
