@@ -12,10 +12,10 @@ import { ClientGoneError } from './body.ts';
 import { type CompressedBody, packedFor } from './compression.ts';
 import { renderErrorFor } from './error-answers.ts';
 import type { Exchange } from './exchange.ts';
+import { type Cors, createCors, securityHeaders } from './headers.ts';
 import type { SurfaceOptionsSource } from './options.ts';
 import type { ObserveRequest } from './request-metrics.ts';
 import type { Draining } from './server.ts';
-import { createHeaders, type SurfaceHeaders, timingOf } from './surface-headers.ts';
 
 export interface AnsweringParts {
   readonly surface: SurfaceName;
@@ -178,3 +178,52 @@ const placeOf = ({ requestId, match }: Exchange) => ({ requestId, route: match?.
 /** What a catalogue says is no mistake of ours; its words may be those of a provider, and name who gets a message. */
 const loggable = (error: unknown): unknown =>
   error instanceof PenstockError && error.cause === undefined ? error.code : error;
+
+/* The headers that every answer of a surface has. */
+
+interface SurfaceHeaders {
+  readonly cors: Cors;
+  /** Security and CORS headers for a request from `origin`. */
+  of(origin: string | undefined): readonly string[];
+}
+
+/** Headers are composed once per configuration and origin. */
+function createHeaders(source: SurfaceOptionsSource, draining: Draining): () => SurfaceHeaders {
+  const compose = (): SurfaceHeaders => {
+    const { cors: requested, hsts: value } = source.current();
+    const cors = createCors(requested);
+    const hsts = value === undefined ? [] : ['strict-transport-security', value];
+    const composed = new Map<readonly string[], readonly string[]>();
+    return {
+      cors,
+      of(origin) {
+        const own = cors.headers(origin);
+        let all = composed.get(own);
+        if (!all) {
+          all = [
+            ...securityHeaders,
+            ...hsts,
+            ...own,
+            ...(draining.active ? ['connection', 'close'] : []),
+          ];
+          composed.set(own, all);
+        }
+        return all;
+      },
+    };
+  };
+  let current = compose();
+  const again = (): void => {
+    current = compose();
+  };
+  source.onChange(again);
+  draining.onBegin(again);
+  return () => current;
+}
+
+/** For operators: milliseconds until the answer began, and the statements that it took. */
+function timingOf({ startedAt, account }: Exchange): string {
+  const statements = account?.spent('statements');
+  const total = `total;dur=${(performance.now() - startedAt).toFixed(1)}`;
+  return statements === undefined ? total : `${total}, db;desc="${statements} statements"`;
+}
