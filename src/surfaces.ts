@@ -25,6 +25,7 @@ import { type HttpSurfaces, startHttpSurfaces } from './surfaces/http-surfaces.t
 import type { McpOptions, McpSource } from './surfaces/mcp/options.ts';
 import { asyncApiOperation, operatorDescription } from './surfaces/realtime/asyncapi.ts';
 import { type SocketBudgetsProvider, socketBudgets } from './surfaces/realtime/connection.ts';
+import { realtimeErrors } from './surfaces/realtime/errors.ts';
 import { eventStreamOperations } from './surfaces/realtime/event-stream.ts';
 import { createLiveEngine, type LiveEngine } from './surfaces/realtime/live/live-engine.ts';
 import {
@@ -37,6 +38,7 @@ import {
   type RealtimeSurface,
   startRealtimeSurface,
 } from './surfaces/realtime/realtime-surface.ts';
+import type { VisitorGate } from './surfaces/realtime/session.ts';
 import { clientTicketOperation, operatorTicketOperation } from './surfaces/realtime/tickets.ts';
 
 /* Whether the ports can be used, found before the database is started and changed. */
@@ -131,15 +133,15 @@ export async function startSurfaces(
   });
   router.listensOn(http.clientAddress);
   try {
-    const { pipeline } = http;
-    const engine = createLiveEngine(kernel, pipeline.accounts);
+    const engine = createLiveEngine(kernel, http.pipeline.accounts);
     describeRealtime(kernel, engine, client);
     const budgets = socketBudgetsOf(router.config);
-    const realtime = await startRealtimeSurface(kernel, { client, pipeline, engine, budgets });
+    const serving = { client, engine, budgets, visitorGate: visitorGateOf(router) };
+    const realtime = await startRealtimeSurface(kernel, { ...serving, ...http });
     if (realtime) http.mountOnClient(realtime.mount);
     const parts = { http, core, budgets, source: admin, engine, realtime };
     const operators = await serveOperators(kernel, parts);
-    const subscriptions = serveSubscriptions(kernel, { http, engine, client, budgets });
+    const subscriptions = serveSubscriptions(kernel, { http, ...serving });
     return {
       addresses: {
         client: http.clientAddress,
@@ -222,6 +224,7 @@ function serveSubscriptions(
     readonly engine: LiveEngine;
     readonly client: SurfaceOptionsSource;
     readonly budgets: SocketBudgetsProvider;
+    readonly visitorGate: VisitorGate;
   },
 ): GraphqlSockets | undefined {
   if (kernel.settings.clientSocketPort < 0) return undefined;
@@ -326,6 +329,16 @@ function limitsOf(config: ConfigHandle<RouterConfig>): LimitSettingsProvider {
   });
   return () => current;
 }
+
+/** Captchas of visitors who open sockets, where operators ask for them. */
+const visitorGateOf =
+  ({ config, captcha }: RouterService): VisitorGate =>
+  async (token, address) => {
+    if (!config.current().realtime.visitorCaptcha) return;
+    const verdict = await captcha.check(token, address);
+    if (verdict === 'missing') throw realtimeErrors.SOCKET_CAPTCHA_REQUIRED();
+    if (verdict === 'failed') throw realtimeErrors.SOCKET_CAPTCHA_FAILED();
+  };
 
 /** How much sockets may send, read anew when the configuration changed. */
 function socketBudgetsOf(config: ConfigHandle<RouterConfig>): SocketBudgetsProvider {

@@ -1,4 +1,8 @@
 /** Subscriptions of GraphQL, over the protocol's own client: what `watch` tells, typed and selected. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { type Client, createClient, type Sink } from 'graphql-ws';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
@@ -346,6 +350,45 @@ describe('subscriptions of GraphQL', () => {
     await waitFor(() => closed.errors.length === 1 && chat.errors.length === 1);
     expect(closed.errors[0][0].extensions).toMatchObject({ status: 401 });
     expect(chat.errors[0][0].extensions).toMatchObject({ status: 401 });
+  });
+
+  it('asks visitors for a captcha where that is set, and nobody who is signed in', async () => {
+    const asked: string[] = [];
+    const service = createServer(async (request, response) => {
+      const form = new URLSearchParams(await text(request));
+      asked.push(form.get('response') ?? '');
+      response.end(JSON.stringify({ success: form.get('response') === 'solved' }));
+    }).listen(0, '127.0.0.1');
+    await once(service, 'listening');
+    const verifyUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}/`;
+    const set = async (config: object) =>
+      expectStatus(await platform.admin.patch('/config/router', { config }), 200, 'captchas');
+    const visit = (params: object) =>
+      connect(params, { lazy: false, onNonLazyError: () => undefined });
+    await set({
+      captcha: { enabled: true, secretKey: 'a secret', verifyUrl },
+      realtime: { visitorCaptcha: true },
+    });
+    try {
+      const [none, wrong, solved] = [
+        visit({ a: 1 }),
+        visit({ captchaToken: 'wrong' }),
+        visit({ captchaToken: 'solved' }),
+      ];
+      await waitFor(() => none.closes.length === 1 && wrong.closes.length === 1);
+      expect([none, wrong].map(({ closes }) => closes[0]?.reason.split(':')[0])).toEqual([
+        'SOCKET_CAPTCHA_REQUIRED',
+        'SOCKET_CAPTCHA_FAILED',
+      ]);
+      await waitFor(() => solved.socket() !== undefined);
+      expect(solved.closes).toEqual([]);
+      const signedIn = as(reader);
+      await waitFor(() => signedIn.socket() !== undefined);
+      expect(asked.toSorted()).toEqual(['solved', 'wrong']);
+    } finally {
+      await set({ captcha: { enabled: false }, realtime: { visitorCaptcha: false } });
+      service.close();
+    }
   });
 
   it('refuses a wrong token, other protocols, other origins and bad frames with their codes', async () => {

@@ -126,6 +126,11 @@ const realtime = Type.Object({
     1_000,
     'Channels that one socket may be in, and rooms of a function with sockets.',
   ),
+  visitorCaptcha: Type.Boolean({
+    default: false,
+    description:
+      'Whether a socket, or a connection of GraphQL subscriptions, of somebody who is not signed in must bring a `captchaToken` in its handshake, while `captcha.enabled`.',
+  }),
 });
 
 const requestId = Type.Object({

@@ -13,7 +13,13 @@ import { type SocketBudgetsProvider, watchExpiry } from '../realtime/connection.
 import { asKnown, describeError } from '../realtime/errors.ts';
 import { placesOf } from '../realtime/live/socket-watches.ts';
 import type { StreamSessions } from '../realtime/live-stream.ts';
-import { openSession, presented, ticketOf } from '../realtime/session.ts';
+import {
+  admitVisitor,
+  openSession,
+  presented,
+  ticketOf,
+  type VisitorGate,
+} from '../realtime/session.ts';
 import { redeemed } from '../realtime/tickets.ts';
 import {
   formatted,
@@ -43,6 +49,7 @@ type Params = Readonly<Record<string, unknown>> | undefined;
 export interface SocketServerParts extends SubscriptionParts {
   readonly kernel: Pick<Kernel, 'bus' | 'identity' | 'limits' | 'tickets'>;
   readonly budgets: SocketBudgetsProvider;
+  readonly visitorGate?: VisitorGate | undefined;
   readonly sessions: StreamSessions;
   /** Lists that each user listens to on this node. */
   readonly ofUsers: Map<string, number>;
@@ -136,7 +143,7 @@ async function handleMessage(
 
 /** Throws 401, 403 or 503. */
 async function signIn(
-  { kernel, requests, sessions, ofUsers }: SocketServerParts,
+  { kernel, requests, sessions, ofUsers, visitorGate }: SocketServerParts,
   extra: Extra,
   params: Readonly<Record<string, unknown>>,
 ): Promise<SignedIn> {
@@ -147,7 +154,9 @@ async function signIn(
   const from = { request, handshake: { auth: { ...params, authorization } } };
   const session = await onAccount(account, async () => {
     const given = await redeemed(kernel.tickets, presented(from, address), ticketOf(from));
-    return openSession(kernel.identity, given, true);
+    const opened = await openSession(kernel.identity, given, true);
+    await admitVisitor(opened, visitorGate, from, address);
+    return opened;
   }).finally(() => account.close());
   const recheck = async (): Promise<void> => {
     try {

@@ -11,6 +11,8 @@ export const realtimeErrors = defineErrors({
   SUBSCRIPTION_NOT_FOUND: [404, 'There is nothing of this name that could be listened to'],
   FILTER_NOT_ALLOWED: [403, 'The schema does not let clients filter'],
   USER_MISMATCH: [403, 'The new token belongs to another user: connect again instead'],
+  SOCKET_CAPTCHA_REQUIRED: [403, 'captchaToken: solve the captcha first and send its token'],
+  SOCKET_CAPTCHA_FAILED: [403, 'captchaToken: the captcha was not accepted: solve another one'],
   CONSUMER_TOO_SLOW: [
     503,
     'This socket does not take its messages fast enough: connect again and resume with since',

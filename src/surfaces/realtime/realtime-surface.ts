@@ -30,7 +30,15 @@ import { asKnown, tooMany } from './errors.ts';
 import { createLiveEngine, type LiveEngine } from './live/live-engine.ts';
 import { createSocketChannels } from './live/socket-watches.ts';
 import { createModuleServer, type ModuleEntry, type ServedSocket } from './module-server.ts';
-import { openSession, presented, refusalWords, type Session, ticketOf } from './session.ts';
+import {
+  admitVisitor,
+  openSession,
+  presented,
+  refusalWords,
+  type Session,
+  ticketOf,
+  type VisitorGate,
+} from './session.ts';
 import {
   createAddressBudgets,
   createSocketServer,
@@ -51,6 +59,7 @@ export interface RealtimeOptions {
   readonly client?: SurfaceOptionsSource;
   /** How much sockets may send, and addresses connect. */
   readonly budgets?: SocketBudgetsProvider;
+  readonly visitorGate?: VisitorGate | undefined;
 }
 
 export interface RealtimeSurface {
@@ -93,7 +102,7 @@ export async function startRealtimeSurface(
     ...requests,
     ...{ budgets, engine, channels },
   });
-  const serving = { kernel, connections, take, requests, budgets };
+  const serving = { ...options, kernel, connections, take, requests, budgets };
   for (const name of namespaces) serve(io.of(name), serving);
   const detach = kernel.sockets.attach(
     createModuleServer(io, {
@@ -173,6 +182,7 @@ interface Serving {
   readonly take: TakeOfAddress;
   readonly requests: RequestBounds;
   readonly budgets: SocketBudgetsProvider;
+  readonly visitorGate?: VisitorGate | undefined;
 }
 
 interface Admitted {
@@ -183,7 +193,7 @@ interface Admitted {
 /** `entry`: of a namespace that a module declared. */
 function serve(
   namespace: Namespace,
-  { kernel, connections, take, requests, budgets }: Serving,
+  { kernel, connections, take, requests, budgets, visitorGate }: Serving,
   entry?: ModuleEntry,
 ): void {
   const admitted = new WeakMap<Socket, Admitted>();
@@ -199,6 +209,7 @@ function serve(
         ticketOf(socket),
       );
       const session = await openSession(kernel.identity, credentials, entry?.visitors());
+      await admitVisitor(session, visitorGate, socket, address);
       admitted.set(socket, { session, served: await entry?.find(socket, session) });
     });
     account.close();

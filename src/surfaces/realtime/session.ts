@@ -186,6 +186,19 @@ export function presented(socket: Handshake, address: string): Presented {
   };
 }
 
+/** Asked about visitors before they are let in; throws where they are not. `token`: of a captcha that they have solved. */
+export type VisitorGate = (token: string | undefined, address: string) => Promise<void>;
+
+/** Throws 403 for a visitor who has solved no captcha where one is asked for, and 503 while nobody can tell. */
+export async function admitVisitor(
+  { userId }: Session,
+  gate: VisitorGate | undefined,
+  { handshake: { auth } }: Pick<Handshake, 'handshake'>,
+  address: string,
+): Promise<void> {
+  if (userId === '') await gate?.(textOf(auth.captchaToken), address);
+}
+
 /** A ticket in `auth` of the handshake, or in the address of the connection (tickets.ts). */
 export function ticketOf({
   request: { url = '' },
