@@ -7,7 +7,7 @@ import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { refusedWith } from '../../test/support/realtime.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { closeClients, connect } from '../realtime/clients.ts';
+import { askForCaptchas, closeClients, connect } from '../realtime/clients.ts';
 import { upload } from './requests.ts';
 
 let platform: TestPlatform;
@@ -68,6 +68,25 @@ it('asks for a user where it says so, and knows who asks', async () => {
   expect(await refused('/own', { token: 'wrong' })).toMatchObject({ status: 401 });
   const { socket } = await connect(platform, ann, { namespace: '/own' });
   expect(await socket.emitWithAck('ask')).toEqual({ ok: true, id: ann.userId });
+});
+
+it('asks visitors for a captcha where operators say so, and users for none', async () => {
+  await store('guarded', 'return { who: ctx.caller.kind }');
+  const { asked, end } = await askForCaptchas(platform);
+  try {
+    expect(await refused('/guarded')).toMatchObject({ code: 'SOCKET_CAPTCHA_REQUIRED' });
+    expect(await refused('/guarded', { captchaToken: 'wrong' })).toMatchObject({
+      code: 'SOCKET_CAPTCHA_FAILED',
+    });
+    const visitor = { namespace: '/guarded', auth: { captchaToken: 'solved' } };
+    const { socket } = await connect(platform, nobody, visitor);
+    expect(await socket.emitWithAck('ask')).toMatchObject({ result: { who: 'anonymous' } });
+    const own = await connect(platform, ann, { namespace: '/guarded' });
+    expect(await own.socket.emitWithAck('ask')).toMatchObject({ result: { who: 'user' } });
+    expect(asked).toEqual(['wrong', 'solved']);
+  } finally {
+    await end();
+  }
 });
 
 it('tells what went wrong, typed, and nothing of the inside', async () => {

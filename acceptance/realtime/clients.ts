@@ -1,4 +1,8 @@
 /** Clients of live lists, as apps write them: they apply what they are told, and ask anew after a gap. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { io, type Socket } from 'socket.io-client';
 import type { Json } from '../../test/support/api.ts';
 import { expectStatus, type TestNode, type TestUser } from '../../test/support/node.ts';
@@ -135,3 +139,28 @@ export async function grant(node: TestNode, user: TestUser, resource: string) {
 
 export const create = async (user: TestUser, schema: string, record: object): Promise<string> =>
   expectStatus(await user.api.post(`/database/${schema}`, record), 200, schema).body._id;
+
+/** Asks visitors of sockets for a captcha, until it is ended. The answer `solved` is right. */
+export async function askForCaptchas(node: TestNode) {
+  const asked: string[] = [];
+  const service = createServer(async (request, response) => {
+    const answer = new URLSearchParams(await text(request)).get('response') ?? '';
+    asked.push(answer);
+    response.end(JSON.stringify({ success: answer === 'solved' }));
+  }).listen(0, '127.0.0.1');
+  await once(service, 'listening');
+  const verifyUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}/`;
+  const set = async (enabled: boolean) => {
+    const captcha = { enabled, secretKey: 'a secret', verifyUrl };
+    const config = { captcha, realtime: { visitorCaptcha: enabled } };
+    expectStatus(await node.admin.patch('/config/router', { config }), 200, 'captchas');
+  };
+  await set(true);
+  return {
+    asked,
+    async end() {
+      await set(false);
+      service.close();
+    },
+  };
+}

@@ -1,8 +1,4 @@
 /** Subscriptions of GraphQL, over the protocol's own client: what `watch` tells, typed and selected. */
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
 import { type Client, createClient, type Sink } from 'graphql-ws';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
@@ -13,6 +9,7 @@ import { createTestPlatform, type TestPlatform } from '../../test/support/platfo
 import { waitFor } from '../../test/support/wait-for.ts';
 import {
   applyChanges,
+  askForCaptchas,
   closeClients,
   connect as connectSocket,
   create,
@@ -353,22 +350,9 @@ describe('subscriptions of GraphQL', () => {
   });
 
   it('asks visitors for a captcha where that is set, and nobody who is signed in', async () => {
-    const asked: string[] = [];
-    const service = createServer(async (request, response) => {
-      const form = new URLSearchParams(await text(request));
-      asked.push(form.get('response') ?? '');
-      response.end(JSON.stringify({ success: form.get('response') === 'solved' }));
-    }).listen(0, '127.0.0.1');
-    await once(service, 'listening');
-    const verifyUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}/`;
-    const set = async (config: object) =>
-      expectStatus(await platform.admin.patch('/config/router', { config }), 200, 'captchas');
     const visit = (params: object) =>
       connect(params, { lazy: false, onNonLazyError: () => undefined });
-    await set({
-      captcha: { enabled: true, secretKey: 'a secret', verifyUrl },
-      realtime: { visitorCaptcha: true },
-    });
+    const { asked, end } = await askForCaptchas(platform);
     try {
       const [none, wrong, solved] = [
         visit({ a: 1 }),
@@ -386,8 +370,7 @@ describe('subscriptions of GraphQL', () => {
       await waitFor(() => signedIn.socket() !== undefined);
       expect(asked.toSorted()).toEqual(['solved', 'wrong']);
     } finally {
-      await set({ captcha: { enabled: false }, realtime: { visitorCaptcha: false } });
-      service.close();
+      await end();
     }
   });
 
