@@ -127,6 +127,13 @@ export class MessageWriter {
 }
 
 const HEADER_BYTES = 5;
+/** A length counts itself, and PostgreSQL sends nothing above a gigabyte. */
+const LEAST_LENGTH = 4;
+const MOST_LENGTH = 1_073_741_824;
+
+/** protocol_violation: the connection is of no use any more. */
+const brokenMessage = (): Error =>
+  Object.assign(new Error('The database sent what is no message'), { code: '08P01' });
 
 /** Told of each whole message: its type, and where its content stands. */
 export type OnMessage = (type: number, bytes: Buffer, from: number, to: number) => void;
@@ -162,7 +169,9 @@ export class MessageReader {
   #missingAt(bytes: Buffer, at: number): number {
     const there = bytes.length - at;
     if (there < HEADER_BYTES) return HEADER_BYTES - there;
-    return Math.max(0, 1 + bytes.readUInt32BE(at + 1) - there);
+    const length = bytes.readUInt32BE(at + 1);
+    if (length < LEAST_LENGTH || length > MOST_LENGTH) throw brokenMessage();
+    return Math.max(0, 1 + length - there);
   }
 
   /** Pieces of a large message are put together once, when all of them are there. */

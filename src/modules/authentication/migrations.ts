@@ -63,6 +63,12 @@ const signingTerms = `
   update penstock.signing_keys set signs_from = created_at;
 `;
 
+/** Of all sessions, not only of those that go on: whoever deletes a user deletes the ended ones too. */
+const sessionsOfUser = `
+  drop index penstock.sessions_of_user;
+  create index sessions_of_user on penstock.sessions (user_id);
+`;
+
 /**
  * `sessions`: `expires_at` is the absolute end, `ends_at` moves with each renewal up to it; `complete`
  * is false while a second factor is pending. `refresh_tokens`: one family per session, SHA-256 only.
@@ -86,6 +92,10 @@ export const migrations: readonly Migration[] = [
   {
     id: '0101-signing-terms',
     run: async (database) => void (await database.query({ text: signingTerms })),
+  },
+  {
+    id: '0102-sessions-of-user',
+    run: async (database) => void (await database.query({ text: sessionsOfUser })),
   },
   ...openidMigrations,
 ];

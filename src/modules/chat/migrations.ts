@@ -248,6 +248,11 @@ const edits = `
   );
 `;
 
+/** A user who goes is looked for in the reports that they have made. */
+const reporters = `
+  create index chat_reports_of_reporter on penstock.chat_reports (reporter_id) where reporter_id is not null;
+`;
+
 const inWords =
   (text: string): Migration['run'] =>
   async (database) =>
@@ -261,4 +266,5 @@ export const migrations: readonly Migration[] = [
   { id: '0005-tombstones', run: inWords(tombstones) },
   { id: '0006-edits', run: inWords(edits) },
   { id: '0007-blocks-in-direct-rooms', run: inWords(sendBatch) },
+  { id: '0008-reporters', run: inWords(reporters) },
 ];
