@@ -67,9 +67,11 @@ const partsOf = (columns: OwnerColumns, holds: string): readonly string[] => [
   `held as materialized (select h."_id", h."name", h."__v" from "app"."_StorageContainer" h
      where h."name" = any(array(select container from input)) and h."quota" is null and ${holds} order by h."name" for key share)`,
   `fit as materialized (select i.*, h."_id" as container_id, ${folders} as folder_ids
-     from input i join held h on h."name" = i.container and (i.seen_id is null or (h."_id" = i.seen_id and h."__v" = i.seen_version))
-     cross join lateral (select u.id from penstock.storage_uploads u where u.id = i.upload and u.object_key = i.object_key for update offset 0) n)`,
-  'whole as materialized (select * from fit where cardinality(folder_ids) = cardinality(levels))',
+     from input i join held h on h."name" = i.container and (i.seen_id is null or (h."_id" = i.seen_id and h."__v" = i.seen_version)))`,
+  // An upload is over for whoever else has ended it: the file is made by who deletes its row.
+  `gone as (delete from penstock.storage_uploads where object_key = any(array(select object_key from fit))
+     and id = any(array(select upload from fit where cardinality(folder_ids) = cardinality(levels))) returning id)`,
+  'whole as materialized (select fit.* from fit join gone on gone.id = fit.upload)',
   `noted as (insert into penstock.storage_growth (container, bytes, files, owner)
      select container, sum(size)::bigint, count(*)::integer, owner from whole group by container, owner)`,
   `r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
@@ -79,7 +81,6 @@ const partsOf = (columns: OwnerColumns, holds: string): readonly string[] => [
    from whole returning f."_id", f."createdAt", f."metadata")`,
   `told as (insert into ${outboxTable} (topic, ids, payload, actor)
      select t.topic, array[i.id::text], i.payload, i.actor from whole i cross join unnest($2::text[]) with ordinality t(topic, n) order by i.id, t.n)`,
-  'gone as (delete from penstock.storage_uploads where id = any(array(select upload from whole)))',
 ];
 
 const namesOf = (columns: OwnerColumns): string =>
