@@ -49,6 +49,8 @@ export interface Active {
   calls: number;
   /** Calls that are not answered yet. */
   openCalls: number;
+  /** When it began in its process, or the last of its calls was answered; on the clock of `performance.now()`. */
+  aloneSince: number;
   again: boolean;
   /** What is known of its log while it goes on. */
   lines: readonly LogLine[];

@@ -84,6 +84,28 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
     expect(await next(lines)).toEqual({ outcome: 'ok', text: '3' });
   });
 
+  it('finds out from outside that strangers keep a process busy, which then has no time to say so', async () => {
+    const { lines } = start(`
+      const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
+      const keys = Array.from({ length: 9 }, (_, i) => 'stranger' + i);
+      const processes = new SandboxProcesses({
+        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log },
+        ...{ onMessage: quiet, onExit: quiet, computingIn: () => keys, costlyKeys: () => keys },
+      });
+      const one = processes.take(keys[0]);
+      one.running = keys.length;
+      const limits = { cpuMs: 60_000, memoryMb: 32, maxResultBytes: 1_000, maxLogBytes: 1_000 };
+      one.send({ t: 'load', key: 'loop', form: 'body', file: 'f.js' }, JSON.stringify({ code: 'for (;;);', packages: {} }));
+      one.send({ t: 'run', id: 1, key: 'loop', leftMs: 60_000, limits }, JSON.stringify({ facts: { caller: {} }, req: { context: {} } }));
+      const alive = setInterval(quiet, 20);
+      while (!one.slow) await new Promise((go) => setTimeout(go, 20));
+      say(keys.map((key) => processes.take(key) === one));
+      clearInterval(alive);
+      processes.close();
+    `);
+    expect(await next(lines)).toEqual(Array.from({ length: 9 }, () => true));
+  });
+
   it('lets hostile runs that are many go on in turns, and ends what is stopped when it dies itself', async () => {
     const { child, lines } = start(`
       const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});

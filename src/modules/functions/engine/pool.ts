@@ -68,6 +68,8 @@ class ProcessPool implements Pool {
       ...{ settings, log },
       onMessage: (from, message, text) => this.#receive(from, message, text),
       onExit: (from) => this.#gone(from),
+      computingIn: (process, forMs) => this.#computingIn(process, forMs),
+      costlyKeys: this.#costlyKeys,
     });
   }
 
@@ -81,6 +83,7 @@ class ProcessPool implements Pool {
         process: undefined,
         calls: 0,
         openCalls: 0,
+        aloneSince: Number.POSITIVE_INFINITY,
         again: false,
         lines: [],
         overdue: undefined,
@@ -131,6 +134,7 @@ class ProcessPool implements Pool {
     const process = this.#processFor(active);
     if (!process) return;
     active.process = process;
+    active.aloneSince = performance.now();
     process.running += 1;
     this.#processes.weigh(this.#costlyKeys);
     if (process.loaded.has(run.key)) this.#send(active, process);
@@ -160,6 +164,13 @@ class ProcessPool implements Pool {
     [...this.#active.values()]
       .filter((one) => one.process?.slow ?? this.#line.has(one))
       .map(({ run }) => run.key);
+
+  #computingIn(process: SandboxProcess, forMs: number): readonly string[] {
+    const before = performance.now() - forMs;
+    return [...this.#active.values()]
+      .filter((one) => one.process === process && one.openCalls === 0 && one.aloneSince < before)
+      .map(({ run }) => run.key);
+  }
 
   #overdueTimer(active: Active): NodeJS.Timeout {
     const leftMs = active.run.deadlineAt - performance.now();
@@ -237,6 +248,7 @@ class ProcessPool implements Pool {
       // What has ended waits for nothing.
       if (this.#active.has(active.id)) {
         active.openCalls -= 1;
+        active.aloneSince = performance.now();
         if (active.openCalls === 0) from.waiting -= 1;
       }
       from.send({ t: 'answer', id, call, ok }, text);

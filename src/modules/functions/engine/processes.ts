@@ -39,6 +39,13 @@ const FEW_COSTLY_RUNS = 3;
 const FLOOD = 24;
 const STRANGERS = 8;
 /**
+ * How often processes are looked at in which more strangers compute than that, for how long these must have computed, and
+ * what all of them must have used since, in milliseconds.
+ */
+const LOOK_MS = 25;
+const STRANGE_MS = 300;
+const STRANGERS_MS = 100;
+/**
  * Part of its time that the platform works when it counts as busy, how often it is looked at while there is a flood, and
  * how long it counts as busy from then on. Whoever begins to read waits behind a flood until the next look.
  */
@@ -62,6 +69,10 @@ interface Costly {
 interface ProcessesParts extends Pick<SandboxProcessOptions, 'onMessage' | 'onExit'> {
   readonly settings: () => PoolSettings;
   readonly log: Logger;
+  /** Keys of runs in a process that have waited for no call of theirs for so many milliseconds. */
+  computingIn(process: SandboxProcess, forMs: number): readonly string[];
+  /** Keys of runs in slow processes, or in line. */
+  costlyKeys(): readonly string[];
 }
 
 export class SandboxProcesses {
@@ -73,6 +84,7 @@ export class SandboxProcesses {
   #nextStart = 0;
   #idle: NodeJS.Timeout | undefined;
   #review: NodeJS.Timeout | undefined;
+  #look: NodeJS.Timeout | undefined;
   #loopBefore: EventLoopUtilization | undefined;
   #busyUntil = 0;
   readonly #proven = new Set<string>();
@@ -101,6 +113,7 @@ export class SandboxProcesses {
   /** The process in which a function runs next. Throws `SandboxUnavailable`. */
   take(key: string): SandboxProcess {
     clearTimeout(this.#idle);
+    if (!this.#proven.has(key)) this.#lookAtStrangers();
     const isCostly = this.#isCostly(key);
     const fitting = [...this.#all].filter(({ slow, ended }) => slow === isCostly && !ended);
     const [first, ...others] = fitting.sort((a, b) => a.running - b.running);
@@ -157,12 +170,37 @@ export class SandboxProcesses {
     if (slow.length === 0) return;
     const runs = this.#costlyRuns();
     const isCrowded = runs > FEW_COSTLY_RUNS;
-    for (const process of slow) process.crowd(isCrowded);
     const isKnown = isCrowded && this.#hasOffender(keys());
     const isFlood = runs > FLOOD || (runs > STRANGERS && this.#strangers(keys()) > STRANGERS);
     if (isFlood && !isKnown) this.#reviewLater(keys);
     const isBusy = performance.now() < this.#busyUntil;
-    this.#turns.give(isKnown || (isFlood && isBusy) ? slow : []);
+    const areInTurns = isKnown || (isFlood && isBusy);
+    // In turns they have little, and get that: on a full machine they would not go on at all otherwise.
+    for (const process of slow) process.crowd(isCrowded && !areInTurns);
+    this.#turns.give(areInTurns ? slow : []);
+  }
+
+  /** A process that many strangers keep busy has no time to tell of them: it is looked at from outside. */
+  #lookAtStrangers(): void {
+    this.#look ??= setInterval(() => {
+      const crowded = [...this.#all].filter(
+        ({ slow, ended, running, waiting }) => !slow && !ended && running - waiting > STRANGERS,
+      );
+      for (const process of crowded) this.#judgeStrangers(process);
+      if (crowded.length > 0) return;
+      clearInterval(this.#look);
+      this.#look = undefined;
+    }, LOOK_MS).unref();
+  }
+
+  #judgeStrangers(process: SandboxProcess): void {
+    const { computingIn, costlyKeys } = this.#parts;
+    const keys = computingIn(process, STRANGE_MS).filter((key) => !this.#proven.has(key));
+    const used = keys.length > STRANGERS ? process.usedMs() : undefined;
+    process.usedBefore = used === undefined ? undefined : (process.usedBefore ?? used);
+    if (used === undefined || used - (process.usedBefore ?? used) < STRANGERS_MS) return;
+    for (const key of keys) this.slowDown(key, process);
+    this.weigh(costlyKeys);
   }
 
   #strangers(keys: Iterable<string>): number {
@@ -225,6 +263,7 @@ export class SandboxProcesses {
     this.#closed = true;
     clearTimeout(this.#idle);
     clearTimeout(this.#review);
+    clearInterval(this.#look);
     for (const process of this.#all) process.kill();
     this.#turns.close();
   }

@@ -30,6 +30,9 @@ const CROWDED_SESSION = 19;
 /** Characters of what it says before it dies. */
 const LAST_WORDS = 2_000;
 
+/** In which Linux tells times of processes, on every processor. */
+const TICK_MS = 10;
+
 const isLinux = process.platform === 'linux';
 
 const entry = new URL('./sandbox/main.ts', import.meta.url);
@@ -152,6 +155,8 @@ export class SandboxProcess {
   waiting = 0;
   /** Takes no new runs of functions that behave. */
   slow = false;
+  /** What it had used when many runs of strangers were first seen to compute in it. */
+  usedBefore: number | undefined;
   readonly startedAt = performance.now();
   /** When it said something last. */
   heardAt = performance.now();
@@ -228,6 +233,18 @@ export class SandboxProcess {
   kill(): void {
     this.#isKilled = true;
     this.#child.kill('SIGKILL');
+  }
+
+  /** Milliseconds of processor time that it has used, of all its threads; nothing where the system does not say. */
+  usedMs(): number | undefined {
+    if (!isLinux) return undefined;
+    try {
+      const text = readFileSync(`/proc/${this.pid}/stat`, 'utf8');
+      const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+      return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+    } catch {
+      return undefined;
+    }
   }
 
   /** Stands still until `resume`. */
