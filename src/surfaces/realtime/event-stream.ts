@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import Type from 'typebox';
 import type { Kernel } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
-import { invalid } from '../../kernel/errors.ts';
+import { errors, invalid } from '../../kernel/errors.ts';
 import { presentedApp } from '../../kernel/identity.ts';
 import {
   defineOperation,
@@ -163,6 +163,7 @@ export function eventStreamOperations({
     id: 'realtime.listenWithTicket',
     path: '/listen/ticket',
     input: withTicket,
+    errors: [...facts.errors, errors.UNAUTHORIZED],
     summary: 'Listen as the user of a ticket, where no header can be sent',
     description:
       'As `GET /listen`, for the `EventSource` of browsers. The app that the ticket was given to counts as the one that asks.',

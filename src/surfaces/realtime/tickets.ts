@@ -88,6 +88,7 @@ export const operatorTicketOperation = (
     surface: 'admin',
     access: 'admin',
     id: 'docs.realtimeTicket',
+    errors: [errors.NOT_FOUND],
     summary: 'Get a ticket for a socket that cannot send headers',
     description:
       'For `auth.ticket` of a socket of this surface, or `?ticket=` in its address. It is worth your credential once, within 30 seconds, on any node.',
