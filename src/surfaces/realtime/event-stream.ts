@@ -163,7 +163,8 @@ export function eventStreamOperations({
     id: 'realtime.listenWithTicket',
     path: '/listen/ticket',
     input: withTicket,
-    errors: [...facts.errors, errors.UNAUTHORIZED],
+    // The ticket is the credential, which `public` does not know of.
+    errors: [...facts.errors, errors.UNAUTHORIZED, errors.FORBIDDEN, errors.UNAVAILABLE],
     summary: 'Listen as the user of a ticket, where no header can be sent',
     description:
       'As `GET /listen`, for the `EventSource` of browsers. The app that the ticket was given to counts as the one that asks.',
