@@ -311,6 +311,8 @@ export const nothingOfOthers: readonly string[] = [
   'graphql.asset',
   'realtime.description',
   'realtime.listen',
+  'realtime.listenWithTicket',
+  'realtime.ticket',
   'storage.blob.get',
   'storage.blob.put',
   'storage.file.publicUrl',

@@ -23,6 +23,7 @@ import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
 import { type MovedRows, toldFields } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
 import { uniqueViolationAt, type WrittenRecord } from './refused-values.ts';
+import { lockInOrder } from './row-locks.ts';
 import { insertManyText, updateManyText } from './statements.ts';
 import {
   type ColumnValues,
@@ -278,6 +279,7 @@ async function changeRecords(
       })),
       transaction,
     );
+    await lockInOrder(context, completed, transaction);
     for (const group of Map.groupBy(completed, ({ values }) =>
       Object.keys(values).join(),
     ).values()) {
@@ -320,9 +322,9 @@ function groupStatement(
   const columns = Object.keys(group[0]?.values ?? {});
   const predicate = settableRows(context, columns);
   const told = toldFields(schema, dependencies.permissions.tuples, columns);
-  // In the order of their ids, so that two requests for the same records do not wait for each other.
   const records = group
     .map(({ id, values }) => ({ _id: id, ...values }))
+    // As their rows were locked.
     .sort((one, other) => (one._id < other._id ? -1 : 1));
   const shape = `updateMany|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
