@@ -101,10 +101,9 @@ export class CallContext implements OperationContext {
 
   get callerNow(): () => Caller | Promise<Caller> {
     return () => {
-      const { credentials } = this.#call;
-      const port = this.caller.kind === 'admin' ? this.#identity.admin : this.#identity.client;
-      if (this.caller.kind === 'anonymous' || !port) return this.caller;
-      return port.authenticate(credentials);
+      const app = admitApp(this.#identity, this.#call);
+      const now = () => callerNow(this.#identity, this.#call, this.caller);
+      return app instanceof Promise ? app.then(now) : now();
     };
   }
 
@@ -207,6 +206,18 @@ function needsApp({ surface, path, anyApp }: Operation): boolean {
 export function requireOwnToken(caller: Caller, call: Call): void {
   if (call.app === undefined || caller.kind !== 'user' || caller.clientId === call.app) return;
   throw errors.UNAUTHORIZED({ message: 'This token belongs to another app: log in with this one' });
+}
+
+/** Who was `known` when the call began, as they are now. Throws 401 or 403. */
+function callerNow(identity: Identity, call: Call, known: Caller): Caller | Promise<Caller> {
+  const port = known.kind === 'admin' ? identity.admin : identity.client;
+  if (known.kind === 'anonymous' || !port) return known;
+  const accepted = (caller: Caller): Caller => {
+    requireOwnToken(caller, call);
+    return caller;
+  };
+  const caller: Caller | Promise<Caller> = port.authenticate(call.credentials);
+  return caller instanceof Promise ? caller.then(accepted) : accepted(caller);
 }
 
 const appOf = (call: Call): string => call.app ?? anonymousApp;

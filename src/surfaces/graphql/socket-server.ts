@@ -165,7 +165,7 @@ async function signIn(
       refuse(extra, asKnown(error));
     }
   };
-  const forget = sessions.enter(session.userId, recheck);
+  const forget = sessions.enter(session, recheck);
   const socket = {
     get connected() {
       return extra.connected();

@@ -1,7 +1,6 @@
 /** The sockets of this node: whose they are, what they are told, and when they end. */
 import type { Socket } from 'socket.io';
 import type { Kernel } from '../../host/kernel.ts';
-import type { PublishedEvent } from '../../kernel/events/events.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import { createChangeHub, createLostRelations } from './changes.ts';
 import {
@@ -14,6 +13,7 @@ import type { LiveEngine } from './live/live-engine.ts';
 import type { SocketChannels } from './live/socket-watches.ts';
 import type { ServedSocket } from './module-server.ts';
 import { platformProtocol } from './protocol.ts';
+import { createRechecks, type Rechecks } from './rechecks.ts';
 import type { Session } from './session.ts';
 
 export type RealtimeKernel = Pick<
@@ -36,9 +36,6 @@ export type RealtimeKernel = Pick<
 
 export type RequestBounds = Pick<Pipeline, 'accounts' | 'gates'>;
 
-/** Milliseconds after an event about a user to look a second time: caches of this node may have been a moment behind. */
-const secondLookMs = 1_000;
-
 export interface Connections {
   open(socket: Socket, session: Session, served: ServedSocket | undefined): void;
   /** So many messages went to sockets. */
@@ -49,48 +46,14 @@ export interface Connections {
   close(): void;
 }
 
-export interface Rechecks {
-  recheck(userId: string): void;
-  /** An event about a user may be the end of their sessions: whatever it was, look again. */
-  recheckSubjects(event: PublishedEvent): void;
-  stop(): void;
-}
-
-/** Looks again whether sessions of users still hold. */
-export function createRechecks(
-  byUser: ReadonlyMap<string, ReadonlySet<Pick<Connection, 'recheck'>>>,
-): Rechecks {
-  const seconds = new Set<NodeJS.Timeout>();
-  const recheck = (userId: string): void => {
-    for (const connection of byUser.get(userId) ?? []) void connection.recheck();
-  };
-  return {
-    recheck,
-    recheckSubjects({ ids = [] }) {
-      for (const id of ids) {
-        if (!byUser.has(id)) continue;
-        recheck(id);
-        const timer = setTimeout(() => {
-          seconds.delete(timer);
-          recheck(id);
-        }, secondLookMs);
-        seconds.add(timer);
-      }
-    },
-    stop() {
-      for (const timer of seconds) clearTimeout(timer);
-    },
-  };
-}
-
 /** Hands what users are told at once to their sockets. Answers how to stop. */
 const passSignals = (
   { signals }: Pick<RealtimeKernel, 'signals'>,
-  byUser: ReadonlyMap<string, ReadonlySet<Connection>>,
+  { ofUser }: Pick<Rechecks<Connection>, 'ofUser'>,
 ): (() => void) =>
   signals.subscribe(({ namespace, userIds, event, data }) => {
     for (const userId of userIds)
-      for (const connection of byUser.get(userId) ?? [])
+      for (const connection of ofUser(userId))
         if (connection.isIn(namespace)) void connection.tell(event, data);
   });
 
@@ -110,7 +73,7 @@ export function createConnections(
   const hub = createChangeHub(events);
   const lost = createLostRelations(events);
   kernel.schemas.onChange((changed) => hub.recheck(changed));
-  const byUser = new Map<string, Set<Connection>>();
+  const rechecks = createRechecks<Connection>();
   const deliveries = metrics.counter('realtime_deliveries_total', 'Messages sent to sockets');
   const onDelivered = (): void => deliveries.inc();
   const { catchUp } = kernel.bus.freshness;
@@ -120,19 +83,15 @@ export function createConnections(
   let count = 0;
   let unfollow: (() => void) | undefined;
   const onReceived = measure(metrics, { sockets: () => count, subscriptions: hub.count });
-  const unhear = passSignals(kernel, byUser);
-  const { recheck, recheckSubjects, stop } = createRechecks(byUser);
+  const unhear = passSignals(kernel, rechecks);
   const follow = (): (() => void) =>
     events.subscribe('*', (event) => {
-      recheckSubjects(event);
+      rechecks.recheckSubjects(event);
       return hub.deliver(event);
     });
 
   const forget = (connection: Connection): void => {
     connection.dispose();
-    const connections = byUser.get(connection.userId);
-    connections?.delete(connection);
-    if (connections?.size === 0) byUser.delete(connection.userId);
     count -= 1;
     if (count > 0) return;
     unfollow?.();
@@ -147,19 +106,20 @@ export function createConnections(
       const protocol: ConnectionParts['protocol'] = (end) =>
         served?.protocol ?? platformProtocol({ ...shared, socket, session }, end);
       const connection = createConnection({ ...shared, onReceived, socket, session, protocol });
-      byUser.set(session.userId, (byUser.get(session.userId) ?? new Set()).add(connection));
-      socket.on('disconnect', () => forget(connection));
+      const leave = rechecks.enter(session, connection);
+      socket.on('disconnect', () => {
+        leave();
+        forget(connection);
+      });
       served?.connected();
       // The session may have ended between the handshake and now, when nobody was listening for it.
       void connection.recheck();
     },
     counts: () => ({ sockets: count, subscriptions: hub.count() }),
-    recheckAll() {
-      for (const userId of byUser.keys()) recheck(userId);
-    },
+    recheckAll: rechecks.recheckAll,
     close() {
       unhear();
-      stop();
+      rechecks.stop();
       unfollow?.();
     },
   };

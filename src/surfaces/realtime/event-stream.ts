@@ -2,7 +2,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import Type from 'typebox';
 import type { Kernel } from '../../host/kernel.ts';
-import type { Caller } from '../../kernel/caller.ts';
 import { errors, invalid } from '../../kernel/errors.ts';
 import { presentedApp } from '../../kernel/identity.ts';
 import {
@@ -12,24 +11,16 @@ import {
   standardLimit,
 } from '../../kernel/operations/operation.ts';
 import { callKey } from '../../kernel/pipeline/request-limits.ts';
-import { watchExpiry } from './connection.ts';
 import { realtimeErrors } from './errors.ts';
+import { type Listening, listenAsStream } from './event-lines.ts';
 import { type LiveEngine, Watch, type WatchRequest } from './live/live-engine.ts';
-import type { LiveBeginning } from './live/live-query.ts';
-import {
-  createStreamSessions,
-  openLiveStream,
-  type StreamMessage,
-  type StreamSessions,
-} from './live-stream.ts';
+import { createStreamSessions } from './live-stream.ts';
 import { openSession, remainingLife } from './session.ts';
 import { presentedToken, redeemed } from './tickets.ts';
 
 const SSE = 'text/event-stream';
 /** Seconds after which a stream ends by itself; its client comes back with the last position. */
 const LONGEST = 3_600;
-/** Milliseconds of silence after which a sign of life is sent, and the session is looked at. */
-const HEARTBEAT_MS = 15_000;
 /** Streams of one caller, and of one process. */
 const MOST_OF_CALLER = 20;
 const MOST_STREAMS = 2_000;
@@ -148,10 +139,10 @@ export function eventStreamOperations({
     description:
       'The same as `watch` over sockets (docs/guides/realtime.md): the answer as the caller may see it, and what changes about it.',
     handler(context, { query, headers }) {
-      const { caller, callerNow, address, signal } = context;
+      const { caller, clientId: app, callerNow, address, signal } = context;
       const endsIn = () => remainingLife(presentedToken(context, identity) ?? '');
       const lastEventId = headers['last-event-id'];
-      return open({ caller, callerNow, endsIn, address, signal, query, lastEventId });
+      return open({ caller, app, callerNow, endsIn, address, signal, query, lastEventId });
     },
   });
   const listenWithTicket = defineOperation({
@@ -170,12 +161,12 @@ export function eventStreamOperations({
       'As `GET /listen`, for the `EventSource` of browsers. The app that the ticket was given to counts as the one that asks.',
     async handler(context, { query: { ticket, ...query }, headers }) {
       const { address, signal } = context;
-      const app = presentedApp((context.headers ?? {}) as IncomingHttpHeaders);
-      const given = { token: undefined, cookies: {}, sender: undefined, app, address };
+      const presented = presentedApp((context.headers ?? {}) as IncomingHttpHeaders);
+      const given = { token: undefined, cookies: {}, sender: undefined, app: presented, address };
       const session = await openSession(identity, await redeemed(tickets, given, ticket));
       const [caller, lastEventId] = [await session.caller(), headers['last-event-id']];
-      const { caller: callerNow, endsIn } = session;
-      return open({ caller, callerNow, endsIn, address, signal, query, lastEventId });
+      const { app, caller: callerNow, endsIn } = session;
+      return open({ caller, app, callerNow, endsIn, address, signal, query, lastEventId });
     },
   });
   return [listen, listenWithTicket];
@@ -229,94 +220,10 @@ function parsed(name: string, text: unknown): unknown {
   throw invalid(name, 'json', 'must be an object, as JSON');
 }
 
-interface Listening {
-  readonly caller: Caller;
-  /** Throws when the session has ended. */
-  readonly callerNow: () => Caller | Promise<Caller>;
-  /** Milliseconds until its token ends, where that is known. */
-  readonly endsIn: () => number | undefined;
-  readonly signal: AbortSignal;
-  readonly request: WatchRequest;
-}
-
-interface StreamParts {
-  readonly engine: LiveEngine;
-  readonly sessions: StreamSessions;
-}
-
-/** Rejects with what the operation rejects with that answers the same. */
-async function listenAsStream(
-  { engine, sessions }: StreamParts,
-  { caller, callerNow, endsIn, signal, request }: Listening,
-): Promise<AsyncGenerator<string>> {
-  const stream = await openLiveStream((listener) => engine.watch(caller, request, listener), {
-    callerNow,
-    onSlow: engine.slow,
-  });
-  const userId = caller.kind === 'user' ? caller.userId : '';
-  const recheck = async (): Promise<void> => void (await stream.admits());
-  const forget = sessions.enter(userId, recheck);
-  let connected = true;
-  const socket = {
-    get connected() {
-      return connected;
-    },
-  };
-  const expiry = watchExpiry(socket, { endsIn }, recheck);
-  expiry.watch();
-  const leave = (): void => {
-    connected = false;
-    expiry.stop();
-    forget();
-    stream.leave();
-  };
-  // The client may go before the first line is asked for, or have gone.
-  if (signal.aborted) leave();
-  signal.addEventListener('abort', leave, { once: true });
-  async function* lines(): AsyncGenerator<string> {
-    try {
-      const beginning = beginningText(stream.watch, stream.beginning, request.since !== undefined);
-      yield `retry: ${comesBackIn()}\n${beginning}`;
-      while (true) {
-        const message = await stream.next(HEARTBEAT_MS);
-        if (message === 'end') return;
-        if (message !== 'silence') yield eventText(message);
-        else if (await stream.admits()) yield ':\n\n';
-      }
-    } finally {
-      leave();
-    }
-  }
-  return lines();
-}
-
-/** Milliseconds after which a browser comes back when the stream breaks: not all at once. */
-const comesBackIn = (): number => 1_000 + Math.floor(Math.random() * 4_000);
-
 async function* ending(lines: AsyncGenerator<string>, close: () => void): AsyncGenerator<string> {
   try {
     yield* lines;
   } finally {
     close();
   }
-}
-
-const idLine = (data: unknown): string => {
-  const position = (data as { readonly position?: unknown } | undefined)?.position;
-  return typeof position === 'string' ? `id: ${position}\n` : '';
-};
-
-const eventText = ({ event, data }: StreamMessage): string =>
-  `event: ${event}\n${idLine(data)}data: ${JSON.stringify(data)}\n\n`;
-
-/** The records go out as PostgreSQL has made them. */
-function beginningText(watch: string, beginning: LiveBeginning, resumes: boolean): string {
-  if (beginning.kind === 'missed')
-    return `id: ${beginning.position}\n:\n\n${beginning.messages.map(eventText).join('')}`;
-  const place = `"watch":"${watch}","position":"${beginning.position}"${resumes ? ',"gap":true' : ''}`;
-  const [event, rest] =
-    beginning.kind === 'value'
-      ? ['value', `"value":${beginning.json}`]
-      : ['list', `"records":[${beginning.rows.map(({ json }) => json).join(',')}]`];
-  return `event: ${event}\nid: ${beginning.position}\ndata: {${place},${rest}}\n\n`;
 }

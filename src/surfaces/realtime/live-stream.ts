@@ -1,10 +1,10 @@
 /** Live answers as a stream that its reader takes at its own pace: for event streams and GraphQL subscriptions. */
 import type { Kernel } from '../../host/kernel.ts';
-import { createRechecks, type Rechecks } from './connections.ts';
 import { describeError } from './errors.ts';
 import type { Watched } from './live/live-engine.ts';
 import type { LiveMessage } from './live/live-messages.ts';
 import type { LiveBeginning, LiveListener, LiveQuery } from './live/live-query.ts';
+import { createRechecks, type Holder } from './rechecks.ts';
 
 /** What waits for a reader that is slow; beyond it, it is told to ask anew. */
 const MOST_WAITING = 256;
@@ -116,25 +116,27 @@ export async function openLiveStream(
 }
 
 export interface StreamSessions {
-  /** Answers how to leave. Nothing tells of visitors. */
-  enter(userId: string, recheck: () => Promise<void>): () => void;
+  /** Answers how to leave. Nothing tells of visitors who came without an app. */
+  enter(holder: Holder, recheck: () => Promise<void>): () => void;
 }
 
-/** Those who listen by streams, by user: events about a user make their streams look at their session again. */
+/** Those who listen by streams: events about their user or their app make them look at their session again. */
 export function createStreamSessions(events: Pick<Kernel['events'], 'subscribe'>): StreamSessions {
-  const byUser = new Map<string, Set<{ recheck(): Promise<void> }>>();
-  const rechecks: Rechecks = createRechecks(byUser);
-  let unfollow: (() => void) | undefined;
+  const rechecks = createRechecks();
+  let [count, unfollow]: [number, (() => void) | undefined] = [0, undefined];
   return {
-    enter(userId, recheck) {
-      if (userId === '') return () => undefined;
-      unfollow ??= events.subscribe('*', (event) => rechecks.recheckSubjects(event));
-      const one = { recheck };
-      byUser.set(userId, (byUser.get(userId) ?? new Set()).add(one));
+    enter(holder, recheck) {
+      if (holder.userId === '' && holder.app === undefined) return () => undefined;
+      unfollow ??= events.subscribe('*', rechecks.recheckSubjects);
+      count += 1;
+      const leave = rechecks.enter(holder, { recheck });
+      let entered = true;
       return () => {
-        byUser.get(userId)?.delete(one);
-        if (byUser.get(userId)?.size === 0) byUser.delete(userId);
-        if (byUser.size > 0) return;
+        if (!entered) return;
+        entered = false;
+        leave();
+        count -= 1;
+        if (count > 0) return;
         unfollow?.();
         unfollow = undefined;
       };

@@ -25,6 +25,8 @@ import { realtimeErrors } from './errors.ts';
 export interface Session {
   /** Empty for a visitor. */
   readonly userId: string;
+  /** Id of the app that was presented, whether or not apps are told apart. */
+  readonly app: string | undefined;
   /** Whose requests its messages count as. */
   readonly countsAs: string;
   /** The user, if the credential still holds; throws 401, 403 or 503. Without a promise when all is cached. */
@@ -102,6 +104,7 @@ export async function openSession(
   const userId = first.kind === 'user' ? first.userId : '';
   return {
     userId,
+    app: app.clientId,
     countsAs: isVisitor ? addressKey(address) : `user:${userId}`,
     caller: () => check(current),
     anyCaller,

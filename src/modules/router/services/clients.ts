@@ -95,7 +95,12 @@ export function createClients(dependencies: Dependencies): Clients {
       const client = await lockClient(transaction, id);
       if (!client) throw routerErrors.CLIENT_NOT_FOUND();
       const changed = await work(client);
-      await events.emit(transaction, caller, { topic: `router:${what}:client`, ids: [id] });
+      await events.emit(transaction, caller, {
+        topic: `router:${what}:client`,
+        ids: [id],
+        // By which sockets and streams know that it is about their app.
+        payload: { clientId: client.clientId },
+      });
       transaction.afterCommit(() => gate.forget(client.clientId), { alsoInDoubt: true });
       return changed;
     });
