@@ -132,30 +132,41 @@ export function endLongRequest(socket: Socket): void {
 /** Milliseconds in which the client may read its answer and stop sending, before the connection is cut. */
 const DRAIN_MS = 1_000;
 
-/** Answers on the bare socket and closes it. */
+/** Answers on the bare socket, after the answers to earlier requests of it, and closes it. */
 export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && long.has(socket)) return;
   // Cutting at once would reset the connection, and the client would not see why.
   if (answered.has(socket)) return;
-  if (error.code === 'ECONNRESET' || !socket.writable || hasPendingAnswer(socket)) {
+  if (error.code === 'ECONNRESET') {
     socket.destroy();
     return;
   }
   answered.add(socket);
-  socket.end(rawAnswer(refusals.get(error.code ?? '') ?? malformed));
+  refuseAfterAnswers(socket, refusals.get(error.code ?? '') ?? malformed);
+}
+
+/**
+ * A request of the connection that came whole still waits for its answer: ours would be taken for that one, so it goes
+ * after it. Node keeps the answer that is next here. While the body of that request is what is broken, and nothing was
+ * answered yet, ours is its answer.
+ */
+function refuseAfterAnswers(socket: AnsweringSocket, refusal: Refusal): void {
+  const { _httpMessage: pending } = socket;
+  if (pending?.req.complete && socket.writable) {
+    pending.once('close', () => refuseAfterAnswers(socket, refusal));
+    return;
+  }
+  if (pending?.headersSent || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  socket.end(rawAnswer(refusal));
   socket.once('end', () => socket.destroy());
   setTimeout(() => socket.destroy(), DRAIN_MS).unref();
 }
 
-/**
- * An earlier request of the connection still waits for its answer: ours would be taken for that one. Node keeps it here.
- * While the body of that request is what is broken, and nothing was answered yet, ours is its answer.
- */
-function hasPendingAnswer({
-  _httpMessage: pending,
-}: Socket & { readonly _httpMessage?: ServerResponse | null }): boolean {
-  if (!pending) return false;
-  return pending.headersSent || pending.req.complete;
+interface AnsweringSocket extends Socket {
+  readonly _httpMessage?: ServerResponse | null;
 }
 
 function rawAnswer({ status, reason, name, code, message }: Refusal): string {

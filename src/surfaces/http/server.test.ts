@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { sendRaw } from '../../../test/support/raw-http.ts';
 import { startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
 import { defineOperation, TextResult } from '../../kernel/operations/operation.ts';
@@ -136,16 +136,48 @@ it('refuses to start with a proxy list that is none', async () => {
   ).rejects.toMatchObject({ name: 'StartError' });
 });
 
-it('never lets a refusal of later bytes pass for the answer of an earlier request', async () => {
-  const surfaces = await startSurfaceFixture({
-    operations: [slow(() => new Promise((resolve) => setTimeout(resolve, 200, 'late')))],
+describe('bytes after a whole request that are no request', () => {
+  const asked = 'GET /slow HTTP/1.1\r\nHost: x\r\n\r\n';
+  const statuses = (raw: string) => raw.match(/HTTP\/1\.1 \d{3}/g)?.map((line) => line.slice(-3));
+
+  it.each([
+    ['garbage', `${asked}garbage garbage\r\n\r\n`, ['200', '400']],
+    ['garbage after two', `${asked}${asked}garbage garbage\r\n\r\n`, ['200', '200', '400']],
+    [
+      'a body that was not announced',
+      'GET /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n{"a":1}\r\n\r\n',
+      ['200', '400'],
+    ],
+  ])('are refused after the answer: %s', async (_name, bytes, expected) => {
+    const surfaces = await startSurfaceFixture({
+      operations: [slow(() => new Promise((resolve) => setTimeout(resolve, 100, 'late')))],
+    });
+    const raw = await sendRaw(surfaces.clientAddress, bytes, 5_000);
+    expect(statuses(raw)).toEqual(expected);
+    expect(raw.indexOf('MALFORMED_REQUEST')).toBeGreaterThan(raw.lastIndexOf('late'));
+    await surfaces.close();
   });
-  const answer = await sendRaw(
-    surfaces.clientAddress,
-    'GET /slow HTTP/1.1\r\nHost: x\r\n\r\ngarbage garbage\r\n\r\n',
-  );
-  expect(answer).not.toContain('MALFORMED_REQUEST');
-  await surfaces.close();
+
+  it('end a connection whose client has gone', async () => {
+    const begun = Promise.withResolvers<void>();
+    const surfaces = await startSurfaceFixture({
+      operations: [
+        slow(({ signal }) => {
+          begun.resolve();
+          return new Promise((_, reject) => {
+            signal.addEventListener('abort', () => reject(new Error('gone')));
+          });
+        }),
+      ],
+      graceMs: 10_000,
+    });
+    const { port, hostname } = new URL(surfaces.clientAddress);
+    const client = connect(Number(port), hostname);
+    client.on('error', () => undefined).write(`${asked}garbage\r\n\r\n`);
+    await begun.promise;
+    client.destroy();
+    await surfaces.close();
+  });
 });
 
 it('listens on every address of localhost', async () => {
