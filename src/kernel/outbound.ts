@@ -2,10 +2,10 @@
  * Requests that the platform sends by itself: bounded in time and size, without redirects, over TLS to
  * public addresses unless the operator opened their own network (OWASP API7, server-side request forgery).
  */
-import { lookup as resolveName } from 'node:dns';
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { guardedLookup } from './outbound-names.ts';
 import { currentAccount } from './request-account/request-account.ts';
 import { version } from './version.ts';
 
@@ -164,7 +164,11 @@ export function createOutboundFetch(options: OutboundOptions): OutboundFetch {
     try {
       const incoming = await send(url, request, {
         signal,
-        lookup: guardedLookup(url.host, allowInternal),
+        // Resolves and judges in one step: the connection goes to an address that was judged.
+        lookup: guardedLookup(
+          (found) => mayCall(found, allowInternal),
+          () => new OutboundError('address', url.host),
+        ),
         onConnected,
       });
       return answerOf(incoming, await readBody(incoming, options.maxBytes, url.host));
@@ -195,20 +199,6 @@ function requireAllowed(url: URL, allowInternal: boolean): void {
 function mayCall(address: string, allowInternal: boolean): boolean {
   const kind = addressClass(address);
   return kind === 'public' || (kind === 'internal' && allowInternal);
-}
-
-/** Resolves and judges in one step: the connection goes to an address that was judged. */
-function guardedLookup(host: string, allowInternal: boolean): LookupFunction {
-  return (hostname, options, callback) => {
-    resolveName(hostname, { ...options, all: true }, (error, addresses) => {
-      if (error) return callback(error, []);
-      const allowed = addresses.filter(({ address }) => mayCall(address, allowInternal));
-      const [first] = allowed;
-      if (!first) return callback(new OutboundError('address', host), []);
-      if (options.all) return callback(null, allowed);
-      return callback(null, first.address, first.family);
-    });
-  };
 }
 
 interface Connection {

@@ -1,22 +1,26 @@
 /** Makes the job service: pg-boss over the platform's own database. */
 import { randomUUID } from 'node:crypto';
-import type { PgBoss, Schedule } from 'pg-boss';
+import type { PgBoss } from 'pg-boss';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Database, Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { version as ownVersion } from '../version.ts';
 import { type BossLink, callerDatabase, createBossLink } from './boss-database.ts';
 import { createDueAlarm, type DueAlarm } from './due-alarm.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
 import { makeQueue, openBoss } from './queues.ts';
 import { createRunner, type Runner } from './runner.ts';
+import { declareSchedules } from './schedules.ts';
 
 interface JobsOptions {
   readonly database: Database;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** Of the platform; that of this program unless a test says so. */
+  readonly version?: string;
 }
 
 export interface RunningJobs extends Jobs {
@@ -40,7 +44,7 @@ interface Registration {
 }
 
 export function createJobs(dependencies: JobsOptions): RunningJobs {
-  const { database, log } = dependencies;
+  const { database, log, version = ownVersion } = dependencies;
   const registrations = new Map<string, Registration>();
   const link = createBossLink(database);
   const alarm = createDueAlarm({
@@ -65,6 +69,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     working = true;
     const boss = await open();
     if (working) alarm.start();
+    await declareSchedules(database, definitionsOf(registrations), { version, all: true });
     await workAll({ boss, alarm, link }, registrations, () => working);
   };
 
@@ -75,7 +80,9 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       if (opened === undefined) return;
       const boss = await opened;
       await makeQueue(boss, definition);
-      if (working) await work({ boss, alarm, schedules: [] }, registration);
+      if (!working) return;
+      await declareSchedules(database, [definition], { version, all: false });
+      await work({ boss, alarm }, registration);
     },
     async unregister(name) {
       if (!registrations.delete(name) || !working) return;
@@ -151,22 +158,10 @@ function registered(registrations: ReadonlyMap<string, Registration>, name: stri
 interface Work {
   readonly boss: PgBoss;
   readonly alarm: DueAlarm;
-  /** Those that need not be stored. */
-  readonly schedules: readonly Schedule[];
 }
 
-async function work(
-  { boss, alarm, schedules }: Work,
-  { definition, runner }: Registration,
-): Promise<void> {
-  const { schedule } = definition;
-  const isStored = schedules.some(
-    ({ name, cron, timezone }) =>
-      name === definition.name && cron === schedule && timezone === 'UTC',
-  );
-  if (schedule !== undefined && !isStored)
-    await boss.schedule(definition.name, schedule, {}, { tz: 'UTC' });
-  const isScheduled = schedule !== undefined;
+async function work({ boss, alarm }: Work, { definition, runner }: Registration): Promise<void> {
+  const isScheduled = definition.schedule !== undefined;
   await boss.work(
     definition.name,
     {
@@ -187,14 +182,13 @@ async function work(
 
 /** Begins with each, as long as `goesOn`. */
 async function workAll(
-  { boss, alarm, link }: Pick<Work, 'boss' | 'alarm'> & { readonly link: BossLink },
+  { boss, alarm, link }: Work & { readonly link: BossLink },
   registrations: ReadonlyMap<string, Registration>,
   goesOn: () => boolean,
 ): Promise<void> {
-  const schedules = await boss.getSchedules();
   for (const registration of [...registrations.values()]) {
     if (!goesOn()) return;
-    await work({ boss, alarm, schedules }, registration);
+    await work({ boss, alarm }, registration);
     // All queues at once would take every connection of the pool.
     await link.rest();
   }

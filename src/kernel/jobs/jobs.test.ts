@@ -250,6 +250,43 @@ describe('jobs', () => {
     await starting;
   });
 
+  it('removes schedules that nobody declares any more, but those of a newer version', async () => {
+    const recurring = (name: string, schedule = '0 3 * * *'): JobDefinition =>
+      defineJob({ name, data: Type.Object({}), schedule, handler: async () => undefined });
+    const startVersion = async (version: string, definitions: readonly JobDefinition[]) => {
+      const { database } = kernel;
+      const jobs = createJobs({ database, log: silentLog, metrics: noMetrics, version });
+      started.push(jobs);
+      for (const definition of definitions) await jobs.register(definition);
+      await jobs.start();
+    };
+    const stored = async (): Promise<unknown> =>
+      (
+        await kernel.database.query({
+          text: `select name || ' ' || cron as line from penstock_jobs.schedule where name like 'versions.%' order by name`,
+        })
+      ).rows.map((row) => Reflect.get(Object(row), 'line'));
+    await startVersion('1.9.0', [recurring('versions.kept'), recurring('versions.dropped')]);
+    await kernel.database.query({
+      text: `update penstock_jobs.schedule set options = '{"tz": "UTC"}' where name = 'versions.dropped'`,
+    });
+    expect(await stored()).toEqual(['versions.dropped 0 3 * * *', 'versions.kept 0 3 * * *']);
+    await startVersion('1.10.0', [
+      recurring('versions.kept', '0 4 * * *'),
+      recurring('versions.new'),
+    ]);
+    expect(await stored()).toEqual(['versions.kept 0 4 * * *', 'versions.new 0 3 * * *']);
+    // During the update a node of before starts once more: its own work is done, and that of the newer one stays as it is.
+    await startVersion('1.9.0', [recurring('versions.kept'), recurring('versions.dropped')]);
+    expect(await stored()).toEqual([
+      'versions.dropped 0 3 * * *',
+      'versions.kept 0 4 * * *',
+      'versions.new 0 3 * * *',
+    ]);
+    await startVersion('1.10.1', [recurring('versions.kept', '0 4 * * *')]);
+    expect(await stored()).toEqual(['versions.kept 0 4 * * *']);
+  });
+
   it('registers and withdraws schedules and jobs while it runs', async () => {
     const jobs = await startNode([]);
     const schedules = async (): Promise<number> =>

@@ -6,22 +6,16 @@
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
-import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import { discard, type ObjectPlace } from '../providers/provider.ts';
 import type { ContainerRow } from '../queries/containers.ts';
 import type { Growth } from '../queries/counters.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
-import {
-  insertUpload,
-  takeAndCount,
-  takeUpload,
-  type UploadKind,
-  type UploadRow,
-} from '../queries/uploads.ts';
+import { insertUpload, takeAndCount, type UploadKind, type UploadRow } from '../queries/uploads.ts';
 import { onStoreOf } from './containers.ts';
 import { type Content, openContent, tooLarge } from './content.ts';
+import { createGivingUp } from './giving-up.ts';
 import {
   createNaming,
   keyOf,
@@ -107,7 +101,8 @@ interface ContentParts extends StorageParts {
 
 export function createContents(shared: StorageParts): Contents {
   const parts: ContentParts = { ...shared, naming: createNaming(shared.database) };
-  const abandon: Contents['abandon'] = ({ upload }) => giveUp(parts, upload);
+  const giveUp = createGivingUp(shared);
+  const abandon: Contents['abandon'] = ({ upload }) => giveUp(upload);
   const store: Contents['store'] = (place, expected, source, named) =>
     storeBody(parts, place, { ...expected, named }, source);
   return {
@@ -192,24 +187,6 @@ async function begin(
   );
   return { upload, named: Promise.resolve() };
 }
-
-const giveUp = (parts: StorageParts, upload: ArrivedContent['upload']): Promise<void> =>
-  offAccount(() =>
-    parts.database.outside(() =>
-      parts.database.transaction(async (transaction) => {
-        const taken = await takeUpload(transaction, upload.id, upload.objectKey);
-        if (!taken) return;
-        await enqueueRemoval(parts, transaction, [
-          { bucket: upload.bucket, key: upload.objectKey },
-        ]);
-      }),
-    ),
-  ).catch((error: unknown) =>
-    parts.log.warn(
-      { err: error, upload: upload.id },
-      'An upload is given up when its time is over',
-    ),
-  );
 
 async function storeBody(
   parts: StorageParts,

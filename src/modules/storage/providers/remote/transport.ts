@@ -2,7 +2,6 @@
  * HTTP to a store: bodies as streams, every wait with an end, tries again where nothing can happen twice. The
  * operator names the address, which may be in their own network; what no store is at is never called.
  */
-import { lookup as resolveName } from 'node:dns';
 import {
   type ClientRequest,
   Agent as HttpAgent,
@@ -11,11 +10,12 @@ import {
   request as requestHttp,
 } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
-import { isIP, type LookupFunction } from 'node:net';
+import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { addressClass } from '../../../../kernel/outbound.ts';
+import { guardedLookup } from '../../../../kernel/outbound-names.ts';
 import { ProviderError, type TransportLimits, usualLimits } from '../provider.ts';
 
 /** A body: bytes, or what reads them from the beginning each time (`size` bytes), or a stream that is read once. */
@@ -122,7 +122,7 @@ async function sendOnce(
     method: request.method,
     headers,
     agent,
-    lookup: guardedLookup,
+    lookup,
     ...(request.signal && { signal: request.signal }),
   });
   limitWaiting(outgoing, request, limits);
@@ -229,15 +229,7 @@ function requireCallable({ hostname, host }: URL): void {
 const forbidden = (host: string): ProviderError =>
   new ProviderError('REFUSED', `${host} is at an address that is never called`);
 
-const guardedLookup: LookupFunction = (hostname, options, callback) => {
-  resolveName(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error) return callback(error, []);
-    const allowed = addresses.filter(({ address }) => addressClass(address) !== 'forbidden');
-    const [first] = allowed;
-    if (!first) return callback(forbidden(hostname), []);
-    return options.all ? callback(null, allowed) : callback(null, first.address, first.family);
-  });
-};
+const lookup = guardedLookup((address) => addressClass(address) !== 'forbidden', forbidden);
 
 /** Bytes of an answer that says what went wrong, or lists. */
 const MAX_TEXT_BYTES = 8 * 1024 * 1024;
