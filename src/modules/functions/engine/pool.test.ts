@@ -106,13 +106,87 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
     expect(await next(lines)).toEqual(Array.from({ length: 9 }, () => true));
   });
 
+  it('counts what a process uses while it begins to nobody, and stops none before it is ready', async () => {
+    const { lines } = start(`
+      const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
+      const keys = Array.from({ length: 9 }, (_, i) => 'stranger' + i);
+      const ready = [];
+      const processes = new SandboxProcesses({
+        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log },
+        ...{ onMessage: (from) => ready.find((one) => one.of === from).go(), onExit: quiet },
+        ...{ computingIn: () => keys, costlyKeys: () => keys },
+      });
+      const crowded = (of) => {
+        of.running = keys.length;
+        return new Promise((go) => ready.push({ of, go }));
+      };
+      const usual = processes.take(keys[0]);
+      await crowded(usual);
+      const told = [usual.slow, usual.usedMs() > 50];
+      processes.offended('hostile');
+      const costly = processes.take('hostile');
+      const begins = crowded(costly);
+      const inTurns = () => (processes.weigh(() => ['hostile']), processes.isInTurns(costly));
+      told.push(costly === usual, inTurns());
+      await begins;
+      told.push(inTurns());
+      say(told);
+      processes.close();
+    `);
+    expect(await next(lines)).toEqual([false, true, false, false, true]);
+  });
+
+  it('lets many that run for the first time use what that takes before it counts them as a flood', async () => {
+    const { lines } = start(`
+      const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
+      const keys = Array.from({ length: 40 }, (_, i) => 'stranger' + i);
+      const processes = new SandboxProcesses({
+        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log },
+        ...{ onMessage: quiet, onExit: quiet, computingIn: () => keys, costlyKeys: () => keys },
+      });
+      const one = processes.take(keys[0]);
+      one.running = keys.length;
+      const limits = { cpuMs: 60_000, memoryMb: 32, maxResultBytes: 1_000, maxLogBytes: 1_000 };
+      one.send({ t: 'load', key: 'loop', form: 'body', file: 'f.js' }, JSON.stringify({ code: 'for (;;);', packages: {} }));
+      one.send({ t: 'run', id: 1, key: 'loop', leftMs: 60_000, limits }, JSON.stringify({ facts: { caller: {} }, req: { context: {} } }));
+      const alive = setInterval(quiet, 20);
+      while (!one.isReady) await new Promise((go) => setTimeout(go, 1));
+      const before = one.usedMs();
+      while (!one.slow) await new Promise((go) => setTimeout(go, 5));
+      say(one.usedMs() - before >= 600);
+      clearInterval(alive);
+      processes.close();
+    `);
+    expect(await next(lines)).toBe(true);
+  });
+
+  it('says of a run that no process was there for it in its time that nothing has run', async () => {
+    const { lines } = start(`
+      const kill = async () => {
+        for (const pid of pool.figures().pids) process.kill(pid, 'SIGKILL');
+        while (pool.figures().processes > 0) await new Promise((go) => setTimeout(go, 5));
+      };
+      const outcomes = [(await run('for (;;);', 'hostile')).outcome];
+      await kill();
+      outcomes.push((await run('return 1', 'hostile')).outcome);
+      await kill();
+      outcomes.push((await run('return 1', 'hostile', 500)).outcome);
+      outcomes.push((await run('return 1', 'other')).outcome);
+      say(outcomes);
+      pool.close();
+    `);
+    expect(await next(lines)).toEqual(['cpu', 'ok', 'unavailable', 'ok']);
+  });
+
   it('lets hostile runs that are many go on in turns, and ends what is stopped when it dies itself', async () => {
     const { child, lines } = start(`
       const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
       const settings = () => ({ processes: 1, processMegabytes: 700 });
-      const processes = new SandboxProcesses({ settings, log, onMessage: quiet, onExit: quiet });
+      const ready = Promise.withResolvers();
+      const processes = new SandboxProcesses({ settings, log, onMessage: ready.resolve, onExit: quiet });
       processes.slowDown('behaves', processes.take('behaves'));
       const slow = processes.take('behaves');
+      await ready.promise;
       slow.running = 4;
       const inTurns = (keys) => (processes.weigh(() => keys), processes.isInTurns(slow));
       const told = [inTurns(['behaves'])];

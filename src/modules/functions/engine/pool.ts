@@ -38,7 +38,7 @@ export interface Pool {
 
 /** How long after its time a run may take to end before its process counts as stuck. */
 const GRACE_MS = 1_000;
-/** How long a process that runs in turns may say nothing before it counts as stuck. */
+/** How long a process that begins, or runs in turns, may say nothing before it counts as stuck. */
 const SILENT_MS = 10_000;
 /** How long a run waits for a process where the system has none, and between two tries. */
 const PATIENCE_MS = 1_000;
@@ -174,7 +174,14 @@ class ProcessPool implements Pool {
 
   #overdueTimer(active: Active): NodeJS.Timeout {
     const leftMs = active.run.deadlineAt - performance.now();
-    return setTimeout(() => this.#stuck(active), leftMs + GRACE_MS);
+    return setTimeout(() => this.#overdue(active), leftMs);
+  }
+
+  /** Its process ends it, unless it has waited for one all its time. */
+  #overdue(active: Active): void {
+    const { process } = active;
+    if (process) active.overdue = setTimeout(() => this.#stuck(active, process), GRACE_MS);
+    else this.#finish(active, { ...lost, outcome: 'unavailable' });
   }
 
   #send({ id, run }: Active, process: SandboxProcess): void {
@@ -196,7 +203,10 @@ class ProcessPool implements Pool {
   }
 
   #receive(from: SandboxProcess, message: FromSandbox, text: string): void {
-    if (message.t === 'ready') return;
+    if (message.t === 'ready') {
+      this.#processes.weigh(this.#costlyKeys);
+      return;
+    }
     if (message.t === 'checked') {
       this.#checks.get(message.id)?.({ ...message.facts, text });
       this.#checks.delete(message.id);
@@ -268,12 +278,10 @@ class ProcessPool implements Pool {
     if (!active.process) this.#finish(active, { ...lost, outcome: 'cancelled' });
   }
 
-  #stuck(active: Active): void {
-    const { process, id } = active;
-    if (process && this.#processes.isInTurns(process) && !this.#isSilent(process)) {
-      // It hears of it in its next turn.
-      process.send({ t: 'cancel', id });
-    } else if (process) {
+  #stuck(active: Active, process: SandboxProcess): void {
+    // It hears of it when it is ready, or in its next turn.
+    if (this.#mayBeLate(process)) process.send({ t: 'cancel', id: active.id });
+    else {
       this.#log.warn(
         { function: active.run.file },
         'A sandbox process does not answer and is killed',
@@ -283,7 +291,11 @@ class ProcessPool implements Pool {
     this.#finish(active, { ...lost, outcome: 'timeout', logs: active.lines });
   }
 
-  #isSilent = ({ heardAt }: SandboxProcess): boolean => performance.now() - heardAt > SILENT_MS;
+  /** It begins on a machine that is full, or has its turns; for ever it may not be silent either. */
+  #mayBeLate(process: SandboxProcess): boolean {
+    const isSilent = performance.now() - process.heardAt > SILENT_MS;
+    return !isSilent && (!process.isReady || this.#processes.isInTurns(process));
+  }
 
   #gone(process: SandboxProcess): void {
     for (const [id, resolve] of this.#checks) {

@@ -24,8 +24,12 @@ const IDLE_MS = 60_000;
 const MOST_SLOW = 2;
 /** How long a function counts as one that costs much. */
 const COSTLY_FOR_MS = 60_000;
-/** Between two starts of processes for these: they may end them as fast as they begin, and a start holds up the platform. */
+/**
+ * Between two starts of processes for these, twice as long each time, up to so long: they may end them as fast as they
+ * begin, and a start takes 0.2 s of a processor.
+ */
 const COSTLY_START_MS = 3_000;
+const MOST_COSTLY_START_MS = 24_000;
 /** Costly functions that are remembered. */
 const MOST_COSTLY = 1_000;
 /** Runs of costly functions at once that do not wait for a call of theirs; more wait in line. */
@@ -40,11 +44,13 @@ const FLOOD = 24;
 const STRANGERS = 8;
 /**
  * How often processes are looked at in which more strangers compute than that, for how long these must have computed, and
- * what all of them must have used since, in milliseconds.
+ * what all of them must have used since, in milliseconds: beside something for each of them, because making an isolate
+ * and loading the code takes 5 to 10 ms of whoever runs for the first time.
  */
 const LOOK_MS = 25;
 const STRANGE_MS = 300;
 const STRANGERS_MS = 100;
+const FIRST_RUN_MS = 15;
 /**
  * Part of its time that the platform works when it counts as busy, how often it is looked at while there is a flood, and
  * how long it counts as busy from then on. Whoever begins to read waits behind a flood until the next look.
@@ -53,7 +59,7 @@ const BUSY = 0.3;
 const REVIEW_MS = 5;
 const BUSY_FOR_MS = 1_000;
 /** Milliseconds of processor time of a run that was taken for a costly one because many ran beside it. */
-const LITTLE_MS = 10;
+const LITTLE_MS = 20;
 /** Functions that are remembered because a run of theirs has ended by itself. */
 const MOST_PROVEN = 10_000;
 /** Milliseconds until a process is tried again after the system had none. */
@@ -80,7 +86,8 @@ export class SandboxProcesses {
   readonly #all = new Set<SandboxProcess>();
   readonly #costly = new Map<string, Costly>();
   readonly #turns: Turns;
-  #nextCostlyStart = 0;
+  #nextCostlyStart = Number.NEGATIVE_INFINITY;
+  #costlyPauseMs = COSTLY_START_MS;
   #nextStart = 0;
   #idle: NodeJS.Timeout | undefined;
   #review: NodeJS.Timeout | undefined;
@@ -123,9 +130,19 @@ export class SandboxProcesses {
     if (made === first) return made;
     if (isCostly) {
       made.slowDown();
-      this.#nextCostlyStart = performance.now() + COSTLY_START_MS;
+      this.#countCostlyStart();
     }
     return made;
+  }
+
+  /** Who ends its process again and again waits longer each time; after a minute without it is forgotten. */
+  #countCostlyStart(): void {
+    const now = performance.now();
+    const isAgain = now - this.#nextCostlyStart < COSTLY_FOR_MS;
+    this.#costlyPauseMs = isAgain
+      ? Math.min(MOST_COSTLY_START_MS, this.#costlyPauseMs * 2)
+      : COSTLY_START_MS;
+    this.#nextCostlyStart = now + this.#costlyPauseMs;
   }
 
   /** Too many costly functions run: this one, if it is one, has to wait for the end of another run. */
@@ -177,7 +194,8 @@ export class SandboxProcesses {
     const areInTurns = isKnown || (isFlood && isBusy);
     // In turns they have little, and get that: on a full machine they would not go on at all otherwise.
     for (const process of slow) process.crowd(isCrowded && !areInTurns);
-    this.#turns.give(areInTurns ? slow : []);
+    // A process that begins is let begin: a thousand turns would be too few.
+    this.#turns.give(areInTurns ? slow.filter(({ isReady }) => isReady) : []);
   }
 
   /** A process that many strangers keep busy has no time to tell of them: it is looked at from outside. */
@@ -196,9 +214,12 @@ export class SandboxProcesses {
   #judgeStrangers(process: SandboxProcess): void {
     const { computingIn, costlyKeys } = this.#parts;
     const keys = computingIn(process, STRANGE_MS).filter((key) => !this.#proven.has(key));
-    const used = keys.length > STRANGERS ? process.usedMs() : undefined;
+    const isCrowd = process.isReady && keys.length > STRANGERS;
+    const used = isCrowd ? process.usedMs() : undefined;
     process.usedBefore = used === undefined ? undefined : (process.usedBefore ?? used);
-    if (used === undefined || used - (process.usedBefore ?? used) < STRANGERS_MS) return;
+    process.strangers = isCrowd ? Math.max(process.strangers, keys.length) : 0;
+    const allowed = STRANGERS_MS + FIRST_RUN_MS * process.strangers;
+    if (used === undefined || used - (process.usedBefore ?? used) < allowed) return;
     for (const key of keys) this.slowDown(key, process);
     this.weigh(costlyKeys);
   }

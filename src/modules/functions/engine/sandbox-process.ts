@@ -157,9 +157,13 @@ export class SandboxProcess {
   slow = false;
   /** What it had used when many runs of strangers were first seen to compute in it. */
   usedBefore: number | undefined;
+  /** The most that have computed in it at once since then. */
+  strangers = 0;
   readonly startedAt = performance.now();
-  /** When it said something last. */
+  /** When it said something last; it says that it is ready first. */
   heardAt = performance.now();
+  /** It has loaded what it needs. Until then nobody's code has used anything of what it uses. */
+  isReady = false;
   readonly loaded = new Set<string>();
   readonly #child: ChildProcess;
   readonly #socket: Socket;
@@ -274,6 +278,7 @@ export class SandboxProcess {
 
   #read(reader: FrameReader<FromSandbox>, chunk: Buffer): void {
     this.heardAt = performance.now();
+    this.isReady = true;
     try {
       reader.push(chunk);
     } catch (error) {

@@ -85,7 +85,7 @@ function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockE
   if (end.outcome === 'timeout') return functionErrors.FUNCTION_TIMEOUT({ cause });
   if (end.outcome === 'unavailable')
     return functionErrors.FUNCTION_BUSY({
-      message: 'No process for functions could be started: try again shortly',
+      message: 'No process had room for this function in its time: try again shortly',
       retryAfter: 1,
     });
   if (end.outcome === 'rejected') {

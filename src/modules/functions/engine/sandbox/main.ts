@@ -122,16 +122,14 @@ function watch(): void {
   const used = ownCpuMs();
   let claimed = 0;
   let computing = 0;
-  let strangersMs = 0;
   for (const run of runs.values()) {
     const own = run.claim();
     claimed += own;
     if (own > 0) computing += 1;
-    if (own > 0 && !run.parts.isProven()) strangersMs += run.cpuMs;
   }
   const share = claimed > 0 ? Math.min(1, (used - usedBefore) / claimed) : 1;
   usedBefore = used;
-  for (const run of runs.values()) run.watch(now, share, { computing, strangersMs });
+  for (const run of runs.values()) run.watch(now, share, computing);
   if (computing > CROWD) lowerIsolates();
   if (process.memoryUsage.rss() > mostMegabytes * 1_048_576) endLargest();
 }
@@ -153,7 +151,6 @@ function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
   const deadlineAt = performance.now() + leftMs;
   const run = new SandboxRun({
     ...{ id, key, source, limits, input, deadlineAt, send, done: finish },
-    isProven: () => programs.isProven(key),
   });
   runs.set(id, run);
   if (!watching) {

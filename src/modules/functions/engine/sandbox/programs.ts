@@ -17,8 +17,6 @@ interface Program {
   readonly free: Sandbox[];
   readonly queue: WaitingRun[];
   busy: number;
-  /** A run of it has ended by itself. */
-  proven: boolean;
   /** Runs in a row that needed little; below zero after one that was ended on this thread. */
   quickRuns: number;
   /** Quick runs that it needs after it has taken too long once more. */
@@ -64,7 +62,6 @@ export class Programs {
       free: [],
       queue: [],
       busy: 0,
-      proven: false,
       quickRuns: 0,
       runsAfterTooLong: RUNS_AFTER_TOO_LONG,
       isServing: false,
@@ -83,10 +80,6 @@ export class Programs {
 
   has(key: string): boolean {
     return this.#programs.has(key);
-  }
-
-  isProven(key: string): boolean {
-    return this.#programs.get(key)?.proven ?? false;
   }
 
   start(key: string, run: WaitingRun): void {
@@ -111,7 +104,6 @@ export class Programs {
     if (program) this.#count(program, fit && usedMs <= QUICK_MS);
     if (!fit || !program || sandbox.isolate.isDisposed) this.#end(sandbox);
     else {
-      program.proven = true;
       sandbox.events = undefined;
       sandbox.freeSince = performance.now();
       sandbox.cpuWhenFree = sandbox.cpuMs;

@@ -23,8 +23,6 @@ export interface RunParts {
   readonly input: string;
   /** On the clock of `performance.now()`. */
   readonly deadlineAt: number;
-  /** Whether a run of the same function has ended by itself. */
-  isProven(): boolean;
   send(header: FromSandbox, text?: string): void;
   /** Told once, after the end was sent. */
   done(run: SandboxRun, fit: boolean): void;
@@ -37,15 +35,8 @@ const HOG_MS = 150;
  * as long as it takes each of them to use that much. Who has asked for it for so long is one of them.
  */
 export const CROWD = 6;
-const CROWD_HOG_MS = 15;
+const CROWD_HOG_MS = 20;
 const CROWD_CLAIM_MS = 300;
-/**
- * So many that compute are a flood; who has not once ended by itself is one of them sooner, and all such together as soon as
- * they have used so much.
- */
-const FLOOD = 24;
-const FLOOD_HOG_MS = 3;
-const FLOOD_MS = 100;
 /** Milliseconds after which lines of the log are told, where the run goes on so long. */
 const TELL_LINES_MS = 50;
 
@@ -55,14 +46,6 @@ const TOLD_MS = 1_000;
 
 /** Turns of the loop that the end of a run waits for lines of its log. */
 const LINES_TURNS = 100;
-
-/** Runs of one process. */
-export interface Computing {
-  /** How many have claimed something since the last look. */
-  readonly computing: number;
-  /** What those have used together of which no run has ended by itself. */
-  readonly strangersMs: number;
-}
 
 export class SandboxRun implements SandboxEvents {
   readonly parts: RunParts;
@@ -134,21 +117,21 @@ export class SandboxRun implements SandboxEvents {
   }
 
   /**
-   * Looks at what the run has used; asked again and again. `share`: how much of the claims is true; `beside`: all runs of
-   * the process.
+   * Looks at what the run has used; asked again and again. `share`: how much of the claims is true; `computing`: how many
+   * runs of the process have claimed something since the last look.
    */
-  watch(now: number, share: number, beside: Computing): void {
+  watch(now: number, share: number, computing: number): void {
     if (this.#ended) return;
     this.#usedMs += this.#newlyClaimed * share;
     if (now >= this.parts.deadlineAt) this.end('timeout');
     else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
     else if (this.sandbox?.isolate.isDisposed) this.end('memory');
-    else this.#notice(now, beside);
+    else this.#notice(now, computing);
   }
 
   /** Tells the platform of a run that costs much, and the code of the end of its time. */
-  #notice(now: number, beside: Computing): void {
-    if (!this.#hog && this.#isHog(beside)) {
+  #notice(now: number, computing: number): void {
+    if (!this.#hog && this.#isHog(computing)) {
       this.#hog = true;
       this.parts.send({ t: 'hog', id: this.id });
     }
@@ -157,12 +140,10 @@ export class SandboxRun implements SandboxEvents {
     this.sandbox?.stop('The time of this run is nearly over');
   }
 
-  #isHog({ computing, strangersMs }: Computing): boolean {
+  #isHog(computing: number): boolean {
     if (this.#usedMs > HOG_MS) return true;
-    if (computing <= CROWD || this.#claimed <= CROWD_CLAIM_MS) return false;
-    const isFlood = computing > FLOOD && !this.parts.isProven();
-    if (isFlood && strangersMs > FLOOD_MS) return true;
-    return this.#usedMs > (isFlood ? FLOOD_HOG_MS : CROWD_HOG_MS);
+    const isCrowded = computing > CROWD && this.#claimed > CROWD_CLAIM_MS;
+    return isCrowded && this.#usedMs > CROWD_HOG_MS;
   }
 
   /** Milliseconds of processor time until it was looked at last. */
