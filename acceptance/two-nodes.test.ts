@@ -206,6 +206,36 @@ function suite(redis: boolean): void {
     );
   });
 
+  it('a guard that an operator puts before a route holds at both at once, through ten changes of its schema, until it is taken away', async () => {
+    const { first, second } = nodes;
+    const name = `Guarded${randomUUID().slice(0, 8)}`;
+    const fields = { text: 'String' } as const;
+    const { _id } = await first.createSchema({ name, fields });
+    const address = `path=/database/${name}&action=GET`;
+    const guard = async (node: typeof first, added: readonly string[]) => {
+      const { body } = await node.admin.get(`/router/route-middlewares?${address}`);
+      const own = body.middlewares.filter((one: string) => one !== 'authMiddleware');
+      const middlewares = [...own, ...added];
+      const path = `/router/patch-middleware?${address}`;
+      expectStatus(await node.admin.patch(path, { middlewares }), 200, 'the guard');
+    };
+    const statuses = async () => {
+      const answers = [first, second].map(({ client }) => client.get(`/database/${name}`));
+      return (await Promise.all(answers)).map(({ status }) => status);
+    };
+    expect(await statuses()).toEqual([200, 200]);
+    await guard(first, ['authMiddleware']);
+    expect(await statuses()).toEqual([401, 401]);
+    for (let at = 0; at < 10; at += 1) {
+      const { admin } = at % 2 === 0 ? first : second;
+      const body = { fields: { ...fields, [`more${at}`]: 'String' } };
+      expectStatus(await admin.patch(`/database/schemas/${_id}`, body), 200, 'a changed schema');
+      expect(await statuses()).toEqual([401, 401]);
+    }
+    await guard(second, []);
+    expect(await statuses()).toEqual([200, 200]);
+  });
+
   it('a change at one reaches a socket at the other, until the session ends', async () => {
     const { first, second } = nodes;
     const user = await first.registerUser();

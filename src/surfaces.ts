@@ -105,6 +105,7 @@ interface RunningSurfaces {
 const clientRules = {
   docsPublic: ({ docs }: RouterConfig): boolean => docs.public,
   requestIdHeader: ({ requestId }: RouterConfig): string => requestId.header.toLowerCase(),
+  needsApps: ({ security }: RouterConfig): boolean => security.clientValidation,
 };
 
 export async function startSurfaces(
@@ -115,10 +116,7 @@ export async function startSurfaces(
     refuses: () => refusalOf(core.config.current()),
     alsoFollow: [core.config],
   };
-  const client = configuredSurfaceOptions('client', router.config, {
-    ...common,
-    ...clientRules,
-  });
+  const client = configuredSurfaceOptions('client', router.config, { ...common, ...clientRules });
   const admin = configuredSurfaceOptions('admin', core.adminConfig, {
     ...common,
     docsPublic: () => core.adminDocsPublic(),

@@ -289,3 +289,38 @@ function connects(auth: Record<string, unknown>): Promise<string> {
     );
   });
 }
+
+test('the API description says which apps must show themselves, while they must', async () => {
+  const described = async () => (await platform.client.get('/swagger.json')).body;
+  const schemes = ['clientId', 'clientSecret'];
+  const before = await described();
+  expect(Object.keys(before.components.securitySchemes)).not.toEqual(
+    expect.arrayContaining(schemes),
+  );
+  const app = await register({ platform: 'CLI' });
+  await validation(true);
+  try {
+    const { body: now } = await platform.client.with(headersOf(app)).get('/swagger.json');
+    expect(now.components.securitySchemes).toMatchObject({
+      clientId: { type: 'apiKey', in: 'header', name: 'clientid' },
+      clientSecret: { type: 'apiKey', in: 'header', name: 'clientsecret' },
+    });
+    expect(now.paths['/authentication/user'].get.security).toEqual([
+      { userToken: [], clientId: [], clientSecret: [] },
+      { userToken: [], clientId: [] },
+    ]);
+    const open = now.paths['/authentication/local'].post;
+    expect(open.security).toEqual([{ clientId: [], clientSecret: [] }, { clientId: [] }]);
+    expect(Object.keys(open.responses)).toContain('401');
+    expect(now.security).toEqual([
+      { userToken: [], clientId: [], clientSecret: [] },
+      { clientId: [], clientSecret: [] },
+      { userToken: [], clientId: [] },
+      { clientId: [] },
+    ]);
+    expect(now.paths['/ready'].get.security).toEqual([]);
+  } finally {
+    await validation(false);
+  }
+  expect(await described()).toEqual(before);
+});

@@ -198,7 +198,7 @@ export function admitApp({ apps }: Identity, call: Call): void | Promise<void> {
 }
 
 /** Callbacks of others come from wherever they come from; a few operations say themselves that anybody may ask. */
-function needsApp({ surface, path, anyApp }: Operation): boolean {
+export function needsApp({ surface, path, anyApp }: Operation): boolean {
   return surface === 'client' && anyApp !== true && !path.startsWith('/hook/');
 }
 

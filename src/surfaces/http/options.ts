@@ -29,6 +29,8 @@ export interface SurfaceOptions {
   readonly requestIdHeader?: string | undefined;
   /** What of input that an operation does not know is 400; the rest is left out, and named in a header. */
   readonly refuses?: Refusal;
+  /** Whether only registered apps may call most operations. */
+  readonly needsApps?: boolean;
 }
 
 /** A live source of options. `current` answers the same object until something changed. */
@@ -147,6 +149,7 @@ interface SurfaceRules<C> {
   readonly docsPublic: (config: C) => boolean;
   readonly requestIdHeader?: (config: C) => string;
   readonly refuses?: () => Refusal;
+  readonly needsApps?: (config: C) => boolean;
   /** What the rules look at besides the configuration of the surface. */
   readonly alsoFollow?: readonly { onChange(listener: () => void): unknown }[];
 }
@@ -155,8 +158,9 @@ interface SurfaceRules<C> {
 export function configuredSurfaceOptions<C extends SurfaceConfig>(
   surface: 'client' | 'admin',
   handle: ConfigHandle<C>,
-  { docsPublic, requestIdHeader, refuses = () => 'none', alsoFollow = [] }: SurfaceRules<C>,
+  rules: SurfaceRules<C>,
 ): SurfaceOptionsSource {
+  const { docsPublic, requestIdHeader, refuses = () => 'none', alsoFollow = [] } = rules;
   const read = (config: C): SurfaceOptions => {
     const ownId = requestIdHeader?.(config) || undefined;
     const withId = (names: readonly string[]) => (ownId === undefined ? names : [...names, ownId]);
@@ -172,6 +176,7 @@ export function configuredSurfaceOptions<C extends SurfaceConfig>(
       hsts: hstsValue(config.hsts),
       requestIdHeader: ownId,
       refuses: refuses(),
+      needsApps: rules.needsApps?.(config) ?? false,
     };
   };
   let current = read(handle.current());

@@ -12,9 +12,8 @@ export interface McpEngineParts extends Omit<McpParts, 'catalogue' | 'resources'
 
 export function createMcpEngine(parts: McpEngineParts): McpHandlers {
   const { registry, source, surface, client, log } = parts;
-  const resources = createResources(
-    registry,
-    (name) => (name === 'admin' ? surface : client).current().hostUrl,
+  const resources = createResources(registry, (name) =>
+    (name === 'admin' ? surface : client).current(),
   );
   return createMcpHandlers({
     ...parts,

@@ -1,6 +1,11 @@
 /** What agents can read: the descriptions of both surfaces, and how to use them. */
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
-import { moduleOf, type OperationRegistry } from '../../kernel/operations/registry.ts';
+import {
+  moduleOf,
+  type OperationRegistry,
+  type OwnedOperation,
+} from '../../kernel/operations/registry.ts';
+import type { SurfaceOptions } from '../http/options.ts';
 import { openApiDocument } from '../openapi/document.ts';
 
 /** The guide that agents read before they use the surfaces. */
@@ -80,7 +85,7 @@ export interface Resources {
 
 export function createResources(
   registry: OperationRegistry,
-  hostUrl: (surface: SurfaceName) => string,
+  optionsOf: (surface: SurfaceName) => SurfaceOptions,
 ): Resources {
   const made = new Map<string, Promise<string>>();
   registry.onChange(() => made.clear());
@@ -89,24 +94,16 @@ export function createResources(
     made.set(key, known);
     return known;
   };
+  const describe = (surface: SurfaceName, operations: readonly OwnedOperation[]) => {
+    const { hostUrl, needsApps } = optionsOf(surface);
+    return openApiDocument(operations, { surface, hostUrl, needsApps, about: registry.about });
+  };
   const description = (surface: SurfaceName): Promise<string> =>
-    once(surface, () =>
-      openApiDocument(registry.all(), {
-        surface,
-        hostUrl: hostUrl(surface),
-        about: registry.about,
-      }),
-    );
+    once(surface, () => describe(surface, registry.all()));
   const ofModule = (module: string): Promise<string> | undefined => {
     const operations = registry.all().filter(({ owner }) => moduleOf(owner) === module);
     if (!operations.some(({ operation }) => operation.surface === 'admin')) return undefined;
-    return once(`admin/${module}`, () =>
-      openApiDocument(operations, {
-        surface: 'admin',
-        hostUrl: hostUrl('admin'),
-        about: registry.about,
-      }),
-    );
+    return once(`admin/${module}`, () => describe('admin', operations));
   };
 
   const textOf = (path: string): Promise<string> | string | undefined => {

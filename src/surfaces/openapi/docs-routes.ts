@@ -174,8 +174,9 @@ function createDocuments(
   const forget = (): void => made.clear();
   registry.onChange(forget);
   const make = async (surface: SurfaceName): Promise<Document> => {
-    const { hostUrl } = options[surface].current();
-    const json = await openApiDocument(registry.all(), { surface, hostUrl, about: registry.about });
+    const { hostUrl, needsApps } = options[surface].current();
+    const { about } = registry;
+    const json = await openApiDocument(registry.all(), { surface, hostUrl, needsApps, about });
     return { json, etag: etagOf(json) };
   };
   const documentOf = (surface: SurfaceName): Promise<Document> => {

@@ -9,6 +9,7 @@ import {
   standardLimit,
 } from '../../kernel/operations/operation.ts';
 import { camelName, mcpToolName, type OwnedOperation } from '../../kernel/operations/registry.ts';
+import { needsApp } from '../../kernel/pipeline/context.ts';
 import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
 import { createTimeSlices } from '../../kernel/time-slices.ts';
 import { createParameterPublisher, type ParameterPublisher, requestBody } from './parameters.ts';
@@ -35,6 +36,8 @@ export interface DocumentOptions {
   readonly hostUrl: string;
   /** What a module is for, in a sentence; its name unless given. */
   readonly about?: (module: string) => string;
+  /** Whether registered apps alone may call most operations: they say so by headers. */
+  readonly needsApps?: boolean | undefined;
 }
 
 const manifest: unknown = JSON.parse(
@@ -45,7 +48,7 @@ const version = String(Reflect.get(Object(manifest), 'version'));
 /** The same operations give the same bytes. Made in slices of time: a platform may have thousands of operations. */
 export async function openApiDocument(
   operations: readonly OwnedOperation[],
-  { surface, hostUrl, about = (module) => module }: DocumentOptions,
+  { surface, hostUrl, about = (module) => module, needsApps = false }: DocumentOptions,
 ): Promise<string> {
   const all = routeEntries(operations.filter(({ operation }) => operation.surface === surface));
   const isLarge = isLargeList(all);
@@ -54,6 +57,7 @@ export async function openApiDocument(
   const schemas = createSchemaPublisher(records, { isLarge });
   const publishers: Publishers = {
     isLarge,
+    needsApps,
     schemas,
     failures: createFailurePublisher({ isLarge }),
     answers: createAnswerPublisher(),
@@ -62,7 +66,7 @@ export async function openApiDocument(
   const paths = await pathsOf(routes, publishers);
   const used = new Set(
     routes.flatMap(({ operation }) =>
-      schemesOf(operation.access).flatMap((alternative) => Object.keys(alternative)),
+      securityOf(operation, needsApps).flatMap((alternative) => Object.keys(alternative)),
     ),
   );
   const keyed = routes.some(({ operation }) => takesIdempotencyKey(operation));
@@ -75,7 +79,7 @@ export async function openApiDocument(
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: hostUrl === '' ? '/' : hostUrl }],
-    ...(surface === 'client' ? { security: ofMostSchemas } : {}),
+    ...(surface === 'client' ? { security: ofMostSchemas(needsApps) } : {}),
     ...tagsOf(routes, { isLarge, about }),
     paths,
     components: {
@@ -94,7 +98,10 @@ export async function openApiDocument(
 }
 
 /** Who may call what most schemas offer; operations that differ say so. */
-const ofMostSchemas = schemesOf('optionalUser');
+const ofMostSchemas = (needsApps: boolean): Alternatives => {
+  const schemes = schemesOf('optionalUser');
+  return needsApps ? ofApps(schemes) : schemes;
+};
 
 const descriptions: Readonly<Record<SurfaceName, string>> = {
   client: 'What apps call on behalf of their users.',
@@ -137,6 +144,18 @@ const securitySchemes: Readonly<Record<string, Json>> = {
     description: 'Access token of a user.',
   },
   refreshToken: { type: 'http', scheme: 'bearer', description: 'Refresh token of a session.' },
+  clientId: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'clientid',
+    description: 'Id of a registered app. Pages of its domain need nothing else.',
+  },
+  clientSecret: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'clientsecret',
+    description: 'Secret of the registered app, for apps that can keep one.',
+  },
 };
 
 const idempotencyKey: Json = {
@@ -148,8 +167,24 @@ const idempotencyKey: Json = {
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
 };
 
+type Alternatives = readonly Readonly<Record<string, readonly string[]>>[];
+
+/** What a call must show: the credential of its caller, and of the app where apps are told apart. */
+function securityOf(operation: Operation, needsApps: boolean): Alternatives {
+  const schemes = schemesOf(operation.access);
+  return needsApps && needsApp(operation) ? ofApps(schemes) : schemes;
+}
+
+/** With each alternative, the id of an app and its secret, or the id alone, as pages send it. */
+function ofApps(schemes: Alternatives): Alternatives {
+  const secrets: Alternatives = [{ clientSecret: [] }, {}];
+  return secrets.flatMap((secret) =>
+    (schemes.length > 0 ? schemes : [{}]).map((one) => ({ ...one, clientId: [], ...secret })),
+  );
+}
+
 /** Alternatives, each sufficient. */
-function schemesOf(access: Access): readonly Readonly<Record<string, readonly string[]>>[] {
+function schemesOf(access: Access): Alternatives {
   switch (access) {
     case 'public':
       return [];
@@ -173,6 +208,7 @@ function schemesOf(access: Access): readonly Readonly<Record<string, readonly st
 /** What stands once for the whole document. */
 interface Publishers {
   readonly isLarge: boolean;
+  readonly needsApps: boolean;
   readonly schemas: SchemaPublisher;
   readonly answers: AnswerPublisher;
   readonly failures: FailurePublisher;
@@ -226,13 +262,13 @@ function operationObject(
   place: { template: string; operationId: string },
   publishers: Publishers,
 ): Json {
-  const { schemas, failures, answers, isLarge } = publishers;
+  const { schemas, failures, answers, isLarge, needsApps } = publishers;
   const { operation, module, alias } = route;
   const isOfSchema = operation.tag !== undefined;
   // Of hundreds of schemas, method and path say what an operation does.
   const isShort = isOfSchema && isLarge;
   const texts = isShort ? {} : textsOf(operation);
-  const security = schemesOf(operation.access);
+  const security = securityOf(operation, needsApps);
   const form = recordForm(operation);
   const parameters = [
     ...(isOfSchema ? [] : publishers.parameters.ofPath(route, place.template)),
@@ -247,7 +283,9 @@ function operationObject(
     ...(isOfSchema && operation.access === 'optionalUser' ? {} : { security }),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...requestBody(operation, schemas),
-    responses: responsesOf(operation, { schemas, failures, answers, form, isLarge }),
+    responses: responsesOf(operation, {
+      ...{ schemas, failures, answers, form, isLarge, needsApps },
+    }),
     ...(isOfSchema || isLarge ? {} : { 'x-operation': operation.id, 'x-module': module }),
     ...(operation.mcp === false || isStreamed(operation) || alias || operation.surface === 'client'
       ? {}

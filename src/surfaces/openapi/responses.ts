@@ -3,6 +3,7 @@ import { errors as common, type ErrorFactory, nameOfStatus } from '../../kernel/
 import { operationErrors } from '../../kernel/operations/errors.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import { camelName } from '../../kernel/operations/registry.ts';
+import { needsApp } from '../../kernel/pipeline/context.ts';
 import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
 import { withExample } from './parameters.ts';
 import { compare, freeName, type Json, type RecordForm, type SchemaPublisher } from './schemas.ts';
@@ -99,7 +100,9 @@ export function responsesOf(operation: Operation, { failures, ...context }: Resp
     };
   const responses = new Map<string, Json>([['200', success]]);
   const byDefault = context.isLarge ? mostlyAnywhere : anywhere;
-  const own = errorsOf(operation).filter((factory) => !byDefault.has(factory));
+  const ofApp = context.needsApps && needsApp(operation) ? [common.UNAUTHORIZED] : [];
+  const all = new Set([...errorsOf(operation), ...ofApp]);
+  const own = [...all].filter((factory) => !byDefault.has(factory));
   for (const [status, factories] of byStatus(own)) {
     if (!(status in otherStatuses)) responses.set(`${status}`, failures.publish(factories));
   }
@@ -168,6 +171,8 @@ interface ResponseContext {
   readonly answers: AnswerPublisher;
   readonly failures: FailurePublisher;
   readonly form: RecordForm;
+  /** Whether a call is 401 where it comes from an app that nobody has registered. */
+  readonly needsApps: boolean;
 }
 
 /** Failures that have nothing to do with the operation: `default` stands for them. */
