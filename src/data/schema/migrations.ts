@@ -82,6 +82,24 @@ const changes = `
 
 const dataChanges = `alter table penstock.declared_schemas add column changes json not null default '[]'`;
 
+/** What waits on lists of GIN indexes goes into them, and nothing is put there again (plan/index-steps.ts). */
+const wordsAtOnce = `
+  do $$
+  declare found record;
+  begin
+    for found in
+      select c.oid, format('%I.%I', n.nspname, c.relname) as name, i.indisvalid as valid
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_index i on i.indexrelid = c.oid
+        join pg_class t on t.oid = i.indrelid join pg_am a on a.oid = c.relam
+        join penstock.declared_schemas s on s.name = t.relname and s.layout::jsonb -> 'indexes' ? c.relname
+      where n.nspname = 'app' and a.amname = 'gin'
+    loop
+      execute 'alter index ' || found.name || ' set (fastupdate = off)';
+      if found.valid then perform gin_clean_pending_list(found.oid); end if;
+    end loop;
+  end $$
+`;
+
 /**
  * `declared_schemas`: one row per declared schema; a removed one whose table was kept stays with
  * `removed_at`. Definitions are `json`, not `jsonb`: they keep the order in which they were
@@ -107,5 +125,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0005-data-changes',
     run: async (database) => void (await database.query({ text: dataChanges })),
+  },
+  {
+    id: '0006-words-at-once',
+    run: async (database) => void (await database.query({ text: wordsAtOnce })),
   },
 ];

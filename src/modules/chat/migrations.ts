@@ -253,6 +253,22 @@ const reporters = `
   create index chat_reports_of_reporter on penstock.chat_reports (reporter_id) where reporter_id is not null;
 `;
 
+/** Words of messages wait on the lists of their indexes, from which they are moved beside the batches (services/sending.ts). */
+const wordsInTurn = `
+  do $$
+  declare found record;
+  begin
+    for found in
+      select format('%I.%I', n.nspname, c.relname) as name
+      from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
+        join pg_am a on a.oid = c.relam
+      where i.indrelid = to_regclass('"app"."ChatMessage"') and a.amname = 'gin'
+    loop
+      execute 'alter index ' || found.name || ' reset (fastupdate)';
+    end loop;
+  end $$
+`;
+
 const inWords =
   (text: string): Migration['run'] =>
   async (database) =>
@@ -267,4 +283,5 @@ export const migrations: readonly Migration[] = [
   { id: '0006-edits', run: inWords(edits) },
   { id: '0007-blocks-in-direct-rooms', run: inWords(sendBatch) },
   { id: '0008-reporters', run: inWords(reporters) },
+  { id: '0009-words-in-turn', run: inWords(wordsInTurn) },
 ];

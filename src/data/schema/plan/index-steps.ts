@@ -39,6 +39,12 @@ const emptyTrash = (table: string): Obstacle => ({
   },
 });
 
+/**
+ * Entries of a GIN index go into it with their rows. PostgreSQL would rather put them on a list, which every search reads
+ * from its beginning to its end, and which one write in thousands moves into the index: that one takes 0.2 s.
+ */
+const atOnce = ' with (fastupdate = off)';
+
 /** `create index` without the words before its name. */
 function indexBody(
   table: string,
@@ -49,7 +55,10 @@ function indexBody(
     if (text) return wordsOf(name);
     return descending.includes(column) ? `${name} desc` : name;
   };
-  return `on ${tableName(table)} using ${method} (${columns.map(entry).join(', ')})${where === undefined ? '' : ` where ${where}`}`;
+  const list = columns.map(entry).join(', ');
+  const options = method === 'gin' ? atOnce : '';
+  const rows = where === undefined ? '' : ` where ${where}`;
+  return `on ${tableName(table)} using ${method} (${list})${options}${rows}`;
 }
 
 /** The statement that makes an index; `concurrently`: beside running writes, outside of any transaction. */

@@ -5,6 +5,7 @@ import { waitFor } from '../../../../test/support/wait-for.ts';
 import { system } from '../../../kernel/caller.ts';
 import { parseFilter } from '../../conditions/parse.ts';
 import type { FieldMap, IndexDefinition } from '../language/definition.ts';
+import { migrations } from '../migrations.ts';
 import { listIndexes } from '../plan/index-change.ts';
 import { buildIndexes, indexStates, retryIndexBuilds } from './index-builds.ts';
 
@@ -80,15 +81,27 @@ describe('indexes', () => {
       [
         'USING hash (code)',
         'USING btree (title, rank DESC)',
-        'USING gin (tags)',
-        'USING gin (seo)',
+        'USING gin (tags) WITH (fastupdate=off)',
+        'USING gin (seo) WITH (fastupdate=off)',
         'USING brin (at)',
         'USING hash (rank)',
-        'USING gin (to_tsvector(\'simple\'::regconfig, "left"(title, 200000)))',
+        `USING gin (to_tsvector('simple'::regconfig, "left"(title, 200000))) WITH (fastupdate=off)`,
         'USING btree (rank) WHERE ((done = true) AND (title IS NOT NULL))',
       ].sort(),
     );
     expect(await stateOf('Made', 'words')).toEqual({ state: 'ready', reason: null });
+    const made = await definitions('Made');
+    const { rows } = await kernel.database.query<{ name: string }>({
+      text: `select indexname as name from pg_indexes where tablename = 'Made' and indexdef like '%USING gin%'`,
+    });
+    for (const { name } of rows)
+      await kernel.database.query({ text: `alter index app."${name}" reset (fastupdate)` });
+    await fill('Made', `("_id", "title") values (gen_random_uuid(), 'some words')`);
+    const own = 'create index by_hand on app."Made" using gin (tags)';
+    await kernel.database.query({ text: own });
+    await migrations.find(({ id }) => id === '0006-words-at-once')?.run(kernel.database);
+    expect(await definitions('Made')).toEqual([...made, 'USING gin (tags)'].sort());
+    await kernel.database.query({ text: 'drop index app.by_hand; delete from app."Made"' });
     const version = kernel.schemas.get('Made')?.__v;
     await add(_id, { fields: ['title'], types: 'Text' }, { fields: ['tags'] });
     expect(kernel.schemas.get('Made')?.__v).toBe(version);
