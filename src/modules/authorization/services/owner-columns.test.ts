@@ -16,6 +16,7 @@ const one = { type: 'Doc', table };
 const schema = {
   name: 'Doc',
   table,
+  tree: { fields: new Map() },
   layout: { indexes: {} },
   relations: new Map(),
   modelOptions: { conduit: { authorization: { enabled: true } } },
@@ -154,6 +155,33 @@ describe('owners in records', () => {
     await finish();
     schemas.get = () => schema;
     expect(await indexNames()).toContain(sortIndexName('Doc', 'text'));
+  });
+
+  it('of very many orders, those that have an index of their own get one', async () => {
+    const names = Array.from({ length: 9 }, (_, n) => `field${n}`);
+    await run(
+      ...[...names, 'flag', 'secret', 'size'].map(
+        (name) => `alter table ${table} add column ${name} text`,
+      ),
+    );
+    const { layout, ...rest } = indexed('flag', 'secret', 'size');
+    const compared = names.map((name) => [
+      name,
+      { columns: [name, 'size'], unique: false, method: 'btree' },
+    ]);
+    const many = {
+      ...rest,
+      layout: { indexes: { ...Object.fromEntries(compared), ...layout.indexes } },
+      tree: {
+        fields: new Map([
+          ['flag', { kind: 'boolean' }],
+          ['secret', { kind: 'string', hidden: true }],
+        ]),
+      },
+    } as unknown as CompiledSchema;
+    await columns.add([many]);
+    const orders = ['size', ...names.slice(0, 7)].map((name) => sortIndexName('Doc', name));
+    expect(await indexNames()).toEqual(['Doc@owner', ...orders, 'Doc_pkey'].sort());
   });
 
   it('a large table gets them by the job, which can be cut off anywhere', async () => {

@@ -5,7 +5,7 @@
  */
 import Type from 'typebox';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
-import { deletedColumn } from '../../../data/schema/compile/layout.ts';
+import { deletedColumn, type IndexLayout } from '../../../data/schema/compile/layout.ts';
 import { isLarge } from '../../../data/schema/plan/index-steps.ts';
 import type { SchemaGuard, SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { callerKey, system } from '../../../kernel/caller.ts';
@@ -98,15 +98,28 @@ export function createOwnerColumns(dependencies: Dependencies): OwnerColumns {
 /** More orders would make every record dear. */
 const MOST_ORDERS = 8;
 
-/** Fields in whose order lists of own records can be read from an index: those that begin an index of their own. */
-function ordersOf({ layout, relations }: CompiledSchema): readonly string[] {
-  const columns = Object.values(layout.indexes)
-    .filter(({ method, text }) => method === 'btree' && !text)
-    .flatMap(({ columns: [first] }) => first ?? []);
-  const sortable = columns.filter(
-    (column) => column !== '_id' && column !== deletedColumn && !relations.has(column),
+/**
+ * Fields in whose order lists of own records can be read from an index: those that have an index of their own, then those
+ * that begin one with others, which are mostly compared. Nobody pages by flags, or by what they do not see.
+ */
+function ordersOf({ layout, relations, tree }: CompiledSchema): readonly string[] {
+  const isOrder = (column: string): boolean => {
+    const field = tree.fields.get(column);
+    const isNamed = column === '_id' || column === deletedColumn || relations.has(column);
+    return !isNamed && !field?.hidden && field?.kind !== 'boolean';
+  };
+  const ordered = Object.values(layout.indexes).filter(
+    ({ method, text }) => method === 'btree' && !text,
   );
-  return [...new Set(sortable)].sort().slice(0, MOST_ORDERS);
+  const isAlone = ({ columns: [, ...others] }: IndexLayout): boolean =>
+    others.every((column) => column === '_id');
+  const firstOf = (indexes: readonly IndexLayout[]): readonly string[] =>
+    indexes
+      .flatMap(({ columns: [first] }) => first ?? [])
+      .filter(isOrder)
+      .sort();
+  const columns = new Set([...firstOf(ordered.filter(isAlone)), ...firstOf(ordered)]);
+  return [...columns].slice(0, MOST_ORDERS);
 }
 
 /** Makes the indexes for orders that are missing, and takes away those whose order has no index any more. */
