@@ -50,7 +50,7 @@ const texts = [
   '2001:db8::1',
   '10.0.0.0/8',
 ];
-const doubles = [-1.5, 0, 0.5, 1, 2, 1e200, -1e-200, 3e150];
+const doubles = [-1.5, 0, 0.5, 1, 2, 1e200, -1e-200, 3e150, 1.7e308];
 const wholes = [-7, -1, 0, 1, 2, 3, 2_147_483_647];
 const moments = [
   '2026-01-01T00:00:00.000Z',
@@ -59,7 +59,11 @@ const moments = [
   '9999-12-31T23:59:59.999Z',
 ];
 const ids = [0, 1, 2].map((n) => `00000000-0000-7000-8000-00000000000${n}`);
-const free = ['a', 1, 2.5, true, null, ['a', 1], { x: 'a', y: 1, z: null, l: ['a', 2] }, { x: 2 }];
+const free = [
+  ['a', 1, 2.5, true, null, ['a', 1], { x: 'a', y: 1, z: null, l: ['a', 2] }, { x: 2 }],
+  // Parts of what stands beside them in a list.
+  [{}, [], { x: { a: 1 }, l: [{ a: 1, b: 2 }, null] }, { x: ['a'], l: [['a', 1]] }],
+].flat();
 
 export function rowOf(random: Random, authors: readonly string[]): Json {
   const maybe = <T>(make: () => T): T | null => (random.chance(0.2) ? null : make());
@@ -180,11 +184,16 @@ export function ruleOf(random: Random, type: string, depth: number): string {
         () => `(${of('int')} in ${leaf('pn', '[1, 2]', 'record.nums', '[record.i, record.big]')})`,
         () => `(${of('double')} in ${leaf('pn', '[1.0, 0.5]', 'record.nums')})`,
         () => `(${of('json')} in ${leaf('record.meta.l', "['a', 'b']", 'pl')})`,
+        () => `(${of('json')} in ${leaf('record.meta.l', 'record.meta')})`,
+        () =>
+          `((${of('bool')} ? ${leaf('record.s', 'pl[0]')} : record.t) in ${leaf('record.tags', 'record.meta.l', 'pl')})`,
+        () => `((${of('bool')} ? record.d : ${leaf('record.e', 'null')}) ${leaf('==', '!=')} null)`,
         () => `(${of('string')} in pm)`,
         () =>
           `has(${leaf('record.s', 'record.meta.x', 'record.seo.slug', 'pm.a', 'record.meta.l')})`,
         () =>
           `record.tags.${leaf('exists', 'all', 'exists_one')}(x, x ${leaf('==', '!=', '<')} ${of('string')})`,
+        () => `!record.lines.exists_one(l, ${of('bool')})`,
         () => `record.tags.exists(x, x.contains(${of('string')}) && ${of('bool')})`,
         () => `record.nums.${leaf('exists', 'all')}(x, x > ${of('double')})`,
         () =>

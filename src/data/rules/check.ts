@@ -72,9 +72,14 @@ function constant(kind: ConstantKind, at: number): Expression {
     case 'boolValue':
       return of(bool, kind.value);
     case 'int64Value':
-    case 'uint64Value':
-      return of(plain('int'), BigInt(kind.value));
+    case 'uint64Value': {
+      const value = BigInt(kind.value);
+      if (BigInt.asIntN(64, value) !== value)
+        return refuse(at, 'type', 'is beyond the whole numbers of 64 bits');
+      return of(plain('int'), value);
+    }
     case 'doubleValue':
+      if (!Number.isFinite(kind.value)) return refuse(at, 'type', 'is beyond the numbers of rules');
       return of(plain('double'), kind.value);
     case 'stringValue':
       if (!isStorable(kind.value)) return refuse(at, 'type', 'holds a character that is not text');

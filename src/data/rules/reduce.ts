@@ -242,6 +242,8 @@ function collected(
     );
   const values = bodies.map((body) => (body.kind === 'constant' ? body.value : null));
   if (expression.macro === 'map') return constantOf(expression, values);
+  // Neither true nor false: a field that is not there.
+  if (values.includes(null)) return errorOf(expression);
   const kept = items.filter((_, i) => values[i] === true);
   if (expression.macro === 'filter') return constantOf(expression, kept);
   return constantOf(expression, kept.length === 1);

@@ -66,6 +66,9 @@ describe('rules', () => {
       'record.status.matches("(?=a)")': 'pattern: line 1, column 23: ',
       'record.status.matches(record.author)':
         'pattern: line 1, column 29: matches() takes a pattern that is written in the rule',
+      'size(record.status) > --9223372036854775808':
+        'type: line 1, column 25: is beyond the whole numbers of 64 bits',
+      'limits["a"] > 1e999': 'type: line 1, column 15: is beyond the numbers of rules',
       'grantedAt + 1 < now': 'type: line 1, column 11: the operator + does not take timestamp, int',
       'record.publishAt.getHours("Europe/Berlin") > 8':
         "sql: line 1, column 27: only UTC and offsets such as +02:00 are zones of fields, so that it can't be part of a query",

@@ -20,7 +20,16 @@ export function sizeOf(list: Expression, context: SqlContext): string {
   return `(case jsonb_typeof(${value}) when 'array' then jsonb_array_length(${value}) end)`;
 }
 
-export function membership({ item, list, at }: Of<'in'>, context: SqlContext): string {
+export function membership(expression: Of<'in'>, context: SqlContext): string {
+  const { item, list, at } = expression;
+  // Which of the two it is may be an error, which is not the same as null.
+  if (item.kind === 'if' && item.row && item.nullable) {
+    const [yes, no] = [item.yes, item.no].map((one) =>
+      membership({ ...expression, item: one, row: one.row || list.row }, context),
+    );
+    return `(case ${context.write.condition(item.condition, context)} when true then ${yes} when false then ${no} end)`;
+  }
+  if (item.kind === 'open') return 'null::boolean';
   if (list.type.kind === 'map' || list.type.kind === 'json') return keyIn(item, list, at, context);
   if (list.row) return inStoredList(item, list, context);
   const items = list.kind === 'constant' && Array.isArray(list.value) ? list.value : [];
@@ -72,10 +81,20 @@ function inStoredList(item: Expression, list: Expression, context: SqlContext): 
     return inIds(item, list, context);
   const stored = context.write.jsonb(list, context);
   const value = freeJson(item, context);
-  const found = `${stored} @> jsonb_build_array(coalesce(${value}, 'null'::jsonb))`;
+  const sought = `coalesce(${value}, 'null'::jsonb)`;
+  const within = `${stored} @> jsonb_build_array(${sought})`;
+  // What is in an object or a list is also "contained" in a larger one: those must be equal.
+  const found = isScalar(item)
+    ? within
+    : `(${within} and ${sought} in (select jsonb_array_elements(${stored})))`;
   const isThere = item.row && !item.nullable ? ` and ${value} is not null` : '';
   return `(case when jsonb_typeof(${stored}) = 'array'${isThere} then ${found} end)`;
 }
+
+/** Never an object or a list: they are free JSON. */
+const isScalar = (item: Expression): boolean =>
+  item.type.kind !== 'json' ||
+  (item.kind === 'constant' && (typeof item.value !== 'object' || item.value === null));
 
 function inIds(item: Expression, list: Of<'field'>, context: SqlContext): string {
   const ids = column(context, list.name);

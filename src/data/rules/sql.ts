@@ -166,6 +166,7 @@ function conditionOf(expression: Expression, context: SqlContext): string {
 /** SQL that is true where the value is there. Of a nullable value only: all others are there, or an error. */
 function presence(expression: Expression, context: SqlContext): string {
   const { type } = expression;
+  if (expression.kind === 'if') return conditional(expression, context, presenceOrError);
   if (expression.kind === 'field' && !isJsonb(expression))
     return `(${column(context, expression.name)} is not null)`;
   const isWhole = type.kind === 'json' || type.kind === 'object' || type.kind === 'list';
@@ -173,6 +174,12 @@ function presence(expression: Expression, context: SqlContext): string {
     return `(nullif(${jsonb(expression, context)}, 'null'::jsonb) is not null)`;
   return `(${text(expression, context)} is not null)`;
 }
+
+/** Of one side of `?:`, which may be an error instead of nothing. */
+const presenceOrError = (side: Expression, context: SqlContext): string =>
+  side.nullable
+    ? presence(side, context)
+    : `(case when ${text(side, context)} is not null then true end)`;
 
 /** The start of every rule. `trial`: values that are not known yet are nulls of their type. */
 export const sqlContext = (target: Pick<SqlContext, 'alias' | 'next' | 'trial'>): SqlContext => ({
