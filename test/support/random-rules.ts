@@ -193,6 +193,8 @@ export function ruleOf(random: Random, type: string, depth: number): string {
           `has(${leaf('record.s', 'record.meta.x', 'record.seo.slug', 'pm.a', 'record.meta.l')})`,
         () =>
           `record.tags.${leaf('exists', 'all', 'exists_one')}(x, x ${leaf('==', '!=', '<')} ${of('string')})`,
+        () => `(([] + pl).all(x, x != record.o) <= record.seo.on)`,
+        () => `record.lines.exists(l, has(l.${leaf('name', 'price')}))`,
         () => `!record.lines.exists_one(l, ${of('bool')})`,
         () => `record.tags.exists(x, x.contains(${of('string')}) && ${of('bool')})`,
         () => `record.nums.${leaf('exists', 'all')}(x, x > ${of('double')})`,

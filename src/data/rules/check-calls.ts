@@ -250,9 +250,18 @@ function overloaded(called: Called): Expression {
       `${written(name)}: say which type free JSON has, by string(...), double(...) or bool(...)`,
     );
   const of = args.map((arg, i) => adapted(arg, best.one.parameters[i] ?? arg.type));
+  const [a, b] = args;
   const type =
-    name === '_+_' && best.one.result.kind === 'list' && args[0] ? args[0].type : best.one.result;
+    best.id === 'addList' && a && b ? typeOfBoth(a.type, b.type, called) : best.one.result;
   return node(of, { kind: 'call', function: best.id, of, type, at });
+}
+
+/** Of two lists in one; an empty one has no type of its own. */
+function typeOfBoth(a: RuleType, b: RuleType, { at }: Called): RuleType {
+  const isEmpty = (type: RuleType): boolean => type.kind === 'list' && type.items.kind === 'null';
+  if (isEmpty(a)) return b;
+  if (isEmpty(b) || sameType(a, b)) return a;
+  return refuse(at, 'type', `${typeText(a)} and ${typeText(b)} do not make one list`);
 }
 
 function adapted(arg: Expression, requested: RuleType): Expression {

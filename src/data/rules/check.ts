@@ -51,7 +51,9 @@ function typed(syntax: Syntax, checking: Checking): Expression {
       if (kind.value.messageName === '') return map(kind.value.entries, at, checking);
       break;
     case 'comprehensionExpr':
-      return each(syntax, at, checking);
+    // What stands inside of a macro is told by its id alone.
+    case undefined:
+      return macro(syntax, at, checking);
     default:
   }
   return refuse(at, 'syntax', 'is not supported in rules');
@@ -151,17 +153,35 @@ const macros: ReadonlySet<string> = new Set<Macro>([
   'map',
 ]);
 
+/** Lists within lists: each level multiplies the work for a row. */
+const MAX_LOOPS = 2;
+
+type MacroCall = Extract<Syntax['exprKind'], { case: 'callExpr' }>['value'];
+
 /** The call as it was written: the parser keeps it beside what it makes of it. */
-function each(syntax: Syntax, at: number, checking: Checking): Expression {
+function macro(syntax: Syntax, at: number, checking: Checking): Expression {
   const { macroCalls } = checking.info as { macroCalls: Readonly<Record<string, Syntax>> };
   const kind = macroCalls[String(syntax.id)]?.exprKind;
-  if (kind?.case !== 'callExpr' || !kind.value.target || !macros.has(kind.value.function))
+  if (kind?.case !== 'callExpr') return refuse(at, 'syntax', 'is not supported in rules');
+  const { function: name, target, args } = kind.value;
+  const [tested] = args;
+  if (name === 'has' && tested?.exprKind.case === 'selectExpr') {
+    const of = typed(tested, checking);
+    return node([of], { kind: 'has', of, type: bool, at });
+  }
+  if (!target || !macros.has(name))
     return refuse(at, 'function', 'this macro is not supported in rules');
-  const macro = kind.value.function as Macro;
-  const [name, bodySyntax, ...rest] = kind.value.args;
-  if (name?.exprKind.case !== 'identExpr' || !bodySyntax || rest.length > 0)
+  if (checking.scope.length === MAX_LOOPS)
+    return refuse(at, 'depth', `lists are gone through at most ${MAX_LOOPS} within each other`);
+  return each(kind.value, at, checking);
+}
+
+function each(call: MacroCall, at: number, checking: Checking): Expression {
+  const macro = call.function as Macro;
+  const [name, bodySyntax, ...rest] = call.args;
+  if (!call.target || name?.exprKind.case !== 'identExpr' || !bodySyntax || rest.length > 0)
     return refuse(at, 'function', `${macro}() takes a name and an expression`);
-  let source = typed(kind.value.target, checking);
+  let source = typed(call.target, checking);
   if (source.type.kind === 'json') source = narrowed(source, listOf(plain('json')));
   if (source.type.kind !== 'list')
     return refuse(at, 'type', `${macro}() does not go through ${typeText(source.type)}`);

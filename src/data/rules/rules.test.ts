@@ -68,6 +68,10 @@ describe('rules', () => {
         'pattern: line 1, column 29: matches() takes a pattern that is written in the rule',
       'size(record.status) > --9223372036854775808':
         'type: line 1, column 25: is beyond the whole numbers of 64 bits',
+      'size(["a"] + [1]) > 1':
+        'type: line 1, column 12: list<string> and list<int> do not make one list',
+      'record.tags.exists(a, record.tags.exists(b, record.tags.exists(c, a == c)))':
+        'depth: line 1, column 56: lists are gone through at most 2 within each other',
       'limits["a"] > 1e999': 'type: line 1, column 15: is beyond the numbers of rules',
       'grantedAt + 1 < now': 'type: line 1, column 11: the operator + does not take timestamp, int',
       'record.publishAt.getHours("Europe/Berlin") > 8':
