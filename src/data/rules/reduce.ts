@@ -50,11 +50,31 @@ const errorOf = (expression: Expression): Of<'open'> => openOf(expression, isErr
 
 const isResolved = ({ kind }: Expression): boolean => kind === 'constant' || kind === 'open';
 
-function reduce(expression: Expression, state: Reducing): Expression {
-  if (--state.budget.left < 0)
+function spend({ budget }: Reducing, steps: number): void {
+  budget.left -= steps;
+  if (budget.left < 0)
     throw errors.INVALID_ARGUMENTS({
-      message: 'A rule with lists of this size is too expensive: give fewer items',
+      message:
+        'A rule with lists and texts of this size is too expensive: give fewer or shorter ones',
     });
+}
+
+/** Characters, or items, that are looked at or copied in the time of one step. */
+const PER_STEP = 64;
+
+/** What a function costs by the size of one of its values: whole steps, so that small values cost nothing. */
+const weightOf = (value: RuleValue | undefined, perCharacter: number): number =>
+  Math.floor(sizeOf(value, perCharacter) / PER_STEP);
+
+function sizeOf(value: unknown, perCharacter: number): number {
+  if (typeof value === 'string') return value.length * perCharacter;
+  if (typeof value !== 'object' || value === null) return 0;
+  const items = value instanceof Map ? [...value.values()] : Object.values(value);
+  return items.reduce<number>((sum, item) => sum + sizeOf(item, perCharacter), items.length);
+}
+
+function reduce(expression: Expression, state: Reducing): Expression {
+  spend(state, 1);
   switch (expression.kind) {
     case 'constant':
     case 'open':
@@ -178,10 +198,12 @@ function strict(expression: Strict, state: Reducing): Expression {
   if (open.length > 0)
     return openOf(expression, anything, [...new Set(open.flatMap(({ names }) => names))]);
   if (!parts.every((part) => part.kind === 'constant')) return withParts(expression, parts);
-  const value = computed(
-    expression,
-    parts.map((part) => part.value),
-  );
+  const values = parts.map((part) => part.value);
+  // Functions read and copy texts; everything else compares them.
+  const perCharacter = expression.kind === 'call' ? 1 : 0;
+  for (const given of values) spend(state, weightOf(given, perCharacter));
+  const value = computed(expression, values);
+  spend(state, weightOf(value, perCharacter));
   return value === undefined ? errorOf(expression) : constantOf(expression, value);
 }
 

@@ -94,6 +94,16 @@ describe('rules', () => {
     expect(problem(doubling)).toMatch(/^(size|depth|syntax)/);
   });
 
+  it('end before lists and texts of a request multiply, by the size of what they make', () => {
+    const type = typeOf('list<string>');
+    const own = ruleEnvironment({ parameters: new Map([['names', type]]) });
+    const names = Array.from({ length: 300 }, () => 'x'.repeat(200));
+    const given = inputsFrom(new Map([['names', readValue(type, names, 'names')]]));
+    const asked = (text: string) => compileRule(text, own).evaluate(given).holds;
+    expect(() => asked('names.map(n, names.join(",")).size() > 1')).toThrow(/too expensive/);
+    expect(asked('names.all(n, n in names) && names.join(",").size() > 1')).toBe(true);
+  });
+
   it('compare times, spans, addresses, texts and maps', () => {
     const grant = { grantedAt: '2026-01-01T00:00:00Z', lasts: '1h' };
     const at = 'now < grantedAt + lasts';
