@@ -21,15 +21,17 @@ export function sizeOf(list: Expression, context: SqlContext): string {
 }
 
 export function membership(expression: Of<'in'>, context: SqlContext): string {
-  const { item, list, at } = expression;
-  // Which of the two it is may be an error, which is not the same as null.
-  if (item.kind === 'if' && item.row && item.nullable) {
-    const [yes, no] = [item.yes, item.no].map((one) =>
-      membership({ ...expression, item: one, row: one.row || list.row }, context),
-    );
-    return `(case ${context.write.condition(item.condition, context)} when true then ${yes} when false then ${no} end)`;
-  }
+  const { item, list } = expression;
   if (item.kind === 'open') return 'null::boolean';
+  if (item.kind !== 'if' || !item.row || !item.nullable) return ofOneItem(expression, context);
+  // Which of the two it is may be an error, which is not the same as null.
+  const [yes, no] = [item.yes, item.no].map((one) =>
+    membership({ ...expression, item: one, row: one.row || list.row }, context),
+  );
+  return `(case ${context.write.condition(item.condition, context)} when true then ${yes} when false then ${no} end)`;
+}
+
+function ofOneItem({ item, list, at }: Of<'in'>, context: SqlContext): string {
   if (list.type.kind === 'map' || list.type.kind === 'json') return keyIn(item, list, at, context);
   if (list.row) return inStoredList(item, list, context);
   const items = list.kind === 'constant' && Array.isArray(list.value) ? list.value : [];

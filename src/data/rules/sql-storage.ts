@@ -81,7 +81,10 @@ export function scalarOf(value: string, { type, at }: Expression): string {
     case 'string':
       return as('string', `${value} #>> '{}'`);
     case 'double':
-      return as('number', `case when abs((${value})::numeric) <= ${Number.MAX_VALUE} then (${value})::float8 end`);
+      return as(
+        'number',
+        `case when abs((${value})::numeric) <= ${Number.MAX_VALUE} then (${value})::float8 end`,
+      );
     case 'int':
       return as(
         'number',
