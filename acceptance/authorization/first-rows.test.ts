@@ -40,10 +40,14 @@ const orders = {
   '-_id': compare('n', -1),
 } as const;
 
+const isBanned = (n: number): boolean => n >= 50 && n <= 55;
+
 const readers = {
   group: ({ n }: Leaf) => n > FIRST && !(n > 700 && n <= 900),
   shelves: ({ n }: Leaf) => n % SHELVES > 0 && n % SHELVES < SHELVES - 60,
   owner: ({ n }: Leaf) => n <= 40 || n === ROWS,
+  // Some by tuples, some in their records, some both.
+  few: ({ n }: Leaf) => (n >= 30 && n <= 60 && !isBanned(n)) || (n >= 1_400 && n <= 1_430),
 } as const;
 
 describe('pages in any order', () => {
@@ -54,7 +58,7 @@ describe('pages in any order', () => {
     platform = await createTestPlatform();
     await liftLimits(platform.admin);
     const permissions = permissionsApi(platform.admin);
-    for (const name of ['group', 'shelves', 'owner'] as const)
+    for (const name of ['group', 'shelves', 'owner', 'few'] as const)
       users[name] = await platform.registerUser();
     await permissions.define({ name: 'Crowd', relations: { member: ['User'] }, permissions: {} });
     await permissions.define({
@@ -69,7 +73,14 @@ describe('pages in any order', () => {
         rank: { type: 'Number', required: true, index },
         level: { type: 'Number', index },
       },
-      conduitOptions: { authorization: { enabled: true } },
+      conduitOptions: {
+        authorization: { enabled: true },
+        cms: {
+          enabled: true,
+          crudOperations: { read: { enabled: true, authenticated: true } },
+          query: { enabled: true, fields: ['rank', 'level'] },
+        },
+      },
     });
     await permissions.define({
       name: 'Leaf',
@@ -106,8 +117,14 @@ describe('pages in any order', () => {
       await database.query(
         `insert into app."Leaf" (_id, rank, level, "@owner", "createdAt", "updatedAt", __v)
          select ${idText('n')}::uuid, n * 7 % ${ROWS}, case when n % 3 > 0 then n % 50 end,
-           case when n <= 40 or n = ${ROWS} then '${users.owner.userId}'::uuid end, now(), now(), 0 from generate_series(1, ${ROWS}) n`,
+           case when n <= 40 or n = ${ROWS} then '${users.owner.userId}'::uuid when n between 1400 and 1420 then '${users.few.userId}'::uuid end,
+           now(), now(), 0 from generate_series(1, ${ROWS}) n`,
       );
+      const ofFew = (relation: string, before: number): string =>
+        `'User', '${users.few.userId}', '', '${relation}', 'Leaf', ${idText(`n + ${before}`)}`;
+      await tuples(ofFew('reader', 29), 31);
+      await tuples(ofFew('reader', 1_409), 21);
+      await tuples(ofFew('banned', 49), 6);
       await tuples(
         `'Crowd', 'all', 'member', 'reader', 'Leaf', ${idText(`n + ${FIRST}`)}`,
         ROWS - FIRST,
@@ -157,6 +174,44 @@ describe('pages in any order', () => {
         cursor = page.nextCursor;
       }
       expect(all).toEqual(expected);
+    });
+  });
+
+  describe('and their number, of somebody who sees few', () => {
+    const visible = leaves.filter(readers.few);
+
+    it.each(Object.entries(orders))('by cursor, sorted by "%s"', async (sort, order) => {
+      const expected = visible.toSorted(order).map(({ id }) => id);
+      const all: string[] = [];
+      let cursor: string | null | undefined = 'start';
+      while (typeof cursor === 'string') {
+        const page = await read('few', { ...(sort !== '' && { sort }), cursor, limit: '7' });
+        expect(page.count).toBe(expected.length);
+        all.push(...page.ids);
+        cursor = page.nextCursor;
+      }
+      expect(all).toEqual(expected);
+    });
+
+    it.each(Object.entries(orders))('of a filter, sorted by "%s"', async (sort, order) => {
+      const fits = ({ level }: Leaf): boolean => level !== null && level >= 12;
+      const expected = visible.filter(fits).toSorted(order);
+      for (const skip of [0, 4, 100]) {
+        const query = { ...(sort !== '' && { sort }), skip: `${skip}`, limit: '6' };
+        const { body } = expectStatus(
+          await users.few.api.post(
+            '/database/Leaf/query',
+            { query: { level: { $gte: 12 } } },
+            { query },
+          ),
+          200,
+          sort,
+        );
+        expect(body.count).toBe(expected.length);
+        expect(body.documents.map(({ _id }: { _id: string }) => _id)).toEqual(
+          expected.slice(skip, skip + 6).map(({ id }) => id),
+        );
+      }
     });
   });
 

@@ -29,6 +29,8 @@ export interface RowPredicate {
   readonly few?: (idExpression: string, next: (value: unknown) => string, alias?: string) => string;
   /** Faster ways to the first rows in an order, where there are any. */
   readonly first?: FirstRows;
+  /** Set where the rows are few: all of them, for a page and its number from the same rows. */
+  readonly reached?: ReachedRows;
   /** A faster way to the number of all rows of a table (its quoted name), as an expression, where there is one. */
   readonly number?: (table: string, next: (value: unknown) => string) => string;
   /** The rows are many: of few others each is asked (`rows`), for many of them they are found first (`count`). */
@@ -52,6 +54,14 @@ export type RowOrder = 'ids' | 'indexed' | 'sorted';
 export interface FirstRows {
   /** A way to so many first rows that is faster than asking each row in turn, or finding all; `undefined` where there is none. */
   way(count: number, order: RowOrder): FirstWay | undefined;
+}
+
+/** All rows on which a subject may act, which are few. */
+export interface ReachedRows {
+  /** About how many there are, as it was some time ago. */
+  readonly number: number;
+  /** A query of those that are in `rows` (what stands behind `from`), each once and as a whole. */
+  compile(rows: string, next: (value: unknown) => string): string;
 }
 
 export interface FirstWay {

@@ -26,8 +26,8 @@ import { createTransactionHooks, createTransactions, type Transactions } from '.
 /** Statements of unknown length that run at a time; more of them would share the same processor cores. */
 const POOL_SIZE = 8;
 const TRANSACTION_CONNECTIONS = 10;
-/** What a node holds beside its two pools: short statements, sessions, health, locks, the listener, maintenance. */
-const OTHER_CONNECTIONS = 21;
+/** What a node holds beside its two pools: short statements, lists, sessions, health, locks, the listener, maintenance. */
+const OTHER_CONNECTIONS = 23;
 
 /** The most connections that a node of these sizes opens. */
 export const connectionsOf = ({

@@ -5,10 +5,12 @@
  * - `pooled`, unless another is declared: of unknown length. It has one of a bounded number of connections for itself.
  * - `short`: known to touch few rows by an index. Sent behind others on a shared connection; one that waits for a lock or
  *   runs longer than a short one may is stopped, undone by PostgreSQL, and run as a pooled one.
+ * - `list`: known to find few rows and to read some of them: nearly as short, and sent in the same way on connections of their
+ *   own, so that no short one waits behind it.
  * - `identity`: a short one of sessions and credentials, with connections of their own.
  * - `health`: asks whether the database answers, on a connection of its own.
  */
-export type StatementClass = 'pooled' | 'short' | 'identity' | 'health';
+export type StatementClass = 'pooled' | 'short' | 'list' | 'identity' | 'health';
 
 /** A parameterised statement. `name` makes it a prepared statement on each connection. */
 export interface Statement {

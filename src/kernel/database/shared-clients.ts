@@ -62,10 +62,10 @@ interface Sent {
 /** How long a statement waits for a connection when all are down. */
 const OUTAGE_PATIENCE_MS = 3_000;
 
-/** Opens the first connection; rejects when that fails. */
+/** Opens the first connection, where one is kept; rejects when that fails. */
 export async function openSharedClients(options: SharedClientsOptions): Promise<SharedClients> {
   const clients = new PipelinedClients(options);
-  await clients.open();
+  if (options.kept !== 0) await clients.open();
   return clients;
 }
 
@@ -137,6 +137,7 @@ class PipelinedClients implements SharedClients {
     const isNext = this.#line.length === 0;
     const connection = isNext ? this.#connections.take(this.#isTogether(job)) : undefined;
     if (connection) this.#send(connection, job);
+    else if (this.#options.kept === 0 && this.#connections.isDown) this.#runBeside(job);
     else this.#line.push(job);
   }
 
@@ -161,6 +162,11 @@ class PipelinedClients implements SharedClients {
     this.#slow
       .apart(tableOf(statement), (ran) => this.#options.elsewhere.run({ statement, waiting, ran }))
       .then(job.resolve, job.reject);
+  }
+
+  /** Until a connection is there. */
+  #runBeside({ statement, waiting, resolve, reject }: Job): void {
+    this.#options.elsewhere.run({ statement, waiting }).then(resolve, reject);
   }
 
   #send(connection: SharedConnection, job: Job): void {

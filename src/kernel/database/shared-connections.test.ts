@@ -31,7 +31,14 @@ afterAll(async () => {
   await test.close();
 });
 
-async function open({ user = '', idleMs = 60_000 } = {}): Promise<void> {
+interface Opening {
+  readonly user?: string;
+  readonly idleMs?: number;
+  readonly kept?: 0 | 1;
+  readonly beside?: Lane;
+}
+
+async function open({ user = '', idleMs = 60_000, kept = 1, beside }: Opening = {}): Promise<void> {
   const target = parseDatabaseUrl(test.url);
   clients = await openSharedClients({
     connection: {
@@ -43,9 +50,10 @@ async function open({ user = '', idleMs = 60_000 } = {}): Promise<void> {
     size: SIZE,
     depth: 2,
     names: createStatementNames(true),
-    elsewhere,
+    elsewhere: beside ?? elsewhere,
     log: silentLog,
     idleMs,
+    kept,
   });
 }
 
@@ -79,6 +87,31 @@ it('opens further ones for a burst, never more than it may, and closes those tha
   // The one that stays is one that was there, and a burst finds others again.
   expect(all).toContain((await sessions())[0]);
   expect(await askMany(10)).toEqual(numbers(10));
+});
+
+it('opens none before there is work, which has another way until one is there, and keeps none', async () => {
+  const ran: unknown[] = [];
+  const beside: Lane = {
+    run: async <R>({ statement }: Parameters<Lane['run']>[0]) => {
+      ran.push(statement.values?.[0]);
+      return { rows: [{ n: statement.values?.[0] }] as R[], count: 1 };
+    },
+  };
+  await open({ kept: 0, idleMs: 100, beside });
+  expect(await sessions()).toHaveLength(0);
+  expect(await ask(1)).toEqual({ n: 1 });
+  expect(ran).toEqual([1]);
+  await waitFor(async () => (await sessions()).length === 1, { what: 'a session' });
+  await waitFor(
+    async () => {
+      const before = ran.length;
+      await ask(2);
+      return ran.length === before;
+    },
+    { what: 'work on it' },
+  );
+  await waitFor(async () => (await sessions()).length === 0, { what: 'the end of idle sessions' });
+  expect(await ask(3)).toEqual({ n: 3 });
 });
 
 it('works with what it has when the server gives no more', async () => {

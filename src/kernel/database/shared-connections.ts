@@ -22,6 +22,8 @@ export interface SharedConnectionsOptions {
   readonly log: Logger;
   /** One that had nothing to do for this long, or twice as long at most, is closed; 60,000 unless set. */
   readonly idleMs?: number;
+  /** How many stay open without anything to do; 1 unless set. */
+  readonly kept?: 0 | 1;
 }
 
 export interface SharedConnection {
@@ -154,9 +156,8 @@ export class SharedConnections {
     this.#all.push(opened);
   }
 
-  /** The first one stays. */
   #closeIdle(): void {
-    for (const one of this.#all.slice(1)) {
+    for (const one of this.#all.slice(this.#options.kept ?? 1)) {
       if (one.inFlight === 0 && !one.isUsed) this.#remove(one);
       one.isUsed = false;
     }

@@ -72,6 +72,7 @@ describe.each<[TestServer]>([['embedded'], ['external15']])(
       ask(sql`select count(*) from app.free`),
       ask({ text: 'select 1', class: 'health' }),
       change('free'),
+      ask({ text: 'select n from app.free where id = 1', class: 'list' }),
     ];
 
     /** Everything else answers while what is about `tables` waits. */
@@ -101,6 +102,24 @@ describe.each<[TestServer]>([['embedded'], ['external15']])(
         expectAnswers('app.locked', () =>
           times(30, () => ask(shortSql`select n from app.locked where id = 1`)),
         ),
+      NEVER_MS,
+    );
+
+    it(
+      'answers while lists of few rows of a locked table wait, which have connections of their own',
+      async () => {
+        const list = (table: string) =>
+          ask({ text: `select n from app.${table} where id = 1`, class: 'list' });
+        const sessions = `select 1 from pg_stat_activity where application_name like 'penstock list%' and datname = current_database()`;
+        await waitFor(
+          async () => {
+            await list('free');
+            return (await other.query(sessions)).rows.length > 0;
+          },
+          { what: 'a connection for lists' },
+        );
+        await expectAnswers('app.locked', () => times(30, () => list('locked')));
+      },
       NEVER_MS,
     );
 
@@ -195,6 +214,7 @@ describe.each<[TestServer]>([['embedded'], ['external15']])(
       it.each<[string, Partial<Statement>]>([
         ['pooled', {}],
         ['short', { class: 'short' }],
+        ['list', { class: 'list' }],
         ['identity', { class: 'identity' }],
       ])('sends nothing when it is over (%s)', async (_, kind) => {
         const before = await sentSoFar();

@@ -33,6 +33,8 @@ interface SharedSize {
   readonly depth: number;
   /** Which statements of one turn are one transaction: it costs about half, and a statement waits for microseconds in it. */
   readonly together?: Together;
+  /** Connections that are there all the time; 1 unless set. */
+  readonly kept?: 0 | 1;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
 }
@@ -55,6 +57,15 @@ const shortWrites: SharedSize = {
   together: 'declared',
   statementTimeoutMs: 150,
   lockTimeoutMs: 50,
+};
+/** Opened when the first one comes; whoever comes before that has one of the pool. */
+const lists: SharedSize = {
+  size: 2,
+  depth: 8,
+  together: 'all',
+  kept: 0,
+  statementTimeoutMs: 150,
+  lockTimeoutMs: 10,
 };
 const identity: SharedSize = { size: 2, depth: 8, statementTimeoutMs: 150, lockTimeoutMs: 25 };
 /** Where connections cannot be shared, so many do the work of each of the classes above. */
@@ -81,18 +92,20 @@ export async function openStatementClasses(
     ? undefined
     : { short: owned('short', UNSHARED_SIZE), identity: owned('identity', UNSHARED_SIZE) };
 
-  const laneOf = ({ class: kind = 'pooled', text }: Statement): Lane => {
-    if (kind === 'pooled') return pooled.lane;
-    if (kind === 'health') return health.lane;
-    if (shared)
-      return kind === 'identity' ? shared.identity : isRead(text) ? shared.reads : shared.writes;
-    return apart?.[kind].lane ?? pooled.lane;
+  const lanes: Readonly<Record<StatementClass, (text: string) => Lane>> = {
+    pooled: () => pooled.lane,
+    health: () => health.lane,
+    short: (text) =>
+      shared ? (isRead(text) ? shared.reads : shared.writes) : (apart?.short.lane ?? pooled.lane),
+    list: () => shared?.lists ?? pooled.lane,
+    identity: () => shared?.identity ?? apart?.identity.lane ?? pooled.lane,
   };
+  const laneOf = ({ class: kind = 'pooled', text }: Statement): Lane => lanes[kind](text);
   const pools = [pooled, health, ...(apart ? [apart.short, apart.identity] : [])].map(
     ({ connections }) => connections,
   );
   const clients: readonly SharedClients[] = shared
-    ? [shared.reads, shared.writes, shared.identity]
+    ? [shared.reads, shared.writes, shared.lists, shared.identity]
     : [];
 
   return {
@@ -101,7 +114,8 @@ export async function openStatementClasses(
       pooled: pooled.connections.figures(),
       health: health.connections.figures(),
       short: apart?.short.connections.figures() ?? together(clients.slice(0, 2)),
-      identity: apart?.identity.connections.figures() ?? together(clients.slice(2)),
+      list: together(clients.slice(2, 3)),
+      identity: apart?.identity.connections.figures() ?? together(clients.slice(3)),
     }),
     counts() {
       const shares = clients.map((each) => each.figures());
@@ -126,6 +140,7 @@ export async function openStatementClasses(
 interface Shared {
   readonly reads: SharedClients;
   readonly writes: SharedClients;
+  readonly lists: SharedClients;
   readonly identity: SharedClients;
 }
 
@@ -137,24 +152,26 @@ async function openShared(
   if (!modes.pipelining || !modes.preparedStatements) return undefined;
   const open = (
     role: string,
-    { size, depth, together = 'none', ...limits }: SharedSize,
+    { size, depth, together = 'none', kept = 1, ...limits }: SharedSize,
   ): Promise<SharedClients> =>
     openSharedClients({
       connection: { target, modes, role, ...limits },
       size,
       depth,
       together,
+      kept,
       names,
       elsewhere,
       timings,
       log,
     });
-  const [reads, writes, own] = await Promise.all([
+  const [reads, writes, list, own] = await Promise.all([
     open('short', shortReads),
     open('short', shortWrites),
+    open('list', lists),
     open('identity', identity),
   ]);
-  return { reads, writes, identity: own };
+  return { reads, writes, lists: list, identity: own };
 }
 
 function together(all: readonly SharedClients[]): ClassFigures {
@@ -164,7 +181,7 @@ function together(all: readonly SharedClients[]): ClassFigures {
   return {
     running: sum('running'),
     waiting: sum('waiting'),
-    oldestMs: Math.max(...each.map(({ oldestMs }) => oldestMs)),
+    oldestMs: Math.max(0, ...each.map(({ oldestMs }) => oldestMs)),
     waits: sum('waits'),
     waitedMs: sum('waitedMs'),
     refused: sum('refused'),

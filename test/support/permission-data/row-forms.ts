@@ -60,6 +60,23 @@ export async function numberOf({ predicate, database }: Asked): Promise<number |
   );
 }
 
+/** All rows where they are few, each as often as it is found; `undefined` where there is no such way. */
+export async function reachedOf({
+  predicate,
+  dataSet,
+  database,
+}: Asked): Promise<readonly string[] | undefined> {
+  if (!predicate.reached) return undefined;
+  const values: unknown[] = [dataSet];
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  const reached = predicate.reached.compile(
+    '(select r.* from rows r where r.dataSet = $1::integer)',
+    next,
+  );
+  const text = `select t0._id as id from (${reached}) t0 order by 1`;
+  return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
+}
+
 /** Rows that somebody is said to see, of so many. */
 const sizesOfWays = [
   [1, 1_000_000],

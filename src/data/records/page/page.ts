@@ -76,12 +76,14 @@ export interface Among {
   readonly stretches: readonly string[];
   /** Another order than that of the ids (SQL over rows of an alias). */
   readonly order: ((alias: string) => string) | undefined;
+  /** What of a row decides its place, the id among it. */
+  readonly columns: readonly string[];
 }
 
 /** Parts of a statement that answers a page. */
 interface PageText {
-  /** In front of the statement. */
-  readonly before: string;
+  /** Names for rows (`name as (...)`) that the statement begins with. */
+  readonly named: readonly string[];
   /** A select of whole rows in order. */
   readonly rows: string;
   /** Behind the answer in the statement's own select list. */
@@ -113,15 +115,16 @@ interface PageAnswer {
   readonly mayBeShort: boolean;
 }
 
-/** The statement that answers a page (`PageRow`). */
+/** The statement that answers a page (`PageRow`). Its first word says that it reads. */
 export function pageStatement(
-  { before, rows, after, short }: PageText,
+  { named, rows, after, short }: PageText,
   { columns, json, counted, also, mayBeShort }: PageAnswer,
 ): string {
   // The rows of the page are found first: what is skipped or sorted away is never rendered.
   const joined = `select string_agg(${json}::text, ',') as page, count(*) as n from (select ${columns} from (${rows}) t0) x`;
   const documents = `coalesce(${boundedText('j.page')}, '')`;
-  return `${before}select '{"documents":[' || ${documents} || ']' || ${counted} || '}' as json${after}${mayBeShort ? `, ${short} as short` : ''}${also} from (${joined}) j`;
+  const answer = `select '{"documents":[' || ${documents} || ']' || ${counted} || '}' as json${after}${mayBeShort ? `, ${short} as short` : ''}${also} from (${joined}) j`;
+  return named.length === 0 ? answer : `select q.* from (with ${named.join(', ')} ${answer}) q`;
 }
 
 interface PageRequest {
@@ -137,7 +140,8 @@ export function pageOf(request: PageRequest): Page {
   const { schema, options } = request;
   const { skip, limit } = listRange(options);
   if (options.cursor !== undefined) return cursorPage(request, limit);
-  const order = orderOf(schema, options.sort ?? []);
+  const sort = options.sort ?? [];
+  const order = orderOf(schema, sort);
   return {
     values: skip > 0 ? [skip] : [],
     shape: `${skip > 0}|${limit}|${order}`,
@@ -145,12 +149,12 @@ export function pageOf(request: PageRequest): Page {
       count: skip + limit,
       fixed: skip === 0,
       stretches: ['true'],
-      order:
-        order === 't0."_id"' ? undefined : (alias) => orderOf(schema, options.sort ?? [], alias),
+      order: order === 't0."_id"' ? undefined : (alias) => orderOf(schema, sort, alias),
+      columns: sort.length === 0 ? idAlone : sortTerms(schema, sort).map(({ name }) => name),
     },
-    sort: options.sort ?? [],
+    sort,
     text: (where, source = schema.rows) => ({
-      before: '',
+      named: [],
       rows: `select t0.* from ${source} t0 where ${where} order by ${order} ${rangeText(skip, limit)}`,
       after: '',
       short: `j.n < ${limit}`,
@@ -178,6 +182,8 @@ export function listRange({ skip = 0, limit = DEFAULT_LIMIT }: ListOptions): {
  */
 export const rangeText = (skip: number, limit: number): string =>
   skip > 0 ? `offset (select $1::bigint) limit ${limit}` : `limit ${limit}`;
+
+const idAlone: readonly string[] = ['_id'];
 
 /** Number of a row within the page. No field can have this name. */
 const ROW = '"#row"';
@@ -215,13 +221,16 @@ function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: nu
         terms.length === 1 && terms[0] && termText(terms[0]) === '_id'
           ? undefined
           : (alias) => orderText(terms, alias),
+      columns: terms.map(({ name }) => name),
     },
     sort,
     text(where, source) {
       const keys = terms.map(({ name }) => `p.${identifier(name)}::text`).join(', ');
       const ended = `p.${ROW} = ${limit} and exists (select 1 from p where p.${ROW} > ${limit})`;
       return {
-        before: `with p as (select t0.*, row_number() over () as ${ROW} from (${rest.text(where, limit + 1, source)}) t0) `,
+        named: [
+          `p as (select t0.*, row_number() over () as ${ROW} from (${rest.text(where, limit + 1, source)}) t0)`,
+        ],
         rows: `select t0.* from p t0 where t0.${ROW} <= ${limit}`,
         after: `, (select json_build_array(${keys})::text from p where ${ended}) as last`,
         short: `(select count(*) from p) <= ${limit}`,

@@ -3,7 +3,12 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Statement, StatementClass } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
-import type { FirstWay, PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import type {
+  FirstWay,
+  PermissionPort,
+  ReachedRows,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRecordId } from '../../schema/language/record-key.ts';
@@ -24,12 +29,13 @@ import {
   requireWholeRecord,
   tooMany,
 } from '../page/page.ts';
+import { reachedFor, reachedPage } from '../page/reached-rows.ts';
 import { type PlanCache, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { CountMode, Grant, ListOptions, ReadOptions, RecordText } from '../store.ts';
+import { classOfPage, classOfReached } from './page-class.ts';
 import {
   conditionsOf,
-  isFewRecords,
   isRestricted,
   noPopulate,
   type PopulateTree,
@@ -260,34 +266,42 @@ export async function listRecords(
   const page = pageOf({ schema, options, cursors: dependencies.cursors });
   const { database, plans, limitMs } = dependencies;
   const { predicate } = view;
-  const read = (mode: CountMode, pageMs: number | undefined) =>
-    readByFirstRows({ schema, page, predicate, filtered: false }, async (first) => {
-      const request = { ...options, page, mode, first };
-      const statement = listStatement(plans, schema, request, view);
+  const read = (mode: CountMode, pageMs: number | undefined) => {
+    const by = async (way: PageWay): Promise<PageRow | undefined> => {
+      const statement = listStatement(plans, schema, { ...options, page, mode, ...way }, view);
       const [row] = await runRead<PageRow>({ database, limitMs: pageMs }, schema, statement);
       return row;
-    });
+    };
+    const reached = reachedFor(schema, mode, predicate);
+    if (reached) return by({ reached });
+    return readByFirstRows({ schema, page, predicate, filtered: false }, (first) => by({ first }));
+  };
   const row = await read(options.count ?? 'exact', limitMs).catch(
     orCountTimeout(options, limitMs, (pageMs) => read('none', pageMs)),
   );
   return row?.current === false ? undefined : page.answer(row);
 }
 
-interface ListRequest extends ListOptions {
+/** How the rows of a page are come by, where not simply by asking them in turn. */
+export interface PageWay {
+  readonly first?: FirstWay | undefined;
+  readonly reached?: ReachedRows;
+}
+
+interface ListRequest extends ListOptions, PageWay {
   readonly page: Page;
   readonly mode: CountMode;
-  readonly first: FirstWay | undefined;
 }
 
 function listStatement(
   plans: PlanCache,
   schema: CompiledSchema,
-  { page, mode, first, ...options }: ListRequest,
+  { page, mode, first, reached, ...options }: ListRequest,
   view: View,
 ): Statement {
   const guard = view.predicate?.guard;
   const rendering = renderingOf(schema, options, view.populate);
-  const shape = `list|${mode}|${rendering.key}|${page.shape}|${first?.key}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
+  const shape = `list|${mode}|${rendering.key}|${page.shape}|${reached ? 'reached' : first?.key}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
   return plans.statement(
     {
       schema,
@@ -296,39 +310,29 @@ function listStatement(
       values: [...page.values],
       dynamic: isDynamic(view),
       // How many rows come before the page is a value of what finds its first ones.
-      identity: first && !page.among.fixed ? undefined : identityOf(view),
+      identity: (first || reached) && !page.among.fixed ? undefined : identityOf(view),
       guard,
-      class: classOfPage(schema, page, { view, mode }),
+      class: reached
+        ? classOfReached(reached, page, view)
+        : classOfPage(schema, page, { mode, ...view }),
     },
     (parameters, guardText) => {
       const columns = rendering.columns('t0', createRenderContext(parameters, view.conditions));
       const use = isIndexed(schema, options.sort) ? 'rows' : 'sorted';
-      const where = `true${first ? '' : restriction(view.predicate, 't0', parameters, use)}`;
-      const text = page.text(
-        where,
-        first && firstRowsText(first, { rows: schema.rows, among: page.among }, parameters),
-      );
-      return pageStatement(text, {
+      const parts = { schema, rows: schema.rows, among: page.among };
+      const found = reached && reachedPage(parts, reached, parameters);
+      const source = found?.source ?? (first && firstRowsText(first, parts, parameters));
+      const where = `true${source ? '' : restriction(view.predicate, 't0', parameters, use)}`;
+      const text = page.text(where, source);
+      return pageStatement(found ? { ...text, named: [found.named, ...text.named] } : text, {
         columns,
         json: rendering.json,
-        counted: countText(schema, mode, view.predicate, parameters),
+        counted: found
+          ? `',"count":' || ${found.number}`
+          : countText(schema, mode, view.predicate, parameters),
         mayBeShort: first?.otherwise !== undefined,
         also: guard ? `, ${guardText()} as current` : '',
       });
     },
   );
-}
-
-/** Records of a page that is read like single records. */
-const SHORT_PAGE = 50;
-
-/** A page in the order of the ids touches as many rows as it has. Counting, sorting and permissions may touch any number. */
-function classOfPage(
-  { rows, table, mapping }: CompiledSchema,
-  { among }: Page,
-  { view, mode }: { readonly view: View; readonly mode: CountMode },
-): StatementClass {
-  const isWhole = rows === table && mapping === undefined && mode === 'none';
-  const isFirst = among.order === undefined && among.count <= SHORT_PAGE + 1;
-  return isWhole && isFirst && !isDynamic(view) && isFewRecords(view.populate) ? 'short' : 'pooled';
 }

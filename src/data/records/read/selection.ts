@@ -1,10 +1,10 @@
 /** What reads and writes of many records by condition have in common: which rows they are about. */
 import type { Caller } from '../../../kernel/caller.ts';
-import type { Statement } from '../../../kernel/database/database.ts';
+import type { Statement, StatementClass } from '../../../kernel/database/database.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { streamRows } from '../../../kernel/database/stream-rows.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
-import type { FirstWay, RowUse } from '../../../kernel/permissions.ts';
+import type { RowUse } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { shortName } from '../../schema/language/names.ts';
 import { requireGranted, requireOffered } from '../access/operation-access.ts';
@@ -24,6 +24,7 @@ import {
   rangeText,
   requireWhole,
 } from '../page/page.ts';
+import { reachedFor, reachedPage } from '../page/reached-rows.ts';
 import {
   createParameters,
   type Parameters,
@@ -32,7 +33,14 @@ import {
 } from '../sql/prepared-statements.ts';
 import { idsTest } from '../sql/row-id.ts';
 import type { CountMode, SelectOptions, StreamOptions } from '../store.ts';
-import { type RecordDependencies, runRead, type View, viewOf } from './record-view.ts';
+import { classOfReached } from './page-class.ts';
+import {
+  type PageWay,
+  type RecordDependencies,
+  runRead,
+  type View,
+  viewOf,
+} from './record-view.ts';
 import { createRenderContext, recordJson, selectList } from './render.ts';
 
 /** Rows of a schema that fit a filter and that the caller may read. */
@@ -74,19 +82,22 @@ function fittingText({ schema, filter, hits }: Selection, parameters: Parameters
   return `${among}${filter.compile('t0', parameters)}`;
 }
 
+interface FilteredRequest {
+  readonly schema: CompiledSchema;
+  readonly values?: readonly unknown[];
+  readonly class?: StatementClass;
+}
+
 /** A statement whose text depends on a filter: it is compiled each time, because compiling gathers its values. */
 export function filteredStatement(
   plans: PlanCache,
-  {
-    schema,
-    values = [],
-  }: { readonly schema: CompiledSchema; readonly values?: readonly unknown[] },
+  { schema, values = [], class: kind = 'pooled' }: FilteredRequest,
   compile: (parameters: Parameters) => string,
 ): Statement {
   const parameters = createParameters([...values]);
   const text = compile(parameters);
   return plans.statement(
-    { schema, shape: `filter|${text}`, values: parameters.values, dynamic: true },
+    { schema, shape: `filter|${text}`, values: parameters.values, dynamic: true, class: kind },
     () => text,
   );
 }
@@ -107,31 +118,40 @@ export async function listSelected(
   const page = pageOf({ schema, options, cursors, filter: options.filter });
   // Among hits there is no faster way than asking those.
   const predicate = hits ? undefined : view.predicate;
-  const read = (mode: CountMode, pageMs: number | undefined) =>
-    readByFirstRows({ schema, page, predicate, filtered: true }, async (first) => {
-      const statement = selectedStatement(plans, selection, { page, mode, first });
+  const read = (mode: CountMode, pageMs: number | undefined) => {
+    const by = async (way: PageWay): Promise<PageRow | undefined> => {
+      const statement = selectedStatement(plans, selection, { page, mode, ...way });
       const [row] = await runRead<PageRow>({ database, limitMs: pageMs }, schema, statement);
       return row;
-    });
+    };
+    const reached = reachedFor(schema, mode, predicate);
+    if (reached) return by({ reached });
+    return readByFirstRows({ schema, page, predicate, filtered: true }, (first) => by({ first }));
+  };
   const row = await read(options.count ?? 'exact', limitMs).catch(
     orCountTimeout(options, limitMs, (pageMs) => read('none', pageMs)),
   );
   return row?.current === false ? undefined : page.answer(row);
 }
 
-interface SelectedPage {
+interface SelectedPage extends PageWay {
   readonly page: Page;
   readonly mode: CountMode;
-  readonly first: FirstWay | undefined;
 }
 
-const selectedStatement = (
+function selectedStatement(
   plans: PlanCache,
   selection: Selection,
-  { page, mode, first }: SelectedPage,
-): Statement =>
-  filteredStatement(plans, { schema: selection.schema, values: page.values }, (parameters) => {
-    const { schema, view } = selection;
+  { page, mode, first, reached }: SelectedPage,
+): Statement {
+  const { schema, view } = selection;
+  const { among } = page;
+  const request = {
+    schema,
+    values: page.values,
+    ...(reached && { class: classOfReached(reached, page, view) }),
+  };
+  return filteredStatement(plans, request, (parameters) => {
     const columns = selectList(
       schema,
       't0',
@@ -139,16 +159,20 @@ const selectedStatement = (
       createRenderContext(parameters, view.conditions),
     );
     // What the statement does not say must add no value to it: PostgreSQL refuses values of no type.
-    const text = first
-      ? page.text('true', firstFitting(selection, { page, first }, parameters))
-      : page.text(selectionText(selection, parameters));
-    const counted = filteredCountText(schema, mode, {
-      fitting: () => fittingText(selection, parameters),
-      visible: (use) => selectionText(selection, parameters, use),
-      predicate: view.predicate,
-    });
+    const rows = (): string => fittingRows(selection, parameters);
+    const found = reached && reachedPage({ schema, rows: rows(), among }, reached, parameters);
+    const source =
+      found?.source ?? (first && firstRowsText(first, { rows: rows(), among }, parameters));
+    const text = page.text(source ? 'true' : selectionText(selection, parameters), source);
+    const counted = found
+      ? `',"count":' || ${found.number}`
+      : filteredCountText(schema, mode, {
+          fitting: () => fittingText(selection, parameters),
+          visible: (use) => selectionText(selection, parameters, use),
+          predicate: view.predicate,
+        });
     const guard = view.predicate?.guard;
-    return pageStatement(text, {
+    return pageStatement(found ? { ...text, named: [found.named, ...text.named] } : text, {
       columns,
       json: recordJson(schema, 'x'),
       counted,
@@ -156,16 +180,11 @@ const selectedStatement = (
       also: guard ? `, ${guard(parameters.next)} as current` : '',
     });
   });
-
-/** The first rows of a page, by a way that is faster than asking or finding all that fit. */
-function firstFitting(
-  { schema, filter }: Selection,
-  { page, first }: { readonly page: Page; readonly first: FirstWay },
-  parameters: Parameters,
-): string {
-  const rows = `(select t0.* from ${schema.rows} t0 where ${filter.compile('t0', parameters)})`;
-  return firstRowsText(first, { rows, among: page.among }, parameters);
 }
+
+/** Those that fit, as what stands behind `from`. */
+const fittingRows = ({ schema, filter }: Selection, parameters: Parameters): string =>
+  `(select t0.* from ${schema.rows} t0 where ${filter.compile('t0', parameters)})`;
 
 /** A bare JSON list of all that fit. Throws 400 when they are more than one list holds. */
 export async function findSelected(

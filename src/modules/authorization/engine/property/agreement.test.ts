@@ -25,6 +25,7 @@ import {
   type Asked,
   compareWays,
   numberOf,
+  reachedOf,
   rowsOf,
   waysTaken,
 } from '../../../../../test/support/permission-data/row-forms.ts';
@@ -79,6 +80,7 @@ const probed = {
 };
 
 const unnamedCompared = { answered: 0, refused: 0 };
+const reachedCompared = { found: 0 };
 
 const contexts = [{ place: 'home' }, { place: 'work' }] as const;
 
@@ -101,6 +103,7 @@ describe('the engine', () => {
       );
       for (const { allowed, denied } of Object.values(probed))
         expect(Math.min(allowed, denied)).toBeGreaterThan(0);
+      expect(reachedCompared.found).toBeGreaterThan(20);
       expect(unnamedCompared.answered).toBeGreaterThan(20 * unnamedCompared.refused);
       for (const way of ['ask', 'find', 'merge', 'walk 32'])
         for (const end of ['full', 'short'])
@@ -417,6 +420,11 @@ async function compareForms(
   expect([label, 'row', ...(await rowsOf(many, 'row'))]).toEqual([label, 'row', ...rows]);
   for (const use of ['rows', 'count'] as const)
     expect([label, use, ...(await rowsOf(few, use))]).toEqual([label, use, ...rows]);
+  const reached = await reachedOf(few);
+  if (reached) {
+    reachedCompared.found += reached.length;
+    expect([label, 'reached', ...reached]).toEqual([label, 'reached', ...rows]);
+  }
   for (const use of ['rows', 'sorted', 'count'] as const)
     expect([label, `many ${use}`, ...(await rowsOf(many, use))]).toEqual([
       label,

@@ -6,7 +6,7 @@ import type { Principal } from '../principals.ts';
 import { type FirstParts, type FirstWays, firstWays, type RowTest } from './first-ways.ts';
 import { never, renderTest, type Test } from './predicate-tree.ts';
 import { rowCount } from './row-count.ts';
-import { foundIds, type RowSource } from './row-sources.ts';
+import { foundIds, foundRows, type RowSource } from './row-sources.ts';
 import type { Size } from './size-estimate.ts';
 
 /** How rows are found and tested, with the ids of everything beyond them. */
@@ -47,7 +47,7 @@ export interface Taken {
   readonly own: Test;
 }
 
-type Pieces = Pick<RowPredicate, 'compile' | 'few' | 'number' | 'many'>;
+type Pieces = Pick<RowPredicate, 'compile' | 'few' | 'number' | 'many' | 'reached'>;
 type CompiledPieces = Pieces & { readonly first?: FirstWays };
 
 /** The predicate of a plan, by what is known of the sizes: of all rows, and of those that are taken away. */
@@ -70,7 +70,7 @@ export function compiled(
 }
 
 /** Distinguishes predicates by their text. */
-function shapeOf({ compile, few, first, number }: CompiledPieces): string {
+function shapeOf({ compile, few, first, number, reached }: CompiledPieces): string {
   const uses: readonly RowUse[] = ['row', 'rows', 'sorted', 'count'];
   const mark = (): string => '?';
   const texts = [
@@ -78,6 +78,7 @@ function shapeOf({ compile, few, first, number }: CompiledPieces): string {
     few?.('id', mark, 'r') ?? '',
     ...(first?.ways().map((way) => way.compile({ rows: 'rows', count: '?' }, mark)) ?? []),
     number?.('rows', mark) ?? '',
+    reached?.compile('rows', mark) ?? '',
   ];
   return createHash('sha256').update(texts.join('\n')).digest('base64url').slice(0, 24);
 }
@@ -138,11 +139,31 @@ function piecesOf(
   const together: FirstParts['together'] = (id, next, alias, among) =>
     renderTest(test, { id, type, next, alias, among, many: true, packedFrom });
   const first = firstWays(plan, source, { size, takenSize, oneByOne, together, found, stands });
-  const known = { compile, many, first, ...(few && { few }) };
+  const reached = reachedRows(plan, source, size, stands);
+  const known = { compile, many, first, ...(few && { few }), ...(reached && { reached }) };
   // What was taken away as a whole is known by the id, as what was found is.
   const isTakenOnce = plan.taken !== undefined && takenSize?.amount !== 'many';
   if ((!exact && !isTakenOnce) || self !== undefined || !size.known) return known;
   const { largest, storedFew } = size;
   const counted = { largest, storedFew, ...(!exact && { stands }) };
   return { ...known, number: (table, next) => rowCount(source, { table, ...counted }, next) };
+}
+
+function reachedRows(
+  { exact, self }: Pick<RowPlan, 'exact' | 'self'>,
+  source: RowSource,
+  { amount, seen }: Size,
+  stands: RowTest,
+): RowPredicate['reached'] {
+  if (amount !== 'few' || self !== undefined) return undefined;
+  return {
+    number: seen,
+    compile(rows, next) {
+      const found = foundRows(source, rows, next);
+      // What is left to ask is asked of all of them: what it looks up once is not looked up for each part.
+      return exact
+        ? found
+        : `select d.* from (${found} offset 0) d where ${stands('d."_id"', next, 'd')}`;
+    },
+  };
 }

@@ -178,8 +178,8 @@ function namedIn(
 
 export const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Ids of rows of a table that say it in columns: one search for all subjects of a type. */
-export const columnIds = (source: RowSource, table: string, next: Next): readonly string[] =>
+/** What rows `d` must fulfil that say it in columns: one search for all subjects of a type. */
+const columnTests = (source: RowSource, next: Next): readonly string[] =>
   (source.from.beside ?? []).flatMap(({ relation, field }) => {
     const named = source.lookups.filter(
       ({ rule, subject }) =>
@@ -192,9 +192,37 @@ export const columnIds = (source: RowSource, table: string, next: Next): readonl
         others.length === 0
           ? `= (select ${next(one)}::uuid)`
           : `= any((select ${next(arrayText([one ?? '', ...others]))}::uuid[])::uuid[])`;
-      return `select r.id from (select d."_id" as id from ${table} d where d.${identifier(field.field)} ${test} and ${subjectTypeText(field, 'd')} = (select ${next(type)}::text) offset 0) r`;
+      return `d.${identifier(field.field)} ${test} and ${subjectTypeText(field, 'd')} = (select ${next(type)}::text)`;
     });
   });
+
+/** Ids of rows of a table that say it in columns. */
+export const columnIds = (source: RowSource, table: string, next: Next): readonly string[] =>
+  columnTests(source, next).map(
+    (test) => `select r.id from (select d."_id" as id from ${table} d where ${test} offset 0) r`,
+  );
+
+/**
+ * Whole rows `d` of `rows` (what stands behind `from`) that are found, each once. Those that columns lead to are read from
+ * the index of the columns, all others by their ids: a list of them is a value, of which each is taken once.
+ */
+export function foundRows(source: RowSource, rows: string, next: Next): string {
+  const tests = columnTests(source, next);
+  const without = (known: readonly string[]): string =>
+    known.length === 0 ? '' : ` and (${known.map((test) => `(${test})`).join(' or ')}) is not true`;
+  const named = tests.map(
+    (test, i) => `select d.* from ${rows} d where ${test}${without(tests.slice(0, i))}`,
+  );
+  const ids = foundTuples(source, next).map((tuples) => `select r.id from (${tuples} offset 0) r`);
+  const stored =
+    ids.length === 0
+      ? []
+      : [
+          `select d.* from ${rows} d where d."_id" = any(array(${ids.join(' union all ')}))${without(tests)}`,
+        ];
+  const all = [...named, ...stored];
+  return all.length === 0 ? `select d.* from ${rows} d where false` : all.join(' union all ');
+}
 
 /** Ids of all rows that are found. Ids of resources that are no row ids lead to no row. */
 export function foundIds(source: RowSource, next: Next): string {

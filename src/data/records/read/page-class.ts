@@ -1,0 +1,46 @@
+/** How long the statement of a page can take, by what it touches (`StatementClass`). */
+import type { StatementClass } from '../../../kernel/database/database.ts';
+import type { ReachedRows, RowPredicate } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import type { Page } from '../page/page.ts';
+import type { CountMode } from '../store.ts';
+import { isFewRecords, isRestricted, type PopulateTree, type RowConditions } from './projection.ts';
+
+/** Records of a page that is read like single records. */
+const SHORT_PAGE = 50;
+/** Rows that are found for a list which is nearly as short as single reads. */
+const FEW_REACHED = 500;
+
+/** What a page shows (`View`). */
+interface PageView {
+  readonly predicate: RowPredicate | undefined;
+  readonly populate: PopulateTree;
+  readonly conditions: RowConditions | undefined;
+}
+
+/** A page in the order of the ids touches as many rows as it has. Counting, sorting and permissions may touch any number. */
+export function classOfPage(
+  { rows, table, mapping }: CompiledSchema,
+  { among }: Page,
+  { mode, predicate, populate, conditions }: PageView & { readonly mode: CountMode },
+): StatementClass {
+  const isWhole = rows === table && mapping === undefined && mode === 'none';
+  const isFirst = among.order === undefined && among.count <= SHORT_PAGE + 1;
+  const isPlain = predicate === undefined && isShortView({ populate, conditions });
+  return isWhole && isFirst && isPlain ? 'short' : 'pooled';
+}
+
+/**
+ * A page and the number of rows that were few a while ago. Where they are so no longer, or a filter takes long, the statement
+ * is stopped and has a connection for itself.
+ */
+export const classOfReached = (
+  { number }: ReachedRows,
+  { among }: Page,
+  view: PageView,
+): StatementClass =>
+  number <= FEW_REACHED && among.count <= FEW_REACHED && isShortView(view) ? 'list' : 'pooled';
+
+/** What is shown of each record, and with it, takes as long as the record itself. */
+const isShortView = ({ populate, conditions }: Omit<PageView, 'predicate'>): boolean =>
+  conditions === undefined && isFewRecords(populate) && !isRestricted(populate);
