@@ -8,6 +8,7 @@ import type { Answer, Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 
 const shared = (...types: string[]) => ({ types, shareable: true });
 
@@ -159,7 +160,12 @@ describe('sharing', () => {
     expectStatus(await user(anna).api.post(path, { ...body, expiresAt }), 200, 'share');
     expect((await user(anna).api.get(path)).body.shares).toMatchObject([{ expiresAt }]);
     const past = new Date(Date.now() - 1000).toISOString();
-    expectStatus(await user(anna).api.post(path, { ...body, expiresAt: past }), 200, 'share');
+    expect(await user(anna).api.post(path, { ...body, expiresAt: past })).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'expiresAt', rule: 'range' }] },
+    });
+    const ended = { ...body, resource, expiresAt: past };
+    expectStatus(await platform.admin.post('/authorization/relations', ended), 200, 'end');
     expect(await may(bob, 'read', resource)).toBe(false);
     expect((await user(anna).api.get(path)).body.count).toBe(0);
     const wrong = await user(anna).api.post(path, { ...body, expiresAt: '2016-12-31T23:59:60Z' });
@@ -287,6 +293,41 @@ describe('nobody', () => {
       status: 400,
       body: { errors: [{ rule: 'shareable' }] },
     });
+  });
+
+  it('changes what an operator gave under a condition', async () => {
+    const resource = await create();
+    const relation = { subject: subjectOf(bob), relation: 'reader', resource };
+    const given = { ...relation, condition: 'weekdays' };
+    expectStatus(await platform.admin.post('/authorization/relations', given), 200, 'give');
+    const refused = { status: 403, body: { code: 'SHARING_REFUSED' } };
+    expect(await give(anna, resource, bob, 'reader')).toMatchObject(refused);
+    expect(await take(anna, resource, bob, 'reader')).toMatchObject(refused);
+    const { body } = await platform.admin.get('/authorization/relations', {
+      query: { resource, subject: subjectOf(bob) },
+    });
+    expect(body.relations).toMatchObject([{ condition: 'weekdays' }]);
+    expect((await take(bob, resource, bob, 'reader')).status).toBe(200);
+  });
+
+  it('leaves relations about records behind that are deleted at the same time', async () => {
+    const left: { readonly query: { readonly resource: string } }[] = [];
+    for (let round = 0; round < 10; round += 1) {
+      const resource = await create();
+      await Promise.all([
+        ...[bob, cyd, dan].map((one) => give(anna, resource, one, 'reader')),
+        user(anna).api.delete(`/database/Note/${idOf(resource)}`),
+      ]);
+      await give(anna, resource, bob, 'reader');
+      left.push({ query: { resource } });
+    }
+    const counts = async () =>
+      Promise.all(
+        left.map(
+          async (asked) => (await platform.admin.get('/authorization/relations', asked)).body.count,
+        ),
+      );
+    await waitFor(async () => (await counts()).every((count) => count === 0));
   });
 
   it('needs anybody to give up what was shared with them', async () => {

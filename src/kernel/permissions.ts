@@ -208,6 +208,11 @@ export interface PermissionEngine {
    * where the type has none: then the schema alone says who may create.
    */
   creation(caller: Caller, schema: string, owner: Owner): Promise<CreationRule | undefined>;
+  /**
+   * Whether users write relations about records of the type by themselves, which holds the record meanwhile. Who deletes
+   * one must have locked it before the statement that takes its relations along. Absent: nobody does.
+   */
+  heldByUsers?(schema: string): Promise<boolean>;
   /** Makes this the only owner of records that are there, in the transaction of the caller. */
   changeOwner(caller: Caller, schema: string, ids: readonly string[], owner: Owner): Promise<void>;
   /** What holds for changes that lead records elsewhere; `undefined` where the type has no action `create`. */

@@ -95,6 +95,18 @@ export async function lastsAsLong(
   return count > 0;
 }
 
+/** Whether the relation is there under a condition: such ones are operators'. */
+export async function isConditional(
+  database: Queryable,
+  { subject, relation, resource: { type, id } }: Tuple,
+): Promise<boolean> {
+  const { count } = await database.query(sql`
+    select 1 from penstock.tuples where resource_type = ${type} and resource_id = ${id} and relation = ${relation}
+      and subject_type = ${subject.type} and subject_id = ${subject.id} and subject_relation = ${subject.relation}
+      and condition is not null`);
+  return count > 0;
+}
+
 /** Whether there is such a record; a shared lock keeps it until the transaction ends, except in tables of others. */
 export async function objectExists(
   database: Queryable,

@@ -39,12 +39,19 @@ const dependantsOf = (schemas: readonly CompiledSchema[], target: string): reado
 export async function removeRecord(context: WriteContext, id: string): Promise<void> {
   const { dependencies } = context;
   requireId(context.schema, id, 'id');
-  if (!hasDependants(context)) await removeRow(context, id);
+  if (!hasDependants(context) && !(await mayGainRelations(context))) await removeRow(context, id);
   else
     await dependencies.database.transaction((transaction) =>
       removeWithDependants(context, id, transaction),
     );
   announceEvents(dependencies);
+}
+
+/** True when users may write relations about the record until it is locked: one statement would not see them, and leave them behind. */
+async function mayGainRelations({ schema, dependencies }: WriteContext): Promise<boolean> {
+  const { authorization } = schema.modelOptions.conduit;
+  if (!authorization.enabled || schema.softDelete) return false;
+  return (await dependencies.permissions.engine?.heldByUsers?.(schema.name)) ?? false;
 }
 
 /** True when relations to this schema have to be looked at as records of it go. */

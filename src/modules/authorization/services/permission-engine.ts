@@ -99,6 +99,13 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
         ? model.action(schema, action) !== undefined
         : recordWords.has(action);
     },
+    async heldByUsers(schema) {
+      const definition = (await models.optimistic()).model.get(schema);
+      return (
+        definition !== undefined &&
+        (definition.shareable.size > 0 || definition.actions.has('move'))
+      );
+    },
     changeOwner: (caller, schema, ids, owner) =>
       changeOwner(tuples, caller, { type: schema, ids, owner }),
     prepare: (caller, schema) => prepareRecords(dependencies, caller, schema),

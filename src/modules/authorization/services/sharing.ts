@@ -14,6 +14,7 @@ import { tupleProblem } from '../model/tuple.ts';
 import type { TimedTuple } from '../queries.ts';
 import {
   countOtherShares,
+  isConditional,
   lastsAsLong,
   lockShares,
   objectExists,
@@ -92,9 +93,16 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
   const givers = createGivers({ models, checks });
   const { definitionOf, requireGiver } = givers;
   const requireReceiver = createReceivers({ ...kernel, models, may: givers.may });
+  const isThere = ({ type, id }: ObjectRef): Promise<boolean> | true => {
+    const schema = kernel.schemas.get(type);
+    return schema ? objectExists(database, schema, id) : true;
+  };
   const write = async (caller: Caller, tuple: TimedTuple): Promise<void> => {
     const { shareable } = await definitionOf(tuple.resource);
+    // Whoever deletes the record waits (`heldByUsers`), and takes the relation with it.
+    if (!(await isThere(tuple.resource))) throw authorizationErrors.SHARING_REFUSED();
     await requireRoom(database, tuple, [...shareable]);
+    if (await isConditional(database, tuple)) throw conditional();
     await tuples.write(caller, [tuple]);
   };
 
@@ -114,6 +122,7 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
     give: (caller, resource, share) =>
       database.transaction(async () => {
         await requireGiver(caller.userId, resource, share.relation);
+        requireFuture(share.expiresAt);
         await requireReceiver(caller, share.subject);
         await write(caller, { ...share, resource });
       }),
@@ -123,7 +132,9 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
         const isOwn = formatSubject(subject) === formatSubject(userSubject(caller.userId));
         if (!isOwn || !definition.shareable.has(relation))
           await requireGiver(caller.userId, resource, relation);
-        await tuples.removeAll(caller, [{ subject, relation, resource }]);
+        const gone = { subject, relation, resource };
+        if (!isOwn && (await isConditional(database, gone))) throw conditional();
+        await tuples.removeAll(caller, [gone]);
       }),
     async accept(caller, { by, to, resource, relation, expiresAt }) {
       if (by === to) throw authorizationErrors.SHARING_REFUSED();
@@ -258,6 +269,17 @@ async function requireRoom(
   if ((await countOtherShares(database, tuple, relations, MOST_SHARES)) >= MOST_SHARES)
     throw authorizationErrors.SHARES_FULL();
 }
+
+/** What has ended gives nothing: whoever is told that it is shared would be misled. */
+function requireFuture(expiresAt: string | undefined): void {
+  if (expiresAt !== undefined && Date.parse(expiresAt) <= Date.now())
+    throw invalid('expiresAt', 'range', 'must be a moment to come');
+}
+
+const conditional = () =>
+  authorizationErrors.SHARING_REFUSED({
+    message: 'An operator has given this relation under a condition: operators alone change it',
+  });
 
 const unshared = ({ name, shareable }: Definition, relation: string): string => {
   const known = [...shareable].map((one) => `"${one}"`).join(', ');
