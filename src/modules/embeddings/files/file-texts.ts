@@ -1,13 +1,14 @@
-/** Texts of files that records hold: read once for each content, in a thread, within bounds. */
+/** Texts of files that records hold: read once for each content, in a process, within bounds. */
 import { LRUCache } from 'lru-cache';
 import { PenstockError } from '../../../kernel/errors.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { storable } from '../../../kernel/text.ts';
-import { createWorkerLink, type WorkerLink } from '../../../kernel/threads/worker-link.ts';
+import { createProcessLink, type WorkerLink } from '../../../kernel/threads/worker-link.ts';
 import type { ModuleFile, ModuleFiles, StorageService } from '../../storage/index.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import type { EmbeddingMeasures } from '../measure.ts';
-import type { ExtractInput, FileKind } from './extract-thread.ts';
+import type { BoundedInput } from './extract-process.ts';
+import type { FileKind } from './extract-thread.ts';
 
 export interface FileTexts {
   /** Empty for files that are gone, of another kind, too large, or that cannot be read. Throws while the store is away. */
@@ -29,6 +30,7 @@ interface FileTextParts {
 
 const IDLE_MS = 60_000;
 const HEAP_MEGABYTES = 512;
+const MOST_MEGABYTES = 1_000;
 /** Characters of a file that are looked at, and of all that are remembered. */
 const MAX_TEXT = 200_000;
 const MAX_REMEMBERED = 20_000_000;
@@ -67,13 +69,13 @@ async function bytesOf(
   return length === size ? bytes : undefined;
 }
 
-/** Reads a text in the thread, which ends when that takes too long. */
+/** Reads a text in the process, which ends when that takes too long. */
 const createExtractor =
-  ({ config, measures, log }: FileTextParts, thread: WorkerLink) =>
-  async (id: string, input: ExtractInput): Promise<string> => {
-    const timer = setTimeout(() => void thread.close(), config().files.extractTimeoutMs);
+  ({ config, measures, log }: FileTextParts, reader: WorkerLink) =>
+  async (id: string, input: BoundedInput): Promise<string> => {
+    const timer = setTimeout(() => void reader.close(), config().files.extractTimeoutMs);
     try {
-      return storable(await thread.call<string>('extract', input));
+      return storable(await reader.call<string>('extract', input));
     } catch (error) {
       // Broken, hostile or too slow: what cannot be read is not found, and everything else goes on.
       const message = error instanceof Error ? error.message : String(error);
@@ -82,6 +84,8 @@ const createExtractor =
         'No text could be read from a file',
       );
       measures.files.inc({ result: 'failed' });
+      // What it took, the process gives back when it ends.
+      await reader.close();
       return '';
     } finally {
       clearTimeout(timer);
@@ -94,15 +98,15 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     maxSize: MAX_REMEMBERED,
     sizeCalculation: (text) => text.length + 1,
   });
-  const thread = createWorkerLink({
-    file: new URL('extract-thread.ts', import.meta.url),
+  const reader = createProcessLink({
+    file: new URL('extract-process.ts', import.meta.url),
     idleMs: IDLE_MS,
     heapMegabytes: HEAP_MEGABYTES,
   });
   /** One file after the other, so that whoever takes too long takes nobody else along. */
   let last: Promise<unknown> = Promise.resolve();
 
-  const extract = createExtractor(parts, thread);
+  const extract = createExtractor(parts, reader);
   /** The text of a content, read when nobody has read it yet. */
   const textOf = async (
     files: ModuleFiles,
@@ -114,7 +118,7 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     if (remembered !== undefined) return remembered;
     const bytes = await bytesOf(files, { id, size });
     if (!bytes) return '';
-    const input = { kind, bytes, length: MAX_TEXT };
+    const input = { kind, bytes, length: MAX_TEXT, mostMegabytes: MOST_MEGABYTES };
     const turn = last.then(() => extract(id, input));
     last = turn;
     const text = await turn;
@@ -136,6 +140,6 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     },
     areThere: () => parts.storage() !== undefined,
     view: (record) => parts.storage()?.view(record) ?? record,
-    close: () => thread.close(),
+    close: () => reader.close(),
   };
 }
