@@ -1,4 +1,5 @@
-import { LRUCache } from 'lru-cache';
+import type { LRUCache } from 'lru-cache';
+import { createLru } from '../lru.ts';
 
 /**
  * Counters that forget: rate limits and failure budgets. In Redis when it is given, with a local
@@ -55,15 +56,11 @@ interface Window {
 /** Keys per bucket that are remembered; the least recently used goes first. About 100 bytes each. */
 const maxKeys = 50_000;
 
-/** With `max` it would take the room for all of them at once: a megabyte and milliseconds for each bucket. */
-const remembered = <V extends {}>(): LRUCache<string, V> =>
-  new LRUCache<string, V>({ maxSize: maxKeys, sizeCalculation: () => 1 });
-
 export function createMemoryLimits(): MemoryLimits {
   const buckets = new Map<string, LRUCache<string, Window>>();
   const steady = new Map<string, LRUCache<string, number>>();
   const timesOf = ({ name }: LimitBucket): LRUCache<string, number> => {
-    const known = steady.get(name) ?? remembered<number>();
+    const known = steady.get(name) ?? createLru<string, number>(maxKeys);
     steady.set(name, known);
     return known;
   };
@@ -71,7 +68,7 @@ export function createMemoryLimits(): MemoryLimits {
   const windowsOf = (bucket: LimitBucket): LRUCache<string, Window> => {
     const known = buckets.get(bucket.name);
     if (known) return known;
-    const windows = remembered<Window>();
+    const windows = createLru<string, Window>(maxKeys);
     buckets.set(bucket.name, windows);
     return windows;
   };

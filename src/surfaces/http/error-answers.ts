@@ -87,6 +87,14 @@ const malformed: Refusal = {
   message: 'This is not a valid HTTP request',
 };
 
+const noTunnels: Refusal = {
+  status: 405,
+  reason: 'Method Not Allowed',
+  name: 'METHOD_NOT_ALLOWED',
+  code: 'METHOD_NOT_ALLOWED',
+  message: 'This is no proxy: nothing can be reached through it',
+};
+
 const refusals: ReadonlyMap<string, Refusal> = new Map([
   [
     'HPE_HEADER_OVERFLOW',
@@ -144,6 +152,21 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   answered.add(socket);
   refuseAfterAnswers(socket, refusals.get(error.code ?? '') ?? malformed);
 }
+
+/** Answers CONNECT, which is no request for Node: without this the connection just ends. */
+export function refuseTunnel(socket: Socket): void {
+  answered.add(socket);
+  refuseAfterAnswers(socket, noTunnels);
+}
+
+/**
+ * Whether earlier requests of the connection still wait for their answers. Another protocol cannot begin before those are
+ * out: its first bytes would pass for the answer to another request, and that answer for its own.
+ */
+export const owesAnswers = (socket: Socket): boolean => {
+  const { _httpMessage: pending }: AnsweringSocket = socket;
+  return pending !== undefined && pending !== null;
+};
 
 /**
  * A request of the connection that came whole still waits for its answer: ours would be taken for that one, so it goes

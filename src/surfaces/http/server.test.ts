@@ -180,6 +180,39 @@ describe('bytes after a whole request that are no request', () => {
   });
 });
 
+it('begins another protocol only when earlier requests have their answers', async () => {
+  const server = createHttpServer((_request, response) => {
+    setTimeout(() => response.end('first'), 100);
+  });
+  const upgraded: string[] = [];
+  server.mount({
+    owns: (url) => url === '/socket',
+    request: (_request, response) => response.end('no socket'),
+    upgrade(request, socket) {
+      upgraded.push(request.url ?? '');
+      socket.end('HTTP/1.1 101 Switching Protocols\r\n\r\n');
+    },
+  });
+  const address = await server.listen({ port: 0, host: '127.0.0.1', portVariable: 'PORT' });
+  const upgrade =
+    'GET /socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
+  const raw = await sendRaw(address, `GET /slow HTTP/1.1\r\nHost: x\r\n\r\n${upgrade}`, 500);
+  expect(raw.match(/first|no socket|101/g)).toEqual(['first', 'no socket']);
+  expect(await sendRaw(address, upgrade, 500)).toContain('101');
+  expect(upgraded).toEqual(['/socket']);
+  await server.close({ gentle: false, cutWhen: Promise.resolve() });
+});
+
+it('says that it is no proxy', async () => {
+  const surfaces = await startSurfaceFixture({ operations: [] });
+  const raw = await sendRaw(
+    surfaces.clientAddress,
+    'CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: x\r\n\r\n',
+  );
+  expect(raw).toMatch(/^HTTP\/1\.1 405 [\s\S]*"code":"METHOD_NOT_ALLOWED"/);
+  await surfaces.close();
+});
+
 it('listens on every address of localhost', async () => {
   const server = createHttpServer((_request, response) => response.end('here'));
   const first = await server.listen({ port: 0, host: 'localhost', portVariable: 'PORT' });

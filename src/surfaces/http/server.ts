@@ -11,7 +11,7 @@ import { type AddressInfo, Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import { StartError } from '../../kernel/start-error.ts';
-import { answerClientError } from './error-answers.ts';
+import { answerClientError, owesAnswers, refuseTunnel } from './error-answers.ts';
 
 /** Whether the surfaces are about to close: they still serve, and ask every client to come back on another connection. */
 export interface Draining {
@@ -88,9 +88,11 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
   const mountOf = ({ url = '/' }: IncomingMessage): HttpMount | undefined =>
     mounts.find((one) => one.owns(url));
   const server = createServer({
-    // Whoever asks for another protocol elsewhere is answered in this one.
+    // Whoever asks for another protocol elsewhere, or before they have their answers, is answered in this one.
     shouldUpgradeCallback: (request) =>
-      mountOf(request) !== undefined && request.headers.upgrade?.toLowerCase() === 'websocket',
+      mountOf(request) !== undefined &&
+      request.headers.upgrade?.toLowerCase() === 'websocket' &&
+      !owesAnswers(request.socket),
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -112,6 +114,7 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
   server.on('clientError', (error, socket) => answerClientError(error, socket as Socket));
+  server.on('connect', (_request, socket) => refuseTunnel(socket as Socket));
   const open = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     open.add(socket);

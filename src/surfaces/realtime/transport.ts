@@ -4,7 +4,12 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Server as SocketServer } from 'socket.io';
 import { errors } from '../../kernel/errors.ts';
-import { answerClientError, renderError } from '../http/error-answers.ts';
+import {
+  answerClientError,
+  owesAnswers,
+  refuseTunnel,
+  renderError,
+} from '../http/error-answers.ts';
 import { requestIdOf, securityHeaders } from '../http/headers.ts';
 import { guardUpgraded, listenError, type SocketMount } from '../http/server.ts';
 
@@ -14,16 +19,20 @@ const requestTimeout = 60_000;
 
 /** A server that answers everything that is no socket with 404 as JSON. */
 export function createPlainServer(sockets: SocketMount): Server {
-  const server = createServer({ headersTimeout, requestTimeout }, (request, response) => {
-    if (sockets.owns(request.url ?? '/')) sockets.request(request, response);
+  const owns = ({ url = '/' }: IncomingMessage): boolean => sockets.owns(url);
+  const shouldUpgradeCallback = (request: IncomingMessage): boolean =>
+    owns(request) && !owesAnswers(request.socket);
+  const options = { headersTimeout, requestTimeout, shouldUpgradeCallback };
+  const server = createServer(options, (request, response) => {
+    if (owns(request)) sockets.request(request, response);
     else answerNotFound(request, response);
   });
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     guardUpgraded(socket);
-    if (sockets.owns(request.url ?? '/')) sockets.upgrade(request, socket, head);
-    else socket.destroy();
+    sockets.upgrade(request, socket, head);
   });
   server.on('clientError', (error, socket) => answerClientError(error, socket as Socket));
+  server.on('connect', (_request, socket) => refuseTunnel(socket as Socket));
   return server;
 }
 

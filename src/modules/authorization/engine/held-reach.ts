@@ -2,8 +2,9 @@
  * What subjects reach, for checks: the same that lists keep. Somebody who asks often about objects that hang on others
  * pays for the way up once; from then on a check looks at the tuples of its object alone, however deep it stands.
  */
-import { LRUCache } from 'lru-cache';
+
 import { codeOf } from '../../../kernel/database/failures.ts';
+import { createLru } from '../../../kernel/lru.ts';
 import type { EngineScope, Resolved } from './ask.ts';
 import type { CursorGuard } from './grant-cache/change-tracker.ts';
 import { engineErrors } from './limits.ts';
@@ -32,7 +33,7 @@ export interface HeldReaches {
 }
 
 export function createHeldReaches(memory: ReachMemory): HeldReaches {
-  const counts = new LRUCache<string, { asked: number; needed: number }>({ max: MOST_COUNTED });
+  const counts = createLru<string, { asked: number; needed: number }>(MOST_COUNTED);
   const objects = new WeakMap<ReachableSet, ReadonlySet<string>>();
   return {
     memory,

@@ -2,10 +2,10 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createSigner, createVerifier, TokenError } from 'fast-jwt';
-import { LRUCache } from 'lru-cache';
 import { type AdminCaller, addressKey } from '../../../kernel/caller.ts';
 import type { AdminIdentity, PresentedCredentials } from '../../../kernel/identity.ts';
 import { attemptsExhausted } from '../../../kernel/limits/durable-limits.ts';
+import { createLru } from '../../../kernel/lru.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { randomToken } from '../../../kernel/security/tokens.ts';
 import { coreErrors } from '../errors.ts';
@@ -32,7 +32,7 @@ export function createMasterKeyCheck(
 ): MasterKeyCheck {
   const digests = keys.map(digest);
   /** Address to the time (ms since the epoch) until which it is refused. */
-  const refusedUntil = new LRUCache<string, number>({ max: 10_000 });
+  const refusedUntil = createLru<string, number>(10_000);
 
   const matches = (presented: string): boolean => {
     const given = digest(presented);

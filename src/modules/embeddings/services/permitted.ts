@@ -3,7 +3,7 @@
  * until enough of its records may be shown; who may read only few records has those put in order instead. Either way the
  * answer is what a search through nothing but the readable records would give.
  */
-import { LRUCache } from 'lru-cache';
+import { createLru } from '../../../kernel/lru.ts';
 
 export interface Ranked {
   readonly id: string;
@@ -70,7 +70,7 @@ interface Learned {
 }
 
 export function createDepthHints(): (key: string) => DepthHint {
-  const known = new LRUCache<string, Learned>({ max: MAX_HINTS });
+  const known = createLru<string, Learned>(MAX_HINTS);
   return (whole) => {
     const key = whole.slice(0, MAX_KEY);
     const change = (next: Partial<Learned>): void => {

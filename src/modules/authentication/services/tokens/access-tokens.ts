@@ -4,8 +4,8 @@
  * the key, and are never read from the token.
  */
 import { createSigner, createVerifier } from 'fast-jwt';
-import { LRUCache } from 'lru-cache';
 import type { UserCaller } from '../../../../kernel/caller.ts';
+import { createLru } from '../../../../kernel/lru.ts';
 import type { SigningKeys, VerifyingKey } from './signing-keys.ts';
 
 /** What a token says. Times are in ms since the epoch, whole seconds in the token itself. */
@@ -68,7 +68,7 @@ interface Payload {
 
 export function createAccessTokens(keys: SigningKeys): AccessTokens {
   /** By the ends of the tokens: looking one up by its whole text would read all of it, on each request. */
-  const verified = new LRUCache<string, SeenToken>({ max: maxVerified });
+  const verified = createLru<string, SeenToken>(maxVerified);
   const verifiers = new Map<string, (token: string) => Payload>();
   let signer:
     | { readonly kid: string; readonly sign: (payload: Record<string, unknown>) => string }

@@ -1,6 +1,7 @@
 /** What a subject reaches beyond the rows themselves: kept, found now, or too much to be named. */
-import { LRUCache } from 'lru-cache';
+
 import { codeOf } from '../../../../kernel/database/failures.ts';
+import { createLru } from '../../../../kernel/lru.ts';
 import { expansionTo, isExact } from '../../model/expansion-rules.ts';
 import { formatSubject, type SubjectRef } from '../../model/grammar.ts';
 import { keyOf, type Name } from '../../model/model.ts';
@@ -35,7 +36,7 @@ const LARGE_MS = 60_000;
 const MOST_LARGE = 10_000;
 
 export function createLargeSets(): LargeSets {
-  const until = new LRUCache<string, number>({ max: MOST_LARGE });
+  const until = createLru<string, number>(MOST_LARGE);
   return {
     has: (key) => (until.get(key) ?? 0) > performance.now(),
     add: (key) => void until.set(key, performance.now() + LARGE_MS),

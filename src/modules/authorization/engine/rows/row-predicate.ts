@@ -4,8 +4,9 @@
  * first (principals.ts, bounded) or were kept from an earlier time; what is left
  * is asked of each row's own tuples, or found from the subject's.
  */
-import { LRUCache } from 'lru-cache';
+import type { LRUCache } from 'lru-cache';
 import { codeOf } from '../../../../kernel/database/failures.ts';
+import { createLru } from '../../../../kernel/lru.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
 import {
   isExact,
@@ -72,8 +73,7 @@ export interface PredicateCache extends ReachMemory {
 /** Some 1 kB each. */
 const MOST_PLANS = 10_000;
 
-export const createPlansOfNothing = (): LRUCache<string, RowPlan> =>
-  new LRUCache({ max: MOST_PLANS });
+export const createPlansOfNothing = (): LRUCache<string, RowPlan> => createLru(MOST_PLANS);
 
 /**
  * Compiles the predicate. A few rows that are known need not everything that the subject reaches: where that is much,

@@ -2,10 +2,11 @@
  * How many tuples a subject's lookups find, roughly. It decides only which of
  * several exact ways is taken, so it may rest on what was found a while ago.
  */
-import { LRUCache } from 'lru-cache';
+
 import { tableName } from '../../../../data/schema/compile/layout.ts';
 import type { Queryable, Statement } from '../../../../kernel/database/database.ts';
 import { literalOf } from '../../../../kernel/database/literal.ts';
+import { createLru } from '../../../../kernel/lru.ts';
 import { formatSubject } from '../../model/grammar.ts';
 import { type FieldRelation, keyOf } from '../../model/model.ts';
 import type { EngineScope } from '../ask.ts';
@@ -102,9 +103,7 @@ export interface SizeEstimates {
 
 /** Without the cache's own time to live, whose timers would wake the process once a millisecond. */
 export function createSizeEstimates(): SizeEstimates {
-  const hints = new LRUCache<string, { readonly size: Size; readonly until: number }>({
-    max: HINTS,
-  });
+  const hints = createLru<string, { readonly size: Size; readonly until: number }>(HINTS);
   return {
     get(key) {
       const hint = hints.get(key);
