@@ -178,13 +178,38 @@ it('believes a process elsewhere as long as it touches the lock', async () => {
     file,
     JSON.stringify({ pid: 1, startedAt: '1', place: 'elsewhere', host: 'other', id: 'x' }),
   );
-  const beating = setInterval(() => void utimes(file, new Date(), new Date()), 50);
-  await expect(openDataFolder(settings(), log)).rejects.toThrow('is in use by process 1 on other');
-  clearInterval(beating);
-  const longAgo = new Date(Date.now() - 60_000);
-  await utimes(file, longAgo, longAgo);
-  await (await openDataFolder(settings(), log)).close();
+  for (const behindMs of [0, 3_600_000]) {
+    const touch = async (): Promise<void> => {
+      const now = new Date(Date.now() - behindMs);
+      await utimes(file, now, now);
+    };
+    await touch();
+    const beating = setInterval(() => void touch(), 50);
+    await expect(openDataFolder(settings(), log)).rejects.toThrow(
+      'is in use by process 1 on other',
+    );
+    clearInterval(beating);
+  }
 });
+
+it.each([
+  ['long ago', -60_000],
+  ['in the future', 3_600_000],
+])(
+  'takes over from a process elsewhere that is silent: touched %s',
+  { timeout: 40_000 },
+  async (_, ms) => {
+    await (await openDataFolder(settings(), log)).close();
+    const file = join(dataDir, 'lock');
+    await writeFile(
+      file,
+      JSON.stringify({ pid: 1, startedAt: '1', place: 'elsewhere', host: 'other', id: 'x' }),
+    );
+    const touched = new Date(Date.now() + ms);
+    await utimes(file, touched, touched);
+    await (await openDataFolder(settings(), log)).close();
+  },
+);
 
 it('refuses the layout of a newer version and says when the data comes from elsewhere now', async () => {
   const embedded = await openDataFolder(settings(), log);

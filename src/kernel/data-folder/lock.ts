@@ -28,6 +28,11 @@ interface Holder {
 const HEARTBEAT_MS = 3_000;
 /** Without a touch for this long (ms) it is dead. */
 const SILENCE_MS = 10_000;
+/**
+ * Looked at for so long (ms) at least, however long ago it says that it was touched: the clock of the holder may be behind
+ * ours, or have been set since.
+ */
+const LEAST_LOOK_MS = 2 * HEARTBEAT_MS;
 const ATTEMPTS = 20;
 
 /** In whose name the folder is locked. */
@@ -137,7 +142,11 @@ async function isAlive(holder: Holder, self: Holder, file: string): Promise<bool
 /** Watches the lock of a process that cannot be seen from here until it was touched, or silent for long enough. */
 async function beats(file: string): Promise<boolean> {
   const first = await touchedAt(file);
-  while (Date.now() - first < SILENCE_MS) {
+  if (first === 0) return false;
+  // A time in the future is one of another clock, too.
+  const silentMs = Math.max(0, Math.min(Date.now() - first, SILENCE_MS - LEAST_LOOK_MS));
+  const until = performance.now() + SILENCE_MS - silentMs;
+  while (performance.now() < until) {
     await sleep(HEARTBEAT_MS / 10);
     if ((await touchedAt(file)) !== first) return true;
   }
