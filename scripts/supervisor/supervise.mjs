@@ -131,7 +131,7 @@ class Supervisor {
     }
     // Somebody asked this one process to end: it is replaced, and nothing is wrong.
     if (code === 0) return void this.#start(worker.slot, true);
-    const now = Date.now();
+    const now = performance.now();
     this.#crashes = [...this.#crashes.filter((at) => now - at < MINUTE_MS), now];
     const fields = {
       worker: worker.slot,
@@ -172,9 +172,9 @@ class Supervisor {
   #listenForSignals() {
     let firstAt;
     const onSignal = (signal) => {
-      firstAt ??= Date.now();
+      firstAt ??= performance.now();
       if (!this.#stopping) return this.#stop(signal);
-      if (Date.now() - firstAt <= SAME_PRESS_MS) return;
+      if (performance.now() - firstAt <= SAME_PRESS_MS) return;
       this.#failed = true;
       for (const worker of this.#workers.values()) worker.child.kill('SIGKILL');
     };

@@ -22,9 +22,9 @@ export function listenForStop(supervisor: Supervisor | undefined): StopSignal {
 
   const onRequest = (name: string, exitCode: number): void => {
     if (firstAt === undefined) {
-      firstAt = Date.now();
+      firstAt = performance.now();
       resolve(name);
-    } else if (!supervisor && Date.now() - firstAt > SAME_PRESS_MS) {
+    } else if (!supervisor && performance.now() - firstAt > SAME_PRESS_MS) {
       process.exit(exitCode);
     }
   };

@@ -9,6 +9,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { version as ownVersion } from '../version.ts';
 import { type BossLink, callerDatabase, createBossLink } from './boss-database.ts';
+import { watchClock } from './clock.ts';
 import { createDueAlarm, type DueAlarm } from './due-alarm.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
 import { makeQueue, openBoss } from './queues.ts';
@@ -52,6 +53,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     queues: () => [...registrations.keys()],
     wake: link.wake,
   });
+  const clock = watchClock(database, log);
   let opened: Promise<PgBoss> | undefined;
   let starting: Promise<void> | undefined;
   let working = false;
@@ -69,6 +71,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     working = true;
     const boss = await open();
     if (working) alarm.start();
+    if (working) await clock.start();
     await declareSchedules(database, definitionsOf(registrations), { version, all: true });
     await workAll({ boss, alarm, link }, registrations, () => working);
   };
@@ -102,6 +105,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     async stop(timeoutMs = 10_000) {
       working = false;
       alarm.stop();
+      clock.stop();
       await starting?.catch(() => undefined);
       const boss = await opened?.catch(() => undefined);
       if (boss === undefined) return;

@@ -4,6 +4,9 @@ import { type KernelDatabases, openKernelDatabase } from '../../../test/support/
 import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { Database } from '../database/database.ts';
+import { migrate } from '../database/migrate.ts';
+import { migrations as limitMigrations } from '../limits/migrations.ts';
+import { migrations as queueMigrations } from '../queue/migrations.ts';
 import { createJobs, type RunningJobs } from './create-jobs.ts';
 import { defineBatchJob, defineJob, type JobDefinition } from './jobs.ts';
 
@@ -48,6 +51,10 @@ describe('jobs', () => {
 
   beforeAll(async () => {
     kernel = await openKernelDatabase();
+    await migrate(kernel.database, [
+      { owner: 'limits', migrations: limitMigrations },
+      { owner: 'queue', migrations: queueMigrations },
+    ]);
   });
   afterEach(async () => {
     for (const jobs of started.splice(0)) await jobs.stop(1_000);
@@ -285,6 +292,34 @@ describe('jobs', () => {
     ]);
     await startVersion('1.10.1', [recurring('versions.kept', '0 4 * * *')]);
     expect(await stored()).toEqual(['versions.kept 0 4 * * *']);
+  });
+
+  it('goes on when the clock of the database was ahead and is set right', async () => {
+    const query = (text: string) => kernel.database.query({ text });
+    const ahead = `interval '12 hours'`;
+    await startNode([noting('test.early', [])]);
+    await started.splice(0)[0]?.stop();
+    const before = await startNode([noting('test.early', []), noting('test.late', [])]);
+    await started.splice(0)[0]?.stop();
+    const id = await before.enqueue('test.early', { n: 1 });
+    const later = await before.enqueue('test.late', { n: 2 }, { startAfterSeconds: 3_600 });
+    // As if all of that had been done twelve hours from now.
+    await query(`update penstock_jobs.version set cron_on = now() + ${ahead}`);
+    await query(
+      `update penstock_jobs.job set created_on = created_on + ${ahead}, start_after = start_after + ${ahead} where name like 'test.%' and state = 'created'`,
+    );
+    await query(
+      `insert into penstock.limits (bucket, key, used, ends_at) values ('test', 'clock', 1, now() + ${ahead} + interval '1 minute')`,
+    );
+    const runs: Attempt[] = [];
+    await startNode([noting('test.early', runs), noting('test.late', runs)]);
+    await waitFor(() => runs.length === 1, { what: 'the job that was to come' });
+    expect([runs[0]?.n, typeof id, typeof later]).toEqual([1, 'string', 'string']);
+    const { rows } = await query(`select
+      (select cron_on is null or cron_on <= now() from penstock_jobs.version) as cron,
+      (select start_after between now() + interval '50 minutes' and now() + interval '61 minutes' from penstock_jobs.job where name = 'test.late') as late,
+      (select ends_at between now() - interval '1 minute' and now() + interval '2 minutes' from penstock.limits where key = 'clock') as quota`);
+    expect(rows).toEqual([{ cron: true, late: true, quota: true }]);
   });
 
   it('registers and withdraws schedules and jobs while it runs', async () => {

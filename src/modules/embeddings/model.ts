@@ -37,7 +37,7 @@ export type Purpose = 'query' | 'passage';
 export interface Model {
   /** UTF-16 units of one passage; longer texts are cut. */
   readonly passageLength: number;
-  /** Milliseconds of `Date.now()` before which it is not worth trying; 0 when it works. */
+  /** Milliseconds of `performance.now()` before which it is not worth trying; 0 when it works. */
   pausedUntil(): number;
   /** One vector for each text, in order. Throws `ModelError`. */
   embed(texts: readonly string[], purpose: Purpose): Promise<Embedded>;

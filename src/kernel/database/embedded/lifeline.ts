@@ -75,7 +75,7 @@ const POLL_MS = 25;
  * @throws StartError when the server of another running Penstock uses the folder.
  */
 export async function waitForPreviousServer(folder: string): Promise<void> {
-  const started = Date.now();
+  const started = performance.now();
   let told = false;
   let socketFolder: string | undefined;
   for (;;) {
@@ -89,7 +89,9 @@ export async function waitForPreviousServer(folder: string): Promise<void> {
     const state = await stateOf(pid, folder);
     if (
       state === 'gone' ||
-      (state === 'zombie' && Date.now() - started > ZOMBIE_PATIENCE_MS && !(await anyoneIn(folder)))
+      (state === 'zombie' &&
+        performance.now() - started > ZOMBIE_PATIENCE_MS &&
+        !(await anyoneIn(folder)))
     ) {
       await rm(join(folder, 'postmaster.pid'), { force: true });
       return removeSocketFolder(socketFolder);
@@ -99,7 +101,7 @@ export async function waitForPreviousServer(folder: string): Promise<void> {
       told = true;
       process.kill(pid, 'SIGINT');
     }
-    if (Date.now() - started > PATIENCE_MS) {
+    if (performance.now() - started > PATIENCE_MS) {
       throw new StartError(
         `The database in ${folder} is in use by the PostgreSQL process ${pid}: stop the Penstock that started it, or choose another PENSTOCK_DATA_DIR`,
       );

@@ -142,7 +142,7 @@ export class ServerProcess {
   }
 
   #watch(): void {
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     this.#running = true;
     this.#ended = new Promise((resolve) => {
       this.#options.keeper.onExit((exit) => {
@@ -171,7 +171,7 @@ export class ServerProcess {
 
   async #ready(logStart: number): Promise<void> {
     const { logFile } = this.#options;
-    const started = Date.now();
+    const started = performance.now();
     const explain = this.#refusals();
     this.#toldOfRecovery = false;
     for (;;) {
@@ -188,7 +188,7 @@ export class ServerProcess {
         explain(error);
         await this.#tellOfRecovery(error, started, logStart);
       }
-      if (Date.now() - started > READY_TIMEOUT_MS) {
+      if (performance.now() - started > READY_TIMEOUT_MS) {
         const reason = await reasonIn(logFile, logStart);
         throw new StartError(
           `The embedded PostgreSQL is not ready after ${READY_TIMEOUT_MS / 1000} s: ${reason}`,
@@ -202,8 +202,8 @@ export class ServerProcess {
   #refusals(): (error: unknown) => void {
     let refusedAt: number | undefined;
     return (error) => {
-      refusedAt = isConnectionLoss(error) ? undefined : (refusedAt ?? Date.now());
-      if (refusedAt !== undefined && Date.now() - refusedAt > REFUSAL_MS)
+      refusedAt = isConnectionLoss(error) ? undefined : (refusedAt ?? performance.now());
+      if (refusedAt !== undefined && performance.now() - refusedAt > REFUSAL_MS)
         throw this.#damaged(error);
     };
   }
@@ -212,7 +212,7 @@ export class ServerProcess {
   async #tellOfRecovery(error: unknown, started: number, logStart: number): Promise<void> {
     // cannot_connect_now: so it answers in each start, for a moment.
     if (codeOf(error) !== '57P03' || this.#toldOfRecovery) return;
-    if (Date.now() - started <= NOTICEABLE_MS) return;
+    if (performance.now() - started <= NOTICEABLE_MS) return;
     if (!(await isRecovering(this.#options.logFile, logStart))) return;
     this.#toldOfRecovery = true;
     this.#options.onProgress?.('The database is recovering from an unclean stop');
@@ -236,7 +236,7 @@ export class ServerProcess {
 
   async #restart(startedAt: number, how: ServerExit): Promise<void> {
     const { log } = this.#options;
-    if (Date.now() - startedAt > HEALTHY_MS) this.#restarts = 0;
+    if (performance.now() - startedAt > HEALTHY_MS) this.#restarts = 0;
     this.#restarts += 1;
     const slow = this.#restarts > QUICK_RESTARTS;
     // Code 0: somebody told it to stop, as systemd does with all processes of a service. We may still need it.
@@ -247,7 +247,7 @@ export class ServerProcess {
     );
     await sleep(delay, undefined, { ref: false });
     if (this.#stopping) return;
-    const again = Date.now();
+    const again = performance.now();
     await this.start().catch((error: unknown) => {
       log.error({ err: error }, 'The embedded PostgreSQL could not be started again');
       if (!this.#stopping) void this.#restart(again, how);

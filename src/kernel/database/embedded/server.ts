@@ -73,11 +73,11 @@ export async function startEmbeddedServer(options: EmbeddedServerOptions): Promi
 
 /** Whether a server of the same supervisor could be adopted. */
 async function found(server: ServerProcess, keeper: ServerKeeper): Promise<boolean> {
-  const until = Date.now() + FIND_TIMEOUT_MS;
+  const until = performance.now() + FIND_TIMEOUT_MS;
   for (;;) {
     if (await server.adopt()) return true;
     if (keeper.opens) return false;
-    if (Date.now() > until)
+    if (performance.now() > until)
       throw new StartError(
         'The embedded PostgreSQL does not run: see the log of the first process',
       );

@@ -31,7 +31,7 @@ export function createMasterKeyCheck(
   quotas: FailureQuotas,
 ): MasterKeyCheck {
   const digests = keys.map(digest);
-  /** Address to the time (ms since the epoch) until which it is refused. */
+  /** Address to the time, on the clock of `performance.now()`, until which it is refused. */
   const refusedUntil = createLru<string, number>(10_000);
 
   const matches = (presented: string): boolean => {
@@ -41,13 +41,15 @@ export function createMasterKeyCheck(
   const fail = async (address: string): Promise<never> => {
     const state = await quotas.masterKeyFailed(address);
     if (state.allowed) throw coreErrors.MASTER_KEY_INVALID();
-    refusedUntil.set(addressKey(address), Date.now() + state.resetMs);
+    refusedUntil.set(addressKey(address), performance.now() + state.resetMs);
     throw attemptsExhausted(state.resetMs);
   };
 
   return (presented, address) => {
     const wait =
-      refusedUntil.size === 0 ? 0 : (refusedUntil.get(addressKey(address)) ?? 0) - Date.now();
+      refusedUntil.size === 0
+        ? 0
+        : (refusedUntil.get(addressKey(address)) ?? 0) - performance.now();
     if (wait > 0) throw attemptsExhausted(wait);
     return matches(presented) ? undefined : fail(address);
   };

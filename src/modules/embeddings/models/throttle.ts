@@ -12,7 +12,7 @@ export interface Throttle {
   /** The provider has counted so many tokens more than were thought. */
   worked(tokensMore: number): void;
   failed(error: ModelError): void;
-  /** Milliseconds of `Date.now()`. */
+  /** Milliseconds of `performance.now()`. */
   pausedUntil(): number;
 }
 
@@ -52,7 +52,7 @@ export function createThrottle(rate: () => EmbeddingsConfig['rate']): Throttle {
 
   return {
     async enter(tokens) {
-      const now = Date.now();
+      const now = performance.now();
       if (now < pausedUntil) {
         const seconds = Math.ceil((pausedUntil - now) / 1000);
         throw new ModelError('unavailable', 'The provider has failed and gets time', seconds);
@@ -64,14 +64,14 @@ export function createThrottle(rate: () => EmbeddingsConfig['rate']): Throttle {
       failures = 0;
       pausedUntil = 0;
       // More than was thought is paid for by those who come next.
-      if (tokensMore > 0) spent.use(Date.now(), tokensMore);
+      if (tokensMore > 0) spent.use(performance.now(), tokensMore);
     },
     failed({ failure, retryAfter }) {
       failures++;
       const grown = Math.min(PAUSE_MS * 2 ** Math.max(0, failures - FAILURES), LONGEST_PAUSE_MS);
       if (retryAfter !== undefined && failure !== 'budget')
-        pausedUntil = Date.now() + retryAfter * 1000;
-      else if (failures >= FAILURES) pausedUntil = Date.now() + grown;
+        pausedUntil = performance.now() + retryAfter * 1000;
+      else if (failures >= FAILURES) pausedUntil = performance.now() + grown;
     },
     pausedUntil: () => pausedUntil,
   };

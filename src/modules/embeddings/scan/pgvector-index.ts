@@ -32,8 +32,8 @@ export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
   let known: { readonly indexes: Promise<Indexes>; readonly at: number } | undefined;
 
   const indexes = (): Promise<Indexes> => {
-    if (!known || Date.now() - known.at > KNOWN_MS) {
-      known = { indexes: indexedGenerations(database), at: Date.now() };
+    if (!known || performance.now() - known.at > KNOWN_MS) {
+      known = { indexes: indexedGenerations(database), at: performance.now() };
       known.indexes.catch(() => {
         known = undefined;
       });

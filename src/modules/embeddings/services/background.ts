@@ -238,7 +238,9 @@ const ready = (
   { models }: EmbeddingParts,
   generations: readonly GenerationRow[],
 ): readonly GenerationRow[] =>
-  generations.filter((generation) => (models.of(generation)?.pausedUntil() ?? 0) <= Date.now());
+  generations.filter(
+    (generation) => (models.of(generation)?.pausedUntil() ?? 0) <= performance.now(),
+  );
 
 /** What failed because of its provider is tried again after a while. */
 async function revive(parts: EmbeddingParts, generations: readonly GenerationRow[]): Promise<void> {

@@ -189,7 +189,7 @@ function* providerWarnings(
 ): Generator<string> {
   const { endpoint } = config().providers[openaiProvider];
   if (used.provider === openaiProvider && endpoint === '') yield 'the provider has no endpoint';
-  if ((models.of(used)?.pausedUntil() ?? 0) > Date.now())
+  if ((models.of(used)?.pausedUntil() ?? 0) > performance.now())
     yield 'the provider has failed and gets time to recover';
   if (used.provider === noProvider) yield 'it is searched by words alone';
   if (

@@ -128,12 +128,12 @@ export function createEndpoints(
   let found: { readonly at: number; readonly endpoints: Promise<Endpoints> } | undefined;
 
   const discovered = (): Promise<Endpoints> => {
-    if (found && Date.now() - found.at < discoveryAgeMs) return found.endpoints;
+    if (found && performance.now() - found.at < discoveryAgeMs) return found.endpoints;
     const endpoints = discover(settings, tools).then((one) => ({
       ...one,
       addresses: merge(given, one.addresses),
     }));
-    found = { at: Date.now(), endpoints };
+    found = { at: performance.now(), endpoints };
     endpoints.catch(() => {
       found = undefined;
     });

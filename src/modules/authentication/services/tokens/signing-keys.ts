@@ -86,7 +86,7 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
   let latest: SigningTerms | undefined;
 
   const load = async (): Promise<void> => {
-    loadedAt = Date.now();
+    loadedAt = performance.now();
     const stored = await keysInUse(database);
     known = knownKeys(stored);
     dependencies.health?.leaveOut(
@@ -124,7 +124,7 @@ export async function openSigningKeys(dependencies: Dependencies): Promise<Signi
       );
     },
     async refresh() {
-      if (Date.now() - loadedAt >= minRefreshGapMs) await load();
+      if (performance.now() - loadedAt >= minRefreshGapMs) await load();
     },
     async follow(terms, tokenLifetimeMs) {
       latest = terms;
