@@ -9,9 +9,9 @@ import { createAddressOf } from '../http/client-address.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
 import type { SocketBudgetsProvider } from './connection.ts';
 import { asKnown, describeError } from './errors.ts';
+import { gatherPackets } from './packet-writes.ts';
 import { boundedParser } from './packets.ts';
 import { originAllowed } from './session.ts';
-import { gatherPackets } from './transport.ts';
 
 export const maxMessageBytes = 1_000_000;
 /** Milliseconds in which a client must have joined a namespace. */

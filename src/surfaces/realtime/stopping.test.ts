@@ -4,8 +4,8 @@ import { Server } from 'socket.io';
 import { io as connect, type Socket } from 'socket.io-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { gatherPackets } from './packet-writes.ts';
 import { createStopping, spreadOf } from './stopping.ts';
-import { gatherPackets } from './transport.ts';
 
 let http: HttpServer;
 let server: Server;

@@ -1,8 +1,7 @@
-/** What is below Socket.IO: the plain HTTP side of the realtime port, and how packets are written to the network. */
+/** What is below Socket.IO: the plain HTTP side of the realtime port. How packets are written is in `packet-writes.ts`. */
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { Server as SocketServer } from 'socket.io';
 import { errors } from '../../kernel/errors.ts';
 import {
   answerClientError,
@@ -76,96 +75,4 @@ export async function listenOn(
   server.off('error', reject);
   const address = server.address() as AddressInfo;
   return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`;
-}
-
-/** What of a session of the transport is used; it is not part of the types of the library. */
-interface TransportSession {
-  flush(): void;
-  readonly transport: {
-    /** Of a WebSocket, not of a polling client. */
-    readonly socket?: { readonly _sender?: FrameSender | null };
-  };
-}
-
-/** Writes the frames of a WebSocket. */
-interface FrameSender {
-  _socket: FrameSink;
-}
-
-/** What it writes to; the parts of a frame come one by one. */
-interface FrameSink extends Pick<Socket, 'cork' | 'uncork'> {
-  write(chunk: Buffer | string, written?: Written): unknown;
-}
-
-type Written = (error?: Error | null) => void;
-
-/** Bytes of one turn beyond which frames are not copied together: what is large is shared by all sockets it goes to. */
-const COPIED_BYTES = 32_768;
-
-/**
- * What a session is sent in one turn of the loop goes to the network together, for all that are opened from now on. The
- * transport writes each packet by itself: in a room where many write at once that is most of what a delivery costs. So a
- * flush waits for the end of the turn, and the packets that wait by then are one write.
- */
-export function gatherPackets({ engine }: Pick<SocketServer, 'engine'>): void {
-  let waiting = new Map<TransportSession, () => void>();
-  const flushAll = (): void => {
-    const sessions = waiting;
-    waiting = new Map();
-    for (const [session, flush] of sessions) asOneWrite(session, flush);
-  };
-  engine.on('connection', (session: TransportSession) => {
-    const flush = session.flush.bind(session);
-    session.flush = () => {
-      if (waiting.size === 0) setImmediate(flushAll);
-      waiting.set(session, flush);
-    };
-  });
-}
-
-/** Frames and their headers as one piece of memory: a stream spends more on each piece than on its bytes. */
-function asOneWrite({ transport }: TransportSession, flush: () => void): void {
-  const sender = transport.socket?._sender;
-  if (!sender) {
-    flush();
-    return;
-  }
-  const stream = sender._socket;
-  const chunks: (Buffer | string)[] = [];
-  const waiting: Written[] = [];
-  let bytes = 0;
-  sender._socket = {
-    cork: () => undefined,
-    uncork: () => undefined,
-    write(chunk, written) {
-      chunks.push(chunk);
-      bytes += typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.length;
-      if (written) waiting.push(written);
-    },
-  };
-  try {
-    flush();
-  } finally {
-    sender._socket = stream;
-    const written: Written = (error) => {
-      for (const one of waiting) one(error);
-    };
-    if (bytes > COPIED_BYTES) writeAll(stream, chunks, written);
-    else if (chunks.length > 0) stream.write(joined(chunks, bytes), written);
-  }
-}
-
-function writeAll(stream: FrameSink, chunks: readonly (Buffer | string)[], written: Written): void {
-  stream.cork();
-  for (const [at, chunk] of chunks.entries())
-    stream.write(chunk, at === chunks.length - 1 ? written : undefined);
-  stream.uncork();
-}
-
-function joined(chunks: readonly (Buffer | string)[], bytes: number): Buffer {
-  const whole = Buffer.allocUnsafe(bytes);
-  let at = 0;
-  for (const chunk of chunks)
-    at += typeof chunk === 'string' ? whole.write(chunk, at) : chunk.copy(whole, at);
-  return whole;
 }
