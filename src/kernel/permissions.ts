@@ -208,6 +208,8 @@ export interface PermissionEngine {
    * where the type has none: then the schema alone says who may create.
    */
   creation(caller: Caller, schema: string, owner: Owner): Promise<CreationRule | undefined>;
+  /** Whether users can have rights through another user, so that a relation of one changes what others may do. Absent: none can. */
+  reachesThroughUsers?(): Promise<boolean>;
   /**
    * Whether users write relations about records of the type by themselves, which holds the record meanwhile. Who deletes
    * one must have locked it before the statement that takes its relations along. Absent: nobody does.

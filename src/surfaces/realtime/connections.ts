@@ -31,6 +31,7 @@ export type RealtimeKernel = Pick<
   | 'tickets'
   | 'schemas'
   | 'records'
+  | 'permissions'
   | 'operations'
 >;
 

@@ -99,6 +99,10 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
         ? model.action(schema, action) !== undefined
         : recordWords.has(action);
     },
+    async reachesThroughUsers() {
+      const definition = (await models.optimistic()).model.get('User');
+      return definition !== undefined && definition.relations.size + definition.actions.size > 0;
+    },
     async heldByUsers(schema) {
       const definition = (await models.optimistic()).model.get(schema);
       return (

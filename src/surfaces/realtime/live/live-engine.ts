@@ -69,7 +69,7 @@ export interface LiveEngine {
 
 type EngineKernel = Pick<
   Kernel,
-  'records' | 'operations' | 'events' | 'schemas' | 'bus' | 'log' | 'metrics'
+  'records' | 'operations' | 'events' | 'schemas' | 'permissions' | 'bus' | 'log' | 'metrics'
 >;
 
 export function createLiveEngine(
@@ -83,6 +83,8 @@ export function createLiveEngine(
   const hub = createLiveHub({
     records: kernel.records,
     follow: (handler) => kernel.events.subscribe('*', handler),
+    reachesThroughUsers: async () =>
+      (await kernel.permissions.engine?.reachesThroughUsers?.()) ?? false,
     onOwnAccount: (work) =>
       onAccount(accounts.openFor('client'), async () => {
         await kernel.bus.freshness.catchUp();

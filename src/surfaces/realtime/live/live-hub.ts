@@ -12,6 +12,8 @@ export interface LiveHubParts {
   onOwnAccount<T>(work: () => Promise<T>): Promise<T>;
   /** Hears of everything that happens from now on; answers how to stop. */
   follow(handler: (event: PublishedEvent) => void): () => void;
+  /** Whether a relation of one user may give rights to others. */
+  reachesThroughUsers(): Promise<boolean>;
   readonly log: (error: unknown) => void;
   /** Listeners were told of a change, so many milliseconds after it happened. */
   readonly onTold: (lagMs: number) => void;
@@ -64,7 +66,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
   };
   const heard = (event: PublishedEvent): void => {
     const { topic, schema, ids = [], operation, payload, occurredAt } = event;
-    if (topic.startsWith('authorization:')) touchRights(queries.values(), payload);
+    if (topic.startsWith('authorization:')) touchConcerned(parts, queries, payload);
     if (schema === undefined || operation === undefined) return;
     for (const query of [...queries.values()]) {
       const { madeFrom } = query.read;
@@ -125,9 +127,28 @@ function sweepThrough(queries: readonly LiveQuery[]): void {
 const isAbout = ({ schema, related }: LiveRead, name: string): boolean =>
   schema === name || related.has(name);
 
-/** A relation whose subject is a user changes what this user may do; any other may change it for everybody. */
-function touchRights(queries: Iterable<LiveQuery>, payload: PublishedEvent['payload']): void {
+/**
+ * A relation whose subject is a user changes what this user may do, and what others may who act through them; any other
+ * may change it for everybody.
+ */
+function touchConcerned(
+  { reachesThroughUsers, log }: LiveHubParts,
+  queries: ReadonlyMap<string, LiveQuery>,
+  payload: PublishedEvent['payload'],
+): void {
   const [, userId] = /^User:([^#*]+)$/.exec(String(payload?.subject ?? '')) ?? [];
+  touchRights(queries.values(), userId);
+  if (userId === undefined) return;
+  reachesThroughUsers()
+    .catch((error: unknown) => {
+      log(error);
+      return true;
+    })
+    .then((others) => others && touchRights(queries.values()));
+}
+
+/** Of one user, or of everybody. */
+function touchRights(queries: Iterable<LiveQuery>, userId?: string): void {
   for (const query of queries) {
     const { rightsOf } = query.read;
     if (rightsOf !== undefined && (userId === undefined || userId === rightsOf)) query.touch('all');
