@@ -10,6 +10,7 @@ import type { EventHandler, Events, PublishedEvent } from '../../src/kernel/even
 import { createIdentity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create-limits.ts';
 import { createOperationRegistry } from '../../src/kernel/operations/registry.ts';
+import { createPermissionPort } from '../../src/kernel/permissions.ts';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { createOperatorNotices } from '../../src/kernel/sockets/operator-notices.ts';
 import { createSocketNamespaces } from '../../src/kernel/sockets/socket-namespace.ts';
@@ -135,6 +136,7 @@ function createKernel() {
       onChange: (listener: SchemaListener) => void schemaListeners.push(listener),
     } as unknown as SchemaRegistry,
     records: records as unknown as RecordStore,
+    permissions: createPermissionPort(),
     operations: createOperationRegistry(),
   };
   return { kernel, tokens, schemas, readable, readableBefore, identity, tellSchemas, ...stream };
