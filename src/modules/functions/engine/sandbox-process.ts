@@ -208,7 +208,8 @@ export class SandboxProcess {
     if (!this.#corked) {
       this.#corked = true;
       this.#socket.cork();
-      process.nextTick(() => {
+      // With the turn of the event loop: each write wakes the process, which takes longer than writing.
+      setImmediate(() => {
         this.#corked = false;
         this.#socket.uncork();
       });

@@ -198,17 +198,14 @@ export function makeContext(facts: RunFacts, context: Record<string, unknown>): 
     step,
     sleep: (...args: unknown[]) => callPlatform('step.sleep', { args }),
     waitForEvent: (...args: unknown[]) => callPlatform('step.wait', { args }),
-  };
-  Object.defineProperty(ctx, 'system', {
-    enumerable: true,
-    get() {
+    get system() {
       if (!facts.system)
         throw new Error('ctx.system needs "rights": "system" in the inputs of the function');
       systemMethods ??= methodsOf({ as: 'system' });
       return scopedContext(systemMethods);
     },
-  });
-  ctx.databaseProvider = ctx.database;
+    databaseProvider: own.database,
+  };
   return { ctx, signal };
 }
 
