@@ -190,6 +190,38 @@ describe('texts of a schema', () => {
     expect((await platform.admin.post('/embeddings/configs', hidden)).status).toBe(400);
   });
 
+  it('are not searched by what is hidden within a field since', async () => {
+    const field = { type: 'String' } as Json;
+    const fields = (deep: Json) => ({ title: 'String', inner: [{ open: 'String', deep }] }) as Json;
+    const made = await platform.createSchema({
+      name: 'Nested',
+      fields: fields(field),
+      conduitOptions: { cms: { enabled: true } },
+    });
+    await ann.api.post('/database/Nested', {
+      title: 'seen',
+      inner: [{ open: 'gate', deep: 'well' }],
+    });
+    const config = { schemaName: 'Nested', targetField: 'm', provider: 'none', language: 'simple' };
+    await configure({ ...config, sourceFields: ['title', 'inner.open', 'inner.deep'] });
+    await indexed('Nested');
+    const found = (more: object = {}) =>
+      platform.admin.post('/embeddings/search', {
+        ...{ schemaName: 'Nested', text: 'well', mode: 'keyword', userId: ann.userId, ...more },
+      });
+    expect((await found()).body.hits).toHaveLength(1);
+    const changed = await platform.admin.patch(`/database/schemas/${made._id}`, {
+      fields: fields({ ...field, select: false }),
+    });
+    expect(changed.status, changed.text).toBe(200);
+    const refused = await found({ highlight: true });
+    expect([refused.status, refused.body.hits], refused.text).toEqual([403, undefined]);
+    await configure({ ...config, targetField: 'open', sourceFields: ['title', 'inner.open'] });
+    await indexed('Nested');
+    const open = await found({ targetField: 'open', text: 'gate' });
+    expect(open.body.hits, open.text).toHaveLength(1);
+  });
+
   it('refuse sources that are no texts, or had better not be searched', async () => {
     const refused = async (body: object) => {
       const answer = await platform.admin.post('/embeddings/configs', {

@@ -1,6 +1,7 @@
 /** Records in an order that was made elsewhere, such as by a search index: only those that the caller may read. */
 import { errors } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import type { Field } from '../../schema/language/field.ts';
 import type { Parameters } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { MatchingOptions, RankedOptions, RankedRecord } from '../store.ts';
@@ -68,10 +69,20 @@ export async function matchingSelected(
   return JSON.parse(row?.ids ?? '[]') as readonly string[];
 }
 
-/** Throws 403 when the caller does not see one of the fields: an order tells what is in them. */
-export function requireVisible(schema: CompiledSchema, paths: readonly string[]): void {
+/** Throws 403 when the caller does not see one of the fields, or what it stands in: an order tells what is in them. */
+export function requireVisible({ tree }: CompiledSchema, paths: readonly string[]): void {
   for (const path of paths) {
-    const field = schema.tree.fields.get(path.split('.', 1)[0] ?? '');
-    if (!field || field.hidden) throw errors.FORBIDDEN();
+    let inside: Field = tree;
+    for (const step of path.split('.')) {
+      const next = fieldsIn(inside)?.get(step);
+      if (!next || next.hidden) throw errors.FORBIDDEN();
+      inside = next;
+    }
   }
+}
+
+/** Of an object, and of those in a list. */
+function fieldsIn(field: Field): ReadonlyMap<string, Field> | undefined {
+  if (field.kind === 'array') return fieldsIn(field.items);
+  return field.kind === 'object' ? field.fields : undefined;
 }
