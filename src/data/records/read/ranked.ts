@@ -74,7 +74,7 @@ export function requireVisible({ tree }: CompiledSchema, paths: readonly string[
   for (const path of paths) {
     let inside: Field = tree;
     for (const step of path.split('.')) {
-      const next = fieldsIn(inside)?.get(step);
+      const next: Field | undefined = fieldsIn(inside)?.get(step);
       if (!next || next.hidden) throw errors.FORBIDDEN();
       inside = next;
     }
