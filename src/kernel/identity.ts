@@ -5,6 +5,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { AdminCaller, Caller, UserCaller } from './caller.ts';
+import { headerOf } from './request-header.ts';
 
 /*
  * Which app a request of the client surface comes from ("security client" of the interface: the headers
@@ -43,8 +44,12 @@ const maxLength = 512;
 
 /** What the headers of a request say. */
 export function presentedApp(headers: IncomingHttpHeaders): PresentedApp {
-  const { clientid, clientsecret, origin, host } = headers;
-  return { clientId: single(clientid), clientSecret: single(clientsecret), origin, host };
+  return {
+    clientId: single(headerOf(headers, 'clientid')),
+    clientSecret: single(headerOf(headers, 'clientsecret')),
+    origin: headerOf(headers, 'origin'),
+    host: headerOf(headers, 'host'),
+  };
 }
 
 const single = (value: string | readonly string[] | undefined): string | undefined =>

@@ -71,6 +71,9 @@ interface Line {
   ready: boolean;
 }
 
+/** Lines that stay when nobody is in them; about 150 bytes each. */
+const KEPT_LINES = 1_000;
+
 export interface GateCounts {
   readonly running: number;
   readonly waiting: number;
@@ -197,8 +200,9 @@ export class FairGate {
     }
   }
 
+  /** Mostly the same keys come again: a few are kept, as adding and removing them costs as much as all else here. */
   #forgetIdle(line: Line): void {
-    if (line.running === 0 && line.waiting.length === 0 && !line.ready)
-      this.#lines.delete(line.key);
+    const isIdle = line.running === 0 && line.waiting.length === 0 && !line.ready;
+    if (isIdle && this.#lines.size > KEPT_LINES) this.#lines.delete(line.key);
   }
 }

@@ -126,6 +126,8 @@ const MAX_KEPT_TEXT = 250_000;
 
 interface PreparedDocument {
   readonly operations: ReadonlyMap<string, PreparedOperation>;
+  /** Where it has no other. */
+  readonly only: PreparedOperation | undefined;
 }
 
 export interface Documents {
@@ -140,12 +142,17 @@ export function createDocuments(built: BuiltSchema, options: GraphqlOptions): Do
     maxSize: MAX_KEPT_TEXT,
     sizeCalculation: (_, text) => text.length + 1,
   });
+  /** Mostly the same one comes again: to be compared it need not be read as a key. */
+  let last: { readonly text: string; readonly document: PreparedDocument } | undefined;
   return {
     prepare(text) {
-      const known = kept.get(text);
-      if (known) return known;
-      const document = prepareDocument(text, built, options);
-      kept.set(text, document);
+      if (text === last?.text) return last.document;
+      let document = kept.get(text);
+      if (!document) {
+        document = prepareDocument(text, built, options);
+        kept.set(text, document);
+      }
+      last = { text, document };
       return document;
     },
   };
@@ -192,7 +199,8 @@ function prepareDocument(
         prepareOperation({ built, document, node, measure, statistics }),
       );
   }
-  return { operations };
+  const [first] = operations.values();
+  return { operations, only: operations.size === 1 ? first : undefined };
 }
 
 const withTypes = (ast: DocumentNode, types: SharpenedTypes): DocumentNode => ({
@@ -263,14 +271,13 @@ function requireWithin({ depth, aliases, costs }: Measure, options: GraphqlOptio
 
 /** The operation that a request means. Throws `RefusedDocument` when it does not say so. */
 export function chooseOperation(
-  { operations }: PreparedDocument,
+  { operations, only }: PreparedDocument,
   name: string | undefined,
 ): PreparedOperation {
   if (name === undefined || name === '') {
-    const [only, ...others] = operations.values();
-    if (only && others.length === 0) return only;
+    if (only) return only;
     throw unclear(
-      only
+      operations.size > 0
         ? 'The document has several operations: say which one with operationName'
         : 'The document has no operation',
     );

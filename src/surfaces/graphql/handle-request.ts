@@ -1,4 +1,5 @@
 /** A GraphQL request from its first byte to its answer (GraphQL over HTTP). */
+
 import { anonymous, type Caller } from '../../kernel/caller.ts';
 import { errors } from '../../kernel/errors.ts';
 import type { Identity } from '../../kernel/identity.ts';
@@ -8,6 +9,7 @@ import { authenticate } from '../../kernel/pipeline/admission.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import { admitApp, type Call } from '../../kernel/pipeline/context.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
+import { headerOf } from '../../kernel/request-header.ts';
 import { parseBody, type ReceivedBody, receiveBody } from '../http/body.ts';
 import type { Exchange, ProtocolHandler } from '../http/exchange.ts';
 import { IdentityOfRequest } from '../http/nested-call.ts';
@@ -33,7 +35,7 @@ const MAX_NAME = 256;
 export const createGraphqlHandler =
   (parts: HandlerParts): ProtocolHandler =>
   (exchange, match) => {
-    const form = answerForm(exchange.request.headers.accept);
+    const form = answerForm(headerOf(exchange.request.headers, 'accept'));
     const identity = new IdentityOfRequest(parts.identity);
     return concluded(
       () =>
@@ -132,14 +134,14 @@ function posted(
   throw errors.INVALID_ARGUMENTS({ message: `A list holds 1 to ${MAX_BATCH} operations` });
 }
 
+/** Of a request. */
+const members: ReadonlySet<string> = new Set(['query', 'operationName', 'variables', 'extensions']);
+
 /** What nearly all clients send, in the form that decoding would bring it into. The rest is decoded, and refused there. */
 function isUsual(body: unknown): body is GraphqlRequest {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return false;
-  const { query, operationName, variables, extensions, ...others } = body as Record<
-    string,
-    unknown
-  >;
-  for (const _ in others) return false;
+  for (const key in body) if (!members.has(key)) return false;
+  const { query, operationName, variables, extensions } = body as Record<string, unknown>;
   return (
     typeof query === 'string' &&
     (operationName == null || isName(operationName)) &&

@@ -15,7 +15,7 @@ import {
   type OperationDefinitionNode,
   type VariableDefinitionNode,
 } from 'graphql';
-import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
+import { concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { DocumentStatistics } from './document-rules.ts';
@@ -112,10 +112,10 @@ export function plainQuery(parts: PlainQueryParts): PlainQuery | undefined {
       if (!isRendered) return undefined;
       const variables = variablesFor(parts, { definitions, areDirect }, given);
       if (variables.errors) return { errors: variables.errors };
-      const outcomes = fields.map((field) => answered(runner, field, variables));
-      const [only] = outcomes;
-      if (only !== undefined && outcomes.length === 1)
-        return andThen(only, (outcome) => put(runner, [outcome]));
+      const [only] = fields;
+      if (only !== undefined && fields.length === 1)
+        return answered(runner, only, variables, (outcome) => put(runner, [outcome]));
+      const outcomes = fields.map((field) => answered(runner, field, variables, asItIs));
       return Promise.all(outcomes).then((all) => put(runner, all));
     },
   };
@@ -185,13 +185,16 @@ const variablesOf = ({ document, node }: PlainQueryParts): readonly VariableDefi
     .filter((one): one is OperationDefinitionNode => one.kind === Kind.OPERATION_DEFINITION)
     .find(({ name }) => name?.value === node.name?.value)?.variableDefinitions ?? [];
 
-/** An error is an answer too: it stands beside those of the other fields. */
-const answered = (
+const asItIs = (outcome: Outcome): Outcome => outcome;
+
+/** What `use` makes of the answer of a field. An error is an answer too: it stands beside those of the other fields. */
+const answered = <R>(
   runner: FieldCaller,
   plain: PlainField,
   variables: Variables,
-): NowOrLater<Outcome> =>
-  concluded<Outcome, Outcome>(
+  use: (outcome: Outcome) => R,
+): NowOrLater<R> =>
+  concluded<Outcome, R>(
     () => {
       const { name, node, field, definition, input, selection } = plain;
       const { values, areDirect } = variables;
@@ -201,8 +204,8 @@ const answered = (
         checkedInput(field, given, selection.populate),
       );
     },
-    (answer) => answer,
-    (error) => errorOf(error, plain),
+    use,
+    (error) => use(errorOf(error, plain)),
   );
 
 function errorOf(error: unknown, { name, node }: PlainField): GraphQLError {

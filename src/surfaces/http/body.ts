@@ -8,6 +8,7 @@ import {
   currentAccount,
   type RequestAccount,
 } from '../../kernel/request-account/request-account.ts';
+import { headerOf } from '../../kernel/request-header.ts';
 
 /* How many values a JSON text holds, found before it is parsed: parsing takes time and memory for each of them. */
 
@@ -59,8 +60,8 @@ export class ClientGoneError extends Error {}
 
 /** Whether the request announces a body at all. */
 export function announcesBody({ headers }: IncomingMessage): boolean {
-  if (headers['transfer-encoding'] !== undefined) return true;
-  const length = headers['content-length'];
+  if (headerOf(headers, 'transfer-encoding') !== undefined) return true;
+  const length = headerOf(headers, 'content-length');
   return length !== undefined && length !== '0';
 }
 
@@ -91,14 +92,35 @@ export function receiveBody(
   refuseLong(request, limit);
   const type = bodyTypeOf(request, types);
   refuseEncoded(request);
-  if (request.headers.expect !== undefined) response.writeContinue();
-  const account = currentAccount();
-  return new Promise<Buffer>((resolve, reject) => {
-    new ArrivingBody({ request, limit, account, resolve, reject }).receive();
-  }).then((bytes) => {
-    account?.charge('bytesIn', bytes.length);
-    return { type, bytes };
+  if (headerOf(request.headers, 'expect') !== undefined) response.writeContinue();
+  const arriving: Arriving = { request, limit, type, account: currentAccount() };
+  // A small body mostly comes with its head: it is there when what runs now has ended.
+  return now.then(() => received(arriving));
+}
+
+const now = Promise.resolve();
+
+/** Throws or rejects with 400, 408, 413. */
+function received(arriving: Arriving): NowOrLater<ReceivedBody> {
+  const { request, limit } = arriving;
+  if (!request.complete) return receivedLater(arriving);
+  // Listening to the events of a body that is there would cost more than reading it.
+  const bytes = (request.read() as Buffer | null) ?? nothingReceived.bytes;
+  if (bytes.length > limit) throw tooLarge(limit);
+  return charged(arriving, bytes);
+}
+
+async function receivedLater(arriving: Arriving): Promise<ReceivedBody> {
+  if (arriving.request.destroyed) throw clientGone();
+  const bytes = await new Promise<Buffer>((resolve, reject) => {
+    new ArrivingBody({ ...arriving, resolve, reject }).receive();
   });
+  return charged(arriving, bytes);
+}
+
+function charged({ type, account }: Arriving, bytes: Buffer): ReceivedBody {
+  account?.charge('bytesIn', bytes.length);
+  return { type, bytes };
 }
 
 /** Throws 400. */
@@ -114,11 +136,11 @@ export const tooLarge = (limit: number) =>
 
 /** The announced length is believed where it is too much. */
 export function refuseLong({ headers }: IncomingMessage, limit: number): void {
-  if (Number(headers['content-length']) > limit) throw tooLarge(limit);
+  if (Number(headerOf(headers, 'content-length')) > limit) throw tooLarge(limit);
 }
 
 export function refuseEncoded({ headers }: IncomingMessage): void {
-  const encoding = headers['content-encoding'];
+  const encoding = headerOf(headers, 'content-encoding');
   if (encoding !== undefined && encoding !== 'identity')
     throw errors.UNSUPPORTED_MEDIA_TYPE({ message: 'Send the body without Content-Encoding' });
 }
@@ -132,7 +154,7 @@ const mediaNames: Readonly<Record<BodyType, string>> = {
 };
 
 function bodyTypeOf({ headers }: IncomingMessage, types: readonly BodyType[]): BodyType {
-  const type = headers['content-type'];
+  const type = headerOf(headers, 'content-type');
   const found = type === undefined || type.length >= 200 ? undefined : writtenAs(type);
   if (found !== undefined && types.includes(found)) return found;
   const requested = types.includes('json')
@@ -157,14 +179,21 @@ export const LEAST_BYTES_A_SECOND = 1_024;
 export const tooSlow = () =>
   errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
 
-interface Receiving {
+interface Arriving {
   readonly request: IncomingMessage;
   /** Bytes. */
   readonly limit: number;
+  readonly type: BodyType;
   readonly account: RequestAccount | undefined;
+}
+
+interface Receiving extends Arriving {
   readonly resolve: (bytes: Buffer) => void;
   readonly reject: (error: Error) => void;
 }
+
+const clientGone = (): Error =>
+  new ClientGoneError('The client closed the connection while sending');
 
 /** A whole body on its way. */
 class ArrivingBody {
@@ -208,7 +237,7 @@ class ArrivingBody {
   readonly #onGone = (): void => {
     if (this.#isDone) return;
     this.#stop();
-    this.#receiving.reject(new ClientGoneError('The client closed the connection while sending'));
+    this.#receiving.reject(clientGone());
   };
 
   #giveUp(error: Error): void {

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
+import { headerOf } from '../../kernel/request-header.ts';
 import { StartError } from '../../kernel/start-error.ts';
 
 export type AddressOf = (request: IncomingMessage) => string;
@@ -65,7 +66,7 @@ function behindHops(request: IncomingMessage, hops: number): string {
 
 /** The entries of X-Forwarded-For in order; `undefined` where one is not an address. */
 function hopsOf(request: IncomingMessage): (string | undefined)[] {
-  const header = request.headers['x-forwarded-for'];
+  const header = headerOf(request.headers, 'x-forwarded-for');
   if (header === undefined) return [];
   return String(header)
     .split(',')

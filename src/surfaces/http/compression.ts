@@ -8,6 +8,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
+import { headerOf } from '../../kernel/request-header.ts';
 
 export interface CompressedBody {
   readonly bytes: Buffer;
@@ -49,9 +50,10 @@ function encodingFor(
   method: string | undefined,
   answer: Answer,
 ): CompressedBody['encoding'] | undefined {
-  const accepted = headers['accept-encoding'];
+  const accepted = headerOf(headers, 'accept-encoding');
   if (accepted === undefined || answer.body.length < LEAST_LENGTH) return undefined;
-  if (headers.cookie !== undefined || method === 'HEAD' || answer.status === 206) return undefined;
+  if (headerOf(headers, 'cookie') !== undefined || method === 'HEAD' || answer.status === 206)
+    return undefined;
   const { etag, 'content-type': type, 'content-encoding': encoded } = answer.headers;
   if (encoded !== undefined || (etag !== undefined && !etag.startsWith('W/'))) return undefined;
   if (!answer.json && !compressible.test(type ?? '')) return undefined;

@@ -12,6 +12,7 @@ import type { RequestHeaders } from '../../kernel/operations/operation-input.ts'
 import type { Answer, AnswerBytes, AnswerStream } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 import type { RequestAccount } from '../../kernel/request-account/request-account.ts';
+import { headerOf } from '../../kernel/request-header.ts';
 import { announcesBody } from './body.ts';
 import type { CompressedBody } from './compression.ts';
 import {
@@ -122,7 +123,7 @@ export class Exchange implements Call {
   }
 
   get userAgent(): string | undefined {
-    return this.request.headers['user-agent'];
+    return headerOf(this.request.headers, 'user-agent');
   }
 
   get rawQuery(): string | undefined {
@@ -130,16 +131,16 @@ export class Exchange implements Call {
   }
 
   get idempotencyKey(): string | undefined {
-    const key = this.request.headers['idempotency-key'];
+    const key = headerOf(this.request.headers, 'idempotency-key');
     return key === undefined ? undefined : String(key);
   }
 
   get origin(): string | undefined {
-    return this.request.headers.origin;
+    return headerOf(this.request.headers, 'origin');
   }
 
   get fetchSite(): string | undefined {
-    const site = this.request.headers['sec-fetch-site'];
+    const site = headerOf(this.request.headers, 'sec-fetch-site');
     return typeof site === 'string' ? site : undefined;
   }
 
@@ -156,7 +157,7 @@ export class Exchange implements Call {
     const { response, request } = this;
     if (response.headersSent || response.destroyed) return;
     const unchanged =
-      request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
+      headerOf(request.headers, 'if-none-match') !== undefined && isUnchanged(request, answer);
     const list = this.#headerList(base, answer, unchanged);
     if (packed && !unchanged) {
       list.push('content-encoding', packed.encoding);
@@ -181,7 +182,7 @@ export class Exchange implements Call {
   ): Promise<void> {
     const { response, request } = this;
     const unchanged =
-      request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
+      headerOf(request.headers, 'if-none-match') !== undefined && isUnchanged(request, answer);
     if (unchanged || request.method === 'HEAD') {
       if ('chunks' in stream) await stream.chunks[Symbol.asyncIterator]().return?.();
       // A generator that never began runs nothing at its end: what the handler opened ends by its signal.
@@ -223,7 +224,7 @@ export class Exchange implements Call {
 
   /** The part of the body that nobody read is more than can be read away in passing. */
   #isLong(): boolean {
-    const length = this.request.headers['content-length'];
+    const length = headerOf(this.request.headers, 'content-length');
     return length === undefined || Number(length) > KEEP_ALIVE_BYTES;
   }
 
@@ -239,7 +240,7 @@ export class Exchange implements Call {
 /** RFC 9110 13.1.2: the client has this version already. */
 function isUnchanged(request: IncomingMessage, answer: Answer): boolean {
   const etag = answer.headers.etag;
-  const known = request.headers['if-none-match'];
+  const known = headerOf(request.headers, 'if-none-match');
   if (etag === undefined || known === undefined) return false;
   if (answer.status !== 200 && answer.status !== 206) return false;
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;

@@ -16,6 +16,7 @@ import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import { LARGE_BYTES, loopTurn } from '../../kernel/request-account/fair-gate.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
+import { headerOf } from '../../kernel/request-header.ts';
 import type { Tracing } from '../../kernel/telemetry/tracing.ts';
 import { Answering, type AnsweringParts } from './answering.ts';
 import {
@@ -209,7 +210,7 @@ async function runLarge(admitted: Admitted, received: ReceivedBody): Promise<Ans
 /** Health has no limit, but whoever presents a credential with it could guess at that. */
 const guessesAtHealth = ({ request: { headers } }: Exchange, { route }: Match): boolean =>
   route.compiled.operation.limit === 'none' &&
-  (headers.masterkey !== undefined || headers.credential !== undefined);
+  (headerOf(headers, 'masterkey') !== undefined || headerOf(headers, 'credential') !== undefined);
 
 /** 400, 404 or 405; they cost the address like anything else. */
 async function unmatched(

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { errors } from '../../kernel/errors.ts';
 import type { CookieSender, PresentedCredentials } from '../../kernel/identity.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
+import { headerOf } from '../../kernel/request-header.ts';
 import type { CorsOptions } from './options.ts';
 
 /** Short and harmless in logs and headers. */
@@ -10,8 +11,8 @@ const safe = /^[A-Za-z0-9._:-]{1,64}$/;
 
 /** The caller's id for the request when it is a safe text, else a new one. `own`: a header that counts before the usual ones. */
 export function requestIdOf(headers: IncomingHttpHeaders, own?: string): string {
-  const first = own === undefined ? undefined : headers[own];
-  const given = first ?? headers['x-request-id'] ?? headers['request-id'];
+  const first = own === undefined ? undefined : headerOf(headers, own);
+  const given = first ?? headerOf(headers, 'x-request-id') ?? headerOf(headers, 'request-id');
   return typeof given === 'string' && safe.test(given) ? given : randomUUID();
 }
 
@@ -112,7 +113,7 @@ export function presentedCredentials(
 }
 
 function bearerOf(request: IncomingMessage): string | undefined {
-  const header = request.headers.authorization;
+  const header = headerOf(request.headers, 'authorization');
   if (header === undefined) return undefined;
   const token = header.slice('Bearer '.length);
   const wellFormed =
@@ -142,7 +143,7 @@ function isRepeated(request: IncomingMessage, name: string): boolean {
 
 /** A header of our own; an empty one counts as absent. Repeated ones are joined by Node and so match nothing. */
 function single(request: IncomingMessage, name: string): string | undefined {
-  const value = request.headers[name];
+  const value = headerOf(request.headers, name);
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
@@ -163,7 +164,7 @@ const noCookies: Readonly<Record<string, string>> = Object.freeze(
 );
 
 function cookiesOf(request: IncomingMessage): Readonly<Record<string, string>> {
-  const header = request.headers.cookie;
+  const header = headerOf(request.headers, 'cookie');
   if (header === undefined) return noCookies;
   const cookies = Object.create(null) as Record<string, string>;
   for (const part of header.split(';')) {
