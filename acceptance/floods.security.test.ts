@@ -97,6 +97,34 @@ describe('calls at once', () => {
       if (status === 429) expect(headers.get('retry-after')).toBe('1');
   });
 
+  test('of one caller leave room for short ones, over GraphQL too', async () => {
+    const made = await platform.client.post('/database/Plain', { title: 'one' });
+    const document =
+      'query One($id: ID!) { getDatabasePlainId(id: $id) { _id } } query Many { getDatabasePlain { documents { _id } } }';
+    const ask = (operationName: string) =>
+      platform.client.post(
+        '/graphql',
+        { query: document, operationName, variables: { id: made.body._id } },
+        from('10.1.0.3'),
+      );
+    // Read once, so that it is known what its operations ask for.
+    expect((await ask('One')).body).toEqual({
+      data: { getDatabasePlainId: { _id: made.body._id } },
+    });
+    const slow = Promise.all(
+      Array.from({ length: 4 }, () => platform.client.get('/database/Slow', from('10.1.0.3'))),
+    );
+    const order: string[] = [];
+    const noted = (name: string, work: Promise<unknown>) => work.then(() => order.push(name));
+    await sleep(50);
+    await Promise.all([
+      noted('slow', slow),
+      noted('short', ask('One')),
+      noted('list', ask('Many')),
+    ]);
+    expect(order[0]).toBe('short');
+  });
+
   test('of everybody are bounded too: what cannot be worked on in time is 503 with Retry-After', async () => {
     await configure({ requests: { callsAtOnce: 4, heavyCallsPerCaller: 8, maxWaitSeconds: 1 } });
     const many = Array.from({ length: 40 }, (_, i) =>

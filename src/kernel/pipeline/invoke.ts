@@ -62,6 +62,14 @@ export interface PipelineParts {
   readonly objects?: ObjectDirectory | undefined;
 }
 
+/** What a call takes while it waits and runs. */
+export interface CallWeight {
+  /** Of the body, which is kept meanwhile. */
+  readonly bytes: number;
+  /** Where it is known better than by the operation. */
+  readonly heavy?: boolean | undefined;
+}
+
 export interface Pipeline {
   readonly limiter: OperationLimiter;
   readonly accounts: Accounts;
@@ -69,16 +77,23 @@ export interface Pipeline {
   /** Throws 401, 403, 429 or 503. */
   admit(call: Call, shared?: SharedRequest): Caller | Promise<Caller>;
   /**
-   * Runs `work` when it is the turn of this call, once for each request: calls inside it come at once. `bytes`: of the
-   * body, which is kept meanwhile. Throws or rejects with 429 or 503.
+   * Runs `work` when it is the turn of this call, once for each request: calls inside it come at once. Throws or rejects
+   * with 429 or 503.
    */
-  inTurn<T>(call: Call, caller: Caller, work: () => NowOrLater<T>, bytes?: number): NowOrLater<T>;
+  inTurn<T>(
+    call: Call,
+    caller: Caller,
+    work: () => NowOrLater<T>,
+    weight?: CallWeight,
+  ): NowOrLater<T>;
   /** Throws or rejects with what the handler throws, 429, 409 (Idempotency-Key), 504. */
   run(call: Call, caller: Caller, input: DecodedInput): NowOrLater<Answer>;
   /** Answers 503 to every call that still runs. */
   giveUp(): void;
   close(): void;
 }
+
+const weightless: CallWeight = { bytes: 0 };
 
 export function createPipeline(parts: PipelineParts): Pipeline {
   const { limiter } = parts;
@@ -92,10 +107,10 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     limiter,
     accounts,
     gates,
-    inTurn(call, caller, work, bytes = 0) {
+    inTurn(call, caller, work, { bytes, heavy: isHeavy } = weightless) {
       const account = currentAccount();
       if (!account || account.admitted) return work();
-      const { heavy = false } = call.compiled.operation;
+      const heavy = isHeavy ?? call.compiled.operation.heavy ?? false;
       return gates.inTurn({ key: callKey(caller, call.address), heavy, bytes }, () => {
         account.admit();
         return work();

@@ -22,7 +22,7 @@ import {
   type SharpenedTypes,
   validationRules,
 } from './document-rules.ts';
-import { type Measure, measureOperation } from './operation-cost.ts';
+import { type Measure, measureOperation, totalCost } from './operation-cost.ts';
 import type { GraphqlOptions } from './options.ts';
 import { type PlainQuery, plainQuery } from './plain-query.ts';
 import { RefusedDocument, tooMuch } from './responses.ts';
@@ -37,6 +37,8 @@ const USES_BEFORE_COMPILING = 4;
 export interface PreparedOperation {
   readonly kind: OperationDefinitionNode['operation'];
   readonly measure: Measure;
+  /** It takes no more than the read of one record does: one field, of an operation that is not heavy, and few objects. */
+  readonly isShort: boolean;
   /** Selections by the name of the root field in the answer; undefined where they depend on variables. */
   readonly selections: Map<string, Selection> | undefined;
   /** The fields of a query whose answers may go out as they are. */
@@ -88,6 +90,7 @@ function prepareOperation({
     kind: node.operation,
     args,
     measure,
+    isShort: isShort(node, measure, built),
     selections: statistics.directives === 0 ? new Map() : undefined,
     plain: plainQuery({ built, document, node, statistics }),
     run(context, variables) {
@@ -100,6 +103,22 @@ function prepareOperation({
       return execute(args(context, variables));
     },
   };
+}
+
+/** Objects that a short operation may answer. */
+const MOST_SHORT = 20;
+
+function isShort(
+  { selectionSet: { selections } }: OperationDefinitionNode,
+  measure: Measure,
+  { fields }: BuiltSchema,
+): boolean {
+  const [only] = selections;
+  if (only?.kind !== Kind.FIELD || selections.length > 1) return false;
+  const field = fields.get(only.name.value);
+  return (
+    field !== undefined && !field.compiled.operation.heavy && totalCost(measure, {}) <= MOST_SHORT
+  );
 }
 
 /**
@@ -133,6 +152,8 @@ interface PreparedDocument {
 export interface Documents {
   /** Throws `RefusedDocument`. */
   prepare(text: string): PreparedDocument;
+  /** Nothing for a document that would have to be read first. */
+  prepared(text: string): PreparedDocument | undefined;
 }
 
 /** For one schema and one set of options: a change of either starts anew. */
@@ -145,6 +166,7 @@ export function createDocuments(built: BuiltSchema, options: GraphqlOptions): Do
   /** Mostly the same one comes again: to be compared it need not be read as a key. */
   let last: { readonly text: string; readonly document: PreparedDocument } | undefined;
   return {
+    prepared: (text) => kept.get(text),
     prepare(text) {
       if (text === last?.text) return last.document;
       let document = kept.get(text);
@@ -267,6 +289,17 @@ function requireWithin({ depth, aliases, costs }: Measure, options: GraphqlOptio
     throw tooMuch(
       `The operation has ${aliases} aliases: at most ${options.maxAliases} are allowed`,
     );
+}
+
+/** Whether a request means an operation that is known to be short. */
+export function meansShort(
+  prepared: PreparedDocument | undefined,
+  name: string | undefined,
+): boolean {
+  if (!prepared) return false;
+  const { operations } = prepared;
+  const chosen = name ? operations.get(name) : [...operations.values()][0];
+  return (chosen?.isShort ?? false) && (Boolean(name) || operations.size === 1);
 }
 
 /** The operation that a request means. Throws `RefusedDocument` when it does not say so. */

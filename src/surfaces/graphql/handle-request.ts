@@ -14,6 +14,7 @@ import { parseBody, type ReceivedBody, receiveBody } from '../http/body.ts';
 import type { Exchange, ProtocolHandler } from '../http/exchange.ts';
 import { IdentityOfRequest } from '../http/nested-call.ts';
 import type { Match } from '../http/route-table.ts';
+import { meansShort } from './documents.ts';
 import { explorerPage, explorerPolicy } from './explorer.ts';
 import { acceptsPage, answerForm } from './responses.ts';
 import {
@@ -27,6 +28,8 @@ import {
 
 /** Bytes of a request. */
 const BODY_LIMIT = 1_048_576;
+/** Bytes of a request that is read before it is its turn. */
+const EARLY_BYTES = 16_384;
 /** Operations that a client may send as one list. */
 const MAX_BATCH = 10;
 /** Characters of the name of an operation, as the route declares them. */
@@ -57,18 +60,32 @@ function answer(
   const { exchange } = running;
   const { request, response } = exchange;
   if (request.method === 'POST')
-    return andThen(receiveBody(request, response, { limit: BODY_LIMIT }), (received) =>
-      parts.pipeline.inTurn(
-        exchange,
-        caller,
-        () => runAll(parts, running, posted(exchange, match, received)),
-        received.bytes.length,
-      ),
-    );
+    return andThen(receiveBody(request, response, { limit: BODY_LIMIT }), (received) => {
+      const bytes = received.bytes.length;
+      // What a large body asks for is found out when it is its turn.
+      const early = bytes <= EARLY_BYTES ? posted(exchange, match, received) : undefined;
+      const heavy = early === undefined || isHeavy(parts, early);
+      const work = () => runAll(parts, running, early ?? posted(exchange, match, received));
+      return parts.pipeline.inTurn(exchange, caller, work, { bytes, heavy });
+    });
   if (showsExplorer(parts, exchange, match)) return page();
-  return parts.pipeline.inTurn(exchange, caller, () =>
-    runAll(parts, running, asked(exchange, match)),
-  );
+  const question = asked(exchange, match);
+  return parts.pipeline.inTurn(exchange, caller, () => runAll(parts, running, question), {
+    bytes: 0,
+    heavy: isHeavy(parts, question),
+  });
+}
+
+/** Whether it may take long: anything but one short operation of a document that was read before. */
+function isHeavy(
+  parts: HandlerParts,
+  requests: GraphqlRequest | readonly GraphqlRequest[],
+): boolean {
+  if (!('query' in requests) || requests.query === undefined) return true;
+  const state = parts.state();
+  if (state instanceof Promise) return true;
+  const { query, operationName } = requests;
+  return !meansShort(state.documents.prepared(query), operationName ?? undefined);
 }
 
 const showsExplorer = (

@@ -158,7 +158,9 @@ function run(admitted: Admitted): NowOrLater<Answer> {
   const streamed = input.stream && (!input.body || isForStream(request, input.stream));
   if (input.body && !streamed)
     return andThen(receiveBody(request, response, { limit, types: bodyTypes }), (received) =>
-      pipeline.inTurn(exchange, caller, () => runWith(admitted, received), received.bytes.length),
+      pipeline.inTurn(exchange, caller, () => runWith(admitted, received), {
+        bytes: received.bytes.length,
+      }),
     );
   const stream = input.stream && openBodyStream(request, response, { limit, ...input.stream });
   const runNow = (): NowOrLater<Answer> => runOn(admitted, { body: undefined, stream });

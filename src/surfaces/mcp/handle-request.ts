@@ -69,7 +69,7 @@ function createCallHandler(parts: McpParts): ProtocolHandler {
       exchange,
       caller,
       () => answered({ exchange, match, caller }, received),
-      received.bytes.length,
+      { bytes: received.bytes.length },
     );
   };
 
