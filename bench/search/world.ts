@@ -60,7 +60,8 @@ export interface World {
 }
 
 export async function prepare(platform: Platform): Promise<World> {
-  const fields = { title: 'String', rank: 'Number' };
+  // One number twice: without an index and with one.
+  const fields = { title: 'String', rank: 'Number', shelf: { type: 'Number', index: true } };
   const conduitOptions = { cms: { enabled: true }, authorization: { enabled: true } };
   await call(platform, '/database/schemas', { body: { name: 'Big', fields, conduitOptions } });
   const users = [await register(platform), await register(platform), await register(platform)];
@@ -72,6 +73,7 @@ export async function prepare(platform: Platform): Promise<World> {
       const docs = Array.from({ length: size }, (_, i) => ({
         title: `text ${ids.length + i}`,
         rank: (ids.length + i) % 100,
+        shelf: (ids.length + i) % 100,
       }));
       const answer = await call(platform, '/database/Big/many', { body: { docs }, token });
       for (const { _id } of answer.docs as readonly { _id: string }[]) ids.push(_id);
