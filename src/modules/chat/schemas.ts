@@ -88,8 +88,9 @@ export const memberSchema = {
 export const messageSchema = {
   name: 'ChatMessage',
   fields: {
-    room: link('ChatRoom'),
-    senderUser: { type: 'Relation', model: 'User', onDelete: 'setNull' },
+    // Indexes below begin with these three: each message would be written into one more for each of them.
+    room: { ...link('ChatRoom'), index: false },
+    senderUser: { type: 'Relation', model: 'User', onDelete: 'setNull', index: false },
     messageType: { type: 'String', required: true, default: 'text', enum: messageTypes },
     message: 'String',
     files: [{ type: 'Relation', model: 'File' }],
@@ -98,7 +99,7 @@ export const messageSchema = {
     change: { ...counter('Place of its last change in the room.'), select: false },
     changeKind: { type: 'String', select: false },
     nonce: { type: 'String', select: false, description: 'Mark of the client, against doubles.' },
-    threadRoot: { type: 'Relation', model: 'ChatMessage', onDelete: 'setNull' },
+    threadRoot: { type: 'Relation', model: 'ChatMessage', onDelete: 'setNull', index: false },
     replyCount: counter('Messages that answer it.'),
     deleted: flag('It is a tombstone, or kept for the audit only.'),
     removed: { ...flag('Nothing of its content is kept.'), select: false },

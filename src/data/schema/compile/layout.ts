@@ -121,7 +121,7 @@ const amongLive = (index: IndexLayout): IndexLayout => ({
 /** The index that a field has because of what it is. */
 export function ownIndex(column: string, field: Field): IndexLayout | undefined {
   if (field.unique) return { columns: [column], unique: true, method: 'btree' };
-  if (!field.indexed && !relationOf(field)) return undefined;
+  if (!field.indexed && (field.unindexed || !relationOf(field))) return undefined;
   const type = columnType(field);
   return {
     columns: [column],

@@ -85,6 +85,8 @@ interface FieldCommon {
   /** `select: false`: never leaves the platform by itself. */
   readonly hidden: boolean;
   readonly indexed: boolean;
+  /** `index: false`: a relation without the index that relations have. Another one begins with it. */
+  readonly unindexed?: true;
   /** Normalised value that stands in for a missing one. */
   readonly default?: unknown;
   readonly description?: string;

@@ -30,7 +30,7 @@ export const MAX_INDEXED_TEXT = 600;
 
 type Common = Pick<
   Field,
-  'required' | 'unique' | 'hidden' | 'indexed' | 'description' | 'message' | 'access'
+  'required' | 'unique' | 'hidden' | 'indexed' | 'unindexed' | 'description' | 'message' | 'access'
 > & {
   minItems?: number;
   maxItems?: number;
@@ -111,6 +111,7 @@ export function commonOptions(context: OptionContext, kind: KindName): Common {
     unique,
     hidden: options.select === false,
     indexed: checkIndex(context),
+    ...(context.options.index === false && { unindexed: true as const }),
     ...(description !== undefined && { description }),
     ...(rules.message !== undefined && { message: rules.message }),
     ...(access && { access }),

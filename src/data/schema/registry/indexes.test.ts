@@ -117,6 +117,24 @@ describe('indexes', () => {
     });
   });
 
+  it('are not made for a relation that says `index: false`, and go when it says so later', async () => {
+    await create('Referred', { title: 'String' });
+    const relation = { type: 'Relation', model: 'Referred' } as const;
+    const together = { fields: ['first', 'at'] };
+    const map = { first: relation, second: { ...relation, index: false }, at: 'Date' } as const;
+    const { _id } = await create('Referring', map, [together]);
+    expect(await definitions('Referring')).toEqual([
+      'USING btree (first)',
+      'USING btree (first, at)',
+    ]);
+    const later = { ...map, first: map.second, second: relation };
+    await kernel.schemas.update(admin, _id, { fields: later });
+    expect(await definitions('Referring')).toEqual([
+      'USING btree (first, at)',
+      'USING btree (second)',
+    ]);
+  });
+
   it.each<[string, IndexDefinition, string]>([
     ['an unknown field', { fields: ['nothing'] }, 'indexes.0.fields.0'],
     ['a nested field', { fields: ['seo.slug'] }, 'indexes.0.fields.0'],
