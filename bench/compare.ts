@@ -120,6 +120,13 @@ const middle = (rounds: readonly Figures[]): Figures => {
   };
 };
 
+/**
+ * Seconds of load on each side before the first measurement of a workload. V8 has compiled what runs after about 25,000
+ * requests; until then one takes two to three times as long, and the threads that compile share the processors with
+ * both programs (docs/decisions/366-measured-when-warm.md).
+ */
+export const WARM_UP_SECONDS = 4;
+
 /** One measurement of each side. The order changes from round to round, so that neither is always first. */
 async function measureBoth(
   bench: Bench,
@@ -137,7 +144,7 @@ async function outcomeOf(
   workload: Workload,
   onProgress: (text: string) => void,
 ): Promise<Outcome> {
-  await measureBoth({ ...bench, plan: { ...bench.plan, seconds: 1 } }, workload, 0);
+  await measureBoth({ ...bench, plan: { ...bench.plan, seconds: WARM_UP_SECONDS } }, workload, 0);
   const bare: Figures[] = [];
   const ours: Figures[] = [];
   for (let round = 1; round <= bench.plan.rounds; round += 1) {

@@ -1,6 +1,12 @@
 /** Writes the figures as `RESULTS.md`. The part between the marks is written by hand and kept. */
 import { readFile, writeFile } from 'node:fs/promises';
-import type { Comparison, Figures, Outcome, Plan } from './compare.ts';
+import {
+  type Comparison,
+  type Figures,
+  type Outcome,
+  type Plan,
+  WARM_UP_SECONDS,
+} from './compare.ts';
 import { type GrowthRow, LARGE, SMALL } from './growth.ts';
 import type { StartFigures } from './startup.ts';
 import type { Workload } from './workloads.ts';
@@ -134,8 +140,8 @@ session check, rate limit, validation, the schema's rules, and on writes the out
 tables with the same definition and the same ${integer.format(results.rows)} rows on the same server, and are checked to give the same answers.
 Of GraphQL both are sent the same POST: the bare program is a resolver that knows its documents by their text. The fixed answer is
 asked for without a credential; only ours is sent an access token with all else.
-${results.plan.connections} connections, ${results.plan.rounds} rounds of ${results.plan.seconds} s each in turns, medians; the ratio is the median of the
-rounds' ratios. All latencies are under full load.
+${results.plan.connections} connections, ${results.plan.rounds} rounds of ${results.plan.seconds} s each in turns after ${WARM_UP_SECONDS} s that warm up, medians; the ratio is
+the median of the rounds' ratios. All latencies are under full load.
 
 ${ratios(results.comparison)}
 

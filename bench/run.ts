@@ -28,7 +28,7 @@ import { partialSummary, summary, writeReport } from './report.ts';
 import { measureStartUp } from './startup.ts';
 import { type Workload, workloads } from './workloads.ts';
 
-const help = `Measures Penstock beside a bare program and writes bench/RESULTS.md: about 7 minutes. Needs wrk.
+const help = `Measures Penstock beside a bare program and writes bench/RESULTS.md: about 8 minutes. Needs wrk.
 
   npm run bench -- [options]
 
