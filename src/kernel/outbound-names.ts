@@ -154,11 +154,11 @@ export const guardedLookup =
     find: FindAddresses = findAddresses,
   ): LookupFunction =>
   (hostname, { all, family = 0 }, callback) => {
-    const wanted = family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : family;
+    const requested = family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : family;
     find(hostname).then(
       (addresses) => {
         const allowed = addresses.filter(
-          (one) => mayCall(one.address) && (wanted === 0 || one.family === wanted),
+          (one) => mayCall(one.address) && (requested === 0 || one.family === requested),
         );
         const [first] = allowed;
         if (!first) callback(refusal(hostname), []);

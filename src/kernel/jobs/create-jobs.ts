@@ -48,11 +48,8 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
   const { database, log, version = ownVersion } = dependencies;
   const registrations = new Map<string, Registration>();
   const link = createBossLink(database);
-  const alarm = createDueAlarm({
-    database,
-    queues: () => [...registrations.keys()],
-    wake: link.wake,
-  });
+  const queues = (): string[] => [...registrations.keys()];
+  const alarm = createDueAlarm({ database, queues, wake: link.wake });
   const clock = watchClock(database, log);
   let opened: Promise<PgBoss> | undefined;
   let starting: Promise<void> | undefined;
@@ -70,10 +67,17 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
   const startWork = async (): Promise<void> => {
     working = true;
     const boss = await open();
-    if (working) alarm.start();
-    if (working) await clock.start();
+    if (working) await Promise.all([alarm.start(), clock.start()]);
     await declareSchedules(database, definitionsOf(registrations), { version, all: true });
     await workAll({ boss, alarm, link }, registrations, () => working);
+  };
+  const stopWork = async (timeoutMs: number): Promise<void> => {
+    working = false;
+    alarm.stop();
+    clock.stop();
+    await starting?.catch(() => undefined);
+    const boss = await opened?.catch(() => undefined);
+    if (boss) await endAll(boss, queues(), timeoutMs);
   };
 
   return {
@@ -97,22 +101,15 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
     },
     ...enqueueing({ database, registrations, open, alarm }),
     waiting: (name, list) => countWaiting(database, name, list),
-    status: async (id) => (await open()) && readStatus(database, [...registrations.keys()], id),
-    start() {
-      starting = startWork();
-      return starting;
-    },
-    async stop(timeoutMs = 10_000) {
-      working = false;
-      alarm.stop();
-      clock.stop();
-      await starting?.catch(() => undefined);
-      const boss = await opened?.catch(() => undefined);
-      if (boss === undefined) return;
-      await finishJobs(boss, [...registrations.keys()], timeoutMs);
-      await boss.stop({ close: false, graceful: false });
-    },
+    status: async (id) => (await open()) && readStatus(database, queues(), id),
+    start: () => (starting = startWork()),
+    stop: (timeoutMs = 10_000) => stopWork(timeoutMs),
   };
+}
+
+async function endAll(boss: PgBoss, names: readonly string[], timeoutMs: number): Promise<void> {
+  await finishJobs(boss, names, timeoutMs);
+  await boss.stop({ close: false, graceful: false });
 }
 
 interface Enqueueing {

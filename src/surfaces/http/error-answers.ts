@@ -163,7 +163,7 @@ export function refuseTunnel(socket: Socket): void {
  * Whether earlier requests of the connection still wait for their answers. Another protocol cannot begin before those are
  * out: its first bytes would pass for the answer to another request, and that answer for its own.
  */
-export const owesAnswers = (socket: Socket): boolean => {
+export const hasPendingAnswers = (socket: Socket): boolean => {
   const { _httpMessage: pending }: AnsweringSocket = socket;
   return pending !== undefined && pending !== null;
 };

@@ -11,7 +11,7 @@ import { type AddressInfo, Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import { StartError } from '../../kernel/start-error.ts';
-import { answerClientError, owesAnswers, refuseTunnel } from './error-answers.ts';
+import { answerClientError, hasPendingAnswers, refuseTunnel } from './error-answers.ts';
 
 /** Whether the surfaces are about to close: they still serve, and ask every client to come back on another connection. */
 export interface Draining {
@@ -92,7 +92,7 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
     shouldUpgradeCallback: (request) =>
       mountOf(request) !== undefined &&
       request.headers.upgrade?.toLowerCase() === 'websocket' &&
-      !owesAnswers(request.socket),
+      !hasPendingAnswers(request.socket),
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,

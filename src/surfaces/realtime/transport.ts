@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream';
 import { errors } from '../../kernel/errors.ts';
 import {
   answerClientError,
-  owesAnswers,
+  hasPendingAnswers,
   refuseTunnel,
   renderError,
 } from '../http/error-answers.ts';
@@ -20,7 +20,7 @@ const requestTimeout = 60_000;
 export function createPlainServer(sockets: SocketMount): Server {
   const owns = ({ url = '/' }: IncomingMessage): boolean => sockets.owns(url);
   const shouldUpgradeCallback = (request: IncomingMessage): boolean =>
-    owns(request) && !owesAnswers(request.socket);
+    owns(request) && !hasPendingAnswers(request.socket);
   const options = { headersTimeout, requestTimeout, shouldUpgradeCallback };
   const server = createServer(options, (request, response) => {
     if (owns(request)) sockets.request(request, response);
