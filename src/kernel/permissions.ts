@@ -79,6 +79,8 @@ export interface FirstWay {
     },
     next: (value: unknown) => string,
   ): string;
+  /** It looks at some hundred rows along the order, however many there are. */
+  readonly isBounded?: boolean;
   /** Set where it may give fewer than `count` although there are more: this one then gives them. */
   readonly otherwise?: FirstWay;
 }

@@ -1,6 +1,6 @@
 /** How long the statement of a page can take, by what it touches (`StatementClass`). */
 import type { StatementClass } from '../../../kernel/database/database.ts';
-import type { ReachedRows, RowPredicate } from '../../../kernel/permissions.ts';
+import type { FirstWay, ReachedRows, RowPredicate } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { Page } from '../page/page.ts';
 import type { CountMode } from '../store.ts';
@@ -18,8 +18,28 @@ interface PageView {
   readonly conditions: RowConditions | undefined;
 }
 
+/** What the statement of a list is made of. */
+interface ListParts {
+  readonly page: Page;
+  readonly mode: CountMode;
+  readonly first?: FirstWay | undefined;
+  readonly reached?: ReachedRows | undefined;
+}
+
+export function classOfList(
+  schema: CompiledSchema,
+  { page, mode, first, reached }: ListParts,
+  view: PageView,
+): StatementClass {
+  if (reached) return classOfReached(reached, page, view);
+  const shown = { mode, ...view };
+  return first && schema.rows === schema.table
+    ? classOfFirst(first, page, shown)
+    : classOfPage(schema, page, shown);
+}
+
 /** A page in the order of the ids touches as many rows as it has. Counting, sorting and permissions may touch any number. */
-export function classOfPage(
+function classOfPage(
   { rows, table, mapping }: CompiledSchema,
   { among }: Page,
   { mode, predicate, populate, conditions }: PageView & { readonly mode: CountMode },
@@ -29,6 +49,16 @@ export function classOfPage(
   const isPlain = predicate === undefined && isShortView({ populate, conditions });
   return isWhole && isFirst && isPlain ? 'short' : 'pooled';
 }
+
+/** The same by a way to the first rows. What is counted, and what a filter passes over, may be any number of rows. */
+const classOfFirst = (
+  { isBounded = false }: FirstWay,
+  { among }: Page,
+  view: PageView & { readonly mode: CountMode },
+): StatementClass =>
+  isBounded && view.mode === 'none' && among.count <= FEW_REACHED && isShortView(view)
+    ? 'list'
+    : 'pooled';
 
 /**
  * A page and the number of rows that were few a while ago. Where they are so no longer, or a filter takes long, the statement

@@ -33,7 +33,7 @@ import { reachedFor, reachedPage } from '../page/reached-rows.ts';
 import { type PlanCache, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { CountMode, Grant, ListOptions, ReadOptions, RecordText } from '../store.ts';
-import { classOfPage, classOfReached } from './page-class.ts';
+import { classOfList } from './page-class.ts';
 import {
   conditionsOf,
   isRestricted,
@@ -312,9 +312,7 @@ function listStatement(
       // How many rows come before the page is a value of what finds its first ones.
       identity: (first || reached) && !page.among.fixed ? undefined : identityOf(view),
       guard,
-      class: reached
-        ? classOfReached(reached, page, view)
-        : classOfPage(schema, page, { mode, ...view }),
+      class: classOfList(schema, { page, mode, first, reached }, view),
     },
     (parameters, guardText) => {
       const columns = rendering.columns('t0', createRenderContext(parameters, view.conditions));

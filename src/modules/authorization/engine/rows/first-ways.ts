@@ -137,6 +137,7 @@ const walkedWay = (
 ): FirstWay => ({
   key: `walk ${window}`,
   otherwise,
+  isBounded: window <= MOST_TOGETHER,
   compile({ rows, count, order = idOrder }, next) {
     const near = `select d.* from ${rows} d order by ${order} limit ${window}`;
     const first = `order by ${order} limit ${count}`;

@@ -41,7 +41,7 @@ export function rowCount(source: RowSource, counted: CountedRows, next: Next): s
   const first = source.lookups[index];
   if (!first || stands) {
     const where = stands ? ` where ${stands('f.id', next)}` : '';
-    return `(select count(*) from (select distinct f.id from (${existingRows(source, table, next)}) f${where}) x)`;
+    return `(select count(distinct f.id) from (${existingRows(source, table, next)}) f${where})`;
   }
   const others = rowSource({ ...source, exact: true }, source.lookups.toSpliced(index, 1));
   const column = columnOf(source, first);
@@ -59,7 +59,7 @@ export function rowCount(source: RowSource, counted: CountedRows, next: Next): s
   );
   const rest = [existingRows(others, table, next), ...unknown].join(' union all ');
   const again = `exists (select 1 from ${rows} t where ${known} and t.resource_uuid = f.id offset 0)`;
-  return `((select count(*) from ${rows} t where ${known}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
+  return `((select count(*) from ${rows} t where ${known}) + (select count(distinct f.id) from (${rest}) f where not ${again}))`;
 }
 
 interface OwnedRows {
@@ -84,7 +84,7 @@ function ownedCount(
   const again = storedFew
     ? `exists (select 1 from ${table} d where d."_id" = f.id and ${owned} offset 0)`
     : `(f.id in (select d."_id" from ${table} d where ${owned})) is true`;
-  return `((select count(*) from ${table} d where ${owned}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
+  return `((select count(*) from ${table} d where ${owned}) + (select count(distinct f.id) from (${rest}) f where not ${again}))`;
 }
 
 /** The column in which the subject of a lookup may stand. */
