@@ -58,8 +58,8 @@ export interface FirstRows {
 
 /** All rows on which a subject may act, which are few. */
 export interface ReachedRows {
-  /** About how many there are, as it was some time ago. */
-  readonly number: number;
+  /** Up to some hundred, as far as is known, found with few values. */
+  readonly isBounded: boolean;
   /** A query of those that are in `rows` (what stands behind `from`), each once and as a whole. */
   compile(rows: string, next: (value: unknown) => string): string;
 }
@@ -79,7 +79,7 @@ export interface FirstWay {
     },
     next: (value: unknown) => string,
   ): string;
-  /** It looks at some hundred rows along the order, however many there are. */
+  /** It looks at some hundred rows along the order, however many there are, with few values. */
   readonly isBounded?: boolean;
   /** Set where it may give fewer than `count` although there are more: this one then gives them. */
   readonly otherwise?: FirstWay;

@@ -11,17 +11,17 @@ const page = { among: { count: 20, order: undefined } } as Page;
 const predicate: RowPredicate = { shape: 'own', compile: () => 'true' };
 const view = { predicate, populate: noPopulate, conditions: undefined };
 const way = (isBounded: boolean): FirstWay => ({ key: 'walk', isBounded, compile: () => '' });
-const rows = (number: number): ReachedRows => ({ number, compile: () => '' });
+const rows = (isBounded: boolean): ReachedRows => ({ isBounded, compile: () => '' });
 const deep: PopulateTree = new Map([['notes', { many: true }]]) as unknown as PopulateTree;
 
 it('shares them where few rows are found, for a page and its number', () => {
-  const classOf = (number: number, shown = view): string =>
-    classOfList(schema, { page, mode: 'exact', reached: rows(number) }, shown);
-  expect(classOf(157)).toBe('list');
-  expect(classOf(501)).toBe('pooled');
-  expect(classOf(157, { ...view, populate: deep })).toBe('pooled');
+  const classOf = (isBounded: boolean, shown = view): string =>
+    classOfList(schema, { page, mode: 'exact', reached: rows(isBounded) }, shown);
+  expect(classOf(true)).toBe('list');
+  expect(classOf(false)).toBe('pooled');
+  expect(classOf(true, { ...view, populate: deep })).toBe('pooled');
   const large = { among: { ...page.among, count: 1_000 } } as Page;
-  const request = { page: large, mode: 'exact', reached: rows(157) } as const;
+  const request = { page: large, mode: 'exact', reached: rows(true) } as const;
   expect(classOfList(schema, request, view)).toBe('pooled');
 });
 

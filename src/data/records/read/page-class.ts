@@ -8,8 +8,8 @@ import { isFewRecords, isRestricted, type PopulateTree, type RowConditions } fro
 
 /** Records of a page that is read like single records. */
 const SHORT_PAGE = 50;
-/** Rows that are found for a list which is nearly as short as single reads. */
-const FEW_REACHED = 500;
+/** Records up to the last one of a page that is nearly as short as single reads. */
+const MOST_SHOWN = 500;
 
 /** What a page shows (`View`). */
 interface PageView {
@@ -32,10 +32,8 @@ export function classOfList(
   view: PageView,
 ): StatementClass {
   if (reached) return classOfReached(reached, page, view);
-  const shown = { mode, ...view };
-  return first && schema.rows === schema.table
-    ? classOfFirst(first, page, shown)
-    : classOfPage(schema, page, shown);
+  if (!first || schema.rows !== schema.table) return classOfPage(schema, page, { mode, ...view });
+  return classOfBounded(mode === 'none' && first.isBounded === true, page, view);
 }
 
 /** A page in the order of the ids touches as many rows as it has. Counting, sorting and permissions may touch any number. */
@@ -50,26 +48,19 @@ function classOfPage(
   return isWhole && isFirst && isPlain ? 'short' : 'pooled';
 }
 
-/** The same by a way to the first rows. What is counted, and what a filter passes over, may be any number of rows. */
-const classOfFirst = (
-  { isBounded = false }: FirstWay,
-  { among }: Page,
-  view: PageView & { readonly mode: CountMode },
-): StatementClass =>
-  isBounded && view.mode === 'none' && among.count <= FEW_REACHED && isShortView(view)
-    ? 'list'
-    : 'pooled';
-
 /**
- * A page and the number of rows that were few a while ago. Where they are so no longer, or a filter takes long, the statement
- * is stopped and has a connection for itself.
+ * Of a way that looks at few rows. What is counted beside it, and what a filter passes over, may be any number. Where rows
+ * that were few are so no longer, or a filter takes long, the statement is stopped and has a connection for itself.
  */
+const classOfBounded = (isBounded: boolean, { among }: Page, view: PageView): StatementClass =>
+  isBounded && among.count <= MOST_SHOWN && isShortView(view) ? 'list' : 'pooled';
+
+/** The same of a page and its number from rows that are few. */
 export const classOfReached = (
-  { number }: ReachedRows,
-  { among }: Page,
+  { isBounded }: ReachedRows,
+  page: Page,
   view: PageView,
-): StatementClass =>
-  number <= FEW_REACHED && among.count <= FEW_REACHED && isShortView(view) ? 'list' : 'pooled';
+): StatementClass => classOfBounded(isBounded, page, view);
 
 /** What is shown of each record, and with it, takes as long as the record itself. */
 const isShortView = ({ populate, conditions }: Omit<PageView, 'predicate'>): boolean =>

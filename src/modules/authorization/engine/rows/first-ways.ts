@@ -18,6 +18,8 @@ const LEAST_WALKED = 32;
 const MOST_WALKED = 8_192;
 /** More rows that stand anywhere are sooner asked one by one. */
 const MOST_TOGETHER = 512;
+/** Ids with which a statement is sent behind others: the values of larger ones take as long as their rows. */
+export const MOST_SENT = 200;
 /** Rows of a table, and lookups: beyond them what somebody sees is not gathered for a page. */
 const MOST_GATHERED = 1_000_000;
 const MOST_GATHERED_LOOKUPS = 500;
@@ -32,6 +34,7 @@ interface FoundRows {
   readonly exact: boolean;
   readonly self: string | undefined;
   readonly taken: object | undefined;
+  readonly principals: { readonly length: number };
 }
 
 export interface FirstParts {
@@ -55,6 +58,9 @@ export interface FirstWays {
 
 export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts): FirstWays {
   const merged = mergedWay(plan, source, parts);
+  const isLight = plan.principals.length <= MOST_SENT;
+  const walkedWay = (window: number, otherwise: FirstWay): FirstWay =>
+    walked(parts, { window, isLight }, otherwise);
   const found = foundWay(parts);
   const asked = askedWay(parts);
   const { size } = parts;
@@ -68,12 +74,12 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
     const isWorth =
       size.amount === 'many' || 2 * walkingCost(count, parts) < size.seen * costs.found;
     if (!isWorth) return undefined;
-    if (!isGathered) return walkedWay(parts, window, asked);
-    return walkedWay(parts, window, (order === 'ids' && merged) || found);
+    if (!isGathered) return walkedWay(window, asked);
+    return walkedWay(window, (order === 'ids' && merged) || found);
   }
 
   return {
-    ways: () => [...(merged ? [merged] : []), walkedWay(parts, LEAST_WALKED, found), found, asked],
+    ways: () => [...(merged ? [merged] : []), walkedWay(LEAST_WALKED, found), found, asked],
     way(count, order) {
       const isWalked = order !== 'sorted' && size.total > 0;
       if (!merged || !mayMerge(size, lookups * count, order))
@@ -81,7 +87,7 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
       if (!isWalked || order !== 'ids' || size.amount === 'few') return merged;
       const window = windowOf(count, parts);
       const isSooner = walkingCost(count, parts) < mergingCost(count, lookups, parts);
-      return isSooner && window <= MOST_WALKED ? walkedWay(parts, window, merged) : merged;
+      return isSooner && window <= MOST_WALKED ? walkedWay(window, merged) : merged;
     },
   };
 }
@@ -130,14 +136,14 @@ const foundWay = ({ found }: FirstParts): FirstWay => ({
  * else one by one, until there are enough. Where the window is too small, another statement asks `otherwise`: in this one
  * it would be prepared for each page, and hardly ever run.
  */
-const walkedWay = (
+const walked = (
   { together, oneByOne }: FirstParts,
-  window: number,
+  { window, isLight }: { readonly window: number; readonly isLight: boolean },
   otherwise: FirstWay,
 ): FirstWay => ({
   key: `walk ${window}`,
   otherwise,
-  isBounded: window <= MOST_TOGETHER,
+  isBounded: isLight && window <= MOST_TOGETHER,
   compile({ rows, count, order = idOrder }, next) {
     const near = `select d.* from ${rows} d order by ${order} limit ${window}`;
     const first = `order by ${order} limit ${count}`;

@@ -3,7 +3,13 @@ import { createHash } from 'node:crypto';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
 import type { Name } from '../../model/model.ts';
 import type { Principal } from '../principals.ts';
-import { type FirstParts, type FirstWays, firstWays, type RowTest } from './first-ways.ts';
+import {
+  type FirstParts,
+  type FirstWays,
+  firstWays,
+  MOST_SENT,
+  type RowTest,
+} from './first-ways.ts';
 import { never, renderTest, type Test } from './predicate-tree.ts';
 import { rowCount } from './row-count.ts';
 import { foundIds, foundRows, type RowSource } from './row-sources.ts';
@@ -149,15 +155,18 @@ function piecesOf(
   return { ...known, number: (table, next) => rowCount(source, { table, ...counted }, next) };
 }
 
+/** Rows that are found for a list which is nearly as short as single reads. */
+const FEW_SEEN = 500;
+
 function reachedRows(
-  { exact, self }: Pick<RowPlan, 'exact' | 'self'>,
+  { exact, self, principals }: Pick<RowPlan, 'exact' | 'self' | 'principals'>,
   source: RowSource,
   { amount, seen }: Size,
   stands: RowTest,
 ): RowPredicate['reached'] {
   if (amount !== 'few' || self !== undefined) return undefined;
   return {
-    number: seen,
+    isBounded: seen <= FEW_SEEN && principals.length <= MOST_SENT,
     compile(rows, next) {
       const found = foundRows(source, rows, next);
       // What is left to ask is asked of all of them: what it looks up once is not looked up for each part.
