@@ -117,23 +117,27 @@ export async function openStatementClasses(
       list: together(clients.slice(2, 3)),
       identity: apart?.identity.connections.figures() ?? together(clients.slice(3)),
     }),
-    counts() {
-      const shares = clients.map((each) => each.figures());
-      const owns = pools.map((each) => each.figures());
-      const sum = (numbers: readonly number[]): number =>
-        numbers.reduce((all, each) => all + each, 0);
-      return {
-        total:
-          sum(shares.map(({ total }) => total)) +
-          sum(owns.map(({ running, idle }) => running + idle)),
-        idle: sum([...shares, ...owns].map((each) => each.idle)),
-        moved: sum(shares.map(({ moved }) => moved)),
-      };
-    },
+    counts: () => countsOf(clients, pools),
     close: async () => {
       await Promise.all(clients.map((each) => each.close()));
       await Promise.all(pools.map((each) => each.close()));
     },
+  };
+}
+
+/** What all connections amount to: open ones, those without work, and statements that were moved to a pooled one. */
+function countsOf(
+  clients: readonly SharedClients[],
+  pools: readonly OwnedConnections[],
+): ReturnType<StatementClasses['counts']> {
+  const shares = clients.map((each) => each.figures());
+  const owns = pools.map((each) => each.figures());
+  const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0);
+  return {
+    total:
+      sum(shares.map(({ total }) => total)) + sum(owns.map(({ running, idle }) => running + idle)),
+    idle: sum([...shares, ...owns].map((each) => each.idle)),
+    moved: sum(shares.map(({ moved }) => moved)),
   };
 }
 

@@ -71,18 +71,8 @@ export async function openSession(
     bearer: string | undefined,
     appId: string | undefined,
   ): UserCaller | Promise<UserCaller> => {
-    if (bearer === undefined && !hasAccessCookie(identity, given)) {
-      throw errors.UNAUTHORIZED({
-        message: 'Connect with an access token: Authorization: Bearer <token>',
-      });
-    }
-    if (!identity.client) {
-      throw errors.UNAVAILABLE({
-        message: 'Authentication is not available now: try again shortly',
-        retryAfter: retryAfterSeconds,
-      });
-    }
-    const caller = identity.client.authenticate({
+    if (bearer === undefined && !hasAccessCookie(identity, given)) throw withoutToken();
+    const caller = clientOf(identity).authenticate({
       bearer,
       masterKey: undefined,
       apiToken: undefined,
@@ -119,6 +109,18 @@ export async function openSession(
 
 const hasAccessCookie = ({ client }: Identity, { cookies }: Presented): boolean =>
   client?.cookieTokens?.accessToken(cookies) !== undefined;
+
+const withoutToken = (): Error =>
+  errors.UNAUTHORIZED({ message: 'Connect with an access token: Authorization: Bearer <token>' });
+
+/** Who signs users in. Throws 503 while that is not there. */
+function clientOf({ client }: Identity): NonNullable<Identity['client']> {
+  if (client) return client;
+  throw errors.UNAVAILABLE({
+    message: 'Authentication is not available now: try again shortly',
+    retryAfter: retryAfterSeconds,
+  });
+}
 
 /** Throws 401 for a token of another app, and while a second factor is needed. */
 function accepted(caller: UserCaller, appId: string | undefined): UserCaller {

@@ -93,23 +93,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       const held = await rolesByIds(database, await heldRoles(caller.userId));
       return new Set([everybodysRole, ...held.map(({ name }) => name)]);
     },
-    async knows(schema, action) {
-      const { model } = await models.engine();
-      return model.get(schema)
-        ? model.action(schema, action) !== undefined
-        : recordWords.has(action);
-    },
-    async reachesThroughUsers() {
-      const definition = (await models.optimistic()).model.get('User');
-      return definition !== undefined && definition.relations.size + definition.actions.size > 0;
-    },
-    async heldByUsers(schema) {
-      const definition = (await models.optimistic()).model.get(schema);
-      return (
-        definition !== undefined &&
-        (definition.shareable.size > 0 || definition.actions.has('move'))
-      );
-    },
+    ...whatDefinitionsSay(models),
     changeOwner: (caller, schema, ids, owner) =>
       changeOwner(tuples, caller, { type: schema, ids, owner }),
     prepare: (caller, schema) => prepareRecords(dependencies, caller, schema),
@@ -120,6 +104,26 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
     },
   };
 }
+
+/** What the definitions say by themselves, whoever asks. */
+const whatDefinitionsSay = (
+  models: Dependencies['models'],
+): Pick<PermissionEngine, 'knows' | 'reachesThroughUsers' | 'heldByUsers'> => ({
+  async knows(schema, action) {
+    const { model } = await models.engine();
+    return model.get(schema) ? model.action(schema, action) !== undefined : recordWords.has(action);
+  },
+  async reachesThroughUsers() {
+    const definition = (await models.optimistic()).model.get('User');
+    return definition !== undefined && definition.relations.size + definition.actions.size > 0;
+  },
+  async heldByUsers(schema) {
+    const definition = (await models.optimistic()).model.get(schema);
+    return (
+      definition !== undefined && (definition.shareable.size > 0 || definition.actions.has('move'))
+    );
+  },
+});
 
 /** Sees to a definition that can serve the records of a schema. Throws 409 for one that cannot. */
 async function prepareRecords(
