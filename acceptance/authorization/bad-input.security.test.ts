@@ -62,7 +62,8 @@ describe('hostile models, relations and questions', () => {
     expect(await rule('a == 1', { a: 'monster' })).toEqual(place('params.a'));
     expect(await rule(`${'('.repeat(200)}true${')'.repeat(200)}`)).toEqual(place());
     expect(await rule(Array.from({ length: 1_000 }, () => 'true').join('&&'))).toEqual(place());
-    expect(await rule('l.all(a, l.all(b, a == b))', { l: 'list<int>' })).toEqual(place());
+    const within = 'l.all(a, l.all(b, l.all(c, a == b && b == c)))';
+    expect(await rule(within, { l: 'list<int>' })).toEqual(place());
     expect(await rule('a.matches("(x+)+$")'.padEnd(5_000), { a: 'string' })).toEqual(place());
   });
 
@@ -74,7 +75,7 @@ describe('hostile models, relations and questions', () => {
       conditions: {
         c: {
           params: { l: 'list<int>' },
-          rule: 'l.all(a, a in l && !(a + 1 in l))',
+          rule: 'l.all(a, a in l && !(a + 1 in l)) && l.all(a, l.all(b, a == b))',
         },
       },
     });

@@ -4,7 +4,6 @@
  */
 import dns from 'node:dns';
 import { createServer, type Server } from 'node:http';
-import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { expectStatus } from '../../test/support/node.ts';
@@ -76,26 +75,28 @@ it('follows no redirect, and where the code follows it itself the address is jud
   expect(allowed.result).toBe('a secret');
 });
 
-/* Names: what the resolver of the system says, in turns. */
+/* Names: what the name servers say, in turns. */
 
-const { lookup } = dns;
+const { resolve4, resolve6 } = dns.Resolver.prototype;
 const asked: string[] = [];
 type Found = readonly { readonly address: string; readonly family: number }[];
+type Answered = (error: Error | null, addresses: readonly string[]) => void;
 
 /** From now on names under `.test` have these addresses, the next ones at each question. */
 function resolves(answers: readonly Found[]): void {
-  const fake = (name: string, options: unknown, callback: (error: null, found: Found) => void) => {
-    if (!name.endsWith('.test')) return lookup(name, options as never, callback as never);
-    asked.push(name);
-    callback(null, answers[Math.min(asked.length, answers.length) - 1] ?? []);
+  const answer = (family: number) => (name: string, answered: Answered) => {
+    // The addresses of both families are asked for together: one question.
+    if (family === 4) asked.push(name);
+    const found = answers[Math.min(asked.length, answers.length) - 1] ?? [];
+    const addresses = found.flatMap((one) => (one.family === family ? [one.address] : []));
+    if (addresses.length > 0) return answered(null, addresses);
+    return answered(Object.assign(new Error('No such address'), { code: 'ENODATA' }), []);
   };
-  dns.lookup = fake as unknown as typeof dns.lookup;
-  syncBuiltinESMExports();
+  Object.assign(dns.Resolver.prototype, { resolve4: answer(4), resolve6: answer(6) });
 }
 afterEach(() => {
   asked.splice(0);
-  dns.lookup = lookup;
-  syncBuiltinESMExports();
+  Object.assign(dns.Resolver.prototype, { resolve4, resolve6 });
 });
 
 /** Of a network for documentation: nobody has it. */
