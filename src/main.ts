@@ -1,6 +1,6 @@
 /** The command line: picks the command, prints what failed, sets the exit code. */
 import { type Command, helpText } from './cli/command.ts';
-import { StartError } from './kernel/start-error.ts';
+import { explainFailure, StartError } from './kernel/start-error.ts';
 import { version } from './kernel/version.ts';
 
 /** Loaded only when they run: `--help` answers at once. */
@@ -71,18 +71,11 @@ async function main(args: readonly string[]): Promise<number> {
   return command.run(rest);
 }
 
-/** One line for what the operator can mend; anything else is ours to mend. */
-function describe(error: unknown): string {
-  if (error instanceof StartError) return error.message;
-  const bug = `${error instanceof Error ? error.message : String(error)} (this is a bug, please report it; LOG_LEVEL=debug shows where)`;
-  return process.env.LOG_LEVEL === 'debug' && error instanceof Error
-    ? `${bug}\n${error.stack}`
-    : bug;
-}
-
 try {
   process.exit(await main(process.argv.slice(2)));
 } catch (error) {
-  process.stderr.write(`${describe(error)}\n`);
+  process.stderr.write(
+    `${explainFailure(error, { withStack: process.env.LOG_LEVEL === 'debug' })}\n`,
+  );
   process.exit(1);
 }

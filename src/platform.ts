@@ -153,12 +153,13 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
   closing.defer(() => opened.close());
   const database = tracing ? tracedDatabase(opened, tracing) : opened;
   await folder.noteDatabase();
-  await migrate(database, kernelMigrations, onProgress);
+  // Before the schemas of modules are brought to what this version knows: a newer one may have more of them.
+  await migrate(database, kernelMigrations, { onProgress, known: platformMigrations });
 
   const host = createModuleHost();
   const parts = { settings, log, metrics, database, timings, tracing, host, closing };
   const { kernel, startJobs } = await createKernel(parts, options.passwordHashing);
-  await host.start(kernel, modules, (sets) => migrate(database, sets, onProgress));
+  await host.start(kernel, modules, (sets) => migrate(database, sets, { onProgress }));
   closing.defer(() => host.stop());
   await serviceOf(host, core).createFirstAdmin(({ username, password }) =>
     folder.rememberAdminPassword(username, password),

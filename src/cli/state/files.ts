@@ -130,10 +130,12 @@ function typesOf(modules: Map<string, Map<string, unknown>>, module: string): Ma
   return types;
 }
 
-/** YAML, and with it JSON. */
+/** YAML, and with it JSON. An anchor that holds itself is no document: it has no end. */
 async function readOne(file: string): Promise<unknown> {
   try {
-    return parse(await readFile(file, 'utf8')) as unknown;
+    const content = parse(await readFile(file, 'utf8')) as unknown;
+    JSON.stringify(content);
+    return content;
   } catch (error) {
     throw new StartError(
       `${file} is not valid: ${error instanceof Error ? error.message : String(error)}`,

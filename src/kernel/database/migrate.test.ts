@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { StartError } from '../start-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Database } from './database.ts';
@@ -54,8 +55,8 @@ const applied = async (): Promise<string[]> => {
 
 it('runs what is pending, in order, once', async () => {
   const progress: string[] = [];
-  await migrate(database, [first, second], (text) => progress.push(text));
-  await migrate(database, [first, second], (text) => progress.push(text));
+  await migrate(database, [first, second], { onProgress: (text) => progress.push(text) });
+  await migrate(database, [first, second], { onProgress: (text) => progress.push(text) });
   expect(progress).toEqual(['Preparing the database', 'Preparing the database']);
   expect(await applied()).toEqual(['first/0001-table', 'second/0001-rows']);
   await migrate(database, [
@@ -102,6 +103,50 @@ it('runs each once when several nodes start together', async () => {
     { count: 1 },
   ]);
   await Promise.all(others.map((each) => each.close()));
+});
+
+it('lets others use a table for which it waits', async () => {
+  await migrate(database, [first]);
+  const [holder, other] = await Promise.all([open(), open()]);
+  const [held, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  // As a backup does.
+  const holding = holder.transaction(async (transaction) => {
+    await transaction.query({ text: 'lock table public.things in access share mode' });
+    held.resolve();
+    await over.promise;
+  });
+  await held.promise;
+  const more = step('0002-more', 'alter table public.things add x int');
+  const migrating = migrate(database, [{ ...first, migrations: [...first.migrations, more] }]);
+  await waitFor(async () => {
+    const { rows } = await other.query(
+      sql`select from pg_locks join pg_database d on d.oid = database
+        where relation = 'public.things'::regclass and not granted and datname = current_database()`,
+    );
+    return rows.length > 0;
+  });
+  expect((await other.query({ text: 'select * from public.things' })).rows).toEqual([]);
+  over.resolve();
+  await Promise.all([holding, migrating]);
+  expect(await applied()).toEqual(['first/0001-table', 'first/0002-more']);
+  await Promise.all([holder, other].map((each) => each.close()));
+});
+
+it('begins a migration again that had to give way to others', async () => {
+  let tries = 0;
+  const crossed: Migration = {
+    id: '0001-crossed',
+    async run(queryable) {
+      tries += 1;
+      await queryable.query({ text: 'create table public.crossed (id int)' });
+      if (tries === 1)
+        await queryable.query({
+          text: `do $$ begin raise exception 'in a circle' using errcode = '40P01'; end $$`,
+        });
+    },
+  };
+  await migrate(database, [{ owner: 'first', migrations: [crossed] }]);
+  expect([tries, await applied()]).toEqual([2, ['first/0001-crossed']]);
 });
 
 it('refuses a database that a newer version has changed, and leaves unknown owners alone', async () => {

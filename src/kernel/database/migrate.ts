@@ -1,7 +1,8 @@
 /** Runs the migrations of all owners: forward only, each in one transaction with the row that records it. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StartError } from '../start-error.ts';
 import type { Database, Queryable } from './database.ts';
-import { codeOf } from './failures.ts';
+import { codeOf, isTransient } from './failures.ts';
 import { sql } from './sql.ts';
 
 /* Forward-only changes to the tables that the platform itself owns (never to user schemas: those have plans). */
@@ -92,11 +93,25 @@ async function createTable(database: Database): Promise<void> {
   });
 }
 
-async function apply(database: Database, owner: string, migration: Migration): Promise<void> {
-  await database.transaction(
+/**
+ * Milliseconds that a step waits for a table in use. Whoever comes after it waits as long, nodes of the version before
+ * included: PostgreSQL lets nobody pass a waiting lock. Longer than its deadlock_timeout, after which autovacuum gives way.
+ */
+const LOCK_TIMEOUT_MS = 2_000;
+/** In between others work. */
+const PAUSE_MS = 2_000;
+/** About a minute. */
+const ATTEMPTS = 15;
+
+/** lock_not_available, or our turn to give way. Nothing of the migration is left. */
+const isInUse = (error: unknown): boolean => codeOf(error) === '55P03' || isTransient(error);
+
+const applyOnce = (database: Database, owner: string, migration: Migration): Promise<void> =>
+  database.transaction(
     async (transaction) => {
-      // Building an index on much data may take long.
+      // Building an index on much data may take long; waiting for its table may not.
       await transaction.query({ text: 'set local statement_timeout = 0' });
+      await transaction.query({ text: `set local lock_timeout = ${LOCK_TIMEOUT_MS}` });
       await migration.run(transaction);
       await transaction.query(
         sql`insert into penstock.migrations (owner, id) values (${owner}, ${migration.id})`,
@@ -104,26 +119,48 @@ async function apply(database: Database, owner: string, migration: Migration): P
     },
     { attempts: 1 },
   );
+
+async function apply(database: Database, owner: string, migration: Migration): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await applyOnce(database, owner, migration);
+    } catch (error) {
+      if (!isInUse(error)) throw error;
+      if (attempt === ATTEMPTS)
+        throw new StartError(
+          `The database could not be changed (${owner} ${migration.id}): its tables are in use all the time, by a backup or a long statement. Start again when that is over`,
+          { cause: error },
+        );
+    }
+    await sleep(PAUSE_MS);
+  }
+}
+
+interface MigrateOptions {
+  /** Told what is done, in words. */
+  readonly onProgress?: ((text: string) => void) | undefined;
+  /** Everything that this version knows, where `sets` are only a part of it; `sets` unless set. */
+  readonly known?: readonly MigrationSet[];
 }
 
 /**
  * Brings the platform's own tables up to date, in the order of `sets`. When nothing is pending this
- * costs one statement and takes no lock. Owners that are not among `sets` are left alone.
- * @throws StartError when a newer version ran on this database.
+ * costs one statement and takes no lock. Owners that are not among `known` are left alone.
+ * @throws StartError when a newer version ran on this database (nothing was changed), or when tables are not to be had.
  */
 export async function migrate(
   database: Database,
   sets: readonly MigrationSet[],
-  onProgress?: (text: string) => void,
+  { onProgress, known = sets }: MigrateOptions = {},
 ): Promise<void> {
   const before = await readApplied(database);
-  refuseUnknown(before, sets);
+  refuseUnknown(before, known);
   if (sets.every((set) => pendingOf(before, set).length === 0)) return;
 
   await database.withLock('migrations', async () => {
     await createTable(database);
     const applied = await readApplied(database);
-    refuseUnknown(applied, sets);
+    refuseUnknown(applied, known);
     for (const set of sets) {
       const pending = pendingOf(applied, set);
       const isNew = pending.length === set.migrations.length;

@@ -28,6 +28,9 @@ const isJson = (field: Field | undefined): boolean =>
 /** Spreadsheets run what begins like this, also in the wide forms of East Asian keyboards (CWE-1236). */
 const formula = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
 
+/** What these hold is never text that somebody wrote; ids and relations of tables of others may be. */
+const noTexts: ReadonlySet<string | undefined> = new Set(['number', 'boolean', 'date']);
+
 /** `escapeFormulas` puts an apostrophe in front of text that a spreadsheet would run. */
 export function cellWriter(
   { tree }: CompiledSchema,
@@ -39,7 +42,7 @@ export function cellWriter(
     value === null || value === undefined ? undefined : String(value);
   if (isJson(field))
     return (value) => (value === null || value === undefined ? undefined : JSON.stringify(value));
-  if (field?.kind !== 'string' || !escapeFormulas) return text;
+  if (noTexts.has(field?.kind) || !escapeFormulas) return text;
   return (value) => (typeof value === 'string' && formula.test(value) ? `'${value}` : text(value));
 }
 

@@ -119,6 +119,9 @@ describe('rows as text', () => {
         ),
       ),
     ).toBe("'=1+1,-1\r\n'@x,-1\r\n'-2,-1\r\n'+3,-1\r\n'\uff1d1+1,-1\r\na=b,-1\r\n");
+    // Ids of tables of others, and relations to them, are texts as well.
+    const ids = writer(['_id', 'link'], { escapeFormulas: true });
+    expect(ids.lines([JSON.stringify({ _id: '=1+1', link: '@x' })])).toBe("'=1+1,'@x\r\n");
   });
 
   it('tell null from empty text, and let defaults stand in where nothing may be null', async () => {
