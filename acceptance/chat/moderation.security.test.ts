@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { closeClients, configure, connectChat, makeRoom } from './clients.ts';
 
 let platform: TestPlatform;
@@ -95,4 +96,75 @@ it('what was written before somebody joined has no signs of theirs either', asyn
   const react = await bob.api.put(`/chat/messages/${_id}/reactions`, { emoji: '👍' });
   expect([react.status, react.body.code]).toEqual([404, 'CHAT_MESSAGE_NOT_FOUND']);
   await configure(platform, { history: 'shared' });
+});
+
+it('who is blocked says nothing in a direct room by an edit, a sign or a name either', async () => {
+  const eve = await platform.registerUser();
+  const { roomId } = (await ann.api.post('/chat/rooms/direct', { user: eve.userId })).body;
+  const a = await connectChat(platform, ann);
+  const e = await connectChat(platform, eve);
+  const { _id } = await a.ask('message', roomId, 'before');
+  expectStatus(await eve.api.put(`/chat/blocks/${ann.userId}`), 200, 'the block');
+  const refused = { error: { code: 'CHAT_WRITING_DENIED' } };
+  expect(await a.ask('editMessage', { messageId: _id, message: 'after' })).toMatchObject(refused);
+  expect(await a.ask('react', { messageId: _id, emoji: 'again' })).toMatchObject(refused);
+  expect(await a.ask('typing', { roomId, state: 'start' })).toMatchObject(refused);
+  const answers = [
+    await ann.api.patch(`/chat/messages/${_id}`, { newMessage: 'after' }),
+    await ann.api.put(`/chat/messages/${_id}/reactions`, { emoji: 'again' }),
+    await ann.api.patch(`/chat/rooms/${roomId}`, { name: 'after', metadata: { words: 'after' } }),
+  ];
+  for (const { status, body } of answers)
+    expect([status, body.code]).toEqual([403, 'CHAT_WRITING_DENIED']);
+  // What was said may be taken back.
+  expectStatus(await ann.api.delete(`/chat/messages/${_id}`), 200, 'the deletion');
+  await waitFor(() => e.of('message-deleted').length === 1);
+  const heard = ['message-edited', 'message-reaction', 'room-updated', 'typing'];
+  expect(heard.flatMap((event) => e.of(event))).toEqual([]);
+});
+
+it('a message that is reported anew is open again: it may say something else now', async () => {
+  const room = await makeRoom(ann, [bob]);
+  const b = await connectChat(platform, bob);
+  const { _id } = await b.ask('message', room, 'harmless');
+  const report = (reason: string) => ann.api.post(`/chat/messages/${_id}/report`, { reason });
+  const open = async () =>
+    (await platform.admin.get('/chat/reports', { query: { state: 'open' } })).body.reports.filter(
+      ({ message }: { message: string }) => message === _id,
+    );
+  expectStatus(await report('first'), 200, 'a report');
+  const [{ _id: reportId }] = await open();
+  expectStatus(await platform.admin.put(`/chat/reports/${reportId}/resolve`), 200, 'the end');
+  expect(await open()).toEqual([]);
+  await b.ask('editMessage', { messageId: _id, message: 'rude' });
+  expectStatus(await report('second'), 200, 'another report');
+  const again = { _id: reportId, reason: 'second', content: 'rude', resolvedAt: null };
+  expect(await open()).toMatchObject([{ ...again, resolvedBy: null }]);
+});
+
+it('a room that is gone lets nobody see who is there', async () => {
+  const eve = await platform.registerUser();
+  await configure(platform, { auditMode: true });
+  const room = await makeRoom(ann, [eve]);
+  const a = await connectChat(platform, ann);
+  const asked = async () => (await a.ask('presenceSubscribe', { userIds: [eve.userId] })).users;
+  expect(await asked()).toHaveLength(1);
+  const gone = await platform.admin.delete('/chat/rooms', { query: { ids: room } });
+  expectStatus(gone, 200, 'the deletion');
+  expect(await asked()).toEqual([]);
+  await configure(platform, { auditMode: false });
+});
+
+it('who says again and again that they have read a room is heard once', async () => {
+  const room = await makeRoom(ann, [bob]);
+  const a = await connectChat(platform, ann);
+  const b = await connectChat(platform, bob);
+  await a.ask('message', room, 'read me');
+  for (let n = 0; n < 3; n += 1)
+    expect(await b.ask('messagesRead', room)).toMatchObject({ unreadCount: 0 });
+  await a.ask('message', room, 'end');
+  await waitFor(() => a.of('message').some(({ content }) => content === 'end'));
+  const told = { room, readBy: bob.userId };
+  expect(a.of('messagesRead')).toEqual([told]);
+  expect(b.of('messagesRead')).toEqual([told, told, told]);
 });

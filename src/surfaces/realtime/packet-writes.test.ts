@@ -90,6 +90,39 @@ it('frames texts and bytes of every length', async () => {
   ]);
 });
 
+it('frames bytes in whatever they are kept', async () => {
+  const { client, own } = await open('websocket');
+  const heard: string[] = [];
+  client.on('kept', (bytes: Buffer) => heard.push(bytes.toString()));
+  const whole = new TextEncoder().encode('[bytes]');
+  const part = new Uint8Array(whole.buffer, 1, 5);
+  const view = new DataView(whole.buffer, 1, 5);
+  for (const bytes of [part, view, part.slice().buffer, new Uint8Array(40_000).fill(97)])
+    own.emit('kept', bytes);
+  await waitFor(() => heard.length === 4);
+  expect(heard).toEqual(['bytes', 'bytes', 'bytes', 'a'.repeat(40_000)]);
+});
+
+it('says the last word to who is closed while they change to a WebSocket', async () => {
+  const address = `127.0.0.1:${(http.address() as AddressInfo).port}/socket.io/?EIO=4`;
+  const opened = await (await fetch(`http://${address}&transport=polling`)).text();
+  const { sid } = JSON.parse(opened.slice(1)) as { readonly sid: string };
+  const { clients: sessions } = server.engine as unknown as {
+    readonly clients: Readonly<Record<string, { send(text: string): void; close(): void }>>;
+  };
+  const socket = new WebSocket(`ws://${address}&transport=websocket&sid=${sid}`);
+  const heard: unknown[] = [];
+  socket.onmessage = ({ data }) => void heard.push(data);
+  await waitFor(() => socket.readyState === WebSocket.OPEN);
+  socket.send('2probe');
+  await waitFor(() => heard.includes('3probe'));
+  sessions[sid]?.send('last');
+  sessions[sid]?.close();
+  socket.send('5');
+  await waitFor(() => socket.readyState === WebSocket.CLOSED);
+  expect(heard).toEqual(['3probe', '4last']);
+});
+
 it('answers polling clients, and says the last word to who is closed', async () => {
   const { client, heard, own } = await open('polling');
   for (let n = 0; n < 50; n += 1) own.emit('n', n);

@@ -8,6 +8,8 @@ import type { Server as SocketServer } from 'socket.io';
 
 type Written = (error?: Error | null) => void;
 type Piece = Buffer | string;
+/** What an event may hold beside JSON. */
+type Bytes = ArrayBuffer | ArrayBufferView<ArrayBuffer>;
 
 /** A packet of the transport, with its whole frame where it is one that goes to many. */
 interface Packet {
@@ -17,6 +19,7 @@ interface Packet {
 /** What of a session of the transport is used; it is not part of the types of the library. */
 interface TransportSession {
   flush(): void;
+  readonly readyState: string;
   readonly transport: Transport;
 }
 
@@ -24,7 +27,11 @@ interface Transport {
   writable: boolean;
   readonly supportsBinary: boolean;
   readonly parser: {
-    encodePacket(packet: Packet, supportsBinary: boolean, encoded: (data: Piece) => void): void;
+    encodePacket(
+      packet: Packet,
+      supportsBinary: boolean,
+      encoded: (data: string | Bytes) => void,
+    ): void;
   };
   /** Of a WebSocket, not of a polling client. */
   readonly socket?: WebSocketParts;
@@ -61,6 +68,11 @@ export function gatherPackets({ engine }: Pick<SocketServer, 'engine'>): void {
   engine.on('connection', (session: TransportSession) => {
     const flush = session.flush.bind(session);
     session.flush = () => {
+      // Who changes to a WebSocket while it is closed is closed behind the last word, in the same turn.
+      if (session.readyState === 'closing') {
+        flush();
+        return;
+      }
       if (waiting.size === 0) setImmediate(flushAll);
       waiting.set(session, flush);
     };
@@ -102,10 +114,10 @@ interface Frames {
 function framesOf({ parser, supportsBinary }: Transport, packets: readonly Packet[]): Frames {
   const pieces: Piece[] = [];
   let bytes = 0;
-  const add = (data: Piece): void => {
+  const add = (data: string | Bytes): void => {
     const length = typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength;
     const header = headerOf(length, typeof data === 'string' ? TEXT : BINARY);
-    pieces.push(header, data);
+    pieces.push(header, typeof data === 'string' ? data : bufferOf(data));
     bytes += header.length + length;
   };
   for (const packet of packets) {
@@ -119,6 +131,13 @@ function framesOf({ parser, supportsBinary }: Transport, packets: readonly Packe
   }
   return { pieces, bytes };
 }
+
+const bufferOf = (data: Bytes): Buffer => {
+  if (Buffer.isBuffer(data)) return data;
+  return ArrayBuffer.isView(data)
+    ? Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+    : Buffer.from(data);
+};
 
 /** First byte of a frame that is a whole message (RFC 6455, section 5.2). */
 const TEXT = 0x81;

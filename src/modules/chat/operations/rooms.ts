@@ -140,7 +140,7 @@ const updateOperation = ({ rooms }: ChatServices): Operation =>
       ),
     },
     output: RoomDocument,
-    errors: [...notFound, chatErrors.ROOM_ROLE_REQUIRED],
+    errors: [...notFound, chatErrors.ROOM_ROLE_REQUIRED, chatErrors.CHAT_WRITING_DENIED],
     summary: 'Change a room',
     description: 'For its owners and admins.',
     async handler(context, { params, body }) {

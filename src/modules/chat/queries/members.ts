@@ -247,6 +247,7 @@ export const sharingRoom = async (
   (
     await database.query<{ user: string }>(sql`
       select distinct o."user" from "app"."ChatMember" m join "app"."ChatMember" o on o."room" = m."room"
+      join "app"."ChatRoom" r on r."_id" = m."room" and not r."deleted"
       where m."user" = ${userId}::uuid and o."user" = any(${userIds}::uuid[]) and not exists (
         select from penstock.chat_blocks b where b.user_id = o."user" and b.blocked_id = m."user")`)
   ).rows.map(({ user }) => user);
@@ -262,6 +263,7 @@ export const pairsSharingRoom = async (
         select p.watcher, p.watched
         from unnest(${pairs.map(([watcher]) => watcher)}::uuid[], ${pairs.map(([, watched]) => watched)}::uuid[]) as p(watcher, watched)
         where exists (select from "app"."ChatMember" m join "app"."ChatMember" o on o."room" = m."room"
+          join "app"."ChatRoom" r on r."_id" = m."room" and not r."deleted"
           where m."user" = p.watcher and o."user" = p.watched)
           and not exists (select from penstock.chat_blocks b where b.user_id = p.watched and b.blocked_id = p.watcher)`)
     ).rows.map(({ watcher, watched }) => `${watcher} ${watched}`),
@@ -285,7 +287,8 @@ export const newcomers = async (
   (
     await database.query<Newcomer>(sql`
       select u."_id" as id, u."email", u."username",
-        (select count(*)::integer from "app"."ChatMember" m where m."user" = u."_id") as rooms,
+        (select count(*)::integer from "app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room"
+          where m."user" = u."_id" and not r."deleted") as rooms,
         exists (select from penstock.chat_blocks b where b.user_id = u."_id" and b.blocked_id = ${by}::uuid) as blocked
       from "app"."User" u where u."_id" = any(${userIds}::uuid[])`)
   ).rows;

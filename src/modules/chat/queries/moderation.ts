@@ -96,7 +96,7 @@ export interface ReportRow {
   readonly resolvedBy: string | null;
 }
 
-/** One of a user about a message; a second one changes the reason. Answers the id of the one that is kept. */
+/** One of a user about a message; a second one changes the reason, and is open again. Answers the id of the one that is kept. */
 export const putReport = async (
   database: Queryable,
   report: {
@@ -109,7 +109,8 @@ export const putReport = async (
   const { rows } = await database.query<{ id: string }>(sql`
     insert into penstock.chat_reports (id, message_id, reporter_id, reason)
     values (${report.id}::uuid, ${report.message}::uuid, ${report.reporter}::uuid, ${report.reason})
-    on conflict (message_id, reporter_id) do update set reason = excluded.reason returning id`);
+    on conflict (message_id, reporter_id) do update set reason = excluded.reason, state = 'open',
+      resolved_at = null, resolved_by = null returning id`);
   return rows[0]?.id ?? report.id;
 };
 

@@ -9,7 +9,7 @@ import type { CommunicationsService } from '../../communications/index.ts';
 import type { StorageService } from '../../storage/index.ts';
 import type { ChatConfig } from '../config.ts';
 import { chatErrors } from '../errors.ts';
-import { type MemberRow, memberOf, type PresentMember } from '../queries/members.ts';
+import { isBlockedIn, type MemberRow, memberOf, type PresentMember } from '../queries/members.ts';
 import { type RoomRole, roomRoles } from '../schemas.ts';
 import type { Hub } from './hub.ts';
 
@@ -46,9 +46,21 @@ export async function requireMember(
   return member;
 }
 
-/** Throws CHAT_WRITING_DENIED for a member who was silenced. */
-export function requireVoice({ silencedUntil }: Pick<MemberRow, 'silencedUntil'>): void {
+/**
+ * The member that says something, in whatever way. Throws CHAT_ROOM_NOT_FOUND, and CHAT_WRITING_DENIED for who was
+ * silenced, or is blocked by the other one of a direct room.
+ */
+export async function requireWriter(
+  parts: Pick<ChatParts, 'database'>,
+  roomId: string,
+  userId: string,
+): Promise<PresentMember> {
+  const member = await requireMember(parts, roomId, userId);
+  const { silencedUntil, isDirect } = member;
   if (silencedUntil && silencedUntil > new Date()) throw chatErrors.CHAT_WRITING_DENIED();
+  if (isDirect && (await isBlockedIn(parts.database, roomId, userId)))
+    throw chatErrors.CHAT_WRITING_DENIED();
+  return member;
 }
 
 /** Whether the holder of one role can do what another can. */

@@ -3,6 +3,7 @@ import type { UserCaller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
+import { cutText } from '../../../kernel/text.ts';
 import type { BuiltInTemplate } from '../../communications/index.ts';
 import { chatErrors } from '../errors.ts';
 import {
@@ -198,7 +199,7 @@ async function tell(
         userId: receiver,
         note: {
           title: 'Invitation',
-          body: `${userName} invites you to ${room.name}`.slice(0, 1_000),
+          body: cutText(`${userName} invites you to ${room.name}`, 1_000),
           data: { room: room.id },
           silent: false,
         },

@@ -25,12 +25,12 @@ import {
   reaches,
   requireMember,
   requireRole,
-  requireVoice,
+  requireWriter,
 } from './chat-parts.ts';
 import { deletedEvent, reactedEvent } from './wire.ts';
 
 export interface MessageChanges {
-  /** Throws CHAT_MESSAGE_NOT_FOUND, CHAT_EDIT_EXPIRED. */
+  /** Throws CHAT_MESSAGE_NOT_FOUND, CHAT_WRITING_DENIED, CHAT_EDIT_EXPIRED. */
   edit(caller: UserCaller, messageId: string, content: string): Promise<void>;
   /** What it said before, the latest first: for its author and admins of the room. Throws ROOM_ROLE_REQUIRED. */
   edits(caller: UserCaller, messageId: string): Promise<readonly EditRow[]>;
@@ -62,7 +62,7 @@ export function createMessageChanges(parts: ChatParts): MessageChanges {
       const row = await readable(parts, caller, messageId);
       if (row.sender !== caller.userId || row.type === 'system')
         throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
-      requireVoice(await requireMember(parts, row.room, caller.userId));
+      await requireWriter(parts, row.room, caller.userId);
       requireText(content, config().limits.messageLength);
       const { windowSeconds, keepHistory } = config().edits;
       if (windowSeconds > 0 && Date.now() - row.createdAt.getTime() > windowSeconds * 1_000)
@@ -92,7 +92,7 @@ function createReacting(parts: ChatParts): MessageChanges['react'] {
   const { database, events, hub } = parts;
   return async (caller, messageId, emoji, remove) => {
     const row = await readable(parts, caller, messageId);
-    if (!remove) requireVoice(await requireMember(parts, row.room, caller.userId));
+    if (!remove) await requireWriter(parts, row.room, caller.userId);
     const change = await database.transaction(async (transaction) => {
       const next = await nextChange(transaction, row.room);
       const what = { id: row.id, userId: caller.userId, emoji };

@@ -1,6 +1,7 @@
 /** Pushes to members who are not there: one for what was written in a room within some seconds. */
 import Type from 'typebox';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { type PushRow, takePush } from '../queries/presence.ts';
 import type { ChatParts } from './chat-parts.ts';
 
@@ -38,10 +39,10 @@ export const pushJob = ({ database, communications }: ChatParts): JobDefinition 
   });
 
 function wordsOf({ roomName, isDirect, senderName, content }: PushRow) {
-  const text = content === null ? 'New message' : content.slice(0, SHOWN);
+  const text = content === null ? 'New message' : cutText(content, SHOWN);
   const title = isDirect ? (senderName ?? 'New message') : roomName;
   const body = isDirect || senderName === null ? text : `${senderName}: ${text}`;
-  return { title: title.slice(0, SHOWN), body };
+  return { title: cutText(title, SHOWN), body };
 }
 
 /** Asks for a push about a room, once for all that is written within some seconds. */

@@ -3,9 +3,9 @@ import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import { chatErrors } from '../errors.ts';
-import { isBlockedIn, markRead, memberOf, setMuted, unreadByRoom } from '../queries/members.ts';
+import { markRead, setMuted, unreadByRoom } from '../queries/members.ts';
 import { messageById } from '../queries/messages.ts';
-import { type ChatParts, requireVoice } from './chat-parts.ts';
+import { type ChatParts, requireWriter } from './chat-parts.ts';
 
 type Budgeted = 'messages' | 'typing' | 'presence';
 
@@ -53,7 +53,10 @@ export function createReads(parts: ChatParts): Reads {
         return done;
       });
       if (!read) throw chatErrors.CHAT_ROOM_NOT_FOUND();
-      hub.toRoom(roomId, 'messagesRead', { room: roomId, readBy: userId });
+      const told = { room: roomId, readBy: userId };
+      // What others know already is an echo for the reader alone: a room may have many members.
+      if (read.moved) hub.toRoom(roomId, 'messagesRead', told);
+      else hub.toUsers([userId], 'messagesRead', told);
       return { unreadCount: read.unreadCount };
     },
     async unread({ userId }) {
@@ -68,12 +71,8 @@ export function createReads(parts: ChatParts): Reads {
         throw chatErrors.CHAT_ROOM_NOT_FOUND();
     },
     async typing({ userId }, roomId, state) {
-      const member = await memberOf(database, roomId, userId);
-      if (!member) throw chatErrors.CHAT_ROOM_NOT_FOUND();
-      requireVoice(member);
+      await requireWriter(parts, roomId, userId);
       const room = roomId.toLowerCase();
-      if (member.isDirect && (await isBlockedIn(database, room, userId)))
-        throw chatErrors.CHAT_WRITING_DENIED();
       if (state === 'start')
         hub.toRoom(room, 'message', { sender: userId, contentType: 'typing', room });
       hub.toRoom(room, 'typing', { room, user: userId, state });

@@ -13,7 +13,14 @@ import {
   updateRoom,
 } from '../queries/rooms.ts';
 import type { RoomRole } from '../schemas.ts';
-import { type ChatParts, distinct, reaches, requireMember, requireRole } from './chat-parts.ts';
+import {
+  type ChatParts,
+  distinct,
+  reaches,
+  requireMember,
+  requireRole,
+  requireWriter,
+} from './chat-parts.ts';
 import type { Invitations } from './invitations.ts';
 import { createRoomCreation, type RoomCreation } from './room-creation.ts';
 import { createRoomDepartures, type RoomDepartures, takeAway } from './room-departures.ts';
@@ -133,7 +140,7 @@ function upkeep(parts: ChatParts): RoomUpkeep {
   const { database, events, config, hub } = parts;
   return {
     async update(caller, roomId, change) {
-      const member = await requireMember(parts, roomId, caller.userId);
+      const member = await requireWriter(parts, roomId, caller.userId);
       requireRole(member, 'admin');
       await updateRoom(database, roomId, change);
       hub.toRoom(roomId, 'room-updated', { room: roomId, ...change });

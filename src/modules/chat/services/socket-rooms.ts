@@ -16,6 +16,8 @@ interface Listener {
   readonly connection: SocketConnection;
   /** With the last message before its user joined. */
   readonly rooms: Map<string, number>;
+  /** Rooms that its user left while the rooms of the user were read: what was read may be older. */
+  readonly left: Set<string>;
   live: boolean;
 }
 
@@ -55,7 +57,7 @@ async function admit(
   { database, listeners, feeds }: Dependencies,
   connection: SocketConnection,
 ): Promise<AdmittedSocket> {
-  const listener: Listener = { connection, rooms: new Map(), live: false };
+  const listener: Listener = { connection, rooms: new Map(), left: new Set(), live: false };
   // Registered first: who is added or removed while the rooms are read is not missed.
   listeners.add(listener);
   const closed = (): void => {
@@ -65,7 +67,8 @@ async function admit(
   };
   try {
     const rooms = await roomsToHear(database, connection.userId);
-    for (const found of rooms) enter(feeds, listener, found.room, found);
+    for (const found of rooms)
+      if (!listener.left.has(found.room)) enter(feeds, listener, found.room, found);
   } catch (error) {
     closed();
     throw error;
@@ -87,6 +90,7 @@ function enter(
   { lastSeq, lastChange, joinedSeq }: Omit<RoomToHear, 'room'>,
 ): boolean {
   if (listener.rooms.has(room)) return false;
+  listener.left.delete(room);
   listener.rooms.set(room, joinedSeq);
   feeds.open(room, { seq: lastSeq, change: lastChange });
   if (listener.live) listener.connection.join(room);
@@ -95,9 +99,11 @@ function enter(
 
 /** False where the socket did not hear the room. */
 function exit(feeds: RoomFeeds, listener: Listener, room: string): boolean {
+  // The socket may have come into the room by its own word (`connectToRoom`) before this node heard that its user is in it.
+  listener.connection.leave(room);
+  if (!listener.live) listener.left.add(room);
   if (!listener.rooms.delete(room)) return false;
   feeds.close(room);
-  listener.connection.leave(room);
   return true;
 }
 
