@@ -125,3 +125,27 @@ test('a connection that breaks says which host, never which path', async () => {
   expect(failure).toMatchObject({ failure: 'unreachable' });
   expect((failure as Error).message).not.toMatch(/secret|token/);
 });
+
+test('a receiver that changes the protocol is given up at once', async () => {
+  answer = (response) =>
+    response.socket?.write(
+      'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n',
+    );
+  await expect(fetchWith({})(url)).rejects.toMatchObject({ failure: 'unreachable', sent: true });
+});
+
+test.each(['GET', 'POST', 'DELETE', 'OPTIONS'])(
+  'the body of %s is a part of it',
+  async (method) => {
+    const seen: string[] = [];
+    answer = (response, path) => {
+      seen.push(path);
+      const chunks: Buffer[] = [];
+      response.req.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.req.on('end', () => response.end(Buffer.concat(chunks)));
+    };
+    const body = 'POST /inner HTTP/1.1\r\nhost: inner\r\ncontent-length: 0\r\n\r\nä';
+    const response = await fetchWith({})(`${url}/outer`, { method, body });
+    expect([await response.text(), seen]).toEqual([body, ['/outer']]);
+  },
+);

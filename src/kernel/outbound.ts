@@ -221,14 +221,21 @@ function send(
       signal,
       lookup,
       agent: false,
-      headers: { ...headers, ...standardHeaders },
+      headers: { ...headers, ...standardHeaders, ...lengthOf(body) },
     });
     const connected = url.protocol === 'https:' ? 'secureConnect' : 'connect';
     outgoing.once('socket', (socket) => socket.once(connected, onConnected));
     // A broken answer is an error of the request too, after it was answered.
-    outgoing.once('response', resolve).on('error', reject).end(body);
+    outgoing.once('response', resolve).on('error', reject);
+    // Who wants to speak another protocol (101) gives neither an answer nor an error.
+    outgoing.once('close', () => reject(new Error('The connection ended without an answer')));
+    outgoing.end(body);
   });
 }
+
+/** Node says nothing of it where the method (DELETE) needs no body: its bytes would be another request to the receiver. */
+const lengthOf = (body: OutboundRequest['body']) =>
+  body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
 
 /** Some services answer only to those who say who they are; these win over whatever a library says. */
 const standardHeaders = { 'user-agent': `Penstock/${version}`, 'accept-encoding': 'identity' };

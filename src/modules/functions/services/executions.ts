@@ -1,5 +1,6 @@
 /** Records of runs: written a moment later and many at a time, exactly one for each run. */
 import type { Database } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
@@ -47,8 +48,23 @@ export function createExecutionWriter(database: Database, log: Logger): Executio
   async function writeAll(): Promise<void> {
     while (waiting.length > 0) {
       const batch = waiting.slice(0, BATCH);
-      await insertExecutions(database, batch);
+      await insertThoseThatFit(batch);
       waiting = waiting.slice(batch.length);
+    }
+  }
+
+  /** A record that the database can never take must not keep back the others, nor those after it. */
+  async function insertThoseThatFit(batch: readonly ExecutionRecord[]): Promise<void> {
+    try {
+      await insertExecutions(database, batch);
+    } catch (error) {
+      if (!isUnstorable(error)) throw error;
+      const [first] = batch;
+      if (batch.length > 1) {
+        const half = Math.ceil(batch.length / 2);
+        await insertThoseThatFit(batch.slice(0, half));
+        await insertThoseThatFit(batch.slice(half));
+      } else log.error({ err: error, execution: first?.id }, 'The record of a run was left out');
     }
   }
 
@@ -80,6 +96,9 @@ export function createExecutionWriter(database: Database, log: Logger): Executio
     close: apart,
   };
 }
+
+/** Classes of PostgreSQL for values that are wrong, and for rules that they break. */
+const isUnstorable = (error: unknown): boolean => /^2[23]/.test(codeOf(error) ?? '');
 
 const insertExecutions = (
   database: Database,

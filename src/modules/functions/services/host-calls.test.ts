@@ -1,6 +1,8 @@
 /** What one run may ask of the platform, and what ends with it. */
 import { expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { Database } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Limits } from '../../../kernel/limits/limits.ts';
 import {
@@ -11,6 +13,7 @@ import {
 import type { OperationRegistry } from '../../../kernel/operations/registry.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { PoolEnd } from '../engine/pool.ts';
+import { databaseCalls } from './calls/database.ts';
 import { operationCalls } from './calls/operations.ts';
 import { type HostCall, RunScope } from './host-calls.ts';
 
@@ -89,4 +92,36 @@ it('masks secrets that the run has read in every text of its end, but not words 
     logs: [{ text: masked }],
     error: { name: masked, message: masked, stack: masked, code: masked },
   });
+});
+
+it('undoes a transaction that is open only when its run has ended', async () => {
+  const isOpen = Promise.withResolvers<void>();
+  let end = 'none';
+  const database = {
+    inTransaction: () => false,
+    async transaction(work: () => Promise<void>) {
+      await isOpen.promise;
+      end = await work().then(
+        () => 'committed',
+        () => 'undone',
+      );
+    },
+  } as unknown as Database;
+  const begin = databaseCalls({ database, records: {} as RecordStore }).get('db.begin');
+  const scope = scopeOf();
+  const begun = begin?.(scope, {});
+  await scope.close(true);
+  isOpen.resolve();
+  await begun;
+  expect([end, scope.transactions.size]).toEqual(['undone', 0]);
+});
+
+it('masks the longer of two secrets that begin alike, in a later run of the function too', () => {
+  const scope = scopeOf();
+  scope.noteSecret('hunter2');
+  scope.noteSecret('hunter2-and-more');
+  const later = new RunScope(scope.facts);
+  expect(later.maskedLines([{ level: 'log', text: 'hunter2-and-more', at: 1 }])).toEqual([
+    { level: 'log', text: '********', at: 1 },
+  ]);
 });

@@ -54,6 +54,23 @@ interface ScopeFacts {
 /** Secrets that are shorter than this are not looked for in logs: they would blot out words. */
 const SHORTEST_MASKED = 4;
 
+/** Of one function: with those that were replaced since. */
+const MOST_MASKED = 200;
+
+/**
+ * By function, longest first: what a run has read stays in its isolate, where code keeps it for later runs. These write it
+ * into their log without having asked for it.
+ */
+const secretsRead = new Map<string, readonly string[]>();
+
+/** In JSON it stands with its line breaks and quotes escaped. */
+const withSecret = (known: readonly string[], value: string): readonly string[] =>
+  known.includes(value)
+    ? known
+    : [...new Set([value, JSON.stringify(value).slice(1, -1), ...known])]
+        .slice(0, MOST_MASKED)
+        .sort((a, b) => b.length - a.length);
+
 /** Refusals of one run that are remembered. */
 const MOST_REFUSALS = 100;
 
@@ -81,8 +98,9 @@ export const notInDryRun = (what: string): Error =>
 export class RunScope {
   readonly facts: ScopeFacts;
   readonly transactions = new Map<string, OpenTransaction>();
+  /** Transactions that are not open yet: many calls come at once. */
+  opening = 0;
   suspended: RunSuspended | undefined;
-  readonly #secrets = new Set<string>();
   readonly #refusals = new Map<string, PenstockError>();
   #controller: AbortController | undefined;
   #ending: AbortController | undefined;
@@ -125,9 +143,11 @@ export class RunScope {
     return this.#refusals.get(refusalKey(error));
   }
 
-  /** From now on it is masked in whatever the run leaves behind. */
+  /** From now on it is masked in whatever this run and later ones of the function leave behind. */
   noteSecret(value: string): void {
-    if (value.length >= SHORTEST_MASKED) this.#secrets.add(value);
+    if (value.length < SHORTEST_MASKED) return;
+    const { _id } = this.facts.function;
+    secretsRead.set(_id, withSecret(secretsRead.get(_id) ?? [], value));
   }
 
   /** Ends the run: nothing of it is waited for. */
@@ -150,6 +170,12 @@ export class RunScope {
     return this.#ending.signal;
   }
 
+  /** Keeps a transaction until the run ends; one that opened later than that is undone. */
+  async keep(id: string, open: OpenTransaction): Promise<void> {
+    if (this.#isOver) await open.abandon(false);
+    else this.transactions.set(id, open);
+  }
+
   /** Ends what the run left open: a transaction that was not committed is undone. */
   async close(ok: boolean): Promise<void> {
     this.#isOver = true;
@@ -163,7 +189,8 @@ export class RunScope {
   /** Without secrets, and only of characters that the database takes. */
   #clean(text: string): string {
     let masked = text.toWellFormed().replaceAll('\0', '\ufffd');
-    for (const secret of this.#secrets) masked = masked.replaceAll(secret, '********');
+    for (const secret of secretsRead.get(this.facts.function._id) ?? [])
+      masked = masked.replaceAll(secret, '********');
     return masked;
   }
 

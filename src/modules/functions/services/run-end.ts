@@ -106,6 +106,13 @@ function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockE
 const isRefusal = (status: number | undefined): status is number =>
   status !== undefined && Number.isInteger(status) && status >= 400 && status <= 599;
 
+/** What the code gave as status may be anything. */
+function statusOf({ reply }: PoolEnd): number {
+  const status: unknown = reply?.status;
+  const isStatus = Number.isInteger(status) && Number(status) >= 100 && Number(status) <= 599;
+  return isStatus ? Number(status) : 200;
+}
+
 const codeShape = /^[A-Z][A-Z0-9_]{2,63}$/;
 
 function record(parts: RecordParts, one: EndedRun, failure: Error | undefined): void {
@@ -122,7 +129,7 @@ function record(parts: RecordParts, one: EndedRun, failure: Error | undefined): 
     trigger: request.trigger,
     success,
     outcome: outcomeOf(one),
-    statusCode: failure instanceof PenstockError ? failure.status : (end.reply?.status ?? 200),
+    statusCode: failure instanceof PenstockError ? failure.status : statusOf(end),
     durationMs,
     cpuMs: end.cpuMs,
     memoryPeak: end.memoryBytes,

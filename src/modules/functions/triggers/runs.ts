@@ -3,12 +3,14 @@ import { all, fieldTest, literal } from '../../../data/conditions/condition.ts';
 import { system } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { causedBy } from '../../../kernel/hooks/hooks.ts';
+import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts';
 import type { QueueItem, QueueWorker, Verdict } from '../../../kernel/queue/durable-queue.ts';
 import { shortened } from '../../../kernel/text.ts';
 import type { FunctionsConfig } from '../config.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import { functionErrors, userErrorOf } from '../errors.ts';
 import { type HostCall, RunSuspended } from '../services/host-calls.ts';
+import type { RunAnswer } from '../services/run-request.ts';
 import { operationWords, ownCaller, type RunData, type TriggerParts } from './parts.ts';
 import { whenSuspended, workflowCalls } from './workflows.ts';
 
@@ -52,7 +54,7 @@ async function runItem(
           signal,
         },
         ...{ attempt: item.attempt, idempotencyKey: item.id, requestId: item.id },
-        ...(calls && { calls: calls as ReadonlyMap<string, HostCall> }),
+        ...(calls && { calls: calls as ReadonlyMap<string, HostCall>, accept: requireStorable }),
         ...(item.attempt === 1 && !calls && { queuedAt: item.createdAt }),
       }),
     );
@@ -66,6 +68,15 @@ async function runItem(
       usual: parts.config().events,
     });
   }
+}
+
+/** What a workflow answers is kept. What cannot be kept would begin it anew for ever, since its end could not be kept. */
+function requireStorable({ text }: RunAnswer): void {
+  const problem = text === '' ? undefined : invalidValueProblem(JSON.parse(text), 'result');
+  if (problem)
+    throw new TypeError(
+      `The workflow answers what cannot be kept: ${problem.path} ${problem.message}`,
+    );
 }
 
 interface Failure {

@@ -196,11 +196,17 @@ export function databaseCalls({ records, database }: Parts): ReadonlyMap<string,
 const MOST_TRANSACTIONS = 2;
 
 async function begin(database: Database, scope: RunScope): Promise<string> {
-  if (scope.transactions.size >= MOST_TRANSACTIONS)
+  if (scope.transactions.size + scope.opening >= MOST_TRANSACTIONS)
     throw errors.CONFLICT({ message: 'A run has at most 2 open transactions' });
-  const id = newId();
-  scope.transactions.set(id, await openTransaction(database));
-  return id;
+  scope.opening += 1;
+  try {
+    const open = await openTransaction(database);
+    const id = newId();
+    await scope.keep(id, open);
+    return id;
+  } finally {
+    scope.opening -= 1;
+  }
 }
 
 function openOf({ transactions }: RunScope, { transaction }: GivenCall) {
