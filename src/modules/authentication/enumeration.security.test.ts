@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Answer } from '../../../test/support/api.ts';
 import { createMailbox, type Mailbox } from '../../../test/support/mailbox.ts';
+import type { TestUser } from '../../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 
 const password = 'correct horse battery staple';
@@ -14,6 +15,7 @@ const states = ['fresh', 'verified', 'blocked', 'passwordless'] as const;
 
 let platform: TestPlatform;
 let mailbox: Mailbox;
+let inviter: TestUser;
 const configure = async (config: object) => {
   const answer = await platform.admin.patch('/config/authentication', { config });
   expect(answer.status, answer.text).toBe(200);
@@ -21,6 +23,7 @@ const configure = async (config: object) => {
 beforeAll(async () => {
   platform = await createTestPlatform();
   mailbox = createMailbox(platform.admin);
+  inviter = await platform.registerUser({ email: 'inviter@teams.example', password });
   for (const state of states) {
     const { userId } = await platform.registerUser({ email: `${state}@known.example`, password });
     if (state === 'verified')
@@ -129,6 +132,29 @@ test('what a registration refuses, it refuses for a taken address too', async ()
     ];
     expect(known.status).toBeGreaterThanOrEqual(400);
     expect(seen(known, 'verified@known.example')).toEqual(seen(unknown, 'new@known.example'));
+  }
+});
+
+test('an invitation to a team does not tell its inviter whether the address has an account', async () => {
+  await configure({
+    teams: { enabled: true, invites: { enabled: true, sendEmail: false } },
+  });
+  const { _id: team } = (await inviter.api.post('/authentication/teams', { name: 'guests' })).body;
+  const register = async (email: string) => {
+    const invited = { email, role: 'member' };
+    const { result } = (await inviter.api.post(`/authentication/teams/${team}/invite`, invited))
+      .body;
+    return platform.client.post('/authentication/local/new', {
+      email,
+      password: 'another good password',
+      invitationToken: result,
+    });
+  };
+  const unknown = seen(await register('invited@known.example'), 'invited@known.example');
+  expect(unknown).toMatchObject({ status: 200 });
+  for (const state of states) {
+    const email = `${state}@known.example`;
+    expect(seen(await register(email), email), state).toEqual(unknown);
   }
 });
 

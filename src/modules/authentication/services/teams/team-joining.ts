@@ -143,21 +143,26 @@ interface RegistrationDependencies extends Pick<Kernel, 'schemas' | 'events'> {
 
 const defaultTeamName = 'Default Team';
 
+/** The address that somebody registers with, also where the account is made only for show: the answer must not tell. */
+const addressOf = ({ email, presentedEmail }: NewAccount): string | undefined =>
+  presentedEmail ?? email;
+
 /** Refuses with 403 INVITATION_REQUIRED and INVALID_INVITATION, and with 503 where it cannot know. */
 export function createTeamRegistration(dependencies: RegistrationDependencies): RegistrationHook {
   const { schemas, joining, config, userDataConfig } = dependencies;
   /** The invitation of somebody who registers; nothing where there is none and none is needed. */
   async function presented(
     transaction: Transaction,
-    { invitationToken, email, strategy }: NewAccount,
+    account: NewAccount,
   ): Promise<FoundInvite | undefined> {
+    const { invitationToken, strategy } = account;
     if (invitationToken === undefined) {
       if (!config().allowRegistrationWithoutInvite && !decidedByOthers.has(strategy))
         throw authErrors.INVITATION_REQUIRED();
       return undefined;
     }
     const invite = await joining.standing(transaction, keyBeforeAccount(invitationToken));
-    if (!joining.fits(invite, email)) throw authErrors.INVALID_INVITATION();
+    if (!joining.fits(invite, addressOf(account))) throw authErrors.INVALID_INVITATION();
     return invite;
   }
 
@@ -177,7 +182,7 @@ export function createTeamRegistration(dependencies: RegistrationDependencies): 
       userData: Object.fromEntries(
         Object.entries(invite?.userData ?? {}).filter(([name]) => known.has(name)),
       ),
-      isVerified: invite?.mailed === true && invite.email === account.email,
+      isVerified: invite?.mailed === true && invite.email === addressOf(account),
       async registered(userId) {
         if (invite)
           await joining.enter(
