@@ -86,6 +86,15 @@ test.each([
   },
 );
 
+test('a new password ends it too where the thief has copied the session of the owner', async () => {
+  const { email, userId, own, next } = await stolen();
+  const link = await askToMove(own, next);
+  const body = { oldPassword: password, newPassword: another };
+  expect((await call('local.changePassword', { bearer: own, body })).status).toBe(200);
+  expect(await confirm(link)).toMatchObject({ status: 404, body: { code: 'LINK_NOT_FOUND' } });
+  expect(await emailOf(userId)).toBe(email);
+});
+
 test('a change of address outlives the logout of the session that asked for it', async () => {
   const { userId, own, next } = await stolen();
   const link = await askToMove(own, next);

@@ -159,6 +159,23 @@ test('and the link of a later change is worth nothing once the owner went back',
   expect((await call('hook.undoChangeEmail', { params: { undoToken: toThief } })).status).toBe(404);
 });
 
+test('a thief cannot register the address of the owner to keep it from them', async () => {
+  const owner = await register();
+  const toOwner = await move(owner.bearer, owner.email, `thief${serial}@around.example`);
+  const squat = () => call('local.register', { body: { email: owner.email, password } });
+  expect(await squat()).toMatchObject({ status: 409, body: { code: 'USER_EXISTS' } });
+  await configure(({ local, ...config }) => ({
+    ...config,
+    local: { ...local, verification: { ...local.verification, required: true } },
+  }));
+  // The answer for a taken address, which is that for a free one.
+  expect((await squat()).status).toBe(200);
+  const holders = () => query('select "_id" from "app"."User" where "email" = $1', [owner.email]);
+  expect((await holders()).rows).toEqual([]);
+  expect((await call('hook.undoChangeEmail', { params: { undoToken: toOwner } })).status).toBe(200);
+  expect((await holders()).rows).toEqual([{ _id: owner.userId }]);
+});
+
 test('nor is it once an operator has set another address', async () => {
   const owner = await register();
   const toOwner = await move(owner.bearer, owner.email, `moved${serial}@around.example`);

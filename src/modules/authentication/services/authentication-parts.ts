@@ -104,7 +104,7 @@ function foundation(
     tokenHooks: hooks,
     requireAllowedEmail,
     newPassword: createNewPassword({ ...kernel, isBreached, config: () => config().passwords }),
-    creation: createAccountCreation({ ...kernel, requireAllowedEmail, log, userDataConfig }),
+    creation: createAccountCreation({ ...own, requireAllowedEmail, log, userDataConfig }),
     erasure: createAccountErasure({ ...kernel, sessions, messages }),
     openid: createOpenid({ ...own, keys, config, publicUrl }),
     takeoverGuard: createAccountTakeoverGuard({ ...kernel, sessions, tokens }),

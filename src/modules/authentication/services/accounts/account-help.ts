@@ -17,7 +17,7 @@ import { clientOf, type Origin, storedUserAgent } from '../origin.ts';
 import { insertImpersonation } from '../sessions/queries.ts';
 import type { PairMaker } from '../sessions/session-opening.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import { type OneTimeTokens, signsIn } from '../tokens/one-time-tokens.ts';
+import { endWithPassword, type OneTimeTokens } from '../tokens/one-time-tokens.ts';
 
 /*
  * An operator acts as a user, to see what they see. The session is short, cannot be renewed, passes no check for a
@@ -124,7 +124,7 @@ export function createAccountHelp(dependencies: HelpDependencies): AccountHelp {
           });
         await setPassword(transaction, userId, null);
         await sessions.endAll(caller, [userId], { reason: 'passwordChanged' });
-        await tokens.discard(transaction, userId, [...signsIn, 'change-email']);
+        await tokens.discard(transaction, userId, endWithPassword);
         await deleteDeviceKeysOf(transaction, userId);
         const { token } = await tokens.issue(transaction, {
           purpose: 'reset-password',

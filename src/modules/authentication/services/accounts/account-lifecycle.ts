@@ -23,6 +23,7 @@ import type { Origin } from '../origin.ts';
 import type { SecurityLog } from '../security-log.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
+import type { OneTimeTokens } from '../tokens/one-time-tokens.ts';
 import { withTimeout } from '../transactions.ts';
 import { anonymousDomain } from './identifiers.ts';
 import { allowedUserData, extensionFields, type UserDataConfig, writingUser } from './user-data.ts';
@@ -120,6 +121,7 @@ interface CreationDependencies
   extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas' | 'hooks'> {
   /** Throws EMAIL_NOT_ALLOWED. */
   readonly requireAllowedEmail: (email: string) => void;
+  readonly tokens: Pick<OneTimeTokens, 'newest'>;
   readonly userDataConfig: () => UserDataConfig;
   readonly log: Logger;
 }
@@ -167,6 +169,7 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
       return writingUser(() =>
         database.transaction(async (transaction) => {
           const { admissions, admitted } = await admit(transaction, caller, account);
+          await requireUnreserved(dependencies, transaction, admitted);
           const user = await write(
             dependencies,
             transaction,
@@ -187,6 +190,19 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
       return () => void hooks.splice(hooks.indexOf(hook), 1);
     },
   };
+}
+
+/**
+ * An address that can take a change back belongs to the account that had it (decision 390). Whoever has proven that they
+ * read its mail may have it all the same: they hold the link too.
+ */
+async function requireUnreserved(
+  { tokens }: CreationDependencies,
+  transaction: Transaction,
+  { email, isVerified }: NewAccount,
+): Promise<void> {
+  if (email === undefined || isVerified) return;
+  if (await tokens.newest(transaction, 'undo-change-email', email)) throw authErrors.USER_EXISTS();
 }
 
 /** The account as the hooks of operators left it. Throws what they refuse with, and 400 for fields that there are not. */

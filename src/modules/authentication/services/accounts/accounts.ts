@@ -15,7 +15,7 @@ import type { Origin } from '../origin.ts';
 import type { NewPassword } from '../passwords.ts';
 import { attemptAt, type LoginGuard } from '../sessions/login-guard.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import { type OneTimeTokens, signsIn } from '../tokens/one-time-tokens.ts';
+import { endWithPassword, type OneTimeTokens } from '../tokens/one-time-tokens.ts';
 import type { AccountErasure } from './account-lifecycle.ts';
 import { allowedUserData, userView, writingUser } from './user-data.ts';
 
@@ -144,7 +144,7 @@ async function replace(
       reason: 'passwordChanged',
       except: caller.sessionId,
     });
-    await tokens.discard(transaction, userId, signsIn);
+    await tokens.discard(transaction, userId, endWithPassword);
     await events.emit(transaction, caller, userEvent('changePassword', [userId], caller.sessionId));
     const ways = await waysBesidePassword(transaction, userId);
     await notices.send(transaction, account, 'PasswordChanged', { devices: '', ways });

@@ -200,6 +200,8 @@ function createSwapper({
     const { token } = await tokens.issue(transaction, {
       purpose: 'undo-change-email',
       userId,
+      // Nobody else registers the address meanwhile.
+      subject: email,
       data,
       lifetimeMs: config().lifetimes.undoChangeEmail,
     });

@@ -30,7 +30,7 @@ import type { SecurityLog } from '../security-log.ts';
 import type { LoginGuard } from '../sessions/login-guard.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
-import { type OneTimeTokens, type Purpose, signsIn } from '../tokens/one-time-tokens.ts';
+import { endWithPassword, type OneTimeTokens } from '../tokens/one-time-tokens.ts';
 
 /* A new password for somebody who cannot sign in, by way of their mailbox. */
 
@@ -56,9 +56,6 @@ interface RecoveryDependencies extends Pick<Kernel, 'database' | 'events' | 'pas
   readonly securityLog: SecurityLog;
   readonly config: () => AuthenticationConfig;
 }
-
-/** What whoever had the account before may still have in their hands. */
-const outstanding: readonly Purpose[] = [...signsIn, 'change-email'];
 
 export function createPasswordRecovery(dependencies: RecoveryDependencies): PasswordRecovery {
   const { tokens, messages, requests, guard, config } = dependencies;
@@ -145,7 +142,7 @@ async function reset(
     if (!now.isVerified) await takeoverGuard.claim(transaction, anonymous, { userId, email });
     await setPassword(transaction, userId, hash);
     await sessions.endAll(anonymous, [userId], { reason: 'passwordChanged' });
-    await tokens.discard(transaction, userId, outstanding);
+    await tokens.discard(transaction, userId, endWithPassword);
     // Like sessions they open the account by themselves, and are as soon made again.
     const devices = await deleteDeviceKeysOf(transaction, userId);
     await events.emit(transaction, anonymous, userEvent('resetPassword', [userId]));

@@ -56,12 +56,18 @@ export const endingOnClaim: readonly Purpose[] = (Object.keys(purposes) as Purpo
 );
 
 /** Those that lead into an account, or to a password for it. */
-export const signsIn = [
+const signsIn = [
   'reset-password',
   'magic-link',
   'email-code',
   'login-exchange',
 ] as const satisfies readonly Purpose[];
+
+/**
+ * Those that end with the password of before. A change of address may have been begun by somebody who has copied the very
+ * session in which the owner now chooses a new password.
+ */
+export const endWithPassword = [...signsIn, 'change-email'] as const satisfies readonly Purpose[];
 
 /** Those that were sent to an address and mean nothing once it is another. */
 export const toOldAddress = [
