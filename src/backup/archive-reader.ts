@@ -13,6 +13,7 @@ import {
   isHeader,
   isManifest,
   isStructure,
+  MAX_TEXT,
   type Manifest,
   manifestName,
   type Progress,
@@ -34,9 +35,6 @@ export interface ProvenArchive {
   /** Everything but header and manifest, in order. Each entry must be read before the next. */
   read(): AsyncGenerator<ArchiveEntry>;
 }
-
-/** Texts that are kept in memory may be this long (bytes). */
-const MAX_TEXT = 256 * 1024 * 1024;
 
 /**
  * Reads the whole file and compares it with its manifest.

@@ -22,6 +22,7 @@ import {
   storedFolder,
   structureName,
   tableFolder,
+  textPart,
 } from './format.ts';
 import { type Keys, migrationsOf, signatureOf, tablesOfOthers, wrappedKey } from './keys.ts';
 import { withSnapshot } from './snapshot.ts';
@@ -137,7 +138,8 @@ async function write(
   if (withKeys) await archive.add(keysName, await readFile(join(dataDir, 'secrets.json')));
   const manifest: Manifest = { format: FORMAT, entries: [...archive.entries], ...database };
   const signature = signatureOf(manifest, keys);
-  await archive.add(manifestName, json({ ...manifest, ...(signature && { signature }) }));
+  const signed = { ...manifest, ...(signature && { signature }) };
+  await archive.add(manifestName, textPart(manifestName, signed));
   const { tables, tablesOfOthers = [] } = database;
   return {
     tables: tables.length,
@@ -162,9 +164,9 @@ async function writeDatabase(
   client: pg.Client,
   { schemas, archive, ahead, onProgress }: DatabaseOptions,
 ) {
-  await archive.add(headerName, json(await headerOf(client)));
+  await archive.add(headerName, textPart(headerName, await headerOf(client)));
   const { structure, tables } = await readStructure(client, schemas);
-  await archive.add(structureName, json(structure));
+  await archive.add(structureName, textPart(structureName, structure));
   const total = tables.reduce((all, { size }) => all + size, ahead);
   return {
     total,
@@ -273,5 +275,3 @@ async function writeFiles(
   }
   return count;
 }
-
-const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value, undefined, 1));

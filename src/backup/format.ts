@@ -17,6 +17,7 @@ import type { Static } from 'typebox';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { identifier } from '../kernel/database/sql.ts';
+import { StartError } from '../kernel/start-error.ts';
 
 /* The rows of one table as COPY text. */
 
@@ -65,6 +66,28 @@ export const manifestName = 'manifest.json';
 export const filesFolder = 'files/';
 export const storedFolder = 'storage/';
 export const contentsFolder = 'contents/';
+
+/** What is read as one text may be this long (bytes): a little below the longest that Node makes. Two million files are listed in it. */
+export const MAX_TEXT = 500_000_000;
+
+/** A part of the archive that is read as one text. @throws StartError for one that no restore could read. */
+export function textPart(name: string, value: unknown, most = MAX_TEXT): Buffer {
+  const content = jsonOf(value);
+  if (content !== undefined && content.length <= most) return content;
+  throw new StartError(
+    `The backup has more parts than its ${name} can list (${most} bytes): it was not made, since it could not be restored. Keep the contents of files on a store outside, which is not in backups`,
+  );
+}
+
+/** Nothing where it is longer than any text. */
+function jsonOf(value: unknown): Buffer | undefined {
+  try {
+    return Buffer.from(JSON.stringify(value));
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
 
 /** Folder of the table at this place of the manifest. */
 export const tableFolder = (index: number): string => `data/${String(index).padStart(5, '0')}/`;

@@ -254,10 +254,11 @@ async function keepFile(entry: ArchiveEntry, drafts: ReadOptions['drafts']): Pro
     await writeFile(drafts.keys, Buffer.concat(pieces), { mode: 0o600 });
 }
 
-/** A file of the archive never lands outside of its folder. */
-function safePath(name: string): string {
+/** A file of the archive never lands outside of its folder. Names that only begin with two dots are names. */
+export function safePath(name: string): string {
   const path = normalize(name);
-  if (path.startsWith('..') || path.startsWith(sep) || name.includes('\0'))
+  const isOutside = path.split(sep)[0] === '..' || path.startsWith(sep);
+  if (isOutside || name.includes('\0'))
     throw new StartError(`The backup holds a file with a forbidden name: ${name}`);
   return path;
 }
