@@ -102,4 +102,38 @@ describe('rules in PostgreSQL and in JavaScript', () => {
     expect(samples.length).toBeGreaterThan(3_000);
     expect(held).toBeGreaterThan(20_000);
   });
+
+  it('find nothing out about moments without parts, which tables of others hold', async () => {
+    await kernel.schemas.create(admin, { name: 'Timeless', fields: { at: 'Date' } });
+    const timeless = kernel.schemas.get('Timeless') as CompiledSchema;
+    const at = '2026-01-31T10:20:30.400Z';
+    await kernel.records.createMany(admin, 'Timeless', [{ at }, {}, {}, {}]);
+    const moments = ['infinity', '-infinity', '20000-01-01T00:00:00Z'];
+    await kernel.database.query({
+      text: `update app."Timeless" t set at = v.at::timestamptz from (
+        select r."_id", ($1::text[])[row_number() over (order by r."_id")] as at from app."Timeless" r where r.at is null) v
+        where v."_id" = t."_id"`,
+      values: [moments],
+    });
+    const environment = recordEnvironment(timeless, new Map());
+    const now = new Map<string, RuleValue>([['now', 0n]]);
+    const texts = [
+      'record.at.getHours() == 10',
+      'record.at.getMilliseconds("+02:00") == 400',
+      'int(record.at) > 0',
+      'record.at - duration("1h") > now',
+    ];
+    const values: unknown[] = [];
+    const target = { alias: 'r', next: (value: unknown) => `$${values.push(value)}` };
+    const tests = texts.map(
+      (text) => compileRule(text, environment).predicate(inputsFrom(now), target).sql,
+    );
+    const { rows: found } = await kernel.database.query<{ at: string; holds: (boolean | null)[] }>({
+      text: `select r.at::text as at, array[${tests.join(', ')}]::boolean[] as holds from ${timeless.rows} r order by r.at`,
+      values,
+    });
+    const [past, one, ...later] = found.map(({ holds }) => holds.map((held) => held === true));
+    expect(one).toEqual(texts.map(() => true));
+    for (const held of [past, ...later]) expect(held).toEqual(texts.map(() => false));
+  });
 });

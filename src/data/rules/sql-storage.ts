@@ -115,7 +115,7 @@ export function columnText({ name, field, at }: Of<'field'>, context: SqlContext
       return field.kind === 'objectId' || field.kind === 'relation' ? `${value}::text` : value;
     case 'timestamptz(3)':
     case 'timestamptz':
-      return `(extract(epoch from ${value}) * 1000000)`;
+      return microsOf(value);
     case 'uuid[]':
     case 'jsonb':
     case 'real[]':
@@ -125,6 +125,13 @@ export function columnText({ name, field, at }: Of<'field'>, context: SqlContext
       return `${value}::text`;
   }
 }
+
+/**
+ * Null outside of the years that rules know: `infinity`, which tables of others hold, has no parts, and PostgreSQL
+ * fails when it is asked for one.
+ */
+const microsOf = (value: string): string =>
+  `(case when ${value} >= '0001-01-01T00:00:00Z'::timestamptz and ${value} < '10000-01-01T00:00:00Z'::timestamptz then extract(epoch from ${value}) * 1000000 end)`;
 
 /** Free JSON, in which null is as good as nothing. */
 export const freeJson = (expression: Expression, context: SqlContext): string =>
