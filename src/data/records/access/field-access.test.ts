@@ -257,6 +257,17 @@ describe('access to single fields', () => {
     ).rejects.toMatchObject({
       status: 412,
     });
+    const many = [
+      { _id: ofBob, phone: '2' },
+      { _id: ofAnn._id, title: 'many', phone: '9' },
+    ];
+    const atPlace = { code: 'FIELD_FORBIDDEN', errors: [{ path: 'docs.1.phone' }] };
+    await expect(kernel.records.updateMany(bob, name, many)).rejects.toMatchObject(atPlace);
+    await expect(kernel.records.replaceMany(bob, name, many)).rejects.toMatchObject(atPlace);
+    await expect(
+      kernel.records.updateMany(bob, name, [...many, { _id: newId(), phone: '9' }]),
+    ).rejects.toMatchObject({ code: 'RECORD_NOT_FOUND', errors: [{ path: 'docs.2._id' }] });
+    expect(await get(ann, name, ofAnn._id)).toMatchObject({ title: 'changed', phone: '1' });
     await kernel.records.replace(bob, name, ofAnn._id, { title: 'r' });
     expect(await get(ann, name, ofAnn._id)).toMatchObject({
       title: 'r',

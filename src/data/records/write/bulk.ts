@@ -8,7 +8,6 @@ import { inPieces } from '../../../kernel/request-account/fair-gate.ts';
 import { ownValue } from '../../schema/language/values.ts';
 import { historyTable } from '../../schema/migrations.ts';
 import { isTrusted } from '../access/operation-access.ts';
-import { recordErrors } from '../errors.ts';
 import type { RecordRow } from '../read/record-view.ts';
 import type { RecordInput, RecordText } from '../store.ts';
 import {
@@ -37,6 +36,7 @@ import {
   announceEvents,
   answerShape,
   isDynamicAnswer,
+  missErrors,
   runWrite,
   type WriteContext,
   withAskedOwner,
@@ -291,15 +291,10 @@ async function changeRecords(
       if (placed) await requirePlacement(context, placed, rows.slice(0, 1), transaction);
       for (const row of rows) found.set(row.id, row);
     }
-    const missing = changes.filter(({ id }) => !found.has(id));
-    if (missing.length > 0) {
-      const problems = missing.map(({ place }) => ({
-        path: `${place}_id`,
-        rule: 'exists',
-        message: 'there is no such record',
-      }));
-      throw recordErrors.RECORD_NOT_FOUND({ errors: problems });
-    }
+    const missed = completed
+      .filter(({ id }) => !found.has(id))
+      .map(({ id, place, values }) => ({ id, place, columns: Object.keys(values) }));
+    if (missed.length > 0) throw await missErrors(context, missed, transaction);
   });
   announceEvents(context.dependencies);
   return changes.flatMap(({ id }) => found.get(id) ?? []);

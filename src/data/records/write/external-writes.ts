@@ -192,7 +192,7 @@ async function updateOne(
   );
   const [changed] = await answered(context, row, runWrite<RecordRow>(context, statement, database));
   if (changed) return changed;
-  const error = await missError(context, id, { database, columns });
+  const error = await missError(context, id, { database, columns, place });
   if (place === '' || !isMissing(error)) throw error;
   throw recordErrors.RECORD_NOT_FOUND({
     errors: [{ path: `${place}_id`, rule: 'exists', message: 'there is no such record' }],

@@ -30,7 +30,7 @@ import {
 } from '../read/projection.ts';
 import { chargeJson, classOf, type RecordDependencies, viewOf } from '../read/record-view.ts';
 import { restriction } from '../sql/prepared-statements.ts';
-import { idTest } from '../sql/row-id.ts';
+import { idsTest, idTest } from '../sql/row-id.ts';
 import type { WriteOptions } from '../store.ts';
 import type { Ownership } from './ownership.ts';
 
@@ -226,13 +226,15 @@ interface Miss {
   readonly database?: Queryable | undefined;
   /** Fields that were to be set. */
   readonly columns?: readonly string[];
+  /** In front of their names: empty, or `docs.3.`. */
+  readonly place?: string;
 }
 
 /** Why a statement found no row to change: 404 when the caller cannot see one, else 412, 403 or 409. */
 export async function missError(
   context: WriteContext,
   id: string,
-  { database, columns = [] }: Miss = {},
+  { database, columns = [], place = '' }: Miss = {},
 ): Promise<Error> {
   const { schema, caller, dependencies, options } = context;
   const view = await viewOf(dependencies, caller, schema, {
@@ -259,7 +261,63 @@ export async function missError(
   ) {
     return errors.PRECONDITION_FAILED();
   }
-  if (guarded.length > 0) return fieldsForbidden(guarded);
+  if (guarded.length > 0) return fieldsForbidden(guarded.map((name) => place + name));
   // Nothing forbids it: the record came, or came back, after the statement had looked for it.
   return context.predicate ? errors.FORBIDDEN() : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
+}
+
+/** One of several records that a statement did not find. */
+export interface MissedRecord {
+  readonly id: string;
+  /** Where it stands in the request, such as `docs.3.`. */
+  readonly place: string;
+  /** Fields that were to be set. */
+  readonly columns: readonly string[];
+}
+
+/** Why a statement did not find several rows to change: 404 that names those that the caller cannot see, else 403 or 409. */
+export async function missErrors(
+  context: WriteContext,
+  missed: readonly MissedRecord[],
+  database: Queryable,
+): Promise<Error> {
+  const { rights, predicate } = context;
+  const forbidden = missed.flatMap(({ place, columns }) =>
+    columns.filter((name) => rights.guarded.has(name)).map((name) => place + name),
+  );
+  // Without a rule nothing but its absence keeps a row from being found.
+  const isRuled = predicate !== undefined || forbidden.length > 0;
+  const seen = isRuled ? await seenAmong(context, missed, database) : new Set<string>();
+  const absent = missed.filter(({ id }) => !seen.has(id));
+  if (absent.length > 0) {
+    const message = 'there is no such record';
+    const problems = absent.map(({ place }) => ({ path: `${place}_id`, rule: 'exists', message }));
+    return recordErrors.RECORD_NOT_FOUND({ errors: problems });
+  }
+  if (forbidden.length > 0) return fieldsForbidden(forbidden);
+  return predicate ? errors.FORBIDDEN() : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
+}
+
+/** Ids of those that the caller may read. */
+async function seenAmong(
+  context: WriteContext,
+  missed: readonly MissedRecord[],
+  database: Queryable,
+): Promise<ReadonlySet<string>> {
+  const { schema, caller, dependencies, options } = context;
+  const { scope } = options;
+  const view = await viewOf(dependencies, caller, schema, scope === undefined ? {} : { scope });
+  const statement = dependencies.plans.statement(
+    {
+      schema,
+      shape: `seenMany|${view.predicate?.shape ?? ''}`,
+      values: [missed.map(({ id }) => id)],
+      dynamic: view.predicate !== undefined,
+      class: classOf(view),
+    },
+    (parameters) =>
+      `select t0."_id"::text as id from ${schema.rows} t0 where ${idsTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`,
+  );
+  const rows = await runWrite<{ id: string }>(context, statement, database);
+  return new Set(rows.map(({ id }) => id));
 }
