@@ -1,4 +1,5 @@
 /** Search by words, without any model: beginnings, typing errors, weights, languages, marks and counts. */
+import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
@@ -188,4 +189,97 @@ it('answers whatever is typed, and refuses what a configuration cannot mean', as
   expect(await refused({ missing: { weight: 2 } })).toEqual([400, 'fieldOptions.missing']);
   expect((await refused({ title: { weight: 0 } }))[0]).toBe(400);
   expect((await refused({ title: { language: 'klingon' } }))[0]).toBe(400);
+});
+
+it('goes with its fields when these are renamed: nothing is searched anew, and what comes later is found', async () => {
+  const { _id } = await platform.createSchema({
+    name: 'Paper',
+    fields: { title: 'String', inner: { note: 'String' } },
+    conduitOptions: { cms: { enabled: true }, authorization: { enabled: true } },
+  } as Json);
+  const made = await platform.admin.post('/embeddings/configs', {
+    schemaName: 'Paper',
+    sourceFields: ['title', 'inner.note'],
+    targetField: 'words',
+    provider: 'none',
+    fieldOptions: { title: { weight: 5 } },
+  });
+  expect(made.status, made.text).toBe(200);
+  const asked = async (text: string) => {
+    const body = { schemaName: 'Paper', mode: 'keyword', text, typos: false, highlight: true };
+    const answer = await ann.api.post('/embeddings/search', body);
+    expect(answer.status, answer.text).toBe(200);
+    return answer.body.hits as Json[];
+  };
+  const written = async (doc: Json) => {
+    const answer = await ann.api.post('/database/Paper', doc);
+    expect(answer.status, answer.text).toBe(200);
+    return answer.body._id as string;
+  };
+  const first = await written({ title: 'walrus', inner: { note: 'otter' } });
+  await waitFor(async () => (await asked('walrus otter')).length === 1);
+  const generation = async () => {
+    const { body } = await platform.admin.get('/embeddings/status?schemaName=Paper');
+    return body.configs[0].current.id as string;
+  };
+  const before = await generation();
+  const change = {
+    fields: { heading: 'String', inside: { note: 'String' } },
+    renames: { title: 'heading', inner: 'inside' },
+  };
+  const changed = await platform.admin.put(`/database/schemas/${_id}`, change);
+  expect(changed.status, changed.text).toBe(200);
+  expect((await asked('walrus otter'))[0]).toMatchObject({
+    document: { _id: first, heading: 'walrus' },
+    highlights: { heading: '<mark>walrus</mark>', 'inside.note': '<mark>otter</mark>' },
+  });
+  const { configs } = (await platform.admin.get('/embeddings/configs?schemaName=Paper')).body;
+  expect(configs[0]).toMatchObject({
+    sourceFields: ['heading', 'inside.note'],
+    fieldOptions: { heading: { weight: 5 } },
+  });
+  expect(await generation()).toBe(before);
+  const second = await written({ heading: 'narwhal', inside: { note: 'otter' } });
+  const found = async () => (await asked('otter')).map(({ document }) => document._id).sort();
+  await waitFor(async () => (await found()).includes(second));
+  expect(await found()).toEqual([first, second].sort());
+});
+
+it('reads texts anew when their fields get other names before they are written', async () => {
+  await platform.createSchema({
+    name: 'Sheet',
+    fields: { former: 'String', text: 'String' },
+    conduitOptions: { cms: { enabled: true } },
+  } as Json);
+  const made = await platform.admin.post('/embeddings/configs', {
+    schemaName: 'Sheet',
+    sourceFields: ['former'],
+    targetField: 'words',
+    provider: 'none',
+  });
+  expect(made.status, made.text).toBe(200);
+  const { body } = await platform.admin.get('/embeddings/status?schemaName=Sheet');
+  const database = new pg.Client({ connectionString: platform.databaseUrl });
+  await database.connect();
+  try {
+    await database.query('begin');
+    const held = 'select from penstock.embeddings_generations where id = $1 for update';
+    await database.query(held, [body.configs[0].current.id]);
+    const sheet = { former: 'lapwing', text: 'plover' };
+    expect((await ann.api.post('/database/Sheet', sheet)).status).toBe(200);
+    const waiting =
+      'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))';
+    await waitFor(async () => (await database.query(waiting)).rowCount !== 0);
+    const rename = `update penstock.embeddings_generations set source_fields = '{text}' where id = $1`;
+    await database.query(rename, [body.configs[0].current.id]);
+    await database.query('commit');
+  } finally {
+    await database.end();
+  }
+  const found = async (text: string) => {
+    const asked = { schemaName: 'Sheet', mode: 'keyword', text, typos: false };
+    return (await platform.admin.post('/embeddings/search', asked)).body.hits.length as number;
+  };
+  await waitFor(async () => (await found('plover')) === 1);
+  expect(await found('lapwing')).toBe(0);
 });

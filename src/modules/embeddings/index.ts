@@ -1,5 +1,6 @@
 /** Embeddings: texts of records become searchable by what they mean, and by their words. */
 import { createCursors } from '../../data/records/page/keyset.ts';
+import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { storage } from '../storage/index.ts';
 import { type EmbeddingsConfig, embeddingsConfig } from './config.ts';
@@ -22,6 +23,7 @@ import { createBackground } from './services/background.ts';
 import { createConfigs } from './services/configs.ts';
 import type { EmbeddingParts } from './services/embedding-parts.ts';
 import { createSearchEverything } from './services/everything.ts';
+import { followRenames } from './services/renamed-fields.ts';
 import { createSearch } from './services/search.ts';
 import { configState } from './state.ts';
 
@@ -53,12 +55,22 @@ async function readAtStart(
   }
 }
 
+/** Guards stay for as long as the process lives, also while the module is switched off and on. */
+const guarded = new WeakSet<Kernel>();
+
+function guardSchemas(kernel: Kernel): void {
+  if (guarded.has(kernel)) return;
+  guarded.add(kernel);
+  kernel.schemas.guard(followRenames);
+}
+
 async function start({
   kernel,
   config,
   optional,
   log,
 }: ModuleContext<EmbeddingsConfig, NoModules, Uses>): Promise<RunningModule<undefined>> {
+  guardSchemas(kernel);
   const measures = measuresOf(kernel);
   const current = () => config.current();
   const models = createModelSource({ config: current, database: kernel.database, measures });

@@ -103,7 +103,7 @@ async function changeOnce(
   for (const name of changePlan.destroy) await forgetDeclaration(transaction, name);
   for (const table of work) await saveDeclaration(transaction, table.declaration);
   const changed = changedSchemas(snapshot, work, changePlan.destroy);
-  for (const guard of guards) await guard(transaction, changed);
+  for (const guard of guards) await guard(transaction, changed, renamesOf(changePlan));
   await finishIndexBuilds(transaction, work, changePlan.destroy);
   await recordMigrations(transaction, {
     caller,
@@ -120,6 +120,13 @@ async function changeOnce(
     waits: late.size > 0,
   };
 }
+
+const renamesOf = ({ drafts }: ChangePlan) =>
+  new Map(
+    drafts
+      .filter(({ renames }) => renames.length > 0)
+      .map(({ declaration, renames }) => [declaration.name, renames] as const),
+  );
 
 /** What changes, as it will be; what goes. Declarations that are taken away alone are neither. */
 function changedSchemas(

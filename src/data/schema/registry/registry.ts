@@ -3,17 +3,19 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import type { CompiledSchema } from '../compile/compiled.ts';
 import type { SchemaDefinition } from '../language/definition.ts';
+import type { Renames } from '../plan/column-steps.ts';
 import type { SchemaPlan } from '../plan/schema-plan.ts';
 import type { NewSchema, SchemaChange, SchemaRequest } from '../plan/schema-request.ts';
 import type { PublicViews } from '../public-view.ts';
 
 /**
- * Looks at changed schemas as they will be, in the transaction that changes them; `undefined`: the table goes. Throws for
- * what must not be.
+ * Looks at changed schemas as they will be, in the transaction that changes them; `undefined`: the table goes. `renames`:
+ * new names of their fields, one set after the other, by schema. Throws for what must not be.
  */
 export type SchemaGuard = (
   transaction: Transaction,
   schemas: ReadonlyMap<string, CompiledSchema | undefined>,
+  renames: ReadonlyMap<string, readonly Renames[]>,
 ) => Promise<void>;
 
 export interface SchemaRegistry {

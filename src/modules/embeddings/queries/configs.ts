@@ -3,7 +3,7 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { shortSql, sql } from '../../../kernel/database/sql.ts';
 import type { ModelChoice } from '../model.ts';
 
-/** What the vectors of a generation are made of and with. It never changes. */
+/** What the vectors of a generation are made of and with. It never changes, but that fields get other names. */
 export interface Recipe extends ModelChoice {
   readonly sourceFields: readonly string[];
   /** Name of a text search configuration of PostgreSQL. */
@@ -109,6 +109,33 @@ export async function changeConfig(
 ): Promise<void> {
   await database.query(shortSql`
     update penstock.embeddings_configs set enabled = ${enabled}, next_generation_id = ${nextId}::uuid, updated_at = now()
+    where id = ${id}::uuid`);
+}
+
+/** What names fields of its schema in a generation. */
+type Sources = Pick<GenerationRow, 'id' | 'sourceFields' | 'fieldOptions'>;
+
+/** Holds the generations of a schema until the transaction ends. */
+export async function lockGenerationsOf(
+  database: Queryable,
+  schemaName: string,
+): Promise<readonly Sources[]> {
+  const { rows } = await database.query<Sources>(sql`
+    select g.id, g.source_fields as "sourceFields", g.field_options as "fieldOptions"
+    from penstock.embeddings_configs c
+    join penstock.embeddings_generations g on g.id in (c.generation_id, c.next_generation_id)
+    where c.schema_name = ${schemaName} order by g.id for no key update of g`);
+  return rows;
+}
+
+/** The same fields under other names: vectors and words stay as they are. */
+export async function renameSources(
+  database: Queryable,
+  { id, sourceFields, fieldOptions }: Sources,
+): Promise<void> {
+  await database.query(shortSql`
+    update penstock.embeddings_generations
+    set source_fields = ${sourceFields}::text[], field_options = ${JSON.stringify(fieldOptions)}::jsonb
     where id = ${id}::uuid`);
 }
 

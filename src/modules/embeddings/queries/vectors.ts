@@ -1,6 +1,7 @@
 /** The SQL of vectors and words. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { shortSql, sql } from '../../../kernel/database/sql.ts';
+import type { GenerationRow } from './configs.ts';
 import { fillRecords, hasColumn } from './pgvector.ts';
 
 /** A passage on its way into the table. */
@@ -26,20 +27,35 @@ export async function knownHashes(
   return new Map(rows.map(({ id, hash }) => [id, hash]));
 }
 
-/** The number of the next change. Who has it holds the generation until the transaction ends. */
+/** With the names of its fields where texts were read by them: what was read by former names is not written. */
+type Held = Pick<GenerationRow, 'id'> & Partial<Pick<GenerationRow, 'sourceFields'>>;
+
+/** The number of the next change. Who has it holds the generation until the transaction ends. Nothing: it is gone, or its fields were renamed. */
 export async function nextVersion(
   database: Queryable,
-  generationId: string,
+  { id, sourceFields }: Held,
 ): Promise<string | undefined> {
   const { rows } = await database.query<{ version: string }>(shortSql`
-    update penstock.embeddings_generations set version = version + 1 where id = ${generationId}::uuid returning version`);
+    update penstock.embeddings_generations set version = version + 1
+    where id = ${id}::uuid and source_fields = coalesce(${sourceFields}::text[], source_fields) returning version`);
   return rows[0]?.version;
 }
 
-/** Holds the generation until the transaction ends, without a change of its vectors. False: it is gone. */
-export async function lockGeneration(database: Queryable, generationId: string): Promise<boolean> {
+/** Holds the generation until the transaction ends, without a change of its vectors. False: it is gone, or its fields were renamed. */
+export async function lockGeneration(
+  database: Queryable,
+  { id, sourceFields }: Required<Held>,
+): Promise<boolean> {
   const { rows } = await database.query(shortSql`
-    select from penstock.embeddings_generations where id = ${generationId}::uuid for no key update`);
+    select from penstock.embeddings_generations
+    where id = ${id}::uuid and source_fields = ${sourceFields}::text[] for no key update`);
+  return rows.length > 0;
+}
+
+export async function isThere(database: Queryable, generationId: string): Promise<boolean> {
+  const { rows } = await database.query(
+    shortSql`select from penstock.embeddings_generations where id = ${generationId}::uuid`,
+  );
   return rows.length > 0;
 }
 

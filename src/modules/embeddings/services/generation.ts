@@ -14,6 +14,7 @@ import {
   stillClaimed,
 } from '../queries/pending.ts';
 import {
+  isThere,
   knownHashes,
   lockGeneration,
   nextVersion,
@@ -244,16 +245,26 @@ interface Written {
 /** Words need no model: they are found while vectors wait for one. */
 async function writeWords(
   { database }: EmbeddingParts,
-  { id: generationId }: GenerationRow,
+  generation: GenerationRow,
   { claim, ids, words }: Pick<Written, 'claim' | 'ids' | 'words'>,
 ): Promise<void> {
+  const generationId = generation.id;
   await database.transaction(async (transaction) => {
     const ours = await stillClaimed(transaction, { claim, generationId, ids });
-    if (!(await lockGeneration(transaction, generationId))) return;
+    if (!(await lockGeneration(transaction, generation))) return;
     const rows = words.filter(({ recordId }) => ours.has(recordId));
     await replaceWords(transaction, generationId, { gone: [], rows });
   });
 }
+
+/** Its fields got other names while their texts were read: under the old ones there was nothing. */
+const readAnew = {
+  error: 'Its fields were renamed',
+  seconds: FIRST_PAUSE,
+  permanent: false,
+  tried: false,
+  state: 'waiting',
+} as const;
 
 /** Only what is still ours is written: another node may have had newer texts, if we were too slow. */
 async function write(
@@ -270,7 +281,11 @@ async function write(
       ...removed.map((id) => emptyRow(id, null)),
     ];
     if (rows.length > 0) {
-      const version = await nextVersion(transaction, generation.id);
+      const version = await nextVersion(transaction, generation);
+      if (version === undefined && (await isThere(transaction, generation.id))) {
+        await postponeClaimed(transaction, { ...part, ...readAnew });
+        return;
+      }
       // The generation is gone: nobody wants its vectors.
       if (version !== undefined) {
         const kept = words.filter(({ recordId }) => ours.has(recordId));

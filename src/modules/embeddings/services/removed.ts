@@ -50,7 +50,7 @@ async function forgetRecords(
   for (const { id } of next ? [current, next] : [current])
     for (let at = 0; at < ids.length; at += PAGE) {
       const gone = ids.slice(at, at + PAGE);
-      const version = await nextVersion(transaction, id);
+      const version = await nextVersion(transaction, { id });
       if (version === undefined) return;
       await replacePassages(
         transaction,
