@@ -168,3 +168,23 @@ it('who says again and again that they have read a room is heard once', async ()
   expect(a.of('messagesRead')).toEqual([told]);
   expect(b.of('messagesRead')).toEqual([told, told, told]);
 });
+
+it('who was silenced has no voice after they have left and come back either', async () => {
+  const eve = await platform.registerUser();
+  const room = await makeRoom(ann, [bob, eve]);
+  const say = () =>
+    eve.api.post(`/chat/rooms/${room}/messages`, { contentType: 'text', content: 'here' });
+  const comeBack = async () => {
+    expectStatus(await eve.api.put(`/chat/leave/${room}`), 200, 'leaving');
+    const add = await bob.api.put(`/chat/rooms/${room}/addUsers`, { users: [eve.userId] });
+    expectStatus(add, 200, 'coming back');
+  };
+  const silence = `/chat/rooms/${room}/members/${eve.userId}/silence`;
+  expectStatus(await ann.api.put(silence, { until: until() }), 200, 'silence');
+  await comeBack();
+  expect((await say()).body.code).toBe('CHAT_WRITING_DENIED');
+  expectStatus(await ann.api.put(silence, { until: null }), 200, 'voice');
+  expectStatus(await say(), 200, 'a message');
+  await comeBack();
+  expectStatus(await say(), 200, 'a message');
+});

@@ -4,6 +4,7 @@ import { system } from '../../kernel/caller.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
 import { purgeInvitations } from './queries/invitations.ts';
 import { purgeMessages } from './queries/messages.ts';
+import { purgeSilences } from './queries/moderation.ts';
 import { purgePresence } from './queries/presence.ts';
 import { emptyRooms } from './queries/rooms.ts';
 import type { ChatParts } from './services/chat-parts.ts';
@@ -30,6 +31,7 @@ const tidy = ({ database, config }: ChatParts, rooms: Rooms): JobDefinition =>
       for (let gone = BATCH; gone === BATCH && !signal.aborted; )
         gone = await purgeInvitations(database, BATCH);
       await purgePresence(database);
+      await purgeSilences(database);
       const empty = await emptyRooms(database, BATCH);
       await rooms.removeRooms(
         system('chat.tidy'),

@@ -253,6 +253,17 @@ const reporters = `
   create index chat_reports_of_reporter on penstock.chat_reports (reporter_id) where reporter_id is not null;
 `;
 
+/** Who may not write, and has left meanwhile. */
+const silences = `
+  create table penstock.chat_silences (
+    room_id uuid not null references "app"."ChatRoom" ("_id") on delete cascade,
+    user_id uuid not null references "app"."User" ("_id") on delete cascade,
+    until timestamptz(3) not null,
+    primary key (room_id, user_id)
+  );
+  create index chat_silences_of_user on penstock.chat_silences (user_id);
+`;
+
 /** Words of messages wait on the lists of their indexes, from which they are moved beside the batches (services/sending.ts). */
 const wordsInTurn = `
   do $$
@@ -284,4 +295,5 @@ export const migrations: readonly Migration[] = [
   { id: '0007-blocks-in-direct-rooms', run: inWords(sendBatch) },
   { id: '0008-reporters', run: inWords(reporters) },
   { id: '0009-words-in-turn', run: inWords(wordsInTurn) },
+  { id: '0010-silences', run: inWords(silences) },
 ];

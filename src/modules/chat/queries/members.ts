@@ -101,20 +101,25 @@ export interface NewMember {
   readonly role: RoomRole;
 }
 
-/** What was written before is theirs to read, but not unread. Members who are there stay as they are. */
+/**
+ * What was written before is theirs to read, but not unread. Members who are there stay as they are, and who was silenced
+ * before they left still is.
+ */
 export const insertMembers = (
   database: Queryable,
   roomId: string,
   members: readonly NewMember[],
 ): Promise<unknown> =>
   database.query(sql`
-    insert into "app"."ChatMember" ("_id", "room", "user", "role", "joinedAt", "joinedSeq", "lastReadSeq", "muted", "__v")
-    select x.id, r."_id", x.member, x.role, clock_timestamp(), r."lastSeq", r."lastSeq", false, 0
+    insert into "app"."ChatMember" ("_id", "room", "user", "role", "joinedAt", "joinedSeq", "lastReadSeq", "muted",
+      "silencedUntil", "__v")
+    select x.id, r."_id", x.member, x.role, clock_timestamp(), r."lastSeq", r."lastSeq", false,
+      (select s.until from penstock.chat_silences s where s.room_id = r."_id" and s.user_id = x.member and s.until > now()), 0
     from unnest(${members.map(({ id }) => id)}::uuid[], ${members.map(({ user }) => user)}::uuid[],
       ${members.map(({ role }) => role)}::text[]) as x(id, member, role) cross join "app"."ChatRoom" r
     where r."_id" = ${roomId}::uuid on conflict ("room", "user") do nothing`);
 
-/** Answers those who were in it. */
+/** Answers those who were in it. Who may not write now may not after they have come back either. */
 export const deleteMembers = async (
   database: Queryable,
   roomId: string,
@@ -122,7 +127,12 @@ export const deleteMembers = async (
 ): Promise<readonly string[]> =>
   (
     await database.query<{ user: string }>(sql`
-      delete from "app"."ChatMember" where "room" = ${roomId}::uuid and "user" = any(${userIds}::uuid[]) returning "user"`)
+      with gone as (delete from "app"."ChatMember" where "room" = ${roomId}::uuid and "user" = any(${userIds}::uuid[])
+          returning "room", "user", "silencedUntil"),
+        kept as (insert into penstock.chat_silences (room_id, user_id, until)
+          select "room", "user", "silencedUntil" from gone where "silencedUntil" > now()
+          on conflict (room_id, user_id) do update set until = excluded.until)
+      select "user" from gone`)
   ).rows.map(({ user }) => user);
 
 export const setRoles = (
@@ -154,7 +164,8 @@ export const setSilenced = (
   until: Date | null,
 ): Promise<unknown> =>
   database.query(
-    shortSql`update "app"."ChatMember" set "silencedUntil" = ${until}::timestamptz where "room" = ${roomId}::uuid and "user" = ${userId}::uuid`,
+    shortSql`with before as (delete from penstock.chat_silences where room_id = ${roomId}::uuid and user_id = ${userId}::uuid)
+      update "app"."ChatMember" set "silencedUntil" = ${until}::timestamptz where "room" = ${roomId}::uuid and "user" = ${userId}::uuid`,
   );
 
 /** Moves the cursor forward, never back. Answers what is unread then; nothing when they are no member. */

@@ -53,6 +53,10 @@ export const bannedAmong = async (
         and (until is null or until > now())`)
   ).rows.map(({ user }) => user);
 
+/** Silences of members who have left, once they are over. */
+export const purgeSilences = (database: Queryable): Promise<unknown> =>
+  database.query(sql`delete from penstock.chat_silences where until < now()`);
+
 export const putBlock = (
   database: Queryable,
   userId: string,

@@ -148,7 +148,8 @@ export const holdUsersOf = (transaction: Queryable, rooms: readonly string[]): P
       union select i."sender" from "app"."InvitationToken" i where i."room" = any(${rooms}::uuid[])
       union select i."receiver" from "app"."InvitationToken" i where i."room" = any(${rooms}::uuid[])
       union select l."user" from "app"."ChatParticipantsLog" l where l."chatRoom" = any(${rooms}::uuid[])
-      union select b.user_id from penstock.chat_bans b where b.room_id = any(${rooms}::uuid[]))
+      union select b.user_id from penstock.chat_bans b where b.room_id = any(${rooms}::uuid[])
+      union select s.user_id from penstock.chat_silences s where s.room_id = any(${rooms}::uuid[]))
     order by u."_id" for key share of u`);
 
 /**
