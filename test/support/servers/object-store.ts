@@ -297,6 +297,8 @@ function createCalls(prefix: string, buckets: Buckets) {
     const own = objects(asked.bucket);
     const copied = asked.request.headers[`${prefix}copy-source`];
     const stored = copied ? source(String(copied)) : await received(asked);
+    if (asked.request.headers['x-goog-if-generation-match'] === '0' && own.has(asked.key))
+      throw new Refusal(412, 'PreconditionFailed');
     if (asked.query.has('partNumber'))
       upload(asked).parts.set(Number(asked.query.get('partNumber')), stored);
     else own.set(asked.key, { ...stored, modified: new Date() });

@@ -69,18 +69,45 @@ async function bytesOf(
   return length === size ? bytes : undefined;
 }
 
+/** Milliseconds that every file has, and in which a failure is none that keeps others waiting. */
+const LEAST_MS = 1_000;
+/** Milliseconds after which an owner's files have all of their time again, and owners that are remembered. */
+const FORGOTTEN_MS = 600_000;
+const MOST_OWNERS = 10_000;
+
+/**
+ * How long files may take. Files are read one after the other, so whoever has one that took its time for nothing has half
+ * as much for the next: their files wait for each other, and keep others waiting less and less.
+ */
+function createPatience() {
+  const halvings = new LRUCache<string, number>({ max: MOST_OWNERS, ttl: FORGOTTEN_MS });
+  return {
+    msFor: (owner: string | null, usual: number): number =>
+      Math.max(LEAST_MS, usual / 2 ** ((owner !== null && halvings.get(owner)) || 0)),
+    failed(owner: string | null, tookMs: number): void {
+      if (owner !== null && tookMs >= LEAST_MS) halvings.set(owner, (halvings.get(owner) ?? 0) + 1);
+    },
+  };
+}
+
 /** Reads a text in the process, which ends when that takes too long. */
-const createExtractor =
-  ({ config, measures, log }: FileTextParts, reader: WorkerLink) =>
-  async (id: string, input: BoundedInput): Promise<string> => {
-    const timer = setTimeout(() => void reader.close(), config().files.extractTimeoutMs);
+const createExtractor = ({ config, measures, log }: FileTextParts, reader: WorkerLink) => {
+  const patience = createPatience();
+  return async (
+    { id, owner }: Pick<ModuleFile, 'id' | 'owner'>,
+    input: BoundedInput,
+  ): Promise<string> => {
+    const allowedMs = patience.msFor(owner, config().files.extractTimeoutMs);
+    const began = performance.now();
+    const timer = setTimeout(() => void reader.close(), allowedMs);
     try {
       return storable(await reader.call<string>('extract', input));
     } catch (error) {
       // Broken, hostile or too slow: what cannot be read is not found, and everything else goes on.
       const message = error instanceof Error ? error.message : String(error);
+      patience.failed(owner, performance.now() - began);
       log.warn(
-        { file: id, kind: input.kind, reason: message },
+        { file: id, kind: input.kind, allowedMs, reason: message },
         'No text could be read from a file',
       );
       measures.files.inc({ result: 'failed' });
@@ -91,6 +118,7 @@ const createExtractor =
       clearTimeout(timer);
     }
   };
+};
 
 export function createFileTexts(parts: FileTextParts): FileTexts {
   const { config, measures } = parts;
@@ -110,7 +138,7 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
   /** The text of a content, read when nobody has read it yet. */
   const textOf = async (
     files: ModuleFiles,
-    { id, size, checksum }: ModuleFile,
+    { id, size, checksum, owner }: ModuleFile,
     kind: FileKind,
   ): Promise<string> => {
     const key = checksum === null ? undefined : `${kind}:${size}:${checksum}`;
@@ -119,7 +147,7 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     const bytes = await bytesOf(files, { id, size });
     if (!bytes) return '';
     const input = { kind, bytes, length: MAX_TEXT, mostMegabytes: MOST_MEGABYTES };
-    const turn = last.then(() => extract(id, input));
+    const turn = last.then(() => extract({ id, owner }, input));
     last = turn;
     const text = await turn;
     if (text !== '') measures.files.inc({ result: 'extracted' });

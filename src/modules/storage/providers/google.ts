@@ -74,6 +74,8 @@ export async function createGoogleProvider(
     async signWrite(place, { expiresInSeconds, contentType, size }) {
       const headers = {
         'content-type': contentType,
+        // What was looked at once it had come is not replaced behind that.
+        'x-goog-if-generation-match': '0',
         ...(size !== undefined && { 'x-goog-content-length-range': `${size},${size}` }),
         ...store.storing,
       };

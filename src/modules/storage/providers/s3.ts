@@ -68,6 +68,8 @@ export function createS3Provider(options: S3ProviderOptions): StorageProvider {
       const headers = {
         'content-type': contentType,
         ...(size !== undefined && { 'content-length': String(size) }),
+        // What was looked at once it had come is not replaced behind that. Not all others know of it.
+        ...(options.name === 'aws' && !options.endpoint && { 'if-none-match': '*' }),
         ...store.storing,
       };
       const url = objectUrl(store, place);

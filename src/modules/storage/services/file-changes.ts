@@ -56,6 +56,16 @@ interface Dependencies {
   readonly contents: Contents;
 }
 
+interface Change {
+  /** As it was last seen. */
+  readonly seen: FileRow;
+  readonly patch: FilePatch;
+  /** No other bytes come for it. */
+  readonly keepsContent: boolean;
+  /** Where it will be, once that is known. */
+  readonly container?: ContainerRow;
+}
+
 /** What a file will be. */
 interface Target {
   readonly container: ContainerRow;
@@ -76,17 +86,20 @@ export function createFileChanges(
 ): ChangeFile {
   const { database, access, events } = parts;
   const settleMove = createSettleMove(parts);
-  const targetOf = createTargets(parts, containers);
+  const targetOf = createTargets(parts, { containers, contents });
 
   const write = (
     caller: Caller,
-    seen: FileRow,
-    to: Target,
+    { seen, patch, ...change }: Change & { readonly container: ContainerRow },
     arrived: (ArrivedContent & { readonly isMove: boolean }) | undefined,
   ): Promise<FileRow> =>
     database.transaction(async (transaction) => {
       const file = existing(await lockFile(transaction, seen._id), storageErrors.FILE_NOT_FOUND);
-      await access.require(caller, 'edit', file, to.scope);
+      await access.require(caller, 'edit', file, patch.scope);
+      if (wasMoved(seen, file, patch))
+        throw storageErrors.UPLOAD_CLOSED({ message: 'The file was moved meanwhile: try again' });
+      // Others may have changed it while bytes came: what is not said here stays as it is now.
+      const to = await targetOf(caller, { ...change, seen: file, patch });
       // Where it goes others may have rights on it, the mover too, and where it was they lose them.
       if (isElsewhere(file, to)) await access.require(caller, 'delete', file, to.scope);
       const described = await describe(parts, transaction, caller, file, to);
@@ -101,16 +114,23 @@ export function createFileChanges(
     });
 
   return async (caller, file, patch, body) => {
-    const to = await targetOf(caller, file, patch);
+    const isMove = body === undefined;
+    const change: Change = { seen: file, patch, keepsContent: isMove };
+    const to = await targetOf(caller, change);
     const arrived = await arrive(contents, { caller, file, to, body });
     try {
-      return await write(caller, file, to, arrived && { ...arrived, isMove: body === undefined });
+      const { container } = to;
+      return await write(caller, { ...change, container }, arrived && { ...arrived, isMove });
     } catch (error) {
       if (arrived) await contents.abandon(arrived);
       throw codeOf(error) === '23505' ? storageErrors.FILE_EXISTS({ cause: error }) : error;
     }
   };
 }
+
+/** Then what was found out about its container, or where its bytes were brought, is of another one. */
+const wasMoved = (seen: FileRow, file: FileRow, { container }: FilePatch): boolean =>
+  container === undefined ? file.container !== seen.container : file.bucket !== seen.bucket;
 
 const isElsewhere = ({ container, folder }: FileRow, to: Target): boolean =>
   container !== to.container.name || folder !== to.folder;
@@ -140,27 +160,41 @@ async function arrive(
   return contents.copy(caller, { fileId, kind: 'move', bucket }, contentOf(file));
 }
 
-function createTargets({ access }: StorageParts, containers: Containers) {
-  return async (caller: Caller, file: FileRow, patch: FilePatch): Promise<Target> => {
-    const folder = patch.folder === undefined ? file.folder : folderOf(patch.folder);
-    const name = patch.name === undefined ? file.name : fileNameOf(patch.name);
-    requirePathLength(folder, name);
-    const container = await containers.resolve(caller, patch.container ?? file.container);
+function createTargets(
+  { access }: StorageParts,
+  { containers, contents }: Dependencies,
+): (caller: Caller, change: Change) => Promise<Target> {
+  return async (caller, { seen: file, patch, keepsContent, container: known }) => {
+    const path = pathIn(file, patch);
+    const container =
+      known ?? (await containers.resolve(caller, patch.container ?? file.container));
     access.requireCreate(caller, container.name);
     const isPublic = visibilityIn(container, patch.isPublic ?? file.isPublic);
     await requireShared(access, caller, { file, isPublic, scope: patch.scope });
+    const mimeType = patch.mimeType === undefined ? file.mimeType : mediaTypeOf(patch.mimeType);
+    const isNews = container.name !== file.container || patch.mimeType !== undefined;
+    // What is in a container already stays, although it would not be taken any more.
+    if (isNews && keepsContent && file.generation > 0)
+      contents.requireFit(container, contentOf({ ...file, mimeType }));
     return {
+      ...path,
       container,
-      folder,
-      name,
       isPublic,
       alias: patch.alias === undefined ? file.alias : aliasOf(patch.alias),
-      mimeType: patch.mimeType === undefined ? file.mimeType : mediaTypeOf(patch.mimeType),
+      mimeType,
       metadata: patch.metadata === undefined ? file.metadata : metadataOf(patch.metadata),
       expiresAt: patch.expiresAt === undefined ? file.expiresAt : patch.expiresAt,
       scope: patch.scope,
     };
   };
+}
+
+/** Throws INVALID_NAME. */
+function pathIn(file: FileRow, patch: FilePatch): Pick<Target, 'folder' | 'name'> {
+  const folder = patch.folder === undefined ? file.folder : folderOf(patch.folder);
+  const name = patch.name === undefined ? file.name : fileNameOf(patch.name);
+  requirePathLength(folder, name);
+  return { folder, name };
 }
 
 /** To give a file to everybody is to share it. Throws FILE_ACCESS_DENIED. */

@@ -86,13 +86,11 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
       await access.require(caller, 'content', from, request.scope);
       const placement = await placing.placeFree(caller, requestOfCopy(from, request));
       requireRoom(placement.room, from.size);
+      const content = contentOf(servable(parts.config(), from));
+      contents.requireFit(placement.container, content);
       const { bucket } = placement.container;
       const to = { kind: 'create', bucket } as const;
-      return make(
-        caller,
-        await contents.copy(caller, to, contentOf(servable(parts.config(), from))),
-        async () => placement,
-      );
+      return make(caller, await contents.copy(caller, to, content), async () => placement);
     },
     async remove(caller, id, scope) {
       await access.require(caller, 'delete', await find(id), scope);
@@ -192,6 +190,8 @@ function createMake(
     try {
       let placement = await placed();
       requireChecksum(placement.checksum, () => arrived.content.checksum);
+      // Forms may name it behind the file, and it may have changed while a long upload went on.
+      contents.requireFit(placement.container, last.content);
       if (placement.seen) {
         last = await inBucket(contents, caller, last, placement.container);
         const made = await placing.insertWhole(caller, placement, last);

@@ -17,6 +17,8 @@ export interface ModuleFile {
   /** By its content. */
   readonly mimeType: string | null;
   readonly checksum: string | null;
+  /** `Type:id`; null: nobody. */
+  readonly owner: string | null;
   /** Nobody gets its content now: it is being examined, or something harmful was found in it. */
   readonly withheld: boolean;
 }
@@ -64,6 +66,7 @@ export function createModuleFiles({
     size: file.size,
     mimeType: file.mimeType,
     checksum: file.checksum,
+    owner: file.owner,
     withheld: isWithheld(config(), file),
   });
   return {

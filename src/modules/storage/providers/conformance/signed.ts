@@ -3,17 +3,18 @@ import { expect } from 'vitest';
 import type { SignedRequest } from '../provider.ts';
 import { type Bench, bytes, read, refused, type } from './bench.ts';
 
-export function signedCases(bench: Bench): void {
-  const make = (request: SignedRequest, body?: string): Promise<Response> => {
-    // A browser sets the length itself.
-    const { 'content-length': _, ...headers } = request.headers;
-    return fetch(request.url, {
-      method: request.method,
-      headers,
-      ...(body !== undefined && { body }),
-    });
-  };
+const make = (request: SignedRequest, body?: string): Promise<Response> => {
+  // A browser sets the length itself.
+  const { 'content-length': _, ...headers } = request.headers;
+  return fetch(request.url, {
+    method: request.method,
+    headers,
+    ...(body !== undefined && { body }),
+  });
+};
 
+export function signedCases(bench: Bench): void {
+  replacementCase(bench);
   bench.check('a signed read answers the bytes as asked for, and only these', async () => {
     const { provider } = bench;
     const place = { bucket: await bench.bucket(), key: 'a b/ü#1?&=%.html' };
@@ -69,5 +70,17 @@ export function signedCases(bench: Bench): void {
     await expect
       .poll(async () => (await make(signed)).status, { timeout: 20_000, interval: 300 })
       .toBeGreaterThanOrEqual(400);
+  });
+}
+
+function replacementCase(bench: Bench): void {
+  bench.check('a signed write replaces nothing', async () => {
+    const { provider } = bench;
+    if (!provider.capabilities.signedRequests) return;
+    const place = { bucket: await bench.bucket(), key: 'once' };
+    const signed = await provider.signWrite(place, { expiresInSeconds: 60, ...type });
+    expect((await make(signed, 'looked at')).status).toBeLessThan(300);
+    expect([403, 409, 412]).toContain((await make(signed, 'replaced!')).status);
+    expect((await read(provider, place)).toString()).toBe('looked at');
   });
 }
