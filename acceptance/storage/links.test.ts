@@ -240,6 +240,22 @@ describe('the scanner', () => {
     expect((await ann.api.get(`/storage/file/${infected}`)).body.scan).toBe('infected');
     expect((await ann.api.delete(`/storage/file/${infected}`)).status).toBe(200);
   });
+
+  it('looks at a file where it lies now, when it was moved meanwhile', async () => {
+    const name = `c-${randomUUID()}`;
+    expect((await platform.admin.post('/storage/containers', { name })).status).toBe(200);
+    answer = undefined;
+    const id = await upload({}, 'another virus');
+    await waitFor(() => seen.some((one) => one.includes('another virus')));
+    answer = 'clean';
+    const moved = await ann.api.post(`/storage/file/${id}/move`, { container: name });
+    expect(moved.status, moved.text).toBe(200);
+    await waitFor(async () => (await urlStatus(id)) === 403);
+    expect((await ann.api.get(`/storage/file/${id}`)).body).toMatchObject({
+      scan: 'infected',
+      container: name,
+    });
+  });
 });
 
 describe('a large folder', () => {

@@ -22,6 +22,7 @@ import { contentOf, placeOf } from './naming.ts';
 import { type FileRequest, visibilityIn } from './placing.ts';
 import { requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
+import { enqueueChecksum, enqueueScan } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 /** Bytes that come with a request. */
@@ -241,15 +242,20 @@ export function createSettleMove(parts: StorageParts) {
     if (!(await takeUpload(transaction, upload.id, upload.objectKey)))
       throw storageErrors.UPLOAD_CLOSED();
     const { generation } = upload;
-    const mimeType = file.mimeType ?? content.mimeType;
+    // What was found out about the bytes while they were copied, and what is still to be found out at their new place.
+    const { mimeType, checksum, scan } = file;
     const moved = existing(
       await parts.fileWrites.setContent(transaction, file._id, {
         ...content,
-        mimeType,
+        mimeType: mimeType ?? content.mimeType,
+        checksum: checksum ?? undefined,
+        scan,
         generation,
       }),
       storageErrors.FILE_NOT_FOUND,
     );
+    await enqueueScan(parts, transaction, moved);
+    await enqueueChecksum(parts, transaction, moved);
     await enqueueRemoval(parts, transaction, [placeOf(file)]);
     await parts.events.emit(transaction, caller, fileEvent('update', moved));
     return moved;

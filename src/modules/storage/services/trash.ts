@@ -20,7 +20,7 @@ import { ensureFolders } from './containers.ts';
 import type { ListPage } from './listing.ts';
 import { dischargeFiles, requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
-import { enqueueScan } from './scanning.ts';
+import { enqueueChecksum, enqueueScan } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 export interface Trash {
@@ -85,6 +85,7 @@ export function createTrash(parts: StorageParts): Trash {
         await events.emit(transaction, caller, fileEvent('create', made));
         await events.emit(transaction, caller, fileEvent('ready', made));
         await enqueueScan(parts, transaction, made);
+        await enqueueChecksum(parts, transaction, made);
         return made;
       }),
     async remove(caller, id) {
