@@ -4,7 +4,7 @@
  * OWASP ASVS 5.0 7.4.3, 6.4.3).
  */
 import { generateKeyPairSync, sign } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import {
   type AuthenticationFixture,
   openAuthentication,
@@ -127,6 +127,39 @@ test('a new password ends the links that were sent before it', async () => {
     ).status,
   ).toBe(400);
   expect((await call('hook.useMagicLink', { params: { token: magicToken } })).status).toBe(404);
+});
+
+test('a link that was followed just before a new password opens no session after it', async () => {
+  const { email, userId } = await stolen();
+  await query('update "app"."User" set "isVerified" = true where "_id" = $1', [userId]);
+  await call('password.forgot', { body: { email } });
+  await call('magicLink.request', { body: { email } });
+  const { token: passwordResetToken } = await variables(email, 'ForgotPassword');
+  const token = await linkTo(email, 'MagicLink');
+  const isUsed = async () =>
+    (
+      await query(
+        `select 1 from penstock.one_time_tokens where user_id = $1 and purpose = 'magic-link' and used_at is not null`,
+        [userId],
+      )
+    ).count > 0;
+  const { transaction } = fixture.database;
+  let reset: number | undefined;
+  // Between the use of the link and the session.
+  const spy = vi.spyOn(fixture.database, 'transaction').mockImplementation(async (...work) => {
+    const result = await transaction(...work);
+    if (reset === undefined && (await isUsed())) {
+      reset = 0;
+      reset = (await call('password.reset', { body: { passwordResetToken, password: another } }))
+        .status;
+    }
+    return result;
+  });
+  const followed = await call('hook.useMagicLink', { params: { token } });
+  spy.mockRestore();
+  expect([reset, followed.status]).toEqual([200, 401]);
+  const live = 'select 1 from penstock.sessions where user_id = $1 and revoked_at is null';
+  expect((await query(live, [userId])).count).toBe(0);
 });
 
 /** A key of every kind, made at this time. */

@@ -11,7 +11,7 @@ import { randomToken } from '../../../../kernel/security/tokens.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';
-import { credentialsById, lockCredentials } from '../../queries.ts';
+import { type Credentials, credentialsById, lockCredentials } from '../../queries.ts';
 import { allowedRedirect, type Links, withQuery } from '../../redirects.ts';
 import { canonicalEmail } from '../accounts/identifiers.ts';
 import type { AccountTakeoverGuard } from '../credentials/credentials.ts';
@@ -118,29 +118,39 @@ export function createMailSignIn(dependencies: Dependencies): MailSignIn {
   };
 }
 
-/**
- * Whoever reads the mailbox owns the account. If its address was never proven, somebody else may have
- * registered it: what they could get in with ends here.
- */
-async function claim(
-  { takeoverGuard }: Dependencies,
-  transaction: Transaction,
-  { userId, data }: OneTimeGrant,
-): Promise<void> {
-  const account = userId === undefined ? undefined : await lockCredentials(transaction, userId);
-  const { email } = data;
-  if (!account || account.isVerified || typeof email !== 'string' || account.email !== email)
-    return;
-  await takeoverGuard.claim(transaction, anonymous, { userId: account.userId, email });
+/** A secret that was used up, with the account as it was then. */
+interface Redeemed {
+  readonly grant: OneTimeGrant;
+  readonly account: Credentials | undefined;
 }
 
+/**
+ * Uses the secret up. Whoever reads the mailbox owns the account: if its address was never proven, somebody else may have
+ * registered it, and what they could get in with ends here. The account is read under the same lock, so that a password that
+ * is set right afterwards keeps the session from being opened.
+ */
+const redeem = (
+  { takeoverGuard, database }: Dependencies,
+  consume: (transaction: Transaction) => Promise<OneTimeGrant | undefined>,
+): Promise<Redeemed | undefined> =>
+  database.transaction(async (transaction) => {
+    const grant = await consume(transaction);
+    if (!grant) return undefined;
+    const { userId = '', data } = grant;
+    const account = userId === '' ? undefined : await lockCredentials(transaction, userId);
+    const { email } = data;
+    if (!account || account.isVerified || typeof email !== 'string' || account.email !== email)
+      return { grant, account };
+    await takeoverGuard.claim(transaction, anonymous, { userId, email });
+    return { grant, account: await credentialsById(transaction, userId) };
+  });
+
 async function openFor(
-  { database, signIn }: Dependencies,
-  { userId = '', data }: OneTimeGrant,
+  { signIn }: Dependencies,
+  { grant: { data }, account }: Redeemed,
   origin: Origin,
   strategy: string,
 ): Promise<LoginAnswer> {
-  const account = await credentialsById(database, userId);
   if (!account || account.email !== data.email) throw authErrors.LINK_NOT_FOUND();
   const ofApp = typeof data.clientId === 'string' ? { ...origin, clientId: data.clientId } : origin;
   return signIn.open(account, ofApp, strategy);
@@ -176,19 +186,17 @@ async function useLink(
   token: string,
   origin: Origin,
 ): Promise<LinkAnswer> {
-  const { database, tokens, signIn, config } = dependencies;
-  const grant = await database.transaction(async (transaction) => {
-    const used = await tokens.consume(transaction, 'magic-link', token);
-    if (used) await claim(dependencies, transaction, used);
-    return used;
-  });
-  if (!grant) {
+  const { tokens, signIn, config } = dependencies;
+  const redeemed = await redeem(dependencies, (transaction) =>
+    tokens.consume(transaction, 'magic-link', token),
+  );
+  if (!redeemed) {
     await signIn.refused({ strategy: 'magic-link', outcome: 'wrong', origin });
     throw authErrors.LINK_NOT_FOUND();
   }
   return {
-    answer: await openFor(dependencies, grant, origin, 'magic-link'),
-    redirectUri: targetOf(grant, config()),
+    answer: await openFor(dependencies, redeemed, origin, 'magic-link'),
+    redirectUri: targetOf(redeemed.grant, config()),
   };
 }
 
@@ -209,17 +217,15 @@ async function useCode(
   { token, code }: { readonly token: string; readonly code: string },
   origin: Origin,
 ): Promise<LoginAnswer> {
-  const { database, tokens, signIn } = dependencies;
-  const grant = await database.transaction(async (transaction) => {
-    const used = await tokens.consumeCode(transaction, 'email-code', { token }, code);
-    if (used) await claim(dependencies, transaction, used);
-    return used;
-  });
-  if (!grant) {
+  const { tokens, signIn } = dependencies;
+  const redeemed = await redeem(dependencies, (transaction) =>
+    tokens.consumeCode(transaction, 'email-code', { token }, code),
+  );
+  if (!redeemed) {
     await signIn.refused({ strategy: 'email-code', outcome: 'wrong', origin });
     throw authErrors.CREDENTIALS_INVALID({ message: 'The code is not valid: ask for a new one' });
   }
-  return openFor(dependencies, grant, origin, 'email-code');
+  return openFor(dependencies, redeemed, origin, 'email-code');
 }
 
 const targetOf = (
