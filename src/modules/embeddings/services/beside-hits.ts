@@ -1,5 +1,6 @@
 /** What is answered beside hits: marked words, and counts by the values of fields. Both of what the caller may see alone. */
 import { all, type Condition, fieldTest, literal } from '../../../data/conditions/condition.ts';
+import { relocated } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { markEnd, markedContents, markedTexts, markStart } from '../queries/contents.ts';
 import { MAX_RANKED, rankedWords, type WordsQuery } from '../queries/words.ts';
@@ -110,15 +111,21 @@ export async function facetsOf(
   const counted = byWords ? all(filter, amongIds(await matchingIds(parts, request))) : filter;
   const facets: Record<string, readonly FacetValue[]> = {};
   for (const field of new Set(input.facets)) {
-    const json = await parts.records.aggregate(caller, input.schemaName, {
+    const options = {
       filter: counted,
       groupBy: [field],
-      values: [{ as: countName, function: 'count' }],
+      values: [{ as: countName, function: 'count' as const }],
       sort: [`-${countName}`],
       limit: MAX_VALUES,
       ...offeredOf(request.generation),
       ...(input.scope !== undefined && { scope: input.scope }),
-    });
+    };
+    const place = `facets.${input.facets?.indexOf(field)}`;
+    const json = await parts.records
+      .aggregate(caller, input.schemaName, options)
+      .catch((error: unknown) => {
+        throw relocated(error, (path) => path.replace(/^aggregate\.groupBy\.0\b/, place));
+      });
     const groups = JSON.parse(json) as readonly Document[];
     facets[field] = groups.map((group) => ({
       value: group[field] ?? null,
