@@ -3,7 +3,7 @@
  * https://cwe.mitre.org/data/definitions/294.html).
  */
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import {
   type AuthenticationFixture,
   openAuthentication,
@@ -87,6 +87,33 @@ test.each([
     mail.to === email && 'template' in mail ? [mail.template] : [],
   );
   expect(names).toEqual(['DeviceAdded', 'DeviceRemoved']);
+});
+
+test('a key that was used just before a new password opens no session after it', async () => {
+  const { email, userId, key, keyId } = await enrolled();
+  await call('password.forgot', { body: { email } });
+  await fixture.node.jobsDone();
+  const mail = fixture.node.mails.findLast(
+    (one) => one.to === email && 'template' in one && one.template === 'ForgotPassword',
+  );
+  const body = { passwordResetToken: mail?.variables?.token, password: 'seven purple elephants' };
+  const challenge = await challengeFor(keyId);
+  const { query } = fixture.database;
+  let reset: number | undefined;
+  // Between the use of the key and the session.
+  const spy = vi.spyOn(fixture.database, 'query').mockImplementation(async (statement) => {
+    const result = await query(statement);
+    if (reset === undefined && statement.text.includes('update penstock.device_keys')) {
+      reset = 0;
+      reset = (await call('password.reset', { body })).status;
+    }
+    return result as never;
+  });
+  const signedIn = await signIn({ keyId, challenge, encryptedData: signed(key, challenge) });
+  spy.mockRestore();
+  expect([reset, signedIn.status]).toEqual([200, 401]);
+  const live = 'select 1 from penstock.sessions where user_id = $1 and revoked_at is null';
+  expect((await fixture.database.query({ text: live, values: [userId] })).count).toBe(0);
 });
 
 test('a captured sign-in, the user id and challenges of others open nothing; of 50 parallel uses one succeeds', async () => {

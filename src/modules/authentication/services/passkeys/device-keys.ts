@@ -9,6 +9,7 @@ import { newId } from '../../../../kernel/ids.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors, factorErrors } from '../../credential-errors.ts';
 import { userEvent } from '../../events.ts';
+import { type Credentials, credentialsById } from '../../queries.ts';
 import type { OwnStrategy } from '../../strategies.ts';
 import { forbidImpersonation, lockRegistered, requireRecentLogin } from '../caller-checks.ts';
 import type { Identities } from '../credentials/credentials.ts';
@@ -68,17 +69,18 @@ const largestRsaBits = 8192;
 export function createDeviceKeys(dependencies: Dependencies): DeviceKeys {
   const { database, tokens, signIn, config } = dependencies;
 
-  /** Uses the challenge up; answers whose key signed it. */
+  /** Uses the challenge up; answers whose key signed it. What ends device keys after that changes the account, as it is read here. */
   const ownerOf = async ({
     keyId,
     challenge,
     signature,
-  }: DeviceProof): Promise<string | undefined> => {
+  }: DeviceProof): Promise<Credentials | undefined> => {
     const grant = await tokens.consume(database, purpose, challenge);
     if (grant?.data.keyId !== keyId) return undefined;
     const key = await deviceKey(database, keyId);
     const isRight = key !== undefined && signs(keyOf(key.publicKey), challenge, signature);
-    return isRight && (await useDeviceKey(database, keyId)) ? key.userId : undefined;
+    const account = isRight ? await credentialsById(database, key.userId) : undefined;
+    return account && (await useDeviceKey(database, keyId)) ? account : undefined;
   };
 
   return {
@@ -106,8 +108,8 @@ export function createDeviceKeys(dependencies: Dependencies): DeviceKeys {
       (await tokens.issue(database, { purpose, data: { keyId }, lifetimeMs: challengeLifetimeMs }))
         .token,
     async signIn(proof, origin) {
-      const userId = await ownerOf(proof);
-      if (userId !== undefined) return signIn.openById(userId, origin, strategy);
+      const account = await ownerOf(proof);
+      if (account) return signIn.open(account, origin, strategy);
       await signIn.refused({ strategy, outcome: 'wrong', origin });
       throw factorErrors.DEVICE_INVALID();
     },
