@@ -80,7 +80,11 @@ const MOST_OWNERS = 10_000;
  * as much for the next: their files wait for each other, and keep others waiting less and less.
  */
 function createPatience() {
-  const halvings = new LRUCache<string, number>({ max: MOST_OWNERS, ttl: FORGOTTEN_MS });
+  const halvings = new LRUCache<string, number>({
+    maxSize: MOST_OWNERS,
+    sizeCalculation: () => 1,
+    ttl: FORGOTTEN_MS,
+  });
   return {
     msFor: (owner: string | null, usual: number): number =>
       Math.max(LEAST_MS, usual / 2 ** ((owner !== null && halvings.get(owner)) || 0)),
