@@ -86,3 +86,19 @@ it('masks a secret that the code has kept from an earlier run, and inside JSON',
   const failed = await invoke(platform.admin, _id, { params: { fail: true } });
   expect(failed).toMatchObject({ error: { message: 'bad key ********' }, logs });
 });
+
+it('reads no address whose host would keep everybody waiting', async () => {
+  const { _id } = await upload(platform.admin, {
+    name: 'long_host',
+    functionCode: `
+      const host = Array.from({ length: 100000 }, (_, i) => String.fromCharCode(0x4e00 + i % 20000)).join('');
+      const told = [];
+      for (const read of [() => new URL('http://' + host), () => ctx.fetch('https://' + host.slice(0, 7000))])
+        try { await read(); } catch (error) { told.push(error.message); }
+      return told;`,
+  });
+  expect((await invoke(platform.admin, _id, {})).result).toEqual([
+    'The host of an address is too long',
+    'url: must be an absolute address',
+  ]);
+});

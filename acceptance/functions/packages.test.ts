@@ -141,3 +141,17 @@ it('packages that are too large are refused', async () => {
   await limits(4_194_304);
   expect(await call('large', "return require('large').length")).toBe(20_000);
 });
+
+it.each([
+  ['a long chain of operators', `0${'+1'.repeat(200_000)}`],
+  ['a long chain of members', `a${'.b'.repeat(200_000)}`],
+])('%s beside an import is taken or refused, and the platform goes on', async (_name, chain) => {
+  const answer = await platform.admin.post('/functions/upload', {
+    name: 'chained',
+    functionType: 'request',
+    inputs: { method: 'GET' },
+    functionCode: `import plain from 'plain';\nexport default (a) => plain && ${chain};`,
+  });
+  expect([200, 400]).toContain(answer.status);
+  expect((await platform.admin.get('/functions')).status).toBe(200);
+});

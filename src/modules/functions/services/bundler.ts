@@ -9,7 +9,9 @@ import { join, sep } from 'node:path';
 import type { Plugin, RolldownLog } from 'rolldown';
 import { invalid } from '../../../kernel/errors.ts';
 import { shortened } from '../../../kernel/text.ts';
+import { createProcessLink } from '../../../kernel/threads/worker-link.ts';
 import type { SourceForm } from '../engine/protocol.ts';
+import type { Imports } from './imports-process.ts';
 
 export interface BundleRequest {
   readonly names: readonly string[];
@@ -32,6 +34,9 @@ interface BundlerOptions {
 
 /** What every sandbox brings along. */
 const builtInPackages: ReadonlySet<string> = new Set(['axios']);
+
+/** Of the process that finds out what a module imports. */
+const HEAP_MEGABYTES = 512;
 
 /** Most modules import nothing: the parser is not loaded for those. */
 const importWord = /\b(?:from|import)\b/;
@@ -79,40 +84,20 @@ const missing = (name: string) =>
 
 /* What a module imports. */
 
-interface Imports {
-  readonly names: Set<string>;
-  /** Everything is imported: `import * as x`. */
-  whole: boolean;
-}
-
-/** Of packages, by what they are asked for. */
+/**
+ * In a process of its own each time: the parser is native, and a chain of a hundred thousand operators, which V8 takes,
+ * overruns its stack and ends its process.
+ */
 async function importsOf(code: string): Promise<ReadonlyMap<string, Imports>> {
-  const { parseAst } = await import('rolldown/parseAst');
-  const found = new Map<string, Imports>();
-  for (const node of parseAst(code, { sourceType: 'module' }).body) {
-    const isImport = node.type === 'ImportDeclaration';
-    const isExport = node.type === 'ExportNamedDeclaration' || node.type === 'ExportAllDeclaration';
-    if (!(isImport || isExport) || !node.source) continue;
-    const { value } = node.source;
-    const imports = found.get(value) ?? { names: new Set(), whole: false };
-    found.set(value, imports);
-    if (node.type === 'ExportAllDeclaration') imports.whole = true;
-    else for (const one of node.specifiers) noteSpecifier(imports, one);
+  const file = new URL('./imports-process.ts', import.meta.url);
+  const reader = createProcessLink({ file, idleMs: 0, heapMegabytes: HEAP_MEGABYTES });
+  try {
+    return await reader.call('imports', code);
+  } catch {
+    throw problem('package', 'is nested too deeply to tell what it imports');
+  } finally {
+    await reader.close();
   }
-  return found;
-}
-
-interface Specifier {
-  readonly type: string;
-  readonly imported?: object;
-  readonly local?: object;
-}
-
-function noteSpecifier(imports: Imports, { type, imported, local }: Specifier): void {
-  if (type === 'ImportNamespaceSpecifier') imports.whole = true;
-  const named = type === 'ImportSpecifier' ? imported : type === 'ExportSpecifier' ? local : {};
-  const name = named && 'name' in named ? String(named.name) : undefined;
-  if (name !== undefined && name !== 'default') imports.names.add(name);
 }
 
 /* One bundle. */

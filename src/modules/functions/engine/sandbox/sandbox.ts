@@ -5,6 +5,7 @@
 import { createHash, createHmac, randomBytes, randomUUID } from 'node:crypto';
 import ivm from 'isolated-vm';
 import type { LoadedSource, SourceForm } from '../protocol.ts';
+import { type AskedUrl, urlOf } from './addresses.ts';
 import { PRELUDE_FILE, preludeText } from './prelude-text.ts';
 
 export interface Source extends LoadedSource {
@@ -270,10 +271,7 @@ export class Sandbox {
   }
 }
 
-interface Asked {
-  readonly href?: string;
-  readonly base?: string;
-  readonly set?: readonly [name: 'href' | 'search', value: string];
+interface Asked extends AskedUrl {
   readonly hash?: string;
   readonly data?: string;
   readonly key?: string;
@@ -315,24 +313,4 @@ function answerOf(name: string, asked: Asked): unknown {
   if (name !== 'hmac') throw new Error('There is no such call');
   const key = Buffer.from(String(asked.key), 'base64');
   return createHmac(hash, key).update(data).digest('base64');
-}
-
-function urlOf({ href = '', base, set }: Asked): unknown {
-  const url = base === undefined ? new URL(href) : new URL(href, base);
-  if (set && set[0] in url) (url as unknown as Record<string, string>)[set[0]] = set[1];
-  const { origin, protocol, username, password, host, hostname, port, pathname, search, hash } =
-    url;
-  return {
-    href: url.href,
-    origin,
-    protocol,
-    username,
-    password,
-    host,
-    hostname,
-    port,
-    pathname,
-    search,
-    hash,
-  };
 }

@@ -3,6 +3,7 @@ import { errors, invalid } from '../../../../kernel/errors.ts';
 import { createOutboundFetch, OutboundError } from '../../../../kernel/outbound.ts';
 import type { Realtime } from '../../../router/index.ts';
 import type { FunctionsConfig } from '../../config.ts';
+import { hasLongHost } from '../../engine/sandbox/addresses.ts';
 import type { FunctionSecrets } from '../functions.ts';
 import { type GivenCall, type HostCall, notForCode, textArgument } from '../host-calls.ts';
 
@@ -103,7 +104,7 @@ function fetchCall({ config }: Parts): HostCall {
 
 function requestOf(given: GivenCall) {
   const { url, method = 'GET', headers = [], text, base64 } = given;
-  if (typeof url !== 'string' || url.length > 8_000 || !URL.canParse(url))
+  if (typeof url !== 'string' || url.length > 8_000 || hasLongHost(url) || !URL.canParse(url))
     throw invalid('url', 'format', 'must be an absolute address');
   if (typeof method !== 'string' || !methods.has(method))
     throw invalid('method', 'enum', `must be one of ${[...methods].join(', ')}`);
