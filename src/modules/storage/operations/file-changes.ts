@@ -119,6 +119,7 @@ const visibility = (services: StorageServices): Operation =>
       storageErrors.FILE_NOT_FOUND,
       storageErrors.FILE_ACCESS_DENIED,
       storageErrors.PRIVATE_IN_PUBLIC,
+      storageErrors.UPLOAD_CLOSED,
     ],
     summary: 'Make a file public or private',
     handler: async ({ caller }, { params, query, body }) =>

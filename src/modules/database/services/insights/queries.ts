@@ -137,7 +137,7 @@ export async function readServer(database: Queryable): Promise<ServerFacts | und
         (count(*) filter (where state = 'active' and datname = current_database() and pid <> pg_backend_pid()))::integer as active,
         (count(*) filter (where state = 'idle' and datname = current_database()))::integer as idle,
         (count(*) filter (where state like 'idle in transaction%' and datname = current_database()))::integer as "idleInTransaction",
-        coalesce(max(extract(epoch from now() - xact_start))
+        coalesce(max(extract(epoch from greatest(now(), xact_start) - xact_start))
           filter (where datname = current_database() and pid <> pg_backend_pid()), 0)::float8 as "oldestTransaction"
       from pg_stat_activity where backend_type = 'client backend') a
     where d.datname = current_database()`);
