@@ -258,7 +258,7 @@ async function writeWords(
 }
 
 /** Its fields got other names while their texts were read: under the old ones there was nothing. */
-const readAnew = {
+const readAgain = {
   error: 'Its fields were renamed',
   seconds: FIRST_PAUSE,
   permanent: false,
@@ -283,7 +283,7 @@ async function write(
     if (rows.length > 0) {
       const version = await nextVersion(transaction, generation);
       if (version === undefined && (await isThere(transaction, generation.id))) {
-        await postponeClaimed(transaction, { ...part, ...readAnew });
+        await postponeClaimed(transaction, { ...part, ...readAgain });
         return;
       }
       // The generation is gone: nobody wants its vectors.

@@ -63,13 +63,8 @@ export async function createGoogleProvider(
         ...(disposition !== undefined && { 'response-content-disposition': disposition }),
         ...(contentType !== undefined && { 'response-content-type': contentType }),
       };
-      return signUrl(store, account, {
-        method: 'GET',
-        place,
-        query,
-        headers: {},
-        expiresInSeconds,
-      });
+      const call = { method: 'GET', place, query, headers: {}, expiresInSeconds } as const;
+      return signUrl(store, account, call);
     },
     async signWrite(place, { expiresInSeconds, contentType, size }) {
       const headers = {
@@ -79,13 +74,8 @@ export async function createGoogleProvider(
         ...(size !== undefined && { 'x-goog-content-length-range': `${size},${size}` }),
         ...store.storing,
       };
-      return signUrl(store, account, {
-        method: 'PUT',
-        place,
-        query: {},
-        headers,
-        expiresInSeconds,
-      });
+      const call = { method: 'PUT', place, query: {}, headers, expiresInSeconds } as const;
+      return signUrl(store, account, call);
     },
     async probe() {
       try {

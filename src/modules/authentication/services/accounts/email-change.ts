@@ -178,39 +178,33 @@ function changeOf({ userId, data }: OneTimeGrant): Swap | undefined {
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' ? value : undefined;
 
-/** The two ways in which an address changes, each within a transaction. */
-function createSwapper({
-  events,
-  tokens,
-  requests,
-  sessions,
-  links,
-  notices,
-  config,
-}: Dependencies) {
-  /** Tells the old address, with the link that takes the change back. */
-  const tell = async (
-    transaction: Transaction,
-    account: Credentials,
-    { to: newEmail, since }: Swap,
-  ): Promise<void> => {
-    const { userId, email, isVerified } = account;
-    if (email === null) return;
-    const data = { from: newEmail, to: email, isVerified, since };
-    const { token } = await tokens.issue(transaction, {
-      purpose: 'undo-change-email',
-      userId,
-      // Nobody else registers the address meanwhile.
-      subject: email,
-      data,
-      lifetimeMs: config().lifetimes.undoChangeEmail,
-    });
-    await notices.send(transaction, account, 'EmailChanged', {
-      newEmail,
-      link: links.to(`/hook/authentication/undo-change-email/${token}`),
-    });
-  };
+/** Tells the old address, with the link that takes the change back. */
+async function tellOldAddress(
+  { tokens, notices, links, config }: Dependencies,
+  transaction: Transaction,
+  account: Credentials,
+  { to: newEmail, since }: Swap,
+): Promise<void> {
+  const { userId, email, isVerified } = account;
+  if (email === null) return;
+  const data = { from: newEmail, to: email, isVerified, since };
+  const { token } = await tokens.issue(transaction, {
+    purpose: 'undo-change-email',
+    userId,
+    // Nobody else registers the address meanwhile.
+    subject: email,
+    data,
+    lifetimeMs: config().lifetimes.undoChangeEmail,
+  });
+  await notices.send(transaction, account, 'EmailChanged', {
+    newEmail,
+    link: links.to(`/hook/authentication/undo-change-email/${token}`),
+  });
+}
 
+/** The two ways in which an address changes, each within a transaction. */
+function createSwapper(dependencies: Dependencies) {
+  const { events, tokens, requests, sessions } = dependencies;
   return {
     /** False when the account does not have the address any more that it had when the change was asked for. */
     async swap(transaction: Transaction, change: Swap): Promise<boolean> {
@@ -223,7 +217,7 @@ function createSwapper({
       await tokens.discard(transaction, userId, toOldAddress);
       await sessions.endAll(anonymous, [userId], { reason: 'emailChanged', except: keep });
       await events.emit(transaction, anonymous, userEvent('changeEmail', [userId]));
-      await tell(transaction, account, change);
+      await tellOldAddress(dependencies, transaction, account, change);
       return true;
     },
     async undo(transaction: Transaction, { userId = '', data }: OneTimeGrant): Promise<boolean> {
