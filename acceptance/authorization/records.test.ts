@@ -90,7 +90,7 @@ describe('records with row authorization', () => {
       403,
     );
     const batch = { docs: [{ _id: note._id, text: 'z' }] };
-    expect((await user(bob).api.patch('/database/Note/many', batch)).status).toBe(404);
+    expect((await user(bob).api.patch('/database/Note/many', batch)).status).toBe(403);
     expect((await user(ada).api.get(`/database/Note/${note._id}`)).body.text).toBe('x');
   });
 
