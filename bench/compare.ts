@@ -98,7 +98,7 @@ async function measure(
   });
   if (result.failures > 0)
     throw new Error(
-      `${workload.name} of ${name}: ${result.failures} of ${result.requests} requests failed`,
+      `${workload.name} of ${name}: ${result.failures} of ${result.requests} requests failed (${result.failureKinds})`,
     );
   return {
     rate: result.rate,

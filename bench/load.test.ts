@@ -29,11 +29,12 @@ describe('a request', () => {
 describe('what wrk prints', () => {
   it('is read as figures', () => {
     const printed =
-      'Running 2s test\n  Latency 1ms\nRequests/sec: 50\nmeasured 1000 2000000 10 1500 20000 30000\n';
+      'Running 2s test\n  Latency 1ms\nRequests/sec: 50\nmeasured 1000 2000000 1500 20000 30000 9 1 0 0 0\n';
     expect(resultOf(printed)).toEqual({
       rate: 495,
       requests: 1000,
       failures: 10,
+      failureKinds: '9 by status, 1 by timeout',
       latency: { p50: 1.5, p95: 20, p99: 30 },
     });
   });

@@ -47,6 +47,8 @@ export interface LoadResult {
   readonly requests: number;
   /** Answers other than 2xx, connection errors and timeouts. Anything but 0 makes the figures worthless. */
   readonly failures: number;
+  /** The same by kind, such as `9 by status, 1 by timeout`. */
+  readonly failureKinds: string;
   /** Milliseconds. */
   readonly latency: { readonly p50: number; readonly p95: number; readonly p99: number };
 }
@@ -164,8 +166,9 @@ end
 ${pause}
 function done(summary, latency, requests)
   local e = summary.errors
-  io.write(string.format("measured %d %d %d %d %d %d\\n", summary.requests, summary.duration,
-    e.connect + e.read + e.write + e.timeout + e.status, latency:percentile(50), latency:percentile(95), latency:percentile(99)))
+  io.write(string.format("measured %d %d %d %d %d %d %d %d %d %d\\n", summary.requests, summary.duration,
+    latency:percentile(50), latency:percentile(95), latency:percentile(99),
+    e.status, e.timeout, e.connect, e.read, e.write))
 end
 `;
 
@@ -197,16 +200,26 @@ export async function runLoad(job: LoadJob): Promise<LoadResult> {
   }
 }
 
+/** What wrk counts as failures, in the order in which the script prints them. */
+const failureNames = ['status', 'timeout', 'connect', 'read', 'write'];
+
 /** The figures in what wrk prints. */
 export function resultOf(printed: string): LoadResult {
   const figures = /^measured ([\d ]+)$/m.exec(printed)?.[1]?.split(' ').map(Number);
-  if (figures?.length !== 6) throw new Error(`wrk did not measure:\n${printed}`);
-  const [requests = 0, duration = 1, failures = 0, ...latency] = figures;
-  const [p50 = 0, p95 = 0, p99 = 0] = latency.map((microseconds) => microseconds / 1_000);
+  if (figures?.length !== 5 + failureNames.length)
+    throw new Error(`wrk did not measure:\n${printed}`);
+  const [requests = 0, duration = 1, ...rest] = figures;
+  const [p50 = 0, p95 = 0, p99 = 0] = rest.slice(0, 3).map((microseconds) => microseconds / 1_000);
+  const counts = rest.slice(3);
+  const failures = counts.reduce((sum, count) => sum + count, 0);
+  const failureKinds = counts.flatMap((count, i) =>
+    count > 0 ? [`${count} by ${failureNames[i]}`] : [],
+  );
   return {
     rate: (requests - failures) / (duration / 1e6),
     requests,
     failures,
+    failureKinds: failureKinds.join(', '),
     latency: { p50, p95, p99 },
   };
 }
