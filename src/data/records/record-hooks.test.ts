@@ -108,6 +108,27 @@ describe('a hook before a write', () => {
     expect(await totals()).toEqual(stored);
   });
 
+  it('is asked however the id is spelled', async () => {
+    const id = await create(100);
+    const spelled = id.toUpperCase();
+    const seen: unknown[] = [];
+    for (const operation of ['update', 'delete'] as const)
+      register(operation, async ({ value }) => {
+        seen.push([value.id, value.previous?.total]);
+        throw new Error('not this one');
+      });
+    for (const write of [
+      () => records.update(caller, schema, spelled, { total: 1 }),
+      () => records.replace(caller, schema, spelled, { total: 1 }),
+      () => records.updateMany(caller, schema, [{ _id: spelled, total: 1 }]),
+      () => records.replaceMany(caller, schema, [{ _id: spelled, total: 1 }]),
+      () => records.remove(caller, schema, spelled),
+    ])
+      await expect(write()).rejects.toMatchObject({ code: 'HOOK_REFUSED' });
+    expect(seen).toEqual(Array.from({ length: 5 }, () => [id, 100]));
+    expect(parsed(await kernel.records.get(caller, schema, id))).toMatchObject({ total: 100 });
+  });
+
   it('answers with a status of its own, and is bounded in time', async () => {
     const stop = register('create', async () => {
       throw errors.FORBIDDEN({ message: 'not today' });

@@ -3,12 +3,13 @@
  * come through the record store. A hook sees the input and the record as it is, and the write holds only if the record
  * is still that one: nothing is locked while foreign code runs.
  */
-import { type Caller, system } from '../../kernel/caller.ts';
+import type { Caller } from '../../kernel/caller.ts';
 import type { Database } from '../../kernel/database/database.ts';
 import { invalid, PenstockError } from '../../kernel/errors.ts';
 import type { Hooks } from '../../kernel/hooks/hooks.ts';
-import { all, fieldTest, literal } from '../conditions/condition.ts';
+import { all } from '../conditions/condition.ts';
 import type { SchemaRegistry } from '../schema/registry/registry.ts';
+import { lookAtEach, lookAtOne, type Seen } from './seen-records.ts';
 import type {
   Assignment,
   RecordInput,
@@ -47,15 +48,6 @@ export interface HookedParts {
   readonly hooks: Hooks;
   readonly database: Database;
   readonly schemas: SchemaRegistry;
-}
-
-const asHooks = system('hooks');
-
-interface Seen {
-  readonly id: string;
-  readonly record: Readonly<Record<string, unknown>>;
-  /** Undefined for tables that count no versions. */
-  readonly version: number | undefined;
 }
 
 export function withRecordHooks(parts: HookedParts): RecordStore {
@@ -140,24 +132,6 @@ async function placed<T>(index: number, work: Promise<T>): Promise<T> {
   }
 }
 
-/** The records as they are now, by id; those that are gone are left out. */
-async function look(
-  { store, schemas }: HookedParts,
-  schema: string,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, Seen>> {
-  const counts = schemas.get(schema)?.mapping === undefined;
-  const filter = fieldTest('_id', { kind: 'in', right: literal(ids) });
-  const json = await store.find(asHooks, schema, { filter, granted: true });
-  const records = JSON.parse(json) as readonly { readonly _id: string; readonly __v?: number }[];
-  return new Map(
-    records.map((record) => [
-      record._id,
-      { id: record._id, record: { ...record }, version: counts ? record.__v : undefined },
-    ]),
-  );
-}
-
 const isOutdated = (error: unknown): boolean =>
   error instanceof PenstockError && error.status === 412;
 
@@ -181,11 +155,12 @@ function changeOne(
 ): Promise<RecordText> {
   const { store } = parts;
   return whileUnchanged(options.expectedVersion !== undefined, async () => {
-    const seen = (await look(parts, schema, [id])).get(id);
+    const seen = await lookAtOne(parts, schema, id);
     const operation = seen || !options.upsert ? 'update' : 'create';
     // What is not there is for the store to say.
     if (!seen && operation === 'update') return store[kind](caller, schema, id, input, options);
-    const value = { schema, operation, input, id, previous: seen?.record } as const;
+    const named = { id: seen?.id ?? id, previous: seen?.record };
+    const value = { schema, operation, input, ...named } as const;
     const changed = await askWith(parts)(caller, value);
     return store[kind](caller, schema, id, changed, unchanged(options, seen));
   });
@@ -205,9 +180,10 @@ function removeOne(
   [caller, schema, id, options = {}]: Parameters<RecordStore['remove']>,
 ): Promise<void> {
   return whileUnchanged(options.expectedVersion !== undefined, async () => {
-    const seen = (await look(parts, schema, [id])).get(id);
+    const seen = await lookAtOne(parts, schema, id);
     if (!seen) return parts.store.remove(caller, schema, id, options);
-    await askWith(parts)(caller, { schema, operation: 'delete', id, previous: seen.record });
+    const named = { id: seen.id, previous: seen.record };
+    await askWith(parts)(caller, { schema, operation: 'delete', ...named });
     return parts.store.remove(caller, schema, id, unchanged(options, seen));
   });
 }
@@ -227,23 +203,18 @@ async function changeMany(
   if (!isSane || ids.length > MOST_SELECTED)
     return store[`${kind}Many`](caller, schema, inputs, options);
   return whileUnchanged(false, async () => {
-    const seen = await look(parts, schema, ids as readonly string[]);
-    if (seen.size < ids.length) return store[`${kind}Many`](caller, schema, inputs, options);
-    const changed = await inParallel(inputs, async ({ _id, ...input }) => {
-      const id = String(_id);
-      const value = {
-        schema,
-        operation: 'update',
-        input,
-        id,
-        previous: seen.get(id)?.record,
-      } as const;
-      return { id, input: await askWith(parts)(caller, value) };
+    const there = await lookAtEach(parts, schema, ids as readonly string[]);
+    if (!there) return store[`${kind}Many`](caller, schema, inputs, options);
+    const changed = await inParallel(inputs, async ({ _id, ...input }, at) => {
+      const seen = there[at] as Seen;
+      const { id, record: previous } = seen;
+      const value = { schema, operation: 'update', input, id, previous } as const;
+      return { seen, id: String(_id), input: await askWith(parts)(caller, value) };
     });
     return database.transaction(async () => {
       const written: RecordText[] = [];
-      for (const [i, { id, input }] of changed.entries()) {
-        const write = store[kind](caller, schema, id, input, unchanged(options, seen.get(id)));
+      for (const [i, { seen, id, input }] of changed.entries()) {
+        const write = store[kind](caller, schema, id, input, unchanged(options, seen));
         written.push(await placed(i, write));
       }
       return written;
