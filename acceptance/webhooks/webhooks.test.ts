@@ -214,6 +214,22 @@ describe('an endpoint', () => {
     await remove(endpoint._id);
   });
 
+  it('gets what is replayed while it is off once it is on again', async () => {
+    const endpoint = await createEndpoint(platform.admin, { url: receiver.url });
+    const path = `/webhooks/endpoints/${endpoint._id}`;
+    await create('Order', { total: 1 });
+    const [done] = await deliveriesIn(platform.admin, endpoint._id, { state: 'done' });
+    await platform.admin.post(`${path}/disable`);
+    const replayed = await platform.admin.post(`/webhooks/deliveries/${done?._id}/replay`);
+    expectStatus(replayed, 200, 'replay');
+    await deliveriesIn(platform.admin, endpoint._id, { state: 'held' });
+    expect(receiver.arrivals).toHaveLength(1);
+    await platform.admin.post(`${path}/enable`);
+    await deliveriesIn(platform.admin, endpoint._id, { state: 'done' });
+    expect(receiver.arrivals.map(({ id }) => id)).toEqual([done?._id, done?._id]);
+    await remove(endpoint._id);
+  });
+
   it('is switched off when nothing could be delivered for long', async () => {
     await configure({ disableAfterMs: 1_000, delivery: { pausesMs: [600, 600, 600] } });
     receiver.answer(() => ({ status: 500 }));

@@ -162,6 +162,14 @@ export async function switchEndpoint(
     where id = ${id}::uuid`);
 }
 
+/** As it stays until the transaction ends. */
+export async function isSwitchedOff(transaction: Queryable, id: string): Promise<boolean> {
+  const { rows } = await transaction.query<{ enabled: boolean }>(
+    shortSql`select enabled from penstock.webhook_endpoints where id = ${id}::uuid for share`,
+  );
+  return rows[0]?.enabled === false;
+}
+
 export async function replaceSecret(
   transaction: Queryable,
   id: string,

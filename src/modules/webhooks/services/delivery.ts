@@ -12,6 +12,7 @@ import {
   type EndpointRow,
   type EndpointSecrets,
   endpointForDelivery,
+  isSwitchedOff,
   noteHealth,
   switchEndpoint,
 } from '../queries.ts';
@@ -72,6 +73,7 @@ async function deliver(
 ): Promise<Verdict> {
   const endpoint = await endpointForDelivery(parts.database, item.target);
   if (!endpoint) return { outcome: 'dead', note: { error: 'the endpoint was deleted' } };
+  if (!endpoint.enabled) return held(parts, endpoint);
   const answer = await send(parts, fetchers(), { item, signal, endpoint });
   if (answer.status !== undefined && answer.status >= 200 && answer.status < 300) {
     parts.count('delivered');
@@ -80,6 +82,16 @@ async function deliver(
   if (answer.stopped) return { outcome: 'again', afterMs: 0, counts: false };
   return failure(parts, { item, endpoint, answer });
 }
+
+/** It came to wait after the endpoint was switched off: it was replayed, or stored by whoever had read that it is on. */
+const held = ({ queue }: WebhookParts, { id }: Endpoint): Verdict => ({
+  outcome: 'again',
+  afterMs: 0,
+  counts: false,
+  async hooked(transaction) {
+    if (await isSwitchedOff(transaction, id)) await queue.hold(transaction, id);
+  },
+});
 
 const healthy = (endpoint: Endpoint) =>
   endpoint.failingSince === null
