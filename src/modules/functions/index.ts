@@ -28,7 +28,7 @@ import { createFunctionRoutes } from './services/published-routes.ts';
 import { providedMiddlewares, type RouteParts } from './services/routes.ts';
 import { createRunner, type FunctionRunner } from './services/runner.ts';
 import { createFunctionSockets, type FunctionSocketParts } from './services/sockets.ts';
-import { createFunctionStore } from './services/store.ts';
+import { createFunctionStore, goneVersions } from './services/store.ts';
 import { createRunTail } from './services/tail.ts';
 import { actionUses, functionState } from './state.ts';
 import { nextRunsOf } from './triggers/schedules.ts';
@@ -59,10 +59,13 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
   const { kernel, config, log } = context;
   const { database } = kernel;
   const current = () => config.current();
-  const store = followingStore(await createFunctionStore({ ...kernel, log }), () =>
-    triggers.follow(),
+  const store = followingStore(await createFunctionStore({ ...kernel, log }), (transaction) =>
+    triggers.follow(transaction),
   );
   const pool = poolOf(context);
+  store.onChange((before) => {
+    for (const key of goneVersions(before, store.all())) pool.drop(key);
+  });
   const all = createFunctions({
     ...kernel,
     store,

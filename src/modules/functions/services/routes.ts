@@ -26,8 +26,8 @@ import { type ReceivedWebhook, readWebhook, type WebhookParts } from './webhooks
 export interface RouteParts extends WebhookParts {
   readonly runner: FunctionRunner;
   readonly permissions: Pick<PermissionPort, 'engine'>;
-  /** Stores a message whose code runs later; answers the id of the run. */
-  readonly later: (one: StoredFunction, req: Req) => Promise<string>;
+  /** Stores a message whose code runs later, with the note that it was taken; answers the id of the run. */
+  readonly later: (one: StoredFunction, req: Req, take: ReceivedWebhook['take']) => Promise<string>;
 }
 
 /** What the deadline of the route leaves beyond the function's own time. */
@@ -270,12 +270,12 @@ export function webhookRoute(parts: RouteParts, one: StoredFunction): Operation 
       const base = requestOf(context, { ...(input as DecodedInput), body: received.body }, path);
       const headers = { ...base.headers, ...received.authorization };
       const req = { ...base, headers, rawBody: received.rawBody };
-      return forgottenUnlessTaken(received, async () => {
-        if (!one.inputs.async) return answer(parts.runner, one, context, req);
-        // It is stored: without what proves who sent it.
-        const runId = await parts.later(one, { ...req, headers: base.headers, cookies: {} });
-        return Reply.json(JSON.stringify({ accepted: true, runId }), undefined, 202);
-      });
+      if (!one.inputs.async)
+        return forgottenUnlessTaken(parts, received, () => answer(parts.runner, one, context, req));
+      // It is stored: without what proves who sent it.
+      const stored = { ...req, headers: base.headers, cookies: {} };
+      const runId = await parts.later(one, stored, received.take);
+      return Reply.json(JSON.stringify({ accepted: true, runId }), undefined, 202);
     },
   });
 }
@@ -284,9 +284,11 @@ const FIRST_ERROR_STATUS = 400;
 
 /** Senders send again what was answered with an error; that is no second message then. */
 async function forgottenUnlessTaken(
-  { forget }: ReceivedWebhook,
+  { database }: RouteParts,
+  { take, forget }: ReceivedWebhook,
   work: () => Promise<Reply>,
 ): Promise<Reply> {
+  await database.outside(() => take(database));
   try {
     const reply = await work();
     if (reply.status >= FIRST_ERROR_STATUS) await forget();

@@ -24,7 +24,7 @@ import { type HostCalls, RunScope } from './host-calls.ts';
 import type { FunctionMetrics } from './measure.ts';
 import { accepted, conclude, type EndedRun, outcomeOf, userErrorOfEnd } from './run-end.ts';
 import type { RunRequest, RunResult, Target } from './run-request.ts';
-import type { FunctionStore } from './store.ts';
+import { type FunctionStore, versionKey } from './store.ts';
 import { type RunTail, tellRun } from './tail.ts';
 
 export interface FunctionRunner {
@@ -95,7 +95,7 @@ async function findTarget(
   const target = (definition: StoredFunction, at: number): Target => ({
     definition,
     version: at,
-    key: `${found._id}:${at}`,
+    key: versionKey(found._id, at),
     form: definition.facts.form,
     file: fileOf(found.name, definition.facts.language),
   });

@@ -142,4 +142,18 @@ function namedError(error: unknown): never {
   });
 }
 
+/** By which the processes know the text of a version. */
+export const versionKey = (id: string, version: number): string => `${id}:${version}`;
+
+/** Versions that were in force before and are so no more. */
+export function goneVersions(
+  before: readonly StoredFunction[],
+  now: readonly StoredFunction[],
+): readonly string[] {
+  const keysOf = (all: readonly StoredFunction[]) =>
+    all.map(({ _id, version }) => versionKey(_id, version));
+  const there = new Set(keysOf(now));
+  return keysOf(before).filter((key) => !there.has(key));
+}
+
 export const writtenBy = (caller: Caller): string => callerKey(caller);

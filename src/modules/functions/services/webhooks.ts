@@ -1,7 +1,7 @@
 /** Messages of others: read as they came, their signature checked before any code runs, each taken once. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { parse as parseForm } from 'node:querystring';
-import type { Database } from '../../../kernel/database/database.ts';
+import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { shortSql } from '../../../kernel/database/sql.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { compileOperation } from '../../../kernel/operations/compile.ts';
@@ -27,6 +27,8 @@ export interface ReceivedWebhook {
   readonly body: unknown;
   /** Callers of webhooks prove themselves to the code, not to the platform. */
   readonly authorization: Readonly<Record<string, unknown>>;
+  /** Notes that it was taken. Throws 409 for a message that was taken before. */
+  take(database: Queryable): Promise<void>;
   /** It was not taken after all: its sender may send it again. */
   forget(): Promise<void>;
 }
@@ -45,11 +47,10 @@ export async function readWebhook(
   const rawBody = bytes.toString('utf8');
   const body = validBody(one, parsedBody(rawBody, input.stream?.contentType ?? ''));
   const { authorization } = headers;
-  const forget = message === undefined ? undefined : await takeOnce(parts, one, message);
   return {
     ...{ rawBody, body },
     authorization: authorization === undefined ? {} : { authorization },
-    forget: forget ?? (async () => undefined),
+    ...(message === undefined ? countsAlways : countingOnce(parts, one, message)),
   };
 }
 
@@ -123,29 +124,32 @@ async function requireSignature(parts: WebhookParts, signed: Signed): Promise<st
   return isStandard ? requireStandard(signed, secret) : requireHmac(signed, secret);
 }
 
-/** Throws 409 for a message that was taken already. Answers how to forget it. */
-async function takeOnce(
+type Counting = Pick<ReceivedWebhook, 'take' | 'forget'>;
+
+const countsAlways: Counting = { take: async () => undefined, forget: async () => undefined };
+
+const countingOnce = (
   { database }: WebhookParts,
   { _id, inputs }: StoredFunction,
   message: string,
-): Promise<() => Promise<void>> {
-  const seconds = (inputs.signature?.toleranceSec ?? DEFAULT_TOLERANCE) * 2;
-  const { count } = await database.outside(() =>
-    database.query(shortSql`
+): Counting => ({
+  async take(queryable) {
+    const seconds = (inputs.signature?.toleranceSec ?? DEFAULT_TOLERANCE) * 2;
+    const { count } = await queryable.query(shortSql`
       insert into penstock.function_receipts (function_id, message, ends_at)
       values (${_id}::uuid, ${message}, now() + make_interval(secs => ${seconds}::double precision))
-      on conflict (function_id, message) do nothing`),
-  );
-  if (count === 0) throw functionErrors.FUNCTION_MESSAGE_REUSED();
+      on conflict (function_id, message) do nothing`);
+    if (count === 0) throw functionErrors.FUNCTION_MESSAGE_REUSED();
+  },
   // The request may be out of time by then.
-  return () =>
+  forget: () =>
     offAccount(() =>
       database.outside(async () => {
         await database.query(shortSql`
           delete from penstock.function_receipts where function_id = ${_id}::uuid and message = ${message}`);
       }),
-    );
-}
+    ),
+});
 
 function requireRecent(text: string, toleranceSec = DEFAULT_TOLERANCE): void {
   const seconds = /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;

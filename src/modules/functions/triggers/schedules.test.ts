@@ -29,17 +29,20 @@ afterAll(() => opened.close());
 let now = new Date();
 let cron: FunctionsConfig['cron'];
 let functions: readonly StoredFunction[] = [];
+/** What the nodes know of them, where that is something else. */
+let known: readonly StoredFunction[] | undefined;
 let nodes: readonly Schedules[] = [];
 beforeEach(async () => {
   cron = { catchUp: false, jitterMs: 0 };
   await opened.database.query({ text: 'delete from penstock.queue_items' });
   const store = {
-    all: () => functions,
+    all: () => known ?? functions,
     byId: (id: string) => functions.find(({ _id }) => _id === id),
   };
   nodes = [opened.database, other].map((database) =>
     createSchedules({
       ...{ database, log: silentLog, now: () => now, wake: () => undefined },
+      load: async () => functions,
       config: () => ({ cron }) as FunctionsConfig,
       ...{
         store: store as unknown as FunctionStore,
@@ -163,6 +166,17 @@ describe('a schedule', () => {
     expect(rows).toHaveLength(20);
     expect(rows.every(({ late }) => late >= 0 && late <= 60)).toBe(true);
     expect(new Set(rows.map(({ late }) => late)).size).toBeGreaterThan(1);
+  });
+
+  it('stays where a node hears late of a change before it', async () => {
+    const first = await begin('2026-01-01T00:00:10Z', { event: '0 * * * *' });
+    functions = [first, scheduled({ event: '5 * * * *' })];
+    await nodes[0]?.reconcile();
+    known = [first];
+    await nodes[1]?.reconcile();
+    known = undefined;
+    await tickAt('2026-01-01T00:05:00Z');
+    expect(await runs()).toEqual(['2026-01-01T00:05:00.000Z']);
   });
 
   it('begins anew when it is changed, and ends with its function', async () => {

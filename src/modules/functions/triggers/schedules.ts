@@ -3,12 +3,13 @@
  * the row on, in one transaction, so that a time is run once over all nodes and survives restarts.
  */
 import { CronExpressionParser } from 'cron-parser';
-import type { Database, Transaction } from '../../../kernel/database/database.ts';
+import type { Database, Queryable, Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { createWakeup } from '../../../kernel/events/relay.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import type { FunctionDefinition, StoredFunction } from '../definition/definition.ts';
+import { loadFunctions } from '../queries/functions.ts';
 import { queueName, type RunData, type TriggerParts } from './parts.ts';
 
 /** Milliseconds after which a time that nobody ran counts as missed. */
@@ -21,7 +22,7 @@ type Scheduled = Pick<FunctionDefinition, 'inputs'>;
 
 const patternOf = ({ inputs }: Scheduled): string => inputs.cronPattern ?? inputs.event ?? '';
 const zoneOf = ({ inputs }: Scheduled): string => inputs.timezone ?? 'UTC';
-const isSchedule = ({ functionType, enabled }: StoredFunction): boolean =>
+export const isSchedule = ({ functionType, enabled }: StoredFunction): boolean =>
   functionType === 'cron' && enabled;
 
 /** The next times of a schedule. Throws for one that makes no sense. */
@@ -64,6 +65,8 @@ export function scheduleProblems({ functionType, inputs }: FunctionDefinition): 
 export interface Schedules {
   /** Takes in what schedules there are now. */
   reconcile(): Promise<void>;
+  /** Functions have changed: they are taken in soon, and until that succeeds. */
+  changed(): void;
   /** Stores the runs that are due; answers how many. */
   tick(): Promise<number>;
   start(): void;
@@ -73,16 +76,24 @@ export interface Schedules {
 interface ScheduleParts
   extends Pick<TriggerParts, 'database' | 'store' | 'queue' | 'wake' | 'log' | 'config'> {
   readonly now?: () => Date;
+  /** The functions as they are stored. */
+  readonly load?: (database: Queryable) => Promise<readonly StoredFunction[]>;
 }
 
 export function createSchedules(parts: ScheduleParts): Schedules {
-  const { database, store, log, now = () => new Date() } = parts;
+  const { database, log, now = () => new Date(), load = loadFunctions } = parts;
   const bell = createWakeup();
   let stopped = false;
+  let areTakenIn = true;
   let running: Promise<void> | undefined;
   const reconcile = async (): Promise<void> => {
-    await reconcileRows(database, store.all().filter(isSchedule), now());
-    bell.ring();
+    areTakenIn = true;
+    try {
+      await reconcileRows(database, load, now());
+    } catch (error) {
+      areTakenIn = false;
+      throw error;
+    }
   };
   const tick = async (): Promise<number> => {
     const count = await database.transaction((transaction) => storeDue(parts, transaction, now()));
@@ -90,6 +101,7 @@ export function createSchedules(parts: ScheduleParts): Schedules {
     return count;
   };
   const turn = async (): Promise<number> => {
+    if (!areTakenIn) await reconcile();
     await tick();
     return untilNext(database, now());
   };
@@ -105,6 +117,10 @@ export function createSchedules(parts: ScheduleParts): Schedules {
   };
   return {
     reconcile,
+    changed() {
+      areTakenIn = false;
+      bell.ring();
+    },
     tick,
     start() {
       running ??= offAccount(() => loop());
@@ -117,18 +133,20 @@ export function createSchedules(parts: ScheduleParts): Schedules {
   };
 }
 
-/** A row for each schedule; one that was changed begins anew. */
+/**
+ * A row for each schedule; one that was changed begins anew. What is stored counts, and not what this node knows of it:
+ * whoever heard of a change late would take away the rows of later ones.
+ */
 async function reconcileRows(
   database: Database,
-  functions: readonly StoredFunction[],
+  load: (database: Queryable) => Promise<readonly StoredFunction[]>,
   now: Date,
 ): Promise<void> {
-  const rows = functions.flatMap((one) => {
-    const [next] = safely(() => nextRuns(one, now, 1)) ?? [];
-    const key = `${patternOf(one)} ${zoneOf(one)}`;
-    return next ? [{ id: one._id, key, next_at: next.toISOString() }] : [];
-  });
   await database.transaction(async (transaction) => {
+    await transaction.query(
+      sql`select pg_advisory_xact_lock(hashtextextended('penstock.function_schedules', 0))`,
+    );
+    const rows = rowsOf((await load(transaction)).filter(isSchedule), now);
     await transaction.query(sql`
       insert into penstock.function_schedules (function_id, key, next_at)
       select id, key, next_at from json_to_recordset(${JSON.stringify(rows)}::json) as x(id uuid, key text, next_at timestamptz)
@@ -139,6 +157,13 @@ async function reconcileRows(
       delete from penstock.function_schedules where not function_id = any(${rows.map(({ id }) => id)}::uuid[])`);
   });
 }
+
+const rowsOf = (functions: readonly StoredFunction[], now: Date) =>
+  functions.flatMap((one) => {
+    const [next] = safely(() => nextRuns(one, now, 1)) ?? [];
+    const key = `${patternOf(one)} ${zoneOf(one)}`;
+    return next ? [{ id: one._id, key, next_at: next.toISOString() }] : [];
+  });
 
 function safely<T>(work: () => T): T | undefined {
   try {

@@ -1,5 +1,6 @@
 /** Everything that starts a function without a request for it: events, hooks, schedules, workflows. */
 import Type from 'typebox';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { invalid, type Problem } from '../../../kernel/errors.ts';
 import { createEventConsumer } from '../../../kernel/events/event-consumer.ts';
@@ -9,24 +10,26 @@ import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts
 import type { Operation } from '../../../kernel/operations/operation.ts';
 import { createDurableQueue } from '../../../kernel/queue/create-durable-queue.ts';
 import type { QueueWorker } from '../../../kernel/queue/durable-queue.ts';
-import type { FunctionDefinition, StoredFunction } from '../definition/definition.ts';
+import type { FunctionDefinition } from '../definition/definition.ts';
+import { loadFunctions } from '../queries/functions.ts';
+import type { RouteParts } from '../services/routes.ts';
 import type { FunctionStore } from '../services/store.ts';
 import { fanOutRuns, followsEvents } from './events.ts';
 import { followHooks, triggerProblems } from './hooks.ts';
 import { triggerOperations } from './operations.ts';
 import { queueName, type RunData, type TriggerParts } from './parts.ts';
 import { startRuns } from './runs.ts';
-import { createSchedules, scheduleProblems } from './schedules.ts';
+import { createSchedules, isSchedule, scheduleProblems } from './schedules.ts';
 
 export interface Triggers {
   readonly operations: readonly Operation[];
   readonly jobs: readonly JobDefinition[];
   /** Stores a message for a webhook that is answered before its code runs; answers the id of the run. */
-  later(webhook: StoredFunction, req: Readonly<Record<string, unknown>>): Promise<string>;
+  readonly later: RouteParts['later'];
   /** Runs of functions that have ended are tried once more; false where a function has none of this id. */
   repeat(functionId: string, runId: string): Promise<boolean>;
-  /** From now on events are kept, until nobody follows them. */
-  follow(): Promise<void>;
+  /** From the end of the transaction on events are kept, until nobody follows them. */
+  follow(transaction: Transaction): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -51,10 +54,8 @@ export async function startTriggers(given: Given): Promise<Triggers> {
   const parts: TriggerParts = { ...given, queue, consumer, wake };
   const schedules = createSchedules(parts);
   const stopHooks = followHooks(parts);
-  const stopFollowing = store.onChange(() => {
-    void database
-      .outside(() => schedules.reconcile())
-      .catch((error: unknown) => log.error({ err: error }, 'Schedules could not be taken in'));
+  const stopFollowing = store.onChange((before) => {
+    if ([...before, ...store.all()].some(isSchedule)) schedules.changed();
   });
   if (store.all().some(followsEvents)) await consumer.follow(database);
   await schedules.reconcile();
@@ -64,8 +65,11 @@ export async function startTriggers(given: Given): Promise<Triggers> {
   return {
     operations: triggerOperations(parts),
     jobs: [tidy(parts)],
-    follow: () => consumer.follow(database),
-    later: (webhook, req) => storeMessage(parts, webhook, req),
+    async follow(transaction) {
+      await lockFollowing(transaction);
+      await consumer.follow(transaction);
+    },
+    later: storingMessages(parts),
     repeat: (functionId, runId) => repeatRun(parts, functionId, runId),
     async stop() {
       stopFollowing();
@@ -77,21 +81,25 @@ export async function startTriggers(given: Given): Promise<Triggers> {
   };
 }
 
-async function storeMessage(
-  { queue, database, wake }: TriggerParts,
-  { _id: target }: StoredFunction,
-  req: Readonly<Record<string, unknown>>,
-): Promise<string> {
-  // Code that runs at once may read what it likes; what is stored must be something that the database takes.
-  const problem = invalidValueProblem(req, '');
-  if (problem) throw invalid(problem.path, problem.rule, problem.message);
-  const dedupe = `webhook:${newId()}`;
-  const data: RunData = { kind: 'webhook', req };
-  await queue.add(database, [{ target, dedupe, data }]);
-  wake();
-  const run = await queue.find(target, dedupe);
-  return run?.id ?? '';
-}
+/** It was taken, and it waits, or neither: its sender sends again what was not answered. */
+const storingMessages =
+  ({ queue, database, wake }: TriggerParts): Triggers['later'] =>
+  async ({ _id: target }, req, take) => {
+    // Code that runs at once may read what it likes; what is stored must be something that the database takes.
+    const problem = invalidValueProblem(req, '');
+    if (problem) throw invalid(problem.path, problem.rule, problem.message);
+    const dedupe = `webhook:${newId()}`;
+    const data: RunData = { kind: 'webhook', req };
+    await database.outside(() =>
+      database.transaction(async (transaction) => {
+        await take(transaction);
+        await queue.add(transaction, [{ target, dedupe, data }]);
+      }),
+    );
+    wake();
+    const run = await queue.find(target, dedupe);
+    return run?.id ?? '';
+  };
 
 async function repeatRun(
   { queue, database, wake }: TriggerParts,
@@ -104,30 +112,40 @@ async function repeatRun(
   return true;
 }
 
-/** A store whose changes hold for events from the moment of the change: they are kept from before it. */
+/** A store whose changes hold for events from the moment of the change: they are kept from then on. */
 export const followingStore = (
   store: FunctionStore,
-  follow: () => Promise<void>,
+  follow: (transaction: Transaction) => Promise<void>,
 ): FunctionStore => ({
   ...store,
-  async change(caller, work) {
-    await follow();
-    return store.change(caller, work);
-  },
-  async enable(...input) {
-    await follow();
-    return store.enable(...input);
-  },
+  change: (caller, work) =>
+    store.change(caller, async (transaction) => {
+      await follow(transaction);
+      await work(transaction);
+    }),
 });
 
+/** Held to the end of the transaction: nobody stops following between the start of a change and its commit. */
+const lockFollowing = (transaction: Transaction): Promise<unknown> =>
+  transaction.query(sql`select pg_advisory_xact_lock(hashtextextended('penstock.functions', 0))`);
+
+/** What is stored counts: this node may not have heard of the newest function yet. */
+const leaveUnlessFollowed = ({ database, consumer }: TriggerParts): Promise<void> =>
+  database.transaction(async (transaction) => {
+    await lockFollowing(transaction);
+    const stored = await loadFunctions(transaction);
+    if (!stored.some(followsEvents)) await consumer.leave(transaction);
+  });
+
 /** Forgets runs whose time is over, and steps of workflows that are gone. */
-const tidy = ({ queue, consumer, store, database }: TriggerParts): JobDefinition =>
+const tidy = (parts: TriggerParts): JobDefinition =>
   defineJob({
     name: 'functions.tidy-runs',
     data: Type.Object({}),
     schedule: '41 * * * *',
     async handler(_data, { signal }) {
-      if (!store.all().some(followsEvents)) await consumer.leave(database);
+      const { queue, database } = parts;
+      await leaveUnlessFollowed(parts);
       for (let gone = 1; gone > 0 && !signal.aborted; )
         gone = await queue.purge({ done: 7, dead: 60 });
       await database.query(sql`

@@ -16,7 +16,7 @@ import { examine } from './examine.ts';
 import { Programs } from './programs.ts';
 import { CROWD, SandboxRun } from './run.ts';
 import type { Source } from './sandbox.ts';
-import { type PlaceOf, placesIn } from './typescript.ts';
+import { placesIn } from './typescript.ts';
 
 /** Of the socket to the platform. */
 const CHANNEL = 3;
@@ -90,13 +90,6 @@ function lowerIsolates(): void {
 }
 
 const programs = new Programs();
-interface KnownSource {
-  readonly file: string;
-  /** Asked for when something has failed. */
-  readonly places: () => PlaceOf | undefined;
-}
-
-const sources = new Map<string, KnownSource>();
 const runs = new Map<number, SandboxRun>();
 let watching: NodeJS.Timeout | undefined;
 
@@ -143,11 +136,12 @@ function endLargest(): void {
 
 function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
   const { id, key, leftMs, limits } = message;
-  const source = sources.get(key);
-  if (!source || !programs.has(key)) {
+  const known = programs.sourceOf(key);
+  if (!known) {
     send({ t: 'missing', id });
     return;
   }
+  const source = { file: known.file, places: () => placesIn(known.code, known.form) };
   const deadlineAt = performance.now() + leftMs;
   const run = new SandboxRun({
     ...{ id, key, source, limits, input, deadlineAt, send, done: finish },
@@ -186,15 +180,10 @@ function receive(message: ToSandbox, text: string): void {
         form: message.form,
         file: message.file,
       };
-      sources.set(message.key, {
-        file: message.file,
-        places: () => placesIn(source.code, source.form),
-      });
       programs.load(message.key, source);
       break;
     }
     case 'drop':
-      sources.delete(message.key);
       programs.drop(message.key);
       break;
     case 'check':

@@ -22,12 +22,16 @@ interface Program {
   /** Quick runs that it needs after it has taken too long once more. */
   runsAfterTooLong: number;
   isServing: boolean;
+  /** Nobody asks for it any more: it goes with the last of its runs. */
+  isGone: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
 /** Sandboxes of one process, and texts that it keeps. */
 const MOST_SANDBOXES = 80;
 const MOST_PROGRAMS = 500;
+/** Of all their texts, packages included. */
+const MOST_CHARACTERS = 100_000_000;
 /** Another sandbox is made when a run has waited for so long; most runs are over by then. */
 const PATIENCE_MS = 3;
 /** A sandbox without work is given up after so long. */
@@ -47,6 +51,7 @@ const RESTLESS_MS = 40;
 export class Programs {
   readonly #programs = new Map<string, Program>();
   #sandboxes = 0;
+  #characters = 0;
 
   constructor() {
     setInterval(() => this.#giveUpIdle(), 5_000).unref();
@@ -54,7 +59,11 @@ export class Programs {
   }
 
   load(key: string, source: Source): void {
-    if (this.#programs.has(key)) return;
+    const there = this.#programs.get(key);
+    if (there) {
+      there.isGone = false;
+      return;
+    }
     this.#programs.set(key, {
       key,
       source,
@@ -65,21 +74,27 @@ export class Programs {
       quickRuns: 0,
       runsAfterTooLong: RUNS_AFTER_TOO_LONG,
       isServing: false,
+      isGone: false,
       timer: undefined,
     });
-    if (this.#programs.size > MOST_PROGRAMS) this.#forgetOne();
+    this.#characters += charactersOf(source);
+    this.#forgetBeyond(key);
   }
 
-  /** Runs that have it keep it. */
+  /** Runs that have it keep it, and those that wait for it get it. */
   drop(key: string): void {
     const program = this.#programs.get(key);
     if (!program) return;
+    program.isGone = true;
+    if (program.busy > 0 || program.queue.length > 0) return;
     this.#programs.delete(key);
+    this.#characters -= charactersOf(program.source);
     for (const sandbox of program.free.splice(0)) this.#end(sandbox);
   }
 
-  has(key: string): boolean {
-    return this.#programs.has(key);
+  /** Nothing where the function is not known, or not any more. */
+  sourceOf(key: string): Source | undefined {
+    return this.#programs.get(key)?.source;
   }
 
   start(key: string, run: WaitingRun): void {
@@ -110,6 +125,7 @@ export class Programs {
       program.free.push(sandbox);
     }
     if (program) this.#serve(program, false);
+    if (program?.isGone) this.drop(key);
     for (const other of this.#programs.values())
       if (other !== program && other.queue.length > 0) this.#serve(other, false);
   }
@@ -197,11 +213,14 @@ export class Programs {
         }
   }
 
-  #forgetOne(): void {
-    for (const program of this.#programs.values())
-      if (program.busy === 0 && program.queue.length === 0) {
-        this.drop(program.key);
-        return;
-      }
+  /** Those that were loaded first go, unless they run; the newest stays. */
+  #forgetBeyond(newest: string): void {
+    for (const { key, busy, queue } of this.#programs.values()) {
+      if (this.#programs.size <= MOST_PROGRAMS && this.#characters <= MOST_CHARACTERS) return;
+      if (busy === 0 && queue.length === 0 && key !== newest) this.drop(key);
+    }
   }
 }
+
+const charactersOf = ({ code, packages }: Source): number =>
+  Object.values(packages).reduce((sum, text) => sum + text.length, code.length);
