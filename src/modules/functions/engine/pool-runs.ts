@@ -57,7 +57,24 @@ export interface Active {
   overdue: NodeJS.Timeout | undefined;
   /** Until when it waits for a process where the system has none; on the clock of `performance.now()`. */
   patientUntil: number | undefined;
+  /** Gives it up. */
+  readonly cancel: () => void;
 }
+
+type NewActive = Pick<Active, 'id' | 'run' | 'resolve' | 'cancel'>;
+
+/** A run that has not begun. */
+export const newActive = (given: NewActive): Active => ({
+  ...given,
+  process: undefined,
+  calls: 0,
+  openCalls: 0,
+  aloneSince: Number.POSITIVE_INFINITY,
+  again: false,
+  lines: [],
+  overdue: undefined,
+  patientUntil: undefined,
+});
 
 /** Milliseconds of processor time of a run that ran out of its time because it computes. */
 const COMPUTED_MS = 150;

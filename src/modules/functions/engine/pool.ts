@@ -11,6 +11,7 @@ import {
   isOfProtocol,
   isOutOfTime,
   lost,
+  newActive,
   type PoolEnd,
   type PoolRun,
 } from './pool-runs.ts';
@@ -76,21 +77,10 @@ class ProcessPool implements Pool {
   run(run: PoolRun): Promise<PoolEnd> {
     return new Promise((resolve) => {
       this.#lastId += 1;
-      const active: Active = {
-        id: this.#lastId,
-        run,
-        resolve,
-        process: undefined,
-        calls: 0,
-        openCalls: 0,
-        aloneSince: Number.POSITIVE_INFINITY,
-        again: false,
-        lines: [],
-        overdue: undefined,
-        patientUntil: undefined,
-      };
+      const cancel = (): void => this.#cancel(active);
+      const active: Active = newActive({ id: this.#lastId, run, resolve, cancel });
       this.#active.set(active.id, active);
-      run.signal?.addEventListener('abort', () => this.#cancel(active), { once: true });
+      run.signal?.addEventListener('abort', active.cancel, { once: true });
       if (run.signal?.aborted) this.#finish(active, { ...lost, outcome: 'cancelled' });
       else this.#start(active);
     });
@@ -320,6 +310,8 @@ class ProcessPool implements Pool {
 
   #finish(active: Active, end: PoolEnd): void {
     if (!this.#active.delete(active.id)) return;
+    // Signals outlive runs: one of a queue is the same for all that it ever begins.
+    active.run.signal?.removeEventListener('abort', active.cancel);
     clearTimeout(active.overdue);
     this.#line.delete(active);
     const { process } = active;

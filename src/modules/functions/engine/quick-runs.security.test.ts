@@ -2,6 +2,7 @@
  * Code that has shown that it needs little runs on the thread of its process. Whatever it does there one day, it ends as it
  * does elsewhere, what it asked for happens once, and what runs beside it goes on.
  */
+import { getEventListeners } from 'node:events';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
 import { createPool, type Pool, type PoolEnd } from './pool.ts';
@@ -21,6 +22,7 @@ afterAll(() => {
 
 interface How {
   readonly ms?: number;
+  readonly signal?: AbortSignal;
   readonly cpuMs?: number;
   readonly onCall?: (name: string) => Promise<string>;
 }
@@ -29,7 +31,7 @@ interface How {
 function run(
   key: string,
   how: string,
-  { ms = 20_000, cpuMs = 100, onCall = async () => 'null' }: How = {},
+  { ms = 20_000, cpuMs = 100, onCall = async () => 'null', signal }: How = {},
 ): Promise<PoolEnd> {
   const facts = { requestId: 'r', function: 'f', version: 1, trigger: 'request', attempt: 1 };
   const more = { deadline: Date.now() + ms, caller: { kind: 'anonymous' }, system: false };
@@ -40,6 +42,7 @@ function run(
     input: JSON.stringify({ facts: { ...facts, ...more, logCharacters: 4_000 }, req: { how } }),
     source: async () => ({ code, packages: {} }),
     call: onCall,
+    signal,
   });
 }
 
@@ -69,6 +72,10 @@ if (how === 'stack') { const f = () => f() + 1; return f(); }
 if (how === 'escape') return this?.constructor?.constructor('return typeof process')() ?? 'undefined';
 if (how === 'unwritable') return { a: 1n };
 if (how === 'json') { JSON.stringify = () => '{"ok":true}'; Promise.prototype.then = () => 0; return 5; }
+if (how === 'large') {
+  const make = (i) => ctx.db.create('X', { i, text: 'x'.repeat(40_000) });
+  return (await Promise.all(Array.from({ length: 20 }, (_, i) => make(i)))).length;
+}
 return how;`;
 
 let number = 0;
@@ -78,6 +85,12 @@ beforeEach(async () => {
   number += 1;
   key = `quick${number}`;
   for (let i = 0; i < 15; i += 1) expect(await run(key, 'quick')).toMatchObject({ outcome: 'ok' });
+});
+
+it('leaves nothing at a signal that lives longer than runs', async () => {
+  const { signal } = new AbortController();
+  for (const how of ['quick', 'throw']) await run(key, how, { signal });
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
 describe('code that was quick until now', () => {
@@ -127,6 +140,20 @@ describe('code that was quick until now', () => {
     expect(asked).toEqual(['db.create']);
     expect(await run(key, 'callThenLoop', { onCall })).toMatchObject({ outcome: 'cpu' });
     expect(asked.length).toBeLessThanOrEqual(2);
+  });
+
+  it('sends no more arguments at once than one call may have, and all of them in the end', async () => {
+    const open = { calls: 0, most: 0, all: 0 };
+    const onCall = async (): Promise<string> => {
+      open.all += 1;
+      open.calls += 1;
+      open.most = Math.max(open.most, open.calls);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      open.calls -= 1;
+      return 'null';
+    };
+    expect(await run(key, 'large', { onCall })).toMatchObject({ outcome: 'ok', text: '20' });
+    expect(open).toEqual({ calls: 0, most: 2, all: 20 });
   });
 
   it('answers many at once, each its own', async () => {
@@ -181,4 +208,37 @@ it('runs on the thread of the process after ten quick runs, and for long not aga
   };
   expect([await away(), await away(), await away()]).toEqual([100, 200, 400]);
   programs.drop('f');
+});
+
+it('keeps texts of functions up to a bound, those that were loaded last', () => {
+  const programs = new Programs();
+  const source = (characters: number) =>
+    ({ code: '', packages: { p: 'x'.repeat(characters) }, form: 'body', file: 'f.js' }) as const;
+  for (const key of ['a', 'b', 'c']) programs.load(key, source(40_000_000));
+  const known = ['a', 'b', 'c'].filter((key) => programs.sourceOf(key));
+  expect(known).toEqual(['b', 'c']);
+  for (const key of known) programs.drop(key);
+  programs.load('d', source(100_000_001));
+  expect(programs.sourceOf('d')).toBeDefined();
+});
+
+it('runs what waits for a function that is dropped meanwhile', async () => {
+  const programs = new Programs();
+  programs.load('f', { code: 'return 1;', packages: {}, form: 'body', file: 'f.js' });
+  const began: Sandbox[] = [];
+  const waiting = (id: number): WaitingRun => ({
+    ...{ id, memoryMb: 16, beginNow: () => false },
+    begin(sandbox, loaded) {
+      loaded?.catch(() => undefined);
+      began.push(sandbox);
+    },
+  });
+  programs.start('f', waiting(1));
+  programs.start('f', waiting(2));
+  programs.drop('f');
+  expect([began.length, programs.sourceOf('f') !== undefined]).toEqual([1, true]);
+  programs.release('f', began[0] as Sandbox, true, 50);
+  expect(began).toHaveLength(2);
+  programs.release('f', began[1] as Sandbox, true, 50);
+  expect(programs.sourceOf('f')).toBeUndefined();
 });

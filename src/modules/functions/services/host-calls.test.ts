@@ -125,3 +125,17 @@ it('masks the longer of two secrets that begin alike, in a later run of the func
     { level: 'log', text: '********', at: 1 },
   ]);
 });
+
+it('masks the beginning of a secret where a bound has cut the text in the middle of it', () => {
+  const scope = scopeOf();
+  scope.noteSecret('hunter2-hunter2');
+  const line = (text: string) => ({ level: 'log', text, at: 1 }) as const;
+  const cut = line('the key is hunter2-hun');
+  const end = { outcome: 'ok', text: '', cpuMs: 0, memoryBytes: 0 } as const;
+  const error = { name: 'Error', message: 'wrong: hunter2' };
+  expect(scope.masked({ ...end, error, logs: [line('hunter2'), cut] })).toMatchObject({
+    logs: [{ text: 'hunter2' }, { text: 'the key is ********' }],
+    error: { message: 'wrong: ********' },
+  });
+  expect(scope.maskedLines([line('they hunt')])).toEqual([line('they hunt')]);
+});

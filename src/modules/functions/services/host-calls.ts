@@ -7,6 +7,7 @@ import { cutText } from '../../../kernel/text.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { PoolEnd } from '../engine/pool.ts';
 import type { LogLine, UserError } from '../engine/protocol.ts';
+import { noteSecret, withoutSecrets } from './masked-texts.ts';
 import type { OpenTransaction } from './transactions.ts';
 
 /** JSON that is passed on as it is. */
@@ -50,26 +51,6 @@ interface ScopeFacts {
   readonly dryRun?: boolean | undefined;
   readonly extra: ReadonlyMap<string, HostCall> | undefined;
 }
-
-/** Secrets that are shorter than this are not looked for in logs: they would blot out words. */
-const SHORTEST_MASKED = 4;
-
-/** Of one function: with those that were replaced since. */
-const MOST_MASKED = 200;
-
-/**
- * By function, longest first: what a run has read stays in its isolate, where code keeps it for later runs. These write it
- * into their log without having asked for it.
- */
-const secretsRead = new Map<string, readonly string[]>();
-
-/** In JSON it stands with its line breaks and quotes escaped. */
-const withSecret = (known: readonly string[], value: string): readonly string[] =>
-  known.includes(value)
-    ? known
-    : [...new Set([value, JSON.stringify(value).slice(1, -1), ...known])]
-        .slice(0, MOST_MASKED)
-        .sort((a, b) => b.length - a.length);
 
 /** Refusals of one run that are remembered. */
 const MOST_REFUSALS = 100;
@@ -145,9 +126,7 @@ export class RunScope {
 
   /** From now on it is masked in whatever this run and later ones of the function leave behind. */
   noteSecret(value: string): void {
-    if (value.length < SHORTEST_MASKED) return;
-    const { _id } = this.facts.function;
-    secretsRead.set(_id, withSecret(secretsRead.get(_id) ?? [], value));
+    noteSecret(this.facts.function._id, value);
   }
 
   /** Ends the run: nothing of it is waited for. */
@@ -186,20 +165,12 @@ export class RunScope {
     await Promise.all(open.map((one) => one.abandon(ok)));
   }
 
-  /** Without secrets, and only of characters that the database takes. */
-  #clean(text: string): string {
-    let masked = text.toWellFormed().replaceAll('\0', '\ufffd');
-    for (const secret of secretsRead.get(this.facts.function._id) ?? [])
-      masked = masked.replaceAll(secret, '********');
-    return masked;
-  }
-
   maskedLines = (lines: readonly LogLine[]): readonly LogLine[] =>
-    lines.map((line) => ({ ...line, text: this.#clean(line.text) }));
+    lines.map((line, at) => ({ ...line, text: this.#clean(line.text, at === lines.length - 1) }));
 
   masked(end: PoolEnd): PoolEnd {
     const { error, logs } = end;
-    const clean = (text: string): string => this.#clean(text);
+    const clean = (text: string): string => this.#clean(text, true);
     return {
       ...end,
       logs: this.maskedLines(logs),
@@ -213,6 +184,11 @@ export class RunScope {
         },
       }),
     };
+  }
+
+  /** `mayBeCut`: a bound of the log, or of an error, may have ended the text. */
+  #clean(text: string, mayBeCut: boolean): string {
+    return withoutSecrets(this.facts.function._id, text, mayBeCut);
   }
 }
 

@@ -42,6 +42,8 @@ interface Emission {
   /** Ids of users. */
   readonly receivers: readonly string[];
   readonly rooms: readonly string[];
+  /** Characters of what the function answered. */
+  readonly size: number;
 }
 
 type SocketAnswer =
@@ -57,6 +59,8 @@ const TOPIC = 'functions-sockets';
 const MOST_ARGUMENTS = 100;
 const MOST_TARGETS = 1_000;
 const LONGEST_NAME = 200;
+/** Characters that wait for the bus while it is busy. */
+const MOST_WAITING = 4_000_000;
 
 export function createFunctionSockets(parts: FunctionSocketParts): FunctionSockets {
   const { sockets, bus } = parts;
@@ -71,10 +75,17 @@ export function createFunctionSockets(parts: FunctionSocketParts): FunctionSocke
   bus.subscribe(TOPIC, (payload) => {
     if (open) deliver(payload as Delivery);
   });
+  let waiting = 0;
   const send = (delivery: Delivery): void => {
     deliver(delivery);
-    // Like every message to a socket it may be lost with a node.
-    void bus.publish(TOPIC, delivery).catch(() => undefined);
+    const { size } = delivery;
+    // Like every message to a socket it may be lost with a node, and with a bus that does not keep up.
+    if (waiting + size > MOST_WAITING) return;
+    waiting += size;
+    const sent = (): void => {
+      waiting -= size;
+    };
+    bus.publish(TOPIC, delivery).then(sent, sent);
   };
 
   /** In all its forms or, where that fails, in none. */
@@ -230,7 +241,7 @@ const emissionKeys: ReadonlySet<string> = new Set(['event', 'data', 'receivers',
 function answerOf({ returns }: StoredFunction, text: string, left: number): SocketAnswer {
   if (text.includes('"event"')) {
     const value: unknown = JSON.parse(text);
-    if (isEmission(value)) return { emission: checked(value, left) };
+    if (isEmission(value)) return { emission: { ...checked(value, left), size: text.length } };
   }
   return { reply: JSON.parse(returnedBody(text, returns)) as SocketReply };
 }
@@ -241,7 +252,7 @@ const isEmission = (value: unknown): value is Readonly<Record<string, unknown>> 
   typeof (value as { readonly event?: unknown }).event === 'string' &&
   Object.keys(value).every((key) => emissionKeys.has(key));
 
-function checked(value: Readonly<Record<string, unknown>>, left: number): Emission {
+function checked(value: Readonly<Record<string, unknown>>, left: number): Omit<Emission, 'size'> {
   const event = String(value.event);
   if (event === '' || event.length > LONGEST_NAME || reservedSocketEvents.has(event))
     throw new ReturnError(`event cannot be "${event.slice(0, LONGEST_NAME)}"`);

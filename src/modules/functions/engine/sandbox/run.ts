@@ -12,6 +12,7 @@ import {
   tooLarge,
 } from './run-words.ts';
 import type { Sandbox, SandboxEvents } from './sandbox.ts';
+import { SentCalls } from './sent-calls.ts';
 import type { PlaceOf } from './typescript.ts';
 import { brokenError, errorOfUser } from './user-errors.ts';
 
@@ -56,6 +57,7 @@ export class SandboxRun implements SandboxEvents {
   #logBytes = 0;
   #calls = 0;
   #openCalls = 0;
+  readonly #sent: SentCalls;
   #toldLines = 0;
   #telling: NodeJS.Timeout | undefined;
   #cpuBefore = 0;
@@ -70,7 +72,10 @@ export class SandboxRun implements SandboxEvents {
 
   constructor(parts: RunParts) {
     this.parts = parts;
-    const { deadlineAt } = parts;
+    const { deadlineAt, id, limits } = parts;
+    this.#sent = new SentCalls(limits.maxResultBytes, ({ call, name, text }) =>
+      parts.send({ t: 'call', id, call, name }, text),
+    );
     this.#toldAt = deadlineAt - Math.min(TOLD_MS, TOLD_PART * (deadlineAt - this.#startedAt));
   }
 
@@ -159,18 +164,19 @@ export class SandboxRun implements SandboxEvents {
   answer(call: number, ok: boolean, text: string): void {
     if (this.#ended) return;
     this.#openCalls -= 1;
+    this.#sent.answered(call);
     this.sandbox?.answer(call, ok, text);
   }
 
   post(call: number, name: string, text: string): void {
     if (this.#ended) return;
-    const { send, limits } = this.parts;
+    const { limits } = this.parts;
     this.#calls += 1;
     this.#openCalls += 1;
     if (!isCall(call, name, text) || this.#openCalls > AT_ONCE || this.#calls > MOST_CALLS)
       this.end('error', brokenError);
     else if (text.length > limits.maxResultBytes) this.answer(call, false, tooLarge(limits));
-    else send({ t: 'call', id: this.id, call, name }, text);
+    else this.#sent.send({ call, name, text });
   }
 
   log(level: string, text: string): void {

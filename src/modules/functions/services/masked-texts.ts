@@ -1,0 +1,51 @@
+/** Texts that runs leave behind: without the secrets that their function has read, and only of what the database takes. */
+
+/** Secrets that are shorter than this are not looked for: they would blot out words. */
+const SHORTEST_MASKED = 4;
+/** Of one function: with those that were replaced since. */
+const MOST_MASKED = 200;
+/** Characters of the beginning of a secret at the end of a text that was cut, from which on they are taken for it. */
+const SHORTEST_BEGINNING = 6;
+const MASK = '********';
+
+/**
+ * By function, longest first: what a run has read stays in its isolate, where code keeps it for later runs. These write it
+ * into their log without having asked for it.
+ */
+const secretsRead = new Map<string, readonly string[]>();
+
+/** From now on it is masked in whatever runs of the function leave behind. */
+export function noteSecret(functionId: string, value: string): void {
+  if (value.length < SHORTEST_MASKED) return;
+  secretsRead.set(functionId, withSecret(secretsRead.get(functionId) ?? [], value));
+}
+
+/** In JSON it stands with its line breaks and quotes escaped. */
+const withSecret = (known: readonly string[], value: string): readonly string[] =>
+  known.includes(value)
+    ? known
+    : [...new Set([value, JSON.stringify(value).slice(1, -1), ...known])]
+        .slice(0, MOST_MASKED)
+        .sort((a, b) => b.length - a.length);
+
+/** `mayBeCut`: the text may end in the middle of one. */
+export function withoutSecrets(functionId: string, text: string, mayBeCut: boolean): string {
+  const secrets = secretsRead.get(functionId) ?? [];
+  let masked = text.toWellFormed().replaceAll('\0', '\ufffd');
+  for (const secret of secrets) masked = masked.replaceAll(secret, MASK);
+  if (!mayBeCut) return masked;
+  for (const secret of secrets) {
+    const at = beginningAtEnd(masked, secret);
+    if (at >= 0) masked = masked.slice(0, at) + MASK;
+  }
+  return masked;
+}
+
+/** Where the beginning of a secret stands that goes on behind the end of the text; -1 where none does. */
+function beginningAtEnd(text: string, secret: string): number {
+  const head = secret.slice(0, SHORTEST_BEGINNING);
+  if (head.length < SHORTEST_BEGINNING) return -1;
+  let at = text.indexOf(head, Math.max(0, text.length - secret.length + 1));
+  while (at >= 0 && !secret.startsWith(text.slice(at))) at = text.indexOf(head, at + 1);
+  return at;
+}
