@@ -64,6 +64,10 @@ export function requireDepth(chain: readonly string[]): void {
   });
 }
 
+/** Goes on with work that was put off: it is caused by what caused it then. */
+export const causedThen = <T>(chain: readonly string[], work: () => T): T =>
+  causes.run(chain, work);
+
 const VIA = ' via ';
 
 /** Who causes a change, as events keep it: the caller, and the hooks that act for them. */
@@ -73,6 +77,10 @@ export function actorOf(caller: Caller): string {
     ? callerKey(caller)
     : `${callerKey(caller)}${VIA}${chain.join('>')}`;
 }
+
+/** The same as SQL, where the hooks are in a column. */
+export const actorSql = (actor: string, chain: string): string =>
+  `${actor} || coalesce('${VIA}' || nullif(array_to_string(${chain}, '>'), ''), '')`;
 
 /** The two parts of a stored actor. */
 export function partsOfActor(stored: string): { actor: string; causes?: readonly string[] } {

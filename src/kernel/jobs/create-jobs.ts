@@ -11,6 +11,7 @@ import { version as ownVersion } from '../version.ts';
 import { type BossLink, callerDatabase, createBossLink } from './boss-database.ts';
 import { watchClock } from './clock.ts';
 import { createDueAlarm, type DueAlarm } from './due-alarm.ts';
+import { withCauses } from './job-causes.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
 import { makeQueue, openBoss } from './queues.ts';
 import { createRunner, type Runner } from './runner.ts';
@@ -129,7 +130,7 @@ const enqueueing = ({
     const { valid } = registered(registrations, name);
     if (!valid(data)) throw new Error(`The data of job "${name}" does not fit its schema`);
     const boss = await open();
-    const id = await boss.send(name, data, sendOptions(database, options));
+    const id = await boss.send(name, withCauses(data), sendOptions(database, options));
     if (options.startAfterSeconds) alarm.expect(name, options.startAfterSeconds);
     return id;
   },
@@ -238,7 +239,7 @@ async function sendMany(
   if (!all.every(({ data }) => valid(data)))
     throw new Error(`The data of job "${name}" does not fit its schema`);
   const jobs = all.map(({ data, startAfterSeconds: startAfter }) => ({
-    data: { ...data },
+    data: withCauses(data),
     singletonKey: randomUUID(),
     ...(startAfter === undefined ? {} : { startAfter }),
   }));

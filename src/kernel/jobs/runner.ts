@@ -1,7 +1,9 @@
 /** Runs jobs: checks their data, measures, logs, and turns a failure into a retry instead of a crash. */
 import type { JobResult, JobWithMetadata } from 'pg-boss';
+import { causedThen } from '../hooks/hooks.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { partsOfData } from './job-causes.ts';
 import type { JobDefinition } from './jobs.ts';
 
 type StoredJob = JobWithMetadata<unknown>;
@@ -31,7 +33,9 @@ export function createRunner(options: RunnerOptions): Runner {
   };
   const runOne = async (job: StoredJob): Promise<JobResult> => {
     try {
-      await measured(() => definition.handler(job.data, { signal: job.signal, log: logOf(job) }));
+      const { data, causes } = partsOfData(job.data);
+      const context = { signal: job.signal, log: logOf(job) };
+      await measured(() => causedThen(causes, () => definition.handler(data, context)));
       return completed(job);
     } catch (error) {
       return failed(job, error);
@@ -41,7 +45,7 @@ export function createRunner(options: RunnerOptions): Runner {
     const [first] = jobs;
     if (!first || !batch) return [];
     const context = { signal: first.signal, log: log.child({ job: name }) };
-    const all = jobs.map(({ data }) => data);
+    const all = jobs.map(({ data }) => partsOfData(data).data);
     try {
       const failures = await measured(() => batch.handler(all, context));
       return jobs.map((job, place) =>
@@ -54,7 +58,7 @@ export function createRunner(options: RunnerOptions): Runner {
 
   return async (jobs) => {
     const { fit = [], unfit = [] } = Object.groupBy(jobs, ({ data }) =>
-      valid(data) ? 'fit' : 'unfit',
+      valid(partsOfData(data).data) ? 'fit' : 'unfit',
     );
     const results = batch ? await runTogether(fit) : await Promise.all(fit.map(runOne));
     return [...results, ...unfit.map(invalid)];

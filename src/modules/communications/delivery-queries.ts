@@ -3,7 +3,7 @@ import type { Queryable } from '../../kernel/database/database.ts';
 import { sql, statementName } from '../../kernel/database/sql.ts';
 import { storableJson } from '../../kernel/text.ts';
 import { allButCritical } from './feedback-queries.ts';
-import { announcing, type Channel, type MessageStatus } from './queries.ts';
+import { announcing, type Channel, causedActor, type MessageStatus } from './queries.ts';
 
 export interface ClaimedMessage {
   readonly id: string;
@@ -18,6 +18,8 @@ export interface ClaimedMessage {
   readonly category: string | null;
   readonly critical: boolean;
   readonly chainId: string | null;
+  /** The hooks and functions that caused it, the first cause first. */
+  readonly causedBy: readonly string[] | null;
 }
 
 interface Taken extends Omit<ClaimedMessage, 'attempts'> {
@@ -43,7 +45,7 @@ export async function claimMessages(
       from before where m.id = before.id and m.content_sealed is not null
         and (not ${onlyDue}::boolean or m.due_at is null or m.due_at <= now()) and (m.status = 'queued' or (m.status = 'sending' and m.claimed_at < now() - ${lostAfterMs}::double precision * interval '1 millisecond'))
       returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled as completed, before.status = 'sending' as retaken,
-        m.category, m.critical, m.chain_id as "chainId"),
+        m.category, m.critical, m.chain_id as "chainId", m.caused_by as "causedBy"),
     told as (
       insert into penstock.message_events (message_id, kind, detail)
       select id, 'retaken', 'an earlier attempt never told how it ended: the message may arrive twice' from taken where retaken)
@@ -107,10 +109,13 @@ const finishText = `
       finished_at = case when g.status = 'queued' then null else now() end,
       content_sealed = case when g.status <> 'sent' or coalesce(g.keep, false) then coalesce(g."contentSealed", m.content_sealed) end
     from given g where m.id = g.id
-    returning m.id, m.channel, m.recipient, m.user_id, m.template, g.provider, g.error, g.status as ended),
-  told as (${announcing(`
-    select case when provider = 'suppression' then 'suppressed' else ended end as kind, id, channel, recipient, user_id, template, provider, error
-    from done where ended <> 'queued'`)})
+    returning m.id, m.channel, m.recipient, m.user_id, m.template, m.caused_by, g.provider, g.error, g.status as ended),
+  told as (${announcing(
+    `
+    select case when provider = 'suppression' then 'suppressed' else ended end as kind, id, channel, recipient, user_id, template, provider, error,
+      caused_by from done where ended <> 'queued'`,
+    causedActor,
+  )})
   insert into penstock.message_events (message_id, kind, provider, detail)
   select g.id, g.kind, g.provider, g.detail from given g join done on done.id = g.id`;
 

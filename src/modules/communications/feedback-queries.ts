@@ -2,7 +2,7 @@
 import { system } from '../../kernel/caller.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
-import { actorOf } from '../../kernel/hooks/hooks.ts';
+import { actorOf, actorSql } from '../../kernel/hooks/hooks.ts';
 import { storableJson } from '../../kernel/text.ts';
 import { announcing, type Channel, messageStatuses } from './queries.ts';
 
@@ -45,11 +45,11 @@ const applyText = `
   news as (
     select distinct on (g."eventId") g.* from given g join fresh on fresh.event_id = g."eventId"),
   found as (
-    select n.*, m.id, m.recipient as own_recipient, m.user_id, m.template, m.chain_id from news n
+    select n.*, m.id, m.recipient as own_recipient, m.user_id, m.template, m.chain_id, m.caused_by from news n
     left join lateral (
-      select id, recipient, user_id, template, chain_id from penstock.messages where id = n."messageId" and channel = $3
+      select id, recipient, user_id, template, chain_id, caused_by from penstock.messages where id = n."messageId" and channel = $3
       union all
-      (select id, recipient, user_id, template, chain_id from penstock.messages
+      (select id, recipient, user_id, template, chain_id, caused_by from penstock.messages
         where n."messageId" is null and provider_id = n."providerId" and channel = $3 limit 1)) m on true),
   moved as (
     update penstock.messages m set status = latest.status,
@@ -63,8 +63,8 @@ const applyText = `
   told as (${announcing(
     `
     select kind, id, $3::text as channel, coalesce(recipient, own_recipient) as recipient, user_id, template, $2::text as provider,
-      case when kind in ('deferred', 'bounced', 'complained', 'failed') then detail end as error from found`,
-    '$4::text',
+      case when kind in ('deferred', 'bounced', 'complained', 'failed') then detail end as error, caused_by from found`,
+    actorSql('$4::text', 'caused_by'),
   )}),
   refused as (
     insert into penstock.suppressions (channel, address, reason, detail, scope)

@@ -314,6 +314,9 @@ const unreported = `
   create index messages_unreported on penstock.messages (finished_at) where channel = 'email' and status = 'sent' and provider = 'mailgun';
 `;
 
+/** The hooks and functions that caused a message: what causes itself without an end is found out by them. */
+const causes = `alter table penstock.messages add column caused_by text[];`;
+
 const step = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -330,4 +333,5 @@ export const migrations: readonly Migration[] = [
   step('0008-kept-chains', keptChains),
   step('0009-retry-keys', retryKeys),
   step('0010-unreported', unreported),
+  step('0011-causes', causes),
 ];

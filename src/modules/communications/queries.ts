@@ -4,7 +4,7 @@ import { system } from '../../kernel/caller.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql, statementName } from '../../kernel/database/sql.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
-import { actorOf } from '../../kernel/hooks/hooks.ts';
+import { actorOf, actorSql, currentCauses } from '../../kernel/hooks/hooks.ts';
 
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
   (await result).rows[0];
@@ -63,12 +63,15 @@ export const announcing = (rows: string, actor = "'system:communications'"): str
       'templateName', template, 'provider', provider, 'error', error)), ${actor}
   from (${rows}) happened`;
 
+/** Of messages that say what caused them, in `caused_by`. */
+export const causedActor = actorSql("'system:communications'", 'caused_by');
+
 const insertText = `
   with stored as (
     insert into penstock.messages (id, channel, recipient, user_id, template, status, content_sealed, idempotency_key, request_hash,
-      sender, copies, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id)
+      sender, copies, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id, caused_by)
     select id, channel, recipient, user_id, template, 'queued', content_sealed, idempotency_key, request_hash, sender,
-      case when copies is not null then array(select jsonb_array_elements_text(copies)) end, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id
+      case when copies is not null then array(select jsonb_array_elements_text(copies)) end, reply_to, category, critical, due_at, resent_from, chain_id, broadcast_id, $19::text[]
     from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::jsonb[],
       $11::text[], $12::text[], $13::boolean[], $14::timestamptz[], $15::uuid[], $16::uuid[], $17::uuid[])
       as m(id, channel, recipient, user_id, template, content_sealed, idempotency_key, request_hash, sender, copies, reply_to, category, critical,
@@ -77,6 +80,11 @@ const insertText = `
   told as (${announcing(`select 'queued' as kind, id, channel, recipient, user_id, template, null as provider, null as error from stored`, '$18::text')})
   insert into penstock.message_events (message_id, kind, detail)
   select id, 'queued', case when due_at is not null then 'not before ' || to_char(due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') end from stored`;
+
+const causesNow = (): readonly string[] | null => {
+  const chain = currentCauses();
+  return chain.length > 0 ? chain : null;
+};
 
 /** Stores messages, the beginning of their timelines, and their events. One statement, however many there are. */
 export const insertMessages = (
@@ -107,6 +115,7 @@ export const insertMessages = (
       of('chainId'),
       of('broadcastId'),
       actorOf(system('communications')),
+      causesNow(),
     ],
   });
 };

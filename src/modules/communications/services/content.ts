@@ -2,7 +2,7 @@
 
 import { system } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
-import type { Hooks } from '../../../kernel/hooks/hooks.ts';
+import { causedThen, type Hooks } from '../../../kernel/hooks/hooks.ts';
 import {
   type MessageHookTexts,
   type MessageHookValue,
@@ -229,17 +229,19 @@ export const linksOf = ({ html, text }: MessageContent): readonly string[] =>
  */
 export async function askHooks(
   hooks: Hooks,
-  { id, channel, recipient, category, attempts }: ClaimedMessage,
+  { id, channel, recipient, category, attempts, causedBy: chain }: ClaimedMessage,
   content: MessageContent,
 ): Promise<MessageContent | Delivery> {
   if (!hooks.has(sendPoint)) return content;
   const { subject, html, text, push } = content;
   try {
-    const answer = await hooks.run<MessageHookValue>(sendPoint, system('communications'), {
-      ...{ id, channel, to: recipient, attempt: attempts, subject, html },
-      ...{ text: push ? (push.body ?? '') : text, title: push?.title, data: push?.data },
-      category: category ?? undefined,
-    });
+    const answer = await causedThen(chain ?? [], () =>
+      hooks.run<MessageHookValue>(sendPoint, system('communications'), {
+        ...{ id, channel, to: recipient, attempt: attempts, subject, html },
+        ...{ text: push ? (push.body ?? '') : text, title: push?.title, data: push?.data },
+        category: category ?? undefined,
+      }),
+    );
     return withTexts(content, answer);
   } catch (error) {
     const reason = words(error instanceof Error ? error.message : String(error));
