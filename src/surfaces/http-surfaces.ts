@@ -241,7 +241,7 @@ function measureGates({ metrics }: SurfaceKernel, { gates }: Pipeline): void {
     }));
   metrics.gauge(
     'requests_running',
-    'Requests that are worked on: all of them, and the heavy ones among them',
+    'Requests that are worked on: all of them, the heavy ones among them, and those whose body is read meanwhile',
     read('running'),
     ['kind'],
   );

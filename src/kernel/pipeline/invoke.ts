@@ -68,6 +68,8 @@ export interface CallWeight {
   readonly bytes: number;
   /** Where it is known better than by the operation. */
   readonly heavy?: boolean | undefined;
+  /** Its body is read while it runs. */
+  readonly arriving?: boolean | undefined;
 }
 
 export interface Pipeline {
@@ -88,12 +90,19 @@ export interface Pipeline {
   ): NowOrLater<T>;
   /** Throws or rejects with what the handler throws, 429, 409 (Idempotency-Key), 504. */
   run(call: Call, caller: Caller, input: DecodedInput): NowOrLater<Answer>;
+  /**
+   * The outcome of a request that holds calls, for work that might not settle by itself: it would keep its place for good.
+   * Rejects with 504 when the calls in it have had their time.
+   */
+  inTime<T>(work: Promise<T>): Promise<T>;
   /** Answers 503 to every call that still runs. */
   giveUp(): void;
   close(): void;
 }
 
 const weightless: CallWeight = { bytes: 0 };
+/** Milliseconds in which calls that were late say so in the words of their protocol. */
+const LAST_WORDS_MS = 1_000;
 
 export function createPipeline(parts: PipelineParts): Pipeline {
   const { limiter } = parts;
@@ -107,11 +116,11 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     limiter,
     accounts,
     gates,
-    inTurn(call, caller, work, { bytes, heavy: isHeavy } = weightless) {
+    inTurn(call, caller, work, { bytes, heavy: isHeavy, arriving } = weightless) {
       const account = currentAccount();
       if (!account || account.admitted) return work();
       const heavy = isHeavy ?? call.compiled.operation.heavy ?? false;
-      return gates.inTurn({ key: callKey(caller, call.address), heavy, bytes }, () => {
+      return gates.inTurn({ key: callKey(caller, call.address), heavy, bytes, arriving }, () => {
         account.admit();
         return work();
       });
@@ -125,6 +134,12 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       }
       const enter = () => runOn(running, account, { call, caller, input });
       return call.isPart ? amongOthers(account, enter) : enter();
+    },
+    inTime(work) {
+      const account = currentAccount();
+      if (!account) return work;
+      const until = account.deadlineAt + LAST_WORDS_MS;
+      return deadlines.guard(work, until, (early) => early ?? errors.TIMEOUT());
     },
     ...endOf(deadlines),
   };

@@ -124,12 +124,18 @@ interface Entrant {
   readonly heavy: boolean;
   /** Of its body, which is kept while it waits. */
   readonly bytes: number;
+  /** Its body is read while it is worked on, so its client decides how long that takes. */
+  readonly arriving?: boolean | undefined;
 }
 
 export interface CallGates {
   /** Runs `work` when it is its turn. Throws or rejects with 429 or 503 and `Retry-After` when that does not come in time. */
   inTurn<T>(entrant: Entrant, work: () => NowOrLater<T>): NowOrLater<T>;
-  counts(): { readonly all: GateCounts; readonly heavy: GateCounts };
+  counts(): {
+    readonly all: GateCounts;
+    readonly heavy: GateCounts;
+    readonly arriving: GateCounts;
+  };
 }
 
 /** Waiting requests are small; what bounds them is time. */
@@ -153,36 +159,42 @@ function refusal(why: GateRefusal): Error {
 export function createCallGates(settings: RequestSettingsProvider): CallGates {
   const all = new FairGate(limitsBy(settings, allLimits), refusal);
   const heavy = new FairGate(limitsBy(settings, heavyLimits), refusal);
+  // As many again: a few clients that send slowly would keep everybody waiting among the others.
+  const arriving = new FairGate(limitsBy(settings, allLimits), refusal);
+  const gateOf = (entrant: Entrant): FairGate => (entrant.arriving ? arriving : all);
 
   /** A place among the heavy first: who waits for that one holds no other. */
-  const enter = (key: string, { heavy: isHeavy, bytes }: Entrant): Promise<void> | undefined => {
-    if (!isHeavy) return all.enter(key, bytes);
+  const enter = (entrant: Entrant): Promise<void> | undefined => {
+    const { key, heavy: isHeavy, bytes } = entrant;
+    if (!isHeavy) return gateOf(entrant).enter(key, bytes);
     const waiting = heavy.enter(key, bytes);
-    return waiting ? waiting.then(() => enterAfterHeavy(key, bytes)) : enterAfterHeavy(key, bytes);
+    return waiting ? waiting.then(() => enterAfterHeavy(entrant)) : enterAfterHeavy(entrant);
   };
-  const enterAfterHeavy = (key: string, bytes: number): Promise<void> | undefined => {
+  const enterAfterHeavy = (entrant: Entrant): Promise<void> | undefined => {
+    const { key, bytes } = entrant;
     try {
-      return all.enter(key, bytes)?.catch((error: unknown) => {
-        heavy.leave(key);
-        throw error;
-      });
+      return gateOf(entrant)
+        .enter(key, bytes)
+        ?.catch((error: unknown) => {
+          heavy.leave(key);
+          throw error;
+        });
     } catch (error) {
       heavy.leave(key);
       throw error;
     }
   };
-  const leave = (key: string, { heavy: isHeavy }: Entrant): void => {
-    all.leave(key);
-    if (isHeavy) heavy.leave(key);
+  const leave = (entrant: Entrant): void => {
+    gateOf(entrant).leave(entrant.key);
+    if (entrant.heavy) heavy.leave(entrant.key);
   };
   return {
     inTurn(entrant, work) {
-      const { key } = entrant;
-      const entered = () => endedBy(work, () => leave(key, entrant));
-      const waiting = enter(key, entrant);
+      const entered = () => endedBy(work, () => leave(entrant));
+      const waiting = enter(entrant);
       return waiting ? waiting.then(entered) : entered();
     },
-    counts: () => ({ all: all.counts(), heavy: heavy.counts() }),
+    counts: () => ({ all: all.counts(), heavy: heavy.counts(), arriving: arriving.counts() }),
   };
 }
 

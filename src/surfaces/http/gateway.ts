@@ -165,7 +165,9 @@ function run(admitted: Admitted): NowOrLater<Answer> {
   const stream = input.stream && openBodyStream(request, response, { limit, ...input.stream });
   const runNow = (): NowOrLater<Answer> => runOn(admitted, { body: undefined, stream });
   // Health answers also when there is no place left.
-  return operation.limit === 'none' ? runNow() : pipeline.inTurn(exchange, caller, runNow);
+  if (operation.limit === 'none') return runNow();
+  if (!stream) return pipeline.inTurn(exchange, caller, runNow);
+  return pipeline.inTurn(exchange, caller, runNow, { bytes: 0, arriving: true });
 }
 
 /** What of the input is not in the head of a request. */

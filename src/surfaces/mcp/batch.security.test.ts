@@ -25,3 +25,16 @@ test('every message of a batch counts, whatever it asks for', async () => {
   expect((await another(40, 'ping')).body).toHaveLength(40);
   expect((await another(40, 'ping')).status).toBe(429);
 });
+
+test('a request that is cancelled beside itself is answered, and keeps no place', async () => {
+  const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
+  const cancelled = (requestId: number) => ({
+    ...{ jsonrpc: '2.0', method: 'notifications/cancelled' },
+    params: { requestId },
+  });
+  const rpc = (body: unknown) => platform.admin.post('/mcp', body);
+  expect((await rpc([ping, cancelled(1)])).body).toMatchObject({ id: 1, result: {} });
+  const two = await rpc([ping, cancelled(1), { ...ping, id: 2 }, cancelled(2)]);
+  expect(two.body).toMatchObject([{ id: 1 }, { id: 2 }]);
+  expect((await rpc([cancelled(1)])).status).toBe(202);
+});

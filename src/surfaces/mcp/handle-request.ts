@@ -68,7 +68,7 @@ function createCallHandler(parts: McpParts): ProtocolHandler {
     return parts.pipeline.inTurn(
       exchange,
       caller,
-      () => answered({ exchange, match, caller }, received),
+      () => parts.pipeline.inTime(answered({ exchange, match, caller }, received)),
       { bytes: received.bytes.length },
     );
   };
@@ -87,7 +87,7 @@ function createCallHandler(parts: McpParts): ProtocolHandler {
     if (direct) return direct;
     const request = webRequest(exchange);
     const response = (await isLegacyRequest(request, body))
-      ? await legacy(mcp, request, body)
+      ? await legacy(mcp, request, withoutCancellations(body))
       : await modern.fetch(request, withParts(mcp, body));
     return answerOf(response);
   }
@@ -192,6 +192,15 @@ function parsedBody(received: ReceivedBody): unknown {
 /** One version of the protocol had batches, and clients that name none are taken to speak it. */
 const takesBatches = ({ request: { headers } }: Exchange): boolean =>
   (headers['mcp-protocol-version'] ?? '2025-03-26') === '2025-03-26';
+
+/**
+ * The library answers no request that is cancelled, and a batch only when all of it is answered. Nothing is kept between
+ * requests, so a cancellation can only be about what stands beside it: that is answered all the same.
+ */
+const withoutCancellations = (body: unknown): unknown =>
+  Array.isArray(body)
+    ? body.filter((message) => Reflect.get(Object(message), 'method') !== 'notifications/cancelled')
+    : body;
 
 /** A tool call by itself, or everything in a batch: a hundred lists of all tools are no small work either. */
 async function payForCalls(
