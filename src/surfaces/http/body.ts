@@ -9,6 +9,7 @@ import {
   type RequestAccount,
 } from '../../kernel/request-account/request-account.ts';
 import { headerOf } from '../../kernel/request-header.ts';
+import { ArrivingBytes } from './arriving-bytes.ts';
 
 /* How many values a JSON text holds, found before it is parsed: parsing takes time and memory for each of them. */
 
@@ -198,6 +199,7 @@ const clientGone = (): Error =>
 /** A whole body on its way. */
 class ArrivingBody {
   readonly #receiving: Receiving;
+  readonly #held: ArrivingBytes;
   readonly #began = performance.now();
   readonly #chunks: Buffer[] = [];
   #size = 0;
@@ -205,6 +207,7 @@ class ArrivingBody {
 
   constructor(receiving: Receiving) {
     this.#receiving = receiving;
+    this.#held = heldAt(receiving.request.socket.localPort);
   }
 
   receive(): void {
@@ -222,9 +225,12 @@ class ArrivingBody {
   }
 
   readonly #onData = (chunk: Buffer): void => {
+    const { limit } = this.#receiving;
     this.#size += chunk.length;
-    if (this.#size <= this.#receiving.limit) this.#chunks.push(chunk);
-    else this.#giveUp(tooLarge(this.#receiving.limit));
+    const refusal = this.#held.take(this.#address, chunk.length);
+    if (this.#size > limit) this.#giveUp(tooLarge(limit));
+    else if (refusal) this.#giveUp(refusal);
+    else this.#chunks.push(chunk);
   };
 
   // A request that has ended is done with: taking the listeners off would cost as much as reading a small body.
@@ -256,7 +262,21 @@ class ArrivingBody {
   #done(): void {
     this.#isDone = true;
     arriving.delete(this);
+    this.#held.giveBack(this.#address, this.#size);
   }
+
+  get #address(): string {
+    return this.#receiving.account?.address ?? '';
+  }
+}
+
+/** By port: whoever floods clients takes nothing from operators. */
+const heldByPort = new Map<number | undefined, ArrivingBytes>();
+
+function heldAt(port: number | undefined): ArrivingBytes {
+  const held = heldByPort.get(port) ?? new ArrivingBytes();
+  heldByPort.set(port, held);
+  return held;
 }
 
 /** Bodies that are on their way; one timer looks at all of them. */
