@@ -47,24 +47,43 @@ export const corsConfig = ({ surface, allowedHeaders, exposedHeaders }: CorsDefa
     }),
   });
 
-/** Problems of an `origin` list, for the `check` of a configuration. */
-export function originProblems(
-  origin: string,
-): readonly { path: string; rule: string; message: string }[] {
-  const wrong = origin
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '' && part !== '*' && !isOrigin(part));
-  return wrong.length === 0
-    ? []
-    : [
-        {
-          path: 'cors.origin',
-          rule: 'format',
-          message: 'must list origins such as https://panel.example.com',
-        },
-      ];
+interface CorsLists {
+  readonly origin: string;
+  readonly methods: string;
+  readonly allowedHeaders: string;
+  readonly exposedHeaders: string;
 }
+
+/** Problems of the lists, for the `check` of a configuration: they go out in headers, and no answer could be sent with some. */
+export function corsProblems({ origin, ...lists }: CorsLists) {
+  const found = (field: keyof CorsLists, message: string) => ({
+    path: `cors.${field}`,
+    rule: 'format',
+    message,
+  });
+  const origins = itemsOf(origin).every((item) => item === '*' || isOrigin(item));
+  const wrong = (['methods', 'allowedHeaders', 'exposedHeaders'] as const).filter(
+    (field) => lists[field].length > MAX_LIST || !itemsOf(lists[field]).every(isToken),
+  );
+  return [
+    ...(origins ? [] : [found('origin', 'must list origins such as https://panel.example.com')]),
+    ...wrong.map((field) =>
+      found(field, `must list names, separated by commas, in at most ${MAX_LIST} characters`),
+    ),
+  ];
+}
+
+/** Characters: clients take headers of a few thousand. */
+const MAX_LIST = 4_096;
+
+const itemsOf = (list: string): readonly string[] =>
+  list
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+
+/** A name of a header or method (RFC 9110 5.6.2). */
+const isToken = (text: string): boolean => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(text);
 
 const isOrigin = (text: string): boolean => URL.canParse(text) && new URL(text).origin === text;
 
@@ -99,7 +118,8 @@ function isAddress(text: string): boolean {
     /^https?:$/.test(url.protocol) &&
     url.username === '' &&
     url.password === '' &&
-    !/[?#\s]/.test(text)
+    // Nor what no header takes: links are told in some.
+    !/[?#\s]|[^\x21-\xff]/.test(text)
   );
 }
 

@@ -78,6 +78,9 @@ function problemOf({
 
 type Headers = Readonly<Record<string, string>>;
 
+const encoded = (address: string): string =>
+  address.toWellFormed().replace(/[^\x21-\x7e]+/g, encodeURIComponent);
+
 /** Bytes from which on the memory of a piece may be used again when the next piece is asked for. */
 export const REUSABLE_BYTES = 65_536;
 
@@ -185,8 +188,9 @@ export class Reply {
     return new Reply(status, headers, { text: '' });
   }
 
+  /** Characters that no header takes are percent-encoded, as browsers do with addresses. */
   static redirect(location: string): Reply {
-    return new Reply(302, { location }, {});
+    return new Reply(302, { location: encoded(location) }, {});
   }
 
   /**

@@ -58,6 +58,19 @@ describe('configurations of a running platform', () => {
     );
   });
 
+  it.each([
+    ['admin', { cors: { exposedHeaders: 'X-Ok, \u6f22' } }, 'cors.exposedHeaders'],
+    ['admin', { cors: { allowedHeaders: 'a\nb' } }, 'cors.allowedHeaders'],
+    ['router', { cors: { methods: 'GET, P\u00d6ST' } }, 'cors.methods'],
+    ['router', { cors: { exposedHeaders: 'x'.repeat(4_097) } }, 'cors.exposedHeaders'],
+    ['admin', { hostUrl: 'https://\u6f22.example.com' }, 'hostUrl'],
+  ])('refuses for %s what no answer could be sent with: %j', async (module, config, path) => {
+    const refused = await change(module, config);
+    expect(refused).toMatchObject({ status: 400, body: { errors: [{ path, rule: 'format' }] } });
+    expect((await platform.admin.get('/config/admin')).status).toBe(200);
+    expect((await platform.client.get('/live')).status).toBe(200);
+  });
+
   it('goes back to an earlier version, which is then the newest', async () => {
     const before = (await change('router', { cors: { maxAge: 10 } })).body.version;
     await change('router', { cors: { maxAge: 20 } });

@@ -3,11 +3,11 @@ import Type, { type Static } from 'typebox';
 import { defineConfig, harmless, sensitive } from '../../kernel/config/config-definition.ts';
 import {
   corsConfig,
+  corsProblems,
   hostUrlConfig,
   hostUrlProblems,
   hstsConfig,
   hstsProblems,
-  originProblems,
 } from '../../kernel/config/surface-config.ts';
 import type { Settings } from '../../kernel/settings/settings.ts';
 
@@ -184,11 +184,11 @@ export const adminConfig = defineConfig({
     transports,
   }),
   module: 'core',
-  check: ({ hostUrl, hsts, transports: requested, cors: { origin } }) => [
+  check: ({ hostUrl, hsts, transports: requested, cors }) => [
     ...hostUrlProblems(hostUrl),
     ...hstsProblems(hsts),
     ...transportProblems(requested),
-    ...originProblems(origin),
+    ...corsProblems(cors),
   ],
 });
 

@@ -3,11 +3,11 @@ import Type, { type Static } from 'typebox';
 import { defineConfig, harmless, sensitive } from '../../kernel/config/config-definition.ts';
 import {
   corsConfig,
+  corsProblems,
   hostUrlConfig,
   hostUrlProblems,
   hstsConfig,
   hstsProblems,
-  originProblems,
 } from '../../kernel/config/surface-config.ts';
 import { channelProblems, channelsConfig } from './channels/definitions.ts';
 
@@ -273,7 +273,7 @@ export const routerConfig = defineConfig({
     ...hostUrlProblems(hostUrl),
     ...hstsProblems(hsts),
     ...transportProblems(requested),
-    ...originProblems(cors.origin),
+    ...corsProblems(cors),
     ...channelProblems(channels),
     ...(captcha.enabled && captcha.secretKey === ''
       ? [
