@@ -69,6 +69,22 @@ describe('a durable queue', () => {
     ]);
   });
 
+  it('notes what no column takes as far as it can, and tries nothing twice for it', async () => {
+    const { queue } = newQueue();
+    await queue.add(opened.database, [item(1)]);
+    const worker = working(queue, ({ attempt }) => {
+      if (attempt === 1) throw new Error('half \ud800 and \0 nothing');
+      return { outcome: 'done', note: { error: 'a\0b' } };
+    });
+    await isDone(queue, 1);
+    await worker.stop();
+    const { items } = await queue.list({}, { skip: 0, limit: 1 });
+    expect(items[0]?.tries.map(({ note }) => note)).toEqual([
+      { error: 'half \ufffd and  nothing' },
+      { error: 'ab' },
+    ]);
+  });
+
   it('keeps the order of a lane also when one of it fails, and lets others go on', async () => {
     const { queue } = newQueue();
     const lanes = Array.from({ length: 60 }, (_, n) => item(n, `lane-${n % 3}`));

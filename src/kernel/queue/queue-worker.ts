@@ -4,7 +4,7 @@ import type { Database, Transaction } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import { createWakeup } from '../events/relay.ts';
 import { offAccount } from '../request-account/request-account.ts';
-import { cutText } from '../text.ts';
+import { cutText, storableJson } from '../text.ts';
 import type { Attempt, QueueItem, QueueWorker, Verdict, WorkerOptions } from './durable-queue.ts';
 
 const LEASE_MS = 30_000;
@@ -204,7 +204,8 @@ async function finish(state: WorkerState, item: Claimed, ending: Ending): Promis
   const uncounted = again && verdict.counts === false ? 1 : 0;
   const afterMs = again ? verdict.afterMs : 0;
   const next = again ? 'waiting' : verdict.outcome;
-  const tries = JSON.stringify(attemptsOf(item, ending));
+  // Words of others: what cannot be stored would have the item tried for ever.
+  const tries = storableJson(attemptsOf(item, ending));
   await state.database.transaction(async (transaction) => {
     const { count } = await transaction.query(sql`
       update penstock.queue_items set state = ${next}, lease = null, attempts = attempts - ${uncounted},

@@ -11,8 +11,7 @@ import type { Row } from '../../database/database.ts';
 import { sql } from '../../database/sql.ts';
 import { defineErrors } from '../../errors.ts';
 import { defineOperation, type Operation, Reply } from '../../operations/operation.ts';
-import { defaultRequestSettings } from '../request-limits.ts';
-import { purgeIdempotencyKeys } from './idempotency.ts';
+import { purgeIdempotencyKeys, takesIdempotencyKey } from './idempotency.ts';
 import { migrations } from './migrations.ts';
 
 const failures = defineErrors({ REFUSED: [409, 'Refused'] });
@@ -50,7 +49,8 @@ function exampleOperations(): readonly Operation[] {
     create('tagged', () => Reply.json('{"n":1}', { etag: '"1"' })),
     create('secret', () => ({ n: executions }), false),
     create('unwell', () => Reply.json('{"n":0}', {}, 503)),
-    create('stuck', () => new Promise(() => undefined)),
+    // Less time for the others would be too little on a busy machine.
+    { ...create('stuck', () => new Promise(() => undefined)), deadlineMs: 1_000 },
     create('flaky', () => {
       failing = !failing;
       if (!failing) throw failures.REFUSED();
@@ -76,11 +76,7 @@ beforeAll(async () => {
     ],
   });
   const operations = exampleOperations();
-  surfaces = await startSurfaceFixture({
-    database: test.database,
-    requests: () => ({ ...defaultRequestSettings, milliseconds: 1_000 }),
-    operations,
-  });
+  surfaces = await startSurfaceFixture({ database: test.database, operations });
   otherNode = await startSurfaceFixture({ database: await test.openAgain(), operations });
 });
 afterAll(async () => {
@@ -112,6 +108,12 @@ const stored = async (name: string): Promise<number> =>
       )
     ).rows[0]?.n,
   );
+
+it('means nothing where something is only read: the answer of yesterday is none', () => {
+  const writing = create('any', () => ({ n: 1 }));
+  expect(takesIdempotencyKey(writing)).toBe(true);
+  expect(takesIdempotencyKey({ ...writing, readOnly: true })).toBe(false);
+});
 
 describe('Idempotency-Key', () => {
   it('makes 50 parallel equal calls happen once', async () => {

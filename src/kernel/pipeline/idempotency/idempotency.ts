@@ -9,6 +9,7 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
+import { isReading } from '../../authority.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import { shortSql, sql } from '../../database/sql.ts';
 import { errors } from '../../errors.ts';
@@ -94,9 +95,13 @@ export interface Idempotency {
   once(request: KeyedRequest, work: () => Promise<Answer> | Answer): Promise<Answer>;
 }
 
-/** Operations on which the header means something. Answers that are a credential must not be stored, streams cannot be. */
+/**
+ * Operations on which the header means something. Answers that are a credential must not be stored, streams cannot be; what
+ * only reads, whatever its method, is asked for as it is now and not as it was.
+ */
 export const takesIdempotencyKey = (operation: Operation): boolean =>
   operation.method !== 'GET' &&
+  !isReading(operation) &&
   operation.idempotency !== false &&
   !isStreamed(operation) &&
   operation.access !== 'refreshToken' &&
