@@ -85,10 +85,10 @@ describe('a process of the platform', { timeout: 180_000 }, () => {
   });
 
   it('is not ended when somebody paused it', async () => {
-    const platform = await start({ WATCHDOG_MS: '1000' });
+    const platform = await start({ WATCHDOG_MS: '2000' });
     const [worker = 0] = await platform.workers();
     process.kill(worker, 'SIGSTOP');
-    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    await new Promise((resolve) => setTimeout(resolve, 4_000));
     process.kill(worker, 'SIGCONT');
     await servesAgain(platform);
     expect(await platform.workers()).toEqual([worker]);
@@ -120,6 +120,25 @@ describe('the supervisor', { timeout: 120_000 }, () => {
       async () => !(await Promise.all(family.map(({ pid }) => isRunning(pid)))).includes(true),
       { timeoutMs: 30_000 },
     );
+  });
+
+  it('says so when a process is killed before it serves: nobody else can', async () => {
+    const launched = await launchPlatform({ env: {} });
+    cleanUps.push(() => launched.dispose());
+    const worker = await waitFor(async () => (await launched.workers())[0], {
+      timeoutMs: 60_000,
+      what: 'the first process',
+    });
+    process.kill(worker, 'SIGKILL');
+    expect((await launched.exit).code).toBe(137);
+    expect(linesOf(launched.stderr())).toMatchObject([
+      {
+        level: 'error',
+        pid: worker,
+        signal: 'SIGKILL',
+        message: expect.stringContaining('before it'),
+      },
+    ]);
   });
 
   it('answers with the exit code of a start that failed, and starts nothing again', async () => {

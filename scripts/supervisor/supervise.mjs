@@ -124,8 +124,16 @@ class Supervisor {
   #onExit(worker, code, signal) {
     this.#workers.delete(worker.slot);
     this.#watchdog.forget(worker);
+    const fields = {
+      worker: worker.slot,
+      pid: worker.child.pid,
+      code,
+      ...(signal ? { signal } : {}),
+    };
     if (this.#stopping || !this.#started) {
-      // A start that failed has said why.
+      // A start that failed has said why, unless it was killed, as the system does when memory is short.
+      if (signal && !this.#stopping)
+        report('error', fields, 'The platform was killed before it served: start it again');
       if (code !== 0) this.#failed = true;
       return this.#finishIfAlone(code);
     }
@@ -133,12 +141,6 @@ class Supervisor {
     if (code === 0) return void this.#start(worker.slot, true);
     const now = performance.now();
     this.#crashes = [...this.#crashes.filter((at) => now - at < MINUTE_MS), now];
-    const fields = {
-      worker: worker.slot,
-      pid: worker.child.pid,
-      code,
-      ...(signal ? { signal } : {}),
-    };
     if (this.#crashes.length > CRASHES_PER_MINUTE) {
       report(
         'error',

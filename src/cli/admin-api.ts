@@ -43,7 +43,7 @@ export function adminApi({ url, credential }: Address): AdminApi {
       ...{ method, headers },
       ...(isSent && { body: JSON.stringify(body) }),
     });
-    return response.json().catch(() => undefined);
+    return answered(url, await response.text());
   };
   const withQuery = (path: string, query: Readonly<Record<string, string>>): string =>
     `${path}?${new URLSearchParams(query)}`;
@@ -54,6 +54,17 @@ export function adminApi({ url, credential }: Address): AdminApi {
     delete: (path) => send(path, 'DELETE'),
     open: (path, signal) => open(path, { headers: credential, signal }),
   };
+}
+
+/** What stands there may be another program, or a page of a proxy. */
+function answered(url: string, text: string): unknown {
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch (cause) {
+    throw new StartError(`${url} answers no JSON: is --url the admin surface of the platform?`, {
+      cause,
+    });
+  }
 }
 
 function refusalText(

@@ -90,9 +90,7 @@ export async function readFolder(folder: string): Promise<readonly LocalFunction
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     throw new StartError(`${folder} cannot be read (${error.code})`, { cause: error });
   });
-  const versions = names.includes(VERSIONS_FILE)
-    ? (JSON.parse(await readFile(join(folder, VERSIONS_FILE), 'utf8')) as Record<string, number>)
-    : {};
+  const versions = names.includes(VERSIONS_FILE) ? await versionsIn(folder) : {};
   const codeFiles = names.filter((one) => /\.[jt]s$/.test(one) && !one.endsWith('.d.ts')).sort();
   const found: LocalFunction[] = [];
   for (const file of codeFiles) {
@@ -107,6 +105,15 @@ export async function readFolder(folder: string): Promise<readonly LocalFunction
     });
   }
   return found;
+}
+
+async function versionsIn(folder: string): Promise<Record<string, number>> {
+  const file = join(folder, VERSIONS_FILE);
+  try {
+    return Object(JSON.parse(await readFile(file, 'utf8')));
+  } catch (cause) {
+    throw new StartError(`${file} is damaged: remove it, and pull again`, { cause });
+  }
 }
 
 async function definitionIn(folder: string, file: string): Promise<Definition> {

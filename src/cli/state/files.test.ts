@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { removeFolder, temporaryFolder } from '../../../test/support/temporary-folder.ts';
-import { readStateFiles } from './files.ts';
+import { readStateFiles, writeStateFiles } from './files.ts';
 
 let folder = '';
 beforeAll(async () => {
@@ -28,4 +28,13 @@ it('takes an alias for a part that stands elsewhere', async () => {
   const file = join(folder, 'good.yaml');
   await writeFile(file, 'a: &a { x: 1 }\nb: *a\n');
   expect(await readStateFiles(file, none)).toEqual({ a: { x: 1 }, b: { x: 1 } });
+});
+
+it.each([
+  { configs: { modules: { '../outside': {} } }, modules: {} },
+  { configs: { modules: {} }, modules: { '..': { outside: [] } } },
+  { configs: { modules: {} }, modules: { database: { '../../outside': [] } } },
+])('writes nothing outside of its folder, whatever the platform says: %j', async (exported) => {
+  const target = join(folder, 'exported');
+  await expect(writeStateFiles(target, { exported })).rejects.toThrow('is no name for a file');
 });

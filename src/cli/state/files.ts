@@ -72,6 +72,7 @@ export async function writeStateFiles(path: string, { exported, keep }: Export):
     checksum: _,
     ...about
   } = exported as { configs: { modules: Tree }; modules: Record<string, Tree>; checksum: string };
+  requireNames([configs.modules, modules, ...Object.values(modules)].flatMap(Object.keys));
   const files: (readonly [string, unknown])[] = [
     [join(path, 'state.yaml'), about],
     ...Object.entries(configs.modules).map(
@@ -85,6 +86,12 @@ export async function writeStateFiles(path: string, { exported, keep }: Export):
   ];
   for (const [file, content] of files) await writeOne(file, content);
   return files.length;
+}
+
+/** What the platform says names files of this machine. */
+function requireNames(names: readonly string[]): void {
+  const wrong = names.find((name) => !/^[\w-]{1,100}$/.test(name));
+  if (wrong !== undefined) throw new StartError(`"${wrong}" is no name for a file`);
 }
 
 async function write(file: string, content: unknown): Promise<void> {

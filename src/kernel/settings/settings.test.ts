@@ -56,6 +56,7 @@ describe('readSettings', () => {
     [{ CLIENT_HTTP_PORT: 'abc' }, 'CLIENT_HTTP_PORT must be a port number, got "abc"'],
     [{ ADMIN_HTTP_PORT: '70000' }, 'ADMIN_HTTP_PORT must be a port number, got "70000"'],
     [{ METRICS_PORT: '-1' }, 'METRICS_PORT must be a port number, got "-1"'],
+    [{ WATCHDOG_MS: '1500' }, 'WATCHDOG_MS must be 0 or at least 2000 milliseconds, got "1500"'],
     [{ READY_STRICT: 'yes' }, 'READY_STRICT must be true or false, got "yes"'],
     [
       { LOG_LEVEL: 'loud' },

@@ -183,17 +183,21 @@ export const count = (
   },
 });
 
-/** Like `milliseconds`, and 0 is allowed. */
+/** Like `milliseconds`, and 0 is allowed. `least`: of any other. */
 export const millisecondsOrNone = (
   name: string,
   fallback: number,
   description: string,
+  least = 1,
 ): Variable<number> => ({
   ...milliseconds(name, fallback, description),
   read(value) {
     if (value === undefined) return fallback;
     if (!/^\d{1,9}$/.test(value)) throw wrong(name, 'a number of milliseconds', value);
-    return Number(value);
+    const number = Number(value);
+    if (number > 0 && number < least)
+      throw wrong(name, `0 or at least ${least} milliseconds`, value);
+    return number;
   },
 });
 

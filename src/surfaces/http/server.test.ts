@@ -47,6 +47,15 @@ it('finishes running requests and refuses new connections when it closes', async
   await closed;
 });
 
+it.each(['203.0.113.1', 'fe80::1', 'no such name'])(
+  'says that %s is no address of this machine',
+  async (host) => {
+    await expect(startSurfaceFixture({ operations: [], settings: { host } })).rejects.toThrow(
+      `This machine has no address ${host}: set HOST`,
+    );
+  },
+);
+
 it('does not wait for connections that never sent anything', async () => {
   const surfaces = await startSurfaceFixture({ operations: [], graceMs: 60_000 });
   const { port, hostname } = new URL(surfaces.clientAddress);

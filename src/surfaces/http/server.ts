@@ -197,6 +197,9 @@ export function listenError(error: unknown, { port, host, portVariable }: Listen
         },
       );
     case 'EADDRNOTAVAIL':
+    case 'EAFNOSUPPORT':
+    case 'EAI_AGAIN':
+    case 'EINVAL':
     case 'ENOTFOUND':
       return new StartError(
         `This machine has no address ${host}: set HOST to one of its addresses, for example 127.0.0.1 or 0.0.0.0`,
