@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
-import { liftLimits } from '../../test/support/permissions.ts';
+import { liftLimits, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { applyChanges, create, createSchemas, grant } from './clients.ts';
@@ -36,7 +36,11 @@ describe('event streams', () => {
       },
     });
   };
-  const stream = async (user: TestUser, query: Record<string, string>, since?: string) => {
+  const stream = async (
+    user: TestUser | undefined,
+    query: Record<string, string>,
+    since?: string,
+  ) => {
     const answer = await request(user, query, since);
     expect(answer.status).toBe(200);
     expect(answer.headers.get('content-type')).toBe('text/event-stream');
@@ -64,6 +68,33 @@ describe('event streams', () => {
     await waitFor(() => heard.records.length === 1);
     expect(heard.records[0].title).toBe('one');
     await revoke();
+    await waitFor(() => heard.records.length === 0);
+  });
+
+  it('keep the list of a visitor current: what becomes public comes, and what does no more goes', async () => {
+    const read = { enabled: true, authenticated: false };
+    await platform.createSchema({
+      name: 'Page',
+      fields: { title: 'String' },
+      conduitOptions: { authorization: { enabled: true }, cms: { crudOperations: { read } } },
+    });
+    await permissionsApi(platform.admin).define({
+      name: 'Page',
+      version: 1,
+      relations: { owner: ['User'], viewer: ['User', '*'] },
+      permissions: { read: ['viewer', 'owner'], edit: ['owner'], delete: ['owner'] },
+    });
+    const id = await create(owner, 'Page', { title: 'one' });
+    const heard = await stream(undefined, { schema: 'Page' });
+    const tuple = { subject: '*', relation: 'viewer', resource: `Page:${id}` };
+    const { body } = expectStatus(
+      await platform.admin.post('/authorization/relations', tuple),
+      200,
+      'publish',
+    );
+    await waitFor(() => heard.records.length === 1);
+    expect(heard.records[0].title).toBe('one');
+    expectStatus(await platform.admin.delete(`/authorization/relations/${body._id}`), 200, 'close');
     await waitFor(() => heard.records.length === 0);
   });
 

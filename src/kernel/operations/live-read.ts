@@ -47,7 +47,7 @@ interface LiveFacts {
   readonly key: string;
   /** Callers of one audience are answered the same. */
   readonly audience: string;
-  /** Set where the answer hangs on permissions or roles of this user: what changes about these may change it. */
+  /** Set where the answer hangs on permissions or roles of this user, or of all visitors: what changes about these may change it. */
   readonly rightsOf?: string | undefined;
   /** Whose records the answer is about. */
   readonly schema: string;

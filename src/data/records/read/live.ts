@@ -94,7 +94,7 @@ async function openLive(
     kind: 'rows',
     key: JSON.stringify([name, options]),
     audience: byRights ? callerKey(caller) : caller.kind,
-    ...(byRights && caller.kind === 'user' && { rightsOf: caller.userId }),
+    ...(byRights && { rightsOf: caller.kind === 'user' ? caller.userId : ofVisitors }),
     schema: name,
     related,
     rows: {
@@ -107,6 +107,9 @@ async function openLive(
     },
   };
 }
+
+/** No id of a user: what is granted to one of them gives visitors nothing. */
+const ofVisitors = 'visitors';
 
 /** Whether each record is shown as it is to all who are shown any: nothing but its own fields, and these by no rights. */
 const readsTheSame = ({ byRights, selection: { schema, view } }: Opened): boolean =>
