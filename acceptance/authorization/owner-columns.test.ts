@@ -120,6 +120,27 @@ describe('owners in records', () => {
     expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[], [id]]);
   });
 
+  it('a relation that has ended takes nothing of what the record says', async () => {
+    const schema = await newSchema();
+    const { body } = await platform.admin.get('/database/schemas', { query: { search: schema } });
+    const update = { enabled: true, upsert: true };
+    const conduitOptions = { ...rowAuthorised, cms: { crudOperations: { update } } };
+    const path = `/database/schemas/${body.schemas[0]._id}`;
+    expectStatus(await platform.admin.patch(path, { conduitOptions }), 200, 'upsert');
+    const id = '01900000-0000-7000-8000-0000000000aa';
+    const tuple = { subject: `User:${ada.userId}`, relation: 'owner', resource: `${schema}:${id}` };
+    const ended = { ...tuple, expiresAt: '2020-01-01T00:00:00.000Z' };
+    expectStatus(await platform.admin.post('/authorization/relations', ended), 200, 'write');
+    const put = await ada.api.put(`/database/${schema}/${id}`, {}, { query: { upsert: true } });
+    expectStatus(put, 200, 'upsert');
+    expect(await idsFor(ada, schema)).toEqual([id]);
+    const checks = Array.from({ length: 2 }, () => ({ action: 'edit', resource: tuple.resource }));
+    const { results } = (await ada.api.post('/authorization/check/many', { checks })).body;
+    expect(results).toEqual([{ allowed: true }, { allowed: true }]);
+    const { body: roles } = await ada.api.get(`/authorization/role/${tuple.resource}`);
+    expect(roles).toEqual({ roles: ['owner'] });
+  });
+
   it('of many owners each record says one, and what it cannot say is stored', async () => {
     const schema = await newSchema();
     const ids = [await create(ada, schema), await create(ada, schema)];

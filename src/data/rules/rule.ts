@@ -10,6 +10,7 @@ import type { RuleEnvironment } from './environment.ts';
 import { type Expression, isTrue } from './expression.ts';
 import { type Known, reduceRule } from './reduce.ts';
 import { condition, sqlContext } from './sql.ts';
+import { isStoredValue } from './sql-storage.ts';
 import { placeOf, RuleError } from './syntax.ts';
 import type { RuleValue } from './values.ts';
 
@@ -37,6 +38,18 @@ export interface RowTarget {
   next(value: unknown): string;
 }
 
+/** A place within a field: a path of SQL/JSON. */
+export interface StoredPlace {
+  readonly field: string;
+  readonly path: string;
+}
+
+export interface Compared {
+  readonly places: readonly StoredPlace[];
+  /** It is used in no other way. */
+  readonly only: boolean;
+}
+
 export interface CompiledRule {
   readonly text: string;
   /** True when the answer depends on the record. */
@@ -45,8 +58,8 @@ export interface CompiledRule {
   readonly fields: ReadonlySet<string>;
   /** Inputs that the rule reads. */
   readonly inputs: ReadonlySet<string>;
-  /** Fields that an input is compared with for equality, also as items of lists; `only`: it is used in no other way. */
-  comparedWith(input: string): { readonly fields: readonly string[]; readonly only: boolean };
+  /** With which values of the record an input is compared for equality. */
+  comparedWith(input: string): Compared;
   /** The answer for given values and a record as it is on the wire. */
   evaluate(input: Inputs, record?: Readonly<Record<string, unknown>>): RuleAnswer;
   /** The same as a condition on rows. */
@@ -103,19 +116,48 @@ function refusedAs400<T>(work: () => T): T {
   }
 }
 
-function comparedWith(parts: readonly Expression[], input: string) {
+function comparedWith(parts: readonly Expression[], input: string): Compared {
   const isInput = (one: Expression): boolean => one.kind === 'input' && one.name === input;
-  const fields = parts.flatMap((part) => {
-    const sides =
-      part.kind === 'equal'
-        ? [part.left, part.right]
-        : part.kind === 'in'
-          ? [part.item, part.list]
-          : [];
-    if (!sides.some(isInput)) return [];
-    return sides.flatMap((side) => (side.kind === 'field' ? [side.name] : []));
+  const isStored = (one: Expression): boolean => one.row && isStoredValue(one);
+  const places = parts.flatMap((part): readonly (readonly StoredPlace[])[] => {
+    if (part.kind === 'equal' && [part.left, part.right].some(isInput))
+      return [part.left, part.right].filter(isStored).map((side) => placesOf(side, parts));
+    if (part.kind === 'in' && isInput(part.item) && isStored(part.list))
+      return [placesOf(part.list, parts).map(itemsOf)];
+    return [];
   });
-  return { fields: [...new Set(fields)], only: fields.length === parts.filter(isInput).length };
+  const found = new Map(places.flat().map((place) => [`${place.field} ${place.path}`, place]));
+  return { places: [...found.values()], only: places.length === parts.filter(isInput).length };
+}
+
+const itemsOf = ({ field, path }: StoredPlace): StoredPlace => ({ field, path: `${path}[*]` });
+
+/** Where a stored value stands; of an element, wherever the lists are that are gone through by its name. */
+function placesOf(stored: Expression, parts: readonly Expression[]): readonly StoredPlace[] {
+  switch (stored.kind) {
+    case 'field':
+      return [{ field: stored.name, path: '$' }];
+    case 'narrow':
+      return placesOf(stored.of, parts);
+    case 'member':
+      return placesOf(stored.of, parts).map(({ field, path }) => ({
+        field,
+        path: `${path}.${JSON.stringify(stored.key)}`,
+      }));
+    case 'index':
+      return placesOf(stored.of, parts).flatMap(({ field, path }) => [
+        { field, path: `${path}[*]` },
+        { field, path: `${path}.*` },
+      ]);
+    case 'variable':
+      return parts.flatMap((part) =>
+        part.kind === 'each' && part.variable === stored.name
+          ? placesOf(part.list, parts).map(itemsOf)
+          : [],
+      );
+    default:
+      return [];
+  }
 }
 
 /** Nothing of a trial is sent anywhere. */

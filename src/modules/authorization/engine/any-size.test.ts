@@ -281,11 +281,11 @@ describe('somebody who reaches more than is named', () => {
       const about = `Doc:${docId(DENIALS + 30)}`;
       const groups = sizes.tuples + 100;
       await fill(groups, [`Group:'g' || n#member`, 'reader', `Doc:'${docId(DENIALS + 30)}'`]);
-      const question = {
+      const asked = (action: string) => ({
         subject: user('u'),
-        action: 'read',
+        action,
         resource: parseObject(about, 'resource'),
-      };
+      });
       const tuple = (text: string): Tuple => {
         const [subject = '', relation = '', resource = ''] = text.split(' ');
         return {
@@ -294,20 +294,27 @@ describe('somebody who reaches more than is named', () => {
           resource: parseObject(resource, 'resource'),
         };
       };
-      for (const [given, expected] of [
-        [[], false],
-        [[`Folder:f7 folder ${about}`], true],
-        [[`Folder:else folder ${about}`], false],
-        [[`Folder:else folder ${about}`, 'Folder:f7 parent Folder:else'], true],
-        [['User:u member Group:g3'], true],
-        [['User:other member Group:g3'], false],
-        [[`User:u owner ${about}`], true],
+      const banned = `User:u banned ${about}`;
+      for (const [action, given, expected] of [
+        ['read', [], false],
+        ['read', [`Folder:f7 folder ${about}`], true],
+        ['read', [`Folder:else folder ${about}`], false],
+        ['read', [`Folder:else folder ${about}`, 'Folder:f7 parent Folder:else'], true],
+        ['read', ['User:u member Group:g3'], true],
+        ['read', ['User:other member Group:g3'], false],
+        ['read', [`User:u owner ${about}`], true],
+        ['calm', [`Folder:f7 folder ${about}`], true],
+        ['calm', [`Folder:f7 folder ${about}`, banned], false],
+        ['calm', ['User:u member Group:g3'], true],
+        ['calm', ['User:u member Group:g3', banned], false],
+        ['calm', [banned], false],
       ] as const) {
         const contextual = given.map(tuple);
         expect([
+          action,
           given,
-          ...(await engine.check(table.database, [question], { contextual })),
-        ]).toEqual([given, expected]);
+          ...(await engine.check(table.database, [asked(action)], { contextual })),
+        ]).toEqual([action, given, expected]);
       }
       await table.database.query({
         text: `delete from penstock.tuples where resource_id = $1`,

@@ -44,6 +44,8 @@ export interface Resolved {
 export interface EvaluationContext {
   readonly context: Readonly<Record<string, unknown>>;
   readonly contextual: readonly Tuple[];
+  /** `Type:*` is somebody of the type whom nothing names; unless set, it is not known who that is. */
+  readonly unnamed?: true;
 }
 
 /** The name that an action has on a type; 400 for an unknown type or an undeclared action. */
@@ -87,11 +89,11 @@ function resolveAt(model: Model, question: Question, place: string): Resolved {
 /** Checks what a caller gives beside the question; contextual tuples must fit like stored ones. */
 export function evaluationContextOf(
   model: Model,
-  { context = {}, contextual = [] }: AskOptions = {},
+  { context = {}, contextual = [], own }: AskOptions = {},
 ): EvaluationContext {
-  if (contextual.length > limits.contextual) {
-    throw invalid('contextual', 'maxItems', `at most ${limits.contextual} tuples for one question`);
-  }
+  const most = own ? limits.ownContextual : limits.contextual;
+  if (contextual.length > most)
+    throw invalid('contextual', 'maxItems', `at most ${most} tuples for one question`);
   for (const tuple of contextual) {
     const problem = tupleProblem(model, tuple);
     if (problem) throw problem;
@@ -157,7 +159,7 @@ async function evaluateLarge(
 async function evaluateLoaded(
   engineScope: EngineScope,
   questions: readonly Resolved[],
-  { context, contextual }: EvaluationContext,
+  { context, contextual, unnamed }: EvaluationContext,
   bound: number,
 ): Promise<readonly Verdict[] | undefined> {
   const { model, database } = engineScope;
@@ -172,13 +174,13 @@ async function evaluateLoaded(
   };
   const stored = await loadTuples(database, model, request, bound);
   if (!stored) return undefined;
-  const tuples = indexTuples([...stored, ...contextual]);
+  const tuples = indexTuples(stored, contextual);
   const now = new Date().toISOString();
   const rules = await askRules(
     engineScope,
     questions.map(({ subject, name }) => ({ subject, goal: name })),
     [...questions.map(({ object }) => object), ...[...stored, ...contextual].map((t) => t.subject)],
-    { context, now },
+    { context, now, unnamed },
   );
   return questions.map(({ subject, object, name }) => {
     const evaluation: Evaluation = { model, tuples, subject, context, now, rules };
@@ -300,7 +302,7 @@ export async function keepAllowed(
 /* Relations in which a subject stands on a resource by a tuple of its own. */
 
 const directStatement = sourcedStatement(
-  (from) => `select t.relation from ${from.rows} t
+  (from) => `select distinct t.relation from ${from.rows} t
    where t.resource_type = $1 and t.resource_id = $2${from.resource('t', '$2::text')}
      and t.subject_type = $3 and t.subject_id = $4 and t.subject_relation = $5
      and t.condition is null and ${liveTuple('t')}

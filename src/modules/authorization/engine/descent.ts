@@ -9,9 +9,10 @@ import { keyOf, type Model, type Name } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import { arrayText, liveTuple } from '../tuple-sql.ts';
 import type { EngineScope, Resolved } from './ask.ts';
+import { askedTuples } from './asked-tuples.ts';
 import { hasOwnSet } from './principals.ts';
 import { lookupsOf } from './reverse-expansion.ts';
-import { sourceOf, withTuples } from './tuple-source.ts';
+import { sourceOf } from './tuple-source.ts';
 
 type Next = (value: unknown) => string;
 
@@ -19,21 +20,20 @@ type Next = (value: unknown) => string;
 export interface DescentGoal {
   readonly subject: SubjectRef;
   readonly name: Name;
-  /** Tuples that count as if they were stored. */
-  readonly contextual?: readonly Tuple[];
+  /** Where the tuples are, if it is not the table (asked-tuples.ts). */
+  readonly table?: string | undefined;
 }
 
 /** An expression; `id` is SQL of the object's id, a text. Its text is the same for all. */
 export function descentText(
   model: Model,
-  { subject, name, contextual = [] }: DescentGoal,
+  { subject, name, table }: DescentGoal,
   id: string,
   next: Next,
 ): string {
   const { direct, steps, names } = expansionTo(model, [name]);
   const lookups = lookupsOf(model, subject, direct);
-  const source = sourceOf(model, [...steps, ...lookups.map(({ rule }) => rule)]);
-  const from = withTuples(source, contextual, next);
+  const from = sourceOf(model, [...steps, ...lookups.map(({ rule }) => rule)], table);
   // A set has everything of its object that it counts towards, and the way ends at any of that.
   const ends = [...names.values()].filter((one) => hasOwnSet(model, subject, one));
   const open = [...names.values()].filter((one) => isPublic(model, one));
@@ -75,7 +75,8 @@ export async function isReachable(
   const values: unknown[] = [];
   const next: Next = (value) => `$${values.push(value)}`;
   const id = `(select ${next(object.id)}::text)`;
-  const text = `select ${descentText(model, { subject, name, contextual }, id, next)} as allowed`;
+  const { table, prelude } = askedTuples(model, contextual, next);
+  const text = `${prelude}select ${descentText(model, { subject, name, table }, id, next)} as allowed`;
   const { rows } = await database.query<{ allowed: boolean }>({
     text,
     name: statementName(text),

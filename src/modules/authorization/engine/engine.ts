@@ -45,6 +45,8 @@ export interface AskOptions {
   readonly context?: Readonly<Record<string, unknown>>;
   /** Tuples that count for this question only; at most 100, valid like stored ones. */
   readonly contextual?: readonly Tuple[];
+  /** The question is the platform's own, and has up to 1,000 of them. */
+  readonly own?: true;
 }
 
 /** Why the answer is as it is: one line of reasoning with what it rests on. */

@@ -20,6 +20,8 @@ export const limits = {
   batch: 50,
   /** Most tuples that count for one question only. */
   contextual: 100,
+  /** The same in questions of the platform itself: relations that went with a record. */
+  ownContextual: 1_000,
   /** Largest page of a list. */
   page: 1_000,
 } as const;
@@ -43,7 +45,7 @@ export const sizesOf = ({ sizes = limits }: { readonly sizes?: SizeLimits }): Si
 export const engineErrors = defineErrors({
   BREADTH_EXCEEDED: [
     400,
-    `More than ${limits.tuples} relations stand below the resource, and the subject reaches too much as well; give the right nearer to the resource, or leave out contextualTuples`,
+    `More than ${limits.tuples} relations stand below the resource, and the subject reaches too much as well; give the right nearer to the resource`,
   ],
   CONTEXT_MISSING: [400, 'The answer hangs on values that the request did not give'],
   PERMISSION_SET_TOO_LARGE: [

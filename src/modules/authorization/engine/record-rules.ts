@@ -8,6 +8,7 @@ import { type CompiledRule, compileRule, type Inputs } from '../../../data/rules
 import { RuleError } from '../../../data/rules/syntax.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
 import { namesOfObject } from '../model/expansion-rules.ts';
 import { childrenOf, type Expression, type RecordRule } from '../model/expression.ts';
 import { formatSubject, type ObjectRef, type SubjectRef } from '../model/grammar.ts';
@@ -102,10 +103,18 @@ interface RuleValues {
   readonly now: string;
   /** Roles and teams of the subject, where a rule asks for them (`factsFor`). */
   readonly facts?: CallerFacts | undefined;
+  /** `EvaluationContext.unnamed`. */
+  readonly unnamed?: true | undefined;
 }
 
+/** The id of somebody whom no record names. */
+const nobody = newId();
+
 /** What a rule knows beside the record. Of everybody of a type it is not known who asks; a set is nobody. */
-export function ruleInputs(rule: RecordRule, { subject, context, now, facts }: RuleValues): Inputs {
+export function ruleInputs(
+  rule: RecordRule,
+  { subject, context, now, facts, unnamed }: RuleValues,
+): Inputs {
   const inputs = inputsOf(rule, { context, attributes: {}, now });
   return (name) => {
     if (name === 'caller.type') return { value: subject.type };
@@ -113,7 +122,8 @@ export function ruleInputs(rule: RecordRule, { subject, context, now, facts }: R
     if (name !== 'caller.id' && fact === undefined) return inputs(name);
     if (subject.relation !== '') return 'error';
     if (fact !== undefined) return facts && { value: facts[fact] };
-    return subject.id === '*' ? undefined : { value: subject.id };
+    if (subject.id === '*') return unnamed && { value: nobody };
+    return { value: subject.id };
   };
 }
 

@@ -1,10 +1,12 @@
 /** Whom rules about records let in, as far as they can be turned round: from the record to those whom its fields name. */
 
+import type { StoredPlace } from '../../../data/rules/rule.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
-import { relationOf } from '../../../data/schema/language/field.ts';
+import { isRecordId } from '../../../data/schema/language/record-key.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { identifier } from '../../../kernel/database/sql.ts';
 import { isId } from '../../../kernel/ids.ts';
-import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
+import { isCanonicalId, type ObjectRef, type SubjectRef } from '../model/grammar.ts';
 import type { Model, Name } from '../model/model.ts';
 import { rolesByIds } from '../role-queries.ts';
 import { liveTuple } from '../tuple-sql.ts';
@@ -26,45 +28,42 @@ export async function ruleCallers(
   most: number,
 ): Promise<RuleCallers> {
   const asked = [...rulesBelow(model, goal)].flatMap(([type, rules]) => {
-    const ids = objects.filter((o) => o.type === type && isId(o.id)).map((o) => o.id);
     const records = [...rules].flatMap((of) => recordRule(model, type, of) ?? []);
-    return ids.length === 0 ? [] : records.map(({ schema, rule }) => ({ schema, rule, ids }));
+    const named = objects.filter((o) => o.type === type).map((o) => o.id);
+    return records.flatMap(({ schema, rule }) => {
+      const ids = named.filter((id) => isRecordId(schema.key, id));
+      return ids.length === 0 ? [] : [{ schema, rule, ids }];
+    });
   });
   const compared = asked.map((one) => ({ ...one, ...one.rule.comparedWith('caller.id') }));
   const named: string[] = [];
-  for (const { schema, ids, fields } of compared)
-    for (const field of fields)
-      named.push(...(await valuesIn(database, { schema, field, ids, most })));
+  for (const { schema, ids, places } of compared)
+    for (const place of places)
+      named.push(...(await valuesAt(database, { schema, place, ids, most })));
   const incomplete =
     named.length > most || compared.some(({ only, rule }) => !only || asksFacts(rule));
-  return { ids: [...new Set(named)].slice(0, most), incomplete };
+  return { ids: [...new Set(named)].slice(0, most).filter(isCanonicalId), incomplete };
 }
 
-interface FieldValues {
+interface PlaceOfRecords {
   readonly schema: CompiledSchema;
-  readonly field: string;
+  readonly place: StoredPlace;
   readonly ids: readonly string[];
   readonly most: number;
 }
 
-async function valuesIn(
+async function valuesAt(
   database: Queryable,
-  { schema, field, ids, most }: FieldValues,
+  { schema, place: { field, path }, ids, most }: PlaceOfRecords,
 ): Promise<readonly string[]> {
-  const { rows } = await database.query<{ id: string | null }>({
-    text: `select ${valueText(schema, field)} as id from ${schema.rows} r where r."_id" = any($1::uuid[]) limit $2::bigint`,
-    values: [ids, most + 1],
+  const known = schema.mapping ? 'r."_id"::text = any($1::text[])' : 'r."_id" = any($1::uuid[])';
+  const { rows } = await database.query<{ id: string }>({
+    text: `select distinct v.value #>> '{}' as id from ${schema.rows} r
+      cross join lateral jsonb_path_query(to_jsonb(r.${identifier(field)}), $3::jsonpath) v(value)
+      where ${known} and jsonb_typeof(v.value) in ('string', 'number') limit $2::bigint`,
+    values: [ids, most + 1, path],
   });
-  return rows.flatMap(({ id }) => id ?? []);
-}
-
-function valueText({ tree }: CompiledSchema, name: string): string {
-  const field = tree.fields.get(name);
-  const column = `r."${name}"`;
-  if (field?.kind !== 'array') return `${column}::text`;
-  return relationOf(field)
-    ? `unnest(${column})::text`
-    : `jsonb_array_elements_text(case jsonb_typeof(${column}) when 'array' then ${column} end)`;
+  return rows.map(({ id }) => id);
 }
 
 /* What rules know of who asks beside the id: the roles that they hold, and the teams on which they stand. */

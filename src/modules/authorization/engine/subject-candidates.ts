@@ -109,14 +109,16 @@ export function candidateBounds(
   const exact = isExact(model, goal);
   const { open } = expansionTo(model, [goal, ...origins]);
   const apart = sort.relation !== '' || evaluationContext.contextual.length > 0 || open.length > 0;
-  const one = async (id: string): Promise<Bounds> => {
+  const one = async (id: string, around = evaluationContext): Promise<Bounds> => {
     const question = { subject: { ...sort, id }, object, name: goal };
-    return (await keepAllowed(scope, [question], evaluationContext))[0] ?? no;
+    return (await keepAllowed(scope, [question], around))[0] ?? no;
   };
+  // Whom rules name has as one of everybody what somebody whom nothing names has not.
+  const { unnamed: _, ...whoever } = evaluationContext;
   /** What everybody has, each of them has. */
   let everybodys: Promise<Bounds> | undefined;
   return async (ids) => {
-    everybodys ??= apart ? undefined : one('*');
+    everybodys ??= apart ? undefined : one('*', whoever);
     const together = everybodys && !(await everybodys).possible;
     const walked = together
       ? await walkTogether(scope, { goal, object, origins, sort }, ids)

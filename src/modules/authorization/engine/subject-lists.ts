@@ -37,18 +37,20 @@ export async function listSubjects(
   const sort = { type: question.type, relation: question.relation ?? '' };
   requireSort(engineScope.model, sort);
   const goal = resolveName(engineScope.model, resource.type, action);
-  const evaluationContext = evaluationContextOf(engineScope.model, options);
+  const given = evaluationContextOf(engineScope.model, options);
   const footprint = footprintOf(engineScope.model, goal);
-  const search = { resource, goal, sort, evaluationContext };
   const key = `below ${formatObject(resource)} ${keyOf(goal)}`;
   const objects = large.has(key)
     ? undefined
-    : await objectsBelow(engineScope, footprint, resource, evaluationContext);
+    : await objectsBelow(engineScope, footprint, resource, given);
   if (!objects) large.add(key);
   const callers = await ruleCallers(engineScope, goal, objects ?? [resource], limits.tuples);
   // Of what cannot be named, nobody knows whom fields name that rules compare.
   const unseen = objects === undefined && rulesBelow(engineScope.model, goal).size > 0;
   const doubt = { found: callers.incomplete || unseen };
+  // Where all are listed whom rules name, everybody else is somebody whom nothing names.
+  const evaluationContext = doubt.found ? given : { ...given, unnamed: true as const };
+  const search = { resource, goal, sort, evaluationContext };
   const known = [
     ...knownSubjects(search),
     // Of a set of anything on the way its own set may be meant.

@@ -8,6 +8,7 @@ import { keyOf, type Model, type Name } from '../model/model.ts';
 import { fits, indexTuples, type Tuple } from '../model/tuple.ts';
 import { arrayText, type TupleRow, tupleColumns, tupleOf } from '../tuple-sql.ts';
 import type { EvaluationContext, Resolved, SubjectSearch } from './ask.ts';
+import { askedTuples } from './asked-tuples.ts';
 import { descentText, isReachable } from './descent.ts';
 import { evaluate, type Verdict } from './evaluate.ts';
 import { type Bounds, no, nodeKey, yes } from './graph.ts';
@@ -33,26 +34,12 @@ export const searchFromSubject: SubjectSearch = async (
     if (!isTooLarge(error)) throw error;
     const last = bound >= sizesOf(scope).reached;
     if (!last) return undefined;
-    if (evaluationContext.contextual.length > 0)
-      return followed(scope, question, evaluationContext);
     const found = await searchByName(scope, question, evaluationContext);
     if (found) return found;
     const answer = await askObject(scope, question, evaluationContext).catch(ignoreTooLarge);
     return answer && given(scope.model, question, answer);
   }
 };
-
-/** With contextual tuples the whole way is followed in the database, where it is made of alternatives. */
-async function followed(
-  scope: Parameters<SubjectSearch>[0],
-  question: Resolved,
-  { contextual }: EvaluationContext,
-): Promise<Verdict | undefined> {
-  const { model } = scope;
-  if (!isExact(model, question.name)) return undefined;
-  const counting = contextual.filter((tuple) => fits(model, tuple));
-  return given(model, question, (await isReachable(scope, question, counting)) ? all : none);
-}
 
 const isTooLarge = (error: unknown): boolean =>
   error instanceof Error &&
@@ -90,12 +77,15 @@ function given(
 async function askObject(
   scope: Parameters<SubjectSearch>[0],
   question: Resolved,
-  { context }: EvaluationContext,
+  { context, contextual, unnamed }: EvaluationContext,
 ): Promise<ObjectAnswer> {
   const { model, database } = scope;
   const { subject, object, name } = question;
-  if (isExact(model, name)) return (await isReachable(scope, question)) ? all : none;
-  const conditions = await conditionValues(scope, name, { context });
+  if (isExact(model, name)) return (await isReachable(scope, question, contextual)) ? all : none;
+  const conditions = await conditionValues(scope, name, { context, contextual });
+  const values: unknown[] = [];
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  const { table, prelude } = askedTuples(model, contextual, next);
   const builder = withObjectTests({
     model,
     subject,
@@ -106,14 +96,14 @@ async function askObject(
     now: new Date().toISOString(),
     facts: await factsBelow(scope, subject, name),
     context,
+    unnamed,
+    table,
   });
-  const values: unknown[] = [];
-  const next = (value: unknown): string => `$${values.push(value)}`;
   const id = `(select ${next(object.id)}::text)`;
   const [sure, possible] = (['sure', 'possible'] as const).map((polarity) =>
     builder.holds?.(name, polarity)(id, next),
   );
-  const text = `select ${sure} as sure, ${possible} as possible`;
+  const text = `${prelude}select ${sure} as sure, ${possible} as possible`;
   const { rows } = await database.query<Bounds>({ text, values });
   const rules = [...rulesBelow(model, name).values()].flatMap((ofType) => [...ofType]);
   const parameters = rules.flatMap((rule) => [...rule.parameters.keys()]);
@@ -139,7 +129,8 @@ async function search(
 
 /**
  * Where both sides are too large to be named together: each name from the side that is small, of the subject, or of the
- * object, where each of the objects that it names is asked in the database. `undefined` where both are too large for one.
+ * object, where each of the objects that it names is asked in the database. `undefined` where both are too large for one,
+ * and where tuples count that are not stored.
  */
 async function searchByName(
   scope: Parameters<SubjectSearch>[0],
@@ -148,6 +139,7 @@ async function searchByName(
 ): Promise<Verdict | undefined> {
   const { subject } = question;
   const principals: Principal[] = [];
+  if (evaluationContext.contextual.length > 0) return undefined;
   for (const name of originsBelow(scope.model, question.name)) {
     const found =
       (await principalsOf(scope, subject, [name], evaluationContext).catch(ignoreTooLarge)) ??
@@ -194,11 +186,12 @@ async function decide(
 ): Promise<Verdict> {
   const { model } = scope;
   const stored = await tuplesNaming(scope, { subject, object, name }, principals);
-  const tuples = indexTuples([...stored, ...evaluationContext.contextual]);
+  const tuples = indexTuples(stored, evaluationContext.contextual);
   const known = new Map(principals.map((one) => [`${one.id}|${one.name}`, one.bounds] as const));
-  const { context } = evaluationContext;
+  const { context, unnamed } = evaluationContext;
   const now = new Date().toISOString();
-  const rules = await askRules(scope, [{ subject, goal: name }], [object], { context, now });
+  const given = { context, now, unnamed };
+  const rules = await askRules(scope, [{ subject, goal: name }], [object], given);
   return evaluate({ model, tuples, subject, context, now, rules, given: known }, object, name);
 }
 

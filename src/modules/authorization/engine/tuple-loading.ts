@@ -105,6 +105,9 @@ export function arrowsIn(
 
 const most = limits.tuples + 1;
 
+/** One that is stored, and one that the record says itself. */
+const SAME = 2;
+
 /** Tuples of one object (given as SQL expressions) that the footprint names; `onward` ones lead to further objects. */
 const outOf = (from: TupleSource, type: string, id: string): string => `
   select f.*, false as onward
@@ -112,7 +115,7 @@ const outOf = (from: TupleSource, type: string, id: string): string => `
       select ${tupleColumns} from ${from.rows} t
        where t.resource_type = p.type and t.resource_id = ${id}${from.resource('t', id)} and t.relation = p.relation
          and t.subject_type = s.s_type and t.subject_id = s.s_id and t.subject_relation = s.s_relation
-       limit 1) f
+       limit ${SAME}) f
    where p.type = ${type}
   union all
   select f.*, true from follow w cross join lateral (

@@ -9,7 +9,6 @@ import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier, statementName } from '../../../kernel/database/sql.ts';
 import type { RecordField } from '../model/grammar.ts';
 import { type FieldRelation, type Model, plainTypes } from '../model/model.ts';
-import type { Tuple } from '../model/tuple.ts';
 import { arrayText, liveTuple, uuidOf } from '../tuple-sql.ts';
 
 export interface TupleSource {
@@ -27,9 +26,11 @@ export interface TupleSource {
   subject(alias: string, id: string): string;
 }
 
+export const storedTable = 'penstock.tuples';
+
 /** Nothing but the table. */
 export const storedTuples: TupleSource = {
-  rows: 'penstock.tuples',
+  rows: storedTable,
   key: '',
   stored: true,
   beside: [],
@@ -39,16 +40,22 @@ export const storedTuples: TupleSource = {
 
 const word = (text: string): string => `${literalOf(text, 'text')} collate "C"`;
 
-/** The stored tuples that count: those that were stored for what is a field now do not. */
-function storedArm(relations: readonly FieldRelation[]): string {
+/** `where ...`: the stored tuples that count. Those that were stored for what is a field now do not. */
+export function countingStored(relations: readonly FieldRelation[]): string {
   const replaced = relations.filter(({ field }) => field.typeColumn === undefined);
   const names = replaced.map(
     ({ type, relation }) => `(${literalOf(type, 'text')}, ${literalOf(relation, 'text')})`,
   );
-  return `select t.subject_type, t.subject_id, t.subject_relation, t.relation, t.resource_type, t.resource_id, t.condition, t.attributes,
-    t.expires_at::timestamptz as expires_at, t.resource_uuid, t.row_of, false as in_record, null::uuid as subject_uuid, false as listed, null::uuid[] as subject_list
-  from penstock.tuples t${names.length === 0 ? '' : ` where (t.resource_type, t.relation) not in (${names.join(', ')})`}`;
+  return names.length === 0
+    ? ''
+    : ` where (t.resource_type, t.relation) not in (${names.join(', ')})`;
 }
+
+/** Of another table than that of all stored tuples, every one counts. */
+const storedArm = (relations: readonly FieldRelation[], table: string): string =>
+  `select t.subject_type, t.subject_id, t.subject_relation, t.relation, t.resource_type, t.resource_id, t.condition, t.attributes,
+    t.expires_at::timestamptz as expires_at, t.resource_uuid, t.row_of, false as in_record, null::uuid as subject_uuid, false as listed, null::uuid[] as subject_list
+  from ${table} t${table === storedTable ? countingStored(relations) : ''}`;
 
 /** The type of what a field of the rows `alias` names (SQL). */
 export const subjectTypeText = ({ type, typeColumn }: RecordField, alias: string): string =>
@@ -68,14 +75,19 @@ function fieldArm({ type, relation, field }: FieldRelation): string {
   from ${rows} where ${subject} is not null`;
 }
 
-/** Stored tuples and these fields. */
-export function tupleSource(model: Model, relations: readonly FieldRelation[]): TupleSource {
-  if (relations.length === 0) return storedTuples;
+/** Tuples of the table, and these fields. */
+export function tupleSource(
+  model: Model,
+  relations: readonly FieldRelation[],
+  table = storedTable,
+): TupleSource {
+  if (relations.length === 0)
+    return table === storedTable ? storedTuples : { ...storedTuples, rows: table };
   const unique = [...new Map(relations.map((one) => [`${one.type}.${one.relation}`, one]))];
   const sorted = unique.sort(([a], [b]) => (a < b ? -1 : 1));
   const key = sorted.map(([name]) => name).join(' ');
-  return model.derived(`source ${key}`, () => ({
-    rows: `(${[storedArm(relations), ...sorted.map(([, one]) => fieldArm(one))].join(' union all ')})`,
+  return model.derived(`source ${table} ${key}`, () => ({
+    rows: `(${[storedArm(relations, table), ...sorted.map(([, one]) => fieldArm(one))].join(' union all ')})`,
     key,
     stored: false,
     beside: relations.every(({ field }) => field.typeColumn !== undefined)
@@ -87,46 +99,6 @@ export function tupleSource(model: Model, relations: readonly FieldRelation[]): 
     subject: (alias, id) =>
       ` and (not ${alias}.in_record or ${alias}.subject_uuid = ${uuidOf(id)}) and (not ${alias}.listed or ${alias}.subject_list @> array[${uuidOf(id)}])`,
   }));
-}
-
-const plainColumns = [
-  'subject_type',
-  'subject_id',
-  'subject_relation',
-  'relation',
-  'resource_type',
-  'resource_id',
-] as const;
-
-/** The same with tuples that count for one question only; none that has a condition counts. */
-export function withTuples(
-  source: TupleSource,
-  tuples: readonly Tuple[],
-  next: (value: unknown) => string,
-): TupleSource {
-  const plain = tuples.filter(({ condition }) => condition === undefined);
-  if (plain.length === 0) return source;
-  const values: Readonly<Record<(typeof plainColumns)[number], readonly string[]>> = {
-    subject_type: plain.map(({ subject }) => subject.type),
-    subject_id: plain.map(({ subject }) => subject.id),
-    subject_relation: plain.map(({ subject }) => subject.relation),
-    relation: plain.map(({ relation }) => relation),
-    resource_type: plain.map(({ resource }) => resource.type),
-    resource_id: plain.map(({ resource }) => resource.id),
-  };
-  const lists = plainColumns.map((name) => `(select ${next(arrayText(values[name]))}::text[])`);
-  const given = plainColumns.map((name) => `g.${name} collate "C" as ${name}`).join(', ');
-  const others = 'condition, expires_at::timestamptz as expires_at';
-  const noOthers = 'null::text collate "C", null::timestamptz';
-  const marks = source.stored
-    ? ['', '']
-    : [
-        ', resource_uuid, in_record, subject_uuid, listed, subject_list',
-        ', null::uuid, false, null::uuid, false, null::uuid[]',
-      ];
-  const rows = `(select ${plainColumns.join(', ')}, ${others}${marks[0]} from ${source.rows} s
-    union all select ${given}, ${noOthers}${marks[1]} from unnest(${lists.join(', ')}) g(${plainColumns.join(', ')}))`;
-  return { ...source, rows };
 }
 
 /** SQL of what names a resource; `uuid` is null where the id is none. */
@@ -161,10 +133,9 @@ export function tuplesOfResource(
 export const sourceOf = (
   model: Model,
   relations: Iterable<{ readonly type: string; readonly relation: string }>,
+  table = storedTable,
 ): TupleSource =>
-  model.recordRelations.length === 0
-    ? storedTuples
-    : tupleSource(model, fieldsOf(model, relations));
+  tupleSource(model, model.recordRelations.length === 0 ? [] : fieldsOf(model, relations), table);
 
 /** Those of the relations that are fields, or stand in columns of records as well. */
 export const fieldsOf = (

@@ -81,6 +81,9 @@ export const isObjectId = (id: string): boolean => idPattern.test(id) && id.isWe
 /** Ids of records may be written in either case, as everywhere; others are what they are. */
 const canonicalId = (id: string): string => (uuidPattern.test(id) ? id.toLowerCase() : id);
 
+/** True for the id of an object in the form in which ids are compared. */
+export const isCanonicalId = (id: string): boolean => isObjectId(id) && canonicalId(id) === id;
+
 export const sameObject = (a: ObjectRef, b: ObjectRef): boolean =>
   a.id === b.id && a.type === b.type;
 

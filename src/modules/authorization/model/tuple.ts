@@ -34,21 +34,30 @@ export interface TupleIndex {
   of(resource: ObjectRef, relation: string): readonly Tuple[];
 }
 
-/** Indexes tuples; of two equal ones the later counts. */
-export function indexTuples(tuples: Iterable<Tuple>): TupleIndex {
+/**
+ * Indexes tuples. Of two stored ones that are equal, as where a record says its owner itself and a tuple with an end says
+ * it too, the one that always counts does; one that counts for the question alone stands for a stored one.
+ */
+export function indexTuples(stored: Iterable<Tuple>, contextual: Iterable<Tuple> = []): TupleIndex {
   const byPlace = new Map<string, Map<string, Tuple>>();
-  for (const tuple of tuples) {
-    const place = placeOf(tuple.resource, tuple.relation);
-    let bucket = byPlace.get(place);
-    if (!bucket) {
-      bucket = new Map();
-      byPlace.set(place, bucket);
-    }
-    bucket.set(formatSubject(tuple.subject), tuple);
+  const bucketOf = ({ resource, relation }: Tuple): Map<string, Tuple> => {
+    const place = placeOf(resource, relation);
+    const bucket = byPlace.get(place) ?? new Map<string, Tuple>();
+    byPlace.set(place, bucket);
+    return bucket;
+  };
+  for (const tuple of stored) {
+    const bucket = bucketOf(tuple);
+    const subject = formatSubject(tuple.subject);
+    const known = bucket.get(subject);
+    if (known === undefined || !isLasting(known)) bucket.set(subject, tuple);
   }
+  for (const tuple of contextual) bucketOf(tuple).set(formatSubject(tuple.subject), tuple);
   const indexed = new Map([...byPlace].map(([place, bucket]) => [place, [...bucket.values()]]));
   return { of: (resource, relation) => indexed.get(placeOf(resource, relation)) ?? [] };
 }
+
+const isLasting = ({ condition, expired }: Tuple): boolean => condition === undefined && !expired;
 
 const placeOf = (resource: ObjectRef, relation: string): string =>
   `${resource.type}:${resource.id}#${relation}`;

@@ -1,4 +1,5 @@
 /** Tuples with a condition that a row predicate can meet: evaluated here, so that SQL and checks cannot differ in what a condition means. */
+import type { Queryable } from '../../../../kernel/database/database.ts';
 import { statementName } from '../../../../kernel/database/sql.ts';
 import { evaluateCondition } from '../../model/condition.ts';
 import { namesOfObject } from '../../model/expansion-rules.ts';
@@ -69,7 +70,7 @@ const pairsText = `select distinct t.resource_type, t.condition, coalesce(t.attr
 export async function conditionValues(
   engineScope: EngineScope,
   goal: Name,
-  { context }: Pick<EvaluationContext, 'context'>,
+  { context, contextual }: Pick<EvaluationContext, 'context' | 'contextual'>,
 ): Promise<ConditionValues> {
   const { model, database } = engineScope;
   const most = sizesOf(engineScope).conditionValues;
@@ -98,7 +99,27 @@ export async function conditionValues(
     if (rows.length > most) throw tooManyValues(most);
     for (const row of rows) take(row);
   }
+  for (const row of await contextualPairs(database, contextual)) take(row);
   return { of: (type, standing) => ofType(`${type} ${standing}`), missing: [...missing] };
+}
+
+/** As the database writes them. */
+async function contextualPairs(
+  database: Queryable,
+  contextual: EvaluationContext['contextual'],
+): Promise<readonly PairRow[]> {
+  const conditional = contextual.filter(({ condition }) => condition !== undefined);
+  if (conditional.length === 0) return [];
+  const { rows } = await database.query<PairRow>({
+    text: `select x.type as resource_type, x.condition, coalesce(x.attributes::jsonb::text, '') as attributes
+      from unnest($1::text[], $2::text[], $3::text[]) x(type, condition, attributes)`,
+    values: [
+      conditional.map(({ resource }) => resource.type),
+      conditional.map(({ condition }) => condition),
+      conditional.map(({ attributes }) => (attributes ? JSON.stringify(attributes) : null)),
+    ],
+  });
+  return rows;
 }
 
 const tooManyValues = (most: number) =>

@@ -53,7 +53,8 @@ interface Goal {
 function objectText(builder: Builder, { name, polarity }: Goal, id: string, next: Next): string {
   const { model, subject } = builder;
   if (isPublic(model, name)) return 'true';
-  if (isExact(model, name)) return descentText(model, { subject, name }, id, next);
+  if (isExact(model, name))
+    return descentText(model, { subject, name, table: builder.table }, id, next);
   const cycle = cycleOf(model, name);
   if (cycle.size > 0) {
     const goal = { builder, cycle, polarity };
@@ -61,13 +62,14 @@ function objectText(builder: Builder, { name, polarity }: Goal, id: string, next
     return (isOneWay ? cycleText : fixedPointText)(goal, { name, id, next });
   }
   const test = nameTest(builder, name, polarity);
-  return `exists (select 1 from (select (${id}) collate "C" as id) o where ${atObject(test, { id: 'o.id', type: name.type, next })})`;
+  return `exists (select 1 from (select (${id}) collate "C" as id) o where ${atObject(builder, test, { id: 'o.id', type: name.type, next })})`;
 }
 
 const atObject = (
+  { table }: Builder,
   test: Test,
   place: { readonly id: string; readonly type: string; readonly next: Next },
-): string => `(${renderTest(test, { ...place, far: true })})`;
+): string => `(${renderTest(test, { ...place, far: true, table })})`;
 
 interface CycleGoal {
   readonly builder: Builder;
@@ -96,6 +98,7 @@ function cycleText(
   const source = sourceOf(
     model,
     steps.map(({ from, step }) => ({ type: from.type, relation: step.relation })),
+    builder.table,
   );
   const ways = steps.map(({ from: { type, ...rest }, step: { relation, as, target, filters } }) => {
     const conditions = conditionsFor(builder, { type, relation, polarity, as });
@@ -105,7 +108,7 @@ function cycleText(
         { type, expression },
         against ? opposite(polarity) : polarity,
       );
-      return ` and ${atObject(against ? not(test) : test, { id: 'b.id', type, next })}`;
+      return ` and ${atObject(builder, against ? not(test) : test, { id: 'b.id', type, next })}`;
     });
     const isPossible =
       conditions.unconditional || conditions.satisfied !== undefined ? 'true' : 'false';
@@ -115,7 +118,7 @@ function cycleText(
   const without: Builder = { ...builder, without: new Set(cycle.keys()), known: new Map() };
   const ends = names.map((end) => {
     const test = nameTest(without, end, polarity);
-    return `(b.name = ${word(keyOf(end))} and ${atObject(test, { id: 'b.id', type: end.type, next })})`;
+    return `(b.name = ${word(keyOf(end))} and ${atObject(without, test, { id: 'b.id', type: end.type, next })})`;
   });
   return `exists (
     with recursive below(name, id) as (
@@ -153,6 +156,7 @@ function fixedPointText(
   const source = sourceOf(
     model,
     hops.map(({ from, step }) => ({ type: from.type, relation: step.relation })),
+    builder.table,
   );
   const ways = hops.map((hop) => wayText(hop, source)).join(' union all ');
   const key = (one: Name, of: string): string => `${word(`${keyOf(one)} `)} || (${of})`;
@@ -166,7 +170,7 @@ function fixedPointText(
   };
   const tests = [...cycle.values()].map((one) => {
     const test = nameTest(within, one, polarity);
-    return `(n.name = ${word(keyOf(one))} and ${atObject(test, { id: 'n.id', type: one.type, next })})`;
+    return `(n.name = ${word(keyOf(one))} and ${atObject(within, test, { id: 'n.id', type: one.type, next })})`;
   });
   return `exists (
     with recursive below(name, id) as (

@@ -78,6 +78,9 @@ export interface Builder {
   readonly facts: CallerFacts | undefined;
   /** Values of the request; none unless given. */
   readonly context?: EvaluationContext['context'];
+  readonly unnamed?: EvaluationContext['unnamed'] | undefined;
+  /** Where the tuples of objects are, if it is not the table (asked-tuples.ts). */
+  readonly table?: string | undefined;
 }
 
 /** For what counts, the lower bound; for what counts against it, the upper one. */
@@ -152,13 +155,13 @@ export function expressionTest(
 
 /** Parameters come with a request, and rows are sought without one: what hangs on them is possible, not sure. */
 function ruleTest(
-  { model, subject, now, facts, context = {} }: Builder,
+  { model, subject, now, facts, context = {}, unnamed }: Builder,
   { type, expression }: Part<RecordRule>,
   polarity: Polarity,
 ): Test {
   const record = recordRule(model, type, expression);
   if (!record) return never;
-  const inputs = ruleInputs(expression, { subject, context, now, facts });
+  const inputs = ruleInputs(expression, { subject, context, now, facts, unnamed });
   return {
     kind: 'rule',
     rows: record.schema.rows,

@@ -151,6 +151,8 @@ export interface RowPlace {
   /** SQL of the row's id, a uuid; a text of an object that is no row of the statement (`far`). */
   readonly id: string;
   readonly far?: true;
+  /** Where the tuples are, if it is not the table: there, tuples count beside what fields say. */
+  readonly table?: string | undefined;
   /** The type of the rows. */
   readonly type: string;
   readonly next: (value: unknown) => string;
@@ -196,7 +198,9 @@ function renderFar(
 }
 
 function renderArms(arms: readonly Arm[], place: RowPlace): string {
-  const stored = arms.filter((arm) => arm.field === undefined);
+  const isStored = ({ field }: Arm): boolean =>
+    field === undefined || (place.table !== undefined && field.typeColumn === undefined);
+  const stored = arms.filter(isStored);
   const tests = arms.flatMap((arm) => (arm.field ? renderField(arm, arm.field, place) : []));
   if (stored.length > 0) {
     const found = stored.map((arm) => renderArm(arm, place)).join(' union all ');
@@ -274,7 +278,7 @@ const tableOf = (id: string): string => id.replace(/\.?"_id"$/, '');
 export const literal = (word: string): string => `'${word.replaceAll("'", "''")}'`;
 
 function renderArm(arm: Arm, place: RowPlace): string {
-  const { id, type, next, among, packedFrom } = place;
+  const { id, type, next, among, packedFrom, table = 'penstock.tuples' } = place;
   const [first = '', ...more] = arm.relations.map(literal);
   const relation =
     more.length === 0 ? `t.relation = ${first}` : `t.relation in (${[first, ...more].join(', ')})`;
@@ -283,7 +287,7 @@ function renderArm(arm: Arm, place: RowPlace): string {
   const isRare = place.many && !arm.except && !arm.holds && arm.ids.length <= FEW_IDS;
   const any = isRare ? `${anyTuple(arm, { type, relation, next })} and ` : '';
   return (
-    `select ${answer} from penstock.tuples t where ${any}t.resource_type = ${literal(type)} and t.resource_id = ${ids}` +
+    `select ${answer} from ${table} t where ${any}t.resource_type = ${literal(type)} and t.resource_id = ${ids}` +
     ` and ${relation} and t.subject_type = ${literal(arm.subjectType)} and t.subject_relation = ${literal(arm.subjectRelation)}` +
     `${subjectText(arm, next, packedFrom)} and ${liveTuple('t')}${conditionText(arm, next)}`
   );
