@@ -109,6 +109,37 @@ describe('who may create', () => {
     expect((await user(ada).api.get('/database/Task')).body.count).toBe(before + 60);
   });
 
+  it('is decided by lists of references, however many these are', async () => {
+    await platform.createSchema({ name: 'Label', fields: { title: 'String' } });
+    await permissions.define({
+      name: 'Label',
+      relations: { user: ['User'] },
+      permissions: { use: ['user'] },
+    });
+    await platform.createSchema({
+      name: 'Labelled',
+      fields: { labels: [{ type: 'Relation', model: 'Label' }] },
+      conduitOptions: rowAuthorised,
+    });
+    await permissions.define({
+      name: 'Labelled',
+      version: 1,
+      relations: { owner: ['User'], label: { from: 'labels' } },
+      permissions: { create: ['label->use'], read: ['owner'], edit: ['owner'], delete: ['owner'] },
+    });
+    const docs = Array.from({ length: 120 }, (_, i) => ({ title: String(i) }));
+    const made = await platform.admin.post('/database/schemas/Label/docs/many', {
+      inputDocuments: docs,
+    });
+    const labels: string[] = expectStatus(made, 200, 'labels').body.docs.map(
+      ({ _id }: Json) => _id,
+    );
+    await permissions.relate(`User:${ada?.userId} user Label:${labels.at(-1)}`);
+    expect((await create(ada, 'Labelled', { labels: labels.slice(0, -1) })).status).toBe(403);
+    expect((await create(ada, 'Labelled', { labels })).status).toBe(200);
+    expect((await create(bob, 'Labelled', { labels })).status).toBe(403);
+  });
+
   it('does not concern operators, nor types without the action', async () => {
     const made = await platform.admin.post('/database/schemas/Task/docs', {
       inputDocument: { title: 'by an operator' },

@@ -130,17 +130,17 @@ export interface LostRelation {
   readonly source?: 'record';
 }
 
-/** Throws 403 for records, as they will be written, that the caller may not create. */
+/** Throws 403 for records, as they will be written, that the caller may not create; false where that cannot be said yet. */
 export type RequireCreation = (
   records: readonly Readonly<Record<string, unknown>>[],
-) => Promise<void>;
+) => Promise<boolean>;
 
 /** What the action `create` of a type asks of records that somebody creates. */
 export interface CreationRule {
-  /** Asked before they are written. */
+  /** Asked before they are written. Absent where their values decide. */
   readonly before?: RequireCreation;
-  /** Where their values decide: they must be among these rows once they are written, or nothing is. */
-  readonly after?: () => Promise<RowPredicate>;
+  /** Where that does not say it: they must be among these rows once they are written, or nothing is. */
+  after(): Promise<RowPredicate>;
 }
 
 /** Where the records of a type may be put: what its action `create` says about records that are there. */

@@ -63,9 +63,10 @@ export { countingRelations, uuidOf } from './tuple-sql.ts';
 
 /** What other modules may ask of authorization. */
 export interface AuthorizationService
-  extends Pick<Checks, 'can' | 'canAll'>,
-    Pick<Definitions, 'define' | 'get' | 'all'>,
+  extends Pick<Definitions, 'define' | 'get' | 'all'>,
     Pick<Tuples, 'removeMatching' | 'list'> {
+  readonly can: Checks['holds'];
+  readonly canAll: Checks['allHold'];
   /** Idempotent; joins the ambient transaction. Throws 400 for a tuple that the definitions do not allow. */
   relate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
   /** Removes these relations, those that are not there included; joins the ambient transaction. */
@@ -196,8 +197,8 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
 }
 
 const serviceOf = ({ checks, definitions, tuples, sharing }: Services): AuthorizationService => ({
-  can: checks.can,
-  canAll: checks.canAll,
+  can: checks.holds,
+  canAll: checks.allHold,
   define: definitions.define,
   get: definitions.get,
   all: definitions.all,

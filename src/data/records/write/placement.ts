@@ -57,12 +57,11 @@ export async function createAdmitted<T>(
   context: WriteContext,
   { records, insert, idsOf }: Created<T>,
 ): Promise<T> {
-  const { before, after } = context.ownership?.rule ?? {};
-  if (before) await before(records);
-  if (!after) return insert();
+  const rule = context.ownership?.rule;
+  if (!rule || (await rule.before?.(records))) return insert();
   return context.dependencies.database.transaction(async () => {
     const inserted = await insert();
-    await requireHolds(context, { ids: idsOf(inserted), predicate: await after() });
+    await requireHolds(context, { ids: idsOf(inserted), predicate: await rule.after() });
     return inserted;
   });
 }

@@ -4,6 +4,7 @@ import type { RecordStore } from '../../../data/records/store.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
 import type {
   Answer,
@@ -13,6 +14,7 @@ import type {
   Explanation,
   Question,
 } from '../engine/engine.ts';
+import { engineErrors } from '../engine/limits.ts';
 import { everybodysRole } from '../engine/rule-callers.ts';
 import { authorizationErrors } from '../errors.ts';
 import {
@@ -42,9 +44,11 @@ export interface ScopedQuestion extends Question {
 export interface Checks {
   /** False as well when the subject may not act for the scope. */
   can(question: ScopedQuestion, options?: AskOptions): Promise<boolean>;
-  /** Answers in order; all of them rest on the same state. */
-  canAll(questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]>;
-  /** The same, where one that has no answer does not stand in the way of the others. */
+  /** The same for records, and for whoever else knows no context: what hangs on a value of a request is not allowed. */
+  holds(question: ScopedQuestion, options?: AskOptions): Promise<boolean>;
+  /** The same for several, in order; all answers rest on the same state. */
+  allHold(questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]>;
+  /** The same as `can` for several, where one that has no answer does not stand in the way of the others. */
   answers(questions: readonly Question[], options?: AskOptions): Promise<readonly Answer[]>;
   explain(question: ScopedQuestion, options?: ExplainOptions): Promise<Explanation>;
   /**
@@ -123,17 +127,24 @@ function createCheck({ database, models }: ChecksOptions) {
 export function createChecks({ database, models }: ChecksOptions): Checks {
   const acting = createActing({ database, models });
   const check = createCheck({ database, models });
+  const can: Checks['can'] = async ({ scope, ...question }, options) => {
+    const subject = await acting(question.subject, question.action, scope, options);
+    return subject ? check({ ...question, subject }, options) : false;
+  };
+  const answers: Checks['answers'] = (questions, options) =>
+    models.ask((engine) => engine.answers(database, questions, options));
 
   return {
     acting,
-    async can({ scope, ...question }, options) {
-      const subject = await acting(question.subject, question.action, scope, options);
-      return subject ? check({ ...question, subject }, options) : false;
+    can,
+    answers,
+    holds: (question, options) => unlessUndecided(can(question, options), false),
+    async allHold(questions, options) {
+      const found = await answers(questions, options);
+      const failed = found.find(({ undecided }) => undecided && !isUndecided(undecided));
+      if (failed?.undecided) throw failed.undecided;
+      return found.map(({ allowed }) => allowed);
     },
-    canAll: (questions, options) =>
-      models.ask((engine) => engine.check(database, questions, options)),
-    answers: (questions, options) =>
-      models.ask((engine) => engine.answers(database, questions, options)),
     async explain({ scope, ...question }, options) {
       const subject = await acting(question.subject, question.action, scope, options);
       if (subject)
@@ -150,6 +161,19 @@ export function createChecks({ database, models }: ChecksOptions): Checks {
       };
     },
   };
+}
+
+const isUndecided = (error: unknown): boolean =>
+  codeOf(error) === engineErrors.CONTEXT_MISSING.code;
+
+/** What hangs on a value of a request, where there is none to be given, comes to this. */
+export async function unlessUndecided<T>(asked: Promise<T>, undecided: T): Promise<T> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (isUndecided(error)) return undecided;
+    throw error;
+  }
 }
 
 /** An object as a subject. */
@@ -258,7 +282,10 @@ export async function subjectOf(
   action: string,
   scope: string | undefined,
 ): Promise<SubjectRef> {
-  const subject = await checks.acting(userSubject(caller), action, scope);
+  const subject = await unlessUndecided(
+    checks.acting(userSubject(caller), action, scope),
+    undefined,
+  );
   if (!subject)
     throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
   return subject;

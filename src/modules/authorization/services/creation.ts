@@ -3,10 +3,11 @@
  * and the fields that are relations.
  */
 
-import { errors, invalid } from '../../../kernel/errors.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
+import { errors } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import type { Owner, RequireCreation } from '../../../kernel/permissions.ts';
-import { limits } from '../engine/limits.ts';
+import { engineErrors, limits } from '../engine/limits.ts';
 import { footprintOf } from '../engine/tuple-loading.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import { ownerRelation } from '../model/grammar.ts';
@@ -36,14 +37,17 @@ export function placingFields(model: Model, type: string): ReadonlySet<string> {
 }
 
 interface Creation {
-  readonly checks: Pick<Checks, 'canAll'>;
+  readonly checks: Pick<Checks, 'allHold'>;
   readonly model: Model;
   readonly subject: SubjectRef;
   readonly owner: Owner;
   readonly name: Name;
 }
 
-/** Asks for records that are about to be written; records that say the same are asked about once. */
+/**
+ * Asks for records that are about to be written; records that say the same are asked about once. Those that name very
+ * much, or around which very much stands, are left to be asked as they are.
+ */
 export function creationCheck({ checks, model, subject, owner, name }: Creation): RequireCreation {
   const fields = fieldsOf(model, name);
   const own = { type: owner.type, id: owner.id, relation: '' };
@@ -51,14 +55,23 @@ export function creationCheck({ checks, model, subject, owner, name }: Creation)
     { subject: own, relation: ownerRelation },
     ...fields.flatMap((one) => saidByField(one, record)),
   ];
+  const areAllowed = async (chunk: readonly (readonly Said[])[]): Promise<boolean> => {
+    const asked = chunk.map((said) => ({ said, resource: { type: name.type, id: newId() } }));
+    const contextual = asked.flatMap(({ said, resource }) => said.map(tupleOn(resource)));
+    const questions = asked.map(({ resource }) => ({ subject, action: createAction, resource }));
+    return (await checks.allHold(questions, { contextual })).every(Boolean);
+  };
   return async (records) => {
-    const distinct = new Map(records.map((record) => [JSON.stringify(saidBy(record)), record]));
-    for (const chunk of chunksOf([...distinct.values()].map(saidBy))) {
-      const asked = chunk.map((said) => ({ said, resource: { type: name.type, id: newId() } }));
-      const contextual = asked.flatMap(({ said, resource }) => said.map(tupleOn(resource)));
-      const questions = asked.map(({ resource }) => ({ subject, action: createAction, resource }));
-      const allowed = await checks.canAll(questions, { contextual });
-      if (!allowed.every(Boolean)) throw refused(name.type);
+    const said = [
+      ...new Map(records.map(saidBy).map((one) => [JSON.stringify(one), one])).values(),
+    ];
+    if (said.some((one) => one.length > limits.contextual)) return false;
+    try {
+      for (const chunk of chunksOf(said)) if (!(await areAllowed(chunk))) throw refused(name.type);
+      return true;
+    } catch (error) {
+      if (codeOf(error) === engineErrors.BREADTH_EXCEEDED.code) return false;
+      throw error;
     }
   };
 }
@@ -86,15 +99,11 @@ function saidByField(
   const ids = (Array.isArray(value) ? value : [value]).filter(
     (id): id is string => typeof id === 'string' && isId(id),
   );
-  if (ids.length > MOST_NAMED)
-    throw invalid(field.field, 'maxItems', `at most ${MOST_NAMED} where it decides who may create`);
   return [...new Set(ids)].map((id) => ({
     subject: { type: field.type, id: id.toLowerCase(), relation: '' },
     relation,
   }));
 }
-
-const MOST_NAMED = limits.contextual / 2;
 
 /** As many records as one batch of questions takes, with what they say. */
 function chunksOf(

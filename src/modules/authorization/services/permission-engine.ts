@@ -69,15 +69,15 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       if (isTrusted(caller)) return true;
       if (caller.kind !== 'user') return false;
       const subject = userSubject(caller);
-      return checks.can({ subject, action, resource: parseObject(resource, 'resource'), scope });
+      return checks.holds({ subject, action, resource: parseObject(resource, 'resource'), scope });
     },
     async could(caller, action, resource, lost) {
       if (isTrusted(caller)) return true;
       if (caller.kind !== 'user') return false;
-      const contextual = lost.filter(stillCounted).slice(0, limits.contextual).map(tupleOf);
-      return checks.can(
+      const contextual = lost.filter(stillCounted).slice(0, limits.ownContextual).map(tupleOf);
+      return checks.holds(
         { subject: userSubject(caller), action, resource: parseObject(resource, 'resource') },
-        { contextual },
+        { contextual, own: true },
       );
     },
     async predicate(caller, action, schema, { scope, ids } = {}) {

@@ -64,10 +64,11 @@ export function createRecordCreation({
       const { model } = await models.engine();
       const name = creationOf(model, schema);
       if (!name) return undefined;
+      const after = () => creatableRows(caller, schema);
       // Values of a record are asked of the record itself.
-      if (rulesOf(model, name).length > 0) return { after: () => creatableRows(caller, schema) };
+      if (rulesOf(model, name).length > 0) return { after };
       const subject = userSubject(caller);
-      return { before: creationCheck({ checks, model, subject, owner, name }) };
+      return { before: creationCheck({ checks, model, subject, owner, name }), after };
     },
     async placement(caller, schema) {
       const { model } = await models.engine();

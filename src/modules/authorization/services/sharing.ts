@@ -199,7 +199,7 @@ function createGivers({ models, checks }: Pick<Dependencies, 'models' | 'checks'
     const questions = actions.map((action) => ({ subject: userSubject(userId), action, resource }));
     const answers: boolean[] = [];
     for (let at = 0; at < questions.length; at += MOST_QUESTIONS)
-      answers.push(...(await checks.canAll(questions.slice(at, at + MOST_QUESTIONS))));
+      answers.push(...(await checks.allHold(questions.slice(at, at + MOST_QUESTIONS))));
     return answers;
   };
 
