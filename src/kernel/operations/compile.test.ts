@@ -32,6 +32,28 @@ const compile = ({ body, query, output = TextResult, strict = false }: Shape) =>
 const accept = (shape: Shape, body: unknown): unknown =>
   compile(shape).decode({ params: {}, query: '', headers: {}, body }).body;
 
+it('names records in one spelling, as ids are stored', () => {
+  const id = '0197C3A1-5B7E-7C11-8F43-0A1B2C3D4E5F';
+  const place = Type.Object({
+    id: Type.Optional(Type.String({ format: 'uuid' })),
+    ids: Type.Optional(Type.Array(Type.String({ format: 'uuid' }))),
+    name: Type.Optional(Type.String()),
+  });
+  const compiled = compile({ query: place });
+  const lower = id.toLowerCase();
+  const query = `id=${id}&ids=${id},${lower}&name=${id}`;
+  const given = { id, ids: [id], name: id };
+  expect(compiled.decode({ params: {}, query, headers: {}, body: undefined }).query).toEqual({
+    ...{ id: lower, ids: [lower, lower], name: id },
+  });
+  expect(compiled.accept({ params: {}, query: given, headers: {}, body: undefined }).query).toEqual(
+    {
+      ...{ id: lower, ids: [lower], name: id },
+    },
+  );
+  expect(given.id).toBe(id);
+});
+
 const refusal = (run: () => unknown): PenstockError => {
   try {
     run();

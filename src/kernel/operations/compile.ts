@@ -19,6 +19,7 @@ import type { Operation } from './operation.ts';
 import type { BodyStream, DecodedInput } from './operation-input.ts';
 import { invalidInput, problemsOf, type ValidatorError } from './problems.ts';
 import { createRefusable, type Refusal, unknownInput } from './unknown-input.ts';
+import { uuidSpelling } from './uuid-spelling.ts';
 
 /** Input as it stands in a request: texts everywhere but in the body, which is parsed JSON. */
 export interface RawInput {
@@ -184,8 +185,8 @@ class CompiledInput {
       problems.push(...this.#refused(parsed.unknownKeys(input.body, body), refusal));
     if (problems.length > 0) throw invalidInput(problems);
     return {
-      params: input.params,
-      query: input.query,
+      params: this.#params?.spelled(input.params) ?? input.params,
+      query: this.#query?.spelled(input.query) ?? input.query,
       headers: input.headers,
       body,
       stream: input.stream,
@@ -213,11 +214,13 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 /** One of params, query and headers. */
 class Place {
   readonly fields: TextFields;
+  readonly spelled: ReturnType<typeof uuidSpelling>;
   readonly #defaults: readonly (readonly [name: string, value: unknown])[];
   readonly #check: Check;
 
   constructor(schema: TObject, root: string) {
     this.fields = textFields(schema);
+    this.spelled = uuidSpelling(schema);
     this.#defaults = [...this.fields].flatMap(([name, { default: value }]) =>
       value === undefined ? [] : [[name, value] as const],
     );

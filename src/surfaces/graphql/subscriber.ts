@@ -1,7 +1,7 @@
 /** Runs subscriptions: what a field asks for is listened to through the engine of live lists, or as a socket would. */
 import { randomUUID } from 'node:crypto';
 import type { GraphQLResolveInfo } from 'graphql';
-import type { SocketConnection } from '../../kernel/sockets/socket-namespace.ts';
+import { spelledUuid } from '../../kernel/operations/uuid-spelling.ts';
 import { realtimeErrors } from '../realtime/errors.ts';
 import type { LiveEngine } from '../realtime/live/live-engine.ts';
 import type { LiveMessage } from '../realtime/live/live-messages.ts';
@@ -11,7 +11,7 @@ import type { Session } from '../realtime/session.ts';
 import { type Arguments, chargeInput, operationInput } from './field-input.ts';
 import { type EventsField, eventField, type LiveField, type SubscribeWith } from './live-fields.ts';
 import { readSelection, type Selection, standIds } from './selection.ts';
-import type { SocketAudience } from './socket-audience.ts';
+import type { GivenConnection, SocketAudience } from './socket-audience.ts';
 import type { TypeBuilder } from './types.ts';
 
 /** Every field of a subscription is subscribed to by the connection that is its context. */
@@ -126,12 +126,12 @@ async function socketEvents(
   { args, selection }: Asked,
 ): Promise<AsyncIterableIterator<unknown>> {
   const selected = [...selection.requested.keys()].filter((name) => name !== 'event');
-  const only = by === undefined ? undefined : args[by];
+  const only = by === undefined ? undefined : spelledUuid(args[by]);
   const queue = createStreamQueue<unknown>(() => {
     engine.slow();
     return realtimeErrors.CONSUMER_TOO_SLOW();
   });
-  const connection: Omit<SocketConnection, 'join' | 'leave'> = {
+  const connection: GivenConnection = {
     id: randomUUID(),
     userId: session.userId,
     caller: session.caller,
