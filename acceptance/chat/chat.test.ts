@@ -255,6 +255,9 @@ describe('chat', () => {
     const first = await a.ask('message', room, 'one');
     await a.ask('message', room, 'two');
     const before = await b.ask('sync', { roomId: room, afterChange: 0 });
+    // Who asks for messages alone learns from where on they can ask for changes.
+    const loaded = await b.ask('sync', { roomId: room, afterSeq: 0 });
+    expect(loaded.lastChange).toBe(before.lastChange);
     b.close();
     await ann.api.patch(`/chat/messages/${first._id}`, { newMessage: 'uno' });
     await a.ask('message', room, 'three');

@@ -127,6 +127,42 @@ describe('messages', () => {
     expect(b.of('message').map(({ files: told = [] }) => told.length)).toEqual([2, 2, 0]);
   });
 
+  it('are stored in the order in which a socket sends them, those with files and mentions too', async () => {
+    const [a, b, room] = await both(await makeRoom(ann, [bob]));
+    const data = Buffer.from('a photo').toString('base64');
+    const { body } = await ann.api.post('/storage/file', { name: 'order.txt', data });
+    const acks = await Promise.all(
+      [
+        { contentType: 'multimedia', content: 'one', files: [body._id] },
+        { contentType: 'text', content: 'two', mentions: [bob.userId] },
+        { contentType: 'file', files: [bob.userId] },
+        'three',
+      ].map((message) => a.ask('message', room, message)),
+    );
+    expect(acks.map(({ seq, error }) => seq ?? error.code)).toEqual([1, 2, 'FILE_REFUSED', 3]);
+    await waitFor(() => b.of('message').length === 3);
+    expect(b.of('message').map(({ content }) => content)).toEqual(['one', 'two', 'three']);
+  });
+
+  it('are heard by who was brought into a room whose id was written in capitals', async () => {
+    const [a, , room] = await both(await makeRoom(ann, [bob]));
+    const capitals = `/chat/rooms/${room.toUpperCase()}`;
+    const e = await connectChat(platform, eve);
+    const users = [eve.userId];
+    expect((await ann.api.put(`${capitals}/addUsers`, { users })).status).toBe(200);
+    await a.ask('message', room, 'welcome');
+    expect((await ann.api.patch(capitals, { name: 'Renamed' })).status).toBe(200);
+    await waitFor(() => e.of('room-updated').length === 1);
+    expect(e.heard.map(({ event, data }) => [event, data.room])).toEqual(
+      ['room-joined', 'participants-changed', 'message', 'room-updated'].map((one) => [one, room]),
+    );
+    const leave = `/chat/leave/${room.toUpperCase()}`;
+    expect((await eve.api.put(leave)).status).toBe(200);
+    await a.ask('message', room, 'farewell');
+    await waitFor(() => a.of('message').length === 2);
+    expect(e.of('message').map(({ content }) => content)).toEqual(['welcome']);
+  });
+
   it('are heard where a socket wants them, by the events of the 0.16 line too', async () => {
     const [a, b, room] = await both(await makeRoom(ann, [bob]));
     expect(await b.ask('leave', room)).toEqual({ ok: true });

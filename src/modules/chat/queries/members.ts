@@ -19,6 +19,7 @@ export interface MemberRow {
 export interface PresentMember extends MemberRow {
   readonly roomName: string;
   readonly lastSeq: number;
+  readonly lastChange: number;
   readonly isDirect: boolean;
 }
 
@@ -32,7 +33,7 @@ export async function memberOf(
 ): Promise<PresentMember | undefined> {
   const { rows } = await database.query<PresentMember>(shortSql`
     select m."user", m."role", m."joinedAt", m."joinedSeq", m."lastReadSeq", m."lastReadAt", m."muted", m."silencedUntil",
-      r."name" as "roomName", r."lastSeq", r."directKey" is not null as "isDirect"
+      r."name" as "roomName", r."lastSeq", r."lastChange", r."directKey" is not null as "isDirect"
     from "app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room"
     where m."room" = ${roomId}::uuid and m."user" = ${userId}::uuid and not r."deleted"`);
   return rows[0];

@@ -18,6 +18,7 @@ import { type ChatParts, distinct, hiddenBefore, requireMember } from './chat-pa
 import { createMessageChanges, type MessageChanges } from './message-changes.ts';
 import { type ContentInput, contentOf } from './message-content.ts';
 import type { SentMessage } from './room-queues.ts';
+import type { Place } from './sender-order.ts';
 import type { Sending } from './sending.ts';
 import { eventOf, messageEvent } from './wire.ts';
 
@@ -68,7 +69,7 @@ function createSync(parts: ChatParts): MessageSync['sync'] {
         return told ? [told] : [];
       }),
       lastSeq: messages.at(-1)?.seq ?? Math.max(from, ...changes.map(({ seq }) => seq)),
-      lastChange: changes.at(-1)?.change ?? afterChange ?? 0,
+      lastChange: changes.at(-1)?.change ?? afterChange ?? member.lastChange,
       more: messages.length === SYNC_PAGE || changes.length === SYNC_PAGE,
     };
   };
@@ -103,7 +104,12 @@ export interface ServerMessage {
 
 export interface Messages extends MessageChanges, MessageSync {
   /** Throws 400, 403, 404. What comes a second time with its nonce is answered as it was, and told to the sender again. */
-  send(caller: UserCaller, roomId: string, input: ContentInput | string): Promise<SentMessage>;
+  send(
+    caller: UserCaller,
+    roomId: string,
+    input: ContentInput | string,
+    place?: Place,
+  ): Promise<SentMessage>;
   sendAsServer(caller: Caller, message: ServerMessage): Promise<SentMessage | undefined>;
   list(caller: UserCaller, query: MessageQuery): Promise<MessagePage>;
   /** Throws CHAT_MESSAGE_NOT_FOUND. */
@@ -117,14 +123,15 @@ export function createMessages(parts: ChatParts, sending: Sending): Messages {
   const joinedOnly = (): boolean => config().history === 'joined';
   return {
     ...createMessageChanges(parts),
-    async send(caller, roomId, input) {
+    async send(caller, roomId, input, place) {
       const content = contentOf(input, config().limits);
       if (content.type === 'system') throw chatErrors.SYSTEM_MESSAGE_REFUSED();
       const room = roomId.toLowerCase();
-      const sent = await sending.send(
-        room,
-        await memberMessage(parts, caller, { ...content, room }),
-      );
+      const message = await memberMessage(parts, caller, { ...content, room });
+      await place?.before;
+      const storing = sending.send(room, message);
+      place?.leave();
+      const sent = await storing;
       if (sent.duplicate) await tellAgain(parts, caller.userId, sent.id);
       return sent;
     },

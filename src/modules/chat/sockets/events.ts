@@ -6,6 +6,7 @@ import { requireMember } from '../services/chat-parts.ts';
 import type { ChatServices } from '../services/chat-services.ts';
 import { ContentInput } from '../services/message-content.ts';
 import { onWire } from '../services/presence.ts';
+import { createSenderOrder } from '../services/sender-order.ts';
 
 const Id = Type.String({ format: 'uuid' });
 const Emoji = Type.String({ minLength: 1, maxLength: 64, pattern: '^[^\\u0000-\\u0020]+$' });
@@ -58,8 +59,9 @@ function roomEvents({ parts }: ChatServices): readonly SocketEvent[] {
   ];
 }
 
-const messageEvent = ({ parts, messages, reads }: ChatServices): SocketEvent =>
-  defineSocketEvent({
+function messageEvent({ parts, messages, reads }: ChatServices): SocketEvent {
+  const order = createSenderOrder();
+  return defineSocketEvent({
     name: 'message',
     summary: 'Send a message: a text, or an object. Acknowledged when it is stored.',
     parameters: ['roomId', 'message'],
@@ -68,15 +70,17 @@ const messageEvent = ({ parts, messages, reads }: ChatServices): SocketEvent =>
       message: Type.Union([Type.String({ maxLength: 400_000 }), TypingInput, ContentInput]),
     }),
     async handler(connection, { roomId, message }) {
-      const caller = await connection.caller();
       if (typeof message === 'object' && message.contentType === 'typing') {
+        const caller = await connection.caller();
         await reads.requireBudget(caller.userId, 'typing');
         await reads.typing(caller, roomId, 'start');
         return {};
       }
+      const place = order.take(connection);
       try {
+        const caller = await connection.caller();
         await reads.requireBudget(caller.userId, 'messages');
-        const sent = await messages.send(caller, roomId, message);
+        const sent = await messages.send(caller, roomId, message, place);
         const { id, seq, createdAt, duplicate } = sent;
         return {
           ...{ _id: id, createdAt: createdAt.toISOString(), seq },
@@ -85,9 +89,12 @@ const messageEvent = ({ parts, messages, reads }: ChatServices): SocketEvent =>
       } catch (error) {
         parts.refused(error);
         throw error;
+      } finally {
+        place.leave();
       }
     },
   });
+}
 
 const readEvent = ({ reads }: ChatServices): SocketEvent =>
   defineSocketEvent({
