@@ -10,6 +10,8 @@ export interface SocketConnection {
   readonly id: string;
   /** Empty for a visitor. */
   readonly userId: string;
+  /** False once it has gone: nothing may be kept for it any more. */
+  isOpen(): boolean;
   /** The user, if the session still holds; throws 401, 403 or 503. */
   caller(): UserCaller | Promise<UserCaller>;
   /** The same, where a visitor may ask too. */
@@ -18,6 +20,7 @@ export interface SocketConnection {
   /** What is broadcast to the channel reaches this socket from now on. */
   join(channel: string): void;
   leave(channel: string): void;
+  hears(channel: string): boolean;
 }
 
 /** What goes into an acknowledgement beside `ok`. */

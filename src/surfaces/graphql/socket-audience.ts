@@ -7,13 +7,12 @@ import type {
   SocketServer,
 } from '../../kernel/sockets/socket-namespace.ts';
 
+/** What of a socket the audience does not keep itself. */
+export type GivenConnection = Omit<SocketConnection, 'isOpen' | 'join' | 'leave' | 'hears'>;
+
 export interface SocketAudience extends SocketServer {
   /** `ended`: the namespace is not served any more. Answers how to leave. Rejects as connecting a socket does. */
-  enter(
-    namespace: string,
-    connection: Omit<SocketConnection, 'join' | 'leave'>,
-    ended: () => void,
-  ): Promise<() => void>;
+  enter(namespace: string, connection: GivenConnection, ended: () => void): Promise<() => void>;
 }
 
 type Member = Pick<SocketConnection, 'id' | 'emit'>;
@@ -55,7 +54,7 @@ const channelOf = (audience: Audience): string =>
 
 async function enterServed(
   { namespace, channels, ends }: Served,
-  given: Omit<SocketConnection, 'join' | 'leave'>,
+  given: GivenConnection,
   ended: () => void,
 ): Promise<() => void> {
   const joined = new Set<string>();
@@ -65,16 +64,18 @@ async function enterServed(
     members?.delete(connection);
     if (members?.size === 0) channels.delete(channel);
   };
+  let open = true;
   const connection: SocketConnection = {
     ...given,
+    isOpen: () => open,
     join(channel) {
       joined.add(channel);
       channels.set(channel, (channels.get(channel) ?? new Set()).add(connection));
     },
     leave: leaveChannel,
+    hears: (channel) => joined.has(channel),
   };
   const admitted = await namespace.admit(connection);
-  let open = true;
   const leave = (): void => {
     if (!open) return;
     open = false;

@@ -109,9 +109,11 @@ async function prepare(
   namespace: SocketNamespace,
   { socket, session, onSlow }: Preparing,
 ): Promise<ServedSocket> {
+  let open = true;
   const connection: SocketConnection = {
     id: socket.id,
     userId: session.userId,
+    isOpen: () => open,
     caller: () => session.caller(),
     anyCaller: () => session.anyCaller(),
     emit(event, data) {
@@ -125,12 +127,13 @@ async function prepare(
       if (socket.connected) void socket.join(channelOf(channel));
     },
     leave: (channel) => void socket.leave(channelOf(channel)),
+    hears: (channel) => socket.rooms.has(channelOf(channel)),
   };
   const admitted = await namespace.admit(connection);
-  let open = true;
   const closed = (): void => {
-    if (open) admitted.closed();
+    if (!open) return;
     open = false;
+    admitted.closed();
   };
   // The transport may have gone meanwhile, then there is no word of the socket any more.
   socket.conn.once('close', closed);

@@ -5,13 +5,16 @@
  */
 import type { Kernel } from '../../../host/kernel.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
+import { createNodeWords } from '../../../kernel/events/node-words.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { createRoomFeeds, type Emit, type RoomFeeds, type StoredChange } from './room-feeds.ts';
 import { createListeners, createSocketRooms, type SocketRooms } from './socket-rooms.ts';
 
 export const namespaceName = '/chat';
 
-export interface Hub extends Pick<RoomFeeds, 'stored'>, Pick<SocketRooms, 'admit'> {
+export interface Hub extends Pick<SocketRooms, 'admit'> {
+  /** Changes of a room that this node has stored, in their order. Call it after the commit. */
+  stored(room: string, changes: readonly StoredChange[]): void;
   /** What is not stored, to all sockets in a room. */
   toRoom(room: string, event: string, data: unknown): void;
   /** To all sockets of these users. */
@@ -49,7 +52,7 @@ const wordsTopic = 'chat.words';
 const membersTopic = 'chat.members';
 const deletedTopic = 'chat.deleted';
 
-interface Dependencies extends Pick<Kernel, 'database' | 'bus' | 'events' | 'sockets'> {
+interface Dependencies extends Pick<Kernel, 'database' | 'bus' | 'events' | 'sockets' | 'metrics'> {
   readonly log: Logger;
   /** Whether members hear only of what was written since they joined. */
   readonly joinedOnly: () => boolean;
@@ -60,11 +63,11 @@ export function createHub(dependencies: Dependencies): Hub {
   const { database, bus, events, sockets } = dependencies;
   const listeners = createListeners();
   const emit: Emit = (room, event, data, of) => {
-    if (of === undefined || !dependencies.joinedOnly())
+    if (of === undefined || !dependencies.joinedOnly() || !feeds.hasJoinedAfter(room, of))
       sockets.broadcast(namespaceName, room, event, data);
     else
       for (const { connection, rooms } of listeners.all())
-        if ((rooms.get(room) ?? of) < of) connection.emit(event, data);
+        if ((rooms.get(room) ?? of) < of && connection.hears(room)) connection.emit(event, data);
   };
   const feeds = createRoomFeeds({ ...dependencies, emit });
   const { admit, reconcile, drop } = createSocketRooms({ database, listeners, feeds, emit });
@@ -76,7 +79,7 @@ export function createHub(dependencies: Dependencies): Hub {
       for (const user of word.users)
         for (const { connection } of listeners.of(user)) connection.emit(word.event, word.data);
   };
-  const say = createWords(bus, hear);
+  const say = createWords(dependencies, hear);
   bus.subscribe(membersTopic, (payload) => {
     const { room, users } = payload as { room: string; users: readonly string[] };
     return reconcile(room, users);
@@ -113,21 +116,39 @@ export function createHub(dependencies: Dependencies): Hub {
 }
 
 /** Says things to this node at once, and to the others with all that is said in the same turn. */
-function createWords(bus: Kernel['bus'], hear: (word: Word) => void): (word: Word) => void {
-  let waiting: Word[] = [];
-  const flush = (): void => {
-    const words = waiting;
-    waiting = [];
-    // Whoever misses it fills the gap when the event comes; what is not stored may be lost.
-    void bus.publish(wordsTopic, words).catch(() => undefined);
-  };
-  bus.subscribe(wordsTopic, (payload) => {
-    for (const word of payload as readonly Word[]) hear(word);
+function createWords(
+  { bus, metrics }: Pick<Dependencies, 'bus' | 'metrics'>,
+  hear: (word: Word) => void,
+): (word: Word) => void {
+  const dropped = metrics.counter(
+    'chat_words_dropped_total',
+    'What sockets of other nodes should have heard at once: of what is stored they hear later',
+  );
+  // Whoever misses it fills the gap when the event comes; what is not stored may be lost.
+  const tellOthers = createNodeWords<Word>({
+    bus,
+    topic: wordsTopic,
+    hear,
+    onDropped: (count) => dropped.inc({}, count),
   });
   return (word) => {
     if (word.kind !== 'stored') hear(word);
-    if (waiting.push(word) === 1) setImmediate(flush);
+    tellOthers(word, sizeOf(word));
   };
+}
+
+/** Bytes of what is told beside the text of a message. */
+const BESIDE_TEXT = 400;
+
+const sizeOf = (word: Word): number =>
+  word.kind === 'stored'
+    ? word.changes.reduce((sum, { data }) => sum + sizeOfData(data), 0)
+    : sizeOfData(word.data);
+
+function sizeOfData(data: unknown): number {
+  const { content, message } = (data ?? {}) as { content?: unknown; message?: unknown };
+  const text = content ?? message;
+  return BESIDE_TEXT + (typeof text === 'string' ? text.length : 0);
 }
 
 interface Following extends Pick<SocketRooms, 'reconcile' | 'drop'> {

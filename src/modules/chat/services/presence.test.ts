@@ -38,7 +38,12 @@ function openPresence(reading: Promise<void>) {
 function connect() {
   const told: unknown[] = [];
   const emit = (_event: string, data: unknown): void => void told.push(data);
-  return { told, connection: { id: 's', userId: 'me', emit } as unknown as SocketConnection };
+  let open = true;
+  const connection = { id: 's', userId: 'me', emit, isOpen: () => open };
+  const close = (): void => {
+    open = false;
+  };
+  return { told, close, connection: connection as unknown as SocketConnection };
 }
 
 const caller = { kind: 'user', userId: watched } as never;
@@ -56,8 +61,9 @@ it('a change is told to who watches, and one that is none to nobody', async () =
 it('whoever goes while their question is answered is kept nowhere (CWE-401)', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const { presence } = openPresence(promise);
-  const { told, connection } = connect();
+  const { told, connection, close } = connect();
   const asked = presence.watch(connection, [watched]);
+  close();
   presence.forget(connection);
   resolve();
   await asked;

@@ -85,13 +85,12 @@ const MOST_WATCHED = 1_000;
 function createWatchers() {
   const byUser = new Map<string, Set<SocketConnection>>();
   const watched = new Map<SocketConnection, Set<string>>();
-  /** Whose socket went while their question was answered hears nothing, and nothing is kept for them. */
-  const gone = new WeakSet<SocketConnection>();
   const none: ReadonlySet<SocketConnection> = new Set();
   return {
     of: (user: string): ReadonlySet<SocketConnection> => byUser.get(user) ?? none,
     add(connection: SocketConnection, users: readonly string[]): void {
-      if (gone.has(connection)) return;
+      // It may have gone while the question was answered.
+      if (!connection.isOpen()) return;
       const own = watched.get(connection) ?? new Set();
       watched.set(connection, own);
       for (const user of users) {
@@ -101,7 +100,6 @@ function createWatchers() {
       }
     },
     forget(connection: SocketConnection): void {
-      gone.add(connection);
       for (const user of watched.get(connection) ?? []) {
         const connections = byUser.get(user);
         connections?.delete(connection);

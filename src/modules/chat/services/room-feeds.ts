@@ -24,52 +24,48 @@ interface Feed extends Place {
   filling: boolean;
   /** Up to where it is known to go. */
   known: number;
+  /** The last message before the latest of its listeners joined. */
+  latestJoin: number;
 }
 
 export interface RoomFeeds {
-  /** Once per socket. The first one says from where on is delivered. */
-  open(room: string, place: Place): void;
+  /** Once per socket, whose user joined after message `joinedSeq`. The first one says from where on is delivered. */
+  open(room: string, place: Place, joinedSeq: number): void;
   close(room: string): void;
   isOpen(room: string): boolean;
+  /** Whether a listener may have joined after this message. */
+  hasJoinedAfter(room: string, seq: number): boolean;
   /** Rooms that somebody on this node hears. */
   count(): number;
   /** Changes in their order. */
   offer(room: string, changes: readonly StoredChange[]): void;
   /** The room has got so far. */
   reached(room: string, change: number): void;
-  /** Was stored by this node: tells everybody. */
-  stored(room: string, changes: readonly StoredChange[]): void;
 }
 
 /** Changes of one read, and reads after which listeners are told to load the room again. */
 const PAGE = 500;
 const PAGES = 4;
+/** Milliseconds after which a gap that could not be filled is tried again. */
+const AGAIN_MS = 1_000;
 
 interface Dependencies extends Pick<Kernel, 'database'> {
-  readonly log: Logger;
+  readonly log: Pick<Logger, 'warn'>;
   readonly emit: Emit;
 }
 
-/** `of`: the number of the earlier message that it is about. */
+/** `of`: the number of the message that it is about. */
 export type Emit = (room: string, event: string, data: unknown, of?: number) => void;
 
-export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeeds {
+export function createRoomFeeds(dependencies: Dependencies): RoomFeeds {
+  const { emit } = dependencies;
   const feeds = new Map<string, Feed>();
-  const startFilling = (room: string, feed: Feed): void => {
-    if (feed.filling) return;
-    feed.filling = true;
-    const done = (): void => {
-      feed.filling = false;
-    };
-    fill({ database, emit }, room, feed, done).catch((error: unknown) => {
-      done();
-      log.warn({ err: error, room }, 'A gap could not be filled yet');
-    });
-  };
+  const isCurrent = (room: string, feed: Feed): boolean => feeds.get(room) === feed;
+  const startFilling = createFilling(dependencies, isCurrent);
   const advance = (
     room: string,
     feed: Feed,
-    { change, seq, event, data, of }: StoredChange,
+    { change, seq, event, data, of = seq }: StoredChange,
   ): void => {
     if (change <= feed.change) return;
     feed.known = Math.max(feed.known, change);
@@ -82,16 +78,16 @@ export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeed
     feed.seq = seq ?? feed.seq;
     emit(room, event, data, of);
   };
-  const offer = (room: string, changes: readonly StoredChange[]): void => {
-    const feed = feeds.get(room);
-    if (feed) for (const change of changes) advance(room, feed, change);
-  };
 
   return {
-    open(room, place) {
-      const feed = feeds.get(room);
-      if (feed) feed.listeners += 1;
-      else feeds.set(room, { ...place, listeners: 1, filling: false, known: place.change });
+    open(room, place, joinedSeq) {
+      const known = feeds.get(room);
+      const feed = known ?? { ...place, listeners: 0, filling: false, known: 0, latestJoin: 0 };
+      feed.listeners += 1;
+      feed.latestJoin = Math.max(feed.latestJoin, joinedSeq);
+      if (known) return;
+      feed.known = place.change;
+      feeds.set(room, feed);
     },
     close(room) {
       const feed = feeds.get(room);
@@ -100,9 +96,12 @@ export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeed
       if (feed.listeners === 0) feeds.delete(room);
     },
     isOpen: (room) => feeds.has(room),
+    hasJoinedAfter: (room, seq) => (feeds.get(room)?.latestJoin ?? seq) >= seq,
     count: () => feeds.size,
-    offer,
-    stored: offer,
+    offer(room, changes) {
+      const feed = feeds.get(room);
+      if (feed) for (const change of changes) advance(room, feed, change);
+    },
     reached(room, change) {
       const feed = feeds.get(room);
       if (!feed || change <= feed.change) return;
@@ -112,15 +111,43 @@ export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeed
   };
 }
 
+type IsCurrent = (room: string, feed: Feed) => boolean;
+
+/** One filling of a feed at a time; it is tried again until it went well, as long as somebody listens. */
+function createFilling(
+  { database, log, emit }: Dependencies,
+  isCurrent: IsCurrent,
+): (room: string, feed: Feed) => void {
+  const attempt = (room: string, feed: Feed, isFirst: boolean): void => {
+    fill({ database, emit, isCurrent }, room, feed).catch((error: unknown) => {
+      if (isFirst) log.warn({ err: error, room }, 'A gap could not be filled yet');
+      const again = (): void => {
+        if (isCurrent(room, feed)) attempt(room, feed, false);
+      };
+      setTimeout(again, AGAIN_MS).unref();
+    });
+  };
+  return (room, feed) => {
+    if (feed.filling) return;
+    feed.filling = true;
+    attempt(room, feed, true);
+  };
+}
+
+interface Filling extends Pick<Dependencies, 'database' | 'emit'> {
+  /** False when all have left meanwhile: whoever comes after that is told by another feed. */
+  readonly isCurrent: IsCurrent;
+}
+
 /** Tells what is stored behind the place of the feed, page by page. */
 async function fill(
-  { database, emit }: Pick<Dependencies, 'database' | 'emit'>,
+  { database, emit, isCurrent }: Filling,
   room: string,
   feed: Feed,
-  done: () => void,
 ): Promise<void> {
   for (let page = 0; feed.known > feed.change; page += 1) {
     const rows = await database.outside(() => changesAfter(database, room, feed.change, PAGE));
+    if (!isCurrent(room, feed)) return;
     const last = rows.at(-1);
     if (!last) {
       feed.change = feed.known;
@@ -135,13 +162,12 @@ async function fill(
     const fresh = rows.filter(({ seq }) => seq > feed.seq).sort((a, b) => a.seq - b.seq);
     const changed = rows.filter(({ seq }) => seq <= feed.seq);
     for (const row of [...fresh, ...changed]) {
-      const isNew = row.seq > feed.seq;
-      const told = eventOf(row, isNew);
-      if (told) emit(room, told.event, told.data, isNew ? undefined : row.seq);
+      const told = eventOf(row, row.seq > feed.seq);
+      if (told) emit(room, told.event, told.data, row.seq);
       feed.seq = Math.max(feed.seq, row.seq);
     }
     feed.change = last.change;
     feed.known = Math.max(feed.known, last.change);
   }
-  done();
+  feed.filling = false;
 }

@@ -8,13 +8,17 @@ import { createListeners, createSocketRooms } from './socket-rooms.ts';
 const room = 'room';
 const user = 'user';
 
-/** A database that says who is in the room as `isIn` does; `reading` holds back what it said of the rooms of a user. */
-function openRooms(reading: Promise<void>) {
+/**
+ * A database that says who is in the room as `isIn` does; `reading` holds back what it said of the rooms of a user, and
+ * `looking` what it said of a room, once each.
+ */
+function openRooms(reading: Promise<void>, looking: Promise<void>[] = []) {
   let isIn = true;
   const found = () => ({ room, name: 'A room', joinedSeq: 0, lastSeq: 0, lastChange: 0 });
   const query = async ({ text }: Statement) => {
     const rows = isIn ? [{ ...found(), users: [{ user, joinedSeq: 0 }] }] : [];
     if (text.includes('"joinedSeq", r."lastSeq"')) await reading;
+    else await looking.shift();
     return { rows, count: rows.length };
   };
   const open = new Map<string, number>();
@@ -68,6 +72,21 @@ it('who is removed and added again meanwhile hears it once', async () => {
   (await admitted).connected();
   expect([...channels]).toEqual([room]);
   expect(rooms.feeds()).toBe(1);
+});
+
+it('who is removed does not come back by what was read before', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const rooms = openRooms(Promise.resolve(), [promise]);
+  const { connection, channels } = connect();
+  (await rooms.admit(connection)).connected();
+  // The first reading finds the user in the room, and is answered after the second, which does not.
+  const added = rooms.set(true);
+  const removed = rooms.set(false);
+  await new Promise(setImmediate);
+  resolve();
+  await Promise.all([added, removed]);
+  expect([...channels]).toEqual([]);
+  expect(rooms.feeds()).toBe(0);
 });
 
 it('a socket that came into a room by its own word leaves it with its user', async () => {

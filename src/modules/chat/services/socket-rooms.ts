@@ -34,7 +34,7 @@ export function createSocketRooms(dependencies: Dependencies): SocketRooms {
     if (enter(feeds, listener, room, { ...found, joinedSeq }))
       listener.connection.emit('room-joined', { room, roomName: found.name });
   };
-  const reconcile = async (room: string, users: readonly string[]): Promise<void> => {
+  const follow = async (room: string, users: readonly string[]): Promise<void> => {
     const here = users.filter((user) => listeners.of(user).length > 0);
     if (here.length === 0) return;
     const found = await presentIn(database, room, here);
@@ -46,11 +46,30 @@ export function createSocketRooms(dependencies: Dependencies): SocketRooms {
       else if (exit(feeds, listener, room)) listener.connection.emit('room-left', { room, user });
     }
   };
+  // What was read first is done first: an older reading must not bring back who was removed meanwhile.
+  const inTurn = createTurns();
+  const reconcile: SocketRooms['reconcile'] = (room, users) =>
+    inTurn(room, () => follow(room, users));
   const drop = (room: string, roomName: string): void => {
     emit(room, 'room-deleted', { room, roomName });
     for (const listener of listeners.all()) exit(feeds, listener, room);
   };
   return { admit: (connection) => admit(dependencies, connection), reconcile, drop };
+}
+
+/** Runs what concerns one room one after the other. */
+function createTurns(): (room: string, work: () => Promise<void>) => Promise<void> {
+  const last = new Map<string, Promise<void>>();
+  return (room, work) => {
+    const done = (last.get(room) ?? Promise.resolve()).then(work);
+    const settled = done
+      .catch(() => undefined)
+      .then(() => {
+        if (last.get(room) === settled) last.delete(room);
+      });
+    last.set(room, settled);
+    return done;
+  };
 }
 
 async function admit(
@@ -92,7 +111,7 @@ function enter(
   if (listener.rooms.has(room)) return false;
   listener.left.delete(room);
   listener.rooms.set(room, joinedSeq);
-  feeds.open(room, { seq: lastSeq, change: lastChange });
+  feeds.open(room, { seq: lastSeq, change: lastChange }, joinedSeq);
   if (listener.live) listener.connection.join(room);
   return true;
 }

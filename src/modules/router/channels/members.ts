@@ -98,6 +98,7 @@ function createPlaces(mostOfSocket: () => number, follow: () => () => void) {
       bySocket.get(connection)?.get(channel),
     all: (): readonly Member[] => [...bySocket.values()].flatMap((own) => [...own.values()]),
     create(connection: SocketConnection, found: FoundChannel): Member {
+      if (!connection.isOpen()) throw routerErrors.CHANNEL_MEMBERSHIP_REQUIRED();
       const own = bySocket.get(connection) ?? new Map<string, Member>();
       const ofUser = ofUsers.get(connection.userId) ?? 0;
       if (own.size >= mostOfSocket() || ofUser >= MOST_OF_USER)

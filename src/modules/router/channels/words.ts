@@ -1,7 +1,7 @@
 /** What members are told, on this node at once and on the others by the bus; and the parts of channels put together. */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
+import { createNodeWords } from '../../../kernel/events/node-words.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { purgeMessages } from './store.ts';
 
@@ -23,10 +23,6 @@ export interface Word {
 
 export type Say = (word: Word) => void;
 
-/** What waits for the bus while it is busy. */
-const MOST_WORDS = 5_000;
-const MOST_BYTES = 4_000_000;
-
 const topic = 'channels.words';
 
 /** Listening to the bus cannot be ended: once per process. */
@@ -47,34 +43,16 @@ export function createWords({
       event,
       data,
     );
-  const outside = AsyncLocalStorage.snapshot();
-  let waiting: Word[] = [];
-  let bytes = 0;
-  let busy = false;
-  const flush = async (): Promise<void> => {
-    while (waiting.length > 0) {
-      const words = waiting;
-      waiting = [];
-      bytes = 0;
-      await bus.publish(topic, words).catch(() => dropped.inc({}, words.length));
-    }
-    busy = false;
-  };
-  bus.subscribe(topic, (payload) => {
-    for (const word of payload as readonly Word[]) hear(word);
+  const tellOthers = createNodeWords({
+    bus,
+    topic,
+    hear,
+    onDropped: (count) => dropped.inc({}, count),
   });
   return (word) => {
     hear(word);
     if (word.event !== 'presence') sent.inc();
-    if (waiting.length >= MOST_WORDS || bytes + word.size > MOST_BYTES) {
-      dropped.inc();
-      return;
-    }
-    waiting.push(word);
-    bytes += word.size;
-    if (busy) return;
-    busy = true;
-    setImmediate(() => outside(() => void flush()));
+    tellOthers(word, word.size);
   };
 }
 
