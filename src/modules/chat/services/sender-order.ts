@@ -5,7 +5,7 @@
 
 /** The place of one message. */
 export interface Place {
-  /** Settled when all before it are on their way, or refused. */
+  /** Resolved when all before it are on their way, or refused. */
   readonly before: Promise<void>;
   /** It is on its way, or refused. */
   leave(): void;

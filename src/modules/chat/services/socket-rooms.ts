@@ -61,14 +61,14 @@ export function createSocketRooms(dependencies: Dependencies): SocketRooms {
 function createTurns(): (room: string, work: () => Promise<void>) => Promise<void> {
   const last = new Map<string, Promise<void>>();
   return (room, work) => {
-    const done = (last.get(room) ?? Promise.resolve()).then(work);
-    const settled = done
+    const result = (last.get(room) ?? Promise.resolve()).then(work);
+    const done = result
       .catch(() => undefined)
       .then(() => {
-        if (last.get(room) === settled) last.delete(room);
+        if (last.get(room) === done) last.delete(room);
       });
-    last.set(room, settled);
-    return done;
+    last.set(room, done);
+    return result;
   };
 }
 
