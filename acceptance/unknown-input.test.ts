@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectStatus } from '../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
 import { waitFor } from '../test/support/wait-for.ts';
+import { textOfGuide } from './guides/code.ts';
 
 const HEADER = 'penstock-input-notes';
 const crud = { enabled: true };
@@ -85,6 +86,19 @@ describe('input that an operation does not know', () => {
     expect(mailed.body.errors?.[0]?.rule).not.toBe('unknown');
     expect((await platform.client.get('/live?cache=no')).status).toBe(200);
   });
+});
+
+it('is told in the guide as it is', async () => {
+  const guide = await textOfGuide('typed-clients');
+  const fields = { name: { type: 'String', required: true } } as const;
+  await platform.createSchema({ name: 'Track', fields });
+  const refused = await platform.client.post('/database/Track', { nmae: 'River' });
+  const [problem] = refused.body.errors.filter(({ rule }: { rule: string }) => rule === 'unknown');
+  expect(guide).toContain(`-> ${refused.status} "${problem.path}: ${problem.message}"`);
+  const told = await platform.client.post('/database/Track', { name: 'River', colour: 'blue' });
+  expect(guide).toContain(`Penstock-Input-Notes: ${told.headers.get(HEADER)}`);
+  const { config } = (await platform.admin.get('/config/core')).body;
+  expect(guide).toContain(`\`${config.input.unknown}\` is the default`);
 });
 
 describe('input that an operation does not know, where it is reported', () => {
@@ -244,6 +258,16 @@ describe('what an existing panel sends', () => {
     await waitFor(async () => (await result()) === 'Penstock Core is online!', {
       what: 'the line of /ready',
     });
+  });
+
+  it('are questions of both surfaces for one line of text', async () => {
+    for (const path of ['/ready', '/live']) {
+      const { status, text, headers } = await platform.client.get(`${path}?legacy=true`);
+      expect([status, text, headers.get(HEADER)]).toEqual([200, 'Penstock is online!', null]);
+      expect((await platform.client.get(path)).body).toHaveProperty('status');
+    }
+    const { text } = await platform.admin.get('/live?legacy=true');
+    expect(text).toBe('Penstock Core is online!');
   });
 
   it('are texts for numbers and booleans of a configuration, which become them', async () => {

@@ -40,7 +40,12 @@ export async function musicPlatform(): Promise<TestPlatform> {
       seconds: 'Number',
       album: { type: 'Relation', model: 'Album', required: true },
     },
-    conduitOptions,
+    conduitOptions: {
+      cms: {
+        ...conduitOptions.cms,
+        query: { enabled: true, fields: ['name', 'kind', 'seconds', 'album', 'album.title'] },
+      },
+    },
   });
   await createEndpointBench(platform).endpoint('tracksByKind', {
     operation: operation.get,

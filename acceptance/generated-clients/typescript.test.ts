@@ -57,7 +57,7 @@ describe('clients generated from the description compile strictly, refuse what t
   it('openapi-typescript with openapi-fetch', async () => {
     const types = await openapiTypescript(new URL(`file://${inFolder('swagger.json')}`));
     await writeFile(inFolder('api.ts'), astToString(types));
-    expect(await compileAndRun('ts')).toEqual(printed);
+    expect(await compileAndRun('ts')).toEqual({ ...printed, long: expect.any(Number) });
   }, 60_000);
 
   it('Hey API', async () => {

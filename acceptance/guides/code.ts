@@ -11,9 +11,12 @@ import { projectRoot } from '../routes.ts';
 export type Names = Readonly<Record<string, unknown>>;
 export type Fetch = (url: string | URL, init?: Json) => Promise<Response>;
 
+export const textOfGuide = (guide: string): Promise<string> =>
+  readFile(join(projectRoot, `docs/guides/${guide}.md`), 'utf8');
+
 /** The code blocks of a guide by their kind, such as `js client`; those of one kind behind one another. */
 export async function blocksOf(guide: string): Promise<ReadonlyMap<string, string>> {
-  const text = await readFile(join(projectRoot, `docs/guides/${guide}.md`), 'utf8');
+  const text = await textOfGuide(guide);
   const blocks = new Map<string, string>();
   for (const [, kind = '', code = ''] of text.matchAll(/^```([^\n]+)\n([\s\S]*?)^```$/gm))
     blocks.set(kind, (blocks.get(kind) ?? '') + code);

@@ -41,6 +41,8 @@ const acceptAndCredentials = Type.Object({
 const facts = { method: 'GET', access: 'public', limit: noLimit } as const;
 const notReady = { 503: 'Not ready: some check failed' } as const;
 const online = 'Penstock Core is online!';
+const clientOnline = 'Penstock is online!';
+const legacyText = 'One line, for `legacy=true`.';
 /** The same for everybody, so it is text already. */
 const alive = Reply.json(JSON.stringify({ status: 'alive', message: 'Penstock is alive' }));
 
@@ -104,11 +106,12 @@ const clientLive = defineOperation({
   surface: 'client',
   anyApp: true,
   path: '/live',
-  input: {},
+  input: { query: legacyQuery },
   output: Live,
   summary: 'Is the process alive',
+  textAnswer: legacyText,
   graphql: false,
-  handler: () => alive,
+  handler: (_context, { query }) => (query.legacy ? textLine(clientOnline, 200) : alive),
 });
 
 const clientReady = (readiness: Readiness): Operation =>
@@ -118,16 +121,18 @@ const clientReady = (readiness: Readiness): Operation =>
     surface: 'client',
     anyApp: true,
     path: '/ready',
-    input: {},
+    input: { query: legacyQuery },
     output: Ready,
     otherStatuses: notReady,
     summary: 'Are the required modules there',
     description: 'A shallow check for load balancers; the whole report is on the admin surface.',
+    textAnswer: legacyText,
     graphql: false,
-    handler() {
+    handler(_context, { query }) {
       const report = withoutReasons(readiness.shallow());
       const status = statusOf(report);
-      const result = status === 200 ? 'Penstock is online!' : 'Penstock is not ready';
+      const result = status === 200 ? clientOnline : 'Penstock is not ready';
+      if (query.legacy) return textLine(result, status);
       return Reply.json(JSON.stringify({ result, ...report }), {}, status);
     },
   });

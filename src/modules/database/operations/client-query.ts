@@ -1,11 +1,6 @@
 /** `POST /database/{Schema}/query`: lists with a filter, where a schema allows it. The plain list has none. */
-import Type from 'typebox';
-import {
-  type Condition,
-  type Leaf,
-  leavesOf,
-  type Test,
-} from '../../../data/conditions/condition.ts';
+import Type, { type TSchema } from 'typebox';
+import { type Condition, type Leaf, leavesOf } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import { invalidRecord, recordErrors } from '../../../data/records/errors.ts';
 import { PathError, resolveTarget } from '../../../data/records/filter/target.ts';
@@ -18,40 +13,12 @@ import type { Problem } from '../../../kernel/errors.ts';
 import { defineOperation, Reply } from '../../../kernel/operations/operation.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
 import { listFacts } from '../services/listing.ts';
+import { allowedOperators, filterShape } from './filter-shape.ts';
 import { listQuery, liveQuery, type RecordOperation, recordFacts } from './record-facts.ts';
 
 /* What clients may ask when a schema lets them filter: fields, operators and effort that its author allowed. */
 
-/** What is allowed unless the schema says otherwise: what an index can answer. */
-const defaultOperators: readonly string[] = [
-  '$eq',
-  '$ne',
-  '$gt',
-  '$gte',
-  '$lt',
-  '$lte',
-  '$in',
-  '$nin',
-  '$exists',
-];
 const DEFAULT_COST = 20;
-
-/** The tests that an operator of the language becomes; opposites are the same test. */
-const testsOf: ReadonlyMap<string, Test['kind']> = new Map<string, Test['kind']>([
-  ['$eq', 'equal'],
-  ['$ne', 'equal'],
-  ['$gt', 'greater'],
-  ['$gte', 'greaterOrEqual'],
-  ['$lt', 'less'],
-  ['$lte', 'lessOrEqual'],
-  ['$in', 'in'],
-  ['$nin', 'in'],
-  ['$exists', 'exists'],
-  ['$like', 'like'],
-  ['$ilike', 'like'],
-  ['$regex', 'matches'],
-  ['$search', 'search'],
-]);
 
 /** Throws one 400 with everything that is not allowed. */
 function requireAllowed(
@@ -59,12 +26,9 @@ function requireAllowed(
   schema: CompiledSchema,
   condition: Condition,
 ): void {
-  const {
-    fields = [],
-    operators = defaultOperators,
-    maxCost = DEFAULT_COST,
-  } = schema.modelOptions.conduit.cms.query ?? {};
-  const tests = new Set(operators.flatMap((name) => testsOf.get(name) ?? []));
+  const allowed = schema.modelOptions.conduit.cms.query ?? {};
+  const { fields = [], maxCost = DEFAULT_COST } = allowed;
+  const { operators, tests } = allowedOperators(allowed);
   const problems: Problem[] = [];
   let cost = 0;
   for (const leaf of leavesOf(condition)) {
@@ -142,14 +106,7 @@ export function clientQueryOperations(
     errors: [...facts.errors, recordErrors.RECORD_INVALID, recordErrors.COUNT_TIMEOUT],
     input: {
       query: urlQuery,
-      body: Type.Object(
-        {
-          query: Type.Unknown({
-            description: `Conditions on ${(allowed?.fields ?? []).join(', ') || 'no field'}`,
-          }),
-        },
-        { additionalProperties: true },
-      ),
+      body: filterBody(filterShape(schema, allowed ?? {})),
     },
     output: Type.Object({ documents: Type.Array(schema.shapes.record), ...listFacts }),
     summary: `Find ${name} records`,
@@ -160,6 +117,16 @@ export function clientQueryOperations(
   });
   return [{ crud: 'read', operation }];
 }
+
+/** Taken with anything beside it, so that what is refused is told by its place; nothing else is offered. */
+const filterBody = (query: TSchema) =>
+  Type.Object(
+    { query },
+    {
+      additionalProperties: true,
+      published: () => Type.Object({ query }, { additionalProperties: false }),
+    },
+  );
 
 /** What stands beside the conditions would be left out in silence, and pages would not be what was asked for. Throws 400. */
 function requireNothingElse(body: object, inUrl: ReadonlySet<string>): void {
