@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../test/support/api.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
+import { blocksOf, createGuideRunner } from './guides/code.ts';
 
 const open = { enabled: true };
 const users = { enabled: true, authenticated: true };
@@ -37,6 +38,16 @@ describe('GraphQL', () => {
     await platform.createSchema({ name: 'Song', fields, conduitOptions });
   });
   afterAll(() => platform.close());
+
+  it('runs the program of the guide', async () => {
+    await platform.createSchema({ name: 'Post', fields: { title: 'String' } });
+    await platform.client.post('/database/Post', { title: 'Hello' });
+    const { accessToken } = await platform.registerUser();
+    const code = (await blocksOf('graphql')).get('js');
+    const given = await createGuideRunner(platform).run(code, { accessToken }, 'data, errors');
+    expect(given.errors).toBeUndefined();
+    expect(given.data.getDatabasePost.documents).toMatchObject([{ title: 'Hello' }]);
+  });
 
   it('takes a user from registration to a record with its relation', async () => {
     const credentials = 'params: { email: "ella@example.com", password: "Battery-Staple-17" }';

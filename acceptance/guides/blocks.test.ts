@@ -33,6 +33,9 @@ const programs: Readonly<Record<string, string>> = {
   'coming-from-pocketbase': 'acceptance/guides/guides.test.ts',
   'coming-from-supabase': 'acceptance/guides/guides.test.ts',
   'coming-from-firebase': 'acceptance/guides/guides.test.ts',
+  graphql: 'acceptance/graphql.test.ts',
+  'getting-started': 'acceptance/first-app.test.ts',
+  pagination: 'acceptance/guides/filtering.test.ts',
   realtime: 'acceptance/realtime/guide.test.ts',
   chat: 'acceptance/chat/guide.test.ts',
   'openid-provider': 'acceptance/authentication/openid-guide.test.ts',
@@ -41,6 +44,8 @@ const programs: Readonly<Record<string, string>> = {
   'function-triggers': 'acceptance/functions/triggers-guide.test.ts',
   'typed-clients': 'acceptance/generated-clients/typescript.test.ts',
 };
+
+const guideFiles = '{README.md,docs/{guides,operations}/*.md}';
 
 interface Block {
   readonly guide: string;
@@ -85,9 +90,7 @@ afterAll(async () => {
 
 async function readBlocks(): Promise<readonly Block[]> {
   const found: Block[] = [];
-  for await (const file of glob('{README.md,docs/{guides,operations}/*.md}', {
-    cwd: projectRoot,
-  })) {
+  for await (const file of glob(guideFiles, { cwd: projectRoot })) {
     const text = await readFile(join(projectRoot, file), 'utf8');
     const guide = file.replace(/^.*\/|\.md$/g, '');
     for (const match of text.matchAll(/^```([a-z]+)[^\n]*\n([\s\S]*?)^```$/gm)) {
@@ -95,6 +98,18 @@ async function readBlocks(): Promise<readonly Block[]> {
       const line = text.slice(0, match.index).split('\n').length + 1;
       found.push({ guide, kind, code, line });
     }
+  }
+  return found;
+}
+
+/** Places of blocks that do not say what they are, which nothing would look at. */
+async function unnamedBlocks(): Promise<readonly string[]> {
+  const found: string[] = [];
+  for await (const file of glob(guideFiles, { cwd: projectRoot })) {
+    const lines = (await readFile(join(projectRoot, file), 'utf8')).split('\n');
+    const fences = lines.flatMap((line, at) => (line.startsWith('```') ? [{ line, at }] : []));
+    for (const [i, { line, at }] of fences.entries())
+      if (i % 2 === 0 && line === '```') found.push(`${file}:${at + 1}`);
   }
   return found;
 }
@@ -233,10 +248,11 @@ describe('code blocks of guides', () => {
     expect(unread.map(placeOf)).toEqual([]);
   });
 
-  it('are of kinds that some test looks at', () => {
+  it('are of kinds that some test looks at', async () => {
+    expect(await unnamedBlocks()).toEqual([]);
     const checked = ['http', 'sh', 'bash', 'js', 'ts', 'graphql', 'yaml', 'json'];
-    // Pictures; the page of forms.test.ts; the proxy of deployment.test.ts.
-    const others = ['mermaid', 'html', 'nginx', 'ini'];
+    // Pictures; the page of forms.test.ts; proxies and the unit of deployment.test.ts; output of programs.
+    const others = ['mermaid', 'html', 'nginx', 'caddy', 'ini', 'text'];
     const kinds = new Set(blocks.map(({ kind }) => kind));
     expect([...kinds].filter((kind) => ![...checked, ...others].includes(kind))).toEqual([]);
   });

@@ -10,6 +10,7 @@ import type { Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { blocksOf, createGuideRunner } from '../guides/code.ts';
 import { projectRoot } from '../routes.ts';
 import { create, createSchemas } from './clients.ts';
 
@@ -69,6 +70,25 @@ it.each(['realtime', 'client'] as const)(
     }
   },
 );
+
+it('begins with a subscription of a few lines', async () => {
+  const shown: Json[] = [];
+  const given = {
+    io,
+    accessToken: user.accessToken,
+    show: (...said: Json[]) => void shown.push(said),
+  };
+  const code = (await blocksOf('realtime')).get('js first');
+  const { socket } = await createGuideRunner(platform).run(code, given, 'socket');
+  try {
+    expect(shown).toEqual([['listed', expect.any(Array)]]);
+    const id = await create(user, 'Task', { title: 'first', state: 'first' });
+    await waitFor(() => shown.length > 1);
+    expect(shown[1]).toEqual(['added', id, expect.objectContaining({ title: 'first' })]);
+  } finally {
+    socket.disconnect();
+  }
+});
 
 it('sends to others in a channel, and sees who is there', async () => {
   const channels = [
