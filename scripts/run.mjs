@@ -57,6 +57,7 @@ const tasks = new Map([
   ['bench:realtime', { script: 'bench/realtime/run.ts', dev: true }],
   ['example', { script: 'examples/music-store/run.ts' }],
   ['coverage', { script: 'acceptance/coverage.ts', dev: true }],
+  ['picture', { script: 'acceptance/picture.ts', dev: true }],
   ['nemesis', { script: 'acceptance/nemesis/run.ts', dev: true }],
   ['conformance', { script: 'acceptance/conformance.ts', dev: true }],
 ]);

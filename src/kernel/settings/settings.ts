@@ -196,7 +196,7 @@ const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets' | 'defau
     'METRICS_PREFIX',
     'penstock_',
     { what: 'letters, digits and underscores', matches: /^[a-zA-Z_][a-zA-Z0-9_]*$/ },
-    'Begin of every metric name',
+    'Prefix of every metric name',
   ),
   otlpEndpoint: url(
     'OTEL_EXPORTER_OTLP_ENDPOINT',

@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import { definePrompt, type Prompt } from '../../kernel/operations/prompts.ts';
 
-const mendMessage = definePrompt({
-  name: 'mend_message',
-  title: 'Look after a message that does not arrive',
+const debugMessage = definePrompt({
+  name: 'debug_message',
+  title: 'Find out why a message did not arrive',
   description: 'Why a mail, a text message or a push did not get there, and what helps',
   arguments: Type.Object({
     message: Type.Optional(
@@ -31,7 +31,7 @@ const mendMessage = definePrompt({
     'delete_communications_suppressions',
     'post_communications_messages_id_retry',
   ],
-  text: ({ message, recipient }) => `# Look after a message that does not arrive
+  text: ({ message, recipient }) => `# Find out why a message did not arrive
 
 1. ${found(message, recipient)}
 2. Read its \`status\`:
@@ -46,7 +46,7 @@ const mendMessage = definePrompt({
 5. What helps:
    - a wrong address: the account needs another one. Sending again does nothing.
    - a suppression after a bounce or by hand: \`delete_communications_suppressions\`, when the user knows that the address works again. After a complaint or an unsubscription only the recipient may undo it: do not.
-   - the provider was away, or the settings are mended: \`post_communications_messages_id_retry\`, which takes messages that are \`failed\`. First one; when it is \`sent\`, ask before you send the others. Codes and links in old messages have ended: let the person ask for new ones instead.
+   - the provider was away, or the settings are right again: \`post_communications_messages_id_retry\`, which takes messages that are \`failed\`. First one; when it is \`sent\`, ask before you send the others. Codes and links in old messages have ended: let the person ask for new ones instead.
 6. Read the message once more, and report the reason, what you did, and how many others are in the same state.`,
 });
 
@@ -58,4 +58,4 @@ function found(message: string | undefined, recipient: string | undefined): stri
   return `Find it with \`get_communications_messages\` and ${filter}, newest first, and read it with \`get_communications_messages_id\` (credentials that may only read get the list alone). Is there none, it was never written: look at what should have caused it.`;
 }
 
-export const communicationPrompts: readonly Prompt[] = [mendMessage];
+export const communicationPrompts: readonly Prompt[] = [debugMessage];

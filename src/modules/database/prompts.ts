@@ -83,7 +83,7 @@ The data: ${source}
       : `Look with \`post_database_schemas_schemaname_query\` and \`{"${key}": {"$in": [...]}}\` which records are there already: those are changed, the others are new.`
   }
 4. Show the user the mapping, three converted records, and how many will be created and changed. Go on when they agree.
-5. Create with \`post_database_schemas_schemaname_docs_many\`, at most 1,000 in one call (\`inputDocuments\`); change with \`put_database_schemas_schemaname_docs\` (\`changedDocuments\`, each with its \`_id\`). A call is all or none: when it is refused, \`errors\` name each place. Mend those rows, and never leave a field out only to get them in.
+5. Create with \`post_database_schemas_schemaname_docs_many\`, at most 1,000 in one call (\`inputDocuments\`); change with \`put_database_schemas_schemaname_docs\` (\`changedDocuments\`, each with its \`_id\`). A call is all or none: when it is refused, \`errors\` name each place. Correct those rows, and never leave a field out only to get them in.
 6. Count with \`post_database_schemas_schemaname_query\` afterwards and compare with what was to come in. Report created, changed and left-out rows, and why.
 
 More than some thousand records are not for tools: a file goes to \`POST /database/schemas/${schema}/docs/import\` over HTTP (CSV or JSON lines, \`dryRun=true\` first). Give the user that command instead.`,

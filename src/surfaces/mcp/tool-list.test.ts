@@ -122,7 +122,7 @@ describe('prompts', () => {
     set_permissions: { schema: 'Loan', rules: 'Members see their own loans, staff see all' },
     explain_access: { schema: 'Loan', record: 'loan-1', user: 'user-1', action: 'edit' },
     write_function: { task: 'Adds the fines of a member up', kind: 'request', name: 'fines' },
-    mend_message: { recipient: 'ann@example.com' },
+    debug_message: { recipient: 'ann@example.com' },
   };
   const textOf = async (client: Client, name: string, given: Record<string, string>) => {
     const { messages }: Json = await client.getPrompt({ name, arguments: given });

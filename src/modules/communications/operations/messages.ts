@@ -109,7 +109,7 @@ const ProviderHealth = Type.Object({
     description: 'Since the last success. What it refuses for good is no failure of its own',
   }),
   refusesKey: Type.Boolean({
-    description: 'It refused our credentials: what it is given fails until they are mended',
+    description: 'It refused our credentials: what it is given fails until they are corrected',
   }),
 });
 

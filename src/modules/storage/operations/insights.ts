@@ -32,7 +32,7 @@ const figures = [
 const Reconciled = Type.Object({
   task: Type.String({ format: 'uuid' }),
   finishedAt: Type.String({ format: 'date-time' }),
-  dryRun: Type.Boolean({ description: 'Nothing of it was mended' }),
+  dryRun: Type.Boolean({ description: 'Nothing of it was repaired' }),
   ...Object.fromEntries(figures.map((name) => [name, Type.Integer()])),
 });
 

@@ -63,7 +63,7 @@ const reconcile = ({ tasks }: StorageServices): Operation =>
       }),
     },
     output: Task,
-    summary: 'Compare files with the store, and mend what crashes left',
+    summary: 'Compare files with the store, and repair what crashes left',
     description:
       'Finds uploads whose time is over, objects that no file refers to, contents that are missing, wrong counters and owners that were deleted. Answers the report when it is done within three seconds, else how far it is: ask for the task then.',
     async handler({ caller, signal }, { body: { dryRun = false } }) {
