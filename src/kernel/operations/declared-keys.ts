@@ -14,8 +14,16 @@ import { acceptsNull, alternatives, type JsonSchema } from './json-schema.ts';
 
 export type KeyCheck = (value: unknown, path: string) => readonly Problem[];
 
-export const unknownKeys = (schema: JsonSchema, value: unknown, path: string): readonly Problem[] =>
-  compileKeyCheck(schema, true)?.(value, path) ?? [];
+const takesAll: KeyCheck = () => [];
+
+/** Compiled once for each schema: a document of state is looked at thousands of times by the same one. */
+const strictChecks = new WeakMap<JsonSchema, KeyCheck>();
+
+export function unknownKeys(schema: JsonSchema, value: unknown, path: string): readonly Problem[] {
+  const check = strictChecks.get(schema) ?? compileKeyCheck(schema, true) ?? takesAll;
+  strictChecks.set(schema, check);
+  return check(value, path);
+}
 
 /** `strict`: unknown keys are refused everywhere, otherwise only where something is `closed`. `undefined`: nothing is refused. */
 export function compileKeyCheck(schema: JsonSchema, strict: boolean): KeyCheck | undefined {

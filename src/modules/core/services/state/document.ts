@@ -17,6 +17,7 @@ import type {
   StateRegistry,
   StateType,
 } from '../../../../kernel/state.ts';
+import { createTimeSlices } from '../../../../kernel/time-slices.ts';
 
 /** Grows when older platforms could not understand a document any more. */
 export const FORMAT_VERSION = 1;
@@ -193,10 +194,10 @@ export interface KnownPart extends TypePart {
 }
 
 /** The types of the document in the order in which they are written. Throws 400 for what nobody keeps, and for wrong shapes. */
-export function requireTypes(
+export async function requireTypes(
   { state, config }: { readonly state: StateRegistry; readonly config: ConfigService },
   { types, configs }: StateContent,
-): readonly KnownPart[] {
+): Promise<readonly KnownPart[]> {
   const all = state.all();
   const problems: Problem[] = [...configs.keys()]
     .filter((module) => !config.definition(module))
@@ -217,7 +218,7 @@ export function requireTypes(
       });
     return found ? [{ ...part, state: found }] : [];
   });
-  problems.push(...known.flatMap(shapeProblems));
+  problems.push(...(await shapeProblems(known)));
   if (problems.length > 0) throw invalidInput(problems);
   return known.toSorted((a, b) => all.indexOf(a.state) - all.indexOf(b.state));
 }
@@ -229,30 +230,44 @@ function absence({ module }: TypePart, all: readonly StateType[], config: Config
     : 'the module keeps no state, or does not run: switch it on first (active: true)';
 }
 
-/** One document cannot mean two things by one key, so twins are refused as well. */
-function shapeProblems({ state, documents }: KnownPart): readonly Problem[] {
-  if (documents.length === 0) return [];
-  const validator = Compile(state.document);
-  const seen = new Set<string>();
-  return documents.flatMap(({ document, place }): readonly Problem[] => {
-    if (!validator.Check(document)) {
-      const found = problemsOf(
-        state.document,
-        validator.Errors(document) as readonly ValidatorError[],
-        '',
-      );
-      return found.map((problem) => ({
-        ...problem,
-        path: problem.path === '' ? place : `${place}.${problem.path}`,
-      }));
+/** So many problems say that it is another document. */
+const ENOUGH_PROBLEMS = 100;
+
+/** One document cannot mean two things by one key, so twins are refused as well. In slices: there may be many. */
+async function shapeProblems(parts: readonly KnownPart[]): Promise<readonly Problem[]> {
+  const pause = createTimeSlices();
+  const problems: Problem[] = [];
+  for (const { state, documents } of parts) {
+    const seen = new Set<string>();
+    for (const one of documents) {
+      problems.push(...problemsOfOne(state, one, seen));
+      if (problems.length >= ENOUGH_PROBLEMS) return problems;
+      await pause();
     }
-    const key = state.keyOf(document);
-    const twin = seen.has(key)
-      ? [{ path: place, rule: 'unique', message: `${key} is there twice` }]
-      : [];
-    seen.add(key);
-    return [...unknownKeys(state.document, document, place), ...twin];
-  });
+  }
+  return problems;
+}
+
+/** `seen`: keys of the documents before it. */
+function problemsOfOne(
+  state: StateType,
+  { document, place }: PlacedDocument,
+  seen: Set<string>,
+): readonly Problem[] {
+  const validator = validatorOf(state);
+  if (!validator.Check(document)) {
+    const found = validator.Errors(document) as readonly ValidatorError[];
+    return problemsOf(state.document, found, '').map((problem) => ({
+      ...problem,
+      path: problem.path === '' ? place : `${place}.${problem.path}`,
+    }));
+  }
+  const key = state.keyOf(document);
+  const twin = seen.has(key)
+    ? [{ path: place, rule: 'unique', message: `${key} is there twice` }]
+    : [];
+  seen.add(key);
+  return [...unknownKeys(state.document, document, place), ...twin];
 }
 
 /** Compiled once for each type. */

@@ -97,7 +97,7 @@ export async function planImport(
   content: StateContent,
   options: PlanOptions,
 ): Promise<StatePlan> {
-  const types = requireTypes(parts, content);
+  const types = await requireTypes(parts, content);
   const refusals = collectRefusals();
   const configs = await planConfigs(parts, caller, { content, options, refusals });
   const planned = await planTypes(caller, types, { options, refusals });
