@@ -83,6 +83,13 @@ describe('readSettings', () => {
       /^DATABASE_URL must be an address that starts with postgres:/,
     );
     expect(() => readSettings({ REDIS_URL: 'hunter2' })).toThrow(/^(?!.*hunter2)/);
+    const half = 'redis://:hunter2%zz@host:6379';
+    expect(() => readSettings({ REDIS_URL: half })).toThrow(
+      /^(?!.*hunter2)REDIS_URL must be a valid address, such as redis:.*write % as %25/,
+    );
+    expect(() => readSettings({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a b' })).toThrow(
+      'OTEL_EXPORTER_OTLP_ENDPOINT must be a valid address',
+    );
   });
 
   it('refuses one port for two surfaces, and lets the system choose for both', () => {

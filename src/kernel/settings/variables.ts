@@ -110,15 +110,29 @@ export const url = (
   description,
   documentedDefault: '',
   read(value) {
-    if (value !== undefined && !schemes.some((scheme) => value.startsWith(`${scheme}://`))) {
+    if (value === undefined) return undefined;
+    const begin = schemes.map((scheme) => `${scheme}://`);
+    if (!begin.some((one) => value.startsWith(one)))
+      throw hidden(name, `an address that starts with ${begin.join(' or ')}`);
+    if (!isWhole(value))
       throw hidden(
         name,
-        `an address that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
+        `a valid address, such as ${begin[0]}host; in a password, write % as %25, and / as %2F`,
       );
-    }
     return value;
   },
 });
+
+/** PostgreSQL's own may name several hosts, and are read by its driver. */
+function isWhole(address: string): boolean {
+  if (/^postgres(?:ql)?:/.test(address)) return true;
+  try {
+    const { username, password } = new URL(address);
+    return decodeURIComponent(username + password) !== undefined;
+  } catch {
+    return false;
+  }
+}
 
 export const flag = (name: string, fallback: boolean, description: string): Variable<boolean> => ({
   name,
