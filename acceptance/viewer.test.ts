@@ -65,6 +65,30 @@ await describeWithChromium('below a path of a proxy', () => {
     return page;
   }
 
+  it('says in words which operations need somebody to be signed in', async () => {
+    const crudOperations = { read: {}, create: { authenticated: true } };
+    await platform.createSchema({
+      name: 'Page',
+      fields: { title: 'String' },
+      conduitOptions: { cms: { enabled: true, crudOperations } },
+    });
+    const { page } = await browser.open(`${platform.addresses.client}/reference#/Page`);
+    const said = (path: string, method: string): Promise<string | null> =>
+      page
+        .locator(`.opblock-${method}`, { has: page.locator(`[data-path="${path}"]`) })
+        .locator('.authorization__btn')
+        .textContent(PATIENCE);
+    expect(await said('/database/Page', 'get')).toBe('auth optional');
+    expect(await said('/database/Page', 'post')).toBe('auth required');
+    await page.locator('.opblock-post .access').first().click(PATIENCE);
+    const dialog = page.locator('.modal-ux');
+    await dialog.locator('input').first().fill('a token', PATIENCE);
+    await dialog.getByRole('button', { name: 'Apply' }).first().click(PATIENCE);
+    await dialog.getByRole('button', { name: 'Close' }).first().click(PATIENCE);
+    expect(await said('/database/Page', 'get')).toBe('authorized');
+    expect(await said('/database/Page', 'post')).toBe('authorized');
+  }, 180_000);
+
   it('the front page leads to the viewer, which shows the API and calls it there', async () => {
     const page = await openFront();
     await page.getByRole('link', { name: 'API reference' }).click(PATIENCE);

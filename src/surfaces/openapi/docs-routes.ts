@@ -15,6 +15,7 @@ import type { OperationRegistry } from '../../kernel/operations/registry.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
 import { openApiDocument } from './document.ts';
 import { frontOperation } from './front-page.ts';
+import { viewerScript, viewerStyle } from './viewer.ts';
 
 /* The API viewer: swagger-ui from its npm package, served by us, without any other address on the network. */
 
@@ -65,8 +66,8 @@ function bundledAsset(name: string): Omit<Asset, 'etag'> | undefined {
 }
 
 function ownAsset(name: string): Omit<Asset, 'etag'> | undefined {
-  if (name === 'viewer.js') return { text: script, type: 'text/javascript; charset=utf-8' };
-  return name === 'viewer.css' ? { text: style, type: 'text/css; charset=utf-8' } : undefined;
+  if (name === 'viewer.js') return { text: viewerScript, type: 'text/javascript; charset=utf-8' };
+  return name === 'viewer.css' ? { text: viewerStyle, type: 'text/css; charset=utf-8' } : undefined;
 }
 
 /** Nothing inline runs; only the API itself may be called. Addresses are relative: a proxy may put a path before them. */
@@ -103,29 +104,6 @@ const viewerPage = (surface: SurfaceName): string => `<!doctype html>
 <script src="swagger/assets/viewer.js"></script>
 </body>
 </html>
-`;
-
-const script = `SwaggerUIBundle({
-  url: 'swagger.json',
-  dom_id: '#viewer',
-  deepLinking: true,
-  docExpansion: 'none',
-  filter: true,
-  persistAuthorization: false,
-  tryItOutEnabled: true,
-  validatorUrl: null,
-  defaultModelsExpandDepth: 0,
-});
-`;
-
-const style = `body { margin: 0; background: #fafbfc; }
-header { display: flex; gap: 0.75rem; align-items: baseline; padding: 0.9rem 1.5rem; background: #10324a; color: #fff; font: 16px system-ui, sans-serif; }
-header strong { font-size: 1.15rem; letter-spacing: 0.02em; }
-header span { opacity: 0.8; }
-header a { margin-left: auto; color: #9fd3f5; }
-#viewer { max-width: 1200px; margin: 0 auto; padding-bottom: 3rem; }
-.swagger-ui .info { margin: 1.5rem 0 0.5rem; }
-.swagger-ui .scheme-container { box-shadow: none; background: transparent; padding: 0.5rem 0; }
 `;
 
 /** The group of these operations in the registry. */
