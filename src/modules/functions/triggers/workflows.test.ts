@@ -179,3 +179,19 @@ it('an event after the timeout does not change what the workflow was told', asyn
   await publish();
   expect(await ask()).toBeNull();
 });
+
+it('hears of the record that it waits for however its id was spelled', async () => {
+  const [record, item] = [newId(), newId()];
+  const wait = () =>
+    callOf(workflowCalls(opened.database, { id: item }), 'step.wait')(noScope, {
+      args: ['shipped', { id: record.toUpperCase(), timeout: '1h' }],
+    });
+  await expect(wait()).rejects.toBeInstanceOf(RunSuspended);
+  const facts = { occurredAt: new Date().toISOString(), actor: 'system' };
+  const event = { topic: 'shipped', sequence: 2, ids: [record], ...facts };
+  await other.transaction(
+    async (transaction) =>
+      void (await fanOutRuns(partsWith({}), transaction, [event as unknown as PublishedEvent])),
+  );
+  expect(await wait()).toMatchObject({ topic: 'shipped', ids: [record] });
+});

@@ -5,6 +5,7 @@
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import { isId } from '../../../kernel/ids.ts';
 import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts';
 import type { QueueItem, Verdict } from '../../../kernel/queue/durable-queue.ts';
 import { type HostCall, RunSuspended } from '../services/host-calls.ts';
@@ -83,7 +84,8 @@ export function workflowCalls(
         const step = nameOf('wait', name);
         const row = await waitStep(database, id, {
           ...{ name: step, topic, ms: millisecondsOf(timeout ?? LONGEST_MS) },
-          ...(about !== undefined && { about: String(about) }),
+          // Events have ids of records in small letters.
+          ...(about !== undefined && { about: isId(about) ? about.toLowerCase() : String(about) }),
         });
         if (row.done) return row.value;
         return isOver(row) ? endWait(database, id, step) : suspend(step, row.until);
