@@ -8,6 +8,7 @@ import { newId } from '../../../kernel/ids.ts';
 import { migrations } from '../migrations.ts';
 import { type Checks, createChecks } from './checks.ts';
 import { createModels } from './definitions/models.ts';
+import { createPermissionEngine } from './permission-engine.ts';
 
 const deafBus: Bus = {
   nodeId: 'test',
@@ -22,13 +23,14 @@ const deafBus: Bus = {
 describe('checks', () => {
   let opened: Awaited<ReturnType<typeof openTestDatabase>>;
   let checks: Checks;
+  let permissions: ReturnType<typeof createPermissionEngine>;
   beforeAll(async () => {
     opened = await openTestDatabase({ migrations: [{ owner: 'authorization', migrations }] });
     const { database } = opened;
-    checks = createChecks({
-      database,
-      models: createModels({ database, bus: deafBus, log: silentLog, metrics: noMetrics }),
-    });
+    const models = createModels({ database, bus: deafBus, log: silentLog, metrics: noMetrics });
+    checks = createChecks({ database, models });
+    const asked = { database, models, checks };
+    permissions = createPermissionEngine(asked as Parameters<typeof createPermissionEngine>[0]);
     await define('User', {}, {});
   });
   afterAll(() => opened.close());
@@ -55,6 +57,27 @@ describe('checks', () => {
       action: 'read',
       resource: { type, id: '1' },
     });
+
+  it('rest on all relations that went with a record, however many these were', async () => {
+    const relations = { reader: ['User'], banned: ['User'] };
+    const read = { exclusion: { base: ['reader'], subtract: ['banned'] } };
+    await define('Gone', relations, { read });
+    const lost = (relation: string, id: string) => ({
+      subject: `User:${id}`,
+      relation,
+      resource: 'Gone:1',
+    });
+    const others = Array.from({ length: 150 }, (_, i) => lost('reader', `u${i}`));
+    const all = [lost('reader', '*'), ...others, lost('banned', 'b'), lost('reader', 'last')];
+    const could = (userId: string) =>
+      permissions.could(
+        { kind: 'user', userId, sessionId: 's', authenticatedAt: 0, complete: true, clientId: '' },
+        'read',
+        'Gone:1',
+        all,
+      );
+    expect([await could('a'), await could('b'), await could('last')]).toEqual([true, false, true]);
+  });
 
   it('follow each definition and each tuple at once', async () => {
     await expect(can('a', 'Doc')).rejects.toMatchObject({ status: 400 });
