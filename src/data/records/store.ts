@@ -108,6 +108,8 @@ export interface RankedRecord {
 
 /** Results over the records that fit a condition. */
 export interface AggregateOptions extends SelectionOptions {
+  /** Ids among which the records are, however many. */
+  readonly among?: readonly string[];
   /** Fields (dots lead into nested ones) by whose values the records are grouped; none: all are one group. */
   readonly groupBy: readonly string[];
   readonly values: readonly {

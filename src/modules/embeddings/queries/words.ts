@@ -1,10 +1,10 @@
 /** The SQL of words: what is kept of texts, and how it is searched. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { sql } from '../../../kernel/database/sql.ts';
+import { sql, statementName } from '../../../kernel/database/sql.ts';
 import type { GenerationRow } from './configs.ts';
 import { countable } from './contents.ts';
 
-/** Records that have the words which are ranked; of more, some are never looked at. */
+/** Records that have the words which are ranked; of more, further ones when more are asked for. */
 export const MAX_RANKED = 20_000;
 
 /** The mark by which one index serves all generations; no word of a text looks like it. */
@@ -227,26 +227,41 @@ interface RankedQuery {
   readonly within?: readonly string[];
 }
 
-export interface RankedWords {
+export interface RankedWord {
   readonly id: string;
   /** 0 to 1. */
   readonly score: number;
+}
+
+export interface RankedWords {
+  readonly ranked: readonly RankedWord[];
+  /** Other records have the words too: which of them were looked at is by chance. */
+  readonly more: boolean;
 }
 
 /** The records in which the words weigh most. Hits are found first, then put in order. */
 export async function rankedWords(
   database: Queryable,
   { generation, query, weights, k, within }: RankedQuery,
-): Promise<readonly RankedWords[]> {
-  if (query === '') return [];
-  const { rows } = await database.query<RankedWords>(sql`
-    with hits as materialized (
+): Promise<RankedWords> {
+  if (query === '') return { ranked: [], more: false };
+  const most = Math.max(MAX_RANKED, k);
+  // Two statements: a plan that serves both compares every record that has the words with every id.
+  const among = within ? 'and w.record_id = any($7::text[])' : '';
+  const text = `with hits as materialized (
       select w.record_id, w.words from penstock.embeddings_words w
-      where w.words @@ ((quote_literal(${markOf(generation.id)}::text))::tsquery && ${query}::tsquery)
-        and w.generation_id = ${generation.id}::uuid
-        and (${within ?? null}::text[] is null or w.record_id = any(${within ?? null}::text[]))
-      limit ${MAX_RANKED}::integer)
-    select h.record_id as id, ts_rank_cd(${weights}::real[], h.words, ${query}::tsquery, 33)::double precision as score
-    from hits h order by score desc, h.record_id limit ${k}::integer`);
-  return rows;
+      where w.words @@ ((quote_literal($1::text))::tsquery && $2::tsquery) and w.generation_id = $3::uuid ${among}
+      limit $4::integer + 1)
+    select r.id, r.score, (select count(*) from hits)::integer as hits from (
+      select h.record_id as id, ts_rank_cd($5::real[], h.words, $2::tsquery, 33)::double precision as score
+      from (select * from hits limit $4::integer) h order by score desc, h.record_id limit $6::integer) r
+    order by r.score desc, r.id`;
+  const values = [markOf(generation.id), query, generation.id, most, weights, k];
+  const { rows } = await database.query<RankedWord & { hits: number }>({
+    text,
+    name: statementName(text),
+    values: within ? [...values, within] : values,
+  });
+  const ranked = rows.map(({ id, score }) => ({ id, score }));
+  return { ranked, more: (rows[0]?.hits ?? 0) > most };
 }

@@ -1,12 +1,12 @@
 /** What is answered beside hits: marked words, and counts by the values of fields. Both of what the caller may see alone. */
-import { all, type Condition, fieldTest, literal } from '../../../data/conditions/condition.ts';
 import { relocated } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { markEnd, markedContents, markedTexts, markStart } from '../queries/contents.ts';
-import { MAX_RANKED, rankedWords, type WordsQuery } from '../queries/words.ts';
+import { MAX_RANKED, type WordsQuery } from '../queries/words.ts';
+import { rankedFor } from './rankings.ts';
 import { offeredOf, type SearchParts, type SearchRequest } from './search-request.ts';
 import { contentField, fieldTexts, fileFieldsOf, plainFieldsOf } from './texts.ts';
-import { languageOf, parseWords, sayQuery, weightsOf, withSpellings } from './words.ts';
+import { languageOf, parseWords, sayQuery, withSpellings } from './words.ts';
 
 type Document = Readonly<Record<string, unknown>>;
 /** By field, HTML. */
@@ -108,11 +108,12 @@ export async function facetsOf(
   byWords: boolean,
 ): Promise<Readonly<Record<string, readonly FacetValue[]>>> {
   const { caller, input, filter } = request;
-  const counted = byWords ? all(filter, amongIds(await matchingIds(parts, request))) : filter;
+  const among = byWords ? await matchingIds(parts, request) : undefined;
   const facets: Record<string, readonly FacetValue[]> = {};
   for (const field of new Set(input.facets)) {
     const options = {
-      filter: counted,
+      filter,
+      ...(among && { among }),
       groupBy: [field],
       values: [{ as: countName, function: 'count' as const }],
       sort: [`-${countName}`],
@@ -137,28 +138,23 @@ export async function facetsOf(
 
 const countName = 'recordsWithIt';
 
-const amongIds = (ids: readonly string[]): Condition =>
-  fieldTest('_id', { kind: 'in', right: literal(ids) }, 'text');
-
 /**
  * Records with the words; with words written nearly so when the caller may read none of these. What others may read alone
  * decides nothing: whether a word stands somewhere would follow from the counts.
  */
-async function matchingIds(
-  { database }: SearchParts,
-  request: SearchRequest,
-): Promise<readonly string[]> {
+async function matchingIds(parts: SearchParts, request: SearchRequest): Promise<readonly string[]> {
+  const { database } = parts;
   const { generation, text, input, readable } = request;
   const parsed = parseWords(text);
   // Where very many records have a word, not all of them are looked at: those of somebody with few are.
   const within = await request.few();
-  const weights = weightsOf(generation);
-  const options = { generation, weights, k: MAX_RANKED, ...(within && { within }) };
-  const query = await sayQuery(database, generation, parsed);
-  const exact = (await rankedWords(database, { ...options, query })).map(({ id }) => id);
+  const idsOf = async (words: WordsQuery): Promise<readonly string[]> => {
+    const query = await sayQuery(database, generation, words);
+    const found = await rankedFor(parts, request, { query, k: MAX_RANKED, within });
+    return found.map(({ id }) => id);
+  };
+  const exact = await idsOf(parsed);
   if (input.typos === false || (await readable.keep(exact, 1)).length > 0) return exact;
   const spelled = await withSpellings(database, request, parsed);
-  if (!spelled) return exact;
-  const wider = await sayQuery(database, generation, spelled);
-  return (await rankedWords(database, { ...options, query: wider })).map(({ id }) => id);
+  return spelled ? idsOf(spelled) : exact;
 }

@@ -116,10 +116,13 @@ const noHint: DepthHint = {
   doubt: () => undefined,
 };
 
-/** All that may be shown; nothing when they are many. */
-export async function fewOf(readable: Readable): Promise<readonly string[] | undefined> {
-  const few = await readable.some(FEW + 1);
-  return few.length > FEW ? undefined : few;
+/** All that may be shown; nothing when they are more than `most`. */
+export async function fewOf(
+  readable: Readable,
+  most = FEW,
+): Promise<readonly string[] | undefined> {
+  const few = await readable.some(most + 1);
+  return few.length > most ? undefined : few;
 }
 
 export async function bestReadable<T extends Ranked>(

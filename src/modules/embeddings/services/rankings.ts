@@ -2,7 +2,7 @@
 import { callerKey } from '../../../kernel/caller.ts';
 import { embeddingErrors } from '../errors.ts';
 import { noProvider } from '../model.ts';
-import { rankedWords } from '../queries/words.ts';
+import { type RankedWord, rankedWords } from '../queries/words.ts';
 import type { Found } from './hits.ts';
 import { bestReadable, type Ranking } from './permitted.ts';
 import type { SearchParts, SearchRequest } from './search-request.ts';
@@ -62,17 +62,37 @@ export async function byWords(
 }
 
 const wordRanking = (
-  { database }: SearchParts,
-  { generation }: SearchRequest,
+  parts: SearchParts,
+  request: SearchRequest,
   query: string,
 ): Ranking<Found> => ({
   async best(k, within) {
-    const weights = weightsOf(generation);
-    const options = { generation, query, weights, k, ...(within && { within }) };
-    const rows = await rankedWords(database, options);
+    const rows = await rankedFor(parts, request, { query, k, within });
     return rows.map(({ id, score }) => ({ id, words: score }));
   },
 });
+
+interface WordsAsked {
+  readonly query: string;
+  readonly k: number;
+  readonly within?: readonly string[] | undefined;
+}
+
+/**
+ * The first `k` records by their words. Of very many that have them not all are looked at: then only those of the caller are,
+ * where these are no more than can be.
+ */
+export async function rankedFor(
+  { database }: Pick<SearchParts, 'database'>,
+  { generation, own }: SearchRequest,
+  { query, k, within }: WordsAsked,
+): Promise<readonly RankedWord[]> {
+  const options = { generation, query, weights: weightsOf(generation), k };
+  const found = await rankedWords(database, { ...options, ...(within && { within }) });
+  const only = found.more && !within ? await own() : undefined;
+  if (!only) return found.ranked;
+  return (await rankedWords(database, { ...options, within: only })).ranked;
+}
 
 /** Of each order, so many are put together. */
 const POOL = 5;

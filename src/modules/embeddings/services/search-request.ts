@@ -15,6 +15,7 @@ import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
 import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/configs.ts';
 import { contentOf } from '../queries/contents.ts';
+import { MAX_RANKED } from '../queries/words.ts';
 import type { VectorIndex } from '../scan/vector-index.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { type DepthHint, fewOf, type Readable } from './permitted.ts';
@@ -73,6 +74,8 @@ export interface SearchRequest {
   readonly readable: Readable;
   /** The records that may be shown, where they are few; nothing where they are many, or everybody reads them. Asked once. */
   few(): Promise<readonly string[] | undefined>;
+  /** The same for a search by words that very many records have: with a filter also where everybody reads them, and more are few. */
+  own(): Promise<readonly string[] | undefined>;
   readonly hint: DepthHint;
   readonly filter: Condition;
   readonly usage: SearchUsage;
@@ -111,15 +114,19 @@ export async function requestOf(
   const { minScore = usual } = input;
   return {
     ...{ caller, input, generation: current, text, limit, minScore },
-    ...{ readable, few: createFew(readable, reads), hint, filter, usage, documents },
+    ...{ readable, hint, filter, usage, documents },
+    few: once(async () => (reads === 'all' ? undefined : fewOf(readable))),
+    own: once(async () =>
+      reads === 'all' && input.filter === undefined ? undefined : fewOf(readable, MAX_RANKED),
+    ),
   };
 }
 
-function createFew(readable: Readable, reads: 'all' | 'some'): SearchRequest['few'] {
-  let few: Promise<readonly string[] | undefined> | undefined;
+function once<T>(ask: () => Promise<T>): () => Promise<T> {
+  let asked: Promise<T> | undefined;
   return () => {
-    few ??= reads === 'all' ? Promise.resolve(undefined) : fewOf(readable);
-    return few;
+    asked ??= ask();
+    return asked;
   };
 }
 
