@@ -133,6 +133,20 @@ describe('texts of a schema', () => {
     expect(many.some(({ status }) => status === 429)).toBe(true);
   });
 
+  it('are found by texts as long as they may be, and these keep nobody waiting', async () => {
+    for (const text of [
+      'baking bread in the oven for breakfast '.repeat(840),
+      `"${'bread and butter '.repeat(1_900)}"`,
+      'bread-and-'.repeat(3_270),
+      'bread'.repeat(6_550),
+    ]) {
+      const body = { schemaName: 'Recipe', text, mode: 'hybrid', highlight: true };
+      const answer = await platform.admin.post('/embeddings/search', body);
+      expect(answer.status, answer.text).toBe(200);
+      expect(answer.body.hits).toHaveLength(3);
+    }
+  });
+
   it('are like each other, and by words where these are what counts', async () => {
     const admin = (body: object) =>
       platform.admin.post('/embeddings/search', { schemaName: 'Recipe', ...body });

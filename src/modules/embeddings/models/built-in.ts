@@ -8,7 +8,8 @@ import {
   createWorkerLink,
   type WorkerLink,
 } from '../../../kernel/threads/worker-link.ts';
-import { builtInDimensions, type Model, ModelError, type Purpose } from '../model.ts';
+import { builtInDimensions, type Model, ModelError, normalise, type Purpose } from '../model.ts';
+import { passagesOf } from '../services/texts.ts';
 
 /** Texts and characters of one turn. */
 const BATCH = 32;
@@ -23,6 +24,8 @@ const IDLE_MS = 120_000;
 const HEAP_MEGABYTES = 512;
 /** A sentence encoder: the more it is given at once, the less is left of each thought. */
 const PASSAGE_LENGTH = 1_000;
+/** Of a text that is searched for. What the model takes grows with the square of what it is given at once. */
+const QUERY_PASSAGES = 4;
 
 interface Work {
   readonly texts: readonly string[];
@@ -50,7 +53,9 @@ export function createBuiltInModel(): BuiltInModel {
       const line = lines[purpose];
       if (purpose === 'query' && line.waiting() >= MAX_WAITING)
         throw new ModelError('busy', 'Too many searches wait for the model', 1);
-      return { vectors: await line.embed(texts), tokens: 0 };
+      const vectors =
+        purpose === 'query' ? await embedQueries(line, texts) : await line.embed(texts);
+      return { vectors, tokens: 0 };
     },
     async close() {
       await Promise.all(Object.values(lines).map(({ close }) => close()));
@@ -80,6 +85,25 @@ interface Line {
   /** Turns that have not begun. */
   waiting(): number;
   close(): Promise<void>;
+}
+
+/** Whoever wrote a text that is searched for has not cut it: each of its first passages counts as much as the others. */
+async function embedQueries(line: Line, texts: readonly string[]): Promise<Float32Array[]> {
+  const cut = texts.map((text) => passagesOf(text, PASSAGE_LENGTH).slice(0, QUERY_PASSAGES));
+  const vectors = await line.embed(cut.flat().map(({ text }) => text));
+  let at = 0;
+  return cut.map(({ length }) => {
+    const own = vectors.slice(at, at + length);
+    at += length;
+    return own.length === 1 ? (own[0] as Float32Array) : meanOf(own);
+  });
+}
+
+function meanOf(vectors: readonly Float32Array[]): Float32Array {
+  const mean = new Float32Array(builtInDimensions);
+  for (const vector of vectors) for (const [i, x] of vector.entries()) mean[i] = (mean[i] ?? 0) + x;
+  normalise([mean]);
+  return mean;
 }
 
 /** Turns of one model, one after the other. */
