@@ -95,6 +95,20 @@ it('puts no more tokens into a call than it may, and a text that has more goes a
   await configured({ batch: { maxTokens: 0 } });
 });
 
+it('sends no passage again because one behind it was not taken', async () => {
+  await configured({ batch: { maxInputs: 1 } });
+  await searchable('Pieces');
+  const isRefused = (): boolean => [2, 4].includes(fake.requests.length);
+  fake.answer = (request) =>
+    isRefused() ? { status: 503, headers: { 'retry-after': '1' } } : answerTo(request);
+  await create('Pieces', [Array.from({ length: 1_900 }, (_, i) => `word${i}`).join(' ')]);
+  await done('Pieces', 1);
+  const sent = batches().flat();
+  expect(new Set(sent).size).toBeGreaterThan(4);
+  expect(sent.length - new Set(sent).size).toBe(2);
+  await configured({ batch: { maxInputs: 64 } });
+});
+
 it('waits when the tokens of a minute are sent, without giving up a record', async () => {
   await searchable('Slow');
   await configured({ rate: { tokensPerMinute: 1 } });

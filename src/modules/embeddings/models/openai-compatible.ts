@@ -1,5 +1,6 @@
 /** A provider over HTTP that speaks the embeddings API of OpenAI: many texts in a call, and never faster than it wants. */
 
+import { LRUCache } from 'lru-cache';
 import {
   createOutboundFetch,
   OutboundError,
@@ -7,6 +8,7 @@ import {
 } from '../../../kernel/outbound.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { type Embedded, type Model, type ModelChoice, ModelError } from '../model.ts';
+import { digestOf } from '../services/texts.ts';
 import { createThrottle, type Throttle } from './throttle.ts';
 
 /** About 800 tokens. */
@@ -41,17 +43,50 @@ export function createRemoteModel(parts: RemoteParts, choice: ModelChoice): Mode
   return {
     passageLength: PASSAGE_LENGTH,
     pausedUntil: throttle.pausedUntil,
-    async embed(texts, purpose) {
-      const prefix = purpose === 'query' ? choice.queryPrefix : choice.passagePrefix;
-      const vectors: Float32Array[] = [];
-      let tokens = 0;
-      for (const batch of batchesOf(parts.config(), choice, texts)) {
+    embed: createBatches(parts, choice, call),
+  };
+}
+
+/** Bytes of vectors that are kept for another attempt. */
+const MAX_KEPT = 32_000_000;
+
+/**
+ * Texts in as many calls as they need. What calls before one that failed have brought is kept for the next attempt: paid for
+ * once, and a record whose passages need more calls than the provider takes in a while has all of them in the end.
+ */
+function createBatches(
+  { config }: Pick<RemoteParts, 'config'>,
+  choice: ModelChoice,
+  call: EmbedBatch,
+): Model['embed'] {
+  const kept = new LRUCache<string, Float32Array>({
+    maxSize: MAX_KEPT,
+    sizeCalculation: ({ byteLength }) => byteLength,
+  });
+  return async (texts, purpose) => {
+    const prefix = purpose === 'query' ? choice.queryPrefix : choice.passagePrefix;
+    const keyOf = (text: string): string => digestOf(prefix + text).toString('base64');
+    const vectors = texts.map((text) => kept.get(keyOf(text)));
+    const missing = texts.flatMap((text, at) => (vectors[at] ? [] : [{ text, at }]));
+    let tokens = 0;
+    let done = 0;
+    try {
+      for (const batch of batchesOf(
+        config(),
+        choice,
+        missing.map(({ text }) => text),
+      )) {
         const answer = await call(batch.map((text) => prefix + text));
-        vectors.push(...answer.vectors);
+        for (const vector of answer.vectors) vectors[missing[done++]?.at ?? -1] = vector;
         tokens += answer.tokens;
       }
-      return { vectors, tokens };
-    },
+    } catch (error) {
+      for (const { text, at } of missing.slice(0, done)) kept.set(keyOf(text), vectors[at]);
+      throw error;
+    }
+    // Whoever gets them may change them.
+    for (const text of texts) kept.delete(keyOf(text));
+    return { vectors: vectors as Float32Array[], tokens };
   };
 }
 
