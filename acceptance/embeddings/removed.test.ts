@@ -1,6 +1,7 @@
 /** Of texts whose records are gone nothing is kept: no words, no vectors, no pieces of words, whatever was switched off meanwhile. */
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { system } from '../../src/kernel/caller.ts';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../src/platform.ts';
 import type { Json } from '../../test/support/api.ts';
@@ -225,6 +226,25 @@ it('removes what a configuration had at once where that is asked for', async () 
   // Nobody lets the schedule run here.
   await words(generation, []);
   await until('counts', async () => (await counts(generation)).join() === '0,0');
+});
+
+it('goes on when more files are gone at once than a filter names', async () => {
+  const fields = { title: 'String', attached: { type: 'Relation', model: 'File' } };
+  const conduitOptions = { cms: { enabled: true } };
+  const made = await node.admin.post('/database/schemas', {
+    ...{ name: 'Holder', fields, conduitOptions },
+  });
+  expect(made.status, made.text).toBe(200);
+  const { generation } = await save({
+    ...{ schemaName: 'Holder', sourceFields: ['title', 'attached'] },
+  });
+  const { database: kernel, events } = running.kernel;
+  const ids = Array.from({ length: 1_500 }, () => crypto.randomUUID());
+  await kernel.transaction((transaction) =>
+    events.emit(transaction, system('test'), { topic: 'storage:delete:File', ids }),
+  );
+  await create('Holder', ['walnut']);
+  await words(generation, ['walnut']);
 });
 
 it('takes as many records in one step as the configuration allows', async () => {

@@ -128,14 +128,19 @@ interface Postponed extends ClaimedPart {
   readonly tried: boolean;
 }
 
-/** They did not succeed. What was changed meanwhile is tried again anyway. */
-export async function postponeClaimed(database: Queryable, part: Postponed): Promise<void> {
-  await database.query(sql`
+/** They did not succeed. What was changed meanwhile is tried again anyway. Answers which were still ours. */
+export async function postponeClaimed(
+  database: Queryable,
+  part: Postponed,
+): Promise<readonly string[]> {
+  const { rows } = await database.query<{ id: string }>(sql`
     update penstock.embeddings_pending set claim = null, claimed_until = null, attempts = attempts + ${part.tried ? 1 : 0}::integer, error = ${part.error},
       state = case when dirty then 'waiting' else ${part.state} end,
       permanent = not dirty and ${part.permanent}::boolean,
       due_at = now() + ${part.seconds}::double precision * interval '1 second', dirty = false
-    where generation_id = ${part.generationId}::uuid and record_id = any(${part.ids}::text[]) and claim = ${part.claim}::uuid`);
+    where generation_id = ${part.generationId}::uuid and record_id = any(${part.ids}::text[]) and claim = ${part.claim}::uuid
+    returning record_id as id`);
+  return rows.map(({ id }) => id);
 }
 
 /** What failed because of the provider gets another chance: after a while, or at once when it works again. */
@@ -148,6 +153,13 @@ export async function reviveFailed(
     where state = 'failed' and not permanent and generation_id = any(${generations}::uuid[])
       and due_at < now() - ${afterMs}::double precision * interval '1 millisecond'`);
   return count;
+}
+
+/** What failed in a run that goes on: nothing of it is given up any more. */
+export async function retryRun(database: Queryable, runId: string): Promise<void> {
+  await database.query(sql`
+    update penstock.embeddings_pending set state = 'waiting', attempts = 0, due_at = now(), permanent = false, error = null
+    where run_id = ${runId}::uuid and state = 'failed'`);
 }
 
 export interface FailedRecord {

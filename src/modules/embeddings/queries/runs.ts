@@ -154,11 +154,54 @@ export async function cancelRuns(database: Queryable, configId: string): Promise
     where config_id = ${configId}::uuid and state in ('queued', 'running')`);
 }
 
+/** Of a generation that nobody fills any more. */
+export async function cancelRunsInto(database: Queryable, generationId: string): Promise<void> {
+  await database.query(sql`
+    update penstock.embeddings_runs set state = 'canceled', updated_at = now(), finished_at = now()
+    where generation_id = ${generationId}::uuid and state in ('queued', 'running')`);
+}
+
+/** Whether the generation of a run is one that is searched, or will be. Holds its configuration until the transaction ends. */
+export async function hasConfig(
+  database: Queryable,
+  { configId, generationId }: Pick<RunRow, 'configId' | 'generationId'>,
+): Promise<boolean> {
+  const { rows } = await database.query(shortSql`
+    select from penstock.embeddings_configs
+    where id = ${configId}::uuid and ${generationId}::uuid in (generation_id, next_generation_id) for share`);
+  return rows.length > 0;
+}
+
 /** Runs whose records are all queued, and none of them waits any more. */
 export async function completedRuns(database: Queryable): Promise<readonly RunRow[]> {
-  const text = `select ${columns} from penstock.embeddings_runs r where r.state = 'running' and r.scanned
+  const text = `select ${columns} from penstock.embeddings_runs r where r.state in ('queued', 'running') and r.scanned
     and not exists (select 1 from penstock.embeddings_pending p where p.run_id = r.id and p.state = 'waiting')`;
   const { rows } = await database.query<RunRow>({ text, name: statementName(text) });
+  return rows;
+}
+
+/** Of so many records one may be given up for good in a generation that is to be searched: its words are found all the same. */
+const GIVEN_UP = 10;
+
+/**
+ * Generations that are made beside those that are searched, and that have what there is to have: a run has seen every
+ * record, and those that failed in it have their vectors by now, or are few that no provider takes.
+ */
+export async function wholeGenerations(
+  database: Queryable,
+): Promise<readonly { readonly configId: string; readonly generationId: string }[]> {
+  const { rows } = await database.query<{ configId: string; generationId: string }>(sql`
+    select c.id::text as "configId", c.next_generation_id::text as "generationId"
+    from penstock.embeddings_configs c
+    join lateral (
+      select max(r.queued_count) as records from penstock.embeddings_runs r
+      where r.config_id = c.id and r.generation_id = c.next_generation_id and r.state in ('completed', 'failed')
+        and r.scanned and not r.only_missing and r.filter is null) r on r.records is not null
+    join lateral (
+      select count(*) filter (where p.permanent) as refused, count(*) filter (where not p.permanent) as waiting
+      from penstock.embeddings_pending p
+      where p.generation_id = c.next_generation_id and p.run_id is not null) p on true
+    where c.enabled and p.waiting = 0 and p.refused * ${GIVEN_UP}::integer <= r.records`);
   return rows;
 }
 

@@ -3,14 +3,16 @@ import Type from 'typebox';
 import { all, type Condition } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import { system } from '../../../kernel/caller.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { embeddingErrors } from '../errors.ts';
 import type { ConfigRow, GenerationRow } from '../queries/configs.ts';
-import { enqueuePage } from '../queries/pending.ts';
+import { enqueuePage, retryRun } from '../queries/pending.ts';
 import {
   cancelRuns,
+  hasConfig,
   insertRun,
   moveRun,
   noteStep,
@@ -100,8 +102,11 @@ export function createBackfills(parts: Parts): Backfills {
     return find(run.id);
   };
   const move = async (id: string, from: readonly RunState[], to: RunState): Promise<void> => {
-    await find(id);
-    if (!(await moveRun(database, id, { from, to }))) throw embeddingErrors.RUN_STATE_INVALID();
+    const moved = await moveRun(database, id, { from, to }).catch((error: unknown) => {
+      // Another one of the configuration has begun.
+      throw codeOf(error) === '23505' ? embeddingErrors.RUN_ACTIVE() : error;
+    });
+    if (!moved) throw embeddingErrors.RUN_STATE_INVALID();
   };
 
   return {
@@ -113,14 +118,20 @@ export function createBackfills(parts: Parts): Backfills {
       }),
     find,
     async cancel(id) {
+      await find(id);
       await move(id, ['queued', 'running'], 'canceled');
       return find(id);
     },
     async resume(id) {
+      const run = await find(id);
       await database.transaction(async (transaction) => {
+        // What it fills is gone, or was given up for something else.
+        if (!(await hasConfig(transaction, run))) throw embeddingErrors.RUN_STATE_INVALID();
         await move(id, ['failed', 'canceled'], 'queued');
+        await retryRun(transaction, id);
         await jobs.enqueue(pageJob, { id }, { transaction, singletonKey: id });
       });
+      parts.wake();
       return find(id);
     },
     async estimate(schemaName) {

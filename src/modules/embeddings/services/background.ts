@@ -14,16 +14,17 @@ import {
   switchGeneration,
 } from '../queries/configs.ts';
 import { enqueueChanged, lockPosition, movePosition, reviveFailed } from '../queries/pending.ts';
-import { completedRuns, moveRun, type RunRow } from '../queries/runs.ts';
+import { completedRuns, moveRun, type RunRow, wholeGenerations } from '../queries/runs.ts';
 import type { Backfills } from './backfills.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { generateBatch } from './generation.ts';
-import { forgetRemoved } from './removed.ts';
+import { forgetRemoved, startAnew } from './removed.ts';
 import { fileFieldsOf, fileSchemaName } from './texts.ts';
 
 /* From events of records to what is to be done: each event is looked at once, in the transaction that queues its records. */
 
-/** Records with files that changed in one turn. */
+/** Files that records are looked for by at once: a filter takes no more values. And records that hold some of these. */
+const FILES_AT_ONCE = 1_000;
 const MAX_HOLDERS = 10_000;
 /** Events of one turn. */
 const PAGE = 500;
@@ -47,7 +48,7 @@ async function followEvents(
     }
     const last = page.events.at(-1);
     if (!last) return false;
-    await forgetRemoved(transaction, page.events);
+    await startAnew(transaction, page.events);
     for (const [schema, ids] of changedRecords(page.events))
       await enqueueChanged(transaction, schema, [...ids]);
     const files = new Set(
@@ -55,6 +56,7 @@ async function followEvents(
     );
     if (files.size > 0) await enqueueChanged(transaction, fileSchemaName, [...files]);
     await enqueueHolders(parts, transaction, files);
+    await forgetRemoved(transaction, page.events, (one) => !isReady(parts, one));
     await movePosition(transaction, last.sequence);
     return page.more;
   });
@@ -89,16 +91,20 @@ async function enqueueHolders(
   files: ReadonlySet<string>,
 ): Promise<void> {
   if (files.size === 0) return;
-  const right = literal([...files]);
+  const ids = [...files];
+  const lists = Array.from({ length: Math.ceil(ids.length / FILES_AT_ONCE) }, (_, page) =>
+    ids.slice(page * FILES_AT_ONCE, (page + 1) * FILES_AT_ONCE),
+  );
   for (const config of await allConfigs(database)) {
     const { schemaName } = config;
     if (schemaName === fileSchemaName) continue;
-    for (const field of new Set(fileFieldsIn(schemas, config))) {
-      const filter = fieldTest(field, { kind: 'in', right });
-      const options = { filter, looksInto: [], limit: MAX_HOLDERS };
-      const ids = await records.matching(system('embeddings.files'), schemaName, options);
-      if (ids.length > 0) await enqueueChanged(transaction, schemaName, ids);
-    }
+    for (const field of new Set(fileFieldsIn(schemas, config)))
+      for (const some of lists) {
+        const filter = fieldTest(field, { kind: 'in', right: literal(some) });
+        const options = { filter, looksInto: [], limit: MAX_HOLDERS };
+        const held = await records.matching(system('embeddings.files'), schemaName, options);
+        if (held.length > 0) await enqueueChanged(transaction, schemaName, held);
+      }
   }
 }
 
@@ -231,16 +237,17 @@ async function workOn(
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
   for (const run of await completedRuns(parts.database)) await settle(parts, run);
+  if (configs.some(({ next }) => next)) await switchWhole(parts);
 }
 
-/** Those whose provider is worth asking. */
+/** Whether the provider is worth asking. */
+const isReady = ({ models }: EmbeddingParts, generation: GenerationRow): boolean =>
+  (models.of(generation)?.pausedUntil() ?? 0) <= performance.now();
+
 const ready = (
-  { models }: EmbeddingParts,
+  parts: EmbeddingParts,
   generations: readonly GenerationRow[],
-): readonly GenerationRow[] =>
-  generations.filter(
-    (generation) => (models.of(generation)?.pausedUntil() ?? 0) <= performance.now(),
-  );
+): readonly GenerationRow[] => generations.filter((one) => isReady(parts, one));
 
 /** What failed because of its provider is tried again after a while. */
 async function revive(parts: EmbeddingParts, generations: readonly GenerationRow[]): Promise<void> {
@@ -250,16 +257,20 @@ async function revive(parts: EmbeddingParts, generations: readonly GenerationRow
   });
 }
 
-/** A backfill is through. A generation that was filled by it is searched from now on. */
-async function settle(
-  { database, events, measures, log }: EmbeddingParts,
-  run: RunRow,
-): Promise<void> {
+/** Generations that have everything are searched from now on: after their backfill, or when what failed in it is made up for. */
+async function switchWhole({ database, log }: EmbeddingParts): Promise<void> {
+  for (const { configId, generationId } of await wholeGenerations(database))
+    if (await switchGeneration(database, configId, generationId))
+      log.info({ config: configId }, 'Searches use the new embeddings now');
+}
+
+/** A backfill is through. */
+async function settle({ database, events, measures }: EmbeddingParts, run: RunRow): Promise<void> {
   const allFailed = run.failedCount > 0 && run.failedCount >= run.queuedCount;
   const error = allFailed ? 'No record could be embedded: see their failures' : null;
   await database.transaction(async (transaction) => {
     const to = allFailed ? 'failed' : 'completed';
-    if (!(await moveRun(transaction, run.id, { from: ['running'], to, error }))) return;
+    if (!(await moveRun(transaction, run.id, { from: ['queued', 'running'], to, error }))) return;
     measures.backfills.inc({ result: to });
     const { schemaName, configId, queuedCount, failedCount } = run;
     await events.emit(transaction, system('embeddings.backfill'), {
@@ -267,9 +278,6 @@ async function settle(
       ids: [run.id],
       payload: { schemaName, configId, queuedCount, failedCount },
     });
-    const isWhole = run.failedCount === 0 && !run.onlyMissing && run.filter === null;
-    if (isWhole && (await switchGeneration(transaction, run.configId, run.generationId)))
-      log.info({ config: run.configId }, 'Searches use the new embeddings now');
   });
 }
 

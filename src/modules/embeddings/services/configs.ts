@@ -18,6 +18,7 @@ import {
   removeConfig,
 } from '../queries/configs.ts';
 import { beginPosition } from '../queries/pending.ts';
+import { cancelRuns, cancelRunsInto } from '../queries/runs.ts';
 import type { Backfills } from './backfills.ts';
 import { type EmbeddingParts, purgeJobName } from './embedding-parts.ts';
 import {
@@ -89,6 +90,7 @@ export function createConfigs(parts: ConfigsParts): Configs {
       const found = await find(id);
       await database.transaction(async (transaction) => {
         if (!(await removeConfig(transaction, id))) throw embeddingErrors.CONFIG_NOT_FOUND();
+        await cancelRuns(transaction, id);
         if (now) await parts.jobs.enqueue(purgeJobName, {}, { transaction });
       });
       parts.wake();
@@ -145,6 +147,8 @@ async function change(
   const next = await nextOf(transaction, known, recipe);
   await changeConfig(transaction, id, { enabled, nextId: next?.id ?? null });
   const isNew = next !== undefined && next.id !== known.next?.id;
+  // What was made beside it is wanted no more.
+  if (known.next && known.next.id !== next?.id) await cancelRunsInto(transaction, known.next.id);
   if (!enabled) return { id, schemaName, fill: undefined };
   return {
     id,

@@ -114,10 +114,9 @@ async function postpone(
   const details = { generation: generation.id, records: rows.length, failure: known?.failure };
   if (!known) log.error({ err: error, ...details }, 'Records could not be embedded');
   else log.warn({ ...details, reason: known.message }, 'The provider of embeddings failed');
-  (isLast ? measures.failed : measures.retried).inc({}, rows.length);
   const ids = rows.map(({ recordId }) => recordId);
-  await database.transaction(async (transaction) => {
-    await postponeClaimed(transaction, {
+  const ours = await database.transaction(async (transaction) => {
+    const postponed = await postponeClaimed(transaction, {
       ...{ claim, generationId: generation.id, ids, permanent },
       error: reason,
       seconds: isLast ? 0 : pause,
@@ -127,8 +126,11 @@ async function postpone(
     const { schemaName, configId } = generation;
     const topic = 'embeddings:document:failed';
     const payload = { schemaName, configId, reason };
-    if (isLast) await events.emit(transaction, reader, { topic, ids, payload });
+    if (isLast && postponed.length > 0)
+      await events.emit(transaction, reader, { topic, ids: postponed, payload });
+    return postponed;
   });
+  (isLast ? measures.failed : measures.retried).inc({}, ours.length);
 }
 
 async function embedRecords(
@@ -142,17 +144,42 @@ async function embedRecords(
   const changed = texts.filter(({ id, hash }) => !known.get(id)?.equals(hash));
   const present = new Set(texts.map(({ id }) => id));
   const gone = ids.filter((id) => !present.has(id));
-  const words = changed.map((record) => wordsOf(generation, record));
-  const passages = await embedAll(parts, generation, changed).catch(async (error: unknown) => {
-    await writeWords(parts, generation, { claim, ids, words }).catch((failure: unknown) =>
+  const full = changed.filter(({ text }) => text !== '');
+  const empty = changed.filter(({ text }) => text === '');
+  // What needs no model does not wait for one: of a deleted record nothing is kept because a provider is away.
+  const isSplit = full.length > 0 && parts.models.of(generation) !== undefined;
+  const now = new Set(isSplit ? [...gone, ...empty.map(({ id }) => id)] : []);
+  if (now.size > 0)
+    await writeTexts(parts, generation, { claim, ids: [...now], gone, texts: empty });
+  const rest = ids.filter((id) => !now.has(id));
+  await writeTexts(parts, generation, {
+    ...{ claim, ids: rest, gone: isSplit ? [] : gone, texts: isSplit ? full : changed },
+  });
+  parts.measures.skipped.inc({}, texts.length - full.length);
+}
+
+interface ReadRecords {
+  readonly claim: string;
+  readonly ids: readonly string[];
+  readonly gone: readonly string[];
+  /** What is to be written of those whose texts are others now. */
+  readonly texts: readonly RecordTexts[];
+}
+
+async function writeTexts(
+  parts: EmbeddingParts,
+  generation: GenerationRow,
+  { texts, ...written }: ReadRecords,
+): Promise<void> {
+  const words = texts.map((record) => wordsOf(generation, record));
+  const passages = await embedAll(parts, generation, texts).catch(async (error: unknown) => {
+    await writeWords(parts, generation, { ...written, words }).catch((failure: unknown) =>
       parts.log.warn({ err: failure }, 'Words of records could not be written'),
     );
     throw error;
   });
-  await write(parts, generation, { claim, ids, gone, passages, words });
-  const generated = changed.filter(({ text }) => text !== '').length;
-  parts.measures.generated.inc({}, generated);
-  parts.measures.skipped.inc({}, texts.length - generated);
+  await write(parts, generation, { ...written, passages, words });
+  parts.measures.generated.inc({}, texts.filter(({ text }) => text !== '').length);
 }
 
 /** The vectors of all passages, asked for at once. Throws `ModelError`. */

@@ -20,45 +20,66 @@ const reader = system('embeddings.removed');
 /** Records that are forgotten at once. */
 const PAGE = 500;
 
-/** Records that events say are gone are forgotten by configurations that are switched off: nobody else looks at those. */
-export async function forgetRemoved(
+/** Configurations whose schema was destroyed begin anew, before anything is queued for records that came after that. */
+export async function startAnew(
   transaction: Transaction,
   events: readonly PublishedEvent[],
 ): Promise<void> {
-  const removed = new Map<string, string[]>();
-  for (const { schema, ids = [], operation } of events)
-    if (schema !== undefined && operation === 'delete')
-      removed.set(schema, [...(removed.get(schema) ?? []), ...ids]);
   const emptied = new Set(
     events.flatMap(({ topic, schema, ids }) =>
       topic === 'database:delete:schema' && schema !== undefined && !ids ? [schema] : [],
     ),
   );
-  if (removed.size === 0 && emptied.size === 0) return;
-  for (const config of await allConfigs(transaction)) {
+  if (emptied.size === 0) return;
+  for (const config of await allConfigs(transaction))
     if (emptied.has(config.schemaName)) await startEmpty(transaction, config);
-    else if (!config.enabled)
-      await forgetRecords(transaction, config, removed.get(config.schemaName) ?? []);
+}
+
+/**
+ * Records that events say are gone are forgotten at once where nobody else looks at them: by configurations that are switched
+ * off, and by generations whose provider is away for now (`isAway`). Called when they are queued: whoever writes vectors
+ * locks what is queued first, then the generation.
+ */
+export async function forgetRemoved(
+  transaction: Transaction,
+  events: readonly PublishedEvent[],
+  isAway: (generation: GenerationRow) => boolean,
+): Promise<void> {
+  const removed = removedIn(events);
+  if (removed.size === 0) return;
+  for (const { schemaName, enabled, current, next } of await allConfigs(transaction)) {
+    const ids = removed.get(schemaName) ?? [];
+    const generations = next ? [current, next] : [current];
+    for (const one of generations)
+      if (!enabled || isAway(one)) await forgetRecords(transaction, one, ids);
   }
+}
+
+/** Ids by schema. */
+function removedIn(events: readonly PublishedEvent[]): ReadonlyMap<string, readonly string[]> {
+  const removed = new Map<string, string[]>();
+  for (const { schema, ids = [], operation } of events)
+    if (schema !== undefined && operation === 'delete')
+      removed.set(schema, [...(removed.get(schema) ?? []), ...ids]);
+  return removed;
 }
 
 async function forgetRecords(
   transaction: Transaction,
-  { current, next }: ConfigRow,
+  { id }: Pick<GenerationRow, 'id'>,
   ids: readonly string[],
 ): Promise<void> {
-  for (const { id } of next ? [current, next] : [current])
-    for (let at = 0; at < ids.length; at += PAGE) {
-      const gone = ids.slice(at, at + PAGE);
-      const version = await nextVersion(transaction, { id });
-      if (version === undefined) return;
-      await replacePassages(
-        transaction,
-        { generationId: id, version },
-        gone.map((one) => emptyRow(one, null)),
-      );
-      await replaceWords(transaction, id, { gone, rows: [] });
-    }
+  for (let at = 0; at < ids.length; at += PAGE) {
+    const gone = ids.slice(at, at + PAGE);
+    const version = await nextVersion(transaction, { id });
+    if (version === undefined) return;
+    await replacePassages(
+      transaction,
+      { generationId: id, version },
+      gone.map((one) => emptyRow(one, null)),
+    );
+    await replaceWords(transaction, id, { gone, rows: [] });
+  }
 }
 
 /** All records of a schema are gone: what was made of them is purged in the background, as of any generation that nobody has. */
