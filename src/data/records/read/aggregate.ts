@@ -134,10 +134,11 @@ function valueProblem(
 /** A JSON list with one object per group; without groups it has one object. */
 export async function aggregateSelected(
   dependencies: RecordDependencies,
-  selection: Selection,
+  all: Selection,
   options: AggregateOptions,
 ): Promise<string> {
-  const { schema } = selection;
+  const { schema } = all;
+  const selection = options.among ? { ...all, hits: options.among } : all;
   const bound = bindAggregate(schema, options, {
     schema: (name) => dependencies.schemas.get(name),
     hidden: false,

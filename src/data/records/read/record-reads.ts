@@ -131,7 +131,7 @@ function createSelectedReads(
       );
     },
     async aggregate(caller, name, aggregateOptions) {
-      const { filter, granted = false, offered, scope, action, needs, among } = aggregateOptions;
+      const { filter, granted = false, offered, scope, action, needs } = aggregateOptions;
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
       const asked = {
         ...(action !== undefined && { action }),
@@ -140,14 +140,13 @@ function createSelectedReads(
       };
       const rows = { filter, granted, ...(scope !== undefined && { scope }), ...asked };
       const schema = find(name);
-      return readOptimistically(searching(own, caller, granted), async (given) => {
-        const selection = await selectionOf(given, { caller, schema }, rows);
-        return aggregateSelected(
+      return readOptimistically(searching(own, caller, granted), async (given) =>
+        aggregateSelected(
           given,
-          among ? { ...selection, hits: among } : selection,
+          await selectionOf(given, { caller, schema }, rows),
           aggregateOptions,
-        );
-      });
+        ),
+      );
     },
   };
 }

@@ -9,7 +9,7 @@ import {
   type WorkerLink,
 } from '../../../kernel/threads/worker-link.ts';
 import { builtInDimensions, type Model, ModelError, normalise, type Purpose } from '../model.ts';
-import { passagesOf } from '../services/texts.ts';
+import { passagesOf } from '../passages.ts';
 
 /** Texts and characters of one turn. */
 const BATCH = 32;

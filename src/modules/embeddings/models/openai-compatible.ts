@@ -8,7 +8,7 @@ import {
 } from '../../../kernel/outbound.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { type Embedded, type Model, type ModelChoice, ModelError } from '../model.ts';
-import { digestOf } from '../services/texts.ts';
+import { digestOf } from '../passages.ts';
 import { createThrottle, type Throttle } from './throttle.ts';
 
 /** About 800 tokens. */

@@ -75,11 +75,7 @@ type Parts = EmbeddingParts & { readonly wake: () => void };
 export function createBackfills(parts: Parts): Backfills {
   const { database, jobs } = parts;
 
-  const find = async (id: string): Promise<RunRow> => {
-    const run = await runById(database, id);
-    if (!run) throw embeddingErrors.RUN_NOT_FOUND();
-    return run;
-  };
+  const find = (id: string): Promise<RunRow> => findRun(parts, id);
   const start: Backfills['start'] = async (config, generation, options = {}) => {
     const { onlyMissing = false, filter } = options;
     const batchSize = batchOf(parts, options);
@@ -101,13 +97,6 @@ export function createBackfills(parts: Parts): Backfills {
     });
     return find(run.id);
   };
-  const move = async (id: string, from: readonly RunState[], to: RunState): Promise<void> => {
-    const moved = await moveRun(database, id, { from, to }).catch((error: unknown) => {
-      // Another one of the configuration has begun.
-      throw codeOf(error) === '23505' ? embeddingErrors.RUN_ACTIVE() : error;
-    });
-    if (!moved) throw embeddingErrors.RUN_STATE_INVALID();
-  };
 
   return {
     start,
@@ -117,23 +106,8 @@ export function createBackfills(parts: Parts): Backfills {
         return start(config, generation);
       }),
     find,
-    async cancel(id) {
-      await find(id);
-      await move(id, ['queued', 'running'], 'canceled');
-      return find(id);
-    },
-    async resume(id) {
-      const run = await find(id);
-      await database.transaction(async (transaction) => {
-        // What it fills is gone, or was given up for something else.
-        if (!(await hasConfig(transaction, run))) throw embeddingErrors.RUN_STATE_INVALID();
-        await move(id, ['failed', 'canceled'], 'queued');
-        await retryRun(transaction, id);
-        await jobs.enqueue(pageJob, { id }, { transaction, singletonKey: id });
-      });
-      parts.wake();
-      return find(id);
-    },
+    cancel: (id) => cancelRun(parts, id),
+    resume: (id) => resumeRun(parts, id),
     async estimate(schemaName) {
       const options = { filter: all(), limit: 1, count: 'estimated' } as const;
       const text = await parts.records.select(reader, schemaName, options);
@@ -142,6 +116,45 @@ export function createBackfills(parts: Parts): Backfills {
     revive: () => reviveSilent(parts),
     job: jobOf(parts),
   };
+}
+
+async function findRun({ database }: Parts, id: string): Promise<RunRow> {
+  const run = await runById(database, id);
+  if (!run) throw embeddingErrors.RUN_NOT_FOUND();
+  return run;
+}
+
+async function cancelRun(parts: Parts, id: string): Promise<RunRow> {
+  await findRun(parts, id);
+  await move(parts, id, { from: ['queued', 'running'], to: 'canceled' });
+  return findRun(parts, id);
+}
+
+async function resumeRun(parts: Parts, id: string): Promise<RunRow> {
+  const { database, jobs } = parts;
+  const run = await findRun(parts, id);
+  await database.transaction(async (transaction) => {
+    // What it fills is gone, or was given up for something else.
+    if (!(await hasConfig(transaction, run))) throw embeddingErrors.RUN_STATE_INVALID();
+    await move(parts, id, { from: ['failed', 'canceled'], to: 'queued' });
+    await retryRun(transaction, id);
+    await jobs.enqueue(pageJob, { id }, { transaction, singletonKey: id });
+  });
+  parts.wake();
+  return findRun(parts, id);
+}
+
+/** Throws 409. */
+async function move(
+  { database }: Parts,
+  id: string,
+  change: { readonly from: readonly RunState[]; readonly to: RunState },
+): Promise<void> {
+  const moved = await moveRun(database, id, change).catch((error: unknown) => {
+    // Another one of the configuration has begun.
+    throw codeOf(error) === '23505' ? embeddingErrors.RUN_ACTIVE() : error;
+  });
+  if (!moved) throw embeddingErrors.RUN_STATE_INVALID();
 }
 
 async function reviveSilent({ database, jobs }: Parts): Promise<void> {

@@ -18,7 +18,7 @@ import { completedRuns, moveRun, type RunRow, wholeGenerations } from '../querie
 import type { Backfills } from './backfills.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { generateBatch } from './generation.ts';
-import { forgetRemoved, startAnew } from './removed.ts';
+import { forgetRemoved, startAgain } from './removed.ts';
 import { fileFieldsOf, fileSchemaName } from './texts.ts';
 
 /* From events of records to what is to be done: each event is looked at once, in the transaction that queues its records. */
@@ -48,7 +48,7 @@ async function followEvents(
     }
     const last = page.events.at(-1);
     if (!last) return false;
-    await startAnew(transaction, page.events);
+    await startAgain(transaction, page.events);
     for (const [schema, ids] of changedRecords(page.events))
       await enqueueChanged(transaction, schema, [...ids]);
     const files = new Set(

@@ -4,6 +4,7 @@ import { system } from '../../../kernel/caller.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { builtInProvider, ModelError } from '../model.ts';
+import { type Passage, passagesOf } from '../passages.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import {
   type ClaimedRow,
@@ -24,7 +25,6 @@ import {
 import { replaceWords, type WordsRow } from '../queries/words.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { type RecordTexts, readTexts } from './record-texts.ts';
-import { type Passage, passagesOf } from './texts.ts';
 import { wordsOf } from './words.ts';
 
 /** Records of one batch. */

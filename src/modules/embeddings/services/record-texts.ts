@@ -3,10 +3,10 @@ import { parseFilter } from '../../../data/conditions/parse.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { isModuleContainer } from '../../storage/index.ts';
+import { digestOf } from '../passages.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import {
-  digestOf,
   type FieldText,
   fieldTexts,
   fileFieldsOf,

@@ -21,7 +21,7 @@ const reader = system('embeddings.removed');
 const PAGE = 500;
 
 /** Configurations whose schema was destroyed begin anew, before anything is queued for records that came after that. */
-export async function startAnew(
+export async function startAgain(
   transaction: Transaction,
   events: readonly PublishedEvent[],
 ): Promise<void> {
