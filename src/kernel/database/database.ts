@@ -27,6 +27,8 @@ export interface Statement {
    * when one of them fails: the id of the row that it changes; empty when the row is new.
    */
   readonly changes?: string;
+  /** It holds what one turn of the event loop has asked already: it is sent without waiting for the end of the turn. */
+  readonly gathered?: boolean;
 }
 
 export interface QueryResult<R> {

@@ -188,6 +188,7 @@ class PipelinedClients implements SharedClients {
     };
     try {
       connection.sender.send(query, onAnswer, together);
+      if (statement.gathered) connection.sender.release();
     } catch (error) {
       // A value that cannot be written: nothing was sent.
       onAnswer(error as Error, undefined);

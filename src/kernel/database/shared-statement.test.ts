@@ -1,6 +1,6 @@
 /** What is spared on a connection that many share, and that answers stay whole. Counts what is written. */
 import pg from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
 import { UndoneError } from './shared-statement.ts';
 import { StatementSender } from './statement-sender.ts';
@@ -154,4 +154,18 @@ it('takes a failed preparation for none, and the next statement of the name prep
   await expect(ask(other, true)).rejects.toMatchObject({ code: '42P01' });
   await client.query('create table public.later (n integer); insert into public.later values (3)');
   expect(await ask(other, true)).toEqual([{ n: 3 }]);
+});
+
+it('what was gathered before does not wait for the end of the turn', async () => {
+  const release = vi.spyOn(StatementSender.prototype, 'release');
+  const statement = { text: 'select 1 as one', name: 'gathered', class: 'short' as const };
+  const written = (gathered: boolean): readonly [number, Promise<unknown>] => {
+    release.mockClear();
+    const answer = test.database.query({ ...statement, gathered });
+    return [release.mock.calls.length, answer];
+  };
+  const [[alone, first], [waiting, second]] = [written(true), written(false)];
+  await Promise.all([first, second]);
+  release.mockRestore();
+  expect([alone, waiting]).toEqual([1, 0]);
 });

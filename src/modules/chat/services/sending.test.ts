@@ -207,7 +207,7 @@ describe('messages of many rooms at once', () => {
 
 describe('batches', () => {
   /** A sender whose batches are committed when the test says so. */
-  function createControlled() {
+  function createControlled(onStored: () => void = () => undefined) {
     const batches: { readonly size: number; commit(): void }[] = [];
     let indexed = 0;
     const database = {
@@ -227,7 +227,7 @@ describe('batches', () => {
     const sending = createSending({
       database: database as never,
       events: { wake: () => undefined } as never,
-      hub: { stored: () => undefined },
+      hub: { stored: onStored },
       nonceWindowSeconds: () => 300,
       metrics: { persisted: () => undefined, sent: () => undefined, refused: () => undefined },
       onSent: () => undefined,
@@ -268,6 +268,22 @@ describe('batches', () => {
     batches.at(-1)?.commit();
     await Promise.all(sent);
     expect(sizes()).toEqual([1, 2, 3]);
+  });
+
+  it('are on their way before what the last one brought goes out to sockets', async () => {
+    const written: number[] = [];
+    // Packets go out at the end of the turn in which they are told.
+    const { batches, send } = createControlled(() =>
+      setImmediate(() => written.push(batches.length)),
+    );
+    const sent = [...send(1)];
+    await turns();
+    sent.push(...send(2));
+    batches[0]?.commit();
+    await waitFor(() => written.length > 0);
+    expect(written).toEqual([2]);
+    batches[1]?.commit();
+    await Promise.all(sent);
   });
 
   it('are written two at a time where a whole one waits, and no more', async () => {

@@ -103,10 +103,16 @@ export function createSending(dependencies: Dependencies): Sending {
     return writing < AT_ONCE && (waiting >= BATCH || performance.now() - began > HELD_UP_MS);
   };
   const work = async (batch: readonly Waiting[]): Promise<void> => {
-    const busy = await write(parts, batch, false);
-    writing -= 1;
-    queues.done(batch.map(({ room }) => room).filter((room) => !busy.has(room)));
-    plan();
+    let isOpen = true;
+    const end = (busy: Left): void => {
+      if (!isOpen) return;
+      isOpen = false;
+      writing -= 1;
+      queues.done(batch.map(({ room }) => room).filter((room) => !busy.has(room)));
+      plan();
+    };
+    const busy = await write(parts, batch, false, end);
+    end(busy);
     // Who holds a room keeps only its own messages waiting.
     for (const [room, waiting] of busy)
       void write(parts, waiting, true).then(() => {
@@ -140,19 +146,29 @@ export function createSending(dependencies: Dependencies): Sending {
   };
 }
 
-const none: ReadonlyMap<string, readonly Waiting[]> = new Map();
+/** What is left of a batch, by room. */
+type Left = ReadonlyMap<string, readonly Waiting[]>;
+const none: Left = new Map();
 
-/** Writes and answers them. What is left waits for a room that somebody else holds; nothing, when it is `patient`. */
+/**
+ * Writes and answers them. What is left waits for a room that somebody else holds; nothing, when it is `patient`.
+ * `onCommitted` hears of those rooms before anybody is told anything: the next batch is on its way to the database when
+ * what is told goes out to sockets, at the end of the same turn.
+ */
 async function write(
   parts: SendingParts,
   batch: readonly Waiting[],
   patient: boolean,
-): Promise<ReadonlyMap<string, readonly Waiting[]>> {
+  onCommitted: (busy: Left) => void = () => undefined,
+): Promise<Left> {
   const started = performance.now();
   try {
     const outcomes = await store(parts, batch, patient);
     parts.metrics.persisted((performance.now() - started) / 1_000);
-    return answer(parts, batch, outcomes);
+    const busy = busyOf(batch, outcomes);
+    onCommitted(busy);
+    answer(parts, batch, outcomes);
+    return busy;
   } catch (error) {
     const [first] = batch;
     if (batch.length === 1 || asksForPatience(error)) for (const { reject } of batch) reject(error);
@@ -181,28 +197,35 @@ async function store(
     text: `select n, outcome, id, seq, change, created_at as "createdAt" from penstock.chat_send_batch($1::uuid[], $2::jsonb, $3::integer, $4::boolean)`,
     values: [rooms, JSON.stringify(items), nonceWindowSeconds(), patient],
     name: 'chat_send_batch',
-    ...(patient ? {} : { class: 'short' as const }),
+    ...(patient ? {} : { class: 'short' as const, gathered: true }),
   });
   return rows;
 }
 
-/** Tells everybody what became of them. Those of rooms that are busy are handed back, by room. */
+/** Those of rooms that somebody else holds. */
+function busyOf(batch: readonly Waiting[], outcomes: readonly Outcome[]): Left {
+  const busy = new Map<string, Waiting[]>();
+  for (const { n, outcome } of outcomes) {
+    const one = outcome === 'busy' ? batch[n] : undefined;
+    if (one) listOf(busy, one.room).push(one);
+  }
+  return busy;
+}
+
+/** Tells everybody what became of them. */
 function answer(
   parts: SendingParts,
   batch: readonly Waiting[],
   outcomes: readonly Outcome[],
-): ReadonlyMap<string, readonly Waiting[]> {
-  const busy = new Map<string, Waiting[]>();
+): void {
   tellRooms(parts, batch, outcomes);
   for (const { n, outcome, id, seq, createdAt } of outcomes) {
     const one = batch[n];
-    if (!one) continue;
-    if (outcome === 'busy') listOf(busy, one.room).push(one);
-    else if (outcome === 'sent' || outcome === 'duplicate')
+    if (!one || outcome === 'busy') continue;
+    if (outcome === 'sent' || outcome === 'duplicate')
       one.resolve({ id, seq, createdAt, duplicate: outcome === 'duplicate' });
     else one.reject(refusals[outcome]());
   }
-  return busy;
 }
 
 function tellRooms(
