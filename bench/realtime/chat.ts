@@ -139,7 +139,7 @@ async function makeRoom({ api }: Setting, owner: Account, others: readonly Accou
   return roomId as string;
 }
 
-/** 1,000 rooms of 10 sockets: two users of five sockets each. One socket may send 50 messages a second: 100 are too few. */
+/** 1,000 rooms of 10 sockets: two users of five sockets each. */
 async function manyRooms(setting: Setting, accounts: readonly Account[]): Promise<Work> {
   const ofUser = accounts.map((): string[] => []);
   const users = accounts.length;

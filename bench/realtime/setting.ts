@@ -51,7 +51,9 @@ export async function openSetting(nodeArguments: readonly string[]): Promise<Set
     return (await answer.json()) as Readonly<Record<string, string>>;
   };
   await api('PATCH', '/config/router', {
-    body: { config: { rateLimit: { maxRequests: 1_000_000 } } },
+    body: {
+      config: { rateLimit: { maxRequests: 1_000_000 }, realtime: { eventsPerSecond: 10_000 } },
+    },
   });
   await api('PATCH', '/config/chat', {
     body: { config: { rateLimit: { messagesPer10s: 100_000 } } },
