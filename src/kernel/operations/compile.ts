@@ -14,7 +14,7 @@ import {
 } from './declared-keys.ts';
 import { decodeQuery, decodeTexts, type TextFields, textFields } from './decode.ts';
 import { invalidValueProblem } from './invalid-value.ts';
-import { alternatives, type JsonSchema, jsonSchema } from './json-schema.ts';
+import { alternatives, type JsonSchema, jsonSchema, ownDefault } from './json-schema.ts';
 import type { Operation } from './operation.ts';
 import type { BodyStream, DecodedInput } from './operation-input.ts';
 import { invalidInput, problemsOf, type ValidatorError } from './problems.ts';
@@ -232,7 +232,7 @@ class Place {
     const missing = this.#defaults.filter(([name]) => values[name] === undefined);
     if (missing.length === 0) return values;
     const filled = { ...values };
-    for (const [name, value] of missing) filled[name] = structuredClone(value);
+    for (const [name, value] of missing) filled[name] = ownDefault(value);
     return filled;
   }
 

@@ -6,7 +6,7 @@
 import type { TObject } from 'typebox';
 import type { Problem } from '../errors.ts';
 import { invalidValueProblem, textProblem } from './invalid-value.ts';
-import { alternatives, type JsonSchema, jsonSchema, typesOf } from './json-schema.ts';
+import { alternatives, type JsonSchema, jsonSchema, ownDefault, typesOf } from './json-schema.ts';
 
 /** Converts one text; answers a problem as a `Refusal`. */
 type Converter = (text: string) => unknown;
@@ -136,7 +136,7 @@ export function decodeQuery(
   }
   for (const [name, field] of fields) {
     if (field.default !== undefined && !(name in decoded.values))
-      decoded.values[name] = structuredClone(field.default);
+      decoded.values[name] = ownDefault(field.default);
   }
   return decoded.values;
 }

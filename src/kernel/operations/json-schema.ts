@@ -90,3 +90,7 @@ export function acceptsNull(schema: JsonSchema): boolean {
   const types = typesOf(schema);
   return types.size === 0 || types.has('null');
 }
+
+/** A default as a value of its own for each call. Most are no objects, and copying takes microseconds whatever it copies. */
+export const ownDefault = (value: unknown): unknown =>
+  typeof value === 'object' && value !== null ? structuredClone(value) : value;

@@ -8,6 +8,7 @@ import {
   type ValueNode,
   type VariableDefinitionNode,
 } from 'graphql';
+import { ownDefault } from '../../kernel/operations/json-schema.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import { currentAccount, jsonSize } from '../../kernel/request-account/request-account.ts';
 import type { ArgumentPlace, OperationField } from './fields.ts';
@@ -23,7 +24,7 @@ export function operationInput(
 ): DecodedInput {
   const input = { params: emptyPlace(), query: emptyPlace(), headers: emptyPlace() };
   for (const { argument, place, key, schema, fallback } of field.arguments) {
-    const value = resolved(argumentValue(given, argument), schema) ?? fresh(fallback);
+    const value = resolved(argumentValue(given, argument), schema) ?? ownDefault(fallback);
     if (value !== undefined) input[place][key] = value;
   }
   if (field.populates && populate.length > 0) {
@@ -37,10 +38,6 @@ export function operationInput(
       (resolved(argumentValue(given, field.body.argument), field.body.schema) ?? undefined),
   };
 }
-
-/** Of its own for each call. */
-const fresh = (value: unknown): unknown =>
-  typeof value === 'object' ? structuredClone(value) : value;
 
 const emptyPlace = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 

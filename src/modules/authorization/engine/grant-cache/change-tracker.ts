@@ -91,6 +91,23 @@ export interface CursorGuard extends ChangeCursor {
   readonly types: readonly string[];
 }
 
+/** Of types whose changes are asked for, those of all beside them; made once for each list, which a model keeps. */
+const typesTexts = new WeakMap<readonly string[], string>();
+
+function typesText(types: readonly string[]): string {
+  const known = typesTexts.get(types) ?? arrayText([...types, '*']);
+  typesTexts.set(types, known);
+  return known;
+}
+
+/** Mostly the same one for many questions. */
+let lastMoment = { ms: 0, text: '' };
+
+function momentText(ms: number): string {
+  if (lastMoment.ms !== ms) lastMoment = { ms, text: new Date(ms).toISOString() };
+  return lastMoment.text;
+}
+
 /** What `guardText` compares with, in its order. */
 export const guardValues = ({
   snapshot,
@@ -98,13 +115,7 @@ export const guardValues = ({
   until,
   revision: last,
   types,
-}: CursorGuard): readonly unknown[] => [
-  known,
-  new Date(until).toISOString(),
-  last,
-  arrayText([...types, '*']),
-  snapshot,
-];
+}: CursorGuard): readonly unknown[] => [known, momentText(until), last, typesText(types), snapshot];
 
 /**
  * True while it stands: an expression for the statement that makes use of it. Its text is always the same. Values stand

@@ -16,8 +16,8 @@ const MOST_MERGED = 20_000;
 const SPARE = 1.4;
 const LEAST_WALKED = 32;
 const MOST_WALKED = 8_192;
-/** More rows that stand anywhere are sooner asked one by one. */
-const MOST_TOGETHER = 512;
+/** A page that looks at up to so many rows is nearly as short as single reads. */
+const FEW_ASKED = 512;
 /** Ids with which a statement is sent behind others: the values of larger ones take as long as their rows. */
 export const MOST_SENT = 200;
 /** Rows of a table, and lookups: beyond them what somebody sees is not gathered for a page. */
@@ -132,8 +132,8 @@ const foundWay = ({ found }: FirstParts): FirstWay => ({
 });
 
 /**
- * Along the order as far as the window. Its rows are asked together where their tuples stand beside each other, or are few;
- * else one by one, until there are enough. Where the window is too small, another statement asks `otherwise`: in this one
+ * Along the order as far as the window. Its rows are asked together where their tuples stand beside each other, by one
+ * search; else one by one, until there are enough: a third of the window is spare. Where the window is too small, another statement asks `otherwise`: in this one
  * it would be prepared for each page, and hardly ever run.
  */
 const walked = (
@@ -143,11 +143,11 @@ const walked = (
 ): FirstWay => ({
   key: `walk ${window}`,
   otherwise,
-  isBounded: isLight && window <= MOST_TOGETHER,
+  isBounded: isLight && window <= FEW_ASKED,
   compile({ rows, count, order = idOrder }, next) {
     const near = `select d.* from ${rows} d order by ${order} limit ${window}`;
     const first = `order by ${order} limit ${count}`;
-    if (order !== idOrder && window > MOST_TOGETHER)
+    if (!order.startsWith(idOrder))
       return `select d.* from (${near}) d where ${oneByOne(idOrder, next, 'd')} ${first}`;
     const ids = `ids as materialized (select array_agg(n."_id"::text) as list from near n)`;
     const test = together(idOrder, next, 'd', '(select i.list from ids i)');

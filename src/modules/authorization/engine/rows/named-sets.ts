@@ -105,6 +105,8 @@ async function reachableSetOf(
   return kept;
 }
 
+const noTypes: readonly string[] = [];
+
 /** What no tuple changes. */
 export function restingOnNothing(
   value: ReachableSet,
@@ -114,7 +116,7 @@ export function restingOnNothing(
   return {
     value,
     stands: () => true,
-    ...(position && { rests: { ...position, types: [] } }),
+    ...(position && { rests: { ...position, types: noTypes } }),
   };
 }
 
