@@ -61,3 +61,22 @@ it('is a transaction where there is none', async () => {
   await database.part(() => database.query(insert('b')));
   expect(await names()).toEqual(['b']);
 });
+
+it('does parts that begin at once one after the other', async () => {
+  const { database } = opened;
+  await database.transaction(async () => {
+    const part = (name: string) =>
+      database.part(async () => {
+        await database.query(insert(name));
+        if (name.startsWith('bad')) throw new Error(name);
+        await database.query(insert(`${name} again`));
+      });
+    const begun = ['one', 'bad', 'two', 'bad too', 'three'].map((name) => part(name));
+    const ends = await Promise.allSettled(begun);
+    expect(ends.map(({ status }) => status)).toEqual([
+      ...['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled'],
+    ]);
+  });
+  const whole = ['one', 'three', 'two'].flatMap((name) => [name, `${name} again`]);
+  expect(await names()).toEqual(whole);
+});

@@ -141,7 +141,8 @@ export function createTransactions(options: TransactionsOptions): Transactions {
     run,
     part(work) {
       const ambient = current();
-      return ambient ? partOf(store, ambient, `part_${++parts}`, work) : run(work);
+      if (!ambient) return run(work);
+      return inTurn(ambient, () => partOf(store, ambient, `part_${++parts}`, work));
     },
     outside: (work) => store.run(undefined, work),
   };
@@ -166,6 +167,23 @@ async function retried<T>(
       await sleep(RETRY_DELAY_MS * attempt * (1 + Math.random()));
     }
   }
+}
+
+/** The part of each transaction that was begun last. */
+const lastParts = new WeakMap<Ambient, Promise<unknown>>();
+
+/**
+ * Parts of one transaction that are begun at once go one after the other: the end of a savepoint is the end of all that
+ * came after it. A part that waits for one that began later waits for ever.
+ */
+function inTurn<T>(ambient: Ambient, part: () => Promise<T>): Promise<T> {
+  const before = lastParts.get(ambient);
+  const mine = before ? before.then(part) : part();
+  lastParts.set(
+    ambient,
+    mine.catch(() => undefined),
+  );
+  return mine;
 }
 
 /** A savepoint: what fails in it is taken back alone. */
