@@ -101,6 +101,26 @@ async function byProvider() {
 }
 
 describe('before a sign-up', () => {
+  it('the code makes calls at once, and beside a transaction that it holds open', async () => {
+    await hook(
+      'busy',
+      'signUp',
+      `export default async (ctx, req) => {
+        const { db } = ctx.system;
+        const at = (n) => db.create('Heard', { what: req.email, about: String(n) });
+        const ends = await Promise.allSettled([at(1), db.create('Heard', { what: 5 }), at(2)]);
+        await db.transaction(async (open) => {
+          await open.create('Heard', { what: req.email, about: 'held' });
+          await at((await db.count('Heard', { what: req.email })) + 0);
+        });
+        return { userData: { tier: ends.map(({ status }) => status[0]).join('') } };
+      }`,
+    );
+    expectStatus(await register('busy@example.com'), 200, 'register');
+    const said = (await heard()).filter(({ what }) => what === 'busy@example.com');
+    expect(said.map(({ about }) => about).sort()).toEqual(['1', '2', '3', 'held']);
+  });
+
   it('one hook refuses every way in, and nothing of the account is left', async () => {
     await hook(
       'closed',

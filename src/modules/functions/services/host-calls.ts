@@ -202,11 +202,14 @@ export function createHostCalls(
 ): HostCalls {
   /** What fails in a transaction of the platform (a hook of a sign-up) fails alone, so that the code can catch it. */
   const apart = async (name: string, call: HostCall, scope: RunScope, given: GivenCall) => {
-    const isApart =
-      name !== 'db.begin' && given.transaction === undefined && database.inTransaction();
-    const value = isApart
-      ? await database.part(() => call(scope, given))
-      : await call(scope, given);
+    const isInside = given.transaction === undefined && database.inTransaction();
+    const work = (): Promise<unknown> =>
+      isInside && name !== 'db.begin'
+        ? database.part(() => call(scope, given))
+        : call(scope, given);
+    // Parts go one after the other: beside one that the code holds open, a call would wait for its end.
+    const held = isInside ? [...scope.transactions.values()].at(-1) : undefined;
+    const value = await (held ? held.within(work) : work());
     return value instanceof JsonText ? value.text : (JSON.stringify(value) ?? '');
   };
 
