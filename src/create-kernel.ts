@@ -1,6 +1,6 @@
 /** Puts the kernel together from its parts. */
-import { withRecordHooks } from './data/records/record-hooks.ts';
-import { createRecordStore, type RecordStoreOptions } from './data/records/record-store.ts';
+import { createHookedRecords } from './data/records/hook-gate.ts';
+import type { RecordStoreOptions } from './data/records/record-store.ts';
 import { createIndexJob, enqueueIndexJob } from './data/schema/registry/index-builds.ts';
 import { createSchemaRegistry } from './data/schema/registry/schema-registry.ts';
 import type { Kernel } from './host/kernel.ts';
@@ -155,7 +155,7 @@ function recordsWithHooks(options: RecordStoreOptions): Pick<Kernel, 'records' |
   const hooks = createHooks();
   return {
     hooks,
-    records: withRecordHooks({ ...options, store: createRecordStore(options), hooks }),
+    records: createHookedRecords(options, hooks),
   };
 }
 

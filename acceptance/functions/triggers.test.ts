@@ -285,9 +285,13 @@ describe('workflows', () => {
     expect(again.body).toMatchObject({ started: false, run: { _id: started.body.run._id } });
     await waitFor(async () => (await seenList('workflow')).length === 1);
     await create(2);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    await platform.client.patch(`/database/Order/${order._id}`, { total: 3 });
     const path = `/functions/queue/${started.body.run._id}`;
+    // It hears of events from the moment at which it waits, for an hour at most.
+    await waitFor(async () => {
+      const { nextTryAt } = (await platform.admin.get(path)).body;
+      return nextTryAt !== null && Date.parse(nextTryAt) > Date.now() + 1_800_000;
+    });
+    await platform.client.patch(`/database/Order/${order._id}`, { total: 3 });
     const done = await waitFor(async () => {
       const { body } = await platform.admin.get(path);
       return body.state === 'done' ? body : undefined;

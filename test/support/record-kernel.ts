@@ -1,5 +1,6 @@
 /** The schema registry and the record store of one or more nodes on a database of the test's own. */
 import { createHash } from 'node:crypto';
+import { createHookedRecords } from '../../src/data/records/hook-gate.ts';
 import { createRecordStore } from '../../src/data/records/record-store.ts';
 import type { RecordStore } from '../../src/data/records/store.ts';
 import { migrations as schemaTables } from '../../src/data/schema/migrations.ts';
@@ -9,6 +10,7 @@ import type { Database } from '../../src/kernel/database/database.ts';
 import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
 import { createEvents } from '../../src/kernel/events/create-events.ts';
 import { migrations as databaseOwn } from '../../src/kernel/events/migrations.ts';
+import type { Hooks } from '../../src/kernel/hooks/hooks.ts';
 import { createPermissionPort, type PermissionPort } from '../../src/kernel/permissions.ts';
 import { createMetrics } from '../../src/kernel/telemetry/create-metrics.ts';
 import { openTestDatabase, type TestServer } from './database.ts';
@@ -24,6 +26,8 @@ export interface RecordNode {
 export interface RecordKernel extends RecordNode {
   /** A store whose lists by clients have so many milliseconds, on a database that the test has changed. */
   limited(database: Database, searchLimitMs: number): RecordStore;
+  /** The store of the first node with hooks before all that it writes. */
+  hooked(hooks: Hooks): RecordStore;
   /** A further node on the same database. */
   another(): Promise<RecordNode>;
   /** Ids of the events of a schema, oldest first, each as `operation:id`. */
@@ -68,6 +72,11 @@ export async function openRecordKernel(server: TestServer = 'embedded'): Promise
       const [parts] = created;
       if (!parts) throw new Error('There is no node');
       return createRecordStore({ ...parts, database, searchLimitMs });
+    },
+    hooked(hooks) {
+      const [parts] = created;
+      if (!parts) throw new Error('There is no node');
+      return createHookedRecords({ ...parts, database: test.database }, hooks);
     },
     another: async () => node(await test.openAgain()),
     async events(schema) {

@@ -30,6 +30,8 @@ export interface RecordHookValue {
   readonly id?: string | undefined;
   /** The record as it is, without hidden fields. */
   readonly previous?: Readonly<Record<string, unknown>> | undefined;
+  /** `Type:id` of who will own it, where that is what changes. */
+  readonly owner?: string | undefined;
 }
 
 /** The point of the hooks before a write. */
@@ -37,7 +39,7 @@ export const recordHookPoint = (schema: string, operation: RecordHookOperation):
   `records:${operation}:${schema}`;
 
 /** Records of one call by condition while a hook looks at each. */
-const MOST_SELECTED = 1_000;
+export const MOST_SELECTED = 1_000;
 /** Hooks of one call that run at a time. */
 const AT_ONCE = 8;
 /** How often a write begins anew because the record was changed while its hook ran. */
@@ -97,7 +99,7 @@ export function withRecordHooks(parts: HookedParts): RecordStore {
 }
 
 /** The input as the hooks left it. */
-const askWith =
+export const askWith =
   ({ hooks }: Pick<HookedParts, 'hooks'>) =>
   async (caller: Caller, value: RecordHookValue): Promise<RecordInput> => {
     const point = recordHookPoint(value.schema, value.operation);

@@ -19,6 +19,7 @@ import { createCursors } from './page/keyset.ts';
 import { createLiveRecords } from './read/live.ts';
 import { createReads, retryingHistory, retryingReads } from './read/record-reads.ts';
 import { type RecordDependencies, runRead } from './read/record-view.ts';
+import type { RecordGate } from './record-gate.ts';
 import { createParameters, createPlanCache, restriction } from './sql/prepared-statements.ts';
 import { idTest, live } from './sql/row-id.ts';
 import type { RecordAccess, RecordHolder, RecordStore } from './store.ts';
@@ -160,6 +161,7 @@ export interface RecordStoreOptions {
   readonly secrets: Pick<SecretBox, 'digest'>;
   /** Milliseconds that the statement of a list or search by a client may run. */
   readonly searchLimitMs?: number;
+  readonly gate?: RecordGate;
 }
 
 export function createRecordStore(options: RecordStoreOptions): RecordStore {

@@ -4,7 +4,7 @@ import { fieldTest, literal } from '../conditions/condition.ts';
 import type { SchemaRegistry } from '../schema/registry/registry.ts';
 import type { RecordStore } from './store.ts';
 
-interface LookParts {
+export interface LookParts {
   readonly store: RecordStore;
   readonly schemas: SchemaRegistry;
 }
@@ -18,15 +18,22 @@ export interface Seen {
   readonly version: number | undefined;
 }
 
+interface Asked {
+  readonly schema: string;
+  /** At most 1,000. */
+  readonly ids: readonly string[];
+  /** Those in the trash. */
+  readonly deleted?: boolean;
+}
+
 /** The records as they are now, by id; those that are gone are left out. */
-async function look(
+export async function look(
   { store, schemas }: LookParts,
-  schema: string,
-  ids: readonly string[],
+  { schema, ids, deleted = false }: Asked,
 ): Promise<ReadonlyMap<string, Seen>> {
   const counts = schemas.get(schema)?.mapping === undefined;
   const filter = fieldTest('_id', { kind: 'in', right: literal(ids) });
-  const json = await store.find(asHooks, schema, { filter, granted: true });
+  const json = await store.find(asHooks, schema, { filter, deleted, granted: true });
   const records = JSON.parse(json) as readonly { readonly _id: string; readonly __v?: number }[];
   return new Map(
     records.map((record) => [
@@ -42,7 +49,7 @@ export async function lookAtOne(
   schema: string,
   id: string,
 ): Promise<Seen | undefined> {
-  const [seen] = (await look(parts, schema, [id])).values();
+  const [seen] = (await look(parts, { schema, ids: [id] })).values();
   return seen;
 }
 
@@ -52,7 +59,7 @@ export async function lookAtEach(
   schema: string,
   ids: readonly string[],
 ): Promise<readonly Seen[] | undefined> {
-  const found = await look(parts, schema, ids);
+  const found = await look(parts, { schema, ids });
   const isMapped = parts.schemas.get(schema)?.mapping !== undefined;
   const list: Seen[] = [];
   for (const id of ids) {

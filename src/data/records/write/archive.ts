@@ -16,8 +16,9 @@ import {
 } from '../read/history.ts';
 import type { RecordDependencies } from '../read/record-view.ts';
 import { createRenderContext, selectList } from '../read/render.ts';
+import type { RecordGate } from '../record-gate.ts';
 import { createParameters } from '../sql/prepared-statements.ts';
-import type { RecordHistory, RecordText, RecordTrash } from '../store.ts';
+import type { RecordHistory, RecordInput, RecordText, RecordTrash } from '../store.ts';
 import { purgeExpired, purgeRecords, restoreRecord } from './trash.ts';
 import { type Column, type ColumnValues, requireValid, validatorOf } from './validate.ts';
 import {
@@ -52,7 +53,10 @@ async function restoreVersion(
     const kept = [...schema.tree.fields].filter(
       ([name, { hidden }]) => hidden || rights.denied.has(name) || rights.guarded.has(name),
     );
-    const values = checked(schema, stored, new Set(kept.map(([name]) => name)));
+    const left = new Set(kept.map(([name]) => name));
+    const input = Object.fromEntries(Object.entries(stored).filter(([name]) => !left.has(name)));
+    const change = { schema: schema.name, operation: 'update', id, input } as const;
+    const values = checked(schema, { ...stored, ...(await asked(context, change)) }, left);
     return changeRecord(context, id, values, { operation: 'restore' });
   });
 }
@@ -135,12 +139,22 @@ function checked(
   return values;
 }
 
+/** The new values as hooks leave them. */
+const asked = async (
+  { caller, dependencies: { gate } }: WriteContext,
+  change: Parameters<RecordGate['input']>[1],
+): Promise<RecordInput> => (gate?.asks(change) ? gate.input(caller, change) : change.input);
+
 async function reviveRecord(
   context: WriteContext,
   id: string,
   { stored, createdAt, last }: State & { readonly stored: Record<string, unknown> },
 ): Promise<RecordText> {
-  const { columns, values } = checked(context.schema, stored);
+  const { schema } = context;
+  const isVisible = (name: string): boolean => !schema.tree.fields.get(name)?.hidden;
+  const input = Object.fromEntries(Object.entries(stored).filter(([name]) => isVisible(name)));
+  const change = { schema: schema.name, operation: 'create', id, input } as const;
+  const { columns, values } = checked(schema, { ...stored, ...(await asked(context, change)) });
   const whole = {
     columns: [...columns, createdColumn, versionColumn],
     values: [...values, createdAt, last + 1],

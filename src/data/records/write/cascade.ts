@@ -13,7 +13,7 @@ import { deletedColumn, type ForeignKeyLayout } from '../../schema/compile/layou
 import { recordErrors } from '../errors.ts';
 import { changedRows, touched } from '../sql/changed-rows.ts';
 import { eventRows } from './statements.ts';
-import { runWrite, type WriteContext } from './write-context.ts';
+import { askGate, runWrite, type WriteContext } from './write-context.ts';
 
 /* How many records one request may change or delete: locks, memory and the time of those who wait have an end. */
 
@@ -130,6 +130,7 @@ async function trashDependants(
   const { context, transaction, seen, budget } = settling;
   for (const dependant of dependantsOf(settling, target).filter(goesAlong)) {
     const { schema, key } = dependant;
+    await askGoing(settling, dependant, ids);
     const refers = `u.${identifier(key.column)} = any($2::uuid[]) and u."_id" <> all($3::uuid[]) and u."${deletedColumn}" is null`;
     // Twice: a row may go into the trash while it is waited for.
     const where = `t0."_id" in (select u."_id" from ${schema.table} u where ${refers}${probe(budget)}) and t0."${deletedColumn}" is null`;
@@ -151,6 +152,21 @@ async function trashDependants(
     );
     if (gone.length > 0) await trashDependants(settling, schema, gone);
   }
+}
+
+/** Asks about dependants before they go. */
+async function askGoing(
+  { context, transaction, seen, budget }: Trashing,
+  { schema, key }: Dependant,
+  ids: readonly string[],
+): Promise<void> {
+  const change = { schema: schema.name, operation: 'delete' } as const;
+  if (!context.dependencies.gate?.asks(change)) return;
+  const refers = `t0.${identifier(key.column)} = any($1::uuid[]) and t0."_id" <> all($2::uuid[])`;
+  const text = `select t0."_id" as id from ${schema.table} t0 where ${refers} and t0."${deletedColumn}" is null order by t0."_id"${probe(budget)} for update of t0`;
+  const values = [ids, seenIds(seen, schema)];
+  const rows = await runWrite<{ id: string }>(context, { text, values }, transaction);
+  await askGate(context, { ...change, ids: rows.map(({ id }) => id) });
 }
 
 async function requireFree(settling: Cascade): Promise<void> {
@@ -191,9 +207,9 @@ async function bringBack(
 ): Promise<void> {
   const { context, transaction, seen } = settling;
   for (const { schema, key } of dependantsOf(settling, target).filter(goesAlong)) {
-    const where =
-      `t0.${identifier(key.column)} = any($2::uuid[]) and t0."${deletedColumn}" = $3::timestamptz(3)` +
-      missingParents(settling, schema, key.column);
+    const gone = `t0.${identifier(key.column)} = any($2::uuid[]) and t0."${deletedColumn}" = $3::timestamptz(3)`;
+    const where = gone + missingParents(settling, schema, key.column);
+    await askComing(settling, schema, { where, values: [ids, deletedAt] });
     const change = {
       set: `"${deletedColumn}" = null, ${touched}`,
       where,
@@ -215,6 +231,24 @@ async function bringBack(
     );
     if (back.length > 0) await bringBack(settling, schema, { ids: back, deletedAt });
   }
+}
+
+/** Asks about dependants before they come back. */
+async function askComing(
+  { context, transaction }: Cascade,
+  schema: CompiledSchema,
+  { where, values }: { readonly where: string; readonly values: readonly unknown[] },
+): Promise<void> {
+  const change = { schema: schema.name, operation: 'create', deleted: true } as const;
+  if (!context.dependencies.gate?.asks(change)) return;
+  // `$1` is the actor where they are changed.
+  const text = `select t0."_id" as id from ${schema.table} t0 where ${where} and $1::text is null order by t0."_id" for update of t0`;
+  const rows = await runWrite<{ id: string }>(
+    context,
+    { text, values: [null, ...values] },
+    transaction,
+  );
+  await askGate(context, { ...change, ids: rows.map(({ id }) => id) });
 }
 
 /** Records of a schema that need another one, beside the one at `except`, which is in the trash. */

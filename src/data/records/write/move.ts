@@ -20,6 +20,7 @@ import { requirePlacement } from './placement.ts';
 import { withAnswer } from './statements.ts';
 import {
   announceEvents,
+  askGate,
   missError,
   type OpenWrite,
   requireId,
@@ -56,6 +57,8 @@ async function moveRecords(
   const owner = await engine.owner(caller, schema.name, to);
   const moved = await dependencies.database.transaction(async (transaction) => {
     const rows = await touchRows(context, requested, transaction);
+    const to = `${owner.type}:${owner.id}`;
+    await askGate(context, { schema: schema.name, operation: 'update', ids: requested, owner: to });
     await engine.changeOwner(caller, schema.name, requested, owner);
     await requireCreatable(context, engine, requested);
     return rows;

@@ -26,6 +26,7 @@ import {
 import { deleteText, eventRows, forgetTuples } from './statements.ts';
 import {
   announceEvents,
+  askGate,
   missError,
   requireId,
   runWrite,
@@ -160,6 +161,9 @@ async function unlink(
   const { context, transaction, seen, budget } = removal;
   const { schema, key } = dependant;
   if (schema.mapping) return announceUnlinked(removal, dependant, ids);
+  const { gate } = context.dependencies;
+  if (gate?.asks({ schema: schema.name, operation: 'update' }))
+    await askUnlinking(removal, dependant, await lockedReferrers(removal, dependant, ids));
   const column = identifier(key.column);
   const losing = `select u."_id" from ${schema.table} u where u.${column} = any($2::uuid[]) and u."_id" <> all($3::uuid[])${probe(budget)}`;
   const where = `t0."_id" in (${losing})`;
@@ -176,6 +180,16 @@ async function unlink(
   spend(budget, row?.touched ?? 0, schema.name);
 }
 
+const askUnlinking = (
+  { context }: Removal,
+  { schema, key }: Dependant,
+  ids: readonly string[],
+): Promise<void> =>
+  askGate(context, {
+    ...{ schema: schema.name, operation: 'update', ids },
+    input: { [key.column]: null },
+  });
+
 /** In a table of others the database empties the column itself; only that it does so is to be said. */
 async function announceUnlinked(
   removal: Removal,
@@ -185,7 +199,9 @@ async function announceUnlinked(
   const { context, transaction } = removal;
   const { schema } = dependant;
   const losing = await lockedReferrers(removal, dependant, ids);
+  spend(removal.budget, losing.length, schema.name);
   if (losing.length === 0) return;
+  await askUnlinking(removal, dependant, losing);
   const text = `with r as (select unnest($2::text[]) as "_id") ${eventRows(schema, 'update')}`;
   await runWrite(context, { text, values: [actorOf(context.caller), losing] }, transaction);
 }
@@ -206,7 +222,6 @@ async function lockedReferrers(
     { text, values: [ids, seenIds(seen, schema)] },
     transaction,
   );
-  spend(budget, rows.length, schema.name);
   return rows.map(({ id }) => id);
 }
 
@@ -215,16 +230,19 @@ async function cascade(
   { schema, key }: Dependant,
   ids: readonly string[],
 ): Promise<void> {
-  const { context, transaction, seen } = removal;
-  const fresh = addSeen(seen, schema, await lockedReferrers(removal, { schema, key }, ids));
+  const { context, transaction, seen, budget } = removal;
+  const going = await lockedReferrers(removal, { schema, key }, ids);
+  spend(budget, going.length, schema.name);
+  const fresh = addSeen(seen, schema, going);
   if (fresh.length === 0) return;
+  await askGate(context, { schema: schema.name, operation: 'delete', ids: fresh });
   const forgotten = forgetTuples(context.dependencies.permissions.tuples, schema, 'r');
   const kept = schema.history
     ? `o as (select * from ${schema.table} where "_id" = any($2::uuid[])), `
     : '';
   const old = historyRows(schema, 'delete', 'o');
   const idType = schema.mapping ? 'text' : 'uuid';
-  const going = `with ${kept}r as (select unnest($2::${idType}[]) as "_id")${old}${forgotten} ${eventRows(schema, 'delete')}`;
-  await runWrite(context, { text: going, values: [actorOf(context.caller), fresh] }, transaction);
+  const text = `with ${kept}r as (select unnest($2::${idType}[]) as "_id")${old}${forgotten} ${eventRows(schema, 'delete')}`;
+  await runWrite(context, { text, values: [actorOf(context.caller), fresh] }, transaction);
   await cascadeToDependants(removal, schema, fresh);
 }

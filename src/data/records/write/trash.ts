@@ -19,6 +19,7 @@ import { eventRows, forgetTuples, withAnswer } from './statements.ts';
 import {
   announceEvents,
   answerShape,
+  askGate,
   isDynamicAnswer,
   requireId,
   runWrite,
@@ -32,6 +33,8 @@ export async function restoreRecord(context: WriteContext, id: string): Promise<
   requireId(context.schema, id, 'id');
   const row = await dependencies.database.transaction(async (transaction) => {
     const deletedAt = await lockTrashed(context, id, transaction);
+    const change = { schema: schema.name, operation: 'create', deleted: true } as const;
+    await askGate(context, { ...change, ids: [id] });
     const restored = await bringBack(context, id, transaction);
     await restoreDependants(context, { ids: [id], deletedAt }, transaction);
     // Last: relations can run in circles, and what it needs may have come back with it.
@@ -145,7 +148,7 @@ function purgeText({ schema, dependencies }: WriteContext): string {
 /** Records of one page of the purge. */
 const PAGE = 500;
 
-/** Purges what was deleted more than `days` ago, page by page. What other records still hold is left for the next time. */
+/** Purges what was deleted more than `days` ago, page by page. What other records or hooks still hold is left for the next time. */
 export async function purgeExpired(
   context: WriteContext,
   days: number,
@@ -173,7 +176,7 @@ async function purgePage(context: WriteContext, ids: readonly string[]): Promise
   try {
     return await purgeRecords(context, ids);
   } catch (error) {
-    if (!(error instanceof PenstockError) || error.code !== 'RECORD_IN_USE') throw error;
+    if (!(error instanceof PenstockError) || error.status >= 500) throw error;
     if (ids.length === 1) return 0;
   }
   let purged = 0;

@@ -29,6 +29,7 @@ import {
   resolvePopulate,
 } from '../read/projection.ts';
 import { chargeJson, classOf, type RecordDependencies, viewOf } from '../read/record-view.ts';
+import type { GatedChange, RecordGate } from '../record-gate.ts';
 import { restriction } from '../sql/prepared-statements.ts';
 import { idsTest, idTest } from '../sql/row-id.ts';
 import type { WriteOptions } from '../store.ts';
@@ -36,6 +37,8 @@ import type { Ownership } from './ownership.ts';
 
 export interface WriteDependencies extends RecordDependencies {
   readonly events: Events;
+  /** Who is asked about records that no call names. */
+  readonly gate?: RecordGate | undefined;
 }
 
 export type WriteOperation = 'create' | 'update' | 'delete';
@@ -198,6 +201,14 @@ export async function runWrite<R>(
       schemas: () => dependencies.schemas.all(),
     });
   }
+}
+
+/** Asks who is to be asked about records that are locked. Throws what refuses the change. */
+export async function askGate(
+  { caller, dependencies: { gate } }: WriteContext,
+  change: GatedChange,
+): Promise<void> {
+  if (change.ids.length > 0 && gate?.asks(change)) await gate.ask(caller, change);
 }
 
 /** What of a context decides the text of an answer. */
