@@ -1,11 +1,19 @@
 /** Lists that are kept current over sockets: as `GET` would answer them at every moment, and never more. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
-import type { TestUser } from '../../test/support/node.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { closeClients, connect, create, createSchemas, grant, listen } from './clients.ts';
+import {
+  allOperations,
+  closeClients,
+  connect,
+  create,
+  createSchemas,
+  grant,
+  listen,
+} from './clients.ts';
 
 describe('live lists', () => {
   let platform: TestPlatform;
@@ -65,6 +73,47 @@ describe('live lists', () => {
     await waitFor(() => titles(list).length === 2);
     await platform.admin.delete(members, { query: { members: reader.userId } });
     await waitFor(() => titles(list).length === 0);
+  });
+
+  it('follows what another record says, by a rule, and its end', async () => {
+    const conduitOptions = { cms: allOperations, authorization: { enabled: true } };
+    const fields = { title: { type: 'String' }, status: { type: 'String' } } as const;
+    await platform.createSchema({ name: 'Project', fields, conduitOptions });
+    const project = { type: 'Relation', model: 'Project', required: true } as const;
+    await platform.createSchema({
+      name: 'Step',
+      fields: { title: { type: 'String' }, project },
+      conduitOptions,
+    });
+    const words = { edit: ['owner'], delete: ['owner'] };
+    for (const [name, definition] of [
+      ['Project', { permissions: { read: ['owner', { rule: "record.status == 'open'" }] } }],
+      [
+        'Step',
+        { relations: { project: { from: 'project' } }, permissions: { read: ['project->read'] } },
+      ],
+    ] as const) {
+      const { relations = {}, permissions } = { relations: {}, ...definition };
+      expectStatus(
+        await platform.admin.patch(`/authorization/resources/${name}`, {
+          relations: { owner: ['User'], ...relations },
+          permissions: { ...permissions, ...words },
+        }),
+        200,
+        name,
+      );
+    }
+    const id = await create(owner, 'Project', { title: 'site', status: 'open' });
+    await create(owner, 'Step', { title: 'plan', project: id });
+    const list = await listen(platform, reader, { schema: 'Step' });
+    expect(titles(list)).toEqual(['plan']);
+    // A look at all rights every ten seconds would see it too: so many changes would take it longer than this test has.
+    for (let round = 0; round < 5; round += 1) {
+      await owner.api.patch(`/database/Project/${id}`, { status: 'done' });
+      await waitFor(() => titles(list).length === 0);
+      await owner.api.patch(`/database/Project/${id}`, { status: 'open' });
+      await waitFor(() => titles(list).length === 1);
+    }
   });
 
   it('keeps a filter: records come into it and leave it', async () => {

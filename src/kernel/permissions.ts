@@ -162,6 +162,14 @@ export interface AskedRows {
   readonly ids?: readonly string[] | undefined;
 }
 
+/** Types of other records on which rights on the records of a type hang. */
+export interface RecordLeans {
+  /** On what these hold, by rules. */
+  readonly values: ReadonlySet<string>;
+  /** On whether these are there: rights come from them. */
+  readonly presence: ReadonlySet<string>;
+}
+
 export interface PermissionEngine {
   check(caller: Caller, action: string, resource: string, scope?: string): Promise<boolean>;
   /**
@@ -212,6 +220,8 @@ export interface PermissionEngine {
   creation(caller: Caller, schema: string, owner: Owner): Promise<CreationRule | undefined>;
   /** Whether users can have rights through another user, so that a relation of one changes what others may do. Absent: none can. */
   reachesThroughUsers?(): Promise<boolean>;
+  /** Which other records decide about those of this schema: their changes are told as changes of records, not of rights. Absent: none do. */
+  leansOn?(schema: string): Promise<RecordLeans>;
   /**
    * Whether users write relations about records of the type by themselves, which holds the record meanwhile. Who deletes
    * one must have locked it before the statement that takes its relations along. Absent: nobody does.

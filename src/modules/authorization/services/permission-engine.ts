@@ -4,6 +4,7 @@ import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { LostRelation, Owner, PermissionEngine } from '../../../kernel/permissions.ts';
 import { limits } from '../engine/limits.ts';
+import { leansOf } from '../engine/record-leans.ts';
 import { everybodysRole } from '../engine/rule-callers.ts';
 import { authorizationErrors } from '../errors.ts';
 import { admitsVisitors } from '../model/expansion-rules.ts';
@@ -108,7 +109,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
 /** What the definitions say by themselves, whoever asks. */
 const whatDefinitionsSay = (
   models: Dependencies['models'],
-): Pick<PermissionEngine, 'knows' | 'reachesThroughUsers' | 'heldByUsers'> => ({
+): Pick<PermissionEngine, 'knows' | 'reachesThroughUsers' | 'leansOn' | 'heldByUsers'> => ({
   async knows(schema, action) {
     const { model } = await models.engine();
     return model.get(schema) ? model.action(schema, action) !== undefined : recordWords.has(action);
@@ -116,6 +117,9 @@ const whatDefinitionsSay = (
   async reachesThroughUsers() {
     const definition = (await models.optimistic()).model.get('User');
     return definition !== undefined && definition.relations.size + definition.actions.size > 0;
+  },
+  async leansOn(schema) {
+    return leansOf((await models.optimistic()).model, schema);
   },
   async heldByUsers(schema) {
     const definition = (await models.optimistic()).model.get(schema);

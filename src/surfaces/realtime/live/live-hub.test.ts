@@ -1,10 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
+import type { RecordLeans } from '../../../kernel/permissions.ts';
 import { createLiveHub } from './live-hub.ts';
 
 /** A hub, and how often the list of each user was read; nothing but events makes it read again. */
-async function hubOf(users: readonly string[], throughUsers: boolean) {
+async function hubOf(users: readonly string[], throughUsers: boolean, leans?: RecordLeans) {
   let heard: (event: PublishedEvent) => void = () => expect.unreachable('nobody follows');
   const reads = new Map<string, number>();
   const hub = createLiveHub({
@@ -15,6 +17,7 @@ async function hubOf(users: readonly string[], throughUsers: boolean) {
       return () => undefined;
     },
     reachesThroughUsers: async () => throughUsers,
+    leansOn: async () => leans,
     log: (error) => expect.unreachable(String(error)),
     onTold: () => undefined,
   });
@@ -37,7 +40,12 @@ async function hubOf(users: readonly string[], throughUsers: boolean) {
       topic: 'authorization:delete:relation',
       payload: { subject, relation: 'reader', resource: 'Note:1' },
     } as unknown as PublishedEvent);
-  return { hub, reads, tell };
+  const tellOfRecord = (schema: string, operation: string): void =>
+    heard({
+      ...{ topic: `database:${operation}:${schema}`, schema, operation, ids: ['1'] },
+      occurredAt: new Date().toISOString(),
+    } as unknown as PublishedEvent);
+  return { hub, reads, tell, tellOfRecord };
 }
 
 describe('a change of rights', () => {
@@ -59,6 +67,22 @@ describe('a change of rights', () => {
     const { hub, reads, tell } = await hubOf(['ann', 'bob'], true);
     tell('User:ann');
     await waitFor(() => reads.get('bob') === 2);
+    hub.stop();
+  });
+
+  it('has lists read again whose rights hang on what another record holds, or on whether it is there', async () => {
+    const leans = { values: new Set(['Project']), presence: new Set(['Project', 'Folder']) };
+    const { hub, reads, tellOfRecord } = await hubOf(['ann'], false, leans);
+    tellOfRecord('Project', 'update');
+    await waitFor(() => reads.get('ann') === 2);
+    tellOfRecord('Folder', 'delete');
+    await waitFor(() => reads.get('ann') === 3);
+    // What a folder holds decides about nothing; by the end of the next change that has been seen to.
+    tellOfRecord('Folder', 'update');
+    tellOfRecord('Other', 'delete');
+    await sleep(100);
+    tellOfRecord('Project', 'update');
+    await waitFor(() => reads.get('ann') === 4);
     hub.stop();
   });
 });

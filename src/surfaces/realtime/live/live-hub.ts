@@ -2,6 +2,7 @@
 import type { FittingRecords, LiveRecords } from '../../../data/records/store.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { LiveFilter, LiveRead } from '../../../kernel/operations/live-read.ts';
+import type { RecordLeans } from '../../../kernel/permissions.ts';
 import { realtimeErrors } from '../errors.ts';
 import type { OfferedChange } from './list-state.ts';
 import { type LiveBeginning, type LiveListener, LiveQuery } from './live-query.ts';
@@ -14,6 +15,8 @@ export interface LiveHubParts {
   follow(handler: (event: PublishedEvent) => void): () => void;
   /** Whether a relation of one user may give rights to others. */
   reachesThroughUsers(): Promise<boolean>;
+  /** On which other records rights on those of a schema hang; nothing where there are no permissions. */
+  leansOn(schema: string): Promise<RecordLeans | undefined>;
   readonly log: (error: unknown) => void;
   /** Listeners were told of a change, so many milliseconds after it happened. */
   readonly onTold: (lagMs: number) => void;
@@ -72,7 +75,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
       const { madeFrom } = query.read;
       if (madeFrom?.schema === schema && ids.includes(madeFrom.id)) query.end('changed');
     }
-    gathered(schema, ids, Date.parse(occurredAt));
+    gathered(schema, ids, { since: Date.parse(occurredAt), hasEnded: operation === 'delete' });
   };
 
   const open = (read: LiveRead): LiveQuery => {
@@ -185,6 +188,8 @@ interface Changes {
   readonly ids: Set<string>;
   /** When the first of them happened, in ms since 1970. */
   readonly since: number;
+  /** Some of the records are gone. */
+  hasEnded: boolean;
 }
 
 /** Changes of one schema, as they come in within a few milliseconds; the next ones wait until these have been looked at. */
@@ -206,9 +211,14 @@ function createGathering(look: (schema: string, changes: Changes) => Promise<voi
       if (bySchema.has(schema)) begin(schema);
     }, wait);
   };
-  return (schema: string, ids: readonly string[], since: number): void => {
-    const known = bySchema.get(schema) ?? { ids: new Set(), since };
+  return (
+    schema: string,
+    ids: readonly string[],
+    { since, hasEnded }: Pick<Changes, 'since' | 'hasEnded'>,
+  ): void => {
+    const known = bySchema.get(schema) ?? { ids: new Set(), since, hasEnded };
     bySchema.set(schema, known);
+    known.hasEnded ||= hasEnded;
     for (const id of ids) known.ids.add(id);
     if (nextLook.get(schema) !== Number.POSITIVE_INFINITY) begin(schema);
   };
@@ -228,6 +238,7 @@ async function concern(
     ({ read }) => read.kind === 'rows' && read.schema === schema && !read.related.has(schema),
   );
   for (const query of about) if (!lists.includes(query)) query.touch('all', since);
+  await touchLeaning(parts, queries, schema, changes);
   if (lists.length === 0) return;
   if (ids.length > MOST_IDS) {
     for (const query of lists) query.touch('all', since);
@@ -236,6 +247,29 @@ async function concern(
   const asked = performance.now();
   const found = await fittingOf(parts, lists, schema, ids);
   for (const query of lists) tellOf(query, { ids, asked, since }, found);
+}
+
+/** Questions about records whose rights hang on the records that changed: of these nothing is told as a change of rights. */
+async function touchLeaning(
+  { leansOn, log }: LiveHubParts,
+  queries: readonly LiveQuery[],
+  schema: string,
+  { since, hasEnded }: Changes,
+): Promise<void> {
+  const bySchema = Map.groupBy(
+    queries.filter(({ read }) => read.rightsOf !== undefined),
+    ({ read }) => read.schema,
+  );
+  try {
+    for (const [about, touched] of bySchema) {
+      const leans = await leansOn(about);
+      if (!leans?.values.has(schema) && !(hasEnded && leans?.presence.has(schema))) continue;
+      for (const query of touched) query.touch('all', since);
+    }
+  } catch (error) {
+    // The next look at all rights, some seconds later, sees it.
+    log(error);
+  }
 }
 
 /** Hands a list what changed of it; where that is not known, it is read. */
