@@ -102,3 +102,26 @@ it('reads no address whose host would keep everybody waiting', async () => {
     'url: must be an absolute address',
   ]);
 });
+
+it('masks a secret in the log of whom the code hands it to, and of whom it gets it from', async () => {
+  const secret = 'hunter2-handed-over';
+  const body = (name: string, functionCode: string) =>
+    upload(platform.admin, {
+      name,
+      functionCode,
+      inputs: { method: 'GET', queryParams: { key: 'String' } },
+    });
+  const taker = await body('taker', "console.log('took', req.params.key); return 1");
+  const keeper = await body('keeper', "return ctx.secrets.get('KEY')");
+  await platform.admin.put(`/functions/${keeper._id}/secrets/KEY`, { value: secret });
+  const giver = await body(
+    'giver',
+    `const { result: key } = await ctx.call('GET /functions/keeper');
+     console.log('got', key);
+     await ctx.call('GET /functions/taker', { query: { key } });`,
+  );
+  expect((await platform.client.get('/functions/giver')).status).toBe(200);
+  const logOf = async ({ _id }: { readonly _id: string }): Promise<unknown> =>
+    (await platform.admin.get(`/functions/executions/${_id}`)).body.functionExecutions[0]?.logs;
+  expect([await logOf(giver), await logOf(taker)]).toEqual([['got ********'], ['took ********']]);
+});

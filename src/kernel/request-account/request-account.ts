@@ -87,6 +87,11 @@ export class RequestAccount {
     return part;
   }
 
+  /** The account of the whole request, where this one is a part of it. */
+  get whole(): RequestAccount {
+    return this.#whole?.whole ?? this;
+  }
+
   /** Its work was given up: what waits or runs at the database on this account is stopped. The whole of a part goes on. */
   giveUp(): void {
     this.#deadlineAt = Math.min(this.#deadlineAt, performance.now());

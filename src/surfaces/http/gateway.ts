@@ -8,6 +8,7 @@ import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { ModuleDirectory } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { errors, type PenstockError } from '../../kernel/errors.ts';
+import { requireFewValues } from '../../kernel/few-values.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
 import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
 import type { RawInput } from '../../kernel/operations/compile.ts';
@@ -19,13 +20,7 @@ import { onAccount } from '../../kernel/request-account/request-account.ts';
 import { headerOf } from '../../kernel/request-header.ts';
 import type { Tracing } from '../../kernel/telemetry/tracing.ts';
 import { Answering, type AnsweringParts } from './answering.ts';
-import {
-  DEFAULT_BODY_LIMIT,
-  parseBody,
-  type ReceivedBody,
-  receiveBody,
-  requireFewValues,
-} from './body.ts';
+import { DEFAULT_BODY_LIMIT, parseBody, type ReceivedBody, receiveBody } from './body.ts';
 import type { Exchange, ProtocolHandler } from './exchange.ts';
 import { type Cors, requireOneHost } from './headers.ts';
 import { decodeInput, type InputRules, withWarnings } from './input-notes.ts';
@@ -203,7 +198,7 @@ function runWith(admitted: Admitted, received: ReceivedBody): NowOrLater<Answer>
 /** In turns of the event loop of its own, so that small requests pass between. */
 async function runLarge(admitted: Admitted, received: ReceivedBody): Promise<Answer> {
   await loopTurn();
-  requireFewValues(received.bytes);
+  requireFewValues(received.bytes, 'The body');
   const parsed = parseBody(received);
   await loopTurn();
   const input = decoded(admitted, parsed);

@@ -11,11 +11,13 @@ import {
   TextResult,
 } from '../../../kernel/operations/operation.ts';
 import type { OperationRegistry } from '../../../kernel/operations/registry.ts';
+import { defaultRequestSettings } from '../../../kernel/pipeline/request-limits.ts';
+import { onAccount, RequestAccount } from '../../../kernel/request-account/request-account.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { PoolEnd } from '../engine/pool.ts';
 import { databaseCalls } from './calls/database.ts';
 import { operationCalls } from './calls/operations.ts';
-import { type HostCall, RunScope } from './host-calls.ts';
+import { createHostCalls, type HostCall, RunScope } from './host-calls.ts';
 
 const scopeOf = (inputs: object = {}): RunScope =>
   new RunScope({
@@ -124,6 +126,44 @@ it('masks the longer of two secrets that begin alike, in a later run of the func
   expect(later.maskedLines([{ level: 'log', text: 'hunter2-and-more', at: 1 }])).toEqual([
     { level: 'log', text: '********', at: 1 },
   ]);
+});
+
+it('masks a secret in all runs of one request, whoever of them has read it', async () => {
+  const line = (text: string) => ({ level: 'log', text, at: 1 }) as const;
+  const masked = (scope: RunScope) => scope.maskedLines([line('hunter2-hunter2')])[0]?.text;
+  const account = () => new RequestAccount({ ...defaultRequestSettings, milliseconds: 60_000 });
+  const one = account();
+  const within = (work: () => RunScope): RunScope =>
+    onAccount(one.until(performance.now() + 1_000), work);
+  const before = within(() => scopeOf());
+  const reader = within(() => scopeOf());
+  reader.noteSecret('hunter2-hunter2');
+  const after = within(() => scopeOf());
+  const other = onAccount(account(), () => scopeOf());
+  expect([before, reader, after, other].map(masked)).toEqual([
+    ...['********', '********', '********', 'hunter2-hunter2'],
+  ]);
+  // Code keeps values between runs.
+  expect(masked(new RunScope(after.facts))).toBe('********');
+});
+
+it('takes large arguments in a turn of their own, and not too many values', async () => {
+  const seen: number[] = [];
+  const calls = createHostCalls(
+    { inTransaction: () => false } as unknown as Database,
+    new Map<string, HostCall>([
+      ['count', async (_scope, { args = [] }) => seen.push((args[0] as unknown[]).length)],
+    ]),
+  );
+  const given = (many: number) => JSON.stringify({ args: [Array.from({ length: many }, () => 0)] });
+  const order: string[] = [];
+  setImmediate(() => order.push('others'));
+  const large = calls.call(scopeOf(), 'count', given(300_000)).then(() => order.push('large'));
+  await large;
+  expect([seen, order[0]]).toEqual([[300_000], 'others']);
+  await expect(calls.call(scopeOf(), 'count', given(600_000))).rejects.toMatchObject({
+    ...{ status: 413, message: expect.stringContaining('count is called with') },
+  });
 });
 
 it('masks the beginning of a secret where a bound has cut the text in the middle of it', () => {

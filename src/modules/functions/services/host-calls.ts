@@ -3,11 +3,13 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
+import { parseFewValues } from '../../../kernel/few-values.ts';
+import { LARGE_BYTES, loopTurn } from '../../../kernel/request-account/fair-gate.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { PoolEnd } from '../engine/pool.ts';
 import type { LogLine, UserError } from '../engine/protocol.ts';
-import { noteSecret, withoutSecrets } from './masked-texts.ts';
+import { type SharedSecrets, sharedSecrets, withoutSecrets } from './masked-texts.ts';
 import type { OpenTransaction } from './transactions.ts';
 
 /** JSON that is passed on as it is. */
@@ -82,6 +84,7 @@ export class RunScope {
   /** Transactions that are not open yet: many calls come at once. */
   opening = 0;
   suspended: RunSuspended | undefined;
+  readonly #secrets: SharedSecrets = sharedSecrets();
   readonly #refusals = new Map<string, PenstockError>();
   #controller: AbortController | undefined;
   #ending: AbortController | undefined;
@@ -89,6 +92,7 @@ export class RunScope {
 
   constructor(facts: ScopeFacts) {
     this.facts = facts;
+    this.#secrets.join(facts.function._id);
   }
 
   /** In whose name a call acts. Throws 403 where the definition does not give the rights of the system. */
@@ -124,9 +128,9 @@ export class RunScope {
     return this.#refusals.get(refusalKey(error));
   }
 
-  /** From now on it is masked in whatever this run and later ones of the function leave behind. */
+  /** From now on it is masked in whatever this run, others of the request, and later ones of their functions leave behind. */
   noteSecret(value: string): void {
-    noteSecret(this.facts.function._id, value);
+    this.#secrets.note(value);
   }
 
   /** Ends the run: nothing of it is waited for. */
@@ -218,7 +222,9 @@ export function createHostCalls(
       const call = scope.facts.extra?.get(name) ?? calls.get(name);
       if (!call) throw errors.NOT_FOUND({ message: `There is no call ${cutText(name, 64)} here` });
       if (scope.facts.dryRun && !dryCalls.test(name)) throw notInDryRun(name);
-      const given: unknown = JSON.parse(args);
+      // In turns of the event loop of its own, as large bodies of requests.
+      if (args.length >= LARGE_BYTES) await loopTurn();
+      const given = parseFewValues(args, `What ${name} is called with`);
       try {
         return await apart(name, call, scope, (given ?? {}) as GivenCall);
       } catch (error) {

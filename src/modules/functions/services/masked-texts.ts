@@ -1,4 +1,8 @@
 /** Texts that runs leave behind: without the secrets that their function has read, and only of what the database takes. */
+import {
+  currentAccount,
+  type RequestAccount,
+} from '../../../kernel/request-account/request-account.ts';
 
 /** Secrets that are shorter than this are not looked for: they would blot out words. */
 const SHORTEST_MASKED = 4;
@@ -14,10 +18,40 @@ const MASK = '********';
  */
 const secretsRead = new Map<string, readonly string[]>();
 
-/** From now on it is masked in whatever runs of the function leave behind. */
-export function noteSecret(functionId: string, value: string): void {
+function noteSecret(functionId: string, value: string): void {
   if (value.length < SHORTEST_MASKED) return;
   secretsRead.set(functionId, withSecret(secretsRead.get(functionId) ?? [], value));
+}
+
+/** Of one request: what one run of it has read it may hand to the others, by an argument, a result or the request itself. */
+export class SharedSecrets {
+  readonly #functions: string[] = [];
+  readonly #values: string[] = [];
+
+  /** A run of the function begins: what is known so far may come to it. */
+  join(functionId: string): void {
+    if (this.#functions.includes(functionId)) return;
+    this.#functions.push(functionId);
+    for (const value of this.#values) noteSecret(functionId, value);
+  }
+
+  note(value: string): void {
+    if (this.#values.includes(value)) return;
+    if (this.#values.length < MOST_MASKED) this.#values.push(value);
+    for (const one of this.#functions) noteSecret(one, value);
+  }
+}
+
+const ofRequests = new WeakMap<RequestAccount, SharedSecrets>();
+
+/** What the runs of this flow's request share; a run outside of any has its own. */
+export function sharedSecrets(): SharedSecrets {
+  const account = currentAccount()?.whole;
+  const known = account && ofRequests.get(account);
+  if (known) return known;
+  const made = new SharedSecrets();
+  if (account) ofRequests.set(account, made);
+  return made;
 }
 
 /** In JSON it stands with its line breaks and quotes escaped. */

@@ -2,6 +2,7 @@
 import Type from 'typebox';
 import type { AnonymousCaller, UserCaller } from '../../../kernel/caller.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
+import { parseFewValues } from '../../../kernel/few-values.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type {
   SocketConnection,
@@ -240,10 +241,10 @@ const emissionKeys: ReadonlySet<string> = new Set(['event', 'data', 'receivers',
 /** Throws `ReturnError` for what cannot be sent. `left`: rooms that the socket may still enter. */
 function answerOf({ returns }: StoredFunction, text: string, left: number): SocketAnswer {
   if (text.includes('"event"')) {
-    const value: unknown = JSON.parse(text);
+    const value = parseFewValues(text, 'The result');
     if (isEmission(value)) return { emission: { ...checked(value, left), size: text.length } };
   }
-  return { reply: JSON.parse(returnedBody(text, returns)) as SocketReply };
+  return { reply: parseFewValues(returnedBody(text, returns), 'The result') as SocketReply };
 }
 
 const isEmission = (value: unknown): value is Readonly<Record<string, unknown>> =>

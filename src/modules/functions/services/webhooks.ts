@@ -3,7 +3,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { parse as parseForm } from 'node:querystring';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { shortSql } from '../../../kernel/database/sql.ts';
-import { errors } from '../../../kernel/errors.ts';
+import { errors, PenstockError } from '../../../kernel/errors.ts';
+import { parseFewValues } from '../../../kernel/few-values.ts';
 import { compileOperation } from '../../../kernel/operations/compile.ts';
 import { defineOperation } from '../../../kernel/operations/operation.ts';
 import type {
@@ -66,9 +67,9 @@ function parsedBody(text: string, type: string): unknown {
   if (type !== 'application/json' && !type.endsWith('+json')) return {};
   if (text === '') return {};
   try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    throw errors.JSON_MALFORMED();
+    return parseFewValues(text, 'The body');
+  } catch (error) {
+    throw error instanceof PenstockError ? error : errors.JSON_MALFORMED();
   }
 }
 

@@ -2,6 +2,7 @@
 import { all, fieldTest, literal } from '../../../data/conditions/condition.ts';
 import { system } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
+import { parseFewValues } from '../../../kernel/few-values.ts';
 import { causedBy } from '../../../kernel/hooks/hooks.ts';
 import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts';
 import type { QueueItem, QueueWorker, Verdict } from '../../../kernel/queue/durable-queue.ts';
@@ -72,7 +73,8 @@ async function runItem(
 
 /** What a workflow answers is kept. What cannot be kept would begin it anew for ever, since its end could not be kept. */
 function requireStorable({ text }: RunAnswer): void {
-  const problem = text === '' ? undefined : invalidValueProblem(JSON.parse(text), 'result');
+  const problem =
+    text === '' ? undefined : invalidValueProblem(parseFewValues(text, 'The result'), 'result');
   if (problem)
     throw new TypeError(
       `The workflow answers what cannot be kept: ${problem.path} ${problem.message}`,
