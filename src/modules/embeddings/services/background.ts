@@ -23,9 +23,10 @@ import { fileFieldsOf, fileSchemaName } from './texts.ts';
 
 /* From events of records to what is to be done: each event is looked at once, in the transaction that queues its records. */
 
-/** Files that records are looked for by at once: a filter takes no more values. And records that hold some of these. */
+/** Files that records are looked for by at once: a filter takes no more values. */
 const FILES_AT_ONCE = 1_000;
-const MAX_HOLDERS = 10_000;
+/** Records with some of these files that are queued by themselves; where there are more, all of the schema are compared anew. */
+export const MAX_HOLDERS = 10_000;
 /** Events of one turn. */
 const PAGE = 500;
 
@@ -55,7 +56,8 @@ async function followEvents(
       page.events.flatMap(({ topic, ids = [] }) => (isOfFiles(topic) ? ids : [])),
     );
     if (files.size > 0) await enqueueChanged(transaction, fileSchemaName, [...files]);
-    await enqueueHolders(parts, transaction, files);
+    for (const config of await enqueueHolders(parts, transaction, files))
+      await parts.backfills.replace(config, config.next ?? config.current);
     await forgetRemoved(transaction, page.events, (one) => !isReady(parts, one));
     await movePosition(transaction, last.sequence);
     return page.more;
@@ -84,28 +86,46 @@ function changedRecords(
   return changed;
 }
 
-/** Records that hold these files are looked at again: their texts are others now. */
-async function enqueueHolders(
-  { database, schemas, records }: EmbeddingParts,
+type HolderParts = Pick<EmbeddingParts, 'database' | 'schemas' | 'records'>;
+
+/**
+ * Records that hold these files are looked at again: their texts are others now. Answers of which schemas these are more
+ * than are queued.
+ */
+export async function enqueueHolders(
+  parts: HolderParts,
   transaction: Transaction,
   files: ReadonlySet<string>,
-): Promise<void> {
-  if (files.size === 0) return;
-  const ids = [...files];
-  const lists = Array.from({ length: Math.ceil(ids.length / FILES_AT_ONCE) }, (_, page) =>
-    ids.slice(page * FILES_AT_ONCE, (page + 1) * FILES_AT_ONCE),
-  );
-  for (const config of await allConfigs(database)) {
-    const { schemaName } = config;
-    if (schemaName === fileSchemaName) continue;
-    for (const field of new Set(fileFieldsIn(schemas, config)))
-      for (const some of lists) {
-        const filter = fieldTest(field, { kind: 'in', right: literal(some) });
-        const options = { filter, looksInto: [], limit: MAX_HOLDERS };
-        const held = await records.matching(system('embeddings.files'), schemaName, options);
-        if (held.length > 0) await enqueueChanged(transaction, schemaName, held);
-      }
+): Promise<readonly ConfigRow[]> {
+  if (files.size === 0) return [];
+  const crowded: ConfigRow[] = [];
+  for (const config of await allConfigs(parts.database)) {
+    if (config.schemaName === fileSchemaName) continue;
+    const isWhole = await enqueueHoldersOf(parts, transaction, config, [...files]);
+    if (!isWhole && config.enabled) crowded.push(config);
   }
+  return crowded;
+}
+
+/** Answers whether all of them are queued. */
+async function enqueueHoldersOf(
+  { schemas, records }: HolderParts,
+  transaction: Transaction,
+  config: ConfigRow,
+  files: readonly string[],
+): Promise<boolean> {
+  const { schemaName } = config;
+  let isWhole = true;
+  for (const field of new Set(fileFieldsIn(schemas, config)))
+    for (let at = 0; at < files.length; at += FILES_AT_ONCE) {
+      const some = files.slice(at, at + FILES_AT_ONCE);
+      const filter = fieldTest(field, { kind: 'in', right: literal(some) });
+      const options = { filter, looksInto: [], limit: MAX_HOLDERS };
+      const held = await records.matching(system('embeddings.files'), schemaName, options);
+      if (held.length > 0) await enqueueChanged(transaction, schemaName, held);
+      if (held.length === MAX_HOLDERS) isWhole = false;
+    }
+  return isWhole;
 }
 
 async function startOver({
