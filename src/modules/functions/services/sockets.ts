@@ -162,7 +162,7 @@ function namespaceOf(
       const current = parts.store.byId(_id) ?? one;
       const answer = await askFunction(parts, current, { connection, params, roomsOf });
       if (!answer.emission) return answer.reply;
-      apply(answer.emission, { connection, roomsOf, send, names });
+      apply(answer.emission, { connection, send, names });
       return {};
     },
   };
@@ -200,34 +200,45 @@ async function askFunction(
   const caller = await connection.anyCaller();
   const { event } = one.inputs;
   const req = { event, socketId: connection.id, params, context: contextOf(caller) };
-  const left = mostRooms() - (roomsOf.get(connection)?.size ?? 0);
-  const read = ({ text }: RunAnswer): SocketAnswer => answerOf(one, text, left);
+  // Rooms are entered as soon as the answer is there: what other answers have brought meanwhile counts.
+  const read = ({ text }: RunAnswer): SocketAnswer => {
+    const answer = answerOf(one, text);
+    if (answer.emission) moveRooms(answer.emission, { connection, roomsOf, most: mostRooms() });
+    return answer;
+  };
   return runFor(runner, one, { caller, requestId: newId() }, { req, read });
 }
 
 const contextOf = (caller: UserCaller | AnonymousCaller) =>
   caller.kind === 'user' ? { clientId: caller.clientId, user: { _id: caller.userId } } : {};
 
-function apply(
-  emission: Emission,
-  {
-    connection,
-    roomsOf,
-    send,
-    names,
-  }: Pick<Served, 'send' | 'names'> & Pick<Asked, 'connection' | 'roomsOf'>,
+/** Throws `ReturnError`, and enters none of them, where the socket would be in too many. */
+function moveRooms(
+  { event, rooms }: Emission,
+  { connection, roomsOf, most }: Omit<Asked, 'params'> & { readonly most: number },
 ): void {
-  const { event, data, receivers, rooms } = emission;
+  if (!isRoomEvent(event)) return;
   const mine = roomsOf.get(connection) ?? new Set<string>();
   roomsOf.set(connection, mine);
-  for (const room of event === 'join-room' ? rooms : []) {
-    mine.add(room);
-    connection.join(roomChannel(room));
-  }
-  for (const room of event === 'leave-room' ? rooms : []) {
-    mine.delete(room);
-    connection.leave(roomChannel(room));
-  }
+  if (event === 'leave-room')
+    for (const room of rooms) {
+      mine.delete(room);
+      connection.leave(roomChannel(room));
+    }
+  else if (mine.union(new Set(rooms)).size > most)
+    throw new ReturnError('rooms: a socket is in at most realtime.roomsPerSocket rooms');
+  else
+    for (const room of rooms) {
+      mine.add(room);
+      connection.join(roomChannel(room));
+    }
+}
+
+function apply(
+  emission: Emission,
+  { connection, send, names }: Pick<Served, 'send' | 'names'> & Pick<Asked, 'connection'>,
+): void {
+  const { event, data, receivers, rooms } = emission;
   if (isRoomEvent(event)) return;
   if (receivers.length + rooms.length === 0) connection.emit(event, data);
   else send({ ...emission, names });
@@ -238,11 +249,11 @@ function apply(
 const isRoomEvent = (event: string): boolean => event === 'join-room' || event === 'leave-room';
 const emissionKeys: ReadonlySet<string> = new Set(['event', 'data', 'receivers', 'rooms']);
 
-/** Throws `ReturnError` for what cannot be sent. `left`: rooms that the socket may still enter. */
-function answerOf({ returns }: StoredFunction, text: string, left: number): SocketAnswer {
+/** Throws `ReturnError` for what cannot be sent. */
+function answerOf({ returns }: StoredFunction, text: string): SocketAnswer {
   if (text.includes('"event"')) {
     const value = parseFewValues(text, 'The result');
-    if (isEmission(value)) return { emission: { ...checked(value, left), size: text.length } };
+    if (isEmission(value)) return { emission: { ...checked(value), size: text.length } };
   }
   return { reply: parseFewValues(returnedBody(text, returns), 'The result') as SocketReply };
 }
@@ -253,14 +264,12 @@ const isEmission = (value: unknown): value is Readonly<Record<string, unknown>> 
   typeof (value as { readonly event?: unknown }).event === 'string' &&
   Object.keys(value).every((key) => emissionKeys.has(key));
 
-function checked(value: Readonly<Record<string, unknown>>, left: number): Omit<Emission, 'size'> {
+function checked(value: Readonly<Record<string, unknown>>): Omit<Emission, 'size'> {
   const event = String(value.event);
   if (event === '' || event.length > LONGEST_NAME || reservedSocketEvents.has(event))
     throw new ReturnError(`event cannot be "${event.slice(0, LONGEST_NAME)}"`);
   const receivers = namesIn(value.receivers, 'receivers');
   const rooms = namesIn(value.rooms, 'rooms');
-  if (event === 'join-room' && rooms.length > left)
-    throw new ReturnError('rooms: a socket is in at most realtime.roomsPerSocket rooms');
   return { event, receivers, rooms, ...(value.data !== undefined && { data: value.data }) };
 }
 
