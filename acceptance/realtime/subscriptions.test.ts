@@ -235,19 +235,44 @@ describe('subscriptions of GraphQL', () => {
     expect(list.events.at(-1).data.getDatabaseFleeting).toEqual({ gap: 'changed', records: null });
   });
 
+  const makeRoom = async (users: readonly string[]): Promise<string> =>
+    expectStatus(await owner.api.post('/chat/rooms', { roomName: 'graph', users }), 200, 'room')
+      .body.roomId;
+  const inRoom = (room: string) =>
+    `subscription { chatEvents(room: "${room}") { event message { content } } }`;
+
+  it('refuses a room that is not yours, as a socket is refused, and goes on', async () => {
+    const room = await makeRoom([reader.userId]);
+    const [{ subscribe }, { ask }] = [
+      as(await platform.registerUser()),
+      await connectSocket(platform, await platform.registerUser(), { namespace: '/chat/' }),
+    ];
+    for (const [chosen, status] of [
+      [room, 404],
+      [postId, 404],
+      ['graph', 400],
+    ] as const) {
+      const refused = subscribe(inRoom(chosen));
+      await waitFor(() => refused.errors.length === 1);
+      expect(refused.errors[0]).toMatchObject([{ extensions: { status } }]);
+      expect(await ask('connectToRoom', chosen)).toMatchObject({ ok: false, error: { status } });
+    }
+    const own = as(reader).subscribe(inRoom(room.toUpperCase()));
+    const { ask: say } = await connectSocket(platform, owner, { namespace: '/chat/' });
+    await waitFor(async () => {
+      await say('message', room, 'hello');
+      return own.events.length > 0;
+    });
+    expect(own.errors).toEqual([]);
+  });
+
   it('tells what is said in chat, of the events that are selected', async () => {
-    const { roomId } = expectStatus(
-      await owner.api.post('/chat/rooms', { roomName: 'graph', users: [reader.userId] }),
-      200,
-      'room',
-    ).body;
+    const [roomId, quiet] = [await makeRoom([reader.userId]), await makeRoom([reader.userId])];
     const { subscribe } = as(reader);
     const all = subscribe(
       'subscription { chatEvents { event message { content sender room } messageEdited { message } } }',
     );
-    const other = subscribe(
-      `subscription { chatEvents(room: "${postId}") { event message { content } } }`,
-    );
+    const other = subscribe(inRoom(quiet));
     const stranger = as(await platform.registerUser()).subscribe(
       'subscription { chatEvents { event } }',
     );

@@ -9,9 +9,11 @@ type Values = Record<string, unknown>;
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
+export const isUuid = (text: string): boolean => uuid.test(text);
+
 /** A value, or a list of them, in the spelling of the platform; what is no UUID stays as it is. */
 export function spelledUuid(value: unknown): unknown {
-  if (typeof value === 'string') return uuid.test(value) ? value.toLowerCase() : value;
+  if (typeof value === 'string') return isUuid(value) ? value.toLowerCase() : value;
   if (!Array.isArray(value) || value.every((item) => spelledUuid(item) === item)) return value;
   return value.map(spelledUuid);
 }

@@ -58,7 +58,12 @@ export interface SocketNamespace {
   readonly events: readonly SocketEvent[];
   readonly sends: readonly SentEvent[];
   /** What sockets are sent is a subscription of GraphQL too, for those who send by operations; `by` chooses among payloads. */
-  readonly graphql?: { readonly field: string; readonly by?: string };
+  readonly graphql?: {
+    readonly field: string;
+    readonly by?: string;
+    /** Throws where the user may not hear what is chosen, as the same question over a socket does. */
+    requireChoice?(connection: SocketConnection, chosen: string): Promise<unknown>;
+  };
   /**
    * Prepares a socket whose caller is known, before the client hears that it is connected; throws to refuse it.
    * `connected` runs when it is, `closed` when it has gone, in any case and once.

@@ -10,9 +10,16 @@ import type {
 /** What of a socket the audience does not keep itself. */
 export type GivenConnection = Omit<SocketConnection, 'isOpen' | 'join' | 'leave' | 'hears'>;
 
+interface Entering {
+  /** What the subscriber wants to hear of alone. */
+  readonly only: string | undefined;
+  /** The namespace is not served any more. */
+  readonly ended: () => void;
+}
+
 export interface SocketAudience extends SocketServer {
-  /** `ended`: the namespace is not served any more. Answers how to leave. Rejects as connecting a socket does. */
-  enter(namespace: string, connection: GivenConnection, ended: () => void): Promise<() => void>;
+  /** Answers how to leave. Rejects as connecting a socket does, and where what is chosen is not theirs to hear. */
+  enter(namespace: string, connection: GivenConnection, entering: Entering): Promise<() => void>;
 }
 
 type Member = Pick<SocketConnection, 'id' | 'emit'>;
@@ -41,10 +48,10 @@ export function createSocketAudience(): SocketAudience {
       const except = typeof audience === 'string' ? undefined : audience.except;
       for (const member of members) if (member.id !== except) member.emit(event, data);
     },
-    async enter(name, given, ended) {
+    async enter(name, given, entering) {
       const one = served.get(name);
       if (!one) throw errors.NOT_FOUND({ message: 'This is not served now' });
-      return enterServed(one, given, ended);
+      return enterServed(one, given, entering);
     },
   };
 }
@@ -55,7 +62,7 @@ const channelOf = (audience: Audience): string =>
 async function enterServed(
   { namespace, channels, ends }: Served,
   given: GivenConnection,
-  ended: () => void,
+  { only, ended }: Entering,
 ): Promise<() => void> {
   const joined = new Set<string>();
   const leaveChannel = (channel: string): void => {
@@ -75,6 +82,7 @@ async function enterServed(
     leave: leaveChannel,
     hears: (channel) => joined.has(channel),
   };
+  if (only !== undefined) await namespace.graphql?.requireChoice?.(connection, only);
   const admitted = await namespace.admit(connection);
   const leave = (): void => {
     if (!open) return;

@@ -126,7 +126,8 @@ async function socketEvents(
   { args, selection }: Asked,
 ): Promise<AsyncIterableIterator<unknown>> {
   const selected = [...selection.requested.keys()].filter((name) => name !== 'event');
-  const only = by === undefined ? undefined : spelledUuid(args[by]);
+  const chosen = by === undefined ? undefined : spelledUuid(args[by]);
+  const only = typeof chosen === 'string' ? chosen : undefined;
   const queue = createStreamQueue<unknown>(() => {
     engine.slow();
     return realtimeErrors.CONSUMER_TOO_SLOW();
@@ -139,13 +140,13 @@ async function socketEvents(
     emit(event, data) {
       const field = eventField(event);
       if (selected.length > 0 && !selected.includes(field)) return;
-      if (by !== undefined && only !== undefined && only !== null)
+      if (by !== undefined && only !== undefined)
         if ((data as Readonly<Record<string, unknown>> | undefined)?.[by] !== only) return;
       queue.put({ event, [field]: data });
     },
   };
   if (session.userId === '') await session.caller();
-  const leave = await audience.enter(namespace, connection, () => queue.end());
+  const leave = await audience.enter(namespace, connection, { only, ended: () => queue.end() });
   const next = async (): Promise<unknown> => {
     while (true) {
       const message = await queue.next(LOOK_MS);

@@ -1,6 +1,9 @@
 /** The namespace `/chat/`, and what its clients are sent (specification chat.md 3.4). */
 import Type from 'typebox';
+import { invalidInput } from '../../../kernel/operations/problems.ts';
+import { isUuid } from '../../../kernel/operations/uuid-spelling.ts';
 import type { SentEvent, SocketNamespace } from '../../../kernel/sockets/socket-namespace.ts';
+import { requireMember } from '../services/chat-parts.ts';
 import type { ChatServices } from '../services/chat-services.ts';
 import { namespaceName } from '../services/hub.ts';
 import { chatEvents } from './events.ts';
@@ -119,13 +122,24 @@ const sentEvents: readonly SentEvent[] = [
   },
 ];
 
+/** As `connectToRoom` does. Throws 400 and CHAT_ROOM_NOT_FOUND. */
+async function requireRoom({ parts }: ChatServices, userId: string, room: string): Promise<void> {
+  if (!isUuid(room))
+    throw invalidInput([{ path: 'room', rule: 'format', message: 'must be a UUID' }]);
+  await requireMember(parts, room, userId);
+}
+
 export const chatNamespace = (services: ChatServices): SocketNamespace => ({
   name: namespaceName,
   summary: 'Conversations: a socket hears all rooms of its user.',
   errorEvent: 'chat_error',
   events: chatEvents(services),
   sends: sentEvents,
-  graphql: { field: 'chatEvents', by: 'room' },
+  graphql: {
+    field: 'chatEvents',
+    by: 'room',
+    requireChoice: ({ userId }, room) => requireRoom(services, userId, room),
+  },
   async admit(connection) {
     const { parts, presence } = services;
     const { connected, closed } = await parts.hub.admit(connection);
