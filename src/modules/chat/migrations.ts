@@ -1,5 +1,6 @@
 /** What chat keeps beside its schemas. It runs after the schemas have their tables. */
 import type { Migration } from '../../kernel/database/migrate.ts';
+import { sendBatch } from './send-batch.ts';
 
 const moderation = `
   create table penstock.chat_reactions (
@@ -130,108 +131,6 @@ const send = `
   $function$;
 `;
 
-/**
- * Writes messages of many rooms: one call, one transaction. Each item is answered: \`sent\`, \`duplicate\` (the nonce is
- * known), why it is refused, or \`busy\`: somebody holds its room, and the call waits for rooms only when it is patient.
- * So one room never holds up another, and calls that lock several rooms cannot wait for each other in a circle. Rooms are
- * locked by a statement of their own: what follows sees all that was committed before. Each probe has a limit, so that it
- * is made by an index for each item, whatever is known of the sizes of tables when the plan is made. In a direct room
- * whose other member has blocked the sender nothing is written: \`silenced\`, as for who may not write for other reasons.
- */
-const sendBatch = `
-  create or replace function penstock.chat_send_batch(wanted uuid[], items jsonb, nonce_seconds integer, patient boolean)
-  returns table (n integer, outcome text, id uuid, seq integer, change integer, created_at timestamptz)
-  language plpgsql set enable_seqscan = off as $function$
-  #variable_conflict use_column
-  declare
-    rooms uuid[];
-    seqs integer[];
-    changes integer[];
-    direct boolean[];
-    moment timestamptz(3);
-    moment_text text;
-  begin
-    if patient then
-      select array_agg(r."_id"), array_agg(r."lastSeq"), array_agg(r."lastChange"), array_agg(r."directKey" is not null)
-        into rooms, seqs, changes, direct from (
-        select * from "app"."ChatRoom" r where r."_id" = any(wanted) and not r."deleted" order by r."_id" for no key update) r;
-    else
-      select array_agg(r."_id"), array_agg(r."lastSeq"), array_agg(r."lastChange"), array_agg(r."directKey" is not null)
-        into rooms, seqs, changes, direct from (
-        select * from "app"."ChatRoom" r where r."_id" = any(wanted) and not r."deleted" for no key update skip locked) r;
-    end if;
-    moment := clock_timestamp();
-    moment_text := to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
-    if jsonb_path_exists(items, '$[*].nonce ? (@ != null)') then
-      update "app"."ChatMessage" m set "nonce" = null from (
-        select e."_id" from jsonb_to_recordset(items) as x(room uuid, sender uuid, nonce text),
-          lateral (select m."_id" from "app"."ChatMessage" m where m."room" = x.room and m."senderUser" = x.sender
-            and m."nonce" = x.nonce and m."createdAt" <= moment - nonce_seconds * interval '1 second' limit 1) e
-        where x.nonce is not null and x.room = any(rooms)) old
-      where m."_id" = old."_id";
-    end if;
-    return query with item as materialized (
-      select x.*, r.room is not null as locked, r.last_seq, r.last_change, r.is_direct
-      from jsonb_to_recordset(items) as x(n integer, room uuid, id uuid, sender uuid, "asMember" boolean, type text,
-        content text, files uuid[], mentions uuid[], nonce text, "threadRoot" uuid, actor text)
-      left join unnest(rooms, seqs, changes, direct) as r(room, last_seq, last_change, is_direct) on r.room = x.room
-    ), judged as materialized (
-      select i.*, e."_id" as earlier_id, e."seq" as earlier_seq, e."change" as earlier_change, e."createdAt" as earlier_at,
-        case
-          when not i.locked and not patient and exists (
-            select from "app"."ChatRoom" r where r."_id" = i.room and not r."deleted") then 'busy'
-          when not i.locked or (i."asMember" and m.found is null) then 'noRoom'
-          when i."asMember" and (m."silencedUntil" > moment or b.found) then 'silenced'
-          when e."_id" is not null then 'duplicate'
-          when i."threadRoot" is not null and t.found is null then 'noRoot'
-          else 'sent'
-        end as verdict
-      from item i
-      left join lateral (select true as found, m."silencedUntil" from "app"."ChatMember" m
-        where i."asMember" and m."room" = i.room and m."user" = i.sender limit 1) m on true
-      left join lateral (select true as found from "app"."ChatMember" o
-        join penstock.chat_blocks c on c.user_id = o."user" and c.blocked_id = i.sender
-        where i."asMember" and i.is_direct and o."room" = i.room limit 1) b on true
-      left join lateral (select m."_id", m."seq", m."change", m."createdAt" from "app"."ChatMessage" m
-        where i.nonce is not null and m."room" = i.room and m."senderUser" = i.sender and m."nonce" = i.nonce limit 1) e on true
-      left join lateral (select true as found from "app"."ChatMessage" m
-        where i."threadRoot" is not null and m."_id" = i."threadRoot" and m."room" = i.room and not m."deleted" limit 1) t on true
-    ), placed as materialized (
-      select j.*, (j.last_seq + row_number() over w)::integer as next_seq, (j.last_change + row_number() over w)::integer as next_change
-      from judged j where j.verdict = 'sent' window w as (partition by j.room order by j.n)
-    ), written as (
-      insert into "app"."ChatMessage" ("_id", "room", "senderUser", "messageType", "message", "files", "mentions", "seq",
-        "change", "changeKind", "nonce", "threadRoot", "replyCount", "deleted", "removed", "createdAt", "updatedAt", "__v")
-      select p.id, p.room, p.sender, p.type, p.content, coalesce(p.files, '{}'), coalesce(p.mentions, '{}'), p.next_seq,
-        p.next_change, 'sent', p.nonce, p."threadRoot", 0, false, false, moment, moment, 0
-      from placed p order by p.n
-    ), announced as (
-      insert into penstock.outbox (topic, ids, payload, actor)
-      select 'chat:create:ChatMessage', array[p.id::text], jsonb_build_object('_id', p.id, 'room', p.room, 'sender', p.sender,
-          'contentType', p.type, 'seq', p.next_seq, 'change', p.next_change,
-          'createdAt', moment_text), p.actor
-      from placed p order by p.n
-    ), counted as (
-      update "app"."ChatRoom" r set "lastSeq" = p.seq, "lastChange" = p.change, "lastMessageAt" = moment
-      from (select room, max(next_seq) as seq, max(next_change) as change from placed group by room) p where r."_id" = p.room
-    )
-    select j.n, j.verdict,
-      case j.verdict when 'sent' then j.id when 'duplicate' then j.earlier_id end,
-      case j.verdict when 'sent' then p.next_seq when 'duplicate' then j.earlier_seq end,
-      case j.verdict when 'sent' then p.next_change when 'duplicate' then j.earlier_change end,
-      case j.verdict when 'sent' then moment when 'duplicate' then j.earlier_at end
-    from judged j left join placed p on p.n = j.n order by j.n;
-    if jsonb_path_exists(items, '$[*].threadRoot ? (@ != null)') then
-      update "app"."ChatMessage" t set "replyCount" = t."replyCount" + c.replies from (
-        select x."threadRoot", count(*)::integer as replies from jsonb_to_recordset(items) as x(id uuid, "threadRoot" uuid),
-          lateral (select from "app"."ChatMessage" m where m."_id" = x.id limit 1) m
-        where x."threadRoot" is not null group by x."threadRoot") c
-      where t."_id" = c."threadRoot";
-    end if;
-  end
-  $function$;
-`;
-
 /** Pages far back count the tombstones before them. */
 const tombstones = `
   create index chat_message_tombstones on "app"."ChatMessage" ("room", "seq") where "deleted";
@@ -296,4 +195,5 @@ export const migrations: readonly Migration[] = [
   { id: '0008-reporters', run: inWords(reporters) },
   { id: '0009-words-in-turn', run: inWords(wordsInTurn) },
   { id: '0010-silences', run: inWords(silences) },
+  { id: '0011-lean-batches', run: inWords(sendBatch) },
 ];
