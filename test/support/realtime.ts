@@ -34,6 +34,7 @@ function createEventsInMemory() {
   const events: Events = {
     emit: async () => undefined,
     wake: () => undefined,
+    wakeLater: () => undefined,
     subscribe(_pattern, handler) {
       handlers.add(handler);
       return () => void handlers.delete(handler);

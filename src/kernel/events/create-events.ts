@@ -73,6 +73,7 @@ export function createEvents(dependencies: EventsOptions): RunningEvents {
       (isTransaction(queryable) ? queryable : database).afterCommit(relay.wake);
     },
     wake: relay.wake,
+    wakeLater: relay.wakeLater,
     subscribe: reader.subscribe,
     onPublished,
     async since(sequence, limit) {

@@ -42,6 +42,8 @@ export interface Events {
   emit(database: Queryable, caller: Caller, event: NewEvent): Promise<void>;
   /** Tells the relay that a committed statement wrote outbox rows by itself (record engine). */
   wake(): void;
+  /** The same for events that those who wait for them were told already: they are published within 100 ms, with others. */
+  wakeLater(): void;
   /**
    * Live subscription on this node to topics that match (`*` at the end matches a prefix).
    * Every node sees every event. For work that must be done once and survive a crash, let a job do it.

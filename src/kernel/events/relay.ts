@@ -19,6 +19,8 @@ import {
 /** A bell for one loop: rung as often as one likes, heard once. */
 interface Wakeup {
   ring(): void;
+  /** Rings after so many milliseconds, unless it is rung before. */
+  ringWithin(milliseconds: number): void;
   /** Resolves true when rung (also if that was before), false after `timeoutMs`. */
   wait(timeoutMs: number): Promise<boolean>;
 }
@@ -26,10 +28,17 @@ interface Wakeup {
 export function createWakeup(): Wakeup {
   let rung = false;
   let answer: ((rung: boolean) => void) | undefined;
+  let later: NodeJS.Timeout | undefined;
+  const ring = (): void => {
+    clearTimeout(later);
+    later = undefined;
+    rung = true;
+    answer?.(true);
+  };
   return {
-    ring() {
-      rung = true;
-      answer?.(true);
+    ring,
+    ringWithin(milliseconds) {
+      later ??= setTimeout(ring, milliseconds).unref();
     },
     async wait(timeoutMs) {
       if (!rung) {
@@ -51,6 +60,11 @@ export function createWakeup(): Wakeup {
 const gatherMs = 2;
 /** Milliseconds between two publications under load. */
 const paceMs = 20;
+/**
+ * Milliseconds that events may wait for others when those who wait for them were told already. Publishing one costs
+ * as much as publishing many, and reading it back does: at fifty a second that was as much as writing them.
+ */
+const laterMs = 100;
 /** Milliseconds after which the relay looks by itself, for rows of nodes that died or could not wake it. */
 const lookEveryMs = 500;
 /** Milliseconds to wait after an error. */
@@ -65,6 +79,8 @@ interface RelayOptions {
 
 interface Relay {
   wake(): void;
+  /** For events that nobody waits for. */
+  wakeLater(): void;
   /** Runs until stopped. */
   start(): void;
   stop(): Promise<void>;
@@ -124,6 +140,7 @@ export function createRelay({ database, log, onPosition }: RelayOptions): Relay 
 
   return {
     wake: bell.ring,
+    wakeLater: () => bell.ringWithin(laterMs),
     start() {
       running ??= loop();
     },

@@ -226,7 +226,7 @@ describe('batches', () => {
     };
     const sending = createSending({
       database: database as never,
-      events: { wake: () => undefined } as never,
+      events: { wakeLater: () => undefined } as never,
       hub: { stored: onStored },
       nonceWindowSeconds: () => 300,
       metrics: { persisted: () => undefined, sent: () => undefined, refused: () => undefined },

@@ -244,7 +244,8 @@ function tellRooms(
     characters += BESIDE_TEXT + (one.message.content?.length ?? 0);
   }
   if (sent === 0) return;
-  events.wake();
+  // Sockets hear of them at once, on other nodes too (`hub.stored`).
+  events.wakeLater();
   for (const [room, changes] of stored) {
     hub.stored(room, changes);
     onSent(room);
