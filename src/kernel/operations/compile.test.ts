@@ -32,6 +32,26 @@ const compile = ({ body, query, output = TextResult, strict = false }: Shape) =>
 const accept = (shape: Shape, body: unknown): unknown =>
   compile(shape).decode({ params: {}, query: '', headers: {}, body }).body;
 
+it('says once which key is not known, with the name that was probably meant', () => {
+  const body = Type.Object({ resource: Type.String(), note: Type.Optional(Type.String()) });
+  const refused = (given: unknown) => {
+    try {
+      compile({ body, strict: true }).decode(
+        { params: {}, query: '', headers: {}, body: given },
+        'near',
+      );
+    } catch (error) {
+      return (error as PenstockError).errors;
+    }
+    return expect.unreachable('it is refused');
+  };
+  expect(refused({ resourse: 'Doc:1', other: 1 })).toEqual([
+    { path: 'resourse', rule: 'unknown', message: 'is not known here: did you mean resource?' },
+    { path: 'other', rule: 'unknown', message: 'is not known here' },
+    { path: 'resource', rule: 'required', message: 'is required' },
+  ]);
+});
+
 it('names records in one spelling, as ids are stored', () => {
   const id = '0197C3A1-5B7E-7C11-8F43-0A1B2C3D4E5F';
   const place = Type.Object({

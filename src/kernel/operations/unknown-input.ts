@@ -72,6 +72,16 @@ export function unknownInput(
   });
 }
 
+/** Adds keys that are not known, in the place of what says the same of them without the name that was meant. */
+export function tellOnce(problems: Problem[], unknown: readonly Problem[]): void {
+  for (const problem of unknown) {
+    const { path, rule } = problem;
+    const at = problems.findIndex((told) => told.path === path && told.rule === rule);
+    if (at < 0) problems.push(problem);
+    else problems[at] = problem;
+  }
+}
+
 /** The name that differs least, if it differs in no more than a third of its letters. */
 export function nearestName(name: string, names: readonly string[]): string | undefined {
   if (name.length > MAX_NAME) return undefined;
