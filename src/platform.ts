@@ -142,7 +142,7 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
   // Several workers share their ports: only the first of them can tell whether somebody else has one.
   if (!supervisor?.joins(given.workers)) await checkPorts(given);
   const masterKey = await folder.masterKey();
-  const settings = { ...given, masterKey, ...placeOf(given, supervisor?.slot ?? 0) };
+  const settings = { ...given, masterKey, ...placeOf(given, supervisor) };
   const tracing = await tracingOf(settings);
   if (tracing) closing.defer(() => tracing.close());
   const metrics = createMetrics(settings);
@@ -222,9 +222,9 @@ async function closeAll(
 /** Figures are those of one process: each worker has a port of its own for them. */
 function placeOf(
   { metricsPort }: Settings,
-  worker: number,
-): Pick<Settings, 'worker' | 'metricsPort'> {
-  return { worker, metricsPort: metricsPort === undefined ? undefined : metricsPort + worker };
+  { slot: worker, run }: Pick<Supervisor, 'slot' | 'run'> = { slot: 0, run: '' },
+): Pick<Settings, 'worker' | 'run' | 'metricsPort'> {
+  return { worker, run, metricsPort: metricsPort === undefined ? undefined : metricsPort + worker };
 }
 
 /** OpenTelemetry is only loaded for those who collect. */

@@ -6,6 +6,7 @@
  * Workers talk to it over the channel of Node: see src/kernel/supervision for the messages.
  */
 import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -36,6 +37,8 @@ export function supervise(command) {
 
 class Supervisor {
   #command;
+  /** Tells what its workers leave in the data folder from what those of earlier runs have left. */
+  #run = randomUUID();
   #workers = new Map();
   #server = createHeldServer((exit) => this.#tellFirst({ type: 'database.exited', ...exit }));
   #lockFile;
@@ -72,7 +75,12 @@ class Supervisor {
       [...flags, ...(inspectPort ? [`--inspect-port=127.0.0.1:${inspectPort}`] : []), ...args],
       {
         cwd,
-        env: { ...env, PENSTOCK_WORKER: String(slot), PENSTOCK_WORKER_AGAIN: again ? '1' : '' },
+        env: {
+          ...env,
+          PENSTOCK_RUN: this.#run,
+          PENSTOCK_WORKER: String(slot),
+          PENSTOCK_WORKER_AGAIN: again ? '1' : '',
+        },
         stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
       },
     );

@@ -45,6 +45,8 @@ export interface Supervisor {
   readonly pid: number;
   /** From 0. The first worker opens the database; the others find it. */
   readonly slot: number;
+  /** The same for all workers that it starts, and no other's. */
+  readonly run: string;
   readonly keeper: ServerKeeper;
   /** Whether this worker starts on a machine where others of the same installation serve already, or did. */
   readonly isReplacement: boolean;
@@ -117,6 +119,7 @@ function createSupervisor(slot: number): Supervisor {
   return {
     pid: process.ppid,
     slot,
+    run: process.env.PENSTOCK_RUN ?? '',
     keeper: {
       opens: slot === 0,
       find: () => ask({ type: 'database.find' }),

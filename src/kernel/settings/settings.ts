@@ -41,6 +41,8 @@ export interface Settings {
   readonly workers: number;
   /** Which of them this is, from 0; the supervisor says it. */
   readonly worker?: number;
+  /** The run of the installation that it belongs to, where others do too. */
+  readonly run?: string;
   /** Milliseconds that an event loop may stand still before its process is replaced; 0: for ever. */
   readonly watchdogMs: number;
   readonly stop: StopSettings;

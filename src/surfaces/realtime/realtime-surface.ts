@@ -155,9 +155,9 @@ async function openEntry(
     request: (request, response) => engine.handleRequest(request, response),
     upgrade: (request, socket, head) => engine.handleUpgrade(request, socket, head),
   };
-  const { workers, worker: slot = 0, dataDir } = settings;
+  const { workers, worker: slot = 0, run = '', dataDir } = settings;
   const sessions =
-    workers > 1 ? await openWorkerSessions({ slot, dataDir }, () => own) : ownSessions;
+    workers > 1 ? await openWorkerSessions({ slot, run, dataDir }, () => own) : ownSessions;
   const { prefix } = sessions;
   const makeId = engine.generateId.bind(engine);
   if (prefix !== '') engine.generateId = (request) => `${prefix}${makeId(request)}`;

@@ -26,6 +26,8 @@ export interface WorkerSessions {
 interface WorkerPlace {
   /** Which of the workers this is, from 0. */
   readonly slot: number;
+  /** Of all workers that serve the same ports; what others have left in the folder is not theirs. */
+  readonly run: string;
   /** Where workers leave word of their inner ports. */
   readonly dataDir: string;
 }
@@ -40,13 +42,31 @@ export const ownSessions: WorkerSessions = {
 const LOOPBACK = '127.0.0.1';
 const portFile = (dataDir: string, slot: number): string =>
   join(dataDir, `realtime-worker-${slot}.port`);
+
+/** Where a worker is reached. Its process may have been killed, and its port be another program's by now. */
+interface Word {
+  readonly run: string;
+  readonly pid: number;
+  readonly port: number;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const SESSION = /[?&]sid=(\d{1,3})~/;
 
 /** Opens a port for the other workers; only requests of sessions that exist here are served on it. */
 export async function openWorkerSessions(
-  { slot, dataDir }: WorkerPlace,
+  place: WorkerPlace,
   entry: () => SocketMount,
 ): Promise<WorkerSessions> {
+  const { slot, run, dataDir } = place;
   const isOwn = (url = ''): boolean => SESSION.exec(url)?.[1] === String(slot);
   const inner = createServer((request, response) => {
     if (isOwn(request.url)) entry().request(request, response);
@@ -62,7 +82,9 @@ export async function openWorkerSessions(
     inner.listen(0, LOOPBACK, resolve);
   });
   const file = portFile(dataDir, slot);
-  await writeFile(file, String((inner.address() as AddressInfo).port), { mode: 0o600 });
+  const { port } = inner.address() as AddressInfo;
+  const word: Word = { run, pid: process.pid, port };
+  await writeFile(file, JSON.stringify(word), { mode: 0o600 });
 
   const ownerOf = ({ url = '' }: IncomingMessage): number | undefined => {
     const found = SESSION.exec(url)?.[1];
@@ -75,12 +97,12 @@ export async function openWorkerSessions(
       request(request, response) {
         const owner = ownerOf(request);
         if (owner === undefined) own.request(request, response);
-        else void handOn(dataDir, owner, request, response);
+        else void handOn({ ...place, slot: owner }, request, response);
       },
       upgrade(request, socket, head) {
         const owner = ownerOf(request);
         if (owner === undefined) own.upgrade(request, socket, head);
-        else void handUpgradeOn(dataDir, owner, { request, socket, head });
+        else void handUpgradeOn({ ...place, slot: owner }, { request, socket, head });
       },
     }),
     async close() {
@@ -91,14 +113,19 @@ export async function openWorkerSessions(
   };
 }
 
-async function targetOf(dataDir: string, slot: number, { method, url, headers }: IncomingMessage) {
-  const port = Number(await readFile(portFile(dataDir, slot), 'utf8'));
+/** Throws where that worker is not there. What is sent to it holds credentials. */
+async function targetOf(
+  { dataDir, slot, run }: WorkerPlace,
+  { method, url, headers }: IncomingMessage,
+) {
+  const word = JSON.parse(await readFile(portFile(dataDir, slot), 'utf8')) as Word;
+  if (word.run !== run || !isAlive(word.pid)) throw new Error('This worker is gone');
+  const { port } = word;
   return { host: LOOPBACK, port, method, path: url, headers: headers as OutgoingHttpHeaders };
 }
 
 async function handOn(
-  dataDir: string,
-  slot: number,
+  owner: WorkerPlace,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -111,7 +138,7 @@ async function handOn(
     else response.destroy();
   };
   try {
-    const forwarded = sendRequest(await targetOf(dataDir, slot, request), (answer) => {
+    const forwarded = sendRequest(await targetOf(owner, request), (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
       answer.pipe(response);
     });
@@ -130,14 +157,13 @@ interface Upgrading {
 }
 
 async function handUpgradeOn(
-  dataDir: string,
-  slot: number,
+  owner: WorkerPlace,
   { request, socket, head }: Upgrading,
 ): Promise<void> {
   const fail = (): void => void socket.destroy();
   socket.on('error', fail);
   try {
-    const forwarded = sendRequest(await targetOf(dataDir, slot, request));
+    const forwarded = sendRequest(await targetOf(owner, request));
     forwarded.on('error', fail);
     forwarded.on('response', fail);
     forwarded.on('upgrade', (answer, other, first) => {
