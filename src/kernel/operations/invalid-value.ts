@@ -17,8 +17,29 @@ export function textProblem(
   return undefined;
 }
 
-/** The first problem of a decoded JSON value; `path` is where the value stands. */
-export function invalidValueProblem(value: unknown, path: string, depth = 0): Problem | undefined {
+/** The first problem of a decoded JSON value; `path` is where the value stands. Most values have none, and need no paths. */
+export const invalidValueProblem = (value: unknown, path: string): Problem | undefined =>
+  isStorable(value, 0) ? undefined : problemIn(value, path, 0);
+
+function isStorable(value: unknown, depth: number): boolean {
+  if (typeof value === 'string') return isStorableText(value);
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return true;
+  if (depth >= MAX_DEPTH) return false;
+  if (Array.isArray(value)) {
+    for (const item of value) if (!isStorable(item, depth + 1)) return false;
+    return true;
+  }
+  for (const key of Object.keys(value)) {
+    const inside = (value as Record<string, unknown>)[key];
+    if (isPoisonous(key, inside) || !isStorableText(key) || !isStorable(inside, depth + 1))
+      return false;
+  }
+  return true;
+}
+
+const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+
+function problemIn(value: unknown, path: string, depth: number): Problem | undefined {
   if (typeof value === 'string') {
     const problem = textProblem(value);
     return problem && { path: path || 'body', ...problem };
@@ -40,7 +61,7 @@ function inArray(values: readonly unknown[], path: string, depth: number): Probl
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
     if (typeof value !== 'string' && (typeof value !== 'object' || value === null)) continue;
-    const problem = invalidValueProblem(value, join(path, i), depth + 1);
+    const problem = problemIn(value, join(path, i), depth + 1);
     if (problem) return problem;
   }
   return undefined;
@@ -71,18 +92,19 @@ function invalidValue(
     return problem && { path: join(path, key), ...problem };
   }
   return typeof value === 'object' && value !== null
-    ? invalidValueProblem(value, join(path, key), depth + 1)
+    ? problemIn(value, join(path, key), depth + 1)
     : undefined;
 }
 
+const isPoisonous = (key: string, value: unknown): boolean =>
+  key === '__proto__' ||
+  (key === 'constructor' &&
+    typeof value === 'object' &&
+    value !== null &&
+    Object.hasOwn(value, 'prototype'));
+
 function keyProblem(key: string, value: unknown, path: string): Problem | undefined {
-  const poisonous =
-    key === '__proto__' ||
-    (key === 'constructor' &&
-      typeof value === 'object' &&
-      value !== null &&
-      Object.hasOwn(value, 'prototype'));
-  if (poisonous)
+  if (isPoisonous(key, value))
     return { path: join(path, key), rule: 'name', message: 'is not allowed as a name' };
   const problem = textProblem(key);
   return (

@@ -3,6 +3,7 @@
  * as the record routes) replace their whole list at once; surfaces are told
  * synchronously, so that a route is live when the call that made it returns.
  */
+import { createTimeSlices } from '../time-slices.ts';
 import type { Method, Operation } from './operation.ts';
 
 /* Names that other protocols give to routes. Stable: clients and models remember them. */
@@ -40,6 +41,8 @@ export interface OperationRegistry {
    * that clashes is left out instead, for what is made of stored definitions: one of them must not take the others along.
    */
   replace(owner: string, operations: readonly Operation[], onConflict?: OnConflict): void;
+  /** Does of a `replace` what takes time for thousands, in slices: the `replace` that follows is then short. */
+  prepare(owner: string, operations: readonly Operation[]): Promise<void>;
   /** All operations, in a stable order (owner, then as given). */
   all(): readonly OwnedOperation[];
   /** Every operation passes through `rule` before anybody sees it, those that are there at once. Replaces an earlier rule. */
@@ -106,6 +109,13 @@ export function createOperationRegistry(): OperationRegistry {
       if (operations.length === 0) byOwner.delete(owner);
       else byOwner.set(owner, operations);
       publish(flatten());
+    },
+    async prepare(owner, operations) {
+      const pause = createTimeSlices();
+      for (const operation of operations) {
+        claimsOf(owned(owner, operation).operation);
+        await pause();
+      }
     },
     transform(given) {
       rule = given;

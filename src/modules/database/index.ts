@@ -69,7 +69,8 @@ export const database = defineModule({
     const publish = (): void => operations.replace(recordsOwner, served(), routes.skip);
     publish();
     // Also after a change on another node: its route is live here when the changing call returns there.
-    schemas.onChange(() => {
+    schemas.onChange(async () => {
+      await operations.prepare(recordsOwner, await routes.prepared(schemas.all()));
       if (running) publish();
     });
     return {

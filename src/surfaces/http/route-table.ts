@@ -124,7 +124,7 @@ interface Found {
   readonly searchParams: unknown;
 }
 
-function buildGroup(key: string, operations: readonly Operation[], log: Logger): RouteGroup {
+function routerOf(key: string, operations: readonly Operation[], log: Logger) {
   const router = createRouter({
     ignoreTrailingSlash: true,
     maxParamLength: MAX_PARAM,
@@ -145,9 +145,16 @@ function buildGroup(key: string, operations: readonly Operation[], log: Logger):
       }
     }
   }
+  return router;
+}
+
+/** Its router is made when it is first looked through: after an import there may be thousands at once. */
+function buildGroup(key: string, operations: readonly Operation[], log: Logger): RouteGroup {
+  let router: ReturnType<typeof routerOf> | undefined;
   return {
     operations,
     find(method, url) {
+      router ??= routerOf(key, operations, log);
       const found = router.find(method as HTTPMethod, url) as unknown as Found | null;
       if (found === null) return undefined;
       if (found.store === null) return 'malformed';

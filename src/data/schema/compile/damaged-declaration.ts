@@ -80,7 +80,10 @@ function compiled(declaration: Declaration, exists: (name: string) => boolean): 
   const damaged = damagedParts(declaration);
   if (damaged.length > 0) return { problem: `cannot be read: ${damaged.join(', ')}` };
   try {
-    return { schema: compileDeclaration(declaration, exists) };
+    const schema = compileDeclaration(declaration, exists);
+    // Made now: what they cannot be made of is found here, and not by the routes.
+    for (const purpose of ['create', 'record'] as const) void schema.shapes[purpose];
+    return { schema };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : 'cannot be read' };
   }

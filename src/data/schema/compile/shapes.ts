@@ -35,34 +35,54 @@ const instant = (): TSchema => Type.String({ format: 'date-time' });
 /** An operator that has no meaning in a body is refused: dropped like other unknown keys, it would be a change that never happens. */
 export const noOperators = { closed: 'operators' } as const;
 
-/** `name` marks the shape of records, so that protocols with named types (GraphQL) know what it describes. */
+/**
+ * `name` marks the shape of records, so that protocols with named types (GraphQL) know what it describes. Each is made
+ * when it is first asked for: they are most of what a schema takes to compile and to keep, and a plan of thousands of
+ * schemas asks for none.
+ */
 export function recordShapes(name: string, tree: ObjectField, options: ShapeOptions): RecordShapes {
-  const written = writtenTree(tree, options.mapping);
-  const update = Type.Object(properties(written, 'update'), {
-    ...noOperators,
-    component: `${name}Update`,
-  });
-  return {
-    create: Type.Object(properties(written, 'create'), {
-      ...noOperators,
-      component: `${name}Create`,
-      lesser: update,
-    }),
-    update,
-    record: Type.Object(
-      {
-        _id: recordId(options.key),
-        ...properties(tree, 'record', true),
-        ...(options.timestamps && { createdAt: instant(), updatedAt: instant() }),
-        __v: Type.Integer({
-          minimum: 0,
-          description: 'Counts up with each change; the number in the ETag',
-        }),
-      },
-      { record: name },
-    ),
+  const made: { -readonly [P in Purpose]?: TObject } = {};
+  const shapes: RecordShapes = {
+    get create() {
+      made.create ??= writtenShape(tree, 'create', options, {
+        component: `${name}Create`,
+        lesser: shapes.update,
+      });
+      return made.create;
+    },
+    get update() {
+      made.update ??= writtenShape(tree, 'update', options, { component: `${name}Update` });
+      return made.update;
+    },
+    get record() {
+      made.record ??= readShape(name, tree, options);
+      return made.record;
+    },
   };
+  return shapes;
 }
+
+const writtenShape = (
+  tree: ObjectField,
+  purpose: Purpose,
+  { mapping }: ShapeOptions,
+  facts: { readonly component: string; readonly lesser?: TObject },
+): TObject =>
+  Type.Object(properties(writtenTree(tree, mapping), purpose), { ...noOperators, ...facts });
+
+const readShape = (name: string, tree: ObjectField, { key, timestamps }: ShapeOptions): TObject =>
+  Type.Object(
+    {
+      _id: recordId(key),
+      ...properties(tree, 'record', true),
+      ...(timestamps && { createdAt: instant(), updatedAt: instant() }),
+      __v: Type.Integer({
+        minimum: 0,
+        description: 'Counts up with each change; the number in the ETag',
+      }),
+    },
+    { record: name },
+  );
 
 interface ShapeOptions {
   readonly timestamps: boolean;

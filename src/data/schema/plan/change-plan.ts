@@ -1,8 +1,9 @@
-/** What a request means for the declarations, under the rules of who may change what. Pure. */
+/** What a request means for the declarations, under the rules of who may change what. Nothing is read or written here. */
 import { adminOwner } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { isSuperAdmin } from '../../../kernel/identity.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import { type Declaration, treeOf } from '../compile/declaration.ts';
 import { schemaErrors } from '../errors.ts';
 import { typeSignatures } from '../language/field.ts';
@@ -123,18 +124,20 @@ export function requireAdmin(caller: Caller): void {
   if (caller.kind !== 'admin' && !isSuperAdmin(caller)) throw errors.FORBIDDEN();
 }
 
-/** Throws what the registry documents. `nameOf`: the name behind an id. */
-export function changePlanOf(
+/** Throws what the registry documents. `nameOf`: the name behind an id. What may be about thousands of schemas is made in slices. */
+export async function changePlanOf(
   snapshot: SchemaSnapshot,
   request: SchemaRequest,
   nameOf: (id: string) => string,
-): ChangePlan {
+): Promise<ChangePlan> {
   switch (request.kind) {
     case 'create':
       return { drafts: [newDeclaration(snapshot, request.input)], destroy: [] };
     case 'update':
       return {
-        drafts: request.changes.map(({ id, change }) => updatedDraft(snapshot, nameOf(id), change)),
+        drafts: await inSlices(request.changes, ({ id, change }) =>
+          updatedDraft(snapshot, nameOf(id), change),
+        ),
         destroy: [],
       };
     case 'import':
@@ -146,7 +149,10 @@ export function changePlanOf(
         existing(snapshot, nameOf(request.id)),
         request.expectedVersion,
       );
-      return { drafts: changedOnly(snapshot, [extendedDraft(current, request)]), destroy: [] };
+      return {
+        drafts: await changedOnly(snapshot, [extendedDraft(current, request)]),
+        destroy: [],
+      };
     }
     case 'restore':
       return {
@@ -164,7 +170,7 @@ export function changePlanOf(
     case 'adopt':
       return importTablesPlan(snapshot, request.tables);
     case 'indexes': {
-      const drafts = request.changes.map((change) => {
+      const drafts = await inSlices(request.changes, (change) => {
         const current = existing(snapshot, nameOf(change.id));
         requireOwnTable(current, 'make its indexes in your database');
         const adder = current.ownerModule === adminOwner ? undefined : adminOwner;
@@ -173,9 +179,19 @@ export function changePlanOf(
           current,
         );
       });
-      return { drafts: changedOnly(snapshot, drafts), destroy: [] };
+      return { drafts: await changedOnly(snapshot, drafts), destroy: [] };
     }
   }
+}
+
+async function inSlices<T, D>(all: readonly T[], draftOf: (one: T) => D): Promise<readonly D[]> {
+  const pause = createTimeSlices();
+  const drafts: D[] = [];
+  for (const one of all) {
+    await pause();
+    drafts.push(draftOf(one));
+  }
+  return drafts;
 }
 
 /** Names of the schemas that a request is about. */

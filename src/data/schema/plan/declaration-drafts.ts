@@ -1,6 +1,7 @@
 /** Which declarations a request may change, and the drafts of new and extended ones. */
 import { adminOwner } from '../../../kernel/authority.ts';
 import { errors } from '../../../kernel/errors.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import type { Declaration } from '../compile/declaration.ts';
 import { schemaErrors } from '../errors.ts';
 import { checkExtension, withExtension } from '../language/extension.ts';
@@ -14,11 +15,19 @@ import { requireOwnTable } from './option-rules.ts';
 import type { NewExtension, NewSchema } from './schema-request.ts';
 import type { SchemaSnapshot } from './table-work.ts';
 
-export const changedOnly = (
+export async function changedOnly(
   snapshot: SchemaSnapshot,
   drafts: readonly DeclarationChange[],
-): readonly DeclarationChange[] =>
-  drafts.filter((draft) => !isUnchanged(snapshot.get(draft.declaration.name.toLowerCase()), draft));
+): Promise<readonly DeclarationChange[]> {
+  const pause = createTimeSlices();
+  const changed: DeclarationChange[] = [];
+  for (const draft of drafts) {
+    await pause();
+    const current = snapshot.get(draft.declaration.name.toLowerCase());
+    if (!isUnchanged(current, draft)) changed.push(draft);
+  }
+  return changed;
+}
 
 /** The live declaration of a name. Throws 404. */
 export function existing(snapshot: SchemaSnapshot, name: string): Declaration {

@@ -1,6 +1,7 @@
 /** What an import of schemas and extensions means for the declarations. */
 import { adminOwner } from '../../../kernel/authority.ts';
 import { relocated } from '../../../kernel/errors.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import type { DroppedFields } from '../compile/compiled.ts';
 import type { Declaration } from '../compile/declaration.ts';
 import { emptyLayout } from '../compile/layout.ts';
@@ -26,15 +27,19 @@ import type {
 } from './schema-request.ts';
 import type { ChangePlan, SchemaSnapshot } from './table-work.ts';
 
-export function importPlan(
+export async function importPlan(
   snapshot: SchemaSnapshot,
   { schemas, extensions }: Extract<SchemaRequest, { kind: 'import' }>,
-): ChangePlan {
+): Promise<ChangePlan> {
   refuseTwins(schemas);
-  const drafts = new Map(
-    schemas.map((input, index) => [input.name.toLowerCase(), placedDraft(snapshot, input, index)]),
-  );
+  const pause = createTimeSlices();
+  const drafts = new Map<string, DeclarationChange>();
+  for (const [index, input] of schemas.entries()) {
+    await pause();
+    drafts.set(input.name.toLowerCase(), placedDraft(snapshot, input, index));
+  }
   for (const [index, extension] of extensions.entries()) {
+    await pause();
     const key = extension.schema.toLowerCase();
     const drafted = drafts.get(key);
     const target = drafted?.declaration ?? snapshot.get(key);
@@ -55,7 +60,7 @@ export function importPlan(
       backfill: fills,
     });
   }
-  return { drafts: changedOnly(snapshot, [...drafts.values()]), destroy: [] };
+  return { drafts: await changedOnly(snapshot, [...drafts.values()]), destroy: [] };
 }
 
 /** Values for the fields that come or change; an import that changes nothing fills nothing in. */

@@ -1,4 +1,5 @@
 /** Shows what a change plan would do to the tables as they are now. Nothing is locked and nothing is changed. */
+import { checksumInSlices } from '../../../kernel/canonical.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
@@ -6,7 +7,7 @@ import { identifier } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import type { CompiledSchema } from '../compile/compiled.ts';
-import { checksumOf, compileDeclaration, type Declaration } from '../compile/declaration.ts';
+import { compileDeclaration, type Declaration } from '../compile/declaration.ts';
 import { tableName } from '../compile/layout.ts';
 import type { DeclarationChange } from './declaration-change.ts';
 import { droppedAround } from './dropped.ts';
@@ -28,7 +29,7 @@ export async function previewOf(
   snapshot: SchemaSnapshot,
   changePlan: ChangePlan,
 ): Promise<SchemaPlan> {
-  const work = workOf(snapshot, changePlan);
+  const work = await workOf(snapshot, changePlan);
   const ordered = orderedSteps(snapshot, work, changePlan.destroy);
   const size = sizes(database, snapshot);
   const pause = createTimeSlices();
@@ -56,7 +57,7 @@ export async function previewOf(
     hides: await hidden(database, snapshot, work),
     loses: await lost(database, changePlan, size),
     obstacles,
-    checksum: checksumOf(steps.map(({ statement }) => statement)),
+    checksum: await checksumInSlices(steps.map(({ statement }) => statement)),
     after: await compiledAfter(snapshot, work, changePlan),
   };
 }

@@ -1,6 +1,7 @@
 /** What a change of schemas means for all tables. Pure: nothing is read or written here. */
 
 import { literalOf } from '../../../kernel/database/literal.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import { unknownFields } from '../compile/damaged-declaration.ts';
 import { type Declaration, declaredIndexes, treeOf } from '../compile/declaration.ts';
 import { emptyLayout, layoutOf, type TableLayout } from '../compile/layout.ts';
@@ -35,8 +36,11 @@ export interface TableWork {
   readonly intended: boolean;
 }
 
-/** The work of a change plan, also on schemas that refer to those it names. */
-export function workOf(snapshot: SchemaSnapshot, changePlan: ChangePlan): readonly TableWork[] {
+/** The work of a change plan, also on schemas that refer to those it names; in slices, for there may be thousands. */
+export async function workOf(
+  snapshot: SchemaSnapshot,
+  changePlan: ChangePlan,
+): Promise<readonly TableWork[]> {
   const next = new Map(
     [...snapshot].map(([key, declaration]) => [key, unchangedDeclaration(declaration)]),
   );
@@ -45,20 +49,20 @@ export function workOf(snapshot: SchemaSnapshot, changePlan: ChangePlan): readon
   const layoutOf = layoutsOf((key) => next.get(key)?.declaration);
   const layoutBefore = layoutsOf((key) => snapshot.get(key));
   const intended = new Set(changePlan.drafts);
-  return [...next.values()].flatMap((draft) => {
+  const pause = createTimeSlices();
+  const all: TableWork[] = [];
+  for (const draft of next.values()) {
+    await pause();
     const isIntended = intended.has(draft);
-    if (!isIntended && isDamaged(draft.declaration)) return [];
+    if (!isIntended && isDamaged(draft.declaration)) continue;
     const before = snapshot.get(draft.declaration.name.toLowerCase());
     const work = tableWork(draft, before, layoutOf);
+    if (work.steps.length === 0 && !isIntended) continue;
     // What is not as it should be without this change is none of its business.
-    if (
-      !isIntended &&
-      work.steps.length > 0 &&
-      tableWork(draft, before, layoutBefore).steps.length > 0
-    )
-      return [];
-    return work.steps.length > 0 || isIntended ? [{ ...work, intended: isIntended }] : [];
-  });
+    if (!isIntended && tableWork(draft, before, layoutBefore).steps.length > 0) continue;
+    all.push({ ...work, intended: isIntended });
+  }
+  return all;
 }
 
 /** Layouts of the schemas that are there. */

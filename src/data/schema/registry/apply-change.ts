@@ -4,6 +4,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import type { Events, NewEvent } from '../../../kernel/events/events.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import type { CompiledSchema } from '../compile/compiled.ts';
 import {
   compileDeclaration,
@@ -47,8 +48,11 @@ interface ChangeRun extends Omit<ChangeDependencies, 'database'> {
   readonly caller: Caller;
   /** Indexes are made at once, however large the table is: a module counts on its own. */
   readonly atOnce: boolean;
-  readonly decide: (snapshot: SchemaSnapshot) => ChangePlan;
+  readonly decide: Decide;
 }
+
+/** What is to become of the schemas as they are stored. */
+export type Decide = (snapshot: SchemaSnapshot) => ChangePlan | Promise<ChangePlan>;
 
 /** Milliseconds that a step waits for a table in use before the whole change is tried again. */
 const LOCK_TIMEOUT_MS = 2_000;
@@ -61,10 +65,7 @@ const ATTEMPTS = 5;
 export async function changeSchemas(
   { database, ...dependencies }: ChangeDependencies,
   caller: Caller,
-  {
-    decide,
-    atOnce = false,
-  }: { readonly decide: (snapshot: SchemaSnapshot) => ChangePlan; readonly atOnce?: boolean },
+  { decide, atOnce = false }: { readonly decide: Decide; readonly atOnce?: boolean },
 ): Promise<ChangeResult> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -88,13 +89,13 @@ async function changeOnce(
   });
   const startedAt = new Date();
   const snapshot = schemaSnapshotOf((await loadDeclarations(transaction)).map(readable));
-  const changePlan = decide(snapshot);
+  const changePlan = await decide(snapshot);
   if (changePlan.drafts.length === 0 && changePlan.destroy.length === 0)
     return { changed: [], waits: false };
   // A large table may take longer than a request is allowed to; waiting for its lock may not.
   await transaction.query({ text: `set local lock_timeout = ${LOCK_TIMEOUT_MS}` });
   await transaction.query({ text: 'set local statement_timeout = 0' });
-  const work = workOf(snapshot, changePlan);
+  const work = await workOf(snapshot, changePlan);
   const late = await runSteps(
     transaction,
     orderedSteps(snapshot, work, changePlan.destroy),
@@ -102,7 +103,7 @@ async function changeOnce(
   );
   for (const name of changePlan.destroy) await forgetDeclaration(transaction, name);
   for (const table of work) await saveDeclaration(transaction, table.declaration);
-  const changed = changedSchemas(snapshot, work, changePlan.destroy);
+  const changed = await changedSchemas(snapshot, work, changePlan.destroy);
   for (const guard of guards) await guard(transaction, changed, renamesOf(changePlan));
   await finishIndexBuilds(transaction, work, changePlan.destroy);
   await recordMigrations(transaction, {
@@ -129,18 +130,23 @@ const renamesOf = ({ drafts }: ChangePlan) =>
   );
 
 /** What changes, as it will be; what goes. Declarations that are taken away alone are neither. */
-function changedSchemas(
+async function changedSchemas(
   snapshot: SchemaSnapshot,
   work: readonly TableWork[],
   destroy: readonly string[],
-): ReadonlyMap<string, CompiledSchema | undefined> {
+): Promise<ReadonlyMap<string, CompiledSchema | undefined>> {
   const there = new Set(work.map(({ declaration }) => declaration.name));
   const exists = (name: string): boolean =>
     !destroy.includes(name) && (there.has(name) || snapshot.has(name.toLowerCase()));
-  const changed = work
-    .filter(({ declaration }) => !declaration.removed)
-    .map(({ declaration }) => [declaration.name, compileDeclaration(declaration, exists)] as const);
-  return new Map([...changed, ...destroy.map((name) => [name, undefined] as const)]);
+  const changed = new Map<string, CompiledSchema | undefined>();
+  const pause = createTimeSlices();
+  for (const { declaration } of work) {
+    if (declaration.removed) continue;
+    await pause();
+    changed.set(declaration.name, compileDeclaration(declaration, exists));
+  }
+  for (const name of destroy) changed.set(name, undefined);
+  return changed;
 }
 
 /** Runs steps in order; answers those that are left for later. `wasThere`: tables that may hold records already. */

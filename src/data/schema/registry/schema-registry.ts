@@ -8,6 +8,7 @@ import type { Events } from '../../../kernel/events/events.ts';
 import { unconfirmedReport } from '../../../kernel/freshness/freshness.ts';
 import type { Health } from '../../../kernel/health.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import type { CompiledSchema } from '../compile/compiled.ts';
 import { compiledOr, readable, unknownFields } from '../compile/damaged-declaration.ts';
 import { type Declaration, loadDeclarations } from '../compile/declaration.ts';
@@ -18,9 +19,9 @@ import { changePlanOf, namesIn, requireAdmin } from '../plan/change-plan.ts';
 import { definitionChecksum } from '../plan/declaration-change.ts';
 import { previewOf } from '../plan/preview.ts';
 import type { SchemaRequest } from '../plan/schema-request.ts';
-import { type ChangePlan, type SchemaSnapshot, schemaSnapshotOf } from '../plan/table-work.ts';
+import { type SchemaSnapshot, schemaSnapshotOf } from '../plan/table-work.ts';
 import { createPublicViews } from '../public-view.ts';
-import { changeSchemas } from './apply-change.ts';
+import { changeSchemas, type Decide } from './apply-change.ts';
 import { installPlan } from './install-plan.ts';
 import type { SchemaGuard, SchemaRegistry } from './registry.ts';
 
@@ -66,7 +67,7 @@ const nothing: Snapshot = {
 
 function createLoadedSchemas(
   load: () => Promise<readonly Declaration[]>,
-  tell: (loaded: Snapshot, before: Snapshot) => void,
+  tell: (loaded: Snapshot, before: Snapshot) => Promise<void>,
 ): LoadedSchemas {
   let snapshot = nothing;
   let queue: Promise<void> = Promise.resolve();
@@ -75,8 +76,8 @@ function createLoadedSchemas(
   async function refreshNow(): Promise<void> {
     const declarations = (await load()).filter(({ removed }) => !removed);
     const previous = snapshot;
-    snapshot = compileAll(declarations, previous);
-    tell(snapshot, previous);
+    snapshot = await compileAll(declarations, previous);
+    await tell(snapshot, previous);
     const names = new Set([...previous.byName.keys(), ...snapshot.byName.keys()]);
     const changed = [...names]
       .filter((name) => previous.byName.get(name) !== snapshot.byName.get(name))
@@ -111,26 +112,28 @@ function createLoadedSchemas(
 
 /**
  * Compiles what is new; a schema that did not change stays the same object, so that caches keyed by it stay valid. What
- * cannot be used is left out: nothing else is hindered by it, and for relations to it, it is not there.
+ * cannot be used is left out: nothing else is hindered by it, and for relations to it, it is not there. In slices, for
+ * there may be thousands.
  */
-function compileAll(
+async function compileAll(
   declarations: readonly Declaration[],
   previous: Snapshot,
   without: Snapshot['leftOut'] = new Map(),
-): Snapshot {
+): Promise<Snapshot> {
   const usable = declarations.filter(({ name }) => !without.has(name));
   const names = new Set(usable.map(({ name }) => name));
   const exists = (name: string): boolean => names.has(name);
   const leftOut = new Map(without);
-  const all = usable.flatMap((declaration) => {
+  const all: CompiledSchema[] = [];
+  const pause = createTimeSlices();
+  for (const declaration of usable) {
+    await pause();
     const known = keptAs(declaration, previous);
     // Relation lists have no foreign key: whether their target exists has to be looked at by itself.
-    if (known && samePending(known, exists)) return [known];
-    const made = compiledOr(declaration, exists);
-    if (made.problem === undefined) return [made];
-    leftOut.set(made.name, made);
-    return [];
-  });
+    const made = known && samePending(known, exists) ? known : compiledOr(declaration, exists);
+    if (made.problem === undefined) all.push(made);
+    else leftOut.set(made.name, made);
+  }
   // Relations to what is left out are looked at anew.
   if (leftOut.size > without.size) return compileAll(declarations, previous, leftOut);
   return {
@@ -174,7 +177,7 @@ interface SchemaRegistryOptions {
 const TOPIC = 'schemas.changed';
 
 interface SchemaWork {
-  readonly decide: (snapshot: SchemaSnapshot) => ChangePlan;
+  readonly decide: Decide;
   readonly atOnce?: boolean;
 }
 
@@ -245,7 +248,8 @@ export async function createSchemaRegistry(
       requireAdmin(caller);
       requireTheirs(caller, namesIn(request, loaded.nameOf));
       const snapshot = schemaSnapshotOf((await loadDeclarations(database)).map(loaded.readable));
-      return previewOf(database, snapshot, changePlanOf(snapshot, request, loaded.nameOf));
+      const changePlan = await changePlanOf(snapshot, request, loaded.nameOf);
+      return previewOf(database, snapshot, changePlan);
     },
   };
 }
@@ -261,25 +265,30 @@ const offered = ({ get, byId, all, leftOut, onChange }: LoadedSchemas) => ({
 });
 
 /** The fields that mean nothing, of schemas that are not as before. */
-function unknownIn(loaded: Snapshot, before: Snapshot): readonly [string, readonly string[]][] {
-  const names = [...new Set([...before.byName.keys(), ...loaded.byName.keys()])];
-  return names
-    .filter((name) => before.byName.get(name) !== loaded.byName.get(name))
-    .map((name) => {
-      const declaration = loaded.byName.has(name) ? loaded.declarations.get(name) : undefined;
-      return [name, declaration ? unknownFields(declaration) : []];
-    });
+async function unknownIn(
+  loaded: Snapshot,
+  before: Snapshot,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const unknown = new Map<string, readonly string[]>();
+  const pause = createTimeSlices();
+  for (const name of new Set([...before.byName.keys(), ...loaded.byName.keys()])) {
+    await pause();
+    if (before.byName.get(name) === loaded.byName.get(name)) continue;
+    const declaration = loaded.byName.has(name) ? loaded.declarations.get(name) : undefined;
+    unknown.set(name, declaration ? unknownFields(declaration) : []);
+  }
+  return unknown;
 }
 
 /** Says what is left out, once for each state that it is found in. */
 function tellLeftOut({ health, log }: SchemaRegistryOptions) {
   const unknown = new Map<string, readonly string[]>();
-  return (loaded: Snapshot, before: Snapshot): void => {
+  return async (loaded: Snapshot, before: Snapshot): Promise<void> => {
     const found = [...loaded.leftOut.values()];
     for (const { name, problem, __v } of found)
       if (before.leftOut.get(name)?.__v !== __v)
         log?.error({ schema: name, problem }, 'A stored schema cannot be used and is left out');
-    for (const [name, fields] of unknownIn(loaded, before)) {
+    for (const [name, fields] of await unknownIn(loaded, before)) {
       if (fields.length === 0) unknown.delete(name);
       else {
         unknown.set(name, fields);

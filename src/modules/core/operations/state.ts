@@ -1,5 +1,6 @@
 /** The state of the platform as one document, for version control (spec/core.md section 8). */
 import Type from 'typebox';
+import { canonicalTextInSlices } from '../../../kernel/canonical.ts';
 import { errors } from '../../../kernel/errors.ts';
 import {
   defineOperation,
@@ -8,6 +9,7 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import type { ImportResult } from '../services/state/apply.ts';
 import type { StatePlan } from '../services/state/plan.ts';
 import type { ExportedState, State } from '../services/state/platform-state.ts';
@@ -114,8 +116,17 @@ const requestOf = ({ prune = false, onConflict = 'overwrite' }: PlanQuery) => ({
   onConflict,
 });
 
-const planView = ({ entries, checksum, warnings, refusals }: StatePlan): Reply =>
-  Reply.json(JSON.stringify({ plan: entries, checksum, warnings, obstacles: refusals.problems() }));
+/** In slices: there may be thousands of entries. */
+async function planView({ entries, checksum, warnings, refusals }: StatePlan): Promise<Reply> {
+  const pause = createTimeSlices();
+  const texts: string[] = [];
+  for (const entry of entries) {
+    texts.push(JSON.stringify(entry));
+    await pause();
+  }
+  const rest = JSON.stringify({ checksum, warnings, obstacles: refusals.problems() });
+  return Reply.json(`{"plan":[${texts.join()}],${rest.slice(1)}`);
+}
 
 /** The audit log learns how much of what was sent; the plan, which knows the secrets, says what changed. */
 function sentParts({ query, body }: Pick<DecodedInput, 'query' | 'body'>): unknown {
@@ -207,9 +218,14 @@ const exportState = (state: State): Operation =>
       });
       if (format === 'yaml')
         return Reply.text(await yamlOf(exported), 'application/yaml; charset=utf-8');
-      return Reply.json(JSON.stringify(exported));
+      return Reply.json(await jsonOf(exported));
     },
   });
+
+/** The documents are in their canonical form already, so that this is the text of the whole. */
+async function jsonOf({ modules, ...head }: ExportedState): Promise<string> {
+  return `${JSON.stringify(head).slice(0, -1)},"modules":${await canonicalTextInSlices(modules)}}`;
+}
 
 /** Loaded by the first who asks for it. */
 async function yamlOf(exported: ExportedState): Promise<string> {

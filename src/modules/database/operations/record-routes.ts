@@ -6,6 +6,7 @@ import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Operation } from '../../../kernel/operations/operation.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import { bulkRecordOperations } from './bulk-records.ts';
 import { clientQueryOperations } from './client-query.ts';
 import { clientHistoryOperations } from './history.ts';
@@ -16,6 +17,8 @@ import { clientTrashOperations } from './trash.ts';
 export interface RecordRoutes {
   /** The same operation objects as before for schemas that did not change, so that what surfaces derived from them stays. */
   operations(schemas: readonly CompiledSchema[]): readonly Operation[];
+  /** The same in slices, so that asking for them again takes no time. */
+  prepared(schemas: readonly CompiledSchema[]): Promise<readonly Operation[]>;
   /** Says that a route is left out because somebody else has it. */
   skip(operation: Operation, name: string): void;
 }
@@ -46,17 +49,29 @@ export function createRecordRoutes(
     return operations;
   }
 
+  function operationsOr(schema: CompiledSchema): readonly Operation[] {
+    try {
+      return operationsOf(schema);
+    } catch (error) {
+      log.error({ err: error, schema: schema.name }, 'The routes of a schema are left out');
+      // Said once: nothing else comes of it until the schema is another.
+      made.set(schema, []);
+      return [];
+    }
+  }
+
   return {
     skip: ({ id }, name) =>
       log.error({ id, name }, 'A route of a schema is left out: somebody else has it'),
-    operations: (all) =>
-      all.flatMap((schema) => {
-        try {
-          return operationsOf(schema);
-        } catch (error) {
-          log.error({ err: error, schema: schema.name }, 'The routes of a schema are left out');
-          return [];
-        }
-      }),
+    operations: (all) => all.flatMap(operationsOr),
+    async prepared(all) {
+      const pause = createTimeSlices();
+      const operations: Operation[] = [];
+      for (const schema of all) {
+        operations.push(...operationsOr(schema));
+        await pause();
+      }
+      return operations;
+    },
   };
 }

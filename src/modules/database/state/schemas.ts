@@ -14,6 +14,7 @@ import {
   type StateOutlook,
   type StateType,
 } from '../../../kernel/state.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import type { EndpointAdmin } from '../services/endpoints/admin.ts';
 import type { Endpoints } from '../services/endpoints/serving.ts';
 import {
@@ -43,31 +44,32 @@ function outlookOf(
     whole.changes(databaseModule, 'schemas').includes(change),
   );
   // What an import does to a schema is told once: with the schema if that changes, else with its extension.
-  const told = isSchemas ? [] : whole.changes(databaseModule, 'schemas').map(({ key }) => key);
-  const own = written.filter(({ key }) => !told.includes(key));
+  const told = new Set(
+    isSchemas ? [] : whole.changes(databaseModule, 'schemas').map(({ key }) => key),
+  );
+  const own = written.filter(({ key }) => !told.has(key));
+  const renames = Map.groupBy(plan.renames, schemaOf);
+  const hides = Map.groupBy(plan.hides, schemaOf);
+  const obstacles = Map.groupBy(plan.obstacles, schemaOf);
   return {
     effects: new Map(
       own.map(({ key }) => [
         key,
         {
-          renames: plan.renames
-            .filter(({ schema }) => schema === key)
-            .map(({ from, to }) => ({ from, to })),
-          hides: plan.hides
-            .filter(({ schema }) => schema === key)
-            .map(({ field, records }) => ({ field, records })),
+          renames: (renames.get(key) ?? []).map(({ from, to }) => ({ from, to })),
+          hides: (hides.get(key) ?? []).map(({ field, records }) => ({ field, records })),
         },
       ]),
     ),
-    obstacles: own.flatMap(({ key, place }) => obstaclesAt(plan, key, place)),
+    obstacles: own.flatMap(({ key, place }) => placedAt(obstacles.get(key) ?? [], place)),
     warnings: isSchemas ? brokenWarnings(plan, whole) : [],
   };
 }
 
-const obstaclesAt = ({ obstacles }: PlanForAdmin, key: string, place: string): readonly Problem[] =>
-  obstacles
-    .filter(({ schema }) => schema === key)
-    .map(({ path, rule, message }) => ({ path: `${place}.${path}`, rule, message }));
+const schemaOf = ({ schema }: { readonly schema: string }): string => schema;
+
+const placedAt = (obstacles: readonly Problem[], place: string): readonly Problem[] =>
+  obstacles.map(({ path, rule, message }) => ({ path: `${place}.${path}`, rule, message }));
 
 /** Endpoints that neither come with the import nor go with it. */
 function brokenWarnings({ endpoints }: PlanForAdmin, whole: StateImport): readonly string[] {
@@ -173,11 +175,15 @@ export function schemaState({
     export: async () => stored().map(schemaDocument),
     async complete(caller, documents, whole) {
       const { changed, registry } = await declarations.after(caller, whole);
-      return documents.map(({ document }): StateDocument => {
+      const pause = createTimeSlices();
+      const completed: StateDocument[] = [];
+      for (const { document } of documents) {
+        await pause();
         const name = String(document.name);
         const schema = changed.get(name) ?? registry.get(name);
-        return schema ? schemaDocument(schema) : document;
-      });
+        completed.push(schema ? schemaDocument(schema) : document);
+      }
+      return completed;
     },
     async check(_caller, changes, whole) {
       const going = changes.filter(({ action }) => action === 'delete').map(({ key }) => key);

@@ -5,7 +5,7 @@
  * part of the plan.
  */
 import type { Caller } from '../../../../kernel/caller.ts';
-import { byText, checksumOf, sameValue } from '../../../../kernel/canonical.ts';
+import { byText, checksumInSlices, sameValue } from '../../../../kernel/canonical.ts';
 import type { ConfigDifference, ConfigService } from '../../../../kernel/config/config-service.ts';
 import {
   fillDefaults,
@@ -109,7 +109,9 @@ export async function planImport(
     await refusals.of(async () => refuseConflicts(planned.map(({ step }) => step)));
   return {
     entries,
-    checksum: checksumOf(entries.filter(({ action }) => action !== 'noop').map(agreedPart)),
+    checksum: await checksumInSlices(
+      entries.filter(({ action }) => action !== 'noop').map(agreedPart),
+    ),
     warnings: [...configs, ...planned].flatMap(({ warnings }) => warnings),
     refusals,
     configs: configs.flatMap(({ step, entry }) => (entry.action === 'noop' ? [] : [step])),

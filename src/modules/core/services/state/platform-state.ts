@@ -7,13 +7,14 @@ import {
   requireAuthority,
 } from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import { byText, canonical, checksumOf } from '../../../../kernel/canonical.ts';
+import { byText, canonical, checksumInSlices } from '../../../../kernel/canonical.ts';
 import { type ConfigHandle, moduleOfConfig } from '../../../../kernel/config/config-definition.ts';
 import type { ConfigService } from '../../../../kernel/config/config-service.ts';
 import type { SchemaNode, Tree } from '../../../../kernel/config/tree.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
 import type { StateType } from '../../../../kernel/state.ts';
 import { cutText } from '../../../../kernel/text.ts';
+import { createTimeSlices } from '../../../../kernel/time-slices.ts';
 import { version } from '../../../../kernel/version.ts';
 import type { CoreConfig } from '../../config.ts';
 import { applyPlan, type ImportResult, nested, type OfType } from './apply.ts';
@@ -92,7 +93,7 @@ export function createState(dependencies: Parts): State {
       warnings: [
         ...warnings,
         ...plan.warnings,
-        ...editedWarning(given),
+        ...(await editedWarning(given)),
         ...idleSecretWarnings(content),
       ],
     };
@@ -141,38 +142,47 @@ async function exportState(
       }
       const exported: OfType<readonly unknown[]>[] = [];
       for (const type of state.all().filter(requested)) exported.push(await exportedType(type));
-      return stateOf(Object.fromEntries(configs), exported);
+      return await stateOf(Object.fromEntries(configs), exported);
     },
     { isolation: 'repeatable read', readOnly: true },
   );
 }
 
 async function exportedType(state: StateType): Promise<OfType<readonly unknown[]>> {
-  const keyed = (await storedDocuments(state)).map(
-    (document) => [state.keyOf(document), document] as const,
-  );
+  const pause = createTimeSlices();
+  const keyed: (readonly [key: string, document: unknown])[] = [];
+  for (const document of await storedDocuments(state)) {
+    keyed.push([state.keyOf(document), canonical(document)]);
+    await pause();
+  }
   const value = keyed.sort(([a], [b]) => byText(a, b)).map(([, document]) => document);
   return { module: state.module, type: state.type, value };
 }
 
-function stateOf(
+/** The documents of `types` are in their canonical form. */
+async function stateOf(
   configs: Readonly<Record<string, unknown>>,
   types: readonly OfType<readonly unknown[]>[],
-): ExportedState {
-  const content = canonical({ configs: { modules: configs }, modules: nested(types) }) as Pick<
-    ExportedState,
-    'configs' | 'modules'
-  >;
+): Promise<ExportedState> {
+  const sorted = types.toSorted((a, b) => byText(a.module, b.module) || byText(a.type, b.type));
+  const content = {
+    configs: canonical({ modules: configs }) as ExportedState['configs'],
+    modules: nested(sorted),
+  };
   return {
     formatVersion: FORMAT_VERSION,
     platformVersion: version,
-    checksum: checksumOf(content),
+    checksum: await checksumInSlices(content),
     ...content,
   };
 }
 
 /** A document may be edited: that it was is worth a word, no more. */
-function editedWarning({ checksum, configs, types }: StateContent): readonly string[] {
+async function editedWarning({
+  checksum,
+  configs,
+  types,
+}: StateContent): Promise<readonly string[]> {
   if (checksum === undefined) return [];
   const modules = nested(
     types.map(({ module, type, documents }) => ({
@@ -181,7 +191,10 @@ function editedWarning({ checksum, configs, types }: StateContent): readonly str
       value: documents.map(({ document }) => document),
     })),
   );
-  const actual = checksumOf({ configs: { modules: Object.fromEntries(configs) }, modules });
+  const actual = await checksumInSlices({
+    configs: { modules: Object.fromEntries(configs) },
+    modules,
+  });
   return actual === checksum
     ? []
     : ['The document was changed after its export: its checksum is not that of its content'];
