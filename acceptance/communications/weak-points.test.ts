@@ -2,10 +2,10 @@
  * Where the former platform was weak (spec/communications.md section 8), and what callers do wrong: files that are too
  * large, requests that come twice, providers that nobody knows, steps of chains that reach nobody or take long.
  */
-import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { createCipheriv, generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
@@ -111,6 +111,36 @@ test('files that are too large are refused by name, each alone and all together,
   expect(await attach(part, content(12_000_000))).toMatchObject(tooLarge);
   expect(await messages()).toBe(before);
   expect((await attach(part, content(8))).status).toBe(200);
+});
+
+test('large files are sealed beside other requests, and reach every recipient whole', async () => {
+  await useMail();
+  const content = Buffer.from(`{"a":"é"}`.repeat(60_000)).toString('base64');
+  const cipher = createCipheriv('aes-256-gcm', Buffer.alloc(32), Buffer.alloc(12));
+  const seals = vi.spyOn(Object.getPrototypeOf(cipher) as typeof cipher, 'update');
+  const to = ['large-a@example.org', 'large-b@example.org'];
+  const attachments = [
+    { filename: 'a b.json', content },
+    { filename: 'small.txt', content: 'YQ==' },
+  ];
+  const { status, body } = await post('/email/send', { to, ...simple, attachments });
+  const steps = seals.mock.calls.map(([text]) => (text as string | Buffer).length);
+  seals.mockRestore();
+  expect(status).toBe(200);
+  expect(Math.max(...steps)).toBeLessThan(300_000);
+  for (const id of body.messageIds) await ended(id);
+  expect(mail.requests).toHaveLength(2);
+  for (const request of mail.requests)
+    expect(request.json().attachments).toMatchObject([{ content }, { content: 'YQ==' }]);
+});
+
+test('a mail has as many values as a template may look at', async () => {
+  const variables = { list: Array.from({ length: 60_000 }, () => 1), text: 'x'.repeat(300_000) };
+  const { status, body } = await post('/email/send', {
+    ...{ email: 'values@example.org', ...simple },
+    variables,
+  });
+  expect([status, body.message]).toEqual([413, expect.stringContaining('50000 values')]);
 });
 
 test('numbers in no valid form are 400 and name the field', async () => {

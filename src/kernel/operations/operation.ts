@@ -95,6 +95,11 @@ interface OperationFacts {
   /** Bytes; 1 MiB unless set. Checked before the body is read, and while it arrives. Streams must name theirs. */
   readonly bodyLimit?: number;
   /**
+   * Values that a JSON body may hold (413 beyond it); 500,000 unless set. Each takes time to parse and to check, so who takes
+   * large texts of few values says so.
+   */
+  readonly bodyValues?: number;
+  /**
    * How the body may be written; JSON alone unless set. A form's texts are decoded like a query string, by the
    * types of `input.body`. Browsers send forms across origins without asking: take them only where no
    * cookie is believed, or where the operation has its own proof (`state`, a one-time token).

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
+import { turnsDuring } from '../../../test/support/turns.ts';
 import { StartError } from '../start-error.ts';
 import { migrations } from './migrations.ts';
 import { openSecretBox } from './secret-box.ts';
@@ -41,6 +42,41 @@ describe('openSecretBox', () => {
     ).toThrow();
     expect(() => box.open('a secret', 'here')).toThrow();
     expect(() => box.open('v1.AAAA', 'here')).toThrow();
+  });
+
+  it('opens at once what was sealed in slices, and in slices what was sealed at once', async () => {
+    const box = await openSecretBox(opened.database, { masterKey: 'first key' });
+    for (const text of [
+      '',
+      'a',
+      'é\u{1f600}'.repeat(150_000),
+      `${'x'.repeat(196_606)}\u{1f600}y`,
+    ]) {
+      const pieces = [text.slice(0, 1), text.slice(1)];
+      const sealed = (await box.sealInSlices(pieces, 'here')).toString('latin1');
+      const found = [
+        box.open(sealed, 'here'),
+        await box.openInSlices(sealed, 'here'),
+        await box.openInSlices(box.seal(text, 'here'), 'here'),
+      ];
+      expect(found.map((one) => one === text)).toEqual([true, true, true]);
+      await expect(box.openInSlices(sealed, 'there')).rejects.toThrow();
+      const end = sealed.endsWith('A') ? 'B' : 'A';
+      await expect(
+        box.openInSlices(`${sealed.slice(0, -2)}${end}${end}`, 'here'),
+      ).rejects.toThrow();
+    }
+  });
+
+  it('leaves others their turn while it seals and opens megabytes', async () => {
+    const box = await openSecretBox(opened.database, { masterKey: 'first key' });
+    const text = 'x'.repeat(2_000_000);
+    let sealed = '';
+    const turns = await turnsDuring(async () => {
+      sealed = (await box.sealInSlices([text], 'here')).toString('latin1');
+    });
+    expect(turns).toBeGreaterThanOrEqual(10);
+    expect(await turnsDuring(() => box.openInSlices(sealed, 'here'))).toBeGreaterThanOrEqual(10);
   });
 
   it('never seals the same text to the same form, and digests it always to the same', async () => {

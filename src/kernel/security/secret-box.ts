@@ -7,9 +7,11 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto';
+import { StringDecoder } from 'node:string_decoder';
 import type { Database } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import { StartError } from '../start-error.ts';
+import { createTimeSlices } from '../time-slices.ts';
 
 /* Authenticated encryption of short texts: AES-256-GCM with a random nonce, in one printable string. */
 
@@ -46,11 +48,91 @@ function decrypt(key: KeyObject, sealed: string, context: string): Buffer {
   ]);
 }
 
+/* The same of what may be megabytes: in slices of time, and never twice as one text. */
+
+/** Characters that are looked at in one step; a multiple of four, as base64 wants it. */
+const STEP = 192 * 1024;
+
+/** Parts of a text, none of which ends within a character. */
+function* stepsOf(text: string): Generator<string> {
+  for (let at = 0; at < text.length; ) {
+    const last = text.charCodeAt(at + STEP - 1);
+    const end = at + STEP + (last >= 0xd800 && last < 0xdc00 ? 1 : 0);
+    yield text.slice(at, end);
+    at = end;
+  }
+}
+
+/** What `encrypt` makes of the pieces together, as the bytes of its text. */
+async function encryptInSlices(
+  key: KeyObject,
+  pieces: readonly string[],
+  context: string,
+): Promise<Buffer> {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES }).setAAD(
+    Buffer.from(context, 'utf8'),
+  );
+  const pause = createTimeSlices();
+  const body: Buffer[] = [];
+  for (const piece of pieces)
+    for (const step of stepsOf(piece)) {
+      body.push(cipher.update(step, 'utf8'));
+      await pause();
+    }
+  body.push(cipher.final());
+  return printedInSlices([nonce, cipher.getAuthTag(), ...body]);
+}
+
+async function printedInSlices(parts: readonly Buffer[]): Promise<Buffer> {
+  const size = parts.reduce((sum, { length }) => sum + length, 0);
+  const printed = Buffer.allocUnsafe(PREFIX.length + Math.ceil((size * 4) / 3));
+  const pause = createTimeSlices();
+  let at = printed.write(PREFIX, 'latin1');
+  let left: Buffer = Buffer.alloc(0);
+  for (const part of parts) {
+    const bytes = left.length === 0 ? part : Buffer.concat([left, part]);
+    const whole = bytes.length - (bytes.length % 3);
+    at += printed.write(bytes.toString('base64url', 0, whole), at, 'latin1');
+    left = bytes.subarray(whole);
+    await pause();
+  }
+  printed.write(left.toString('base64url'), at, 'latin1');
+  return printed;
+}
+
+/** Throws what `decrypt` throws, before anything of the text is known. */
+async function decryptInSlices(key: KeyObject, sealed: string, context: string): Promise<string> {
+  // What stands in the first step decides how the others are read.
+  if (sealed.length <= STEP) return decrypt(key, sealed, context).toString('utf8');
+  if (!sealed.startsWith(PREFIX)) throw new Error('This is not a sealed text of a known format');
+  const pause = createTimeSlices();
+  const bytesAt = (at: number): Buffer => Buffer.from(sealed.slice(at, at + STEP), 'base64url');
+  const first = bytesAt(PREFIX.length);
+  const decipher = createDecipheriv(ALGORITHM, key, first.subarray(0, NONCE_BYTES), {
+    authTagLength: TAG_BYTES,
+  })
+    .setAAD(Buffer.from(context, 'utf8'))
+    .setAuthTag(first.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+  const decoder = new StringDecoder('utf8');
+  const texts = [decoder.write(decipher.update(first.subarray(NONCE_BYTES + TAG_BYTES)))];
+  for (let at = PREFIX.length + STEP; at < sealed.length; at += STEP) {
+    texts.push(decoder.write(decipher.update(bytesAt(at))));
+    await pause();
+  }
+  decipher.final();
+  return texts.join('') + decoder.end();
+}
+
 /** Encryption at rest for small secrets (configuration leaves, TOTP seeds, signing keys). */
 export interface SecretBox {
   /** AES-256-GCM under the platform's data key; `context` is bound to the text and must be the same to open it. */
   seal(plain: string, context: string): string;
   open(sealed: string, context: string): string;
+  /** `seal` of the pieces together, for what is large: the bytes of the sealed text. No piece ends within a character. */
+  sealInSlices(pieces: readonly string[], context: string): Promise<Buffer>;
+  /** `open` for what may be large. */
+  openInSlices(sealed: string, context: string): Promise<string>;
   /** Keyed digest for looking up high-entropy tokens without storing them. Hex. */
   digest(token: string, purpose: string): string;
 }
@@ -179,6 +261,8 @@ function boxOf(dataKey: Buffer): SecretBox {
   return {
     seal: (plain, context) => encrypt(sealKey, Buffer.from(plain, 'utf8'), context),
     open: (sealed, context) => decrypt(sealKey, sealed, context).toString('utf8'),
+    sealInSlices: (pieces, context) => encryptInSlices(sealKey, pieces, context),
+    openInSlices: (sealed, context) => decryptInSlices(sealKey, sealed, context),
     digest: (token, purpose) =>
       createHmac('sha256', digestKey).update(`${purpose}\0${token}`).digest('hex'),
   };

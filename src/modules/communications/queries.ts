@@ -120,6 +120,12 @@ export const insertMessages = (
   });
 };
 
+/** Puts the sealed content of a large message in its place. Bytes go to the database as they are, a text would be copied. */
+export const putContent = (database: Queryable, id: string, sealed: Buffer): Promise<unknown> =>
+  database.query(
+    sql`update penstock.messages set content_sealed = ${sealed}::text where id = ${id}`,
+  );
+
 /** Held to the end of the transaction: two requests with one key come one after the other. */
 export const lockKey = (transaction: Queryable, key: string): Promise<unknown> =>
   transaction.query(sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`);

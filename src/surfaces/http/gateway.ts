@@ -198,7 +198,7 @@ function runWith(admitted: Admitted, received: ReceivedBody): NowOrLater<Answer>
 /** In turns of the event loop of its own, so that small requests pass between. */
 async function runLarge(admitted: Admitted, received: ReceivedBody): Promise<Answer> {
   await loopTurn();
-  requireFewValues(received.bytes, 'The body');
+  requireFewValues(received.bytes, 'The body', admitted.match.route.compiled.operation.bodyValues);
   const parsed = parseBody(received);
   await loopTurn();
   const input = decoded(admitted, parsed);

@@ -6,7 +6,16 @@ import { messageErrors } from '../errors.ts';
 import type { Channel } from '../queries.ts';
 import { requireMailbox, requireNumber } from '../recipients.ts';
 import type { Audiences, Broadcasts, BroadcastView } from '../services/broadcasts.ts';
-import { adminFacts, ChannelName, Id, nullable, Paging, Timestamp, Topic } from './shapes.ts';
+import {
+  adminFacts,
+  ChannelName,
+  Id,
+  maxBodyValues,
+  nullable,
+  Paging,
+  Timestamp,
+  Topic,
+} from './shapes.ts';
 import { message, sending, sendingErrors } from './unified-message.ts';
 
 export const broadcastOperations = (broadcasts: Broadcasts): readonly Operation[] => [
@@ -91,6 +100,7 @@ const sendOperation = (broadcasts: Broadcasts): Operation =>
     id: 'communications.broadcasts.send',
     path: '/communications/broadcasts',
     bodyLimit: 16_000_000,
+    bodyValues: maxBodyValues,
     account: { bytesIn: 16_000_000 },
     input: {
       body: Type.Object({

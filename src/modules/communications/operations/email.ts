@@ -9,7 +9,7 @@ import { senderAddress } from '../recipients.ts';
 import type { Outbox } from '../services/outbox.ts';
 import { type FindFile, withFiles } from './email-files.ts';
 import { EmailBody, type EmailInput, idempotencyOf, mailsOf, storingOf } from './email-input.ts';
-import { adminFacts, Sent, withoutContent } from './shapes.ts';
+import { adminFacts, maxBodyValues, Sent, withoutContent } from './shapes.ts';
 
 /** Answers a file of storage where this caller may read it; nothing while storage is off. */
 type FileFor = (caller: Caller) => FindFile;
@@ -41,6 +41,7 @@ const emailOperation = (parts: EmailParts): Operation =>
     path: '/email/send',
     openWorld: true,
     bodyLimit: 16_000_000,
+    bodyValues: maxBodyValues,
     account: { bytesIn: 16_000_000 },
     auditChanges: ({ body }) => withoutContent(body),
     input: { body: EmailBody },
@@ -90,6 +91,7 @@ const testOperation = (parts: EmailParts): Operation =>
     openWorld: true,
     deadlineMs: 60_000,
     bodyLimit: 16_000_000,
+    bodyValues: maxBodyValues,
     account: { bytesIn: 16_000_000 },
     auditChanges: ({ body }) => withoutContent(body),
     input: { body: EmailBody },

@@ -10,6 +10,9 @@ import type { DeviceRow } from '../push-queries.ts';
 export const adminFacts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 export const userFacts = { surface: 'client', access: 'user', limit: standardLimit } as const;
 
+/** Values of one mail with all its variables: more than a template may look at. */
+export const maxBodyValues = 50_000;
+
 export const nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 export const Id = Type.Object({ id: Type.String({ format: 'uuid', description: 'Its id' }) });
 export const Timestamp = Type.String({ format: 'date-time' });

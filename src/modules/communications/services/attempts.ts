@@ -11,7 +11,7 @@ import {
   noteEvent,
 } from '../delivery-queries.ts';
 import { insertSuppression } from '../feedback-queries.ts';
-import { askHooks, type MessageContent, openContent, sealContent } from './content.ts';
+import { askHooks, type MessageContent, openContent, sealAnyContent } from './content.ts';
 import type { MailTransport } from './email/transports.ts';
 import type { MessageMeasures } from './metrics.ts';
 import { type Delivery, DeliveryError, providerName, words } from './providers/outcome.ts';
@@ -65,7 +65,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
   ): Promise<void> => {
     const { id, channel, chainId } = message;
     const keep = channel === 'email' && config().email.storeEmails.enabled;
-    const contentSealed = changed && sealContent(parts.secrets, id, changed);
+    const contentSealed = changed && (await sealAnyContent(parts.secrets, id, changed));
     await note(id, { ...endingOf(delivery), keep, contentSealed });
     await keepRefusal(parts, message, delivery);
     if (chainId !== null) await onStep(chainId);
@@ -241,7 +241,7 @@ async function deliver(
       about: 'recipient',
       reason: `the recipient gets no messages: ${suppressed}`,
     };
-  const stored = openContent(secrets, id, contentSealed);
+  const stored = await openContent(secrets, id, contentSealed);
   const content = await askHooks(parts.hooks, message, stored);
   if ('outcome' in content) return content;
   if (content !== stored) onChange(content);

@@ -212,8 +212,50 @@ const context = (id: string): string => `communications:message:${id}`;
 export const sealContent = (secrets: SecretBox, id: string, content: MessageContent): string =>
   secrets.seal(JSON.stringify(content), context(id));
 
-export const openContent = (secrets: SecretBox, id: string, sealed: string): MessageContent =>
-  JSON.parse(secrets.open(sealed, context(id))) as MessageContent;
+/** Characters of all attachments from which a mail is sealed in slices. */
+const largeFrom = 256 * 1024;
+
+/** Whether sealing it at once would hold up others. */
+export const isLarge = ({ mail }: MessageContent): boolean =>
+  (mail?.attachments ?? []).reduce((size, { content }) => size + content.length, 0) > largeFrom;
+
+/** The same of a large one: the bytes of the sealed text. */
+export const sealLargeContent = (
+  secrets: SecretBox,
+  id: string,
+  content: MessageContent,
+): Promise<Buffer> => secrets.sealInSlices(textsOf(content), context(id));
+
+/** Either, as a text. */
+export const sealAnyContent = async (
+  secrets: SecretBox,
+  id: string,
+  content: MessageContent,
+): Promise<string> =>
+  isLarge(content)
+    ? (await sealLargeContent(secrets, id, content)).toString('latin1')
+    : sealContent(secrets, id, content);
+
+/** The content as JSON, its files as pieces of their own. They are base64, of which nothing needs to be escaped. */
+function textsOf({ mail = {}, ...content }: MessageContent): readonly string[] {
+  const { attachments = [], ...others } = mail;
+  const files = attachments.flatMap(({ content: base64, ...about }, index) => [
+    `${index > 0 ? ',' : ''}${JSON.stringify(about).slice(0, -1)},"content":"`,
+    base64,
+    '"}',
+  ]);
+  const beside = JSON.stringify(others).slice(0, -1);
+  const comma = beside === '{' ? '' : ',';
+  const head = JSON.stringify(content).slice(0, -1);
+  return [`${head},"mail":${beside}${comma}"attachments":[`, ...files, ']}}'];
+}
+
+export const openContent = async (
+  secrets: SecretBox,
+  id: string,
+  sealed: string,
+): Promise<MessageContent> =>
+  JSON.parse(await secrets.openInSlices(sealed, context(id))) as MessageContent;
 
 /** Where the links of a message lead. */
 export const linksOf = ({ html, text }: MessageContent): readonly string[] =>

@@ -26,10 +26,8 @@ export async function writeMail(
   { locale, unsubscribe }: WritingOptions = {},
 ): Promise<MessageContent> {
   const parts = await textsOf(writing.templates, email, locale);
-  const variables = {
-    ...(unsubscribe === undefined ? {} : { unsubscribeLink: unsubscribe }),
-    ...email.variables,
-  };
+  const given = email.variables ?? {};
+  const variables = unsubscribe === undefined ? given : { unsubscribeLink: unsubscribe, ...given };
   const { html, text } = bodyOf(parts, variables, email.strict);
   const subject = parts.subject.render(variables, 'plain', parts.partials, email.strict);
   const { code } = email.variables ?? {};

@@ -121,7 +121,7 @@ function createReading({
       }));
       if (!caller || row.status !== 'captured' || row.contentSealed === null)
         return { ...viewOf(row), timeline };
-      const content = openContent(secrets, id, row.contentSealed);
+      const content = await openContent(secrets, id, row.contentSealed);
       if (row.template !== null) templates.requireOwner(caller, row.template);
       // Codes of text messages open accounts too, and have no template.
       if (content.code !== undefined) requireAuthority(caller, accounts);
@@ -142,7 +142,7 @@ function createReading({
       const kept = row?.channel === 'email' ? await contentOf(database, id) : undefined;
       if (!row || !kept) throw messageErrors.MESSAGE_NOT_FOUND();
       if (kept.sealed === null) throw messageErrors.MESSAGE_CONTENT_MISSING();
-      const content = openContent(secrets, id, kept.sealed);
+      const content = await openContent(secrets, id, kept.sealed);
       const { category, recipient, template } = row;
       const about = { category: category ?? undefined, critical: kept.critical };
       await messages.requireWilling('email', recipient, about);

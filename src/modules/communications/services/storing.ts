@@ -9,8 +9,8 @@ import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import type { ChoicesRow } from '../preference-queries.ts';
-import { type Channel, insertMessages, lockKey, messageByKey } from '../queries.ts';
-import { type MessageContent, sealContent } from './content.ts';
+import { type Channel, insertMessages, lockKey, messageByKey, putContent } from '../queries.ts';
+import { isLarge, type MessageContent, sealContent, sealLargeContent } from './content.ts';
 import { enqueueDeliveries, lostAfterSeconds } from './delivery.ts';
 import type { Storing } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
@@ -75,6 +75,7 @@ export function createStorage(dependencies: Dependencies): Storage {
       return [
         {
           place,
+          given: [message, storing] as const,
           wait: waitSeconds(at, storing),
           row: rowOf(dependencies, message, { ...storing, at }),
         },
@@ -85,6 +86,17 @@ export function createStorage(dependencies: Dependencies): Storage {
         transaction,
         rows.map(({ row }) => row),
       );
+      // One after the other: of each of them there is more than one copy while it is sealed.
+      for (const {
+        row,
+        given: [{ content }],
+      } of rows)
+        if (isLarge(content))
+          await putContent(
+            transaction,
+            row.id,
+            await sealLargeContent(dependencies.secrets, row.id, content),
+          );
       database.afterCommit(() => events.wake());
     }
     await enqueueDeliveries(
@@ -125,7 +137,7 @@ function rowOf(
     recipient,
     userId,
     template,
-    contentSealed: sealContent(secrets, id, content),
+    contentSealed: isLarge(content) ? '' : sealContent(secrets, id, content),
     idempotencyKey: idempotency?.key ?? null,
     requestHash: idempotency?.hash ?? null,
     sender: from ?? null,

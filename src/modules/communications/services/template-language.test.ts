@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { parseTemplate, TemplateError } from './template-language.ts';
 
 const html = (text: string, variables: object = {}) =>
@@ -184,3 +184,26 @@ test.each([
     expect(html('<a href="{{x}}">', { x: 'app://reset' })).toBe('<a href="app://reset">');
   },
 );
+
+test('a value that is longer than the text may become is refused before it is escaped', () => {
+  const replaced = vi.spyOn(String.prototype, 'replace');
+  try {
+    expect(() => html('<p>{{v}}</p>', { v: '<&'.repeat(600_000) })).toThrow('too long');
+    const long = replaced.mock.contexts.filter((text) => String(text).length > 1_000_000);
+    expect(long).toEqual([]);
+  } finally {
+    replaced.mockRestore();
+  }
+});
+
+test('entries of a list that is longer than loops may be are not looked at', () => {
+  let looks = 0;
+  const list = new Proxy(Array(20_000).fill('x'), {
+    get(target, key) {
+      if (typeof key === 'string' && /^[0-9]+$/.test(key)) looks += 1;
+      return Reflect.get(target, key);
+    },
+  });
+  expect(() => html('{{#each list}}{{this}}{{/each}}', { list })).toThrow('rounds');
+  expect(looks).toBe(0);
+});

@@ -68,9 +68,11 @@ function renderNodes(nodes: readonly Node[], scope: Scope, progress: Progress): 
   return text;
 }
 
+const tooLong = () => refused('becomes too long with these variables');
+
 const written = (text: string, progress: Progress): string => {
   progress.size += text.length;
-  if (progress.size > maxOutput) throw refused('becomes too long with these variables');
+  if (progress.size > maxOutput) throw tooLong();
   return text;
 };
 
@@ -96,11 +98,14 @@ type NodeOf<K extends Node['kind']> = Extract<Node, { readonly kind: K }>;
 function valueText(
   { of, raw, address }: NodeOf<'value'>,
   scope: Scope,
-  { format, missing }: Progress,
+  progress: Progress,
 ): string {
+  const { format, missing } = progress;
   const value = evaluate(of, scope);
   if (value === undefined && missing === 'refused') throw refused(`needs ${nameOf(of)}`);
   const text = textOf(value);
+  // Escaping makes it longer, and takes time and memory for each character.
+  if (progress.size + text.length > maxOutput) throw tooLong();
   if (format === 'plain' || raw) return text;
   return escapeHtml(address && isProgram(text) ? '#' : text);
 }
@@ -118,13 +123,19 @@ function blockText(
   progress: Progress,
 ): string {
   const value = evaluate(node.of, scope);
-  const inner = isPresent(value) ? innerScopes(node, value, scope) : [];
-  if (inner.length === 0) return renderNodes(node.falsy, scope, progress);
-  progress.rounds += inner.length;
+  const rounds = isPresent(value) ? roundsOf(node, value) : 0;
+  if (rounds === 0) return renderNodes(node.falsy, scope, progress);
+  progress.rounds += rounds;
   if (progress.rounds > maxRounds) throw refused(`has loops of more than ${maxRounds} rounds`);
+  const inner = innerScopes(node, value, scope);
   let text = '';
   for (const one of inner) text += renderNodes(node.truthy, one, progress);
   return text;
+}
+
+function roundsOf({ kind }: NodeOf<'choice' | 'each' | 'with'>, value: unknown): number {
+  if (kind !== 'each') return 1;
+  return typeof value === 'object' && value !== null ? Object.keys(value).length : 0;
 }
 
 /** One for each round: an entry of a list, or a member of an object. */
