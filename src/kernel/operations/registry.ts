@@ -110,22 +110,13 @@ export function createOperationRegistry(): OperationRegistry {
       else byOwner.set(owner, operations);
       publish(flatten());
     },
-    async prepare(owner, operations) {
-      const pause = createTimeSlices();
-      for (const operation of operations) {
-        claimsOf(owned(owner, operation).operation);
-        await pause();
-      }
-    },
+    prepare: (owner, operations) =>
+      inSlices(operations, (operation) => claimsOf(owned(owner, operation).operation)),
     transform(given) {
       rule = given;
       ruled = new WeakMap();
       const next = flatten();
-      taken = new Map(
-        next.flatMap(({ owner, operation }) =>
-          claimsOf(operation).map(([key]) => [key, owner] as const),
-        ),
-      );
+      taken = takenBy(next);
       publish(next);
     },
     all: () => flat,
@@ -164,6 +155,21 @@ function claimsOf(operation: Operation): readonly Claim[] {
   ];
   claims.set(operation, made);
   return made;
+}
+
+const takenBy = (all: readonly OwnedOperation[]): Map<string, string> =>
+  new Map(
+    all.flatMap(({ owner, operation }) =>
+      claimsOf(operation).map(([key]) => [key, owner] as const),
+    ),
+  );
+
+async function inSlices<T>(all: readonly T[], work: (one: T) => unknown): Promise<void> {
+  const pause = createTimeSlices();
+  for (const one of all) {
+    work(one);
+    await pause();
+  }
 }
 
 /** Those that clash with none before them, and with nobody else. */

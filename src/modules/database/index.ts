@@ -18,7 +18,7 @@ import { insightOperations } from './operations/insights.ts';
 import { introspectionOperations } from './operations/introspection.ts';
 import { adminMoveOperation } from './operations/move.ts';
 import { realtimeStatusOperation } from './operations/realtime-status.ts';
-import { createRecordRoutes } from './operations/record-routes.ts';
+import { createRecordRoutes, recordsOwner } from './operations/record-routes.ts';
 import { schemaBatchOperations } from './operations/schema-batch.ts';
 import { schemaChangeOperations } from './operations/schema-changes.ts';
 import { schemaExtensionOperations } from './operations/schema-extensions.ts';
@@ -40,8 +40,6 @@ import { createIntrospection } from './services/introspection/introspection.ts';
 import { createRowAuthorization } from './services/row-authorization.ts';
 import { createSchemaAdmin } from './services/schema-admin.ts';
 import { databaseState } from './state/schemas.ts';
-
-const recordsOwner = 'database/records';
 
 export const database = defineModule({
   name: 'database',
@@ -69,10 +67,7 @@ export const database = defineModule({
     const publish = (): void => operations.replace(recordsOwner, served(), routes.skip);
     publish();
     // Also after a change on another node: its route is live here when the changing call returns there.
-    schemas.onChange(async () => {
-      await operations.prepare(recordsOwner, await routes.prepared(schemas.all()));
-      if (running) publish();
-    });
+    schemas.onChange(() => routes.prepare(operations, schemas.all()).then(publish));
     return {
       service: undefined,
       operations: [
@@ -93,7 +88,7 @@ export const database = defineModule({
         ...adminTrashOperations(kernel.records, documents),
         adminMoveOperation(kernel.records, documents),
         ...adminHistoryOperations(kernel.records, documents),
-        ...transferOperations({ records: kernel.records, schemas, database, documents }),
+        ...transferOperations({ ...kernel, documents }),
         batchOperation(kernel),
         ...introspectionOperations(createIntrospection({ database, schemas, config })),
         ...insightOperations({ ...kernel, engine: kernel, endpoints: endpoints.store }),

@@ -75,7 +75,7 @@ export function createStorage(dependencies: Dependencies): Storage {
       return [
         {
           place,
-          given: [message, storing] as const,
+          content: message.content,
           wait: waitSeconds(at, storing),
           row: rowOf(dependencies, message, { ...storing, at }),
         },
@@ -86,17 +86,8 @@ export function createStorage(dependencies: Dependencies): Storage {
         transaction,
         rows.map(({ row }) => row),
       );
-      // One after the other: of each of them there is more than one copy while it is sealed.
-      for (const {
-        row,
-        given: [{ content }],
-      } of rows)
-        if (isLarge(content))
-          await putContent(
-            transaction,
-            row.id,
-            await sealLargeContent(dependencies.secrets, row.id, content),
-          );
+      for (const { row, content } of rows)
+        if (isLarge(content)) await putLarge(dependencies, transaction, { id: row.id, content });
       database.afterCommit(() => events.wake());
     }
     await enqueueDeliveries(
@@ -121,6 +112,15 @@ export function createStorage(dependencies: Dependencies): Storage {
     },
     keyed,
   };
+}
+
+/** One after the other: of each of them there is more than one copy while it is sealed. */
+async function putLarge(
+  { secrets }: Dependencies,
+  transaction: Queryable,
+  { id, content }: { readonly id: string; readonly content: MessageContent },
+): Promise<void> {
+  await putContent(transaction, id, await sealLargeContent(secrets, id, content));
 }
 
 function rowOf(

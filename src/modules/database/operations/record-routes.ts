@@ -5,6 +5,7 @@ import type { RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Operation } from '../../../kernel/operations/operation.ts';
+import type { OperationRegistry } from '../../../kernel/operations/registry.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import { bulkRecordOperations } from './bulk-records.ts';
@@ -14,11 +15,13 @@ import { clientMoveOperations } from './move.ts';
 import { recordOperations } from './records.ts';
 import { clientTrashOperations } from './trash.ts';
 
+export const recordsOwner = 'database/records';
+
 export interface RecordRoutes {
   /** The same operation objects as before for schemas that did not change, so that what surfaces derived from them stays. */
   operations(schemas: readonly CompiledSchema[]): readonly Operation[];
-  /** The same in slices, so that asking for them again takes no time. */
-  prepared(schemas: readonly CompiledSchema[]): Promise<readonly Operation[]>;
+  /** Makes them in slices, and the registry knows them then, so that publishing them takes no time. */
+  prepare(registry: OperationRegistry, schemas: readonly CompiledSchema[]): Promise<void>;
   /** Says that a route is left out because somebody else has it. */
   skip(operation: Operation, name: string): void;
 }
@@ -64,14 +67,14 @@ export function createRecordRoutes(
     skip: ({ id }, name) =>
       log.error({ id, name }, 'A route of a schema is left out: somebody else has it'),
     operations: (all) => all.flatMap(operationsOr),
-    async prepared(all) {
+    async prepare(registry, all) {
       const pause = createTimeSlices();
       const operations: Operation[] = [];
       for (const schema of all) {
         operations.push(...operationsOr(schema));
         await pause();
       }
-      return operations;
+      await registry.prepare(recordsOwner, operations);
     },
   };
 }

@@ -1,4 +1,5 @@
 /** Rows out of a schema and into it, in any number (spec/database.md 9, row 20). */
+import { join } from 'node:path';
 import Type from 'typebox';
 import { recordErrors } from '../../../data/records/errors.ts';
 import type { RecordStore } from '../../../data/records/store.ts';
@@ -33,6 +34,7 @@ export interface TransferParts {
   readonly schemas: SchemaRegistry;
   readonly database: Database;
   readonly documents: Documents;
+  readonly settings: { readonly dataDir: string };
 }
 
 export const transferOperations = (parts: TransferParts): readonly Operation[] => [
@@ -206,7 +208,7 @@ const ImportQuery = Type.Object({
   delimiter,
 });
 
-/** Uploads at once: each may hold a transaction open for as long as it takes. */
+/** Uploads at once: each may take as much of the disk as there is of it, and a transaction for as long as its rows take. */
 const MAX_IMPORTS = 2;
 /** Seconds. */
 const RETRY_AFTER = 30;
@@ -277,10 +279,11 @@ function importOperation(parts: TransferParts): Operation {
       const schema = writable(parts, schemaName, mode);
       requireOwnable(schema, owner);
       const builder = createReportBuilder();
-      const { records, database } = parts;
+      const { records, database, settings } = parts;
+      const spoolFolder = join(settings.dataDir, 'uploads');
       const target: Target = { caller, schema, mode, owner, delimiter: between, atomic, dryRun };
       const format = formatOf(query.format, stream);
-      const request = { ...target, records, database, signal, chunks: stream, format };
+      const request = { ...target, records, database, signal, chunks: stream, format, spoolFolder };
       const work = () => guarded(() => importRows(request, builder));
       if (!(headers.accept ?? '').includes(NDJSON)) return work();
       return Reply.stream(`${NDJSON}; charset=utf-8`, progressLines(work, builder));
@@ -288,7 +291,10 @@ function importOperation(parts: TransferParts): Operation {
   });
 }
 
-type Target = Omit<ImportRequest, 'records' | 'database' | 'signal' | 'chunks' | 'format'> & {
+type Target = Omit<
+  ImportRequest,
+  'records' | 'database' | 'signal' | 'chunks' | 'format' | 'spoolFolder'
+> & {
   readonly caller: Caller;
 };
 

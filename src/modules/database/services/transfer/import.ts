@@ -1,4 +1,4 @@
-/** Rows of an upload into a schema, in one transaction or batch by batch. */
+/** Rows of an upload into a schema: in one transaction, which begins when all of it is there, or batch by batch. */
 
 import type { RecordInput } from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
@@ -7,6 +7,7 @@ import type { Database } from '../../../../kernel/database/database.ts';
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { invalidValueProblem } from '../../../../kernel/operations/invalid-value.ts';
+import { spool } from '../../../../kernel/spool.ts';
 import { databaseErrors } from '../../errors.ts';
 import { readCsv } from './csv.ts';
 import {
@@ -111,6 +112,8 @@ export interface ImportRequest extends Loading {
   /** Everything happens, and is then undone. */
   readonly dryRun: boolean;
   readonly signal: AbortSignal;
+  /** Where the upload waits on the disk until it is whole. */
+  readonly spoolFolder: string;
 }
 
 /** Ends the transaction of an import that shall leave nothing. */
@@ -122,15 +125,26 @@ export async function importRows(
   builder: ReportBuilder,
 ): Promise<ImportReport> {
   const { database, atomic, dryRun } = request;
-  if (atomic || dryRun) {
-    const loadWhole = () => loadAll(request, builder, (work) => work());
-    await asOne(database, loadWhole, () => dryRun || builder.counts.failed > 0);
-  } else await loadAll(request, builder, (work) => database.transaction(work));
+  if (atomic || dryRun) await importWhole(request, builder);
+  else await loadAll(request, builder, (work) => database.transaction(work));
   if (atomic && !dryRun && builder.counts.failed > 0) throw refused(builder);
   return builder.report(dryRun);
 }
 
-/** The upload can be read once, so the work is never repeated. */
+/** A transaction keeps locks and old rows: who sends slowly, or not to the end, must not hold one open. */
+async function importWhole(request: ImportRequest, builder: ReportBuilder): Promise<void> {
+  const { database, chunks, dryRun, spoolFolder } = request;
+  const upload = await spool(chunks, spoolFolder);
+  try {
+    const loadWhole = () =>
+      loadAll({ ...request, chunks: upload.bytes }, builder, (work) => work());
+    await asOne(database, loadWhole, () => dryRun || builder.counts.failed > 0);
+  } finally {
+    await upload.close();
+  }
+}
+
+/** What was counted is counted once, so the work is never repeated. */
 async function asOne(
   database: Database,
   work: () => Promise<void>,
