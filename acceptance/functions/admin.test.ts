@@ -105,8 +105,14 @@ it('leave records of their runs, which are found by outcome and by what the log 
   expect(await found({ search: 'needles_' })).toEqual([false]);
   expect(await found({ search: 'needle%log' })).toEqual([]);
   expect(await found({ trigger: 'invoke' })).toEqual([]);
-  const wrong = await admin.get(`/functions/executions/${_id}`, { query: { success: 'no' } });
-  expect(wrong.status).toBe(400);
+  const path = `/functions/executions/${_id}`;
+  const first = (await admin.get(path, { query: { search: 'needle', limit: '1' } })).body;
+  expect(first).toMatchObject({ count: 2, nextCursor: expect.any(String) });
+  const rest = { search: 'needle', limit: '1', cursor: first.nextCursor };
+  expect(await found(rest)).toEqual([true]);
+  expect((await admin.get(path, { query: rest })).body.nextCursor).toBeNull();
+  for (const wrong of [{ success: 'no' }, { cursor: 'no' }, { cursor: `x_${_id}` }])
+    expect((await admin.get(path, { query: wrong })).status).toBe(400);
 });
 
 it('run again what failed in a test run, with what it was given', async () => {

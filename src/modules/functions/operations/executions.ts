@@ -4,10 +4,10 @@ import { isId } from '../../../kernel/ids.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { functionErrors } from '../errors.ts';
+import { type ExecutionPlace, listExecutions } from '../queries/execution-list.ts';
 import {
   deleteExecutionsBefore,
   type ExecutionRow,
-  listExecutions,
   retryableExecution,
 } from '../queries/executions.ts';
 import {
@@ -93,10 +93,32 @@ const ExecutionQuery = {
     Type.String({
       minLength: 1,
       maxLength: 200,
-      description: 'A part of a line of the log or of the error',
+      description:
+        'A part of a line of the log, of the error, or of the name of the function. The first 2,000 runs that fit the rest are looked through: go on with `nextCursor`, also where nothing was found',
+    }),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      pattern: '^[0-9]{1,15}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
+      description: 'The `nextCursor` of an earlier answer: what comes behind it',
     }),
   ),
 };
+
+const NextCursor = {
+  count: Type.Integer({
+    description:
+      'How many fit, 10,000 at most; with `search` or `trigger` among those that were looked through',
+  }),
+  nextCursor: orNull(Type.String({ description: 'Where this answer ended; null: with the last' })),
+};
+
+const cursorOf = ({ createdAt, id }: ExecutionPlace): string => `${createdAt.getTime()}_${id}`;
+
+function placeOf(cursor: string): ExecutionPlace {
+  const [at = '', id = ''] = cursor.split('_');
+  return { createdAt: new Date(Number(at)), id };
+}
 
 interface Query {
   readonly skip: number;
@@ -105,13 +127,16 @@ interface Query {
   readonly success?: boolean;
   readonly trigger?: string;
   readonly search?: string;
+  readonly cursor?: string;
 }
 
 async function page({ database, executions }: ExecutionParts, query: Query, functionId?: string) {
   await executions.flush();
   const newestFirst = query.sort === '-createdAt';
-  const { rows, count } = await listExecutions(database, { ...query, functionId, newestFirst });
-  return { rows: rows.map(onWire), count };
+  const after = query.cursor === undefined ? undefined : placeOf(query.cursor);
+  const filter = { ...query, functionId, newestFirst, after };
+  const { rows, count, next } = await listExecutions(database, filter);
+  return { rows: rows.map(onWire), count, nextCursor: next ? cursorOf(next) : null };
 }
 
 const list = (parts: ExecutionParts): Operation =>
@@ -121,11 +146,11 @@ const list = (parts: ExecutionParts): Operation =>
     method: 'GET',
     path: '/functions/list/executions',
     input: { query: Type.Object(ExecutionQuery) },
-    output: Type.Object({ functionsExecutions: Type.Array(Execution), count: Type.Integer() }),
+    output: Type.Object({ functionsExecutions: Type.Array(Execution), ...NextCursor }),
     summary: 'List runs of functions',
     async handler(_context, { query }) {
-      const { rows, count } = await page(parts, query);
-      return { functionsExecutions: rows, count };
+      const { rows, ...end } = await page(parts, query);
+      return { functionsExecutions: rows, ...end };
     },
   });
 
@@ -139,14 +164,14 @@ const listOfFunction = (parts: ExecutionParts): Operation =>
     output: Type.Object({
       functionExecutions: Type.Array(Execution),
       functionsExecutions: Type.Array(Execution),
-      count: Type.Integer(),
+      ...NextCursor,
     }),
     errors: [functionErrors.FUNCTION_NOT_FOUND],
     summary: 'List runs of one function',
     async handler(_context, { params, query }) {
       if (!isId(params.functionId)) throw functionErrors.FUNCTION_NOT_FOUND();
-      const { rows, count } = await page(parts, query, params.functionId);
-      return { functionExecutions: rows, functionsExecutions: rows, count };
+      const { rows, ...end } = await page(parts, query, params.functionId);
+      return { functionExecutions: rows, functionsExecutions: rows, ...end };
     },
   });
 
