@@ -55,7 +55,9 @@ it('have a name of their own, and keep their kind', async () => {
   expect(await admin.post('/functions/upload', { ...given, inputs })).toMatchObject(taken);
   await upload(admin, { name: 'yours', functionCode: 'return 1' });
   expect(await admin.patch(`/functions/${_id}`, { name: 'yours' })).toMatchObject(taken);
-  await admin.patch(`/functions/${_id}`, { functionType: 'cron', name: 'still_mine' });
+  const other = { functionType: 'cron', name: 'still_mine' };
+  expect((await admin.patch(`/functions/${_id}`, other)).status).toBe(400);
+  await admin.patch(`/functions/${_id}`, { ...other, functionType: 'request' });
   const { body } = await admin.get(`/functions/${_id}`);
   expect(body).toMatchObject({ name: 'still_mine', functionType: 'request', version: 2 });
   expect((await platform.client.get('/functions/mine')).status).toBe(404);
@@ -111,8 +113,8 @@ it('leave records of their runs, which are found by outcome and by what the log 
   const rest = { search: 'needle', limit: '1', cursor: first.nextCursor };
   expect(await found(rest)).toEqual([true]);
   expect((await admin.get(path, { query: rest })).body.nextCursor).toBeNull();
-  for (const wrong of [{ success: 'no' }, { cursor: 'no' }, { cursor: `x_${_id}` }])
-    expect((await admin.get(path, { query: wrong })).status).toBe(400);
+  for (const wrong of ['success=no', 'cursor=no', `cursor=x_${_id}`])
+    expect((await admin.get(`${path}?${wrong}`)).status).toBe(400);
 });
 
 it('run again what failed in a test run, with what it was given', async () => {

@@ -6,6 +6,7 @@ import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { router } from '../router/index.ts';
 import { type FunctionsConfig, functionsConfig } from './config.ts';
+import type { StoredFunction } from './definition/definition.ts';
 import { createPool, type Pool } from './engine/pool.ts';
 import { cleanUpJob } from './jobs.ts';
 import { migrations } from './migrations.ts';
@@ -31,6 +32,7 @@ import { createFunctionSockets, type FunctionSocketParts } from './services/sock
 import { createFunctionStore, goneVersions } from './services/store.ts';
 import { createRunTail } from './services/tail.ts';
 import { actionUses, functionState } from './state.ts';
+import { hookProblem } from './triggers/hooks.ts';
 import { nextRunsOf } from './triggers/schedules.ts';
 import { followingStore, startProblems, startTriggers } from './triggers/triggers.ts';
 
@@ -95,7 +97,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
   return {
     service: { runner, functions: all },
     operations: [
-      ...functionOperations({ functions: all, database, problemOf: routes.problemOf, nextRunsOf }),
+      ...functionOperations({ functions: all, database, problemOf: routes.whyNot, nextRunsOf }),
       ...runOperations({ functions: all, database, runner, executions, repeat: triggers.repeat }),
       ...versionOperations(all),
       ...sourceOperations({ functions: all, database, schemas: kernel.schemas }),
@@ -168,7 +170,9 @@ function serveRoutes(
   const stopListening = store.onChange(publish);
   permissions.uses.set('functions', () => actionUses(store.all()));
   return {
-    problemOf: routes.problemOf,
+    /** Why a function does not serve. */
+    whyNot: (one: StoredFunction): string | undefined =>
+      routes.problemOf(one._id) ?? hookProblem(kernel, one),
     stop() {
       running = false;
       permissions.uses.delete('functions');

@@ -22,7 +22,7 @@ export interface FunctionAdminParts {
   readonly functions: Functions;
   readonly database: Database;
   /** Why a function does not serve. */
-  readonly problemOf: (id: string) => string | undefined;
+  readonly problemOf: (one: StoredFunction) => string | undefined;
   /** When a schedule is due next; nothing for other kinds. */
   readonly nextRunsOf: (one: StoredFunction) => { readonly nextRuns?: readonly Date[] };
 }
@@ -53,7 +53,7 @@ async function views(
   );
   return rows.map((row) =>
     functionOnWire(row, codes.get(row._id) ?? '', {
-      problem: row.damage?.problem ?? problemOf(row._id),
+      problem: row.damage?.problem ?? problemOf(row),
       ...nextRunsOf(row),
     }),
   );

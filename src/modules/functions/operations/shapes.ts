@@ -50,6 +50,9 @@ export const NewFunctionShape = Type.Object({
 export const FunctionChangeShape = Type.Object({
   name: Type.Optional(NameShape),
   functionCode: Type.Optional(Code),
+  functionType: Type.Optional(
+    Type.Enum([...functionKinds], { description: 'What starts it. It never changes' }),
+  ),
   inputs: Type.Optional(InputsShape),
   returns: Type.Optional(orNull(ReturnsShape)),
   timeout: Type.Optional(TimeoutShape),

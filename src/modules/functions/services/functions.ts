@@ -39,7 +39,7 @@ export interface GivenFunction extends FunctionDefinition {
   readonly functionCode: string;
 }
 
-export type FunctionChange = Partial<Omit<GivenFunction, 'functionType'>>;
+export type FunctionChange = Partial<GivenFunction>;
 
 export interface Functions {
   readonly store: FunctionStore;
@@ -143,9 +143,9 @@ export function createFunctions(parts: FunctionsParts): Functions {
     async update(caller, id, change) {
       requireAuthority(caller, mine, ...touched(id));
       const { functionType, ...before } = get(id);
+      requireKind(change, functionType);
       const code = change.functionCode ?? (await codeOf(parts, id, before.version)).code;
-      const { name, inputs, returns, timeout } = before;
-      const given = { name, inputs, returns, timeout, ...change, functionType, functionCode: code };
+      const given = { ...definitionOf(before), ...change, functionType, functionCode: code };
       await write(caller, { id, given, exists: true });
       return get(id);
     },
@@ -174,6 +174,23 @@ export function createFunctions(parts: FunctionsParts): Functions {
     },
     secrets: createSecrets(parts, get),
   };
+}
+
+/** What a change may change, beside the code. */
+const definitionOf = ({
+  name,
+  inputs,
+  returns,
+  timeout,
+}: Omit<FunctionDefinition, 'functionType'>) => ({
+  ...{ name, inputs, returns, timeout },
+});
+
+/** Throws FUNCTION_INVALID. */
+function requireKind({ functionType: requested }: FunctionChange, kind: string): void {
+  if (requested === undefined || requested === kind) return;
+  const message = `stays ${kind}: store a function of another name`;
+  refuseFunction([{ path: 'functionType', rule: 'fixed', message }]);
 }
 
 async function codeOf({ database }: FunctionsParts, id: string, version: number) {

@@ -14,6 +14,7 @@ import {
   signInPoint,
   signUpPoint,
 } from '../../../kernel/hooks/points.ts';
+import { shortened } from '../../../kernel/text.ts';
 import type { FunctionDefinition, StoredFunction } from '../definition/definition.ts';
 import { functionErrors, userErrorOf } from '../errors.ts';
 import type { TriggerParts } from './parts.ts';
@@ -21,6 +22,11 @@ import type { TriggerParts } from './parts.ts';
 const operations = ['create', 'update', 'delete'] as const;
 const isOperation = (text: string): text is RecordHookOperation =>
   (operations as readonly string[]).includes(text);
+
+/** What the database tells of records, and the module of its endpoints. */
+const recordEvents: ReadonlySet<string> = new Set([
+  ...['create', 'update', 'delete', 'restore', 'purge', 'customEndpoints'],
+]);
 
 /** What a function answers, as an object. */
 type Answer = Readonly<Record<string, unknown>>;
@@ -99,20 +105,29 @@ const matters: ReadonlyMap<string, Matter> = new Map<string, Matter>([
 /** Topics of which a hook after something hears that is no record. */
 export const topicsAfter = (op: string): readonly string[] => matters.get(op)?.topics ?? [];
 
-/** What is wrong with the trigger of a definition. */
-export function triggerProblems({ functionType, inputs }: FunctionDefinition): readonly Problem[] {
-  const problem = (path: string, rule: string, message: string): Problem => ({
-    path,
-    rule,
-    message,
-  });
+const problem = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
+
+/** What is wrong with the event that starts it: none that there can ever be. */
+function eventProblems({ functionType, inputs: { event } }: FunctionDefinition): Problem[] {
+  if (functionType !== 'event' && functionType !== 'workflow') return [];
+  if (event === undefined)
+    return functionType === 'workflow'
+      ? []
+      : [problem('inputs.event', 'required', 'is needed: an event such as database:create:Order')];
+  const [origin, what = '', ...about] = event.split(':');
+  if (origin !== 'database' || about.length === 0 || recordEvents.has(what)) return [];
+  return [problem('inputs.event', 'enum', `database: has ${[...recordEvents].join(', ')}`)];
+}
+
+/** What is wrong with what starts a definition. */
+export function triggerProblems(definition: FunctionDefinition): readonly Problem[] {
+  const { functionType, inputs } = definition;
   const { trigger } = inputs;
-  if (functionType === 'event' && inputs.event === undefined)
-    return [
-      problem('inputs.event', 'required', 'is needed: an event such as database:create:Order'),
-    ];
   if (functionType !== 'hook')
-    return trigger ? [problem('inputs.trigger', 'kind', 'only hooks have a trigger')] : [];
+    return [
+      ...eventProblems(definition),
+      ...(trigger ? [problem('inputs.trigger', 'kind', 'only hooks have a trigger')] : []),
+    ];
   if (!trigger) return [problem('inputs.trigger', 'required', 'is needed: {schema, op, when}')];
   if (matters.has(trigger.op))
     return trigger.schema === undefined
@@ -191,8 +206,40 @@ const askFunction =
   (parts: TriggerParts, one: StoredFunction): HookHandler<RecordHookValue> =>
   async (call) => {
     const input = await answerOf(parts, one, call);
-    return input && { ...call.value, input: input as RecordHookValue['input'] };
+    if (!input) return undefined;
+    requireFields(parts, one.name, call.value, input);
+    return { ...call.value, input: input as RecordHookValue['input'] };
   };
+
+const automatic: ReadonlySet<string> = new Set(['_id', 'createdAt', 'updatedAt', '__v']);
+
+/** An answer takes the place of the input: one that means something else (`{ok: true}`) would lose what was sent. */
+function requireFields(
+  { schemas }: TriggerParts,
+  name: string,
+  { schema, operation, input = {} }: RecordHookValue,
+  answer: Answer,
+): void {
+  const fields = schemas.get(schema)?.tree.fields;
+  if (operation === 'delete' || !fields) return;
+  const isKnown = (key: string): boolean =>
+    fields.has(key) || Object.hasOwn(input, key) || automatic.has(key) || key.startsWith('$');
+  const stray = Object.keys(answer).find((key) => !isKnown(key));
+  if (stray !== undefined)
+    throw new Error(
+      `The hook ${name} answers ${shortened(stray, 64)}, which ${schema} does not have: it answers the input, or nothing`,
+    );
+}
+
+/** Why a hook before or after records is not asked. */
+export function hookProblem(
+  { schemas }: Pick<TriggerParts, 'schemas'>,
+  { functionType, inputs }: StoredFunction,
+): string | undefined {
+  const schema = functionType === 'hook' ? inputs.trigger?.schema : undefined;
+  if (schema === undefined || schemas.get(schema)) return undefined;
+  return `There is no schema ${schema}: it is asked as soon as there is one`;
+}
 
 /** What it answers about something that is no record: only what may be changed there. */
 const askAbout =

@@ -9,7 +9,8 @@ import type { StoredFunction } from '../definition/definition.ts';
 import type { FunctionRunner } from '../services/runner.ts';
 import type { FunctionStore } from '../services/store.ts';
 
-export interface TriggerParts extends Pick<Kernel, 'database' | 'events' | 'records' | 'hooks'> {
+export interface TriggerParts
+  extends Pick<Kernel, 'database' | 'events' | 'records' | 'hooks' | 'schemas'> {
   readonly store: FunctionStore;
   readonly runner: FunctionRunner;
   readonly queue: DurableQueue;

@@ -41,13 +41,18 @@ export function nextRunsOf(one: StoredFunction): { readonly nextRuns?: readonly 
 /** What is wrong with the schedule of a definition. */
 export function scheduleProblems({ functionType, inputs }: FunctionDefinition): readonly Problem[] {
   if (functionType !== 'cron') return [];
-  const path = inputs.cronPattern === undefined ? 'inputs.event' : 'inputs.cronPattern';
+  const isEvent = inputs.cronPattern === undefined && inputs.event !== undefined;
+  const path = isEvent ? 'inputs.event' : 'inputs.cronPattern';
   const problem = (place: string, message: string): Problem[] => [
     { path: place, rule: 'schedule', message },
   ];
   const pattern = patternOf({ inputs });
-  if (!/^(@[a-z]+|\S+(\s+\S+){4,5})$/.test(pattern.trim()))
+  const fields = pattern.trim().split(/\s+/).filter(Boolean);
+  if (fields.length === 0)
     return problem(path, 'is needed: 5 or 6 fields, or a name such as @hourly');
+  const isName = fields.length === 1 && /^@[a-z]+$/.test(fields[0] ?? '');
+  if (!isName && fields.length !== 5 && fields.length !== 6)
+    return problem(path, `has ${fields.length} fields: 5 or 6, or a name such as @hourly`);
   try {
     new Intl.DateTimeFormat('en', { timeZone: zoneOf({ inputs }) });
   } catch {
