@@ -449,7 +449,7 @@ describe('the process', () => {
       onExit: () => undefined,
     });
     const before = pool.figures().running;
-    other.send({ t: 'answer', id: 1, call: 1, ok: true }, '1');
+    other.send({ t: 'answer', id: 1, call: 1, ok: true, again: true }, '1');
     other.send({ t: 'cancel', id: 1 });
     other.kill();
     expect(pool.figures().running).toBe(before);

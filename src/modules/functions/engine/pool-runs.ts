@@ -27,6 +27,8 @@ export interface PoolRun {
   source(): Promise<LoadedSource>;
   /** A call of the platform by the code. Answers JSON, or throws. */
   call(name: string, args: string): Promise<string>;
+  /** What the code has asked for until now has only read, and all of it may be asked again. Unless given, it is not so. */
+  mayBeginAgain?(): boolean;
   /** Told what the code logs, a moment later, while the run goes on. */
   onLines?(lines: readonly LogLine[]): void;
   readonly signal?: AbortSignal | undefined;

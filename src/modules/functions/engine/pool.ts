@@ -251,7 +251,8 @@ class ProcessPool implements Pool {
         active.aloneSince = performance.now();
         if (active.openCalls === 0) from.waiting -= 1;
       }
-      from.send({ t: 'answer', id, call, ok }, text);
+      const again = ok && (active.run.mayBeginAgain?.() ?? false);
+      from.send({ t: 'answer', id, call, ok, again }, text);
     };
     active.run.call(name, args).then(
       (text) => answer(true, text),

@@ -28,9 +28,16 @@ export type ToSandbox =
       readonly leftMs: number;
       readonly limits: RunLimits;
     }
-  | { readonly t: 'answer'; readonly id: number; readonly call: number; readonly ok: boolean }
+  | (GivenAnswer & { readonly t: 'answer'; readonly id: number })
   | { readonly t: 'cancel'; readonly id: number }
   | { readonly t: 'drop'; readonly key: string };
+
+export interface GivenAnswer {
+  readonly call: number;
+  readonly ok: boolean;
+  /** What the run has asked for until now has only read: it could begin again. */
+  readonly again: boolean;
+}
 
 export interface LoadedSource {
   readonly code: string;

@@ -25,13 +25,15 @@ interface How {
   readonly signal?: AbortSignal;
   readonly cpuMs?: number;
   readonly onCall?: (name: string) => Promise<string>;
+  /** Only what reads was asked for: the run may begin again. */
+  readonly onlyReads?: () => boolean;
 }
 
 /** The function `key`; `req.how` says what it does. */
 function run(
   key: string,
   how: string,
-  { ms = 20_000, cpuMs = 100, onCall = async () => 'null', signal }: How = {},
+  { ms = 20_000, cpuMs = 100, onCall = async () => 'null', onlyReads, signal }: How = {},
 ): Promise<PoolEnd> {
   const facts = { requestId: 'r', function: 'f', version: 1, trigger: 'request', attempt: 1 };
   const more = { deadline: Date.now() + ms, caller: { kind: 'anonymous' }, system: false };
@@ -42,6 +44,7 @@ function run(
     input: JSON.stringify({ facts: { ...facts, ...more, logCharacters: 4_000 }, req: { how } }),
     source: async () => ({ code, packages: {} }),
     call: onCall,
+    ...(onlyReads && { mayBeginAgain: onlyReads }),
     signal,
   });
 }
@@ -58,6 +61,29 @@ if (how === 'callThenCompute') {
   const one = ctx.db.create('X', {});
   for (const until = Date.now() + 60; Date.now() < until;);
   return one;
+}
+if (how === 'computeLater') {
+  console.log('one');
+  const one = await ctx.db.find('X');
+  const two = await ctx.db.create('X', {});
+  for (const until = Date.now() + 60; Date.now() < until;);
+  return [one, two];
+}
+if (how === 'computeAfterRead') {
+  console.log('one');
+  const one = await ctx.db.find('X');
+  for (const until = Date.now() + 60; Date.now() < until;);
+  return one;
+}
+if (how === 'reads') return [await ctx.db.find('A'), ...(await Promise.all([ctx.db.find('B'), ctx.db.find('C')]))];
+if (how === 'resLater') { ctx.db.find('X').then(() => res('said')); return; }
+if (how === 'timerLater') { await ctx.db.find('X'); await new Promise((go) => setTimeout(go, 5)); return 'later'; }
+if (how === 'throwLater') { await ctx.db.find('X'); throw new TypeError('wrong'); }
+if (how === 'rejectionLater') { await ctx.db.find('X'); Promise.reject(new Error('nobody')); return 1; }
+if (how === 'loopAfterEnd') {
+  await ctx.db.find('X');
+  (async () => { for (let i = 0; i < 99; i += 1) await null; for (;;); })();
+  return 'ended';
 }
 if (how === 'never') await new Promise(() => {});
 if (how === 'timer') { await new Promise((go) => setTimeout(go, 20)); return 'later'; }
@@ -119,7 +145,7 @@ describe('code that was quick until now', () => {
     ['nothing', { outcome: 'ok', text: '' }],
     ['log', { outcome: 'ok', text: '3', logs: [{ text: 'one' }, { level: 'warn', text: 'two' }] }],
     ['calls', { outcome: 'ok', text: '[null,null]' }],
-    ['throw', { outcome: 'error', error: { name: 'TypeError', message: 'wrong', line: 21 } }],
+    ['throw', { outcome: 'error', error: { name: 'TypeError', message: 'wrong', line: 44 } }],
     ['reject', { outcome: 'rejected', error: { status: 418, code: 'TEA' } }],
     ['stack', { outcome: 'error', error: { name: 'RangeError' } }],
     ['escape', { outcome: 'ok', text: '"undefined"' }],
@@ -136,10 +162,59 @@ describe('code that was quick until now', () => {
       asked.push(name);
       return '"made"';
     };
-    expect(await run(key, 'callThenCompute', { onCall })).toMatchObject({ text: '"made"' });
+    expect(await run(key, 'callThenCompute', { onCall, cpuMs: 1_000 })).toMatchObject({
+      text: '"made"',
+    });
     expect(asked).toEqual(['db.create']);
     expect(await run(key, 'callThenLoop', { onCall })).toMatchObject({ outcome: 'cpu' });
     expect(asked.length).toBeLessThanOrEqual(2);
+  });
+
+  const asking = () => {
+    const asked: string[] = [];
+    const onCall = async (name: string): Promise<string> => {
+      asked.push(name);
+      return `"${name}"`;
+    };
+    return { asked, onCall, onlyReads: () => !asked.includes('db.create') };
+  };
+
+  it('asks for nothing twice that has an effect, wherever it takes too long', async () => {
+    const [read, mixed] = [asking(), asking()];
+    const logs = [{ text: 'one' }];
+    const one = await run(key, 'computeAfterRead', { ...read, cpuMs: 1_000 });
+    expect(one).toMatchObject({ outcome: 'ok', text: '"db.find"', logs });
+    expect(one.logs).toHaveLength(1);
+    for (let i = 0; i < 110; i += 1) await run(key, 'quick');
+    const other = await run(key, 'computeLater', { ...mixed, cpuMs: 1_000 });
+    expect(other).toMatchObject({ outcome: 'ok', text: '["db.find","db.create"]', logs });
+    expect(mixed.asked).toEqual(['db.find', 'db.create']);
+  });
+
+  it.each([
+    ['loopAfterCall', { outcome: 'cpu' }],
+    ['reads', { outcome: 'ok', text: '["db.find","db.find","db.find"]' }],
+    ['resLater', { outcome: 'ok', text: '"said"' }],
+    ['timerLater', { outcome: 'ok', text: '"later"' }],
+    ['throwLater', { outcome: 'error', error: { name: 'TypeError', message: 'wrong' } }],
+    ['rejectionLater', { outcome: 'ok', text: '1' }],
+    ['log', { outcome: 'ok', text: '3', logs: [{ text: 'one' }, { text: 'two' }] }],
+  ])('goes on after what it has read as elsewhere: %s', async (how, end) => {
+    const beside = run(`${key}-beside`, 'timer');
+    const { onCall } = asking();
+    expect(await run(key, how, { onCall })).toMatchObject(end);
+    for (let i = 0; i < 15; i += 1) await run(key, 'quick');
+    for (let i = 0; i < 3; i += 1) expect(await run(key, how, asking())).toMatchObject(end);
+    expect(await beside).toMatchObject({ outcome: 'ok', text: '"later"' });
+  });
+
+  it('keeps nobody waiting when it goes on after its end', async () => {
+    for (const onlyReads of [() => false, () => true]) {
+      expect(await run(key, 'loopAfterEnd', { onlyReads })).toMatchObject({ text: '"ended"' });
+      const beside = run(`${key}-beside`, 'timer', { ms: 5_000 });
+      expect(await run(key, 'quick', { ms: 5_000 })).toMatchObject({ text: '"quick"' });
+      expect(await beside).toMatchObject({ text: '"later"' });
+    }
   });
 
   it('sends no more arguments at once than one call may have, and all of them in the end', async () => {

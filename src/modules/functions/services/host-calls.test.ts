@@ -179,3 +179,49 @@ it('masks the beginning of a secret where a bound has cut the text in the middle
   });
   expect(scope.maskedLines([line('they hunt')])).toEqual([line('they hunt')]);
 });
+
+it('knows of a run that it has only read', async () => {
+  const records = {
+    select: async () => '{"documents":[],"count":0}',
+    get: async () => ({ json: '{}' }),
+    create: async () => ({ json: '{}' }),
+  } as unknown as RecordStore;
+  const operation = (id: string, live: boolean) =>
+    defineOperation({
+      ...{ id, surface: 'client', access: 'public', limit: 'standard', method: 'GET' },
+      ...{ path: `/${id}`, input: {}, output: TextResult, summary: 'Read' },
+      ...(live && { live: () => Promise.reject(new Error('nobody listens')) }),
+      handler: () => 'read',
+    });
+  const operations = {
+    all: () =>
+      [operation('list', true), operation('functions.run', false)].map((one) => ({
+        operation: one,
+      })),
+    onChange: () => () => undefined,
+  } as unknown as OperationRegistry;
+  const database = { inTransaction: () => false } as unknown as Database;
+  const calls = createHostCalls(
+    database,
+    new Map([
+      ...databaseCalls({ database, records }),
+      ...operationCalls({ operations, limits: {} as Limits, log: silentLog }),
+      ['fetch', async () => null],
+    ]),
+  );
+  const after = async (...asked: readonly (readonly [name: string, ...args: unknown[]])[]) => {
+    const scope = scopeOf();
+    for (const [name, ...args] of asked) await calls.call(scope, name, JSON.stringify({ args }));
+    return scope.hasOnlyRead;
+  };
+  const reads = [
+    ['db.find', 'A', {}],
+    ['db.get', 'A', 'x'],
+    ['call', 'list'],
+  ] as const;
+  expect([await after(), await after(...reads)]).toEqual([true, true]);
+  for (const other of [['db.create', 'A', {}], ['call', 'functions.run'], ['fetch']] as const)
+    expect([other, await after(...reads, other), await after(other, ...reads)]).toEqual([
+      ...[other, false, false],
+    ]);
+});

@@ -85,6 +85,9 @@ export class RunScope {
   opening = 0;
   suspended: RunSuspended | undefined;
   readonly #secrets: SharedSecrets = sharedSecrets();
+  /** Calls of the code, and those of them that only read. */
+  #calls = 0;
+  #reads = 0;
   readonly #refusals = new Map<string, PenstockError>();
   #controller: AbortController | undefined;
   #ending: AbortController | undefined;
@@ -93,6 +96,20 @@ export class RunScope {
   constructor(facts: ScopeFacts) {
     this.facts = facts;
     this.#secrets.join(facts.function._id);
+  }
+
+  noteCall(): void {
+    this.#calls += 1;
+  }
+
+  /** The call that was just noted leaves nothing behind, however often it is asked. */
+  noteRead(): void {
+    this.#reads += 1;
+  }
+
+  /** The run could begin again, as if it had asked for nothing. */
+  get hasOnlyRead(): boolean {
+    return this.#reads === this.#calls;
   }
 
   /** In whose name a call acts. Throws 403 where the definition does not give the rights of the system. */
@@ -222,6 +239,7 @@ export function createHostCalls(
       const call = scope.facts.extra?.get(name) ?? calls.get(name);
       if (!call) throw errors.NOT_FOUND({ message: `There is no call ${cutText(name, 64)} here` });
       if (scope.facts.dryRun && !dryCalls.test(name)) throw notInDryRun(name);
+      scope.noteCall();
       // In turns of the event loop of its own, as large bodies of requests.
       if (args.length >= LARGE_BYTES) await loopTurn();
       const given = parseFewValues(args, `What ${name} is called with`);

@@ -171,6 +171,7 @@ async function runTarget(
     input: inputText(target, request, { leftMs, logCharacters: limits.maxLogBytes, executionId }),
     source: () => sourceOf(parts, target),
     call: (callName, args) => flow.runInAsyncScope(() => calls.call(scope, callName, args)),
+    mayBeginAgain: () => scope.hasOnlyRead,
     onLines: (lines) => telling.lines(scope.maskedLines(lines)),
     signal: scope.signalWith(request.signal),
   });

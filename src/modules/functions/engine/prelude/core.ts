@@ -11,7 +11,7 @@ export interface WaysOut {
   readonly log: (level: string, text: string) => void;
   /** Asks for `fireTimer(timer)` in so many milliseconds. */
   readonly timer: (timer: number, ms: number) => void;
-  /** The end of a run that `begin` began. */
+  /** The end of the run. */
   readonly done: (text: string) => void;
 }
 
@@ -122,8 +122,9 @@ export function checkIdle(): void {
   if (runState.idle && nothingLeft()) out().timer(0, 0);
 }
 
-export function answerCall(call: number, ok: boolean, text: string): void {
-  runsNow(false);
+/** `now`: on the thread of the process. */
+export function answerCall(call: number, ok: boolean, text: string, now: boolean): void {
+  runsNow(now);
   const waiting = waitingCalls.get(call);
   if (!waiting) return;
   waitingCalls.delete(call);

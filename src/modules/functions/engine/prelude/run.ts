@@ -145,7 +145,7 @@ async function invoke(text: string): Promise<string> {
   }
 }
 
-/** Told, and not answered: a part of it may run elsewhere. */
+/** Told, and not answered: parts of it may run on different threads. */
 async function tellEnd(text: string): Promise<void> {
   let end = '';
   try {
@@ -157,13 +157,9 @@ async function tellEnd(text: string): Promise<void> {
 
 /** What the sandbox process calls. */
 export const entries = {
-  invoke(text: string): Promise<string> {
-    runsNow(false);
-    return invoke(text);
-  },
-  /** On the thread of the process, up to the first thing that has to be waited for. */
-  begin(text: string): void {
-    runsNow(true);
+  /** Up to the first thing that has to be waited for. `now`: on the thread of the process. */
+  begin(text: string, now: boolean): void {
+    runsNow(now);
     void tellEnd(text);
   },
   answer: answerCall,

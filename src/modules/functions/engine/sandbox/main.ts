@@ -14,7 +14,8 @@ import {
 } from '../protocol.ts';
 import { examine } from './examine.ts';
 import { Programs } from './programs.ts';
-import { CROWD, SandboxRun } from './run.ts';
+import { SandboxRun } from './run.ts';
+import { CROWD } from './run-words.ts';
 import type { Source } from './sandbox.ts';
 import { placesIn } from './typescript.ts';
 
@@ -145,6 +146,7 @@ function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
   const deadlineAt = performance.now() + leftMs;
   const run = new SandboxRun({
     ...{ id, key, source, limits, input, deadlineAt, send, done: finish },
+    again: (one, sandbox) => programs.beginAgain(key, one, sandbox),
   });
   runs.set(id, run);
   if (!watching) {
@@ -193,7 +195,7 @@ function receive(message: ToSandbox, text: string): void {
       begin(message, text);
       break;
     case 'answer':
-      runs.get(message.id)?.answer(message.call, message.ok, text);
+      runs.get(message.id)?.answer(message, text);
       break;
     case 'cancel':
       runs.get(message.id)?.end('cancelled');

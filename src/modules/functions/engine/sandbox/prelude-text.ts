@@ -24,7 +24,7 @@ export const preludeText = (): string =>
 const now = { post: postNow, log: logNow, timer: timerNow, done: doneNow };
 const bridge = { post, log, timer, done, now, ask };
 ${files.map(textOf).join('\n')}
-return [entries.invoke, entries.answer, entries.fire, entries.stop, entries.addPackage, entries.use, entries.begin];
+return [entries.begin, entries.answer, entries.fire, entries.stop, entries.addPackage, entries.use];
 })`;
 
 /** Frames of a stack that begin with this are ours. */

@@ -144,15 +144,25 @@ export class Programs {
       const run = program.queue.shift() as WaitingRun;
       program.busy += 1;
       if (program.quickRuns < QUICK_RUNS) run.begin(sandbox, undefined);
-      else if (!run.beginNow(sandbox)) {
-        program.busy -= 1;
-        program.quickRuns = QUICK_RUNS - program.runsAfterTooLong;
-        program.runsAfterTooLong = Math.min(MOST_RUNS_AFTER, program.runsAfterTooLong * 2);
-        this.#end(sandbox);
-        program.queue.unshift(run);
-      }
+      else if (!run.beginNow(sandbox)) this.#tookTooLong(program, run, sandbox);
     }
     program.isServing = false;
+  }
+
+  /** A run has to begin again, of which a part took too long on this thread. */
+  beginAgain(key: string, run: WaitingRun, sandbox: Sandbox): void {
+    const program = this.#programs.get(key);
+    if (!program) throw new Error('This function is not loaded');
+    this.#tookTooLong(program, run, sandbox);
+    this.#serve(program, false);
+  }
+
+  #tookTooLong(program: Program, run: WaitingRun, sandbox: Sandbox): void {
+    program.busy -= 1;
+    program.quickRuns = QUICK_RUNS - program.runsAfterTooLong;
+    program.runsAfterTooLong = Math.min(MOST_RUNS_AFTER, program.runsAfterTooLong * 2);
+    this.#end(sandbox);
+    program.queue.unshift(run);
   }
 
   #serve(program: Program, impatient: boolean): void {

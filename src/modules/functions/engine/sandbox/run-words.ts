@@ -69,3 +69,27 @@ export async function measured(sandbox: Sandbox): Promise<boolean> {
   clearTimeout(timer);
   return isThere;
 }
+
+/** Milliseconds of processor time after which a run counts as one that costs more than most. */
+const HOG_MS = 150;
+/**
+ * The same where more than so many runs compute in one process: each gets little, and all together hold the processor for
+ * as long as it takes each of them to use that much. Who has asked for it for so long is one of them.
+ */
+export const CROWD = 6;
+const CROWD_HOG_MS = 20;
+const CROWD_CLAIM_MS = 300;
+
+interface Costs {
+  readonly usedMs: number;
+  /** What its isolate says that it has used. */
+  readonly claimedMs: number;
+  /** Runs of the process that compute. */
+  readonly computing: number;
+}
+
+export function isHog({ usedMs, claimedMs, computing }: Costs): boolean {
+  if (usedMs > HOG_MS) return true;
+  const isCrowded = computing > CROWD && claimedMs > CROWD_CLAIM_MS;
+  return isCrowded && usedMs > CROWD_HOG_MS;
+}

@@ -1,10 +1,19 @@
 /** One run in a sandbox: its bounds, its log, its end. Exactly one end is told of each. */
-import type { FromSandbox, LogLine, Outcome, RunEnd, RunLimits, UserError } from '../protocol.ts';
+import type {
+  FromSandbox,
+  GivenAnswer,
+  Outcome,
+  RunEnd,
+  RunLimits,
+  UserError,
+} from '../protocol.ts';
+import { RunLog } from './run-log.ts';
 import {
   AT_ONCE,
   type Head,
   headOf,
   isCall,
+  isHog,
   isLevel,
   MOST_CALLS,
   MOST_HEAD,
@@ -27,45 +36,40 @@ export interface RunParts {
   send(header: FromSandbox, text?: string): void;
   /** Told once, after the end was sent. */
   done(run: SandboxRun, fit: boolean): void;
+  /** It took too long on this thread, in this sandbox: it has to begin again in another one. */
+  again(run: SandboxRun, sandbox: Sandbox): void;
 }
-
-/** Milliseconds of processor time after which a run counts as one that costs more than most. */
-const HOG_MS = 150;
-/**
- * The same where more than so many runs compute in one process: each gets little, and all together hold the processor for
- * as long as it takes each of them to use that much. Who has asked for it for so long is one of them.
- */
-export const CROWD = 6;
-const CROWD_HOG_MS = 20;
-const CROWD_CLAIM_MS = 300;
-/** Milliseconds after which lines of the log are told, where the run goes on so long. */
-const TELL_LINES_MS = 50;
 
 /** The code is told (`ctx.signal`) before its time is over: by this part of it, and so many milliseconds at most. */
 const TOLD_PART = 0.2;
 const TOLD_MS = 1_000;
 
+/** What has only read goes on with answers on the thread of the process, in so many parts, after so many milliseconds of them. */
+const MOST_PARTS_HERE = 20;
+const MOST_HERE_MS = 3;
+/** Looks at a run that has told its end and goes on, until its end is taken. */
+const LOOKS_AT_END = 5;
 /** Turns of the loop that the end of a run waits for lines of its log. */
 const LINES_TURNS = 100;
 
 export class SandboxRun implements SandboxEvents {
   readonly parts: RunParts;
   sandbox: Sandbox | undefined;
-  readonly #startedAt = performance.now();
-  readonly #logs: LogLine[] = [];
   readonly #timers = new Set<NodeJS.Timeout>();
-  #logBytes = 0;
   #calls = 0;
   #openCalls = 0;
   readonly #sent: SentCalls;
-  #toldLines = 0;
-  #telling: NodeJS.Timeout | undefined;
+  readonly #log: RunLog;
   #cpuBefore = 0;
   #cpuMs = 0;
   /** Of what the isolate says that it has used: what was counted, and what is new. */
   #claimed = 0;
   #newlyClaimed = 0;
   #usedMs = 0;
+  /** Parts on the thread of the process, all so far; a run that has left it stays away. */
+  #partsHere = 0;
+  #hereMs = 0;
+  #looksAtEnd = 0;
   #ended = false;
   #hog = false;
   #toldAt: number;
@@ -76,7 +80,8 @@ export class SandboxRun implements SandboxEvents {
     this.#sent = new SentCalls(limits.maxResultBytes, ({ call, name, text }) =>
       parts.send({ t: 'call', id, call, name }, text),
     );
-    this.#toldAt = deadlineAt - Math.min(TOLD_MS, TOLD_PART * (deadlineAt - this.#startedAt));
+    this.#log = new RunLog(limits.maxLogBytes, (lines) => parts.send({ t: 'lines', id, lines }));
+    this.#toldAt = deadlineAt - Math.min(TOLD_MS, TOLD_PART * (deadlineAt - performance.now()));
   }
 
   get memoryMb(): number {
@@ -92,12 +97,9 @@ export class SandboxRun implements SandboxEvents {
     this.#cpuBefore = loaded ? 0 : sandbox.cpuMs;
     sandbox.events = this;
     const work = loaded
-      ? loaded.then(() => sandbox.invoke(this.parts.input))
-      : sandbox.invoke(this.parts.input);
-    work.then(
-      (text) => this.#finishedWith(sandbox, text),
-      (error: unknown) => this.#broke(sandbox, error),
-    );
+      ? loaded.then(() => sandbox.begin(this.parts.input))
+      : sandbox.begin(this.parts.input);
+    work.catch((error: unknown) => this.#broke(sandbox, error));
   }
 
   /** On this thread. False: it took too long, nothing of it has happened, and it has to begin again in another isolate. */
@@ -105,12 +107,29 @@ export class SandboxRun implements SandboxEvents {
     this.sandbox = sandbox;
     this.#cpuBefore = sandbox.cpuMs;
     sandbox.events = this;
-    if (sandbox.invokeNow(this.parts.input)) return true;
+    if (this.#hereDo(() => sandbox.beginNow(this.parts.input))) return true;
+    this.#forget(sandbox);
+    return false;
+  }
+
+  #hereDo(part: () => boolean): boolean {
+    const began = performance.now();
+    const isDone = part();
+    this.#partsHere += 1;
+    this.#hereMs += performance.now() - began;
+    return isDone;
+  }
+
+  /** Nothing of it has happened. */
+  #forget(sandbox: Sandbox): void {
     sandbox.events = undefined;
     this.#usedMs += Math.max(0, sandbox.cpuMs - this.#cpuBefore);
     this.#claimed = 0;
+    this.#partsHere = 0;
+    this.#log.forget();
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
     this.sandbox = undefined;
-    return false;
   }
 
   /** Milliseconds of processor time that its isolate says it has used since it was asked before. */
@@ -131,24 +150,25 @@ export class SandboxRun implements SandboxEvents {
     if (now >= this.parts.deadlineAt) this.end('timeout');
     else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
     else if (this.sandbox?.isolate.isDisposed) this.end('memory');
+    else if (this.#isEndDue()) this.sandbox?.letEnd();
     else this.#notice(now, computing);
+  }
+
+  #isEndDue(): boolean {
+    if (this.sandbox?.isEnding) this.#looksAtEnd += 1;
+    return this.#looksAtEnd > LOOKS_AT_END;
   }
 
   /** Tells the platform of a run that costs much, and the code of the end of its time. */
   #notice(now: number, computing: number): void {
-    if (!this.#hog && this.#isHog(computing)) {
+    if (!this.#hog && isHog({ usedMs: this.#usedMs, claimedMs: this.#claimed, computing })) {
       this.#hog = true;
       this.parts.send({ t: 'hog', id: this.id });
     }
     if (now < this.#toldAt) return;
     this.#toldAt = Number.POSITIVE_INFINITY;
+    this.#partsHere = 0;
     this.sandbox?.stop('The time of this run is nearly over');
-  }
-
-  #isHog(computing: number): boolean {
-    if (this.#usedMs > HOG_MS) return true;
-    const isCrowded = computing > CROWD && this.#claimed > CROWD_CLAIM_MS;
-    return isCrowded && this.#usedMs > CROWD_HOG_MS;
   }
 
   /** Milliseconds of processor time until it was looked at last. */
@@ -161,11 +181,25 @@ export class SandboxRun implements SandboxEvents {
     return this.#cpuMs;
   }
 
-  answer(call: number, ok: boolean, text: string): void {
-    if (this.#ended) return;
+  /** `again`: the run could begin again, what it has asked for until now has only read. */
+  answer({ call, ok, again }: GivenAnswer, text: string): void {
+    const { sandbox } = this;
+    if (this.#ended || !sandbox) return;
     this.#openCalls -= 1;
     this.#sent.answered(call);
-    this.sandbox?.answer(call, ok, text);
+    if (!again || !this.#mayGoOnHere(sandbox)) {
+      this.#partsHere = 0;
+      sandbox.answer(call, ok, text);
+    } else if (!this.#hereDo(() => sandbox.answerNow(call, ok, text))) {
+      this.#forget(sandbox);
+      this.parts.again(this, sandbox);
+    }
+  }
+
+  #mayGoOnHere({ isIdle }: Sandbox): boolean {
+    const isBegun = this.#partsHere > 0 && this.#partsHere < MOST_PARTS_HERE;
+    const isAlone = isIdle && this.#openCalls === 0 && !this.#log.isTold;
+    return isBegun && isAlone && this.#hereMs < MOST_HERE_MS;
   }
 
   post(call: number, name: string, text: string): void {
@@ -175,27 +209,18 @@ export class SandboxRun implements SandboxEvents {
     this.#openCalls += 1;
     if (!isCall(call, name, text) || this.#openCalls > AT_ONCE || this.#calls > MOST_CALLS)
       this.end('error', brokenError);
-    else if (text.length > limits.maxResultBytes) this.answer(call, false, tooLarge(limits));
+    else if (text.length > limits.maxResultBytes)
+      this.answer({ call, ok: false, again: false }, tooLarge(limits));
     else this.#sent.send({ call, name, text });
   }
 
   log(level: string, text: string): void {
-    if (this.#ended || this.#isLogFull()) return;
+    if (this.#ended || this.#log.isFull) return;
     if (!isLevel(level) || typeof text !== 'string') {
       this.end('error', brokenError);
       return;
     }
-    this.#logBytes += Buffer.byteLength(text) + 1;
-    const at = Math.round(performance.now() - this.#startedAt);
-    this.#logs.push({ level, text, at });
-    this.#telling ??= setTimeout(() => this.#tellLines(), TELL_LINES_MS);
-  }
-
-  #tellLines(): void {
-    this.#telling = undefined;
-    const lines = this.#logs.slice(this.#toldLines);
-    this.#toldLines = this.#logs.length;
-    this.parts.send({ t: 'lines', id: this.id, lines });
+    this.#log.add(level, text);
   }
 
   timer(timer: number, ms: number): void {
@@ -224,7 +249,9 @@ export class SandboxRun implements SandboxEvents {
   }
 
   #fire(timer: number): void {
-    if (!this.#ended) this.sandbox?.fire(timer);
+    if (this.#ended) return;
+    this.#partsHere = 0;
+    this.sandbox?.fire(timer);
   }
 
   /** The last lines of the log can come after the end, where the process is busy: they are let in first. */
@@ -233,13 +260,13 @@ export class SandboxRun implements SandboxEvents {
     const at = typeof text === 'string' ? text.indexOf('\n') : -1;
     const head = headOf(String(text).slice(0, at));
     if (!head) this.end('error', brokenError);
-    else if (Number(head.lines) > this.#logs.length && turns < LINES_TURNS && !this.#isLogFull())
+    else if (this.#lacksLines(head) && turns < LINES_TURNS)
       setImmediate(() => this.#finishedWith(sandbox, text, turns + 1));
     else this.#finished(sandbox, head, String(text), at);
   }
 
-  #isLogFull(): boolean {
-    return this.#logBytes >= this.parts.limits.maxLogBytes;
+  #lacksLines({ lines }: Head): boolean {
+    return Number(lines) > this.#log.lines.length && !this.#log.isFull;
   }
 
   #finished(sandbox: Sandbox, head: Head, text: string, at: number): void {
@@ -247,7 +274,7 @@ export class SandboxRun implements SandboxEvents {
     const { maxResultBytes } = this.parts.limits;
     if (!head.ok) {
       const error = head.error && this.#errorOf(head.error);
-      this.end(head.rejected ? 'rejected' : 'error', error, true);
+      this.end(head.rejected ? 'rejected' : 'error', error, sandbox.isIdle);
     } else if (data.length > maxResultBytes || Buffer.byteLength(data) > maxResultBytes) {
       this.end('error', {
         name: 'RangeError',
@@ -262,7 +289,8 @@ export class SandboxRun implements SandboxEvents {
       });
     } else {
       this.#cpuMs = sandbox.cpuMs - this.#cpuBefore;
-      this.#tell({ outcome: 'ok', ...(head.reply && { reply: head.reply }) }, data, true);
+      const isOver = sandbox.isIdle;
+      this.#tell({ outcome: 'ok', ...(head.reply && { reply: head.reply }) }, data, isOver);
     }
   }
 
@@ -289,7 +317,7 @@ export class SandboxRun implements SandboxEvents {
 
   #tell(end: Pick<RunEnd, 'outcome' | 'error' | 'reply'>, data: string, fit: boolean): void {
     this.#ended = true;
-    clearTimeout(this.#telling);
+    this.#log.close();
     for (const timer of this.#timers) clearTimeout(timer);
     const { sandbox, parts } = this;
     const tell = (isFit: boolean): void => {
@@ -300,7 +328,7 @@ export class SandboxRun implements SandboxEvents {
           ...end,
           t: 'end',
           id: this.id,
-          logs: this.#logs,
+          logs: this.#log.lines,
           cpuMs: Math.round(this.#cpuMs * 1_000) / 1_000,
           memoryBytes: memoryBytes ?? 0,
         },

@@ -2,10 +2,9 @@
  * One isolate with one context and one function in it. It has one run at a time and is kept for the next one of the same
  * function. No reference of the process is ever given to the isolate: functions that take and give texts are all it gets.
  */
-import { createHash, createHmac, randomBytes, randomUUID } from 'node:crypto';
 import ivm from 'isolated-vm';
 import type { LoadedSource, SourceForm } from '../protocol.ts';
-import { type AskedUrl, urlOf } from './addresses.ts';
+import { answerAtOnce } from './asked.ts';
 import { PRELUDE_FILE, preludeText } from './prelude-text.ts';
 
 export interface Source extends LoadedSource {
@@ -24,7 +23,7 @@ export interface SandboxEvents {
   post(call: number, name: string, text: string): void;
   log(level: string, text: string): void;
   timer(timer: number, ms: number): void;
-  /** The end of a run that `invokeNow` began. */
+  /** The end of the run. */
   done(text: string): void;
   /** The process has worked so long for the code, outside of its isolate. */
   worked(ms: number): void;
@@ -44,8 +43,9 @@ type Said =
   | { readonly what: 'done'; readonly of: Parameters<SandboxEvents['done']> };
 
 type EntryReference = ivm.Reference<(...args: unknown[]) => unknown>;
+type EntryArguments = readonly (string | number | boolean)[];
 
-/** Milliseconds that code may take on the thread of the process. */
+/** Milliseconds that one part of a run may take on the thread of the process. */
 const MOST_NOW_MS = 15;
 
 const preludeCache: CompileCache = {};
@@ -101,12 +101,15 @@ export class Sandbox {
   /** Of the heap, when it was last looked at. */
   memoryBytes = 0;
   #measuredAt = 0;
-  #invoke: EntryReference | undefined;
+  #begin: EntryReference | undefined;
   #answer: EntryReference | undefined;
   #fire: EntryReference | undefined;
   #stop: EntryReference | undefined;
-  #begin: EntryReference | undefined;
   #said: Said[] = [];
+  /** Parts of the run that its own thread has not done yet. */
+  #there = 0;
+  /** The end of the run, told while a part of it goes on. */
+  #held: string | undefined;
 
   constructor(memoryMb: number) {
     this.isolate = new ivm.Isolate({
@@ -127,11 +130,10 @@ export class Sandbox {
     }) as unknown as ivm.Reference<readonly unknown[]>;
     const entry = (at: number): EntryReference =>
       list.getSync(at, { reference: true }) as unknown as EntryReference;
-    this.#invoke = entry(0);
+    this.#begin = entry(0);
     this.#answer = entry(1);
     this.#fire = entry(2);
     this.#stop = entry(3);
-    this.#begin = entry(6);
     if (source.form === 'module') await this.#loadModule(context, source, entry(5));
     else await this.#loadBody(context, source, { cache, use: entry(5), addPackage: entry(4) });
   }
@@ -143,7 +145,7 @@ export class Sandbox {
       post: (...of: Parameters<SandboxEvents['post']>) => this.events?.post(...of),
       log: (...of: Parameters<SandboxEvents['log']>) => this.events?.log(...of),
       timer: (...of: Parameters<SandboxEvents['timer']>) => this.events?.timer(...of),
-      done: (...of: Parameters<SandboxEvents['done']>) => this.events?.done(...of),
+      done: (text: string) => this.#hold(text),
     };
     const say = (said: Said): void => void this.#said.push(said);
     return [
@@ -205,27 +207,68 @@ export class Sandbox {
     await use.apply(undefined, [given.derefInto(), true] as never);
   }
 
-  /** The head and the data of the result. Rejects when the isolate was ended meanwhile. */
-  invoke(input: string): Promise<string> {
-    return (this.#invoke as EntryReference).apply(undefined, [input], {
-      result: { promise: true, copy: true },
-    }) as Promise<string>;
+  /** Begins the run on the thread of the isolate. Rejects when that is ended meanwhile. */
+  begin(input: string): Promise<void> {
+    return this.#thereDo(this.#begin as EntryReference, [input, false]);
   }
 
   /**
    * Runs the code on this thread, up to the first thing that it has to wait for. What it said has an effect only when that
    * is over. False where it took too long or broke: nothing has happened then, and the isolate is of no more use.
    */
-  invokeNow(input: string): boolean {
+  beginNow(input: string): boolean {
+    return this.#doNow(this.#begin as EntryReference, [input, true]);
+  }
+
+  /** Goes on in the same way, where the thread of the isolate has nothing to do. */
+  answerNow(call: number, ok: boolean, text: string): boolean {
+    return this.#doNow(this.#answer as EntryReference, [call, ok, text, true]);
+  }
+
+  #doNow(entry: EntryReference, args: EntryArguments): boolean {
     this.#said = [];
     try {
-      (this.#begin as EntryReference).applySync(undefined, [input], { timeout: MOST_NOW_MS });
+      entry.applySync(undefined, [...args], { timeout: MOST_NOW_MS });
     } catch {
       return false;
     }
-    for (const said of this.#said) this.#hear(said);
+    const all = this.#said;
     this.#said = [];
+    for (const said of all) this.#hear(said);
     return true;
+  }
+
+  /** Everything that follows at once is part of it. */
+  async #thereDo(entry: EntryReference | undefined, args: EntryArguments): Promise<void> {
+    this.#there += 1;
+    try {
+      await entry?.apply(undefined, [...args]);
+    } finally {
+      this.#there -= 1;
+    }
+    if (this.#there === 0) this.letEnd();
+  }
+
+  /** The thread of the isolate has nothing to do: nobody waits for it who uses the isolate. */
+  get isIdle(): boolean {
+    return this.#there === 0;
+  }
+
+  /** The code has said how its run ends, and goes on. */
+  get isEnding(): boolean {
+    return this.#held !== undefined;
+  }
+
+  #hold(text: string): void {
+    this.#held = text;
+    if (this.#there === 0) this.letEnd();
+  }
+
+  /** Tells the end that was held. */
+  letEnd(): void {
+    const text = this.#held;
+    this.#held = undefined;
+    if (text !== undefined) this.events?.done(text);
   }
 
   #hear(said: Said): void {
@@ -237,16 +280,16 @@ export class Sandbox {
   }
 
   answer(call: number, ok: boolean, text: string): void {
-    this.#answer?.applyIgnored(undefined, [call, ok, text]);
+    this.#thereDo(this.#answer, [call, ok, text, false]).catch(ended);
   }
 
   fire(timer: number): void {
-    this.#fire?.applyIgnored(undefined, [timer]);
+    this.#thereDo(this.#fire, [timer]).catch(ended);
   }
 
   /** Tells the code by `ctx.signal` that its time is nearly over. */
   stop(reason: string): void {
-    this.#stop?.applyIgnored(undefined, [reason]);
+    this.#thereDo(this.#stop, [reason]).catch(ended);
   }
 
   /** Milliseconds of processor time since it was made. */
@@ -271,46 +314,5 @@ export class Sandbox {
   }
 }
 
-interface Asked extends AskedUrl {
-  readonly hash?: string;
-  readonly data?: string;
-  readonly key?: string;
-  readonly bytes?: number;
-}
-
-const hashNames: ReadonlyMap<string, string> = new Map([
-  ['SHA-1', 'sha1'],
-  ['SHA-256', 'sha256'],
-  ['SHA-384', 'sha384'],
-  ['SHA-512', 'sha512'],
-]);
-
-/** Characters of what is asked at once: the runs beside wait meanwhile. */
-const MOST_ASKED = 8_000_000;
-
-/** What needs no platform: addresses, digests, random values. A text that begins with `!` is an error. */
-function answerAtOnce(name: string, text: string): string {
-  if (text.length > MOST_ASKED) return `!More than ${MOST_ASKED} characters at once`;
-  try {
-    return JSON.stringify(answerOf(name, (JSON.parse(text) ?? {}) as Asked));
-  } catch (error) {
-    return `!${error instanceof Error ? error.message : 'failed'}`;
-  }
-}
-
-function answerOf(name: string, asked: Asked): unknown {
-  if (name === 'url') return urlOf(asked);
-  if (name === 'uuid') return randomUUID();
-  if (name === 'random') {
-    const bytes = Number(asked.bytes);
-    if (!(bytes >= 0 && bytes <= 65_536)) throw new Error('At most 65,536 random bytes at once');
-    return randomBytes(bytes).toString('base64');
-  }
-  const hash = hashNames.get(String(asked.hash).toUpperCase());
-  if (hash === undefined) throw new Error('The digest must be SHA-1, SHA-256, SHA-384 or SHA-512');
-  const data = Buffer.from(String(asked.data), 'base64');
-  if (name === 'digest') return createHash(hash).update(data).digest('base64');
-  if (name !== 'hmac') throw new Error('There is no such call');
-  const key = Buffer.from(String(asked.key), 'base64');
-  return createHmac(hash, key).update(data).digest('base64');
-}
+/** What the code throws there belongs to nobody; that its isolate is ended, its owner knows. */
+const ended = (): void => undefined;

@@ -177,6 +177,7 @@ export function databaseCalls({ records, database }: Parts): ReadonlyMap<string,
     (scope, given) => {
       const schema = textArgument(given, 0, 'schema');
       scope.require(`database:${effect}:${schema}`);
+      if (effect === 'read') scope.noteRead();
       const run = () => work({ records, caller: scope.callerOf(given), schema, given });
       const { transaction } = given;
       return transaction === undefined ? run() : openOf(scope, given).within(run);

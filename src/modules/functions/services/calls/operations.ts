@@ -146,6 +146,7 @@ async function callOperation(
   const caller = scope.callerOf(given);
   requireCallable(operation, caller);
   await countLimited(limits, operation, caller);
+  if (isRepeatable(operation)) scope.noteRead();
   if (scope.facts.dryRun && (operation.method !== 'GET' || operation.changes))
     throw notInDryRun(operation.id);
   const compiled = compileOperation(operation);
@@ -159,6 +160,10 @@ async function callOperation(
   if (answer.stream) throw errors.CONFLICT({ message: 'What this answers can only be streamed' });
   return new JsonText(answer.json ? answer.body : JSON.stringify(answer.body));
 }
+
+/** What can be kept current is read again whenever it may have changed: asking for it leaves nothing behind. */
+const isRepeatable = ({ method, live, changes, limit }: Operation): boolean =>
+  method === 'GET' && live !== undefined && !changes && typeof limit !== 'object';
 
 function placesOf({
   params = {},
