@@ -72,6 +72,24 @@ it('writes large packets together too, as they are', async () => {
   expect(texts).toEqual([text, `${text}1`, text, `${text}3`]);
 });
 
+it('gives all sockets the same piece of memory for what goes to all of them', async () => {
+  const all = [await open('websocket'), await open('websocket'), await open('websocket')];
+  for (const size of [10, 100_000]) {
+    const writes = all.map(({ own }) => {
+      const { socket } = own.conn.transport as unknown as OpenTransport;
+      return vi.spyOn(socket._socket, '_write').mockClear();
+    });
+    const texts: string[] = [];
+    for (const { client } of all) client.once('shared', (text: string) => texts.push(text));
+    server.emit('shared', 'x'.repeat(size));
+    await waitFor(() => texts.length === all.length);
+    expect(texts).toEqual(all.map(() => 'x'.repeat(size)));
+    const pieces = writes.map(({ mock }) => mock.calls.map(([piece]) => piece));
+    expect(pieces.map((one) => one.length)).toEqual([1, 1, 1]);
+    expect(new Set(pieces.flat()).size).toBe(1);
+  }
+});
+
 it('frames texts and bytes of every length', async () => {
   const { client, own } = await open('websocket');
   const heard: (readonly [number, string])[] = [];

@@ -20,6 +20,8 @@ interface Packet {
 interface TransportSession {
   flush(): void;
   readonly readyState: string;
+  /** What was sent and is not with the transport yet. */
+  readonly writeBuffer: readonly unknown[];
   readonly transport: Transport;
 }
 
@@ -73,6 +75,8 @@ export function gatherPackets({ engine }: Pick<SocketServer, 'engine'>): void {
         flush();
         return;
       }
+      // It is asked for after each write too, where mostly nothing is left.
+      if (session.writeBuffer.length === 0) return;
       if (waiting.size === 0) setImmediate(flushAll);
       waiting.set(session, flush);
     };
@@ -100,9 +104,22 @@ function writeTogether(transport: Transport): void {
     if (!stream || socket.readyState !== socket.OPEN) send(packets);
     else {
       transport.writable = false;
-      write(stream, framesOf(transport, packets), written);
+      const shared = packets.length === 1 ? packets[0]?.options?.wsPreEncodedFrame : undefined;
+      if (shared) stream.write(wholeFrame(shared), written);
+      else write(stream, framesOf(transport, packets), written);
     }
   };
+}
+
+/** Frames that go to many, each in one piece that all of them are sent. */
+const wholeFrames = new WeakMap<readonly Buffer[], Buffer>();
+
+function wholeFrame(pieces: readonly Buffer[]): Buffer {
+  const known = wholeFrames.get(pieces);
+  if (known) return known;
+  const whole = Buffer.concat(pieces);
+  wholeFrames.set(pieces, whole);
+  return whole;
 }
 
 interface Frames {
@@ -123,11 +140,11 @@ function framesOf({ parser, supportsBinary }: Transport, packets: readonly Packe
   for (const packet of packets) {
     const encoded = packet.options?.wsPreEncodedFrame;
     if (!encoded) parser.encodePacket(packet, supportsBinary, add);
-    else
-      for (const piece of encoded) {
-        pieces.push(piece);
-        bytes += piece.length;
-      }
+    else {
+      const frame = wholeFrame(encoded);
+      pieces.push(frame);
+      bytes += frame.length;
+    }
   }
   return { pieces, bytes };
 }
