@@ -17,3 +17,14 @@ export function createTimeSlices(sliceMs = SLICE_MS): Pause {
     });
   };
 }
+
+/** `map` of what may be thousands. */
+export async function mapInSlices<T, R>(all: Iterable<T>, make: (one: T) => R): Promise<R[]> {
+  const pause = createTimeSlices();
+  const made: R[] = [];
+  for (const one of all) {
+    made.push(make(one));
+    await pause();
+  }
+  return made;
+}

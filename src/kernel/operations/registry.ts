@@ -3,7 +3,7 @@
  * as the record routes) replace their whole list at once; surfaces are told
  * synchronously, so that a route is live when the call that made it returns.
  */
-import { createTimeSlices } from '../time-slices.ts';
+import { mapInSlices } from '../time-slices.ts';
 import type { Method, Operation } from './operation.ts';
 
 /* Names that other protocols give to routes. Stable: clients and models remember them. */
@@ -110,8 +110,9 @@ export function createOperationRegistry(): OperationRegistry {
       else byOwner.set(owner, operations);
       publish(flatten());
     },
-    prepare: (owner, operations) =>
-      inSlices(operations, (operation) => claimsOf(owned(owner, operation).operation)),
+    async prepare(owner, operations) {
+      await mapInSlices(operations, (operation) => claimsOf(owned(owner, operation).operation));
+    },
     transform(given) {
       rule = given;
       ruled = new WeakMap();
@@ -163,14 +164,6 @@ const takenBy = (all: readonly OwnedOperation[]): Map<string, string> =>
       claimsOf(operation).map(([key]) => [key, owner] as const),
     ),
   );
-
-async function inSlices<T>(all: readonly T[], work: (one: T) => unknown): Promise<void> {
-  const pause = createTimeSlices();
-  for (const one of all) {
-    work(one);
-    await pause();
-  }
-}
 
 /** Those that clash with none before them, and with nobody else. */
 function withoutConflicts(

@@ -3,7 +3,7 @@ import { adminOwner } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { isSuperAdmin } from '../../../kernel/identity.ts';
-import { createTimeSlices } from '../../../kernel/time-slices.ts';
+import { mapInSlices } from '../../../kernel/time-slices.ts';
 import { type Declaration, treeOf } from '../compile/declaration.ts';
 import { schemaErrors } from '../errors.ts';
 import { typeSignatures } from '../language/field.ts';
@@ -135,7 +135,7 @@ export async function changePlanOf(
       return { drafts: [newDeclaration(snapshot, request.input)], destroy: [] };
     case 'update':
       return {
-        drafts: await inSlices(request.changes, ({ id, change }) =>
+        drafts: await mapInSlices(request.changes, ({ id, change }) =>
           updatedDraft(snapshot, nameOf(id), change),
         ),
         destroy: [],
@@ -170,7 +170,7 @@ export async function changePlanOf(
     case 'adopt':
       return importTablesPlan(snapshot, request.tables);
     case 'indexes': {
-      const drafts = await inSlices(request.changes, (change) => {
+      const drafts = await mapInSlices(request.changes, (change) => {
         const current = existing(snapshot, nameOf(change.id));
         requireOwnTable(current, 'make its indexes in your database');
         const adder = current.ownerModule === adminOwner ? undefined : adminOwner;
@@ -182,16 +182,6 @@ export async function changePlanOf(
       return { drafts: await changedOnly(snapshot, drafts), destroy: [] };
     }
   }
-}
-
-async function inSlices<T, D>(all: readonly T[], draftOf: (one: T) => D): Promise<readonly D[]> {
-  const pause = createTimeSlices();
-  const drafts: D[] = [];
-  for (const one of all) {
-    await pause();
-    drafts.push(draftOf(one));
-  }
-  return drafts;
 }
 
 /** Names of the schemas that a request is about. */

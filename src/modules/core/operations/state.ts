@@ -9,7 +9,7 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
-import { createTimeSlices } from '../../../kernel/time-slices.ts';
+import { mapInSlices } from '../../../kernel/time-slices.ts';
 import type { ImportResult } from '../services/state/apply.ts';
 import type { StatePlan } from '../services/state/plan.ts';
 import type { ExportedState, State } from '../services/state/platform-state.ts';
@@ -118,12 +118,7 @@ const requestOf = ({ prune = false, onConflict = 'overwrite' }: PlanQuery) => ({
 
 /** In slices: there may be thousands of entries. */
 async function planView({ entries, checksum, warnings, refusals }: StatePlan): Promise<Reply> {
-  const pause = createTimeSlices();
-  const texts: string[] = [];
-  for (const entry of entries) {
-    texts.push(JSON.stringify(entry));
-    await pause();
-  }
+  const texts = await mapInSlices(entries, (entry) => JSON.stringify(entry));
   const rest = JSON.stringify({ checksum, warnings, obstacles: refusals.problems() });
   return Reply.json(`{"plan":[${texts.join()}],${rest.slice(1)}`);
 }

@@ -7,7 +7,7 @@ import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Operation } from '../../../kernel/operations/operation.ts';
 import type { OperationRegistry } from '../../../kernel/operations/registry.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { createTimeSlices } from '../../../kernel/time-slices.ts';
+import { mapInSlices } from '../../../kernel/time-slices.ts';
 import { bulkRecordOperations } from './bulk-records.ts';
 import { clientQueryOperations } from './client-query.ts';
 import { clientHistoryOperations } from './history.ts';
@@ -68,13 +68,8 @@ export function createRecordRoutes(
       log.error({ id, name }, 'A route of a schema is left out: somebody else has it'),
     operations: (all) => all.flatMap(operationsOr),
     async prepare(registry, all) {
-      const pause = createTimeSlices();
-      const operations: Operation[] = [];
-      for (const schema of all) {
-        operations.push(...operationsOr(schema));
-        await pause();
-      }
-      await registry.prepare(recordsOwner, operations);
+      const operations = await mapInSlices(all, operationsOr);
+      await registry.prepare(recordsOwner, operations.flat());
     },
   };
 }

@@ -76,7 +76,8 @@ export function createSchemaAdmin(dependencies: Dependencies): SchemaAdmin {
     async plan(caller, request) {
       const plan = await schemas.plan(caller, withDefaultsIn(request));
       await checkRows(rows, request, (id) => get(id).name);
-      if (request.kind !== 'remove') return { ...plan, endpoints: endpoints.brokenBy(plan.after) };
+      if (request.kind !== 'remove')
+        return { ...plan, endpoints: await endpoints.brokenBy(plan.after) };
       const used = endpoints.usersOf(request.ids.map((id) => get(id).name));
       return used.length === 0
         ? { ...plan, endpoints: used }
@@ -147,7 +148,7 @@ async function requireUnnamed(
   const { after } = await schemas.plan(caller, { kind: 'update', changes: [{ id, change }] });
   const paths = brokenQueryFields(schemas, after).map((path) => `the query field ${path}`);
   const broken = [
-    ...endpoints.brokenBy(after).map((name) => `the custom endpoint ${name}`),
+    ...(await endpoints.brokenBy(after)).map((name) => `the custom endpoint ${name}`),
     ...paths,
   ];
   if (broken.length === 0) return;

@@ -14,7 +14,7 @@ import {
   type StateOutlook,
   type StateType,
 } from '../../../kernel/state.ts';
-import { createTimeSlices } from '../../../kernel/time-slices.ts';
+import { mapInSlices } from '../../../kernel/time-slices.ts';
 import type { EndpointAdmin } from '../services/endpoints/admin.ts';
 import type { Endpoints } from '../services/endpoints/serving.ts';
 import {
@@ -175,15 +175,11 @@ export function schemaState({
     export: async () => stored().map(schemaDocument),
     async complete(caller, documents, whole) {
       const { changed, registry } = await declarations.after(caller, whole);
-      const pause = createTimeSlices();
-      const completed: StateDocument[] = [];
-      for (const { document } of documents) {
-        await pause();
+      return mapInSlices(documents, ({ document }): StateDocument => {
         const name = String(document.name);
         const schema = changed.get(name) ?? registry.get(name);
-        completed.push(schema ? schemaDocument(schema) : document);
-      }
-      return completed;
+        return schema ? schemaDocument(schema) : document;
+      });
     },
     async check(_caller, changes, whole) {
       const going = changes.filter(({ action }) => action === 'delete').map(({ key }) => key);

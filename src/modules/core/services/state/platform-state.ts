@@ -14,7 +14,7 @@ import type { SchemaNode, Tree } from '../../../../kernel/config/tree.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
 import type { StateType } from '../../../../kernel/state.ts';
 import { cutText } from '../../../../kernel/text.ts';
-import { createTimeSlices } from '../../../../kernel/time-slices.ts';
+import { mapInSlices } from '../../../../kernel/time-slices.ts';
 import { version } from '../../../../kernel/version.ts';
 import type { CoreConfig } from '../../config.ts';
 import { applyPlan, type ImportResult, nested, type OfType } from './apply.ts';
@@ -149,12 +149,10 @@ async function exportState(
 }
 
 async function exportedType(state: StateType): Promise<OfType<readonly unknown[]>> {
-  const pause = createTimeSlices();
-  const keyed: (readonly [key: string, document: unknown])[] = [];
-  for (const document of await storedDocuments(state)) {
-    keyed.push([state.keyOf(document), canonical(document)]);
-    await pause();
-  }
+  const keyed = await mapInSlices(
+    await storedDocuments(state),
+    (document) => [state.keyOf(document), canonical(document)] as const,
+  );
   const value = keyed.sort(([a], [b]) => byText(a, b)).map(([, document]) => document);
   return { module: state.module, type: state.type, value };
 }

@@ -9,6 +9,7 @@ import { requireAuthority, schemaObject } from '../../../../kernel/authority.ts'
 import type { Caller } from '../../../../kernel/caller.ts';
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
 import type { PermissionPort } from '../../../../kernel/permissions.ts';
+import { createTimeSlices, mapInSlices } from '../../../../kernel/time-slices.ts';
 import { databaseErrors } from '../../errors.ts';
 import { endpointProblems } from './check.ts';
 import {
@@ -27,15 +28,19 @@ import type { EndpointStore } from './store.ts';
 /* What a change of schemas would break that names their fields: endpoints, and what clients may ask about. */
 
 /** Names of endpoints that fit their schemas now and would not after. `after`: the schemas that change, as they would be. */
-function brokenEndpoints(
+async function brokenEndpoints(
   endpoints: readonly StoredEndpoint[],
   schemas: SchemaRegistry,
   after: readonly CompiledSchema[],
-): readonly string[] {
+): Promise<readonly string[]> {
   const then = overlay(schemas, after);
-  return endpoints
-    .filter((endpoint) => fits(endpoint, schemas) && !fits(endpoint, then))
-    .map(({ name }) => name);
+  const broken: string[] = [];
+  const pause = createTimeSlices();
+  for (const endpoint of endpoints) {
+    if (fits(endpoint, schemas) && !fits(endpoint, then)) broken.push(endpoint.name);
+    await pause();
+  }
+  return broken;
 }
 
 function fits(endpoint: StoredEndpoint, schemas: SchemaRegistry): boolean {
@@ -112,7 +117,7 @@ export interface EndpointAdmin {
   /** Names of the endpoints that use one of these schemas. */
   usersOf(schemas: readonly string[]): readonly string[];
   /** Names of the endpoints that would not fit their schemas any more. */
-  brokenBy(after: readonly CompiledSchema[]): readonly string[];
+  brokenBy(after: readonly CompiledSchema[]): Promise<readonly string[]>;
 }
 
 export function createEndpointAdmin(
@@ -156,7 +161,7 @@ export function createEndpointAdmin(
     },
     async import(caller, bodies) {
       refuseTwins(bodies);
-      const definitions = bodies.map((body, index) =>
+      const definitions = await mapInSlices(bodies.entries(), ([index, body]) =>
         checked(caller, body, { place: `endpoints.${index}.` }),
       );
       if (definitions.length > 0) await store.import(caller, definitions);

@@ -18,6 +18,7 @@ import {
 } from '../../../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../../../kernel/operations/operation-input.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
+import { createTimeSlices } from '../../../../kernel/time-slices.ts';
 import { databaseErrors } from '../../errors.ts';
 import { nextCursor } from '../listing.ts';
 import { createEndpointAdmin, type EndpointAdmin } from './admin.ts';
@@ -145,8 +146,14 @@ export const isServed = (schema: CompiledSchema | undefined): boolean =>
   (schema.modelOptions.conduit.cms.enabled || schema.ownerModule !== adminOwner);
 
 export interface EndpointServing {
-  /** The same operation objects as before for what did not change. */
-  operations(endpoints: readonly StoredEndpoint[]): readonly Operation[];
+  /**
+   * What is served, the same operation objects as before for what did not change, and what is not, with the reason. In
+   * slices: an import may bring a thousand with long queries, and each change of a schema has all looked at.
+   */
+  lookAt(endpoints: readonly StoredEndpoint[]): Promise<{
+    readonly served: readonly Operation[];
+    readonly leftOut: readonly { readonly name: string; readonly reason: string }[];
+  }>;
   /** What keeps an endpoint from being served since its schema was changed. */
   problems(endpoint: StoredEndpoint): readonly Problem[];
 }
@@ -189,10 +196,9 @@ export function createEndpointServing(parts: RouteParts, log: Logger): EndpointS
     }
   }
 
-  function operationOf(endpoint: StoredEndpoint): readonly Operation[] {
+  function operationOf(endpoint: StoredEndpoint, found: readonly Problem[]): readonly Operation[] {
     const schema = schemas.get(endpoint.selectedSchemaName);
     if (!schema || !isServed(schema)) return [];
-    const found = problems(endpoint);
     if (found.length === 0) return [routeOf(endpoint, schema)];
     log.warn(
       { endpoint: endpoint.name, problems: found },
@@ -201,7 +207,21 @@ export function createEndpointServing(parts: RouteParts, log: Logger): EndpointS
     return [];
   }
 
-  return { operations: (endpoints) => endpoints.flatMap(operationOf), problems };
+  async function lookAt(endpoints: readonly StoredEndpoint[]) {
+    const served: Operation[] = [];
+    const leftOut: { readonly name: string; readonly reason: string }[] = [];
+    const pause = createTimeSlices();
+    for (const endpoint of endpoints) {
+      const found = problems(endpoint);
+      const [first] = found;
+      if (first) leftOut.push({ name: endpoint.name, reason: `${first.path}: ${first.message}` });
+      served.push(...operationOf(endpoint, found));
+      await pause();
+    }
+    return { served, leftOut };
+  }
+
+  return { lookAt, problems };
 }
 
 /* Puts the custom endpoints together, and keeps their routes as the stored endpoints and the schemas say. */
@@ -222,20 +242,23 @@ export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endp
   const store = scopedEndpointStore(await createEndpointStore({ database, bus, events }), schemas);
   const serving = createEndpointServing({ records, schemas }, log);
   let running = true;
-  const publish = (): void => {
+  const publishNow = async (): Promise<void> => {
+    const { served, leftOut } = await serving.lookAt(store.all());
+    await operations.prepare(owner, served);
     if (!running) return;
-    kernel.health.leaveOut(
-      'endpoints',
-      store.all().flatMap((endpoint) => {
-        const [first] = serving.problems(endpoint);
-        return first ? [{ name: endpoint.name, reason: `${first.path}: ${first.message}` }] : [];
-      }),
-    );
-    operations.replace(owner, serving.operations(store.all()), ({ id }, name) =>
+    kernel.health.leaveOut('endpoints', leftOut);
+    operations.replace(owner, served, ({ id }, name) =>
       log.error({ id, name }, 'A custom endpoint is left out: its route is taken'),
     );
   };
-  publish();
+  let queue: Promise<void> = Promise.resolve();
+  /** One after the other: the last one sees what is there last. */
+  const publish = (): Promise<void> => {
+    const next = queue.then(publishNow, publishNow);
+    queue = next.catch(() => undefined);
+    return next;
+  };
+  await publish();
   store.onChange(publish);
   // A schema that is changed, switched off or gone changes what its endpoints can do.
   schemas.onChange(publish);

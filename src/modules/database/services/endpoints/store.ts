@@ -99,7 +99,7 @@ export interface EndpointStore {
   all(): readonly StoredEndpoint[];
   byId(id: string): StoredEndpoint | undefined;
   /** Runs on every node after it has taken in a change, before the changing call returns. */
-  onChange(listener: () => void): void;
+  onChange(listener: () => void | Promise<void>): void;
   create(caller: Caller, definition: EndpointDefinition): Promise<StoredEndpoint>;
   update(caller: Caller, id: string, definition: EndpointDefinition): Promise<StoredEndpoint>;
   remove(caller: Caller, id: string): Promise<void>;
@@ -124,11 +124,11 @@ export async function createEndpointStore(options: StoreOptions): Promise<Endpoi
   let open = true;
   let endpoints: readonly StoredEndpoint[] = [];
   let queue: Promise<void> = Promise.resolve();
-  const listeners: (() => void)[] = [];
+  const listeners: (() => void | Promise<void>)[] = [];
 
   async function refreshNow(): Promise<void> {
     endpoints = sameWhereUnchanged(endpoints, await loadEndpoints(database));
-    for (const listener of listeners) listener();
+    for (const listener of listeners) await listener();
   }
 
   /** Calls never overtake each other. */
