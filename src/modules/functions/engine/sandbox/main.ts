@@ -18,6 +18,7 @@ import { SandboxRun } from './run.ts';
 import { CROWD } from './run-words.ts';
 import type { Source } from './sandbox.ts';
 import { placesIn } from './typescript.ts';
+import { watch as watchOfProcess } from './watch.ts';
 
 /** Of the socket to the platform. */
 const CHANNEL = 3;
@@ -68,17 +69,21 @@ function send(header: FromSandbox, text = ''): void {
   socket.write(encodeFrame(header, text));
 }
 
+/** None where the system does not list them. */
+function ownThreads(): readonly string[] {
+  try {
+    return readdirSync('/proc/self/task');
+  } catch {
+    return [];
+  }
+}
+
 /** Threads come and go with what runs in isolates, and begin with the niceness of this one. */
 let lowered: ReadonlySet<string> = new Set();
 
 /** A crowd of isolates would leave this thread no time to begin and to end their runs. Where threads cannot be listed, nothing changes. */
 function lowerIsolates(): void {
-  let threads: readonly string[];
-  try {
-    threads = readdirSync('/proc/self/task');
-  } catch {
-    return;
-  }
+  const threads = ownThreads();
   for (const thread of threads) {
     if (Number(thread) === process.pid || lowered.has(thread)) continue;
     try {
@@ -88,6 +93,13 @@ function lowerIsolates(): void {
     }
   }
   lowered = new Set(threads);
+}
+
+/** The thread that looks at this one keeps its niceness as well. */
+async function keepWatch(): Promise<void> {
+  const before = new Set(ownThreads());
+  await watchOfProcess().ready();
+  lowered = new Set([...lowered, ...ownThreads().filter((thread) => !before.has(thread))]);
 }
 
 const programs = new Programs();
@@ -204,6 +216,7 @@ function receive(message: ToSandbox, text: string): void {
 
 const reader = new FrameReader<ToSandbox>(receive);
 giveUpRights();
+void keepWatch();
 // What user code leaves behind must not end the process for others.
 process.on('unhandledRejection', () => undefined);
 send({ t: 'ready' });

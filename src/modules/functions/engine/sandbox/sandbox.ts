@@ -6,6 +6,7 @@ import ivm from 'isolated-vm';
 import type { LoadedSource, SourceForm } from '../protocol.ts';
 import { answerAtOnce } from './asked.ts';
 import { PRELUDE_FILE, preludeText } from './prelude-text.ts';
+import { watch } from './watch.ts';
 
 export interface Source extends LoadedSource {
   readonly form: SourceForm;
@@ -44,9 +45,6 @@ type Said =
 
 type EntryReference = ivm.Reference<(...args: unknown[]) => unknown>;
 type EntryArguments = readonly (string | number | boolean)[];
-
-/** Milliseconds that one part of a run may take on the thread of the process. */
-const MOST_NOW_MS = 15;
 
 const preludeCache: CompileCache = {};
 let prelude: string | undefined;
@@ -106,6 +104,8 @@ export class Sandbox {
   #fire: EntryReference | undefined;
   #stop: EntryReference | undefined;
   #said: Said[] = [];
+  /** Its name where parts on the thread of the process are looked at. */
+  #slot: number | undefined;
   /** Parts of the run that its own thread has not done yet. */
   #there = 0;
   /** The end of the run, told while a part of it goes on. */
@@ -227,15 +227,23 @@ export class Sandbox {
 
   #doNow(entry: EntryReference, args: EntryArguments): boolean {
     this.#said = [];
-    try {
-      entry.applySync(undefined, [...args], { timeout: MOST_NOW_MS });
-    } catch {
-      return false;
-    }
+    if (!this.#isWhole(entry, args)) return false;
     const all = this.#said;
     this.#said = [];
     for (const said of all) this.#hear(said);
     return true;
+  }
+
+  #isWhole(entry: EntryReference, args: EntryArguments): boolean {
+    this.#slot ??= watch().add(this.isolate);
+    watch().enter(this.#slot);
+    try {
+      entry.applySync(undefined, [...args]);
+      return watch().leave();
+    } catch {
+      watch().leave();
+      return false;
+    }
   }
 
   /** Everything that follows at once is part of it. */
@@ -310,7 +318,12 @@ export class Sandbox {
 
   dispose(): void {
     this.events = undefined;
-    if (!this.isolate.isDisposed) this.isolate.dispose();
+    if (this.#slot !== undefined) watch().forget(this.#slot);
+    try {
+      this.isolate.dispose();
+    } catch {
+      // It is ended already, perhaps at this moment.
+    }
   }
 }
 
