@@ -47,3 +47,15 @@ test('parses what holds few values, however long it is', () => {
     expect.objectContaining({ status: 413, message: expect.stringContaining('The result holds') }),
   );
 });
+
+test('looks no further than the value that is too much', () => {
+  let looks = 0;
+  const bytes = new Proxy(Buffer.from(`[${','.repeat(10_000)}]`), {
+    get(target, key) {
+      if (typeof key === 'string' && /^[0-9]+$/.test(key)) looks += 1;
+      return Reflect.get(target, key, target);
+    },
+  });
+  expect(() => requireFewValues(bytes, 'It', 100)).toThrow();
+  expect(looks).toBeLessThan(200);
+});

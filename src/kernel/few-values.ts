@@ -20,11 +20,12 @@ export function requireFewValues(bytes: Buffer, what: string, most = MOST_VALUES
     const byte = bytes[i];
     if (byte === QUOTE) i = endOfText(bytes, i);
     else if (byte === COMMA || byte === OPEN_LIST || byte === OPEN_OBJECT) count += 1;
+    // What comes after it makes no difference.
+    if (count > most)
+      throw errors.PAYLOAD_TOO_LARGE({
+        message: `${what} holds more than ${most} values: send it in parts`,
+      });
   }
-  if (count > most)
-    throw errors.PAYLOAD_TOO_LARGE({
-      message: `${what} holds more than ${most} values: send it in parts`,
-    });
 }
 
 /** The place of the quote that ends the text which begins at `start`. */

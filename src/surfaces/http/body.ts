@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errors } from '../../kernel/errors.ts';
 import type { NowOrLater } from '../../kernel/now-or-later.ts';
 import type { BodyType } from '../../kernel/operations/operation-input.ts';
+import { loopTurn } from '../../kernel/request-account/fair-gate.ts';
 import {
   currentAccount,
   type RequestAccount,
@@ -86,8 +87,16 @@ function charged({ type, account }: Arriving, bytes: Buffer): ReceivedBody {
 export function parseBody({ type, bytes }: ReceivedBody): ReadBody {
   if (bytes.length === 0) return noBody;
   return type === 'json'
-    ? { body: parseJson(bytes), form: undefined }
+    ? { body: parseJson(utf8(bytes)), form: undefined }
     : { body: undefined, form: utf8(bytes) };
+}
+
+/** The same of many bytes: what they say as a text, and what the text says, each in a turn of its own. */
+export async function parseLargeBody({ type, bytes }: ReceivedBody): Promise<ReadBody> {
+  const text = utf8(bytes);
+  if (type !== 'json') return { body: undefined, form: text };
+  await loopTurn();
+  return { body: parseJson(text), form: undefined };
 }
 
 export const tooLarge = (limit: number) =>
@@ -259,9 +268,7 @@ function utf8(bytes: Buffer): string {
   return bytes.toString('utf8');
 }
 
-/** Exported for its own tests. */
-function parseJson(bytes: Buffer): unknown {
-  const text = utf8(bytes);
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
   } catch (error) {

@@ -20,7 +20,13 @@ import { onAccount } from '../../kernel/request-account/request-account.ts';
 import { headerOf } from '../../kernel/request-header.ts';
 import type { Tracing } from '../../kernel/telemetry/tracing.ts';
 import { Answering, type AnsweringParts } from './answering.ts';
-import { DEFAULT_BODY_LIMIT, parseBody, type ReceivedBody, receiveBody } from './body.ts';
+import {
+  DEFAULT_BODY_LIMIT,
+  parseBody,
+  parseLargeBody,
+  type ReceivedBody,
+  receiveBody,
+} from './body.ts';
 import type { Exchange, ProtocolHandler } from './exchange.ts';
 import { type Cors, requireOneHost } from './headers.ts';
 import { decodeInput, type InputRules, withWarnings } from './input-notes.ts';
@@ -199,7 +205,7 @@ function runWith(admitted: Admitted, received: ReceivedBody): NowOrLater<Answer>
 async function runLarge(admitted: Admitted, received: ReceivedBody): Promise<Answer> {
   await loopTurn();
   requireFewValues(received.bytes, 'The body', admitted.match.route.compiled.operation.bodyValues);
-  const parsed = parseBody(received);
+  const parsed = await parseLargeBody(received);
   await loopTurn();
   const input = decoded(admitted, parsed);
   await loopTurn();
