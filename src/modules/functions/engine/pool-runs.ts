@@ -35,8 +35,8 @@ export interface PoolRun {
 }
 
 export type PoolEnd = Omit<RunEnd, 't' | 'id' | 'outcome'> & {
-  /** `unavailable`: there was no process for it, and nothing has run. */
-  readonly outcome: RunEnd['outcome'] | 'crashed' | 'unavailable';
+  /** `unavailable`: there was no process for it, or no time in one, and nothing has run. */
+  readonly outcome: RunEnd['outcome'] | 'crashed';
   /** JSON; empty: undefined. */
   readonly text: string;
 };

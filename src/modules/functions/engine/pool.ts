@@ -279,7 +279,8 @@ class ProcessPool implements Pool {
       );
       process.kill();
     }
-    this.#finish(active, { ...lost, outcome: 'timeout', logs: active.lines });
+    const outcome = process.isReady ? 'timeout' : 'unavailable';
+    this.#finish(active, { ...lost, outcome, logs: active.lines });
   }
 
   /** It begins on a machine that is full, or has its turns; for ever it may not be silent either. */

@@ -82,6 +82,8 @@ export const outcomes = [
   'error',
   'rejected',
   'timeout',
+  /** Its time was over before its code had begun. */
+  'unavailable',
   'cpu',
   'memory',
   'cancelled',

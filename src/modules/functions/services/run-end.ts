@@ -88,6 +88,7 @@ function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockE
     return functionErrors.FUNCTION_BUSY({
       message: 'No process had room for this function in its time: try again shortly',
       retryAfter: 1,
+      cause,
     });
   if (end.outcome === 'rejected') {
     const code = codeShape.test(user.code ?? '') ? user.code : undefined;

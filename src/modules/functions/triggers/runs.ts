@@ -90,15 +90,14 @@ interface Failure {
 }
 
 function afterFailure(
-  { inputs }: StoredFunction,
+  { inputs, timeout }: StoredFunction,
   item: QueueItem,
   { error, stopped, usual }: Failure,
 ): Verdict {
   const { attempt } = item;
   if (error instanceof RunSuspended) return whenSuspended(item, error.reason);
   if (stopped) return { outcome: 'again', afterMs: 0, counts: false };
-  if (error instanceof PenstockError && error.code === functionErrors.FUNCTION_BUSY.code)
-    return { outcome: 'again', afterMs: BUSY_MS, counts: false };
+  if (isBusy(error, timeout)) return { outcome: 'again', afterMs: BUSY_MS, counts: false };
   const user = userErrorOf(error);
   const message = user?.message ?? (error instanceof Error ? error.message : String(error));
   const note = {
@@ -110,6 +109,15 @@ function afterFailure(
   const pause = (inputs.backoffMs ?? usual.backoffMs) * 2 ** (attempt - 1);
   return { outcome: 'again', afterMs: Math.min(pause, LONGEST_BACKOFF_MS), note };
 }
+
+/** Milliseconds in which code begins on any machine that has room for it. */
+const FAIR_MS = 1_000;
+
+/** It could not begin, and that is not because its own time is too short to begin in: that it would be for ever. */
+const isBusy = (error: unknown, timeout: number): boolean =>
+  error instanceof PenstockError &&
+  error.code === functionErrors.FUNCTION_BUSY.code &&
+  (timeout >= FAIR_MS || userErrorOf(error)?.user.code !== 'UNAVAILABLE');
 
 /** What the code gets as `req`. Records are read when the run begins: as they are then. */
 async function requestOf(

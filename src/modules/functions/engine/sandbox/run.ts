@@ -147,7 +147,7 @@ export class SandboxRun implements SandboxEvents {
   watch(now: number, share: number, computing: number): void {
     if (this.#ended) return;
     this.#usedMs += this.#newlyClaimed * share;
-    if (now >= this.parts.deadlineAt) this.end('timeout');
+    if (now >= this.parts.deadlineAt) this.end(this.sandbox?.entered ? 'timeout' : 'unavailable');
     else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
     else if (this.sandbox?.isolate.isDisposed) this.end('memory');
     else if (this.#isEndDue()) this.sandbox?.letEnd();

@@ -93,6 +93,8 @@ const compileBody = (
 export class Sandbox {
   readonly isolate: ivm.Isolate;
   events: SandboxEvents | undefined;
+  /** Something of its code has begun to run. */
+  entered = false;
   /** When it became free, on the clock of `performance.now()`. */
   freeSince = 0;
   cpuWhenFree = 0;
@@ -171,6 +173,7 @@ export class Sandbox {
     { cache, use, addPackage }: BodyEntries,
   ): Promise<void> {
     for (const [name, code] of Object.entries(source.packages)) {
+      this.entered = true;
       const text = `(function (module) { var exports = module.exports;\n${code}\n})`;
       const where = { filename: `package:${name}`, lineOffset: -1 };
       const script = await this.isolate.compileScript(text, where);
@@ -200,6 +203,7 @@ export class Sandbox {
       known.set(specifier, made);
       return made;
     });
+    this.entered = true;
     await module.evaluate();
     const given = (await module.namespace.get('default', {
       reference: true,
@@ -209,6 +213,7 @@ export class Sandbox {
 
   /** Begins the run on the thread of the isolate. Rejects when that is ended meanwhile. */
   begin(input: string): Promise<void> {
+    this.entered = true;
     return this.#thereDo(this.#begin as EntryReference, [input, false]);
   }
 
@@ -217,6 +222,7 @@ export class Sandbox {
    * is over. False where it took too long or broke: nothing has happened then, and the isolate is of no more use.
    */
   beginNow(input: string): boolean {
+    this.entered = true;
     return this.#doNow(this.#begin as EntryReference, [input, true]);
   }
 
