@@ -147,6 +147,22 @@ export const storedPart = (source: RowSource): RowSource =>
 
 /* Rows `d` that say it in columns themselves: by the index of the columns, without a word about tuples. */
 
+/**
+ * `column` is a value (SQL), or one of a list. The range says nothing more and is there for the planner: where nearly all
+ * rows have the same owner, PostgreSQL takes any owner for that one and would read the whole table for somebody's ten rows.
+ */
+const isValue = (column: string, value: string): string =>
+  `${column} = ${value} and ${column} between ${value} and ${value}`;
+
+const isOneOf = (column: string, ids: readonly string[], next: Next): string => {
+  const sorted = ids.toSorted();
+  const [least, greatest] = [sorted.at(0), sorted.at(-1)].map((id) => `(select ${next(id)}::uuid)`);
+  return (
+    `${column} = any((select ${next(arrayText(sorted))}::uuid[])::uuid[])` +
+    ` and ${column} between ${least} and ${greatest}`
+  );
+};
+
 /** Whoever such a column can name, as a relation `l` and a test; one alone is two values. `undefined`: nobody. */
 function namedIn(
   source: RowSource,
@@ -164,7 +180,7 @@ function namedIn(
   if (named.length === 1)
     return {
       from: '',
-      test: `${column} = (select ${next(one.subject.id)}::uuid) and ${type} = (select ${next(one.subject.type)}::text)`,
+      test: `${isValue(column, `(select ${next(one.subject.id)}::uuid)`)} and ${type} = (select ${next(one.subject.type)}::text)`,
     };
   const columns = [
     `(select ${next(arrayText(named.map(({ subject }) => subject.type)))}::text[])`,
@@ -172,7 +188,7 @@ function namedIn(
   ];
   return {
     from: `unnest(${columns.join(', ')}) l(s_type, s_id) cross join lateral `,
-    test: `${column} = l.s_id and ${type} = l.s_type`,
+    test: `${isValue(column, 'l.s_id')} and ${type} = l.s_type`,
   };
 }
 
@@ -187,12 +203,13 @@ const columnTests = (source: RowSource, next: Next): readonly string[] =>
     );
     const byType = Map.groupBy(named, ({ subject }) => subject.type);
     return [...byType].map(([type, some]) => {
-      const [one, ...others] = some.map(({ subject }) => subject.id);
+      const ids = some.map(({ subject }) => subject.id);
+      const column = `d.${identifier(field.field)}`;
       const test =
-        others.length === 0
-          ? `= (select ${next(one)}::uuid)`
-          : `= any((select ${next(arrayText([one ?? '', ...others]))}::uuid[])::uuid[])`;
-      return `d.${identifier(field.field)} ${test} and ${subjectTypeText(field, 'd')} = (select ${next(type)}::text)`;
+        ids.length === 1
+          ? isValue(column, `(select ${next(ids[0])}::uuid)`)
+          : isOneOf(column, ids, next);
+      return `${test} and ${subjectTypeText(field, 'd')} = (select ${next(type)}::text)`;
     });
   });
 
