@@ -8,8 +8,9 @@
  */
 import { glob, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, extname, join, sep } from 'node:path';
-import { parse, stringify } from 'yaml';
+import { parse } from 'yaml';
 import { StartError } from '../../kernel/start-error.ts';
+import { yamlText } from '../../kernel/yaml-text.ts';
 import { requireSet, substituted, type Unset, type Variables, withVariables } from './variables.ts';
 
 type Tree = Readonly<Record<string, unknown>>;
@@ -96,9 +97,7 @@ function requireNames(names: readonly string[]): void {
 
 async function write(file: string, content: unknown): Promise<void> {
   const text =
-    extname(file) === '.json'
-      ? `${JSON.stringify(content, undefined, 2)}\n`
-      : stringify(content, { lineWidth: 0, aliasDuplicateObjects: false });
+    extname(file) === '.json' ? `${JSON.stringify(content, undefined, 2)}\n` : yamlText(content);
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, text);
 }

@@ -13,6 +13,7 @@ import { mapInSlices } from '../../../kernel/time-slices.ts';
 import type { ImportResult } from '../services/state/apply.ts';
 import type { StatePlan } from '../services/state/plan.ts';
 import type { ExportedState, State } from '../services/state/platform-state.ts';
+import { stateYaml } from '../services/state/state-yaml.ts';
 
 export const stateOperations = (state: State): readonly Operation[] => [
   exportState(state),
@@ -212,7 +213,7 @@ const exportState = (state: State): Operation =>
         reveal: secrets === 'include',
       });
       if (format === 'yaml')
-        return Reply.text(await yamlOf(exported), 'application/yaml; charset=utf-8');
+        return Reply.text(await stateYaml(exported), 'application/yaml; charset=utf-8');
       return Reply.json(await jsonOf(exported));
     },
   });
@@ -220,12 +221,6 @@ const exportState = (state: State): Operation =>
 /** The documents are in their canonical form already, so that this is the text of the whole. */
 async function jsonOf({ modules, ...head }: ExportedState): Promise<string> {
   return `${JSON.stringify(head).slice(0, -1)},"modules":${await canonicalTextInSlices(modules)}}`;
-}
-
-/** Loaded by the first who asks for it. */
-async function yamlOf(exported: ExportedState): Promise<string> {
-  const { stringify } = await import('yaml');
-  return stringify(exported, { lineWidth: 0, aliasDuplicateObjects: false });
 }
 
 const planState = (state: State): Operation =>
