@@ -100,6 +100,7 @@ export function createExecutionWriter(database: Database, log: Logger): Executio
 /** Classes of PostgreSQL for values that are wrong, and for rules that they break. */
 const isUnstorable = (error: unknown): boolean => /^2[23]/.test(codeOf(error) ?? '');
 
+/** Read as `json`: making `jsonb` of them all first takes PostgreSQL as long as storing them. */
 const insertExecutions = (
   database: Database,
   records: readonly ExecutionRecord[],
@@ -109,7 +110,7 @@ const insertExecutions = (
       duration_ms, cpu_ms, memory_peak, attempt, request_id, user_id, error, logs, input, created_at)
     select id, "functionId", "functionName", version, trigger, success, outcome, "statusCode", "durationMs", "cpuMs",
       "memoryPeak", attempt, "requestId", "userId", nullif(error, 'null'::jsonb), logs, nullif(input, 'null'::jsonb), "createdAt"
-    from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as r(id uuid, "functionId" uuid, "functionName" text,
+    from json_to_recordset(${JSON.stringify(records)}::json) as r(id uuid, "functionId" uuid, "functionName" text,
       version integer, trigger text, success boolean, outcome text, "statusCode" integer, "durationMs" real, "cpuMs" real,
       "memoryPeak" bigint, attempt integer, "requestId" text, "userId" uuid, error jsonb, logs jsonb, input jsonb,
       "createdAt" timestamptz)
