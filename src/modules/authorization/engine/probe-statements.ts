@@ -42,7 +42,7 @@ interface NearRow {
  * The first tuples of an object: where these are all, nothing else has to be looked for. With a guard, whether what was
  * kept stands at that moment.
  */
-export async function loadNear(
+export function loadNear(
   database: Queryable,
   model: Model,
   { object, name }: Pick<Resolved, 'object' | 'name'>,
@@ -50,15 +50,21 @@ export async function loadNear(
 ): Promise<Loaded & { readonly stands: boolean }> {
   const { type, id } = object;
   const { inRecords, ...statement } = nearStatement(model, name, guard);
-  const uuid = uuidPattern.test(id) ? id : null;
-  const { rows } = await database.query<NearRow>({
-    ...statement,
-    values: [id, type, ...(inRecords ? [uuid] : []), ...(guard ? guardValues(guard) : [])],
-    class: 'short',
-  });
+  const values: unknown[] = [id, type];
+  if (inRecords) values.push(uuidPattern.test(id) ? id : null);
+  if (guard) values.push(...guardValues(guard));
+  return database
+    .query<NearRow>({ ...statement, values, class: 'short' })
+    .then(({ rows }) => nearOf(rows, object));
+}
+
+function nearOf(
+  rows: readonly NearRow[],
+  object: ObjectRef,
+): Loaded & { readonly stands: boolean } {
   const [first] = rows;
   if (!first) throw new Error('The database did not answer a check');
-  const tuples = rows.flatMap((row) => nearTuple(row, object));
+  const tuples = first.subject_type === null ? [] : rows.flatMap((row) => nearTuple(row, object));
   return { revision: Number(first.revision), stands: first.stands, tuples };
 }
 

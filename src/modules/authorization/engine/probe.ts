@@ -14,7 +14,7 @@ import type { AskOptions, Probe, ProbeReach, Question } from './engine.ts';
 import { evaluate } from './evaluate.ts';
 import { type Bounds, isPlain, no, unknown, yes } from './graph.ts';
 import { type HeldReaches, heldReach } from './held-reach.ts';
-import { loadNear, loadProbe, MOST } from './probe-statements.ts';
+import { type Loaded, loadNear, loadProbe, MOST } from './probe-statements.ts';
 import { noRules, rulesBelow } from './record-rules.ts';
 import { reachableKey } from './reverse-expansion.ts';
 import { arrowsIn, footprintOf } from './tuple-loading.ts';
@@ -26,7 +26,7 @@ interface Around {
 }
 
 /** `undefined` when the model does not know the words of the question, or it needs no statement: the walk tells what is wrong. */
-export async function probe(
+export function probe(
   engineScope: EngineScope,
   question: Question,
   { options: { context = {}, contextual = [] } = {}, held }: Around,
@@ -34,12 +34,20 @@ export async function probe(
 ): Promise<Probe | undefined> {
   const { model, database } = engineScope;
   const asked = contextual.length > 0 ? undefined : askedOf(model, question);
-  if (!asked) return undefined;
-  if (reach === 'held') return held && heldProbe(engineScope, asked, held);
-  const loaded = await (reach === 'near'
-    ? loadNear(database, model, asked)
-    : loadProbe(database, model, asked, reach));
-  if (!loaded) return undefined;
+  if (!asked) return nothing;
+  if (reach === 'held') return held ? heldProbe(engineScope, asked, held) : nothing;
+  const loading =
+    reach === 'near' ? loadNear(database, model, asked) : loadProbe(database, model, asked, reach);
+  return loading?.then((loaded) => probeOf(model, asked, { loaded, context, reach })) ?? nothing;
+}
+
+const nothing = Promise.resolve(undefined);
+
+interface LoadedFor extends Pick<Found, 'context' | 'reach'> {
+  readonly loaded: Loaded;
+}
+
+function probeOf(model: Model, asked: Resolved, { loaded, context, reach }: LoadedFor): Probe {
   const { revision } = loaded;
   const tuples = loaded.tuples.filter((tuple) => fits(model, tuple));
   const whole = loaded.tuples.length <= MOST[reach];
@@ -52,7 +60,7 @@ interface Found {
   readonly tuples: readonly Tuple[];
   readonly context: Readonly<Record<string, unknown>>;
   readonly whole: boolean;
-  readonly reach: ProbeReach;
+  readonly reach: Exclude<ProbeReach, 'held'>;
 }
 
 function evaluated(

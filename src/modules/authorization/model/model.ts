@@ -126,8 +126,11 @@ export function buildModel(
     recordRelations: [...fieldRelations, ...relationsIn('columns')],
     schemaOf,
     derived<T>(key: string, compute: () => T): T {
-      if (!derivedValues.has(key)) derivedValues.set(key, compute());
-      return derivedValues.get(key) as T;
+      const known = derivedValues.get(key);
+      if (known !== undefined || derivedValues.has(key)) return known as T;
+      const value = compute();
+      derivedValues.set(key, value);
+      return value;
     },
   };
 }

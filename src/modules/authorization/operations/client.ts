@@ -2,6 +2,7 @@
 import Type from 'typebox';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import { andThen } from '../../../kernel/now-or-later.ts';
 import {
   defineOperation,
   type Operation,
@@ -10,7 +11,7 @@ import {
 import { authorizationErrors } from '../errors.ts';
 import { parseObject } from '../model/grammar.ts';
 import { grantRelation } from '../model/model.ts';
-import type { Checks, LegacyCheck } from '../services/checks.ts';
+import { type Checks, type LegacyCheck, userSubject } from '../services/checks.ts';
 import type { Models } from '../services/definitions/models.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
 import { answerOnWire, BatchAnswer, bodyLimit, maxQuestions } from './questions.ts';
@@ -44,6 +45,8 @@ export const clientOperations = (services: ClientServices): readonly Operation[]
 const facts = { surface: 'client', access: 'user', limit: standardLimit } as const;
 const Allowed = Type.Object({ allowed: Type.Boolean() });
 
+const answerOf = (allowed: boolean) => ({ allowed });
+
 const check = ({ checks, tokens }: ClientServices): Operation =>
   defineOperation({
     ...facts,
@@ -63,13 +66,13 @@ const check = ({ checks, tokens }: ClientServices): Operation =>
     summary: 'Ask whether you may do something',
     description:
       'With a scope, whether the scope may, if you may do the same on the scope (else 403). Unknown actions and types are 400.',
-    async handler(context, { query: { action, resource, scope, consistencyToken } }) {
+    handler({ caller }, { query: { action, resource, scope, consistencyToken } }) {
       tokens.require(consistencyToken);
       const object = parseObject(resource, 'resource');
-      const subject = await checks.acting(userOf(context).subject, action, scope);
-      if (!subject)
+      return andThen(checks.acting(userSubject(caller), action, scope), (subject) => {
+        if (subject) return checks.can({ subject, action, resource: object }).then(answerOf);
         throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
-      return { allowed: await checks.can({ subject, action, resource: object }) };
+      });
     },
   });
 

@@ -6,6 +6,7 @@ import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
+import type { NowOrLater } from '../../../kernel/now-or-later.ts';
 import type {
   Answer,
   AskOptions,
@@ -60,7 +61,7 @@ export interface Checks {
     action: string,
     scope: string | undefined,
     options?: AskOptions,
-  ): Promise<SubjectRef | undefined>;
+  ): NowOrLater<SubjectRef | undefined>;
 }
 
 interface ChecksOptions {
@@ -70,8 +71,12 @@ interface ChecksOptions {
 
 /** The subject in whose name a scope is asked about; nothing where it may not act for the scope. */
 function createActing({ database, models }: ChecksOptions): Checks['acting'] {
-  return async (subject, action, scope, options) => {
-    if (scope === undefined || scope === '') return subject;
+  const actingFor = async (
+    scope: string,
+    subject: SubjectRef,
+    action: string,
+    options?: AskOptions,
+  ): Promise<SubjectRef | undefined> => {
     const object = parseObject(scope, 'scope');
     if (formatSubject(subject) === formatObject(object)) return subject;
     return models.ask(async (engine) => {
@@ -87,50 +92,57 @@ function createActing({ database, models }: ChecksOptions): Checks['acting'] {
       return allowed === true ? plain(object) : undefined;
     });
   };
+  return (subject, action, scope, options) =>
+    isScope(scope) ? actingFor(scope, subject, action, options) : subject;
 }
+
+const isScope = (scope: string | undefined): scope is string => scope !== undefined && scope !== '';
 
 /** A check by one statement where that decides, else by the engine. */
 function createCheck({ database, models }: ChecksOptions) {
   const order = createProbeOrder();
+  const searched = (question: Question, options?: AskOptions): Promise<boolean> =>
+    models.ask(async (engine) => (await engine.check(database, [question], options))[0] === true);
 
-  /** What single statements decide with this model; `undefined` when they do not, or the model is not in force any more. */
+  /** The first statement decides most checks: nothing else on their way is paused and resumed. */
   async function probed(
     engine: Engine,
     question: Question,
     options?: AskOptions,
-  ): Promise<boolean | undefined> {
-    const looks: Looks = new Map();
+  ): Promise<boolean> {
+    const looks: Looks = {};
+    let allowed: boolean | undefined;
     for (const reach of order.of(question)) {
       if (isNeedless(reach, looks)) continue;
       const found = await engine.probe(database, question, options, reach);
       // The statement has told which definitions are in force: nobody needs to ask beside it.
-      if (found && found.revision !== engine.model.revision) return undefined;
-      looks.set(reach, found);
-      if (found?.allowed !== undefined) break;
+      if (found && found.revision !== engine.model.revision) return searched(question, options);
+      looks[reach] = found;
+      allowed = found?.allowed;
+      if (allowed !== undefined) break;
     }
     order.note(question, looks);
-    return [...looks.values()].at(-1)?.allowed;
+    return allowed ?? searched(question, options);
   }
 
-  return async (question: Question, options?: AskOptions): Promise<boolean> => {
+  return (question: Question, options?: AskOptions): Promise<boolean> => {
     // What a transaction sees of definitions, nobody else may know.
-    const allowed = database.inTransaction()
-      ? undefined
-      : await probed(await models.optimistic(), question, options);
-    if (allowed !== undefined) return allowed;
-    return models.ask(
-      async (engine) => (await engine.check(database, [question], options))[0] === true,
-    );
+    if (database.inTransaction()) return searched(question, options);
+    const engine = models.optimistic();
+    if (!(engine instanceof Promise)) return probed(engine, question, options);
+    return engine.then((loaded) => probed(loaded, question, options));
   };
 }
 
 export function createChecks({ database, models }: ChecksOptions): Checks {
   const acting = createActing({ database, models });
   const check = createCheck({ database, models });
-  const can: Checks['can'] = async ({ scope, ...question }, options) => {
+  const canFor: Checks['can'] = async ({ scope, ...question }, options) => {
     const subject = await acting(question.subject, question.action, scope, options);
     return subject ? check({ ...question, subject }, options) : false;
   };
+  const can: Checks['can'] = (question, options) =>
+    isScope(question.scope) ? canFor(question, options) : check(question, options);
   const answers: Checks['answers'] = (questions, options) =>
     models.ask((engine) => engine.answers(database, questions, options));
 
@@ -167,7 +179,7 @@ const isUndecided = (error: unknown): boolean =>
   codeOf(error) === engineErrors.CONTEXT_MISSING.code;
 
 /** What hangs on a value of a request, where there is none to be given, comes to this. */
-export async function unlessUndecided<T>(asked: Promise<T>, undecided: T): Promise<T> {
+export async function unlessUndecided<T>(asked: NowOrLater<T>, undecided: T): Promise<T> {
   try {
     return await asked;
   } catch (error) {

@@ -5,8 +5,8 @@
  */
 import type { Probe, ProbeReach, Question } from '../engine/engine.ts';
 
-/** What statements found out about one question, in their order. */
-export type Looks = Map<ProbeReach, Probe | undefined>;
+/** What statements found out about one question. */
+export type Looks = { [reach in ProbeReach]?: Probe | undefined };
 
 interface ProbeOrder {
   of(question: Question): readonly ProbeReach[];
@@ -37,6 +37,12 @@ const farOnly: readonly ProbeReach[] = ['held', 'graph'];
 export function createProbeOrder(): ProbeOrder {
   const kinds = new Map<string, Kind>();
   const keyOf = ({ resource, action }: Question): string => `${resource.type}#${action}`;
+  const newKind = (question: Question): Kind => {
+    if (kinds.size >= MAX_KINDS) kinds.clear();
+    const kind = { far: 0, wide: 0, asked: 0 };
+    kinds.set(keyOf(question), kind);
+    return kind;
+  };
   return {
     of(question) {
       const kind = kinds.get(keyOf(question));
@@ -47,17 +53,12 @@ export function createProbeOrder(): ProbeOrder {
       return isWide ? objectFirst : nearFirst;
     },
     note(question, looks) {
-      const near = looks.get('near') ?? looks.get('held');
-      const alone = looks.get('object') ?? near;
+      const near = looks.near ?? looks.held;
+      const alone = looks.object ?? near;
       if (!alone) return;
-      const key = keyOf(question);
-      if (kinds.size >= MAX_KINDS && !kinds.has(key)) kinds.clear();
-      const kind = kinds.get(key) ?? { far: 0, wide: 0, asked: 0 };
-      kinds.set(key, {
-        far: shareOf(kind.far, alone.allowed === undefined || alone.leads === true),
-        wide: near ? shareOf(kind.wide, !near.whole) : kind.wide,
-        asked: kind.asked,
-      });
+      const kind = kinds.get(keyOf(question)) ?? newKind(question);
+      kind.far = shareOf(kind.far, alone.allowed === undefined || alone.leads === true);
+      if (near) kind.wide = shareOf(kind.wide, !near.whole);
     },
   };
 }
@@ -67,7 +68,7 @@ const shareOf = (before: number, isSo: boolean): number =>
 
 /** What such a statement would look at was looked at already. */
 export const isNeedless = (reach: ProbeReach, looks: Looks): boolean =>
-  (reach === 'object' && (looks.get('near') ?? looks.get('held'))?.whole === true) ||
-  (reach === 'near' && looks.get('held') !== undefined) ||
+  (reach === 'object' && (looks.near ?? looks.held)?.whole === true) ||
+  (reach === 'near' && looks.held !== undefined) ||
   // What stands there is more than it takes.
-  (reach === 'held' && looks.get('near')?.whole === false);
+  (reach === 'held' && looks.near?.whole === false);

@@ -8,6 +8,7 @@ import type { Database, Queryable, Transaction } from '../../../../kernel/databa
 import { sql } from '../../../../kernel/database/sql.ts';
 import type { Bus } from '../../../../kernel/events/bus.ts';
 import type { Health } from '../../../../kernel/health.ts';
+import type { NowOrLater } from '../../../../kernel/now-or-later.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import type { Metrics } from '../../../../kernel/telemetry/metrics.ts';
 import { createEngine, createMeasure } from '../../engine/create-engine.ts';
@@ -27,7 +28,7 @@ export interface Models {
    */
   ask<T>(question: (engine: Engine) => Promise<T>): Promise<T>;
   /** What this node believes to be in force: right if its model has the revision that `catchUp` answers. */
-  optimistic(): Promise<Engine>;
+  optimistic(): NowOrLater<Engine>;
   /** What the database says now. Everything kept that changed since is forgotten when it answers. */
   catchUp(): Promise<DatabaseSnapshot>;
   /** The engine over what is in force, and the moment at which it was. Not for transactions. */
@@ -49,6 +50,8 @@ interface Loaded {
   readonly engine: Engine;
   readonly definitions: ReadonlyMap<string, StoredDefinition>;
 }
+
+const engineOf = ({ engine }: Loaded): Engine => engine;
 
 const topic = 'authorization.model';
 /** Held by a change of definitions, and shared by transactions that rest on them, until they commit (SQL, a number). */
@@ -95,7 +98,7 @@ export function createModels(dependencies: Dependencies): Models {
     const { engine } = loaded?.revision === moment.revision ? loaded : await load();
     return { engine, moment };
   };
-  const optimistic = async (): Promise<Engine> => (loaded ?? (await current())).engine;
+  const optimistic = (): NowOrLater<Engine> => loaded?.engine ?? current().then(engineOf);
 
   const ask = async <T>(question: (engine: Engine) => Promise<T>): Promise<T> => {
     if (database.inTransaction()) return question((await current()).engine);
