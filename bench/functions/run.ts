@@ -211,10 +211,10 @@ const hostileCodes = [
 ];
 
 async function hostile(platform: Platform): Promise<void> {
-  const first = (await ask(platform, 'GET', '/database/schemas/Plain/docs?limit=1')) as {
+  const found = (await ask(platform, 'GET', '/database/schemas/Plain/docs?limit=1')) as {
     readonly documents: readonly { readonly _id: string }[];
   };
-  const path = `/database/Plain/${first.documents[0]?._id}`;
+  const path = `/database/Plain/${found.documents[0]?._id}`;
   for (let at = 0; at < HOSTILE; at += 1)
     await upload(platform, `hostile_${at}`, hostileCodes[at % hostileCodes.length] ?? '', {
       timeout: 10_000,
@@ -238,13 +238,19 @@ async function hostile(platform: Platform): Promise<void> {
         .then(() => sleep(20));
   });
   await new Promise((resolve) => setTimeout(resolve, 1_000));
-  const during = await p99();
+  // The platform finds out in the first seconds what they are: that is measured by itself.
+  const first = await p99();
+  const later = await p99();
   running = false;
-  report(
-    `Reads while ${HOSTILE} hostile functions run at once, p99 with ${FEW} at once`,
-    `${ms(during)} beside ${ms(before)}: ${(during / before).toFixed(2)} times`,
-    'at most 1.5 times',
-  );
+  for (const [when, during] of [
+    ['from the second to the seventh second', first],
+    ['afterwards', later],
+  ] as const)
+    report(
+      `Reads while ${HOSTILE} hostile functions that were never run before run at once, ${when}, p99 with ${FEW} at once`,
+      `${ms(during)} beside ${ms(before)}: ${(during / before).toFixed(2)} times`,
+      'at most 1.5 times',
+    );
   await Promise.race([
     Promise.all(attack),
     new Promise((resolve) => setTimeout(resolve, 12_000).unref()),
