@@ -40,8 +40,10 @@ export function createRepeats(now: () => number = Date.now, windowMs = WINDOW_MS
   let timer: NodeJS.Timeout | undefined;
 
   const sweep = (): void => {
+    const oldest = now() - windowMs;
     for (const [key, cause] of causes) {
-      if (now() - cause.since < windowMs) continue;
+      // They are in the order of their beginning.
+      if (cause.since > oldest) break;
       causes.delete(key);
       cause.flush?.();
     }
