@@ -7,6 +7,7 @@ import type { Kernel } from './host/kernel.ts';
 import type { ModuleHost } from './host/module-host.ts';
 import { createAudit } from './kernel/audit/create-audit.ts';
 import { createCaches } from './kernel/cache.ts';
+import type { StartProgram } from './kernel/child-programs.ts';
 import { createConfigService } from './kernel/config/create-config-service.ts';
 import type { Database, Statement } from './kernel/database/database.ts';
 import { measureConnections, measureQueues } from './kernel/database/database-telemetry.ts';
@@ -53,6 +54,7 @@ interface KernelParts {
   readonly tracing: Tracing | undefined;
   readonly host: ModuleHost;
   readonly closing: AsyncDisposableStack;
+  readonly startProgram: StartProgram;
 }
 
 export async function createKernel(
@@ -108,7 +110,7 @@ export async function createKernel(
     identity: createIdentity(),
     permissions,
     state: createStateRegistry(),
-    modules: host,
+    ...{ modules: host, startProgram: parts.startProgram },
   };
   const startJobs = (): void =>
     void jobs

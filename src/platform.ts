@@ -10,6 +10,7 @@ import type { Kernel } from './host/kernel.ts';
 import type { AnyModule } from './host/module.ts';
 import { createModuleHost, type ModuleHost } from './host/module-host.ts';
 import { migrations as auditMigrations } from './kernel/audit/migrations.ts';
+import { startProgramHere } from './kernel/child-programs.ts';
 import { migrations as configMigrations } from './kernel/config/migrations.ts';
 import { type DataFolder, openDataFolder } from './kernel/data-folder/data-folder.ts';
 import type { Database, DatabaseInfo } from './kernel/database/database.ts';
@@ -157,7 +158,10 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
   await migrate(database, kernelMigrations, { onProgress, known: platformMigrations });
 
   const host = createModuleHost();
-  const parts = { settings, log, metrics, database, timings, tracing, host, closing };
+  const parts = {
+    ...{ settings, log, metrics, database, timings, tracing, host, closing },
+    startProgram: supervisor?.startProgram ?? startProgramHere,
+  };
   const { kernel, startJobs } = await createKernel(parts, options.passwordHashing);
   await host.start(kernel, modules, (sets) => migrate(database, sets, { onProgress }));
   closing.defer(() => host.stop());

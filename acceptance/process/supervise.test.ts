@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { descendants, isRunning } from '../../test/support/processes.ts';
 import { launchPlatform, type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { upload } from '../functions/requests.ts';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -112,6 +113,30 @@ describe('a process of the platform', { timeout: 180_000 }, () => {
 });
 
 describe('the supervisor', { timeout: 120_000 }, () => {
+  it('starts the processes of functions, and ends them with the process that they belong to', async () => {
+    const platform = await start();
+    await upload(platform.admin, { name: 'hello', functionCode: 'res({ hello: 1 });' });
+    const hello = () => platform.client.get('/functions/hello');
+    expect(await hello()).toMatchObject({ status: 200, body: { result: { hello: 1 } } });
+    const [worker = 0] = await platform.workers();
+    const sandboxesOf = async (pid: number) =>
+      (await descendants(pid)).filter(({ command }) => command.includes('--allow-addons'));
+    const [first] = await sandboxesOf(platform.pid);
+    expect(await sandboxesOf(worker)).toEqual([]);
+    // One that ends by itself is replaced.
+    process.kill(first?.pid ?? 0, 'SIGKILL');
+    await waitFor(async () => (await sandboxesOf(platform.pid)).length === 0);
+    expect(await hello()).toMatchObject({ status: 200 });
+    const [second] = await sandboxesOf(platform.pid);
+    const pid = second?.pid ?? 0;
+    // It stands still, and does not notice that its socket is closed.
+    process.kill(pid, 'SIGSTOP');
+    process.kill(worker, 'SIGKILL');
+    await waitFor(async () => !(await isRunning(pid)), { what: 'the end of the sandbox' });
+    await servesAgain(platform);
+    expect(await hello()).toMatchObject({ status: 200 });
+  });
+
   it('that is killed with -9 leaves no process', async () => {
     const platform = await start();
     const family = await descendants(platform.pid);

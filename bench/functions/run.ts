@@ -286,6 +286,8 @@ const nodeArguments = values.profile ? ['--cpu-prof', `--cpu-prof-dir=${values.p
 const platform = await startPlatform({
   dataDir,
   nodeArguments,
+  // As `npm start` does: it is the supervisor that starts the processes of functions.
+  through: values.profile ? 'main' : 'command',
   env: { TRUSTED_PROXIES: '127.0.0.1' },
 });
 try {

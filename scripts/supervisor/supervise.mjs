@@ -3,7 +3,7 @@
  * event loop stands still, and holds the embedded PostgreSQL, so that the database outlives a worker.
  * It is the process that stands behind `npm start` anyway, and has no dependencies.
  *
- * Workers talk to it over the channel of Node: see src/kernel/supervision for the messages.
+ * Workers talk to it over the channel of Node: see src/kernel/supervisor.ts for the messages.
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -11,6 +11,7 @@ import { rm } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHeldServer } from './held-server.mjs';
+import { createPrograms } from './programs.mjs';
 import { createWatchdog } from './watchdog.mjs';
 
 /** More crashes than this within a minute: starting again does not help. */
@@ -41,6 +42,7 @@ class Supervisor {
   #run = randomUUID();
   #workers = new Map();
   #server = createHeldServer((exit) => this.#tellFirst({ type: 'database.exited', ...exit }));
+  #programs = createPrograms();
   #lockFile;
   #started = false;
   #stopping = false;
@@ -115,6 +117,8 @@ class Supervisor {
           id: message.id,
           ...this.#server.start(message.options),
         });
+      case 'program.start':
+        return this.#programs.start(worker.child, message);
       case 'database.stop':
         return void this.#server.stop();
     }
@@ -132,6 +136,7 @@ class Supervisor {
   #onExit(worker, code, signal) {
     this.#workers.delete(worker.slot);
     this.#watchdog.forget(worker);
+    this.#programs.endOf(worker.child);
     const fields = {
       worker: worker.slot,
       pid: worker.child.pid,

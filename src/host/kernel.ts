@@ -4,6 +4,7 @@ import type { RecordStore } from '../data/records/store.ts';
 import type { SchemaRegistry } from '../data/schema/registry/registry.ts';
 import type { Audit } from '../kernel/audit/audit.ts';
 import type { Caches } from '../kernel/cache.ts';
+import type { StartProgram } from '../kernel/child-programs.ts';
 import type { ConfigService } from '../kernel/config/config-service.ts';
 import type { Database } from '../kernel/database/database.ts';
 import type { StatementTimings } from '../kernel/database/statement-timings.ts';
@@ -76,6 +77,8 @@ export interface Kernel {
   /** What modules contribute to the state as a document. */
   readonly state: StateRegistry;
   readonly modules: ModuleDirectory;
+  /** Starts a program beside the platform. */
+  readonly startProgram: StartProgram;
 }
 
 /** Which modules exist and whether they serve (spec/core.md section 7). */

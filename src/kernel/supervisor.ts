@@ -3,6 +3,12 @@
  * replaces a worker that crashes and holds the embedded server. Without a supervisor (tests, a start
  * of `src/main.ts` by hand) nothing of this is there, and the process does everything itself.
  */
+import type { Socket } from 'node:net';
+import {
+  createSupervisedPrograms,
+  type ProgramMessage,
+  type StartProgram,
+} from './child-programs.ts';
 import type { ServerExit, ServerKeeper, ServerStart } from './database/embedded/keeper.ts';
 import { currentAccount, type RunningOperation } from './request-account/request-account.ts';
 
@@ -48,6 +54,8 @@ export interface Supervisor {
   /** The same for all workers that it starts, and no other's. */
   readonly run: string;
   readonly keeper: ServerKeeper;
+  /** Starts a program without the cost that a large process has of it. */
+  readonly startProgram: StartProgram;
   /** Whether this worker starts on a machine where others of the same installation serve already, or did. */
   readonly isReplacement: boolean;
   /** Whether others of `workers` have the ports already. */
@@ -61,6 +69,7 @@ export interface Supervisor {
 }
 
 type Message =
+  | ProgramMessage
   | { readonly type: 'stop'; readonly signal: string }
   | {
       readonly type: 'database.exited';
@@ -74,6 +83,9 @@ interface ServerFacts {
   readonly socketFolder?: string;
   readonly error?: string;
 }
+
+const isOfProgram = (message: Message): message is ProgramMessage =>
+  message.type.startsWith('program.');
 
 /** Milliseconds between signs of life. */
 const ALIVE_EVERY_MS = 1_000;
@@ -101,12 +113,14 @@ function createSupervisor(slot: number): Supervisor {
       waiting.set(lastId, resolve);
       tell({ ...message, id: lastId });
     });
-  process.on('message', (message: Message) => {
+  const programs = createSupervisedPrograms(tell);
+  process.on('message', (message: Message, socket: Socket | undefined) => {
     if (message.type === 'stop') for (const listener of stopListeners) listener(message.signal);
     else if (message.type === 'database.exited') {
       for (const listener of exitListeners.splice(0))
         listener({ code: message.code, signal: message.signal });
-    } else {
+    } else if (isOfProgram(message)) programs.hear(message, socket);
+    else {
       waiting.get(message.id)?.(message);
       waiting.delete(message.id);
     }
@@ -130,6 +144,7 @@ function createSupervisor(slot: number): Supervisor {
       onExit: (listener) => void exitListeners.push(listener),
       stop: () => tell({ type: 'database.stop' }),
     },
+    startProgram: programs.start,
     isReplacement,
     joins: (workers) => workers > 1 && (slot > 0 || isReplacement),
     holdsLock: (file) => tell({ type: 'lock', file }),

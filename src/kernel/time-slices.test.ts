@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createTimeSlices } from './time-slices.ts';
+import { createTimeSlices, createTurnQueue } from './time-slices.ts';
 
 const spend = (ms: number): void => {
   const end = performance.now() + ms;
@@ -29,4 +29,25 @@ test('work of any length holds up nobody for longer than a slice and a step', as
   };
   await Promise.all([work('a'), work('b')]);
   expect(order).toEqual(['a', 'b', 'a', 'b', 'a', 'b']);
+});
+
+test('pieces of work that come at once are done in turns of their own, in their order', async () => {
+  const inTurn = createTurnQueue();
+  const done: string[] = [];
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  inTurn(() => {
+    done.push('a');
+    inTurn(() => done.push('c'));
+  });
+  inTurn(() => done.push('b'));
+  expect(done).toEqual([]);
+  await turn();
+  expect(done).toEqual(['a']);
+  await turn();
+  expect(done).toEqual(['a', 'b']);
+  await turn();
+  expect(done).toEqual(['a', 'b', 'c']);
+  inTurn(() => done.push('later'));
+  await turn();
+  expect(done.at(-1)).toBe('later');
 });

@@ -28,3 +28,20 @@ export async function mapInSlices<T, R>(all: Iterable<T>, make: (one: T) => R): 
   }
   return made;
 }
+
+/**
+ * Takes pieces of work that may come a hundred at once and does one in each turn of the event loop, in their order. None
+ * of them may throw.
+ */
+export function createTurnQueue(): (work: () => void) => void {
+  const waiting: (() => void)[] = [];
+  const next = (): void => {
+    waiting[0]?.();
+    waiting.shift();
+    if (waiting.length > 0) setImmediate(next);
+  };
+  return (work) => {
+    waiting.push(work);
+    if (waiting.length === 1) setImmediate(next);
+  };
+}

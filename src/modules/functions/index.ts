@@ -186,11 +186,11 @@ function serveRoutes(
 /** Asked once: the system reads files to answer. */
 const usualProcesses = Math.max(1, Math.floor(availableParallelism() / 2));
 
-function poolOf({ config, log }: Context): Pool {
-  return createPool(() => {
+function poolOf({ config, log, kernel }: Context): Pool {
+  return createPool(kernel.startProgram, log, () => {
     const { processes, processMb } = config.current().limits;
     return { processes: processes || usualProcesses, processMegabytes: processMb };
-  }, log);
+  });
 }
 
 /** What belongs to the process, also while the module is switched off and on. */

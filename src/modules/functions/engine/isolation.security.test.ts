@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
+import { startProgramHere } from '../../../kernel/child-programs.ts';
 import { createPool, type Pool, type PoolEnd } from './pool.ts';
 import { isOfProtocol } from './pool-runs.ts';
 import type { FromSandbox } from './protocol.ts';
@@ -17,7 +18,9 @@ import { SandboxProcess } from './sandbox-process.ts';
 let pool: Pool;
 let alive: NodeJS.Timeout;
 beforeAll(() => {
-  pool = createPool(() => ({ processes: 1, processMegabytes: 700 }), silentLog);
+  pool = createPool(startProgramHere, silentLog, () => ({
+    ...{ processes: 1, processMegabytes: 700 },
+  }));
   alive = setInterval(() => undefined, 1_000);
 });
 afterAll(() => {
@@ -415,10 +418,9 @@ describe('the process', () => {
   });
 
   it('ends a while after the last run, and where it only examined a text', async () => {
-    const brief = createPool(
-      () => ({ processes: 1, processMegabytes: 700, idleMs: 50 }),
-      silentLog,
-    );
+    const brief = createPool(startProgramHere, silentLog, () => ({
+      ...{ processes: 1, processMegabytes: 700, idleMs: 50 },
+    }));
     expect(await brief.check('return 1', 'f.js')).toMatchObject({ form: 'body' });
     await waitFor(() => brief.figures().processes === 0);
     brief.close();
@@ -443,7 +445,7 @@ describe('the process', () => {
   it('is not believed when it speaks for runs that it does not have', async () => {
     const told: string[] = [];
     const other = new SandboxProcess({
-      megabytes: 300,
+      ...{ megabytes: 300, startProgram: startProgramHere },
       log: silentLog,
       onMessage: (_from, { t }) => told.push(t),
       onExit: () => undefined,

@@ -1,4 +1,5 @@
 /** Runs of the pool: what one needs, what it answers, and how its end is judged. */
+import type { CheckedText } from './pool-checks.ts';
 import {
   type FromSandbox,
   type LoadedSource,
@@ -40,6 +41,22 @@ export type PoolEnd = Omit<RunEnd, 't' | 'id' | 'outcome'> & {
   /** JSON; empty: undefined. */
   readonly text: string;
 };
+
+export interface Pool {
+  run(run: PoolRun): Promise<PoolEnd>;
+  /** What a text is, and the text that runs: without types. Rejects with `SandboxUnavailable`. */
+  check(code: string, file: string): Promise<CheckedText>;
+  /** Forgets a version everywhere. */
+  drop(key: string): void;
+  figures(): {
+    readonly processes: number;
+    readonly running: number;
+    /** Of these, costly ones that wait for the end of others. */
+    readonly waiting: number;
+    readonly pids: readonly number[];
+  };
+  close(): void;
+}
 
 /** A run that goes on. */
 export interface Active {

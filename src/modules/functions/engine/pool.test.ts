@@ -13,8 +13,11 @@ const preparation = `
   const { createPool } = await import(${JSON.stringify(new URL('pool.ts', import.meta.url).href)});
   const quiet = () => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
-  const pool = createPool(() => ({ processes: 1, processMegabytes: 700 }), log);
+  const { startProgramHere } = await import(${JSON.stringify(new URL('../../../kernel/child-programs.ts', import.meta.url).href)});
+  const pool = createPool(startProgramHere, log, () => ({ processes: 1, processMegabytes: 700 }));
   const say = (value) => console.log(JSON.stringify(value));
+  const soon = () => new Promise((go) => setTimeout(go, 5));
+  const come = async (test) => { while (!test()) await soon(); return true; };
   const run = (code, key, ms = 20_000) => pool.run({
     key, file: 'f.js', form: 'body',
     limits: { cpuMs: 2_000, memoryMb: 32, maxResultBytes: 1_000, maxLogBytes: 1_000 },
@@ -89,7 +92,7 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
       const keys = Array.from({ length: 9 }, (_, i) => 'stranger' + i);
       const processes = new SandboxProcesses({
-        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log },
+        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log, startProgram: startProgramHere },
         ...{ onMessage: quiet, onExit: quiet, computingIn: () => keys, costlyKeys: () => keys },
       });
       const one = processes.take(keys[0]);
@@ -112,7 +115,7 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       const keys = Array.from({ length: 9 }, (_, i) => 'stranger' + i);
       const ready = [];
       const processes = new SandboxProcesses({
-        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log },
+        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log, startProgram: startProgramHere },
         ...{ onMessage: (from) => ready.find((one) => one.of === from).go(), onExit: quiet },
         ...{ computingIn: () => keys, costlyKeys: () => keys },
       });
@@ -129,7 +132,8 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       const inTurns = () => (processes.weigh(() => ['hostile']), processes.isInTurns(costly));
       told.push(costly === usual, inTurns());
       await begins;
-      told.push(inTurns());
+      // Not before somebody watches over what is stopped.
+      told.push(await come(inTurns));
       say(told);
       processes.close();
     `);
@@ -141,7 +145,7 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
       const keys = Array.from({ length: 40 }, (_, i) => 'stranger' + i);
       const processes = new SandboxProcesses({
-        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log },
+        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log, startProgram: startProgramHere },
         ...{ onMessage: quiet, onExit: quiet, computingIn: () => keys, costlyKeys: () => keys },
       });
       const one = processes.take(keys[0]);
@@ -163,8 +167,9 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
   it('says of a run that no process was there for it in its time that nothing has run', async () => {
     const { lines } = start(`
       const kill = async () => {
+        await come(() => pool.figures().processes > 0);
         for (const pid of pool.figures().pids) process.kill(pid, 'SIGKILL');
-        while (pool.figures().processes > 0) await new Promise((go) => setTimeout(go, 5));
+        await come(() => pool.figures().processes === 0);
       };
       const outcomes = [(await run('for (;;);', 'hostile')).outcome];
       await kill();
@@ -183,7 +188,10 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
       const settings = () => ({ processes: 1, processMegabytes: 700 });
       const ready = Promise.withResolvers();
-      const processes = new SandboxProcesses({ settings, log, onMessage: ready.resolve, onExit: quiet });
+      const processes = new SandboxProcesses({
+        ...{ settings, log, startProgram: startProgramHere, onMessage: ready.resolve },
+        ...{ onExit: quiet, costlyKeys: () => ['behaves', 'hostile'] },
+      });
       processes.slowDown('behaves', processes.take('behaves'));
       const slow = processes.take('behaves');
       await ready.promise;
@@ -191,7 +199,7 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       const inTurns = (keys) => (processes.weigh(() => keys), processes.isInTurns(slow));
       const told = [inTurns(['behaves'])];
       processes.offended('hostile');
-      told.push(inTurns(['behaves', 'hostile']));
+      told.push(await come(() => inTurns(['behaves', 'hostile'])));
       slow.running = 3;
       told.push(inTurns(['hostile']));
       slow.running = 4;

@@ -3,7 +3,10 @@
  * killed, and what ran beside is run again where nothing of it can have had an effect. Which process a run gets is the
  * business of `SandboxProcesses`.
  */
+import type { StartProgram } from '../../../kernel/child-programs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { createTurnQueue } from '../../../kernel/time-slices.ts';
+import { type CheckedText, PoolChecks } from './pool-checks.ts';
 import {
   type Active,
   errorText,
@@ -12,33 +15,20 @@ import {
   isOutOfTime,
   lost,
   newActive,
+  type Pool,
   type PoolEnd,
   type PoolRun,
 } from './pool-runs.ts';
 import { type PoolSettings, SandboxProcesses } from './processes.ts';
-import type { CheckedFacts, FromSandbox, LogLine } from './protocol.ts';
+import type { FromSandbox, LogLine } from './protocol.ts';
 import { type SandboxProcess, SandboxUnavailable } from './sandbox-process.ts';
 
-export type { PoolEnd, PoolRun } from './pool-runs.ts';
-
-export interface Pool {
-  run(run: PoolRun): Promise<PoolEnd>;
-  /** What a text is, and the text that runs: without types. Rejects with `SandboxUnavailable`. */
-  check(code: string, file: string): Promise<CheckedFacts & { readonly text: string }>;
-  /** Forgets a version everywhere. */
-  drop(key: string): void;
-  figures(): {
-    readonly processes: number;
-    readonly running: number;
-    /** Of these, costly ones that wait for the end of others. */
-    readonly waiting: number;
-    readonly pids: readonly number[];
-  };
-  close(): void;
-}
+export type { Pool, PoolEnd, PoolRun } from './pool-runs.ts';
 
 /** How long after its time a run may take to end before its process counts as stuck. */
 const GRACE_MS = 1_000;
+/** With less time left, a run in line is not begun: it would only be loaded. */
+const LITTLE_TIME_MS = 10;
 /** How long a process that begins, or runs in turns, may say nothing before it counts as stuck. */
 const SILENT_MS = 10_000;
 /** How long a run waits for a process where the system has none, and between two tries. */
@@ -50,23 +40,32 @@ const MOST_LINES = 100_000;
 /** The code has ended its run itself, in whatever way. */
 const endsOfCode: ReadonlySet<PoolEnd['outcome']> = new Set(['ok', 'error', 'rejected']);
 
-export function createPool(settings: () => PoolSettings, log: Logger): Pool {
-  return new ProcessPool(settings, log);
+export function createPool(
+  startProgram: StartProgram,
+  log: Logger,
+  settings: () => PoolSettings,
+): Pool {
+  return new ProcessPool({ startProgram, log, settings });
 }
 
 class ProcessPool implements Pool {
   readonly #log: Logger;
   readonly #processes: SandboxProcesses;
   readonly #active = new Map<number, Active>();
-  readonly #checks = new Map<number, (facts: CheckedFacts & { readonly text: string }) => void>();
+  readonly #checks = new PoolChecks();
   /** Costly runs that wait for the end of others. */
   readonly #line = new Set<Active>();
+  readonly #tellInTurn = createTurnQueue();
   #lastId = 0;
 
-  constructor(settings: () => PoolSettings, log: Logger) {
-    this.#log = log;
+  constructor(parts: {
+    readonly startProgram: StartProgram;
+    readonly log: Logger;
+    readonly settings: () => PoolSettings;
+  }) {
+    this.#log = parts.log;
     this.#processes = new SandboxProcesses({
-      ...{ settings, log },
+      ...parts,
       onMessage: (from, message, text) => this.#receive(from, message, text),
       onExit: (from) => this.#gone(from),
       computingIn: (process, forMs) => this.#computingIn(process, forMs),
@@ -86,14 +85,9 @@ class ProcessPool implements Pool {
     });
   }
 
-  check(code: string, file: string): ReturnType<Pool['check']> {
-    return new Promise((resolve) => {
-      const process = this.#processes.take('');
-      this.#lastId += 1;
-      const id = this.#lastId;
-      this.#checks.set(id, resolve);
-      process.send({ t: 'check', id, file }, code);
-    });
+  async check(code: string, file: string): Promise<CheckedText> {
+    this.#lastId += 1;
+    return this.#checks.begin(this.#processes.take(''), this.#lastId, code, file);
   }
 
   drop(key: string): void {
@@ -135,18 +129,22 @@ class ProcessPool implements Pool {
     setTimeout(() => this.#active.has(active.id) && this.#start(active), waitMs).unref();
   }
 
-  /** Where the system has no process, the run waits a moment for one, and then ends without having begun. */
   #processFor(active: Active): SandboxProcess | undefined {
     try {
       return this.#processes.take(active.run.key);
     } catch (error) {
       if (!(error instanceof SandboxUnavailable)) throw error;
-      const now = performance.now();
-      active.patientUntil ??= now + PATIENCE_MS;
-      if (now < active.patientUntil) this.#startLater(active, AGAIN_MS);
-      else this.#finish(active, { ...lost, outcome: 'unavailable' });
+      this.#waitForProcess(active);
       return undefined;
     }
+  }
+
+  /** Where the system has no process, the run waits a moment for one, and then ends without having begun. */
+  #waitForProcess(active: Active): void {
+    const now = performance.now();
+    active.patientUntil ??= now + PATIENCE_MS;
+    if (now < active.patientUntil) this.#startLater(active, AGAIN_MS);
+    else this.#finish(active, { ...lost, outcome: 'unavailable' });
   }
 
   /** Of runs in slow processes, and of those that wait in line. */
@@ -198,8 +196,7 @@ class ProcessPool implements Pool {
       return;
     }
     if (message.t === 'checked') {
-      this.#checks.get(message.id)?.({ ...message.facts, text });
-      this.#checks.delete(message.id);
+      this.#checks.receive(from, message.id, { ...message.facts, text });
       this.#restIfIdle();
       return;
     }
@@ -272,7 +269,7 @@ class ProcessPool implements Pool {
   #stuck(active: Active, process: SandboxProcess): void {
     // It hears of it when it is ready, or in its next turn.
     if (this.#mayBeLate(process)) process.send({ t: 'cancel', id: active.id });
-    else {
+    else if (!process.ended) {
       this.#log.warn(
         { function: active.run.file },
         'A sandbox process does not answer and is killed',
@@ -290,14 +287,13 @@ class ProcessPool implements Pool {
   }
 
   #gone(process: SandboxProcess): void {
-    for (const [id, resolve] of this.#checks) {
-      this.#checks.delete(id);
-      const error = { name: 'Error', message: 'The code could not be examined' };
-      resolve({ form: 'body', language: 'javascript', packages: [], error, text: '' });
-    }
+    this.#checks.gone(process);
     for (const active of [...this.#active.values()]) {
       if (active.process !== process) continue;
-      if (active.calls === 0 && !active.again && !this.#processes.closed && !process.slow) {
+      if (process.isUnavailable) {
+        active.process = undefined;
+        this.#waitForProcess(active);
+      } else if (active.calls === 0 && !active.again && !this.#processes.closed && !process.slow) {
         active.again = true;
         active.lines = [];
         this.#start(active);
@@ -323,17 +319,21 @@ class ProcessPool implements Pool {
       if (isOffence(end, active, process)) this.#processes.offended(active.run.key);
     }
     if (endsOfCode.has(end.outcome)) this.#processes.proved(active.run.key, end.cpuMs);
-    active.resolve(end);
+    // A hundred that began together are ended together, and each end is an answer, a record and lines of the log.
+    if (endsOfCode.has(end.outcome)) active.resolve(end);
+    else this.#tellInTurn(() => active.resolve(end));
     this.#processes.weigh(this.#costlyKeys);
-    if (this.#line.size > 0) this.#serveLine();
+    if (process && this.#line.size > 0) this.#serveLine();
     this.#restIfIdle();
   }
 
   /** Those who behaved come before those who had to be ended, each in their order. */
   #serveLine(): void {
     let next: Active | undefined;
+    const soon = performance.now() + LITTLE_TIME_MS;
     for (const one of this.#line)
-      if (!next || this.#offencesOf(one) < this.#offencesOf(next)) next = one;
+      if (one.run.deadlineAt > soon && (!next || this.#offencesOf(one) < this.#offencesOf(next)))
+        next = one;
     if (!next || this.#processes.isFull(next.run.key)) return;
     this.#line.delete(next);
     this.#start(next);

@@ -72,7 +72,8 @@ interface Costly {
   readonly offences: number;
 }
 
-interface ProcessesParts extends Pick<SandboxProcessOptions, 'onMessage' | 'onExit'> {
+interface ProcessesParts
+  extends Pick<SandboxProcessOptions, 'onMessage' | 'onExit' | 'startProgram'> {
   readonly settings: () => PoolSettings;
   readonly log: Logger;
   /** Keys of runs in a process that have waited for no call of theirs for so many milliseconds. */
@@ -99,7 +100,8 @@ export class SandboxProcesses {
 
   constructor(parts: ProcessesParts) {
     this.#parts = parts;
-    this.#turns = new Turns(parts.log);
+    const { log, startProgram, costlyKeys } = parts;
+    this.#turns = new Turns({ log, startProgram, onWatcher: () => this.weigh(costlyKeys) });
   }
 
   get closed(): boolean {
@@ -297,26 +299,20 @@ export class SandboxProcesses {
     return false;
   }
 
-  /** A new process; the one that is there where the system has none. */
+  /** A new process; the one that is there where the system had none a moment ago. */
   #spawnOr(other: SandboxProcess | undefined): SandboxProcess {
-    try {
-      if (performance.now() >= this.#nextStart) return this.#spawn();
-    } catch (error) {
-      if (!(error instanceof SandboxUnavailable)) throw error;
-      this.#nextStart = performance.now() + NO_START_MS;
-    }
+    if (performance.now() >= this.#nextStart) return this.#spawn();
     if (other) return other;
     throw new SandboxUnavailable();
   }
 
   #spawn(): SandboxProcess {
-    const { settings, log, onMessage, onExit } = this.#parts;
+    const { settings, log, startProgram, onMessage, onExit } = this.#parts;
     const made = new SandboxProcess({
-      megabytes: settings().processMegabytes,
-      log,
-      onMessage,
+      ...{ megabytes: settings().processMegabytes, log, startProgram, onMessage },
       onExit: (from) => {
         this.#all.delete(from);
+        if (from.isUnavailable) this.#nextStart = performance.now() + NO_START_MS;
         onExit(from);
       },
     });

@@ -5,6 +5,7 @@
 import { getEventListeners } from 'node:events';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
+import { startProgramHere } from '../../../kernel/child-programs.ts';
 import { createPool, type Pool, type PoolEnd } from './pool.ts';
 import { Programs, type WaitingRun } from './sandbox/programs.ts';
 import type { Sandbox } from './sandbox/sandbox.ts';
@@ -12,7 +13,9 @@ import type { Sandbox } from './sandbox/sandbox.ts';
 let pool: Pool;
 let alive: NodeJS.Timeout;
 beforeAll(() => {
-  pool = createPool(() => ({ processes: 1, processMegabytes: 700 }), silentLog);
+  pool = createPool(startProgramHere, silentLog, () => ({
+    ...{ processes: 1, processMegabytes: 700 },
+  }));
   alive = setInterval(() => undefined, 1_000);
 });
 afterAll(() => {

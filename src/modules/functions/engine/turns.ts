@@ -3,7 +3,7 @@
  * is free holds it for milliseconds, and whoever is woken meanwhile waits. So such processes are stopped, and go on for a
  * moment now and then. A stopped process does not notice that the platform is gone: a watcher ends it then.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { RunningProgram, StartProgram } from '../../../kernel/child-programs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 
@@ -16,15 +16,24 @@ const WITHOUT_WATCHER_MS = 60_000;
 /** Each line is all that it has to end when its input ends. */
 const watcherScript = 'while read -r pids; do last=$pids; done; [ -z "$last" ] || kill -9 $last';
 
+interface TurnsParts {
+  readonly log: Logger;
+  readonly startProgram: StartProgram;
+  /** There is a watcher now: who was asked to run in turns can. */
+  onWatcher(): void;
+}
+
 export class Turns {
-  readonly #log: Logger;
+  readonly #parts: TurnsParts;
   readonly #inTurns = new Set<SandboxProcess>();
-  #watcher: ChildProcess | undefined;
+  #watcher: RunningProgram | undefined;
+  #isStarting = false;
+  #isClosed = false;
   #withoutWatcherUntil = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(log: Logger) {
-    this.#log = log;
+  constructor(parts: TurnsParts) {
+    this.#parts = parts;
   }
 
   has(process: SandboxProcess): boolean {
@@ -49,10 +58,11 @@ export class Turns {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#stop();
     this.#inTurns.clear();
     this.#tellWatcher();
-    this.#watcher?.stdin?.end();
+    this.#watcher?.socket.end();
     this.#watcher = undefined;
   }
 
@@ -76,35 +86,42 @@ export class Turns {
 
   #tellWatcher(): void {
     const pids = [...this.#inTurns].flatMap(({ pid }) => pid ?? []);
-    this.#watcher?.stdin?.write(`${pids.join(' ')}\n`);
+    this.#watcher?.socket.write(`${pids.join(' ')}\n`);
   }
 
-  /** False where nothing could end the processes after us: they are not stopped then. */
+  /** False while nothing could end the processes after us: they are not stopped then. */
   #watch(): boolean {
     if (this.#watcher) return true;
-    if (process.platform === 'win32' || performance.now() < this.#withoutWatcherUntil) return false;
-    try {
-      const watcher = spawn('/bin/sh', ['-c', watcherScript], {
-        ...{ env: {}, cwd: '/', stdio: ['pipe', 'ignore', 'ignore'], detached: true },
+    const isLate = performance.now() >= this.#withoutWatcherUntil;
+    if (process.platform !== 'win32' && isLate && !this.#isStarting && !this.#isClosed) {
+      this.#isStarting = true;
+      void this.#startWatcher().finally(() => {
+        this.#isStarting = false;
       });
-      watcher.once('error', () => this.#lost(watcher)).once('exit', () => this.#lost(watcher));
-      if (watcher.pid === undefined) return false;
-      watcher.stdin?.on('error', () => this.#lost(watcher));
-      watcher.unref();
-      (watcher.stdin as unknown as { unref(): void }).unref();
-      this.#watcher = watcher;
-      return true;
-    } catch {
-      this.#withoutWatcherUntil = performance.now() + WITHOUT_WATCHER_MS;
-      return false;
     }
+    return false;
   }
 
-  #lost(watcher: ChildProcess): void {
+  async #startWatcher(): Promise<void> {
+    try {
+      const args = ['-c', watcherScript];
+      const watcher = await this.#parts.startProgram({ program: '/bin/sh', args, channel: 0 });
+      watcher.unref();
+      watcher.socket.on('error', () => this.#lost(watcher));
+      void watcher.ended.then(() => this.#lost(watcher));
+      if (this.#isClosed) watcher.socket.end();
+      else this.#watcher = watcher;
+    } catch {
+      this.#withoutWatcherUntil = performance.now() + WITHOUT_WATCHER_MS;
+    }
+    if (this.#watcher) this.#parts.onWatcher();
+  }
+
+  #lost(watcher: RunningProgram): void {
     this.#withoutWatcherUntil = performance.now() + WITHOUT_WATCHER_MS;
     if (this.#watcher !== watcher) return;
     this.#watcher = undefined;
-    this.#log.warn(
+    this.#parts.log.warn(
       {},
       'Costly functions cannot be run in turns: the process that watches them ended',
     );
