@@ -44,8 +44,21 @@ async function problemOf(
     if (form === 'body' || defaultExport.test(code)) return undefined;
     return { name: 'SyntaxError', message: 'the module has no default export' };
   } catch (error) {
-    return errorOfUser(error as Error, file);
+    return inText(errorOfUser(error as Error, file), code);
   }
+}
+
+/** What is not closed is noticed behind the text, in what the platform puts around it: the place is the end of the text. */
+function inText(error: UserError, code: string): UserError {
+  const lines = code.split('\n');
+  if (error.line === undefined || error.line <= lines.length) return error;
+  const last = lines.findLastIndex((line) => line.trim() !== '');
+  return {
+    name: error.name,
+    message: 'Unexpected end of the code: something is not closed, or is closed once too often',
+    line: Math.max(0, last) + 1,
+    column: (lines[last]?.trimEnd().length ?? 0) + 1,
+  };
 }
 
 function factsOf(code: string, form: SourceForm, language: CheckedFacts['language']): CheckedFacts {
