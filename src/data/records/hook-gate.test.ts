@@ -180,6 +180,43 @@ describe('hooks and the trash', () => {
   });
 });
 
+describe('what is in the trash when something that it hangs on goes for good', () => {
+  it('was asked about and told as deleted before: it goes with its history, and nothing is told', async () => {
+    const { parent, child } = await family('cascade', kept, { ...kept, history: true });
+    const gone = watch(child, 'delete');
+    const id = await create(parent, { name: 'a' });
+    const going = await create(child, { name: 'free', of: id });
+    await records.remove(caller, parent, id);
+    expect(gone).toHaveLength(1);
+    const before = await kernel.events(child);
+    await records.trash.purge(caller, parent, [id]);
+    expect(gone).toHaveLength(1);
+    // An event without an operation: only what is kept of the record elsewhere goes.
+    expect((await kernel.events(child)).slice(before.length)).toEqual([null]);
+    expect(JSON.parse(await kernel.records.history.list(caller, child, going))).toMatchObject({
+      count: 0,
+    });
+    expect(await names(child)).toEqual([]);
+  });
+
+  it('loses its link without a word, beside what is alive', async () => {
+    const { parent, child } = await family('setNull', {}, kept);
+    const heard = watch(child, 'update');
+    const id = await create(parent, { name: 'a' });
+    const [alive, deleted] = [
+      await create(child, { name: 'alive', of: id }),
+      await create(child, { name: 'deleted', of: id }),
+    ];
+    await records.remove(caller, child, deleted);
+    const before = await kernel.events(child);
+    await records.remove(caller, parent, id);
+    expect(heard).toMatchObject([{ id: alive, input: { of: null } }]);
+    expect((await kernel.events(child)).slice(before.length)).toEqual([`update:${alive}`]);
+    await records.trash.restore(caller, child, deleted);
+    expect(await names(child, 'of')).toEqual([null, null]);
+  });
+});
+
 describe('hooks and earlier versions', () => {
   const options = { history: true } as const;
 

@@ -4,6 +4,7 @@ import type { Transaction } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { inTrash } from '../../schema/compile/layout.ts';
 import { columnType } from '../../schema/language/field.ts';
 import { canonicalId } from '../../schema/language/record-key.ts';
 import { changedRows, historyRows, touched } from '../sql/changed-rows.ts';
@@ -23,7 +24,7 @@ import {
   seenOf,
   spend,
 } from './cascade.ts';
-import { deleteText, eventRows, forgetTuples } from './statements.ts';
+import { deleteText, eventRows, forgetTuples, purgeText } from './statements.ts';
 import {
   announceEvents,
   askGate,
@@ -158,23 +159,41 @@ async function unlink(
   dependant: Dependant,
   ids: readonly string[],
 ): Promise<void> {
-  const { context, transaction, seen, budget } = removal;
-  const { schema, key } = dependant;
+  const { context } = removal;
+  const { schema } = dependant;
   if (schema.mapping) return announceUnlinked(removal, dependant, ids);
   const { gate } = context.dependencies;
-  if (gate?.asks({ schema: schema.name, operation: 'update' }))
-    await askUnlinking(removal, dependant, await lockedReferrers(removal, dependant, ids));
+  if (gate?.asks({ schema: schema.name, operation: 'update' })) {
+    const losing = await lockedReferrers(removal, dependant, ids);
+    await askUnlinking(
+      removal,
+      dependant,
+      losing.filter(({ trashed }) => !trashed).map(({ id }) => id),
+    );
+  }
+  await emptyLinks(removal, dependant, ids, 'alive');
+  if (schema.softDelete) await emptyLinks(removal, dependant, ids, 'trashed');
+}
+
+/** Of records in the trash nothing is told: they were told as deleted. */
+async function emptyLinks(
+  { context, transaction, seen, budget }: Removal,
+  { schema, key }: Dependant,
+  ids: readonly string[],
+  which: 'alive' | 'trashed',
+): Promise<void> {
   const column = identifier(key.column);
-  const losing = `select u."_id" from ${schema.table} u where u.${column} = any($2::uuid[]) and u."_id" <> all($3::uuid[])${probe(budget)}`;
-  const where = `t0."_id" in (${losing})`;
+  const state = which === 'alive' ? live(schema, 'u') : ` and u.${inTrash}`;
+  const losing = `select u."_id" from ${schema.table} u where u.${column} = any($2::uuid[]) and u."_id" <> all($3::uuid[])${state}${probe(budget)}`;
   const change = {
     set: `${column} = null, ${touched}`,
-    where,
+    where: `t0."_id" in (${losing})`,
     operation: 'update',
     many: true,
     returning: 't0."_id"',
   } as const;
-  const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'update')}) select count(*)::integer as touched from r`;
+  const told = which === 'alive' ? `, e as (${eventRows(schema, 'update')})` : '';
+  const text = `with ${changedRows(schema, change)}${told} select count(*)::integer as touched, $1::text is null as none from r`;
   const values = [actorOf(context.caller), ids, seenIds(seen, schema)];
   const [row] = await runWrite<{ touched: number }>(context, { text, values }, transaction);
   spend(budget, row?.touched ?? 0, schema.name);
@@ -198,7 +217,7 @@ async function announceUnlinked(
 ): Promise<void> {
   const { context, transaction } = removal;
   const { schema } = dependant;
-  const losing = await lockedReferrers(removal, dependant, ids);
+  const losing = (await lockedReferrers(removal, dependant, ids)).map(({ id }) => id);
   spend(removal.budget, losing.length, schema.name);
   if (losing.length === 0) return;
   await askUnlinking(removal, dependant, losing);
@@ -206,23 +225,25 @@ async function announceUnlinked(
   await runWrite(context, { text, values: [actorOf(context.caller), losing] }, transaction);
 }
 
+interface Referrer {
+  readonly id: string;
+  /** It is in the trash. */
+  readonly trashed: boolean;
+}
+
 /** Records that refer to some of these, beside those that go already. */
 async function lockedReferrers(
   removal: Removal,
   { schema, key }: Dependant,
   ids: readonly string[],
-): Promise<readonly string[]> {
+): Promise<readonly Referrer[]> {
   const { context, transaction, seen, budget } = removal;
   const field = schema.tree.fields.get(key.column);
   const type = field ? columnType(field) : 'uuid';
   const refers = `t0.${identifier(key.column)} = any($1::${type}[]) and ${schema.mapping ? 't0."_id"::text <> all($2::text[])' : 't0."_id" <> all($2::uuid[])'}`;
-  const text = `select t0."_id" as id from ${lockable(schema)} t0 where ${refers} order by t0."_id"${probe(budget)} for update of t0`;
-  const rows = await runWrite<{ id: string }>(
-    context,
-    { text, values: [ids, seenIds(seen, schema)] },
-    transaction,
-  );
-  return rows.map(({ id }) => id);
+  const trashed = schema.softDelete ? `t0.${inTrash}` : 'false';
+  const text = `select t0."_id" as id, ${trashed} as trashed from ${lockable(schema)} t0 where ${refers} order by t0."_id"${probe(budget)} for update of t0`;
+  return runWrite<Referrer>(context, { text, values: [ids, seenIds(seen, schema)] }, transaction);
 }
 
 async function cascade(
@@ -231,11 +252,31 @@ async function cascade(
   ids: readonly string[],
 ): Promise<void> {
   const { context, transaction, seen, budget } = removal;
-  const going = await lockedReferrers(removal, { schema, key }, ids);
-  spend(budget, going.length, schema.name);
-  const fresh = addSeen(seen, schema, going);
+  const found = await lockedReferrers(removal, { schema, key }, ids);
+  spend(budget, found.length, schema.name);
+  const trash = new Set(found.filter(({ trashed }) => trashed).map(({ id }) => id));
+  const fresh = addSeen(
+    seen,
+    schema,
+    found.map(({ id }) => id),
+  );
   if (fresh.length === 0) return;
-  await askGate(context, { schema: schema.name, operation: 'delete', ids: fresh });
+  const alive = fresh.filter((id) => !trash.has(id));
+  if (alive.length > 0) await announceDeleted(removal, schema, alive);
+  await cascadeToDependants(removal, schema, fresh);
+  const trashed = fresh.filter((id) => trash.has(id));
+  if (trashed.length === 0) return;
+  const text = purgeText(schema, context.dependencies.permissions.tuples);
+  await runWrite(context, { text, values: [actorOf(context.caller), trashed] }, transaction);
+}
+
+/** The database deletes them with what they refer to; that it does so is to be asked about and said. */
+async function announceDeleted(
+  { context, transaction }: Removal,
+  schema: CompiledSchema,
+  ids: readonly string[],
+): Promise<void> {
+  await askGate(context, { schema: schema.name, operation: 'delete', ids });
   const forgotten = forgetTuples(context.dependencies.permissions.tuples, schema, 'r');
   const kept = schema.history
     ? `o as (select * from ${schema.table} where "_id" = any($2::uuid[])), `
@@ -243,6 +284,5 @@ async function cascade(
   const old = historyRows(schema, 'delete', 'o');
   const idType = schema.mapping ? 'text' : 'uuid';
   const text = `with ${kept}r as (select unnest($2::${idType}[]) as "_id")${old}${forgotten} ${eventRows(schema, 'delete')}`;
-  await runWrite(context, { text, values: [actorOf(context.caller), fresh] }, transaction);
-  await cascadeToDependants(removal, schema, fresh);
+  await runWrite(context, { text, values: [actorOf(context.caller), ids] }, transaction);
 }

@@ -9,6 +9,7 @@ import { outboxTable } from '../../../kernel/events/events.ts';
 import type { RecordTuples, RowPredicate } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { deletedColumn } from '../../schema/compile/layout.ts';
+import { historyTable } from '../../schema/migrations.ts';
 import type { PopulateTree, RowConditions } from '../read/projection.ts';
 import { recordColumns } from '../read/record-view.ts';
 import { createRenderContext, selectList } from '../read/render.ts';
@@ -296,3 +297,14 @@ export const forgetTuples = (
   )
     .map((part) => `, ${part}`)
     .join('');
+
+/**
+ * Records that leave the trash for good, with their history and their tuples: they were told as deleted when they went
+ * there. Values: actor, ids.
+ */
+export function purgeText(schema: CompiledSchema, tuples: RecordTuples | undefined): string {
+  const gone = `delete from ${schema.table} t0 where t0."_id" = any($2::uuid[]) returning t0."_id"`;
+  const name = literalOf(schema.name, 'text');
+  const history = `delete from ${historyTable} d using r where d.schema = ${name} and d.record_id = r."_id"::text`;
+  return `with r as (${gone}), h as (${history}), e as (${eventRows(schema, 'purge')})${forgetTuples(tuples, schema, 'r')} select count(*) from r`;
+}

@@ -1,12 +1,10 @@
 /** Bringing records back from the trash, and destroying what is in it. */
 
 import type { Transaction } from '../../../kernel/database/database.ts';
-import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { errors, PenstockError } from '../../../kernel/errors.ts';
 import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { deletedColumn, inTrash } from '../../schema/compile/layout.ts';
-import { historyTable } from '../../schema/migrations.ts';
 import { recordErrors } from '../errors.ts';
 import type { RecordRow } from '../read/record-view.ts';
 import { changedRows, touched } from '../sql/changed-rows.ts';
@@ -15,7 +13,7 @@ import { requireTrash } from '../sql/row-id.ts';
 import type { RecordText } from '../store.ts';
 import { neededParents, restoreDependants } from './cascade.ts';
 import { cascadeDestroyed } from './removal.ts';
-import { eventRows, forgetTuples, withAnswer } from './statements.ts';
+import { purgeText, withAnswer } from './statements.ts';
 import {
   announceEvents,
   answerShape,
@@ -128,21 +126,16 @@ export async function purgeRecords(context: WriteContext, ids: readonly string[]
     await cascadeDestroyed(context, going, transaction);
     await runWrite(
       context,
-      { text: purgeText(context), values: [actorOf(caller), going] },
+      {
+        text: purgeText(schema, dependencies.permissions.tuples),
+        values: [actorOf(caller), going],
+      },
       transaction,
     );
     return going.length;
   });
   announceEvents(dependencies);
   return count;
-}
-
-function purgeText({ schema, dependencies }: WriteContext): string {
-  const gone = `delete from ${schema.table} t0 where t0."_id" = any($2::uuid[]) returning t0."_id"`;
-  const name = literalOf(schema.name, 'text');
-  const history = `delete from ${historyTable} d using r where d.schema = ${name} and d.record_id = r."_id"::text`;
-  const forgotten = forgetTuples(dependencies.permissions.tuples, schema, 'r');
-  return `with r as (${gone}), h as (${history}), e as (${eventRows(schema, 'purge')})${forgotten} select count(*) from r`;
 }
 
 /** Records of one page of the purge. */
