@@ -15,8 +15,10 @@ export function createPrograms() {
   return {
     /** Starts what `program.start` of a worker's process asks for: `{id, program, args, channel}`. */
     start(worker, { id, program, args, channel }) {
-      const tell = (message, socket) => {
-        if (worker.connected) worker.send({ id, ...message }, socket, () => undefined);
+      // `onLost`: the worker has gone meanwhile.
+      const tell = (message, socket, onLost = () => undefined) => {
+        if (!worker.connected) return onLost();
+        worker.send({ id, ...message }, socket, (error) => error && onLost());
       };
       let child;
       try {
@@ -46,7 +48,8 @@ export function createPrograms() {
         own.delete(child);
         tell({ type: 'program.ended', how: signal ?? `code ${code}`, said });
       });
-      tell({ type: 'program.started', pid: child.pid }, child.stdio[channel]);
+      const started = { type: 'program.started', pid: child.pid };
+      tell(started, child.stdio[channel], () => child.kill('SIGKILL'));
     },
     /** A worker has ended: what runs for it ends too, also what stands still and cannot notice. */
     endOf(worker) {
