@@ -5,9 +5,12 @@ import {
 } from '../../../src/modules/authorization/engine/rows/row-predicate.ts';
 import type { Size } from '../../../src/modules/authorization/engine/rows/size-estimate.ts';
 
+/** What of a subject and a goal (`formatSubject`, `keyOf`) is given. */
+type GivenSize = (key: string) => Size;
+
 /** With `large`, everything that subjects reach counts as too much to be named. */
-export const memoryOf = (size: Size, large = false): PredicateCache => ({
-  sizes: { get: () => size, set: () => undefined },
+export const memoryOf = (size: Size | GivenSize, large = false): PredicateCache => ({
+  sizes: { get: typeof size === 'function' ? size : () => size, set: () => undefined },
   reach: undefined,
   scope: '',
   plans: new WeakMap(),

@@ -13,14 +13,15 @@ function isBounded(seen: number, principals: number): boolean | undefined {
     ...{ amount: 'many', storedFew: false, known: true, largest: undefined },
     ...{ seen, total: 100_000 },
   };
-  const tests = { oneByOne: text, together: text, found: text, stands: text };
+  const tests = { oneByOne: text, together: text, found: text, standsAmong: () => text };
   const plan = {
     exact: true,
     self: undefined,
     taken: undefined,
     principals: { length: principals },
   };
-  const way = firstWays(plan, source, { size, takenSize: undefined, ...tests }).way(20, 'indexed');
+  const parts = { size, takenSize: undefined, isWhole: false, ...tests };
+  const way = firstWays(plan, source, parts).way(20, 'indexed');
   expect(way?.key).toMatch(/^walk/);
   expect(way?.otherwise?.isBounded).not.toBe(true);
   return way?.isBounded;

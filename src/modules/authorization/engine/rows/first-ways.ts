@@ -46,8 +46,10 @@ export interface FirstParts {
   readonly together: (id: string, next: Next, alias: string, ids: string) => string;
   /** Among what is found. */
   readonly found: RowTest;
-  /** What is left to ask of a row that was found. */
-  readonly stands: RowTest;
+  /** What is taken away is found as a whole sooner than all that the subject sees are asked about it. */
+  readonly isWhole: boolean;
+  /** What is left to ask of a row that was found; with `whole`, what is taken away is found as a whole for it. */
+  readonly standsAmong: (whole: boolean) => RowTest;
 }
 
 export interface FirstWays {
@@ -57,7 +59,11 @@ export interface FirstWays {
 }
 
 export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts): FirstWays {
-  const merged = mergedWay(plan, source, parts);
+  const isManyTaken = parts.takenSize?.amount === 'many';
+  const isWhole = parts.isWhole || plan.taken === undefined;
+  const merged = mergedWay(plan, source, parts, isWhole && !isManyTaken);
+  // Where rows along the order were not enough, those that are taken away lie at its beginning, one after the other.
+  const gathered = isWhole && isManyTaken ? mergedWay(plan, source, parts, true) : merged;
   const isLight = plan.principals.length <= MOST_SENT;
   const walkedWay = (window: number, otherwise: FirstWay): FirstWay =>
     walked(parts, { window, isLight }, otherwise);
@@ -75,11 +81,15 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
       size.amount === 'many' || 2 * walkingCost(count, parts) < size.seen * costs.found;
     if (!isWorth) return undefined;
     if (!isGathered) return walkedWay(window, asked);
-    return walkedWay(window, (order === 'ids' && merged) || found);
+    return walkedWay(window, (order === 'ids' && gathered) || found);
   }
 
   return {
-    ways: () => [...(merged ? [merged] : []), walkedWay(LEAST_WALKED, found), found, asked],
+    ways: () => [
+      ...(merged ? [merged] : []),
+      ...(gathered && gathered !== merged ? [gathered] : []),
+      ...[walkedWay(LEAST_WALKED, found), found, asked],
+    ],
     way(count, order) {
       const isWalked = order !== 'sorted' && size.total > 0;
       if (!merged || !mayMerge(size, lookups * count, order))
@@ -87,7 +97,7 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
       if (!isWalked || order !== 'ids' || size.amount === 'few') return merged;
       const window = windowOf(count, parts);
       const isSooner = walkingCost(count, parts) < mergingCost(count, lookups, parts);
-      return isSooner && window <= MOST_WALKED ? walkedWay(window, merged) : merged;
+      return isSooner && window <= MOST_WALKED ? walkedWay(window, gathered ?? found) : merged;
     },
   };
 }
@@ -159,13 +169,15 @@ const walked = (
 function mergedWay(
   { exact, self, taken }: FoundRows,
   source: RowSource,
-  { stands, takenSize }: FirstParts,
+  { standsAmong }: FirstParts,
+  whole: boolean,
 ): FirstWay | undefined {
   if (!source.from.beside) return undefined;
+  const stands = standsAmong(whole);
   // What was taken away as a whole is known by the id: the row itself is not looked at.
-  const testsIds = taken !== undefined && takenSize?.amount !== 'many';
+  const testsIds = taken !== undefined && whole;
   return {
-    key: 'merge',
+    key: whole ? 'merge' : 'merge asked',
     compile({ rows, count, order }, next) {
       const test = (id: string, alias?: string): string => stands(id, next, alias);
       const requested = { rows, count, order, testsIds, ...(!exact && { test }) };

@@ -39,10 +39,9 @@ export function rowCount(source: RowSource, counted: CountedRows, next: Next): s
   const most = source.lookups.findIndex((lookup) => lookupKey(lookup) === largest);
   const index = most < 0 ? source.lookups.findIndex((lookup) => columnOf(source, lookup)) : most;
   const first = source.lookups[index];
-  if (!first || stands) {
-    const where = stands ? ` where ${stands('f.id', next)}` : '';
-    return `(select count(distinct f.id) from (${existingRows(source, table, next)}) f${where})`;
-  }
+  const counts = (id: string): string => (stands ? ` and (${stands(id, next)})` : '');
+  if (!first)
+    return `(select count(distinct f.id) from (${existingRows(source, table, next)}) f where true${counts('f.id')})`;
   const others = rowSource({ ...source, exact: true }, source.lookups.toSpliced(index, 1));
   const column = columnOf(source, first);
   if (column) return ownedCount({ source, others, first, column }, counted, next);
@@ -59,7 +58,9 @@ export function rowCount(source: RowSource, counted: CountedRows, next: Next): s
   );
   const rest = [existingRows(others, table, next), ...unknown].join(' union all ');
   const again = `exists (select 1 from ${rows} t where ${known} and t.resource_uuid = f.id offset 0)`;
-  return `((select count(*) from ${rows} t where ${known}) + (select count(distinct f.id) from (${rest}) f where not ${again}))`;
+  // Under a name of its own: what is asked of the id looks at other tuples `t`.
+  const sure = `(select t.resource_uuid as id from ${rows} t where ${known}) k`;
+  return `((select count(*) from ${sure} where true${counts('k.id')}) + (select count(distinct f.id) from (${rest}) f where not ${again}${counts('f.id')}))`;
 }
 
 interface OwnedRows {
@@ -73,9 +74,10 @@ interface OwnedRows {
 /** The same where rows say in a column that the subject stands there: those are counted from its index. */
 function ownedCount(
   { source, others, first, column: { field } }: OwnedRows,
-  { table, storedFew }: CountedRows,
+  { table, storedFew, stands }: CountedRows,
   next: Next,
 ): string {
+  const counts = (id: string): string => (stands ? ` and (${stands(id, next)})` : '');
   const owned = `d.${identifier(field.field)} = (select ${next(first.subject.id)}::uuid) and ${subjectTypeText(field, 'd')} = (select ${next(first.subject.type)}::text)`;
   const rest = [storedRows(source, table, next), ...columnIds(others, table, next)].join(
     ' union all ',
@@ -84,7 +86,7 @@ function ownedCount(
   const again = storedFew
     ? `exists (select 1 from ${table} d where d."_id" = f.id and ${owned} offset 0)`
     : `(f.id in (select d."_id" from ${table} d where ${owned})) is true`;
-  return `((select count(*) from ${table} d where ${owned}) + (select count(distinct f.id) from (${rest}) f where not ${again}))`;
+  return `((select count(*) from ${table} d where ${owned}${counts('d."_id"')}) + (select count(distinct f.id) from (${rest}) f where not ${again}${counts('f.id')}))`;
 }
 
 /** The column in which the subject of a lookup may stand. */

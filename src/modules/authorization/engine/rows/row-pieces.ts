@@ -13,7 +13,7 @@ import {
 import { never, renderTest, type Test } from './predicate-tree.ts';
 import { rowCount } from './row-count.ts';
 import { foundIds, foundRows, type RowSource } from './row-sources.ts';
-import type { Size } from './size-estimate.ts';
+import { isFoundSooner, type Size } from './size-estimate.ts';
 
 /** How rows are found and tested, with the ids of everything beyond them. */
 export interface RowPlan {
@@ -67,7 +67,7 @@ export function compiled(
   if (plan.last && plan.last.size === size && plan.last.takenSize === takenSize)
     return plan.last.predicate;
   const pieces = piecesOf(plan, type, size, takenSize);
-  const key = `${size?.amount} ${size?.storedFew} ${size?.known} ${size?.largest} ${takenSize?.amount}`;
+  const key = `${size?.amount} ${size?.storedFew} ${size?.known} ${size?.largest} ${takenSize?.amount} ${isTakenWhole(size, takenSize)}`;
   const shape = plan.shapes.get(key) ?? shapeOf(pieces);
   plan.shapes.set(key, shape);
   const predicate = { ...pieces, shape, ...(plan.lasting && { identity: pieces }) };
@@ -89,16 +89,20 @@ function shapeOf({ compile, few, first, number, reached }: CompiledPieces): stri
   return createHash('sha256').update(texts.join('\n')).digest('base64url').slice(0, 24);
 }
 
-/** What is still asked of a row that was found. What takes few or some away is looked up once for all rows. */
+/** Whether what is taken away is looked up once, where all that the subject sees is looked at. */
+const isTakenWhole = (size: Size | undefined, takenSize: Size | undefined): boolean =>
+  size !== undefined && takenSize !== undefined && isFoundSooner(takenSize, size);
+
+/** What is still asked of a row that was found: of what is taken away as a whole, whether the row is in it. */
 function foundTest(
   { test, taken }: Pick<RowPlan, 'test' | 'taken'>,
   type: string,
-  takenSize: Size | undefined,
+  whole: boolean,
 ): RowTest {
   return (id, next, alias) => {
     const place = { id, type, next, alias };
     if (!taken) return renderTest(test, place);
-    if (takenSize?.amount === 'many') return renderTest(taken.test, place);
+    if (!whole) return renderTest(taken.test, place);
     const { granted, own } = taken;
     return [
       `(${id} in (${foundIds(taken.source, next)})) is not true`,
@@ -120,17 +124,24 @@ function piecesOf(
   const oneByOne: RowTest = (id, next, alias) =>
     renderTest(test, { id, type, next, alias, many: true, packedFrom });
   if (!source || !size) return { compile: tested };
-  const stands = foundTest(plan, type, takenSize);
-  const found: RowTest = (id, next, alias) => {
-    const ids = `${id} in (${foundIds(source, next)})`;
-    // "is true" makes it a hash table that is filled once, whatever the planner believes about its size.
-    const among = `${size.amount === 'few' ? ids : `(${ids}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
-    return exact ? among : `(${among}) and (${stands(id, next, alias)})`;
-  };
+  const isWhole = isTakenWhole(size, takenSize);
+  // A page may be full long before everything was asked.
+  const stands = foundTest(plan, type, isWhole && takenSize?.amount !== 'many');
+  const foundWith =
+    (left: RowTest): RowTest =>
+    (id, next, alias) => {
+      const ids = `${id} in (${foundIds(source, next)})`;
+      // "is true" makes it a hash table that is filled once, whatever the planner believes about its size.
+      const among = `${size.amount === 'few' ? ids : `(${ids}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
+      return exact ? among : `(${among}) and (${left(id, next, alias)})`;
+    };
+  const standsAmong = (whole: boolean): RowTest => foundTest(plan, type, whole);
+  const found = foundWith(stands);
+  const counted = foundWith(standsAmong(isWhole));
   const compile: RowPredicate['compile'] = (id, next, use = 'rows', alias) =>
     use === 'row' || (use === 'rows' && size.amount === 'many')
       ? tested(id, next, use, alias)
-      : found(id, next, alias);
+      : (use === 'count' ? counted : found)(id, next, alias);
   // An array is a value of which the index of the ids takes one after the other, also beside an `or`.
   const few: RowPredicate['few'] =
     size.amount === 'few'
@@ -144,15 +155,15 @@ function piecesOf(
   const many = size.amount === 'many';
   const together: FirstParts['together'] = (id, next, alias, among) =>
     renderTest(test, { id, type, next, alias, among, many: true, packedFrom });
-  const first = firstWays(plan, source, { size, takenSize, oneByOne, together, found, stands });
+  const tests = { oneByOne, together, found, standsAmong };
+  const first = firstWays(plan, source, { size, takenSize, isWhole, ...tests });
   const reached = reachedRows(plan, source, size, stands);
   const known = { compile, many, first, ...(few && { few }), ...(reached && { reached }) };
-  // What was taken away as a whole is known by the id, as what was found is.
-  const isTakenOnce = plan.taken !== undefined && takenSize?.amount !== 'many';
-  if ((!exact && !isTakenOnce) || self !== undefined || !size.known) return known;
+  // Whether something is taken away is known by the id, as what was found is.
+  if ((!exact && !plan.taken) || self !== undefined || !size.known) return known;
   const { largest, storedFew } = size;
-  const counted = { largest, storedFew, ...(!exact && { stands }) };
-  return { ...known, number: (table, next) => rowCount(source, { table, ...counted }, next) };
+  const counting = { largest, storedFew, ...(!exact && { stands: standsAmong(isWhole) }) };
+  return { ...known, number: (table, next) => rowCount(source, { table, ...counting }, next) };
 }
 
 /** Rows that are found for a list which is nearly as short as single reads. */
