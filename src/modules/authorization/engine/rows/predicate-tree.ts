@@ -201,7 +201,10 @@ function renderArms(arms: readonly Arm[], place: RowPlace): string {
   const isStored = ({ field }: Arm): boolean =>
     field === undefined || (place.table !== undefined && field.typeColumn === undefined);
   const stored = arms.filter(isStored);
-  const tests = arms.flatMap((arm) => (arm.field ? renderField(arm, arm.field, place) : []));
+  const fields = arms.flatMap((arm) => (arm.field ? renderField(arm, arm.field, place) : []));
+  // A field that is empty says nothing, and beside "nothing" PostgreSQL goes on to ask what is not worth asking: whether
+  // a row is taken away that nothing has given. No index answers a field beside tuples, so nothing is lost.
+  const tests = stored.length > 0 ? fields.map((field) => `(${field}) is true`) : fields;
   if (stored.length > 0) {
     const found = stored.map((arm) => renderArm(arm, place)).join(' union all ');
     // "is true" makes it a hash table that is filled once; the offset keeps the planner from turning lookups per row into

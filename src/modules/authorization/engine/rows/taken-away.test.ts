@@ -141,3 +141,15 @@ it('of very many that are taken away none is asked for by itself where all is lo
     expect(searchesIn(await planOf(text, values))).toBe(1);
   }
 });
+
+it('of what nobody gave it is not asked whether it is taken away', async () => {
+  const { compile } = await predicateOf(reader);
+  const values: unknown[] = [];
+  const where = compile('t0."_id"', (value) => `$${values.push(value)}`, 'row', 't0');
+  const text = `select t0.rank from ${note} t0 where ${where} order by 1`;
+  const { rows } = await table.database.query<{ rank: number }>({ text, values });
+  const seen = ranks.filter((rank) => sees(reader, rank));
+  expect(rows.map(({ rank }) => rank)).toEqual(seen);
+  const given = ranks.filter((rank) => isGiven(reader, rank));
+  expect(searchesIn(await planOf(text, values))).toBe(given.length);
+});
