@@ -315,6 +315,25 @@ it('gives the same for every place of a single cut', async () => {
   expect(new Set(seen).size).toBe(1);
 });
 
+it.each([1, 8_192, 20_000, 65_536])(
+  'tells of messages of any size as they were, in pieces of %i bytes',
+  (size) => {
+    const sent = [5, 70_000, 9_000, 0, 16_380, 40_000].map((length, i) =>
+      Buffer.alloc(length, i + 1),
+    );
+    const bytes = Buffer.concat(sent.map((content) => message('D', content)));
+    const seen: Buffer[] = [];
+    const reader = new MessageReader((_type, memory, from, to) => {
+      seen.push(Buffer.from(memory.subarray(from, to)));
+    });
+    const memory = Buffer.alloc(size);
+    for (let at = 0; at < bytes.length; at += size)
+      reader.read(memory.subarray(0, bytes.copy(memory, 0, at, at + size)));
+    expect(seen.map(({ length }) => length)).toEqual(sent.map(({ length }) => length));
+    expect(Buffer.concat(seen).equals(Buffer.concat(sent))).toBe(true);
+  },
+);
+
 it.each([0, 3, 0x40000001, 0xffffffff])('refuses a message of the length %i', (length) => {
   const header = Buffer.from([0x44, 0, 0, 0, 0]);
   header.writeUInt32BE(length, 1);

@@ -138,26 +138,49 @@ const brokenMessage = (): Error =>
 /** Told of each whole message: its type, and where its content stands. */
 export type OnMessage = (type: number, bytes: Buffer, from: number, to: number) => void;
 
-/** Cuts what a connection sends into messages. What is handed over may be used again by its owner: only the end of it is kept, as a copy. */
+/**
+ * Cuts what a connection sends into messages. What is handed over may be used again by its owner: only the end of it is
+ * kept, as a copy, in one piece of memory that is used again and again.
+ */
 export class MessageReader {
   readonly #onMessage: OnMessage;
-  #kept: Buffer[] = [];
+  #memory = Buffer.alloc(0);
+  /** Bytes of it that are kept: the beginning of a message. */
+  #end = 0;
   /** Bytes without which there is nothing to look at. */
-  #missing = 0;
+  #needed = 0;
 
   constructor(onMessage: OnMessage) {
     this.#onMessage = onMessage;
   }
 
   read(given: Buffer): void {
-    const bytes = this.#missing === 0 ? given : this.#withKept(given);
-    if (!bytes) return;
+    let rest = given;
+    while (this.#end > 0 && rest.length > 0) rest = this.#complete(rest);
+    if (rest.length > 0) this.#cut(rest);
+  }
+
+  /** Adds what the kept message needs, and answers what follows that. */
+  #complete(given: Buffer): Buffer {
+    const added = Math.min(given.length, this.#needed - this.#end);
+    this.#keep(given.subarray(0, added));
+    if (this.#end === this.#needed) {
+      const whole = this.#memory.subarray(0, this.#end);
+      this.#end = 0;
+      this.#cut(whole);
+      if (this.#end === 0 && this.#memory.length > USUAL_BYTES) this.#memory = Buffer.alloc(0);
+    }
+    return given.subarray(added);
+  }
+
+  /** Tells of the whole messages, and keeps what follows them. */
+  #cut(bytes: Buffer): void {
     let at = 0;
     while (at < bytes.length) {
       const missing = this.#missingAt(bytes, at);
       if (missing > 0) {
-        this.#kept = [Buffer.from(bytes.subarray(at))];
-        this.#missing = missing;
+        this.#needed = bytes.length - at + missing;
+        this.#keep(bytes.subarray(at));
         return;
       }
       const next = at + 1 + bytes.readUInt32BE(at + 1);
@@ -174,14 +197,17 @@ export class MessageReader {
     return Math.max(0, 1 + length - there);
   }
 
-  /** Pieces of a large message are put together once, when all of them are there. */
-  #withKept(given: Buffer): Buffer | undefined {
-    this.#kept.push(Buffer.from(given));
-    this.#missing -= given.length;
-    if (this.#missing > 0) return undefined;
-    const whole = Buffer.concat(this.#kept);
-    this.#kept = [];
-    this.#missing = 0;
-    return whole;
+  /** Adds to what is kept; a piece of the same memory may move to its beginning. */
+  #keep(bytes: Buffer): void {
+    const end = this.#end + bytes.length;
+    if (end > this.#memory.length) {
+      // As much as the message needs, but no more than twice what has come of it.
+      const size = Math.max(USUAL_BYTES, end, Math.min(this.#needed, end * 2));
+      const larger = Buffer.allocUnsafeSlow(size);
+      this.#memory.copy(larger, 0, 0, this.#end);
+      this.#memory = larger;
+    }
+    bytes.copy(this.#memory, this.#end);
+    this.#end = end;
   }
 }
