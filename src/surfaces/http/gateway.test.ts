@@ -74,6 +74,19 @@ describe('answers', () => {
     expect([away.status, away.headers.get('location')]).toEqual([302, '/notes']);
   });
 
+  it.each(['plain', 'Zoë', '漢字 🚲', `${'x'.repeat(50)}é`])(
+    'sends what it is given, by its length in bytes (%#)',
+    async (title) => {
+      const response = await surfaces.client('/notes', {
+        ...json({ title }),
+        headers: { 'content-type': 'application/json', 'accept-encoding': 'identity' },
+      });
+      const expected = JSON.stringify({ body: { title } });
+      expect(response.headers.get('content-length')).toBe(String(Buffer.byteLength(expected)));
+      expect(await response.text()).toBe(expected);
+    },
+  );
+
   it('sends security headers, no-store and the request id with everything', async () => {
     for (const path of ['/notes', '/nothing', '/who/user', '/crash']) {
       const { headers } = await surfaces.client(path, { headers: { 'x-request-id': 'my-id.1' } });
