@@ -4,6 +4,7 @@
  */
 import type { ActionUses } from './action-uses.ts';
 import type { Caller } from './caller.ts';
+import type { NowOrLater } from './now-or-later.ts';
 
 export type RecordAction = 'read' | 'edit' | 'delete';
 
@@ -43,9 +44,9 @@ export interface RowPredicate {
    * Set when the predicate rests on what the node remembers (`PermissionEngine.cachedPredicate`): asks whether that is true now.
    * If not, what was read with it counts for nothing.
    */
-  readonly confirm?: () => Promise<boolean>;
+  readonly confirm?: (() => Promise<boolean>) | undefined;
   /** The same as an expression of the statement itself, where that is possible: what it answers is right if this is true. */
-  readonly guard?: (next: (value: unknown) => string) => string;
+  readonly guard?: ((next: (value: unknown) => string) => string) | undefined;
 }
 
 /** An order of rows: that of the ids, one that an index gives, or one for which all of them are sorted. */
@@ -191,7 +192,7 @@ export interface PermissionEngine {
     action: string,
     schema: string,
     asked?: AskedRows,
-  ): Promise<RowPredicate>;
+  ): NowOrLater<RowPredicate>;
   /**
    * The same without waiting for what the database says about changes: for reads that are done again, with `predicate`,
    * when it is not confirmed. Absent: nothing is remembered.
@@ -201,7 +202,7 @@ export interface PermissionEngine {
     action: string,
     schema: string,
     asked?: AskedRows,
-  ): Promise<RowPredicate>;
+  ): NowOrLater<RowPredicate>;
   /** Whether the type has this action, or relation; where it is not defined, whether it will have it with row authorization. */
   knows(schema: string, action: string): Promise<boolean>;
   /** Names of the roles that the caller holds. */

@@ -2,7 +2,7 @@
 import {
   createPlansOfNothing,
   type PredicateCache,
-} from '../../../src/modules/authorization/engine/rows/row-predicate.ts';
+} from '../../../src/modules/authorization/engine/rows/row-plans.ts';
 import type { Size } from '../../../src/modules/authorization/engine/rows/size-estimate.ts';
 
 /** What of a subject and a goal (`formatSubject`, `keyOf`) is given. */

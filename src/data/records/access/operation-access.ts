@@ -3,6 +3,7 @@ import { hasAuthority, requireAuthority, schemaObject } from '../../../kernel/au
 import type { Caller } from '../../../kernel/caller.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { errors } from '../../../kernel/errors.ts';
+import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
 import type {
   PermissionPort,
   RecordAction,
@@ -146,10 +147,10 @@ interface RowAccess {
 }
 
 /** Which rows the caller may act on; `undefined` means all of them. */
-export async function rowPredicate(
+export function rowPredicate(
   permissions: PermissionPort,
   { caller, schema, action: requested, asked, scope, ids }: RowAccess,
-): Promise<RowPredicate | undefined> {
+): NowOrLater<RowPredicate | undefined> {
   const action = requested === 'refer' ? 'read' : requested;
   const own = isOwnersOnly(schema, action) ? ownedRows(schema, caller) : undefined;
   if (!schema.modelOptions.conduit.authorization.enabled) return own;
@@ -158,13 +159,10 @@ export async function rowPredicate(
   if (rule) return rule(caller, requested, scope, about);
   const { engine } = permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  const permitted = await engine.predicate(caller, asked ?? action, schema.name, {
-    scope,
-    ids: about,
-  });
+  const permitted = engine.predicate(caller, asked ?? action, schema.name, { scope, ids: about });
   if (!own) return permitted;
   const combine = schema.modelOptions.conduit.owner?.combine === 'or' ? eitherRule : bothRules;
-  return combine(own, permitted);
+  return andThen(permitted, (rows) => combine(own, rows));
 }
 
 /** As relations name them. What is no id is no record. */

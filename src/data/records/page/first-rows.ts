@@ -35,13 +35,21 @@ function firstWay({ schema, page, predicate, filtered }: FirstRowsRequest): Firs
 const placeOf = ({ shape, among }: FirstRowsRequest['page']): string => `${shape}|${among.count}`;
 
 /** Reads a page by the faster way, and once more by another one where that was too short. */
-export async function readByFirstRows<R extends PageRow>(
+export function readByFirstRows<R extends PageRow>(
   request: FirstRowsRequest,
   read: (first: FirstWay | undefined) => Promise<R | undefined>,
 ): Promise<R | undefined> {
   const first = firstWay(request);
+  return first?.otherwise ? readTwice(request, first, read) : read(first);
+}
+
+async function readTwice<R extends PageRow>(
+  request: FirstRowsRequest,
+  first: FirstWay,
+  read: (first: FirstWay | undefined) => Promise<R | undefined>,
+): Promise<R | undefined> {
   const row = await read(first);
-  if (!first?.otherwise || !row?.short || row.current === false) return row;
+  if (!row?.short || row.current === false) return row;
   const { identity } = request.predicate ?? {};
   if (identity) {
     const places = inVain.get(identity) ?? new Set();

@@ -4,6 +4,7 @@
  * statement itself.
  */
 import { codeOf } from '../../../kernel/database/failures.ts';
+import { andThen, concluded, type NowOrLater } from '../../../kernel/now-or-later.ts';
 import type {
   PermissionEngine,
   PermissionPort,
@@ -23,16 +24,17 @@ export async function readOptimistically<D extends Dependencies, T>(
   read: (dependencies: D) => Promise<T>,
 ): Promise<T> {
   const confirmations: Promise<boolean>[] = [];
-  const given = withCachedGrants(dependencies, ({ guard: _, confirm, ...predicate }) => {
+  const given = withCachedGrants(dependencies, (predicate) => {
+    const { confirm } = predicate;
     if (!confirm) return predicate;
     const asked = confirm();
     // Looked at when the read has ended; it may be refused before that, when nobody waits for it.
     asked.catch(() => undefined);
     confirmations.push(asked);
-    return predicate;
+    return { ...predicate, confirm: undefined, guard: undefined };
   });
   if (given === dependencies) return read(dependencies);
-  const answer = await resolved(read(given));
+  const answer = await resolved(() => read(given));
   if (answer.status === 'fulfilled' && confirmations.length === 0) return answer.value;
   const confirmed = await Promise.all(confirmations);
   if (answer.status === 'rejected' && isOverload(answer.reason)) throw answer.reason;
@@ -51,21 +53,22 @@ export async function readGuarded<D extends Dependencies, T>(
 ): Promise<T> {
   const unasked = new Set<() => Promise<boolean>>();
   let usedCache = false;
-  const given = withCachedGrants(dependencies, ({ guard, confirm, ...predicate }) => {
+  const given = withCachedGrants(dependencies, (predicate) => {
+    const { confirm, guard } = predicate;
     if (!confirm) return predicate;
     usedCache = true;
     unasked.add(confirm);
-    if (!guard) return predicate;
-    const asking: RowPredicate['guard'] = (next) => {
-      unasked.delete(confirm);
-      return guard(next);
-    };
-    return { ...predicate, guard: asking };
+    const asking: RowPredicate['guard'] =
+      guard &&
+      ((next) => {
+        unasked.delete(confirm);
+        return guard(next);
+      });
+    return { ...predicate, confirm: undefined, guard: asking };
   });
-  const answer = await resolved(read(given));
-  const confirmed = await Promise.all([...unasked].map((confirm) => confirm()));
-  if (answer.status === 'fulfilled' && answer.value !== undefined && confirmed.every(Boolean))
-    return answer.value;
+  const answer = await resolved(() => read(given));
+  const stands = unasked.size === 0 || (await allStand(unasked));
+  if (answer.status === 'fulfilled' && answer.value !== undefined && stands) return answer.value;
   if (answer.status === 'rejected' && (!usedCache || isOverload(answer.reason)))
     throw answer.reason;
   const certain = await read(dependencies);
@@ -73,9 +76,12 @@ export async function readGuarded<D extends Dependencies, T>(
   return certain;
 }
 
+const allStand = async (confirmations: Iterable<() => Promise<boolean>>): Promise<boolean> =>
+  (await Promise.all([...confirmations].map((confirm) => confirm()))).every(Boolean);
+
 /** `Promise.allSettled` of one, with fewer promises: most reads rest on nothing that is remembered. */
-const resolved = <T>(work: Promise<T>): Promise<PromiseSettledResult<T>> =>
-  work.then(fulfilled<T>, rejected);
+const resolved = <T>(work: () => Promise<T>): NowOrLater<PromiseSettledResult<T>> =>
+  concluded<T, PromiseSettledResult<T>>(work, fulfilled, rejected);
 const fulfilled = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value });
 const rejected = (reason: unknown): PromiseRejectedResult => ({ status: 'rejected', reason });
 
@@ -115,10 +121,12 @@ class CachedGrantsPort implements PermissionPort {
     const { engine } = this.#port;
     const cachedPredicate = engine?.cachedPredicate;
     if (!engine || !cachedPredicate) return engine;
-    this.#engine ??= {
-      ...engine,
-      predicate: async (...question) => this.#prepare(await cachedPredicate(...question)),
-    };
+    if (!this.#engine) {
+      const predicate: PermissionEngine['predicate'] = (...question) =>
+        andThen(cachedPredicate(...question), this.#prepare);
+      // All else is that of the engine, which has far more than a read asks for.
+      this.#engine = Object.assign(Object.create(engine) as PermissionEngine, { predicate });
+    }
     return this.#engine;
   }
 }

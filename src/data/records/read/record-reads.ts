@@ -57,17 +57,18 @@ function createRouteReads(
   requestScopeOf: OpenRequestScope<RecordDependencies>,
 ): Pick<RecordReads, 'list' | 'get'> {
   return {
-    async list(caller, name, listOptions = {}) {
+    list(caller, name, listOptions = {}) {
+      const read = ({ dependencies: own, schema: find }: Readers): Promise<string> => {
+        const schema = readable(caller, find(name), listOptions);
+        return readGuarded(searching(own, caller), (given) => {
+          const view = viewOf(given, caller, schema, listOptions);
+          if (view instanceof Promise)
+            return view.then((found) => listRecords(given, schema, listOptions, found));
+          return listRecords(given, schema, listOptions, view);
+        });
+      };
       const requestScope = requestScopeOf(caller, name);
-      const { dependencies: own, schema: find } =
-        requestScope instanceof Promise ? await requestScope : requestScope;
-      const schema = readable(caller, find(name), listOptions);
-      return readGuarded(searching(own, caller), (given) => {
-        const view = viewOf(given, caller, schema, listOptions);
-        if (view instanceof Promise)
-          return view.then((found) => listRecords(given, schema, listOptions, found));
-        return listRecords(given, schema, listOptions, view);
-      });
+      return requestScope instanceof Promise ? requestScope.then(read) : read(requestScope);
     },
     get(caller, name, id, readOptions = {}) {
       const read = ({ dependencies: own, schema: find }: Readers): Promise<RecordText> => {

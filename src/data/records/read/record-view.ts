@@ -3,6 +3,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Statement, StatementClass } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
+import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
 import type {
   FirstWay,
   PermissionPort,
@@ -93,18 +94,22 @@ export function viewOf(
   options: ViewOptions,
 ): View | Promise<View> {
   if (showsAll(caller, schema, options)) return wholeView;
-  const { populate = [], scope, ids, ...asked } = options;
+  const { populate = [], scope, ids, action, offered } = options;
   const restricted = isRowAuthorised(caller, schema, 'read');
-  return resolveView(dependencies, {
-    caller,
-    schema,
-    paths: populate,
-    scope,
-    restricted,
-    asked,
-    ids,
-  });
+  const about = offered === 'content' ? 'refer' : 'read';
+  const rows = restricted
+    ? rowPredicate(dependencies.permissions, { caller, schema, action: about, scope, ids })
+    : undefined;
+  const isPlain =
+    populate.length === 0 &&
+    action === undefined &&
+    !schema.fieldVisibility?.conditional.size &&
+    !asksMore(caller, options);
+  if (isPlain) return andThen(rows, viewOfRows);
+  return resolveView(dependencies, { caller, schema, options }, rows);
 }
+
+const viewOfRows = (predicate: RowPredicate | undefined): View => ({ ...wholeView, predicate });
 
 type ViewOptions = ReadOptions &
   AskedOfCallers & {
@@ -118,23 +123,20 @@ type AskedOfCallers = Pick<Grant, 'action' | 'needs' | 'offered'>;
 interface ViewRequest {
   readonly caller: Caller;
   readonly schema: CompiledSchema;
-  readonly paths: readonly string[];
-  readonly scope: string | undefined;
-  readonly restricted: boolean;
-  readonly asked: AskedOfCallers;
-  readonly ids: readonly string[] | undefined;
+  readonly options: ViewOptions;
 }
 
-async function resolveView(dependencies: RecordDependencies, request: ViewRequest): Promise<View> {
-  const { caller, schema, scope, restricted, asked, ids } = request;
-  const { needs, action, offered } = asked;
-  const about = offered === 'content' ? 'refer' : 'read';
-  const readable = restricted
-    ? await rowPredicate(dependencies.permissions, { caller, schema, action: about, scope, ids })
-    : undefined;
+/** `rows`: those that the caller may read. */
+async function resolveView(
+  dependencies: RecordDependencies,
+  { caller, schema, options }: ViewRequest,
+  rows: NowOrLater<RowPredicate | undefined>,
+): Promise<View> {
+  const { populate: paths = [], scope, ids, needs, action } = options;
   const also = action === undefined ? undefined : { schema: schema.name, action };
-  const predicate = await grantedRows(dependencies, { caller, scope, also, needs, ids }, readable);
-  const populate = await resolvePopulate(dependencies, request);
+  const asked = { caller, scope, also, needs, ids };
+  const predicate = await grantedRows(dependencies, asked, await rows);
+  const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
   const rules = [...(schema.fieldVisibility?.conditional.values() ?? [])];
   return {
     predicate,
@@ -256,8 +258,8 @@ function getStatement(
   );
 }
 
-/** `undefined` when the view has a guard (permissions.ts) that does not hold any more. */
-export async function listRecords(
+/** `undefined` when the view has a guard (permissions.ts) that does not hold any more. Throws or rejects with 400. */
+export function listRecords(
   dependencies: RecordDependencies,
   schema: CompiledSchema,
   options: ListOptions,
@@ -267,20 +269,21 @@ export async function listRecords(
   const { database, plans, limitMs } = dependencies;
   const { predicate } = view;
   const read = (mode: CountMode, pageMs: number | undefined) => {
-    const by = async (way: PageWay): Promise<PageRow | undefined> => {
-      const statement = listStatement(plans, schema, { ...options, page, mode, ...way }, view);
-      const [row] = await runRead<PageRow>({ database, limitMs: pageMs }, schema, statement);
-      return row;
+    const by = (way: PageWay): Promise<PageRow | undefined> => {
+      const statement = listStatement(plans, schema, { options, page, mode, way }, view);
+      return runRead<PageRow>({ database, limitMs: pageMs }, schema, statement).then(firstOf);
     };
     const reached = reachedFor(schema, mode, predicate);
     if (reached) return by({ reached });
     return readByFirstRows({ schema, page, predicate, filtered: false }, (first) => by({ first }));
   };
-  const row = await read(options.count ?? 'exact', limitMs).catch(
+  return read(options.count ?? 'exact', limitMs).then(
+    (row) => (row?.current === false ? undefined : page.answer(row)),
     orCountTimeout(options, limitMs, (pageMs) => read('none', pageMs)),
   );
-  return row?.current === false ? undefined : page.answer(row);
 }
+
+const firstOf = <R>([row]: readonly R[]): R | undefined => row;
 
 /** How the rows of a page are come by, where not simply by asking them in turn. */
 export interface PageWay {
@@ -288,17 +291,20 @@ export interface PageWay {
   readonly reached?: ReachedRows;
 }
 
-interface ListRequest extends ListOptions, PageWay {
+interface ListRequest {
+  readonly options: ListOptions;
   readonly page: Page;
   readonly mode: CountMode;
+  readonly way: PageWay;
 }
 
 function listStatement(
   plans: PlanCache,
   schema: CompiledSchema,
-  { page, mode, first, reached, ...options }: ListRequest,
+  { options, page, mode, way }: ListRequest,
   view: View,
 ): Statement {
+  const { first, reached } = way;
   const guard = view.predicate?.guard;
   const rendering = renderingOf(schema, options, view.populate);
   const shape = `list|${mode}|${rendering.key}|${page.shape}|${reached ? 'reached' : first?.key}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;

@@ -1,5 +1,6 @@
 /** Makes the engine of one model (engine.ts). */
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { endedBy } from '../../../kernel/now-or-later.ts';
 import type { Metrics } from '../../../kernel/telemetry/metrics.ts';
 import type { Model } from '../model/model.ts';
 import { answerAll, checkAll, directRelations, type EngineScope } from './ask.ts';
@@ -12,7 +13,8 @@ import { listResources } from './lists.ts';
 import { probe } from './probe.ts';
 import type { ReachableSet } from './reverse-expansion.ts';
 import { createLargeSets } from './rows/named-sets.ts';
-import { createPlansOfNothing, type PredicateCache, rowPredicate } from './rows/row-predicate.ts';
+import { createPlansOfNothing, type PredicateCache } from './rows/row-plans.ts';
+import { rowPredicate } from './rows/row-predicate.ts';
 import { createSizeEstimates } from './rows/size-estimate.ts';
 import { lookUpCaller } from './rule-callers.ts';
 import { listSubjects } from './subject-lists.ts';
@@ -114,6 +116,12 @@ export function createMeasure(metrics: Metrics): (engine: Engine) => Engine {
     explain: (...question) => timed('explain', engine.explain(...question)),
     listResources: (...question) => timed('list', engine.listResources(...question)),
     listSubjects: (...question) => timed('who', engine.listSubjects(...question)),
-    predicate: (...question) => timed('rows', engine.predicate(...question)),
+    predicate(...question) {
+      const begin = performance.now();
+      return endedBy(
+        () => engine.predicate(...question),
+        () => timers.get('rows')?.((performance.now() - begin) / 1000),
+      );
+    },
   });
 }

@@ -6,7 +6,7 @@ import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
-import type { NowOrLater } from '../../../kernel/now-or-later.ts';
+import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
 import type {
   Answer,
   AskOptions,
@@ -288,17 +288,17 @@ export function userSubject(caller: Caller): SubjectRef {
 }
 
 /** Who asks: the caller, or the scope that they may act for. Throws 401 and 403. */
-export async function subjectOf(
+export function subjectOf(
   checks: Pick<Checks, 'acting'>,
   caller: Caller,
   action: string,
   scope: string | undefined,
-): Promise<SubjectRef> {
-  const subject = await unlessUndecided(
-    checks.acting(userSubject(caller), action, scope),
-    undefined,
-  );
-  if (!subject)
-    throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
-  return subject;
+): NowOrLater<SubjectRef> {
+  const acting = checks.acting(userSubject(caller), action, scope);
+  const decided = acting instanceof Promise ? unlessUndecided(acting, undefined) : acting;
+  return andThen(decided, (subject) => {
+    if (!subject)
+      throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
+    return subject;
+  });
 }

@@ -2,6 +2,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
+import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
 import type { LostRelation, Owner, PermissionEngine } from '../../../kernel/permissions.ts';
 import { limits } from '../engine/limits.ts';
 import { leansOf } from '../engine/record-leans.ts';
@@ -55,9 +56,14 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
   const rows = createRowPredicates({ database, models });
 
   /** Who asks (`subjectOf`); a visitor is one of everybody where something may be public. */
-  async function readerOf(caller: Caller, { action, schema, scope }: Asked): Promise<SubjectRef> {
+  function readerOf(caller: Caller, asked: Asked): NowOrLater<SubjectRef> {
+    const { action, scope } = asked;
     if (caller.kind !== 'anonymous' || action !== 'read' || scope !== undefined)
       return subjectOf(checks, caller, action, scope);
+    return visitorOf(asked);
+  }
+
+  async function visitorOf({ action, schema }: Asked): Promise<SubjectRef> {
     const { model } = await models.engine();
     const name = model.action(schema, action);
     if (!name || !admitsVisitors(model, name)) throw errors.UNAUTHORIZED();
@@ -81,14 +87,14 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
         { contextual, own: true },
       );
     },
-    async predicate(caller, action, schema, { scope, ids } = {}) {
-      const subject = await readerOf(caller, { action, schema, scope });
-      return rows.certain({ subject, action, type: schema, ids });
-    },
-    async cachedPredicate(caller, action, schema, { scope, ids } = {}) {
-      const subject = await readerOf(caller, { action, schema, scope });
-      return rows.optimistic({ subject, action, type: schema, ids });
-    },
+    predicate: (caller, action, schema, { scope, ids } = {}) =>
+      andThen(readerOf(caller, { action, schema, scope }), (subject) =>
+        rows.certain({ subject, action, type: schema, ids }),
+      ),
+    cachedPredicate: (caller, action, schema, { scope, ids } = {}) =>
+      andThen(readerOf(caller, { action, schema, scope }), (subject) =>
+        rows.optimistic({ subject, action, type: schema, ids }),
+      ),
     async roles(caller) {
       if (caller.kind !== 'user') return noRoles;
       const held = await rolesByIds(database, await heldRoles(caller.userId));

@@ -5,6 +5,7 @@
  */
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
+import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { Engine, ResourceQuestion, RowQuestion } from '../engine/engine.ts';
 import type { DatabaseSnapshot } from '../engine/grant-cache/change-tracker.ts';
@@ -13,8 +14,8 @@ import type { Models } from './definitions/models.ts';
 export interface RowPredicates {
   /** True now. */
   certain(question: RowQuestion): Promise<RowPredicate>;
-  /** True if it is confirmed, when that can be asked. */
-  optimistic(question: RowQuestion): Promise<RowPredicate>;
+  /** True if it is confirmed, when that can be asked. Answers at once where all that it rests on is remembered. */
+  optimistic(question: RowQuestion): NowOrLater<RowPredicate>;
 }
 
 interface RowPredicateParts {
@@ -31,26 +32,28 @@ export function createRowPredicates({ database, models }: RowPredicateParts): Ro
     engine: Engine,
     question: RowQuestion,
     catchUp?: () => Promise<DatabaseSnapshot>,
-  ): Promise<RowPredicate> {
+  ): NowOrLater<RowPredicate> {
     if (!engine.model.action(question.type, question.action))
       throw question.action === moveAction ? unmovable(question.type) : unprepared(question);
     return engine.predicate(database, question, catchUp);
   }
 
-  async function optimistic(question: RowQuestion): Promise<RowPredicate> {
-    // A transaction sees what it wrote itself, which nobody else may see.
-    if (database.inTransaction()) return fresh(question);
-    const engine = await models.optimistic();
+  /** By what is remembered. What fails may fail because of that. */
+  function cachedRows(engine: Engine, question: RowQuestion): NowOrLater<RowPredicate> {
     try {
-      return await ask(engine, question, models.catchUp);
+      const found = ask(engine, question, models.catchUp);
+      return found instanceof Promise ? found.catch(() => fresh(question)) : found;
     } catch {
-      // What failed may have failed because of what is remembered.
       return fresh(question);
     }
   }
 
   return {
-    optimistic,
+    optimistic(question) {
+      // A transaction sees what it wrote itself, which nobody else may see.
+      if (database.inTransaction()) return fresh(question);
+      return andThen(models.optimistic(), (engine) => cachedRows(engine, question));
+    },
     async certain(question) {
       if (database.inTransaction()) return fresh(question);
       const { engine, moment } = await models.now();

@@ -88,6 +88,17 @@ export const findKept = async (
 ): Promise<CacheEntry<ReachableSet>> =>
   cacheEntryOf(way.subject, await findReachable(engineScope, way, emptyContext, bound));
 
+/** What is kept of it, and can be asked for in a statement. */
+export function keptReach(
+  engineScope: EngineScope,
+  way: ReachableQuery,
+  { reach, scope }: ReachMemory,
+): CachedValue<ReachableSet> | undefined {
+  if (way.names.length === 0) return restingOnNothing(nothing, reach);
+  const place = reach && placeOfReach(engineScope, way, scope);
+  return place && reach?.kept(place);
+}
+
 /** Throws `PERMISSION_SET_TOO_LARGE`. */
 async function reachableSetOf(
   engineScope: EngineScope,

@@ -163,6 +163,15 @@ const totalStatement = sourcedStatement(
   limit ${COUNTED}) x`,
 );
 
+const sizeKey = ({ subject, goal }: Pick<RowSearch, 'subject' | 'goal'>): string =>
+  `${formatSubject(subject)} ${keyOf(goal)}`;
+
+/** What is known. */
+export const keptSize = (
+  search: Pick<RowSearch, 'subject' | 'goal'>,
+  hints: SizeEstimates,
+): Size | undefined => hints.get(sizeKey(search));
+
 /** What is known, or found now. */
 export async function sizeOf(
   engineScope: EngineScope,
@@ -170,12 +179,10 @@ export async function sizeOf(
   lookups: readonly Lookup[],
   hints: SizeEstimates,
 ): Promise<Size> {
-  const key = `${formatSubject(search.subject)} ${keyOf(search.goal)}`;
-  let size = hints.get(key);
-  if (!size) {
-    size = await measure(engineScope, search, lookups);
-    hints.set(key, size);
-  }
+  const known = keptSize(search, hints);
+  if (known) return known;
+  const size = await measure(engineScope, search, lookups);
+  hints.set(sizeKey(search), size);
   return size;
 }
 

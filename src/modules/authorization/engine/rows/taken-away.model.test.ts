@@ -152,7 +152,7 @@ const sizes: readonly (readonly [Size, Size])[] = largests.flatMap((largest) =>
 );
 
 const goalKey = `User:${me} Note#action:read`;
-const predicateOf = ([seen, taken]: (typeof sizes)[number]): Promise<RowPredicate> =>
+const predicateOf = async ([seen, taken]: (typeof sizes)[number]): Promise<RowPredicate> =>
   rowPredicate(
     { model, database: table.database },
     { subject: { type: 'User', id: me, relation: '' }, action: 'read', type: 'Note' },

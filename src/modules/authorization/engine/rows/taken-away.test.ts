@@ -74,7 +74,7 @@ beforeAll(async () => {
   await run('vacuum analyze penstock.tuples');
 });
 
-const predicateOf = (id: string): Promise<RowPredicate> =>
+const predicateOf = async (id: string): Promise<RowPredicate> =>
   engine.predicate(table.database, {
     subject: { type: 'User', id, relation: '' },
     action: 'read',

@@ -1,0 +1,189 @@
+/** Plans of rows: made from what a subject reaches, and kept as long as they rest on nothing else. */
+import type { LRUCache } from 'lru-cache';
+import { createLru } from '../../../../kernel/lru.ts';
+import {
+  isExact,
+  isPublic,
+  mayBeOpen,
+  originsOf,
+  rulesTo,
+  takenAway,
+} from '../../model/expansion-rules.ts';
+import { formatSubject, formsOf, type SubjectRef } from '../../model/grammar.ts';
+import { grantRelation, keyOf, type Model, type Name } from '../../model/model.ts';
+import { type EngineScope, isSelf } from '../ask.ts';
+import { sizesOf } from '../limits.ts';
+import { principalsAmong } from '../principals.ts';
+import { factsBelow, factsFor, rulesOf } from '../record-rules.ts';
+import { type Lookup, lookupsOf, type ReachableSet } from '../reverse-expansion.ts';
+import {
+  conditionalTuples,
+  conditionValues,
+  noConditional,
+  takesConditions,
+} from './conditional-tuples.ts';
+import { emptyContext, nothing, type ReachMemory } from './named-sets.ts';
+import { withObjectTests } from './object-test.ts';
+import {
+  type Builder,
+  givenTest,
+  nameTest,
+  originsBelow,
+  ownTest,
+  setsOf,
+} from './predicate-builder.ts';
+import { anyOf, never, not, type Test } from './predicate-tree.ts';
+import type { RowPlan, Taken } from './row-pieces.ts';
+import {
+  lookupSource,
+  lookupsTo,
+  type RowSearch,
+  type RowSource,
+  rowSource,
+} from './row-sources.ts';
+import type { SizeEstimates } from './size-estimate.ts';
+
+/** What an engine remembers between questions. */
+export interface PredicateCache extends ReachMemory {
+  readonly sizes: SizeEstimates;
+  /** Plans by what the subject reaches, which is another object for each subject and each change of it. */
+  readonly plans: WeakMap<ReachableSet, Map<string, RowPlan>>;
+  /** Plans of subjects who reach nothing beyond themselves: these rest on the model alone. */
+  readonly plansOfNothing: LRUCache<string, RowPlan>;
+}
+
+/** Some 1 kB each. */
+const MOST_PLANS = 10_000;
+
+export const createPlansOfNothing = (): LRUCache<string, RowPlan> => createLru(MOST_PLANS);
+
+/** Who seeks rows, and by what. */
+export interface Goal {
+  readonly subject: SubjectRef;
+  readonly goal: Name;
+}
+
+interface PlanRequest extends Goal {
+  /** Most tuples with conditions that are evaluated. */
+  readonly bound: number;
+}
+
+const planKey = ({ subject, goal }: Goal, reach: ReachableSet): string =>
+  reach === nothing ? `${formatSubject(subject)} ${keyOf(goal)}` : keyOf(goal);
+
+/** The plan that was made from this reach before, where it rests on nothing else. */
+export const keptPlan = (
+  { plans, plansOfNothing }: PredicateCache,
+  goal: Goal,
+  reach: ReachableSet,
+): RowPlan | undefined =>
+  (reach === nothing ? plansOfNothing : plans.get(reach))?.get(planKey(goal, reach));
+
+export async function planOf(
+  engineScope: EngineScope,
+  request: PlanRequest,
+  memory: PredicateCache,
+  reach: ReachableSet,
+): Promise<RowPlan> {
+  const before = keptPlan(memory, request, reach);
+  if (before) return before;
+  const plan = await makePlan(engineScope, request, reach);
+  if (!plan.lasting) return plan;
+  const { plans, plansOfNothing } = memory;
+  const known = reach === nothing ? plansOfNothing : plans.get(reach);
+  const key = planKey(request, reach);
+  if (known) known.set(key, plan);
+  else plans.set(reach, new Map([[key, plan]]));
+  return plan;
+}
+
+/** Whether a plan rests on the model and on what the subject reaches alone, not on tuples of the rows or on facts. */
+const isLasting = (model: Model, goal: Name, { unnamed }: ReachableSet): boolean =>
+  !unnamed &&
+  rulesOf(model, goal).length === 0 &&
+  !takesConditions(model, goal) &&
+  originsBelow(model, goal).every((name) => isExact(model, name));
+
+async function makePlan(
+  engineScope: EngineScope,
+  { subject, goal, bound }: PlanRequest,
+  reach: ReachableSet,
+): Promise<RowPlan> {
+  const { model } = engineScope;
+  const lasting = isLasting(model, goal, reach);
+  const { unnamed } = reach;
+  const names = originsBelow(model, goal).filter((name) => !unnamed?.has(keyOf(name)));
+  const principals = await principalsAmong(
+    engineScope,
+    { subject, names },
+    reach.reached,
+    emptyContext,
+  );
+  const subjects = [...formsOf(subject), ...setsOf(model, principals)];
+  const common = {
+    model,
+    subject,
+    principals: Map.groupBy(principals, (p) => p.name),
+    known: new Map(),
+    now: new Date().toISOString(),
+    facts: unnamed
+      ? await factsBelow(engineScope, subject, goal)
+      : await factsFor(engineScope, subject, goal.type, rulesOf(model, goal)),
+  };
+  const builder: Builder = !unnamed
+    ? { ...common, conditional: await conditionalTuples(engineScope, { goal, subjects, bound }) }
+    : withObjectTests({
+        ...common,
+        named: new Set(names.map(keyOf)),
+        conditional: noConditional,
+        conditions: await conditionValues(engineScope, goal, emptyContext),
+      });
+  const self = isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal });
+  const lookups = lookupsTo(model, { subject, goal, principals });
+  const named = nameTest(builder, goal, 'sure');
+  const own: Test = self ? { kind: 'row', id: subject.id } : never;
+  const isSought = !unnamed && isFound(model, goal);
+  const taken = isSought ? takenOf(builder, { goal, principals, own }) : undefined;
+  // What something is taken away from is made of alternatives as well: there, conditions count for nothing.
+  const exact = isExact(model, goal) || taken !== undefined;
+  const from = lookupSource(model, lookups);
+  return {
+    exact: isExact(model, goal),
+    test: anyOf([own, named]),
+    self: self ? subject.id : undefined,
+    source: isSought ? rowSource({ type: goal.type, exact, from }, lookups) : undefined,
+    taken,
+    principals,
+    packedFrom: lasting ? sizesOf(engineScope).packedFrom : undefined,
+    lasting,
+    shapes: new Map(),
+    last: undefined,
+  };
+}
+
+function takenOf(
+  builder: Builder,
+  { goal, principals, own }: Omit<RowSearch, 'subject'> & { readonly own: Test },
+): Taken | undefined {
+  const { model, subject } = builder;
+  const name = takenAway(model, goal);
+  if (!name || !isFound(model, name)) return undefined;
+  const lookups = lookupsTo(model, { subject, goal: name, principals });
+  const grants = rulesTo(model, goal).direct.filter(
+    ({ relation }) => relation === grantRelation(goal.name),
+  );
+  const granted = lookupsOf(model, subject, grants);
+  const found = (all: readonly Lookup[]): RowSource =>
+    rowSource({ type: goal.type, exact: true, from: lookupSource(model, all) }, all);
+  return {
+    name,
+    test: anyOf([own, givenTest(builder, goal), not(nameTest(builder, name, 'possible'))]),
+    source: found(lookups),
+    granted: granted.length > 0 ? found(granted) : undefined,
+    own: anyOf([own, ownTest(builder, goal)]),
+  };
+}
+
+/** True when every row is found by a tuple. */
+const isFound = (model: Model, goal: Name): boolean =>
+  !mayBeOpen(model, goal) && !originsOf(model, goal).some((name) => isPublic(model, name));
