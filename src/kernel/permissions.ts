@@ -77,6 +77,8 @@ export interface FirstWay {
       readonly rows: string;
       readonly count: string;
       readonly order?: string | undefined;
+      /** An id (SQL) that stands in front of all of `rows`. */
+      readonly after?: string | undefined;
     },
     next: (value: unknown) => string,
   ): string;

@@ -73,6 +73,7 @@ export function firstRowsText(
         rows: stretch === 'true' ? rows : `(select t0.* from ${rows} t0 where ${stretch})`,
         count,
         order,
+        after: among.after,
       },
       next,
     ),

@@ -76,6 +76,8 @@ export interface Among {
   readonly stretches: readonly string[];
   /** Another order than that of the ids (SQL over rows of an alias). */
   readonly order: ((alias: string) => string) | undefined;
+  /** In the order of the ids, the one behind which the page begins (SQL). */
+  readonly after?: string | undefined;
   /** What of a row decides its place, the id among it. */
   readonly columns: readonly string[];
 }
@@ -209,6 +211,7 @@ function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: nu
   const asked = JSON.stringify([schema._id, typed, filter]);
   const last = isStart(cursor) ? undefined : cursors.read(asked, cursor);
   const rest = following(schema, terms, last);
+  const isById = terms.length === 1 && terms[0] !== undefined && termText(terms[0]) === '_id';
   return {
     values: [...rest.values],
     shape: `cursor|${rest.shape}|${limit}|${terms.map(termText).join()}`,
@@ -217,10 +220,8 @@ function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: nu
       count: limit + 1,
       fixed: true,
       stretches: rest.stretches,
-      order:
-        terms.length === 1 && terms[0] && termText(terms[0]) === '_id'
-          ? undefined
-          : (alias) => orderText(terms, alias),
+      order: isById ? undefined : (alias) => orderText(terms, alias),
+      after: isById && last ? '$1' : undefined,
       columns: terms.map(({ name }) => name),
     },
     sort,

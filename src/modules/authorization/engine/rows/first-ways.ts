@@ -178,9 +178,9 @@ function mergedWay(
   const testsIds = taken !== undefined && whole;
   return {
     key: whole ? 'merge' : 'merge asked',
-    compile({ rows, count, order }, next) {
+    compile({ rows, count, order, after }, next) {
       const test = (id: string, alias?: string): string => stands(id, next, alias);
-      const requested = { rows, count, order, testsIds, ...(!exact && { test }) };
+      const requested = { rows, count, order, after, testsIds, ...(!exact && { test }) };
       const found = firstRows(source, requested, next);
       const own =
         self === undefined

@@ -279,21 +279,25 @@ interface FirstRows {
   readonly testsIds: boolean;
   /** Another order than that of the ids (SQL over `d`). */
   readonly order: string | undefined;
+  /** An id (SQL) that stands in front of all rows. */
+  readonly after: string | undefined;
 }
 
 /** The first rows of each lookup in order, some more than once: the first of all are among them. */
 export function firstRows(
   source: RowSource,
-  { rows, count, test, testsIds, order }: FirstRows,
+  { rows, count, test, testsIds, order, after }: FirstRows,
   next: Next,
 ): string {
   // Ids of rows are written in one way only, so the order of the texts is theirs. The offset makes the row a
   // question per tuple: as a join it might be answered for all tuples before the first is taken.
   const ofRow = test && !testsIds ? ` and (${test('d."_id"', 'd')})` : '';
   const ofId = test && testsIds ? ` and (${test('t.resource_uuid')})` : '';
+  // Else a later page would pass all tuples of the pages before it.
+  const behind = after ? ` and t.resource_id > (select (${after}::uuid)::text)` : '';
   const lookups = lookupsIn(source, next);
   const stored = `select r.* from ${lookups} cross join lateral (
-    select d.* from (select t.resource_id, t.resource_uuid from penstock.tuples t where ${foundBy(storedPart(source))}${ofId}) t
+    select d.* from (select t.resource_id, t.resource_uuid from penstock.tuples t where ${foundBy(storedPart(source))}${behind}${ofId}) t
       cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
      where true${ofRow} order by ${order ?? 't.resource_id'} limit ${count}) r${anyStored(source, next)}`;
   const tested = (): string =>

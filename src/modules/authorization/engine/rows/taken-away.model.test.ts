@@ -182,6 +182,17 @@ async function compare(predicate: RowPredicate, expected: readonly string[]): Pr
       );
       expect([key, ...found]).toEqual([key, ...expected.slice(0, 3)]);
     }
+  const last = idOf(3);
+  const later = expected.filter((id) => id > last).slice(0, 3);
+  for (let way = predicate.first?.way(3, 'ids'); way; way = way.otherwise) {
+    const { key, compile } = way;
+    const found = await idsBy((next) => {
+      const after = next(last);
+      const rows = `(select t0.* from ${note} t0 where t0."_id" > ${after})`;
+      return `select t0."_id" as id from (${compile({ rows, count: '3', after }, next)}) t0 order by 1 limit 3`;
+    });
+    expect([`${key}, later`, ...found]).toEqual([`${key}, later`, ...later]);
+  }
   if (!predicate.number) return 0;
   const [number] = await idsBy((next) => `select ${predicate.number?.(note, next)} as id`);
   expect(Number(number)).toBe(expected.length);

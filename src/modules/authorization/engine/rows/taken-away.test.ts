@@ -2,6 +2,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { memoryOf } from '../../../../../test/support/permission-data/memory.ts';
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
+import { firstRowsText } from '../../../../data/records/page/first-rows.ts';
+import { pageOf } from '../../../../data/records/page/page.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
 import { parseDefinition } from '../../model/definition.ts';
 import { buildModel } from '../../model/model.ts';
@@ -113,6 +116,12 @@ it.each([
   expect(await planOf(text, values)).not.toMatch(/(Sort|Unique|HashAggregate) \(actual rows=\d{3}/);
 });
 
+const schema = {
+  rows: note,
+  sortable: new Set(['_id']),
+  layout: { columns: {} },
+} as unknown as CompiledSchema;
+
 /** How often the index was asked for what is taken away, at most. */
 const searchesIn = (plan: string): number =>
   Math.max(
@@ -140,6 +149,31 @@ it('of very many that are taken away none is asked for by itself where all is lo
     const text = write((value) => `$${values.push(value)}`);
     expect(searchesIn(await planOf(text, values))).toBe(1);
   }
+});
+
+it('a later page by id does not pass what the pages before it showed', async () => {
+  const { rows: seen } = await table.database.query<{ id: string; rank: number }>({
+    text: `select "_id" as id, rank from ${note} order by 1`,
+  });
+  const ids = seen.filter(({ rank }) => sees(reader, rank)).map(({ id }) => id);
+  const last = ids[3_000] ?? '';
+  const cursors = { read: () => [last], write: () => '' };
+  const page = pageOf({ schema, options: { limit: 20, cursor: 'later' }, cursors });
+  const values = [...page.values];
+  const next: Next = (value) => `$${values.push(value)}`;
+  const way = (await predicateOf(reader)).first?.way(page.among.count, 'ids');
+  const merge = way?.otherwise ?? way;
+  expect(merge?.key).toBe('merge');
+  const { among } = page;
+  const source = merge && firstRowsText(merge, { rows: note, among }, { values, next });
+  const { named, rows: text } = page.text('true', source);
+  const whole = `with ${named.join(', ')} select t0."_id" as id from (${text}) t0`;
+  const { rows } = await table.database.query<{ id: string }>({ text: whole, values });
+  expect(rows.map(({ id }) => id)).toEqual(ids.slice(3_001, 3_021));
+  const loops = [...(await planOf(whole, values)).matchAll(/loops=(\d+)/g)].map(([, n]) =>
+    Number(n),
+  );
+  expect(Math.max(...loops)).toBeLessThan(100);
 });
 
 it('of what nobody gave it is not asked whether it is taken away', async () => {
