@@ -15,12 +15,9 @@ let kernel: RecordKernel;
 beforeAll(async () => {
   kernel = await openRecordKernel();
   await kernel.schemas.create(admin, { name: 'Large', fields: { text: 'String' } });
-  // 70 records of 1 MB. Only their number and their size matter.
-  await kernel.records.createMany(
-    admin,
-    'Large',
-    Array.from({ length: 70 }, () => ({ text: 'x'.repeat(1024 * 1024) })),
-  );
+  // 70 records of 1 MB, of which only their number and their size matter. All at once takes a full machine too long.
+  const some = Array.from({ length: 7 }, () => ({ text: 'x'.repeat(1024 * 1024) }));
+  for (let part = 0; part < 10; part += 1) await kernel.records.createMany(admin, 'Large', some);
 });
 afterAll(() => kernel?.close());
 
