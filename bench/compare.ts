@@ -123,7 +123,7 @@ const middle = (rounds: readonly Figures[]): Figures => {
 /**
  * Seconds of load on each side before the first measurement of a workload. V8 has compiled what runs after about 25,000
  * requests; until then one takes two to three times as long, and the threads that compile share the processors with
- * both programs (docs/decisions/366-measured-when-warm.md).
+ * both programs (docs/decisions/366-warm-up-of-benchmarks.md).
  */
 export const WARM_UP_SECONDS = 4;
 

@@ -1,6 +1,6 @@
 /**
  * The program in few files: what takes most of the time and a fifth of the memory of a start is that Node loads 1,800
- * modules one by one (docs/decisions/285-started-from-a-bundle.md). `npm start` runs what this makes, and makes it
+ * modules one by one (docs/decisions/285-start-from-a-bundle.md). `npm start` runs what this makes, and makes it
  * anew when the sources have changed. Tests inside one process, and `node src/main.ts`, run the sources themselves.
  *
  * Usage: node bundle.mjs <folder to make>; needs the Node and the dependencies of the platform.

@@ -1,6 +1,6 @@
 /**
  * How answers leave a surface: with its headers, counted, and logged where that is worth it. Answers that one turn of the
- * event loop makes go out together at its end (docs/decisions/338-answers-of-a-turn.md).
+ * event loop makes go out together at its end (docs/decisions/338-answers-of-one-turn.md).
  */
 import { errors, isValidation, PenstockError } from '../../kernel/errors.ts';
 import type { NowOrLater } from '../../kernel/now-or-later.ts';

@@ -1,4 +1,4 @@
-/** Input that an operation does not know: refused, or left out and told (docs/decisions/241-unknown-input-is-told.md). */
+/** Input that an operation does not know: refused, or left out and told (docs/decisions/241-unknown-input.md). */
 import type { CompiledOperation, RawInput } from '../../kernel/operations/compile.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
