@@ -6,7 +6,7 @@ import { findViolations } from './arrows.ts';
 import { findCircles } from './circles.ts';
 import { checkFile } from './house-rules.ts';
 import { readSourceFile } from './imports.ts';
-import { brokenLinks } from './links.ts';
+import { brokenLinks, unlistedPage } from './links.ts';
 import { checkNames, checkSizes } from './shape.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -43,7 +43,12 @@ const problems = [
   ...files.flatMap((path) => {
     const text = readText(path);
     if (text === undefined) return [];
-    return [...checkFile({ path, text }, root), ...brokenLinks({ path, text }, repository)];
+    const page = { path, text };
+    return [
+      ...checkFile(page, root),
+      ...brokenLinks(page, repository),
+      ...unlistedPage(page, repository),
+    ];
   }),
 ];
 
