@@ -17,9 +17,9 @@ const LARGE_RECORD = 400_000;
 /** Messages that are written at once. */
 const AT_ONCE = 5;
 /** What may be on its way to a reader that stopped: what waits with us, once more in the transport, and in the kernel. */
-const MOST_BYTES = 24_000_000;
+const MAX_BYTES = 24_000_000;
 /** More than any reader is kept. */
-const MOST_MESSAGES = 300;
+const MAX_MESSAGES = 300;
 
 /** Frames over a connection that can stop to read, as a suspended phone does. */
 async function openReader(platform: TestPlatform, user: TestUser, namespace: string) {
@@ -84,7 +84,7 @@ describe('bounds of a connection', () => {
     reader.socket.pause();
     const id = await create(user, 'Post', { title: 'first', state: 'large' });
     let sent = 0;
-    while (sent < MOST_MESSAGES && (await slowReaders()) === before) {
+    while (sent < MAX_MESSAGES && (await slowReaders()) === before) {
       const heard = told();
       await user.api.patch(`/database/Post/${id}`, {
         title: `${sent} ${'x'.repeat(LARGE_RECORD)}`,
@@ -92,11 +92,11 @@ describe('bounds of a connection', () => {
       await waitFor(() => told() > heard);
       sent += 1;
     }
-    expect(sent).toBeLessThan(MOST_MESSAGES);
+    expect(sent).toBeLessThan(MAX_MESSAGES);
     reader.socket.resume();
     await waitFor(() => reader.has('"gap"'));
     expect(reader.has('"reason":"slow"')).toBe(true);
-    expect(reader.bytes()).toBeLessThan(MOST_BYTES);
+    expect(reader.bytes()).toBeLessThan(MAX_BYTES);
     await user.api.patch(`/database/Post/${id}`, { title: 'last' });
     await waitFor(() => JSON.stringify(quick.heard.at(-1)).includes('"last"'));
     expect(quick.heard.some(({ event }) => event === 'gap')).toBe(false);
@@ -115,7 +115,7 @@ describe('bounds of a connection', () => {
     const before = await slowReaders();
     reader.socket.pause();
     let sent = 0;
-    while (sent < MOST_MESSAGES && (await slowReaders()) === before) {
+    while (sent < MAX_MESSAGES && (await slowReaders()) === before) {
       const content = 'x'.repeat(LARGE_MESSAGE);
       const message = { contentType: 'text', content };
       const answers = await Promise.all(
@@ -126,14 +126,14 @@ describe('bounds of a connection', () => {
       expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
       sent += AT_ONCE;
     }
-    expect(sent).toBeLessThan(MOST_MESSAGES);
+    expect(sent).toBeLessThan(MAX_MESSAGES);
     await quick.ask('message', room, 'last');
     await waitFor(() => quick.of('message').length === sent + 1);
     const ended = once(reader.socket, 'close');
     reader.socket.resume();
     await ended;
     expect(reader.has('CONSUMER_TOO_SLOW')).toBe(true);
-    expect(reader.bytes()).toBeLessThan(MOST_BYTES);
+    expect(reader.bytes()).toBeLessThan(MAX_BYTES);
     // What it missed is there when it comes back.
     const again = await connectChat(platform, user);
     const missed = await again.ask('sync', { roomId: room, afterSeq: sent });

@@ -71,11 +71,11 @@ export const contentsFolder = 'contents/';
 export const MAX_TEXT = 500_000_000;
 
 /** A part of the archive that is read as one text. @throws StartError for one that no restore could read. */
-export function textPart(name: string, value: unknown, most = MAX_TEXT): Buffer {
+export function textPart(name: string, value: unknown, max = MAX_TEXT): Buffer {
   const content = jsonOf(value);
-  if (content !== undefined && content.length <= most) return content;
+  if (content !== undefined && content.length <= max) return content;
   throw new StartError(
-    `The backup has more parts than its ${name} can list (${most} bytes): it was not made, since it could not be restored. Keep the contents of files on a store outside, which is not in backups`,
+    `The backup has more parts than its ${name} can list (${max} bytes): it was not made, since it could not be restored. Keep the contents of files on a store outside, which is not in backups`,
   );
 }
 

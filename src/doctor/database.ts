@@ -120,17 +120,17 @@ async function checkIndexes(ask: Ask): Promise<Finding[]> {
 }
 
 async function checkConnections(ask: Ask): Promise<Finding> {
-  const [row] = await ask<{ used: number; most: number }>(
-    `select (select count(*) from pg_stat_activity where backend_type = 'client backend')::int as used, current_setting('max_connections')::int as most`,
+  const [row] = await ask<{ used: number; max: number }>(
+    `select (select count(*) from pg_stat_activity where backend_type = 'client backend')::int as used, current_setting('max_connections')::int as max`,
   );
-  const { used = 0, most = 0 } = row ?? {};
-  if (used > most * 0.8)
+  const { used = 0, max = 0 } = row ?? {};
+  if (used > max * 0.8)
     return warning(
       'Connections',
-      `${used} of ${most} connections are in use`,
+      `${used} of ${max} connections are in use`,
       'Raise max_connections, or put a pooler between',
     );
-  return ok('Connections', `${used} of ${most} are in use`);
+  return ok('Connections', `${used} of ${max} are in use`);
 }
 
 async function checkTransactions(ask: Ask): Promise<Finding | undefined> {

@@ -2,7 +2,7 @@
 import { errors } from './errors.ts';
 
 /** Values of one text. A thousand records of five hundred fields fit, or a text of any length. */
-const MOST_VALUES = 500_000;
+const MAX_VALUES = 500_000;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -11,19 +11,19 @@ const OPEN_LIST = 0x5b;
 const OPEN_OBJECT = 0x7b;
 
 /**
- * Throws 413 for a text with more values than `most`. Counted by commas and opening brackets outside of texts, which is
+ * Throws 413 for a text with more values than `max`. Counted by commas and opening brackets outside of texts, which is
  * right for valid JSON and harmless for any other.
  */
-export function requireFewValues(bytes: Buffer, what: string, most = MOST_VALUES): void {
+export function requireFewValues(bytes: Buffer, what: string, max = MAX_VALUES): void {
   let count = 0;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i];
     if (byte === QUOTE) i = endOfText(bytes, i);
     else if (byte === COMMA || byte === OPEN_LIST || byte === OPEN_OBJECT) count += 1;
     // What comes after it makes no difference.
-    if (count > most)
+    if (count > max)
       throw errors.PAYLOAD_TOO_LARGE({
-        message: `${what} holds more than ${most} values: send it in parts`,
+        message: `${what} holds more than ${max} values: send it in parts`,
       });
   }
 }
@@ -44,6 +44,6 @@ function isEscaped(bytes: Buffer, place: number): boolean {
 
 /** The value of a JSON text. `what`: what it is, for the message. Throws 413, and what `JSON.parse` throws. */
 export function parseFewValues(text: string, what: string): unknown {
-  if (text.length > MOST_VALUES) requireFewValues(Buffer.from(text), what);
+  if (text.length > MAX_VALUES) requireFewValues(Buffer.from(text), what);
   return JSON.parse(text);
 }

@@ -17,7 +17,7 @@ const AT_ONCE = 2;
 /** Milliseconds that a name waits for the system. */
 const PATIENCE_MS = 5_000;
 /** Names that wait. */
-const MOST_WAITING = 256;
+const MAX_WAITING = 256;
 
 type Addresses = readonly LookupAddress[];
 export type FindAddresses = (hostname: string) => Promise<Addresses>;
@@ -75,7 +75,7 @@ function inTurns(find: FindAddresses): FindAddresses {
     });
   return async (hostname) => {
     if (running >= AT_ONCE) {
-      if (waiting.size >= MOST_WAITING) throw timedOut(hostname);
+      if (waiting.size >= MAX_WAITING) throw timedOut(hostname);
       // Whoever ends hands its place over.
       await turn(hostname);
     } else running += 1;

@@ -39,7 +39,7 @@ export const recordHookPoint = (schema: string, operation: RecordHookOperation):
   `records:${operation}:${schema}`;
 
 /** Records of one call by condition while a hook looks at each. */
-export const MOST_SELECTED = 1_000;
+export const MAX_SELECTED = 1_000;
 /** Hooks of one call that run at a time. */
 const AT_ONCE = 8;
 /** How often a write begins anew because the record was changed while its hook ran. */
@@ -202,7 +202,7 @@ async function changeMany(
   const ids = inputs.map(({ _id }) => _id);
   const isSane = ids.every((id) => typeof id === 'string') && new Set(ids).size === ids.length;
   // Whatever is wrong with the list is for the store to say.
-  if (!isSane || ids.length > MOST_SELECTED)
+  if (!isSane || ids.length > MAX_SELECTED)
     return store[`${kind}Many`](caller, schema, inputs, options);
   return whileUnchanged(false, async () => {
     const there = await lookAtEach(parts, schema, ids as readonly string[]);
@@ -239,12 +239,8 @@ async function selected(
       granted: true,
     }),
   ) as { readonly count: number };
-  if (found.count > MOST_SELECTED)
-    throw invalid(
-      'query',
-      'count',
-      `a hook looks at each record: at most ${MOST_SELECTED} at once`,
-    );
+  if (found.count > MAX_SELECTED)
+    throw invalid('query', 'count', `a hook looks at each record: at most ${MAX_SELECTED} at once`);
   const json = await store.find(caller, schema, { ...options, filter, granted: true });
   return (JSON.parse(json) as readonly { readonly _id: string }[]).map(({ _id }) => _id);
 }

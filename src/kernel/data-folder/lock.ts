@@ -32,7 +32,7 @@ const SILENCE_MS = 10_000;
  * Looked at for so long (ms) at least, however long ago it says that it was touched: the clock of the holder may be behind
  * ours, or have been set since.
  */
-const LEAST_LOOK_MS = 2 * HEARTBEAT_MS;
+const MIN_LOOK_MS = 2 * HEARTBEAT_MS;
 const ATTEMPTS = 20;
 
 /** In whose name the folder is locked. */
@@ -144,7 +144,7 @@ async function beats(file: string): Promise<boolean> {
   const first = await touchedAt(file);
   if (first === 0) return false;
   // A time in the future is one of another clock, too.
-  const silentMs = Math.max(0, Math.min(Date.now() - first, SILENCE_MS - LEAST_LOOK_MS));
+  const silentMs = Math.max(0, Math.min(Date.now() - first, SILENCE_MS - MIN_LOOK_MS));
   const until = performance.now() + SILENCE_MS - silentMs;
   while (performance.now() < until) {
     await sleep(HEARTBEAT_MS / 10);

@@ -11,7 +11,7 @@ const MEMORY_MS = 30_000;
 /** The same where the disk is ours and shows room: a quota or the number of files may be used up all the same. */
 const MEMORY_WITH_ROOM_MS = 2_000;
 /** Below this PostgreSQL cannot even write its log: its next checkpoint may stop it. */
-const LEAST_FREE_BYTES = 32 * 1_024 * 1_024;
+const MIN_FREE_BYTES = 32 * 1_024 * 1_024;
 
 let lastFull = Number.NEGATIVE_INFINITY;
 
@@ -28,7 +28,7 @@ export async function checkStorage(folder: string | undefined): Promise<HealthRe
       : { status: 'pass' };
   if (folder === undefined) return isFull(MEMORY_MS);
   const { bavail, bsize } = await statfs(folder);
-  if (bavail * bsize >= LEAST_FREE_BYTES) return isFull(MEMORY_WITH_ROOM_MS);
+  if (bavail * bsize >= MIN_FREE_BYTES) return isFull(MEMORY_WITH_ROOM_MS);
   return { status: 'fail', message: 'the disk of the database is nearly full' };
 }
 

@@ -9,7 +9,7 @@ const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
 /** Bytes that a piece of memory begins with, and that it goes back to after something large. */
 const USUAL_BYTES = 16_384;
 /** Bytes of UTF-8 that a character takes at most. */
-const MOST_BYTES = 3;
+const MAX_BYTES = 3;
 
 /** As PostgreSQL reads it: a text, bytes, or nothing. */
 export type WireValue = string | Buffer | null;
@@ -84,7 +84,7 @@ export class MessageWriter {
 
   /** A text that ends with a zero. */
   #word(text: string): void {
-    this.#ensure(text.length * MOST_BYTES + 1);
+    this.#ensure(text.length * MAX_BYTES + 1);
     this.#end += this.#bytes.write(text, this.#end);
     this.#bytes[this.#end] = 0;
     this.#end += 1;
@@ -109,7 +109,7 @@ export class MessageWriter {
   #value(value: WireValue): void {
     if (value === null) this.#number32(-1);
     else if (typeof value === 'string') {
-      this.#ensure(4 + value.length * MOST_BYTES);
+      this.#ensure(4 + value.length * MAX_BYTES);
       const length = this.#bytes.write(value, this.#end + 4);
       this.#number32(length);
       this.#end += length;
@@ -128,8 +128,8 @@ export class MessageWriter {
 
 const HEADER_BYTES = 5;
 /** A length counts itself, and PostgreSQL sends nothing above a gigabyte. */
-const LEAST_LENGTH = 4;
-const MOST_LENGTH = 1_073_741_824;
+const MIN_LENGTH = 4;
+const MAX_LENGTH = 1_073_741_824;
 
 /** protocol_violation: the connection is of no use any more. */
 const brokenMessage = (): Error =>
@@ -193,7 +193,7 @@ export class MessageReader {
     const there = bytes.length - at;
     if (there < HEADER_BYTES) return HEADER_BYTES - there;
     const length = bytes.readUInt32BE(at + 1);
-    if (length < LEAST_LENGTH || length > MOST_LENGTH) throw brokenMessage();
+    if (length < MIN_LENGTH || length > MAX_LENGTH) throw brokenMessage();
     return Math.max(0, 1 + length - there);
   }
 

@@ -32,13 +32,13 @@ class ChangedRows {
 /** Milliseconds in which a statement that has failed is sent by itself, so that it undoes nothing of others. */
 const FAILING_MS = 1_000;
 /** Statements without a name are told apart by their text. */
-const MOST_FAILING = 200;
+const MAX_FAILING = 200;
 
 class FailingStatements {
   readonly #until = new Map<string, number>();
 
   note({ name, text }: Statement): void {
-    if (this.#until.size >= MOST_FAILING) this.#until.clear();
+    if (this.#until.size >= MAX_FAILING) this.#until.clear();
     this.#until.set(name ?? text, performance.now() + FAILING_MS);
   }
 

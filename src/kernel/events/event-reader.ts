@@ -113,7 +113,7 @@ interface Subscription {
 }
 
 /** Topics whose subscribers are remembered. There are a few for each schema. */
-const MOST_TOPICS = 2_000;
+const MAX_TOPICS = 2_000;
 
 /** Who subscribes to what. Subscriptions change seldom, and events are many: who hears of a topic is worked out once. */
 function createSubscriptions() {
@@ -136,7 +136,7 @@ function createSubscriptions() {
       const known = byTopic.get(topic);
       if (known) return known;
       const found = [...all].filter(({ matches }) => matches(topic));
-      if (byTopic.size >= MOST_TOPICS) byTopic.clear();
+      if (byTopic.size >= MAX_TOPICS) byTopic.clear();
       byTopic.set(topic, found);
       return found;
     },

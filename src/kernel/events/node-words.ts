@@ -3,8 +3,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Bus } from './bus.ts';
 
 /** What waits while the bus is busy; beyond that it is dropped. */
-const MOST_WORDS = 5_000;
-const MOST_BYTES = 4_000_000;
+const MAX_WORDS = 5_000;
+const MAX_BYTES = 4_000_000;
 
 export interface NodeWordsOptions<Word> {
   readonly bus: Pick<Bus, 'publish' | 'subscribe'>;
@@ -42,7 +42,7 @@ export function createNodeWords<Word>({
     for (const word of payload as readonly Word[]) hear(word);
   });
   return (word, size) => {
-    if (waiting.length >= MOST_WORDS || bytes + size > MOST_BYTES) {
+    if (waiting.length >= MAX_WORDS || bytes + size > MAX_BYTES) {
       onDropped(1);
       return;
     }

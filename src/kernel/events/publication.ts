@@ -67,7 +67,7 @@ export const relayLock = 7_203_114_001;
 /** Events of one page. */
 const PAGE = 1_000;
 /** Events that one transaction publishes, unless a single transaction wrote more. */
-const MOST = 100_000;
+const MAX_EVENTS = 100_000;
 /**
  * A transaction that was open at the last snapshot and is at least so many transactions older gets pages of its own:
  * a page is read as a range of transactions, and what was published before lies between.
@@ -109,7 +109,7 @@ here as materialized (select pg_current_snapshot() as snapshot, pg_snapshot_xmax
 cut as materialized (
   select o.xid from penstock.outbox o
    where o.xid >= (select first from state) and o.xid < (select first from here)
-   order by o.xid, o.seq offset ${MOST - 1} limit 1
+   order by o.xid, o.seq offset ${MAX_EVENTS - 1} limit 1
 ),
 seen as materialized (
   select case when c.xid is null then h.snapshot else format('%s:%s:%s', least(pg_snapshot_xmin(h.snapshot), c.next), c.next,

@@ -43,11 +43,11 @@ export async function tidyOutbox(
 ): Promise<number> {
   const count = await database.tryLock('events.tidy', async () => {
     const buckets = await readBuckets(database, retention);
-    const most = retention.megabytes * 1_000_000;
+    const max = retention.megabytes * 1_000_000;
     let bytes = buckets.reduce((sum, bucket) => sum + bucket.bytes, 0);
     let gone = 0;
     for (const bucket of buckets.filter(({ current, unused }) => !current && !unused)) {
-      if (!bucket.old && bytes <= most) break;
+      if (!bucket.old && bytes <= max) break;
       if (!(await emptyBucket(database, bucket.bucket, log))) continue;
       bytes -= bucket.bytes;
       gone += 1;

@@ -43,7 +43,7 @@ export interface Hooks {
 /** Milliseconds that all hooks of one point may take together. */
 const HOOK_MS = 2_000;
 /** Hooks that may have caused each other before one is refused. */
-const MOST_CAUSES = 5;
+const MAX_CAUSES = 5;
 
 const causes = new AsyncLocalStorage<readonly string[]>();
 
@@ -58,7 +58,7 @@ export function causedBy<T>(chain: readonly string[], work: () => T): T {
 
 /** Throws HOOK_DEPTH_EXCEEDED for a chain that is too long; the message names it. */
 export function requireDepth(chain: readonly string[]): void {
-  if (chain.length <= MOST_CAUSES) return;
+  if (chain.length <= MAX_CAUSES) return;
   throw hookErrors.HOOK_DEPTH_EXCEEDED({
     message: `Hooks cause each other without an end: ${chain.join(' > ')}`,
   });

@@ -46,12 +46,12 @@ export function createRefusable({
 /** Short names have too many neighbours. */
 const SHORTEST_NEAR = 4;
 /** Letters in which a slip of the keys differs. */
-const MOST_SLIPS = 2;
+const MAX_SLIPS = 2;
 
 function isNearKnown({ path, message }: Problem): boolean {
   if (path.length < SHORTEST_NEAR || !message.startsWith(ADVICE)) return false;
   const nearest = message.slice(ADVICE.length, -1);
-  return editDistance(path.toLowerCase(), nearest.toLowerCase()) <= MOST_SLIPS;
+  return editDistance(path.toLowerCase(), nearest.toLowerCase()) <= MAX_SLIPS;
 }
 
 const UNKNOWN = 'is not known here';
@@ -89,8 +89,8 @@ export function nearestName(name: string, names: readonly string[]): string | un
   for (const candidate of names) {
     if (candidate.length > MAX_NAME) continue;
     const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    const most = Math.max(1, Math.floor(candidate.length / 3));
-    if (distance <= most && (best === undefined || distance < best.distance))
+    const max = Math.max(1, Math.floor(candidate.length / 3));
+    if (distance <= max && (best === undefined || distance < best.distance))
       best = { name: candidate, distance };
   }
   return best?.name;

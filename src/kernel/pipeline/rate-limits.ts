@@ -174,8 +174,8 @@ function operationBuckets(
   { requests, seconds, local, failClosed }: Omit<LimitBucket, 'name'>,
 ): OperationBuckets {
   const counting = { ...(local && { local }), ...(failClosed && { failClosed }) };
-  const bucket = (name: string, most: number): LimitBucket => ({
-    ...{ name, requests: most, seconds },
+  const bucket = (name: string, max: number): LimitBucket => ({
+    ...{ name, requests: max, seconds },
     ...counting,
   });
   if (account === undefined) return { address: bucket(id, requests), account: undefined };

@@ -82,12 +82,12 @@ async function repeat(queryable: Queryable, queue: string, id: string): Promise<
 async function repeatDead(
   queryable: Queryable,
   queue: string,
-  { target, since, most }: { readonly target: string; readonly since: Date; readonly most: number },
+  { target, since, max }: { readonly target: string; readonly since: Date; readonly max: number },
 ): Promise<number> {
   const { count } = await queryable.query(sql`
     update penstock.queue_items set state = 'waiting', attempts = 0, due_at = now(), lease = null, finished_at = null
     where id = any(array(select id from penstock.queue_items where queue = ${queue} and target = ${target}
-      and state = 'dead' and finished_at >= ${since} order by finished_at, seq limit ${most} for update))`);
+      and state = 'dead' and finished_at >= ${since} order by finished_at, seq limit ${max} for update))`);
   return count;
 }
 

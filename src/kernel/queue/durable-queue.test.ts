@@ -168,7 +168,7 @@ describe('a durable queue', () => {
     worker.wake();
     await isDone(queue, 1);
     await worker.stop();
-    const which = { target: 'b', since: new Date(0), most: 10 };
+    const which = { target: 'b', since: new Date(0), max: 10 };
     expect(await queue.repeatDead(opened.database, which)).toBe(1);
     expect(await queue.figures()).toMatchObject({ waiting: 1, dead: 0 });
     await opened.database.query({

@@ -113,10 +113,10 @@ export interface DurableQueue {
   find(target: string, dedupe: string): Promise<ItemRow | undefined>;
   /** Tries it once more, whatever became of it; false when it is not there or waits anyway. */
   repeat(transaction: Queryable, id: string): Promise<boolean>;
-  /** The same for all that were given up since then, at most `most`. */
+  /** The same for all that were given up since then, at most `max`. */
   repeatDead(
     transaction: Queryable,
-    which: { readonly target: string; readonly since: Date; readonly most: number },
+    which: { readonly target: string; readonly since: Date; readonly max: number },
   ): Promise<number>;
   /** What waits is not tried before `resume`. */
   hold(transaction: Queryable, target: string): Promise<void>;

@@ -200,14 +200,14 @@ export const offAccount = <T>(work: () => T): T => store.run(undefined, work);
 
 /**
  * Bytes of the value as JSON, counted roughly (a character is a byte): what matters is how much a value grew by being
- * repeated. Counts no further than `most`, so that the counting itself is bounded.
+ * repeated. Counts no further than `max`, so that the counting itself is bounded.
  */
-export function jsonSize(value: unknown, most: number): number {
+export function jsonSize(value: unknown, max: number): number {
   switch (typeof value) {
     case 'string':
       return value.length + 2;
     case 'object':
-      return value === null ? 4 : sizeOfParts(value, most);
+      return value === null ? 4 : sizeOfParts(value, max);
     case 'undefined':
       return 0;
     default:
@@ -215,16 +215,16 @@ export function jsonSize(value: unknown, most: number): number {
   }
 }
 
-function sizeOfParts(container: object, most: number): number {
+function sizeOfParts(container: object, max: number): number {
   let size = 2;
   if (Array.isArray(container)) {
-    for (let i = 0; i < container.length && size <= most; i++)
-      size += jsonSize(container[i], most - size) + 1;
+    for (let i = 0; i < container.length && size <= max; i++)
+      size += jsonSize(container[i], max - size) + 1;
     return size;
   }
   for (const key in container) {
-    if (size > most) break;
-    size += key.length + 4 + jsonSize((container as Record<string, unknown>)[key], most - size);
+    if (size > max) break;
+    size += key.length + 4 + jsonSize((container as Record<string, unknown>)[key], max - size);
   }
   return size;
 }

@@ -45,15 +45,15 @@ export function isLoopback(host: string): boolean {
   return loopback.check(address, family === 4 ? 'ipv4' : 'ipv6');
 }
 
-const LEAST_MASTER_KEY_LENGTH = 16;
+const MIN_MASTER_KEY_LENGTH = 16;
 /** Published as the default of other platforms with this interface (spec/core.md 6.4): everybody knows it. */
 const PUBLISHED_MASTER_KEY = 'M4ST3RK3Y';
 
 /** Why a master key from the environment should not be used; `undefined` when it is fine or unset. */
 export function masterKeyWeakness(masterKey: string | undefined): string | undefined {
   if (masterKey === PUBLISHED_MASTER_KEY) return 'is a published default that everybody knows';
-  if (masterKey !== undefined && masterKey.length < LEAST_MASTER_KEY_LENGTH)
-    return `is shorter than ${LEAST_MASTER_KEY_LENGTH} characters`;
+  if (masterKey !== undefined && masterKey.length < MIN_MASTER_KEY_LENGTH)
+    return `is shorter than ${MIN_MASTER_KEY_LENGTH} characters`;
   return undefined;
 }
 

@@ -102,7 +102,7 @@ export interface ReadySettings {
 type Table<T> = { readonly [K in keyof T]: Variable<T[K]> };
 
 /** Processes give a sign of life each second: with less than two of them a healthy one would be ended. */
-const LEAST_WATCHDOG_MS = 2_000;
+const MIN_WATCHDOG_MS = 2_000;
 
 const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets' | 'defaultEnvironment'>> = {
   clientHttpPort: port('CLIENT_HTTP_PORT', 3000, 'Port of the client surface; 0 picks a free one'),
@@ -127,7 +127,7 @@ const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets' | 'defau
     'WATCHDOG_MS',
     10_000,
     'A process whose event loop stands still this long is replaced; 0 switches that off',
-    LEAST_WATCHDOG_MS,
+    MIN_WATCHDOG_MS,
   ),
   masterKey: optionalText('MASTER_KEY', 'Key of the operator; made at the first start when unset'),
   masterKeyPrevious: optionalText(

@@ -87,15 +87,15 @@ export const optionalText = (name: string, description: string): Variable<string
 /** A secret of a least length; never shown. */
 export const secret = (
   name: string,
-  leastLength: number,
+  minLength: number,
   description: string,
 ): Variable<string | undefined> => ({
   name,
   description,
   documentedDefault: '',
   read(value) {
-    if (value !== undefined && value.length < leastLength)
-      throw hidden(name, `at least ${leastLength} characters long`);
+    if (value !== undefined && value.length < minLength)
+      throw hidden(name, `at least ${minLength} characters long`);
     return value;
   },
 });
@@ -182,7 +182,7 @@ export const milliseconds = (
 export const count = (
   name: string,
   fallback: number,
-  [least, most]: readonly [number, number],
+  [min, max]: readonly [number, number],
   description: string,
 ): Variable<number> => ({
   name,
@@ -191,40 +191,39 @@ export const count = (
   read(value) {
     if (value === undefined) return fallback;
     const number = Number(value);
-    if (!/^\d+$/.test(value) || number < least || number > most)
-      throw wrong(name, `a number from ${least} to ${most}`, value);
+    if (!/^\d+$/.test(value) || number < min || number > max)
+      throw wrong(name, `a number from ${min} to ${max}`, value);
     return number;
   },
 });
 
-/** Like `milliseconds`, and 0 is allowed. `least`: of any other. */
+/** Like `milliseconds`, and 0 is allowed. `min`: of any other. */
 export const millisecondsOrNone = (
   name: string,
   fallback: number,
   description: string,
-  least = 1,
+  min = 1,
 ): Variable<number> => ({
   ...milliseconds(name, fallback, description),
   read(value) {
     if (value === undefined) return fallback;
     if (!/^\d{1,9}$/.test(value)) throw wrong(name, 'a number of milliseconds', value);
     const number = Number(value);
-    if (number > 0 && number < least)
-      throw wrong(name, `0 or at least ${least} milliseconds`, value);
+    if (number > 0 && number < min) throw wrong(name, `0 or at least ${min} milliseconds`, value);
     return number;
   },
 });
 
 /** A number of processes: from 1, or `auto` for one per core of the machine. */
-export const processes = (name: string, most: number, description: string): Variable<number> => ({
+export const processes = (name: string, max: number, description: string): Variable<number> => ({
   name,
   description,
   documentedDefault: '1',
   read(value) {
     if (value === undefined) return 1;
-    if (value.toLowerCase() === 'auto') return Math.min(most, availableParallelism());
-    if (!/^[1-9]\d*$/.test(value) || Number(value) > most)
-      throw wrong(name, `a number from 1 to ${most}, or auto`, value);
+    if (value.toLowerCase() === 'auto') return Math.min(max, availableParallelism());
+    if (!/^[1-9]\d*$/.test(value) || Number(value) > max)
+      throw wrong(name, `a number from 1 to ${max}, or auto`, value);
     return Number(value);
   },
 });

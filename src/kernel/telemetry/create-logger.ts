@@ -22,7 +22,7 @@ interface Repeats {
 
 const WINDOW_MS = 60_000;
 /** More causes than this at a time are not counted: they are written. */
-const MOST_CAUSES = 500;
+const MAX_CAUSES = 500;
 /** Characters of an error's text that tell causes apart. */
 const LONGEST_CAUSE = 200;
 /** Fields that are part of what is wrong; others (request ids, times) only say where it showed. */
@@ -58,8 +58,7 @@ export function createRepeats(now: () => number = Date.now, windowMs = WINDOW_MS
       const key = [level, scope, message, causeOf(fields)].join('\n');
       const known = causes.get(key);
       if (known === undefined) {
-        if (causes.size < MOST_CAUSES)
-          causes.set(key, { since: now(), count: 0, flush: undefined });
+        if (causes.size < MAX_CAUSES) causes.set(key, { since: now(), count: 0, flush: undefined });
         timer ??= setInterval(sweep, windowMs / 4).unref();
         return write(level, fields, message);
       }

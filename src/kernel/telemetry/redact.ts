@@ -27,7 +27,7 @@ interface Parts {
 }
 
 /** Room that each part has at least: its name and a few characters. */
-const LEAST = 24;
+const MIN_SHARE = 24;
 /** Levels that are measured; what is deeper is nobody's text. */
 const MAX_DEPTH = 64;
 const MAX_PART_NAME = 128;
@@ -36,7 +36,7 @@ const MAX_PART_NAME = 128;
 function shared(entries: readonly (readonly [string, unknown])[], room: number): Parts {
   const whole = inFull(entries, room);
   if (whole) return { kept: whole, omitted: 0 };
-  const places = Math.max(2, Math.floor(room / LEAST));
+  const places = Math.max(2, Math.floor(room / MIN_SHARE));
   const kept =
     entries.length > places
       ? [...entries.slice(0, places >> 1), ...entries.slice(-(places >> 1))]
@@ -46,7 +46,7 @@ function shared(entries: readonly (readonly [string, unknown])[], room: number):
   let left = room;
   const bySize = needs.map((size, index) => ({ size, index })).sort((a, b) => a.size - b.size);
   for (const [done, { size, index }] of bySize.entries()) {
-    const share = Math.min(size, Math.max(LEAST, Math.floor(left / (bySize.length - done))));
+    const share = Math.min(size, Math.max(MIN_SHARE, Math.floor(left / (bySize.length - done))));
     shares[index] = share;
     left = Math.max(0, left - share);
   }

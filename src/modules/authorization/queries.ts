@@ -145,7 +145,7 @@ export async function listTuples(
 }
 
 /** Matches of a search that are gathered before they are put in order. */
-const MOST_GATHERED = 10_000;
+const MAX_GATHERED = 10_000;
 
 /**
  * A search that matches few; `undefined` when it matches many. No index knows parts of texts: all tuples are looked at,
@@ -160,7 +160,7 @@ async function findFew(
   const values: unknown[] = [];
   const where = conditionOf(kind, filter, (value) => `$${values.push(value)}`);
   const order = orderOf(page);
-  const text = `with found as materialized (select * from penstock.tuples t where ${where} limit ${MOST_GATHERED + 1})
+  const text = `with found as materialized (select * from penstock.tuples t where ${where} limit ${MAX_GATHERED + 1})
     select f.*, c.count from (select count(*)::int as count from found) c
       left join lateral (select * from found order by ${order} offset $${values.push(page.skip)} limit $${values.push(page.limit)}) f on true
     order by ${order}`;
@@ -168,7 +168,7 @@ async function findFew(
     (TupleRow | { readonly id: null }) & { readonly count: number }
   >({ text, values });
   const count = rows[0]?.count ?? 0;
-  if (count > MOST_GATHERED) return undefined;
+  if (count > MAX_GATHERED) return undefined;
   return { tuples: rows.flatMap((row) => (row.id === null ? [] : [storedTuple(row)])), count };
 }
 

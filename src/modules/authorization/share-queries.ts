@@ -67,19 +67,19 @@ export const lockShares = (database: Queryable, { type, id }: ObjectRef): Promis
     sql`select pg_advisory_xact_lock(hashtextextended(${`penstock.shares ${type}:${id}`}, 0))`,
   );
 
-/** How many shares count now beside this one; counting stops at `most`. */
+/** How many shares count now beside this one; counting stops at `max`. */
 export async function countOtherShares(
   database: Queryable,
   { subject, relation, resource: { type, id } }: Tuple,
   relations: readonly string[],
-  most: number,
+  max: number,
 ): Promise<number> {
   const { rows } = await database.query<{ count: number }>(sql`
     select count(*)::integer as count from (
       select 1 from penstock.tuples where resource_type = ${type} and resource_id = ${id} and relation = any(${relations}::text[])
         and condition is null and (expires_at is null or expires_at > now())
         and (relation, subject_type, subject_id, subject_relation) <> (${relation}::text, ${subject.type}::text, ${subject.id}::text, ${subject.relation}::text)
-      limit ${most}::integer) few`);
+      limit ${max}::integer) few`);
   return rows[0]?.count ?? 0;
 }
 

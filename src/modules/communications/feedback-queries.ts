@@ -94,7 +94,7 @@ export const applyReports = async (
 export const unreportedMails = async (
   database: Queryable,
   provider: string,
-  most: number,
+  max: number,
 ): Promise<readonly { readonly id: string; readonly providerId: string }[]> =>
   (
     await database.query<{ id: string; providerId: string }>(sql`
@@ -103,7 +103,7 @@ export const unreportedMails = async (
         from penstock.messages
         where channel = 'email' and status = 'sent' and provider = ${provider} and provider_id is not null
           and finished_at > now() - interval '3 days') waiting
-      where looks > 0 and looks & (looks - 1) = 0 order by looks limit ${most}`)
+      where looks > 0 and looks & (looks - 1) = 0 order by looks limit ${max}`)
   ).rows;
 
 /** Notes a token that is good once; false when it was seen before. */

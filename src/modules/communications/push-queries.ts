@@ -32,12 +32,12 @@ export type NewDevice = Omit<DeviceRow, 'createdAt' | 'updatedAt' | 'endpointRef
 
 /**
  * A token that is known already moves to this user: the phone has a new owner. What is known of the same device (its own
- * id) under an older token goes, and so do the user's longest unseen devices beyond `most`.
+ * id) under an older token goes, and so do the user's longest unseen devices beyond `max`.
  */
 export async function saveDevice(
   transaction: Queryable,
   device: NewDevice,
-  most: number,
+  max: number,
 ): Promise<DeviceRow> {
   if (device.deviceId !== null)
     await transaction.query(sql`
@@ -66,7 +66,7 @@ export async function saveDevice(
   await transaction.query(sql`
     delete from penstock.push_devices where id in (
       select id from penstock.push_devices where user_id = ${device.userId}::uuid
-      order by updated_at desc, id desc offset ${most}::integer)`);
+      order by updated_at desc, id desc offset ${max}::integer)`);
   const [saved] = rows;
   if (!saved) throw new Error('The database did not answer the device');
   return saved;

@@ -28,10 +28,10 @@ export function passagesOf(text: string, length: number): readonly Passage[] {
 
 /** Where a passage that begins at `starts` ends: behind the last space of its second half, if there is one. */
 function endOf(text: string, starts: number, length: number): number {
-  const most = starts + length;
-  if (most >= text.length) return text.length;
-  for (let at = most; at > starts + length / 2; at--) if (isSpace(text, at - 1)) return at;
-  return starts + cutText(text.slice(starts, most), length - 1).length;
+  const max = starts + length;
+  if (max >= text.length) return text.length;
+  for (let at = max; at > starts + length / 2; at--) if (isSpace(text, at - 1)) return at;
+  return starts + cutText(text.slice(starts, max), length - 1).length;
 }
 
 /** The first place behind a space between two places, or the first of them. */

@@ -70,7 +70,7 @@ const removeExpired = (parts: Parts): Promise<number> =>
     const gone = await deleteExpired(transaction, {
       days: retention.days,
       hours: doubleOptIn.expiryHours,
-      most: BATCH,
+      max: BATCH,
     });
     await removeFilesOf(parts, transaction, gone);
     return gone.length;

@@ -92,8 +92,8 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
     calls: callsOf(context, all),
   });
   const triggers = await startTriggers({ ...kernel, store, runner, log, config: current });
-  const mostRooms = () => context.services.router.config.current().realtime.roomsPerSocket;
-  const routes = serveRoutes(kernel, all, { runner, later: triggers.later, log, mostRooms });
+  const maxRooms = () => context.services.router.config.current().realtime.roomsPerSocket;
+  const routes = serveRoutes(kernel, all, { runner, later: triggers.later, log, maxRooms });
   return {
     service: { runner, functions: all },
     operations: [
@@ -135,16 +135,16 @@ const callsOf = ({ kernel, config, services, log }: Context, { secrets }: Functi
 interface Serving
   extends Pick<RouteParts, 'runner' | 'later'>,
     Pick<Context, 'log'>,
-    Pick<FunctionSocketParts, 'mostRooms'> {}
+    Pick<FunctionSocketParts, 'maxRooms'> {}
 
 /** Keeps routes, middlewares and socket namespaces as the stored functions say, until it is stopped. */
 function serveRoutes(
   kernel: Kernel,
   { store, secrets }: Functions,
-  { runner, later, log, mostRooms }: Serving,
+  { runner, later, log, maxRooms }: Serving,
 ) {
   const { database, operations, middlewares } = kernel;
-  const sockets = createFunctionSockets({ ...kernel, runner, store, mostRooms });
+  const sockets = createFunctionSockets({ ...kernel, runner, store, maxRooms });
   const { permissions } = kernel;
   const routes = createFunctionRoutes(
     { runner, later, database, secrets, permissions },

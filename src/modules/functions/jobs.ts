@@ -21,10 +21,10 @@ export const cleanUpJob = ({ database, config }: Parts): JobDefinition =>
     schedule: '7,37 * * * *',
     async handler(_data, { signal }) {
       const { retention } = config();
-      await inBatches(signal, () => deleteExpired(database, { ...retention, most: BATCH }));
+      await inBatches(signal, () => deleteExpired(database, { ...retention, max: BATCH }));
       const keep = retention.maxPerFunction;
       for (const id of await crowdedFunctions(database, keep))
-        await inBatches(signal, () => deleteBeyond(database, { id, keep, most: BATCH }));
+        await inBatches(signal, () => deleteBeyond(database, { id, keep, max: BATCH }));
       await database.query(sql`delete from penstock.function_receipts where ends_at < now()`);
     },
   });

@@ -23,7 +23,7 @@ import { NewRelayShape } from './operations/relays.ts';
 import { listClients, type Platform } from './queries.ts';
 import {
   checkedRelay,
-  MOST_RELAYS,
+  MAX_RELAYS,
   type NewRelay,
   type Relays,
   withUsual,
@@ -168,7 +168,7 @@ const documentOf = ({ alias, platform, domain, notes }: DocumentFields): StateDo
 
 /** Event relays, by name. */
 export const relayState = (relays: Relays): StateType => {
-  const every = { skip: 0, limit: MOST_RELAYS } as const;
+  const every = { skip: 0, limit: MAX_RELAYS } as const;
   return {
     module: 'router',
     type: 'eventRelays',

@@ -7,7 +7,7 @@ import { isContainerName } from './names.ts';
 
 const MEGABYTE = 1_048_576;
 /** A pebibyte. */
-const MOST_BYTES = 1_024 ** 3 * MEGABYTE;
+const MAX_BYTES = 1_024 ** 3 * MEGABYTE;
 const day = 86_400;
 const text = (description: string, value = '') =>
   Type.String({ default: value, maxLength: 1_000, description });
@@ -30,12 +30,12 @@ const limits = Type.Object({
   ),
   perUserQuota: whole(
     0,
-    [0, MOST_BYTES],
+    [0, MAX_BYTES],
     'Bytes that all files of one user may have, those in the trash included. 0: any number.',
   ),
   perTeamQuota: whole(
     0,
-    [0, MOST_BYTES],
+    [0, MAX_BYTES],
     'The same of a team, or whatever else owns files. 0: as much as a user.',
   ),
 });

@@ -18,7 +18,7 @@ import { isModuleContainer, ownerOf } from './services/access.ts';
 import type { StorageServices } from './services/storage-services.ts';
 
 /** Files that one socket may name. */
-const MOST_FILES = 100;
+const MAX_FILES = 100;
 
 const Target = Type.Object({ fileId: Type.String({ format: 'uuid' }) });
 
@@ -87,8 +87,8 @@ function namespaceOf(services: StorageServices, listeners: Map<string, Listener>
         async handler(connection, { fileId }) {
           const { access, files } = services;
           const listener = listeners.get(connection.id);
-          if (listener && listener.files.size >= MOST_FILES && !listener.files.has(fileId))
-            throw invalid('fileId', 'maxItems', `a socket hears of at most ${MOST_FILES} files`);
+          if (listener && listener.files.size >= MAX_FILES && !listener.files.has(fileId))
+            throw invalid('fileId', 'maxItems', `a socket hears of at most ${MAX_FILES} files`);
           const file = await files.find(fileId);
           await access.require(await connection.caller(), 'read', file);
           listener?.files.add(fileId);

@@ -156,10 +156,10 @@ export function countNodes(ast: DocumentNode): DocumentStatistics {
 /* How deep the brackets of a document nest, read from its text, before a parser that recurses sees it. */
 
 /**
- * Answers whether some bracket stands deeper than `most`. Strings and comments count as nothing; text that is no
+ * Answers whether some bracket stands deeper than `max`. Strings and comments count as nothing; text that is no
  * GraphQL may be judged either way, and the parser refuses it anyhow.
  */
-export function nestsDeeper(text: string, most: number): boolean {
+export function nestsDeeper(text: string, max: number): boolean {
   let depth = 0;
   for (let i = 0; i < text.length; i++) {
     switch (text.charCodeAt(i)) {
@@ -172,7 +172,7 @@ export function nestsDeeper(text: string, most: number): boolean {
       case 0x28: // (
       case 0x5b: // [
       case 0x7b: // {
-        if (++depth > most) return true;
+        if (++depth > max) return true;
         break;
       case 0x29: // )
       case 0x5d: // ]

@@ -106,7 +106,7 @@ function prepareOperation({
 }
 
 /** Objects that a short operation may answer. */
-const MOST_SHORT = 20;
+const MAX_SHORT = 20;
 
 function isShort(
   { selectionSet: { selections } }: OperationDefinitionNode,
@@ -117,7 +117,7 @@ function isShort(
   if (only?.kind !== Kind.FIELD || selections.length > 1) return false;
   const field = fields.get(only.name.value);
   return (
-    field !== undefined && !field.compiled.operation.heavy && totalCost(measure, {}) <= MOST_SHORT
+    field !== undefined && !field.compiled.operation.heavy && totalCost(measure, {}) <= MAX_SHORT
   );
 }
 

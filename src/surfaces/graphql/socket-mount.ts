@@ -29,7 +29,7 @@ export interface GraphqlSockets {
 const PATH = '/graphql';
 const PROTOCOL = 'graphql-transport-ws';
 /** Connections of one process. */
-const MOST_CONNECTIONS = 20_000;
+const MAX_CONNECTIONS = 20_000;
 const SERVICE_RESTART = 1012;
 /** Milliseconds between looks at all connections: who does not answer is gone. */
 const HEARTBEAT_MS = 25_000;
@@ -59,7 +59,7 @@ export function mountGraphqlSockets(given: MountParts): GraphqlSockets {
   const addressOf = createAddressOf(kernel.settings.trustedProxies);
   const upgrade = async (request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> => {
     const address = addressOf(request);
-    const refused = open.size < MOST_CONNECTIONS ? await refusalOf(request, address) : 429;
+    const refused = open.size < MAX_CONNECTIONS ? await refusalOf(request, address) : 429;
     if (refused !== undefined) return refuse(stream, refused);
     const { open: serve } = await server();
     ws.handleUpgrade(request, stream, head, (socket) => {

@@ -32,7 +32,7 @@ export interface AnsweringParts {
 /** Requests that take longer are logged. Milliseconds. */
 const SLOW_MS = 1_000;
 /** So many answers go out without waiting for the end of the turn. */
-const MOST_WAITING = 16;
+const MAX_WAITING = 16;
 
 /** An answer that waits for the end of the turn. */
 interface Ready {
@@ -94,7 +94,7 @@ export class Answering {
 
   #add(ready: Ready): void {
     this.#ready.push(ready);
-    if (this.#ready.length >= MOST_WAITING) this.#release();
+    if (this.#ready.length >= MAX_WAITING) this.#release();
     else if (!this.#isScheduled) {
       this.#isScheduled = true;
       // What runs then belongs to several requests.

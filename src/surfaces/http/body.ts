@@ -142,7 +142,7 @@ function writtenAs(type: string): BodyType | undefined {
 const LOOK_MS = 1_000;
 /** Milliseconds after which a body must have had so many bytes a second on average. */
 const PACE_MS = 5_000;
-export const LEAST_BYTES_A_SECOND = 1_024;
+export const MIN_BYTES_PER_SECOND = 1_024;
 
 export const tooSlow = () =>
   errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
@@ -187,7 +187,7 @@ class ArrivingBody {
   /** Whole bodies are small: one that trickles in only holds memory. The time of the request counts too. */
   lookAtPace(now: number): void {
     const waited = now - this.#began;
-    const isSlow = waited >= PACE_MS && this.#size < (waited / 1_000) * LEAST_BYTES_A_SECOND;
+    const isSlow = waited >= PACE_MS && this.#size < (waited / 1_000) * MIN_BYTES_PER_SECOND;
     if (isSlow || (this.#receiving.account?.remainingMs ?? 1) <= 0) this.#giveUp(tooSlow());
   }
 

@@ -16,7 +16,7 @@ export interface CompressedBody {
 }
 
 /** Characters from which it pays; a few packets of the network. */
-const LEAST_LENGTH = 4_096;
+const MIN_LENGTH = 4_096;
 
 const brotli = promisify(brotliCompress);
 const zip = promisify(gzip);
@@ -51,7 +51,7 @@ function encodingFor(
   answer: Answer,
 ): CompressedBody['encoding'] | undefined {
   const accepted = headerOf(headers, 'accept-encoding');
-  if (accepted === undefined || answer.body.length < LEAST_LENGTH) return undefined;
+  if (accepted === undefined || answer.body.length < MIN_LENGTH) return undefined;
   if (headerOf(headers, 'cookie') !== undefined || method === 'HEAD' || answer.status === 206)
     return undefined;
   const { etag, 'content-type': type, 'content-encoding': encoded } = answer.headers;

@@ -9,7 +9,7 @@ import type { AnswerBytes, AnswerStream } from '../../kernel/pipeline/answer.ts'
 import {
   announcesBody,
   ClientGoneError,
-  LEAST_BYTES_A_SECOND,
+  MIN_BYTES_PER_SECOND,
   refuseEncoded,
   refuseLong,
   tooLarge,
@@ -120,7 +120,7 @@ function watchSilence(request: IncomingMessage): SilenceWatch {
       waitingSince = performance.now();
       timer.refresh();
     },
-    isTrickle: (size) => waitedMs > TRICKLE_MS && size < (waitedMs / 1_000) * LEAST_BYTES_A_SECOND,
+    isTrickle: (size) => waitedMs > TRICKLE_MS && size < (waitedMs / 1_000) * MIN_BYTES_PER_SECOND,
     end: () => clearTimeout(timer),
   };
 }

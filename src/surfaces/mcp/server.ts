@@ -33,7 +33,7 @@ const reading = {
 };
 
 /** How many tools a search answers. */
-const MOST_FOUND = 20;
+const MAX_FOUND = 20;
 
 function metaTools(
   toolbox: Toolbox,
@@ -163,7 +163,7 @@ const searchTools = (toolbox: Toolbox): MetaTool => ({
       .map((tool) => ({ tool, hits: hits(tool, words) }))
       .filter(({ hits: count }) => count > 0)
       .sort((a, b) => b.hits - a.hits)
-      .slice(0, MOST_FOUND);
+      .slice(0, MAX_FOUND);
     const tools = found.map(({ tool: { name, group: of, description } }) => ({
       name,
       module: of,

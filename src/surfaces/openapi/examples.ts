@@ -127,8 +127,8 @@ function matcherOf(pattern: string): (text: string) => boolean {
 
 function numberExample(schema: JsonSchema): number {
   const { minimum, exclusiveMinimum, maximum } = schema as Limits;
-  const least = minimum ?? (exclusiveMinimum === undefined ? undefined : exclusiveMinimum + 1);
-  return Math.min(Math.max(1, least ?? 1), maximum ?? Number.MAX_SAFE_INTEGER);
+  const min = minimum ?? (exclusiveMinimum === undefined ? undefined : exclusiveMinimum + 1);
+  return Math.min(Math.max(1, min ?? 1), maximum ?? Number.MAX_SAFE_INTEGER);
 }
 
 function listExample({ items, ...schema }: JsonSchema, depth: number): readonly unknown[] {

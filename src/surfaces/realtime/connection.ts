@@ -86,7 +86,7 @@ const usual = socketBudgets({ eventsPerSecond: 50, connectionsPer10s: 200 });
 export const usualSocketBudgets: SocketBudgetsProvider = () => usual;
 
 /** Milliseconds between two looks at a token that has ended by its own account but still passes. */
-const leastTimer = 500;
+const minTimer = 500;
 /** `setTimeout` cannot wait longer; ms. */
 const longestTimer = 2_147_483_647;
 
@@ -241,7 +241,7 @@ export function watchExpiry(
     if (endsIn === undefined || !socket.connected) return;
     timer = setTimeout(
       () => void recheck().then(watch),
-      Math.min(Math.max(endsIn, leastTimer), longestTimer),
+      Math.min(Math.max(endsIn, minTimer), longestTimer),
     );
     timer.unref();
   };

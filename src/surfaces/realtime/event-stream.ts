@@ -22,8 +22,8 @@ const SSE = 'text/event-stream';
 /** Seconds after which a stream ends by itself; its client comes back with the last position. */
 const LONGEST = 3_600;
 /** Streams of one caller, and of one process. */
-const MOST_OF_CALLER = 20;
-const MOST_STREAMS = 2_000;
+const MAX_OF_CALLER = 20;
+const MAX_STREAMS = 2_000;
 
 const { schema, documentId, sort, limit, populate, scope, endpoint } = Watch.properties;
 const json = (description: string) =>
@@ -180,7 +180,7 @@ function createPlaces() {
     /** Answers how to free the place, which counts once. */
     take(key: string): () => void {
       const own = open.get(key) ?? 0;
-      if (own >= MOST_OF_CALLER || all >= MOST_STREAMS)
+      if (own >= MAX_OF_CALLER || all >= MAX_STREAMS)
         throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED();
       open.set(key, own + 1);
       all += 1;

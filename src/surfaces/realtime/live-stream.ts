@@ -7,7 +7,7 @@ import type { LiveBeginning, LiveListener, LiveQuery } from './live/live-query.t
 import { createRechecks, type Holder } from './rechecks.ts';
 
 /** What waits for a reader that is slow; beyond it, it is told to ask anew. */
-const MOST_WAITING = 256;
+const MAX_WAITING = 256;
 
 export interface StreamQueue<T> {
   /** Nothing is taken any more; what waits is still given. */
@@ -32,7 +32,7 @@ export function createStreamQueue<T>(onFull: (refused: T) => T): StreamQueue<T> 
     end,
     put(message) {
       if (ended) return;
-      if (waiting.length >= MOST_WAITING) {
+      if (waiting.length >= MAX_WAITING) {
         waiting.length = 0;
         end(onFull(message));
         return;

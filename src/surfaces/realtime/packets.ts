@@ -7,11 +7,11 @@ import { EventEmitter } from 'node:events';
 import { Decoder, Encoder, type Packet, PacketType } from 'socket.io-parser';
 
 /** Arguments of one event or acknowledgement. */
-const MOST_ARGUMENTS = 256;
+const MAX_ARGUMENTS = 256;
 /** Bytes that are attached to one event, all together. */
-export const MOST_ATTACHED_BYTES = 1_000_000;
+export const MAX_ATTACHED_BYTES = 1_000_000;
 /** Requests of one connection to be let into a namespace, and the milliseconds that they are counted in. */
-const MOST_CONNECTS = 200;
+const MAX_CONNECTS = 200;
 const CONNECTS_MS = 10_000;
 
 const CONNECT = String(PacketType.CONNECT);
@@ -27,8 +27,7 @@ class BoundedDecoder extends EventEmitter<{ decoded: [Packet] }> {
     super();
     this.#inner.on('decoded', (packet) => {
       const { data } = packet as { readonly data?: unknown };
-      if (Array.isArray(data) && data.length > MOST_ARGUMENTS)
-        throw new Error('too many arguments');
+      if (Array.isArray(data) && data.length > MAX_ARGUMENTS) throw new Error('too many arguments');
       this.emit('decoded', packet);
     });
   }
@@ -39,7 +38,7 @@ class BoundedDecoder extends EventEmitter<{ decoded: [Packet] }> {
       if (data.startsWith(CONNECT)) this.#countConnect();
     } else {
       this.#attached += (data as { readonly byteLength?: number }).byteLength ?? 0;
-      if (this.#attached > MOST_ATTACHED_BYTES) throw new Error('too many bytes are attached');
+      if (this.#attached > MAX_ATTACHED_BYTES) throw new Error('too many bytes are attached');
     }
     this.#inner.add(data);
   }
@@ -55,7 +54,7 @@ class BoundedDecoder extends EventEmitter<{ decoded: [Packet] }> {
       this.#connects = 0;
     }
     this.#connects += 1;
-    if (this.#connects > MOST_CONNECTS) throw new Error('too many requests to be let in');
+    if (this.#connects > MAX_CONNECTS) throw new Error('too many requests to be let in');
   }
 }
 

@@ -271,13 +271,10 @@ interface WaitingPackets {
  * So much waits for this socket that nothing more may be kept for it. What waits for the end of this turn alone says
  * nothing about its reader.
  */
-export function isTooSlow(
-  { conn }: Pick<Socket, 'conn'>,
-  mostPackets = maxWaitingPackets,
-): boolean {
+export function isTooSlow({ conn }: Pick<Socket, 'conn'>, maxPackets = maxWaitingPackets): boolean {
   const { writeBuffer = [], transport } = conn as unknown as WaitingPackets;
   if (transport?.writable) return false;
-  if (writeBuffer.length > mostPackets) return true;
+  if (writeBuffer.length > maxPackets) return true;
   let characters = 0;
   for (const { data } of writeBuffer) if (typeof data === 'string') characters += data.length;
   return characters > maxWaitingCharacters;

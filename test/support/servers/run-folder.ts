@@ -22,7 +22,7 @@ done
 /** Where Linux has a file system in memory. */
 const MEMORY = '/dev/shm';
 /** What a run writes at most, and leaves for everything else: then its files may be in memory. */
-const MOST_BYTES = 4 * 2 ** 30;
+const MAX_BYTES = 4 * 2 ** 30;
 const LEFT_BYTES = 4 * 2 ** 30;
 
 /**
@@ -36,7 +36,7 @@ async function placeOfFiles(): Promise<string> {
     .then(() => statfs(MEMORY))
     .then(({ bavail, bsize }) => bavail * bsize)
     .catch(() => 0);
-  const isRoomy = room >= MOST_BYTES && process.availableMemory() >= MOST_BYTES + LEFT_BYTES;
+  const isRoomy = room >= MAX_BYTES && process.availableMemory() >= MAX_BYTES + LEFT_BYTES;
   return isRoomy ? MEMORY : tmpdir();
 }
 

@@ -9,7 +9,7 @@ import type { Page, PageRow } from './page.ts';
 /** Orders in which the first rows along an index were not enough, by the identity of the predicate. */
 const inVain = new WeakMap<object, Set<string>>();
 /** Of one predicate. */
-const MOST_REMEMBERED = 100;
+const MAX_REMEMBERED = 100;
 
 export interface FirstRowsRequest {
   readonly schema: CompiledSchema;
@@ -53,7 +53,7 @@ async function readTwice<R extends PageRow>(
   const { identity } = request.predicate ?? {};
   if (identity) {
     const places = inVain.get(identity) ?? new Set();
-    if (places.size >= MOST_REMEMBERED) places.clear();
+    if (places.size >= MAX_REMEMBERED) places.clear();
     inVain.set(identity, places.add(placeOf(request.page)));
   }
   return read(first.otherwise);

@@ -210,7 +210,7 @@ async function readRows(
 /** Filters of one statement. */
 const FILTERS_AT_ONCE = 100;
 /** Records that are read with what they fit; of more, each list reads its own. */
-const MOST_SHOWN = 100;
+const MAX_SHOWN = 100;
 
 interface Fitting {
   readonly name: string;
@@ -264,7 +264,7 @@ async function fittingRows(
     const among = idsTest(schema, 't0', parameters.next(ids));
     const list = selectList(schema, 't0', noPopulate, createRenderContext(parameters));
     const json =
-      ids.length > MOST_SHOWN || schema.mapping
+      ids.length > MAX_SHOWN || schema.mapping
         ? 'null'
         : `(select ${recordJson(schema, 'x')}::text from (select ${list}) x)`;
     return `select t0."_id"::text as id, array[${tests}]::boolean[] as fits, ${json} as json from ${schema.rows} t0 where ${among}`;

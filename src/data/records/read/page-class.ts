@@ -9,7 +9,7 @@ import { isFewRecords, isRestricted, type PopulateTree, type RowConditions } fro
 /** Records of a page that is read like single records. */
 const SHORT_PAGE = 50;
 /** Records up to the last one of a page that is nearly as short as single reads. */
-const MOST_SHOWN = 500;
+const MAX_SHOWN = 500;
 
 /** What a page shows (`View`). */
 interface PageView {
@@ -53,7 +53,7 @@ function classOfPage(
  * that were few are so no longer, or a filter takes long, the statement is stopped and has a connection for itself.
  */
 const classOfBounded = (isBounded: boolean, { among }: Page, view: PageView): StatementClass =>
-  isBounded && among.count <= MOST_SHOWN && isShortView(view) ? 'list' : 'pooled';
+  isBounded && among.count <= MAX_SHOWN && isShortView(view) ? 'list' : 'pooled';
 
 /** The same of a page and its number from rows that are few. */
 export const classOfReached = (

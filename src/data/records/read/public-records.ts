@@ -50,7 +50,7 @@ export async function publicRecords(
 /** Fields that are names where they are text, the first that has a value. */
 const nameFields = ['displayName', 'name', 'title', 'label', 'username', 'email'];
 /** Characters of a name that are shown. */
-const MOST_SHOWN = 80;
+const MAX_SHOWN = 80;
 
 /** Names by id; records without one are left out. `first`: fields that come before the usual ones. */
 export async function recordLabels(
@@ -69,5 +69,5 @@ export async function recordLabels(
   const text = `select x.id, x.label from (select r."_id"::text as id, coalesce(${names}) as label from ${schema.rows} r
     where r."_id" = any($1::uuid[])) x where x.label is not null`;
   const { rows } = await database.query<{ id: string; label: string }>({ text, values: [known] });
-  return new Map(rows.map(({ id, label }) => [id, cutText(label, MOST_SHOWN)]));
+  return new Map(rows.map(({ id, label }) => [id, cutText(label, MAX_SHOWN)]));
 }

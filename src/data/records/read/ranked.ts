@@ -32,7 +32,7 @@ export async function rankedSelected(
 }
 
 /** Of so many records each is asked for by itself: finding all that the caller may read takes longer. */
-const MOST_ASKED = 1_000;
+const MAX_ASKED = 1_000;
 
 /** The first rows, in the given order, that fit; ids that lead nowhere are passed over. */
 function firstRanked(
@@ -42,7 +42,7 @@ function firstRanked(
 ): string {
   const { schema } = selection;
   const given = `unnest(${parameters.next(ids)}::${idType(schema)}[]) with ordinality c(id, n)`;
-  const use = ids.length <= MOST_ASKED ? 'row' : 'rows';
+  const use = ids.length <= MAX_ASKED ? 'row' : 'rows';
   const where = selectionText(selection, parameters, use);
   return (
     `select c.n, t0."_id" as id from ${given} join ${schema.rows} t0 on ${idTest(schema, 't0', 'c.id')} ` +

@@ -140,8 +140,8 @@ function overflowing(
     sized.length > 0
       ? sized
       : suspects.filter(({ column }) => !column.digits && column.type.name === 'numeric');
-  const least = 10 ** (precision - scale) - 10 ** -scale / 2;
-  const found = candidates.filter(({ value }) => Math.abs(Number(value)) >= least);
+  const min = 10 ** (precision - scale) - 10 ** -scale / 2;
+  const found = candidates.filter(({ value }) => Math.abs(Number(value)) >= min);
   // What is added to a number may be small.
   return found.length > 0 ? found : sized;
 }

@@ -235,22 +235,16 @@ const rulesOf = ({ options }: OptionContext): FieldRules => (options.validate ??
 
 function stringField(context: OptionContext, common: Common): StringField {
   checkSqlType(context, ['VARCHAR', 'TEXT', 'CHAR']);
-  const {
-    format,
-    length,
-    minLength: least = 0,
-    maxLength: most,
-    pattern: written,
-  } = rulesOf(context);
+  const { format, length, minLength: min = 0, maxLength: max, pattern: written } = rulesOf(context);
   const pattern = patternOf(context, written);
   const caps = [
     length,
-    most,
+    max,
     common.unique || common.indexed ? MAX_INDEXED_TEXT : undefined,
     pattern?.maxText,
   ];
   const maxLength = Math.min(...caps.map((cap) => cap ?? Number.POSITIVE_INFINITY));
-  const minLength = Math.max(length ?? 0, least);
+  const minLength = Math.max(length ?? 0, min);
   if (minLength > maxLength)
     context.report(`${context.path}.validate`, 'length', 'no text is both long and short enough');
   return {

@@ -26,7 +26,7 @@ const tuning: Readonly<Record<string, string>> = {
 };
 
 /** Connections that the server takes, unless more are asked for. */
-const LEAST_CONNECTIONS = 100;
+const MIN_CONNECTIONS = 100;
 
 /** Arguments of `postgres`: one unix socket in a private folder, no network at all. */
 export function serverArguments(
@@ -36,7 +36,7 @@ export function serverArguments(
 ): string[] {
   const settings = {
     ...tuning,
-    max_connections: String(Math.max(LEAST_CONNECTIONS, connections)),
+    max_connections: String(Math.max(MIN_CONNECTIONS, connections)),
     listen_addresses: '',
     unix_socket_directories: socketFolder,
     unix_socket_permissions: '0700',

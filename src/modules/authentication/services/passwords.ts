@@ -106,9 +106,9 @@ interface PasswordPolicy {
 export const maxPasswordLength = 1024;
 
 /** Shorter words are in too many good passwords by chance. */
-const leastWord = 4;
+const minWord = 4;
 /** What must be left of a password without the words that a guesser knows. */
-const leastOwn = 4;
+const minOwn = 4;
 
 /** What the policy holds against the password, or nothing. `names` are the account's address and user name. */
 export function weakness(
@@ -159,11 +159,9 @@ const wordsOf = (names: readonly (string | null | undefined)[]): string[] =>
   });
 
 function isLittleMoreThan(text: string, words: readonly string[]): boolean {
-  const known = words
-    .filter((word) => word.length >= leastWord)
-    .sort((a, b) => b.length - a.length);
+  const known = words.filter((word) => word.length >= minWord).sort((a, b) => b.length - a.length);
   const own = known.reduce((rest, word) => rest.replaceAll(word, ''), text);
-  return own.length < text.length && [...own].length < leastOwn;
+  return own.length < text.length && [...own].length < minOwn;
 }
 
 /*

@@ -91,9 +91,9 @@ export function evaluationContextOf(
   model: Model,
   { context = {}, contextual = [], own }: AskOptions = {},
 ): EvaluationContext {
-  const most = own ? limits.ownContextual : limits.contextual;
-  if (contextual.length > most)
-    throw invalid('contextual', 'maxItems', `at most ${most} tuples for one question`);
+  const max = own ? limits.ownContextual : limits.contextual;
+  if (contextual.length > max)
+    throw invalid('contextual', 'maxItems', `at most ${max} tuples for one question`);
   for (const tuple of contextual) {
     const problem = tupleProblem(model, tuple);
     if (problem) throw problem;

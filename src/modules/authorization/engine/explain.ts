@@ -45,7 +45,7 @@ import { limits } from './limits.ts';
 import { canBeTried, suggestChanges } from './suggestions.ts';
 
 /** Most lines of one explanation. */
-const MOST_REASONS = 500;
+const MAX_REASONS = 500;
 
 export async function explain(
   engineScope: EngineScope,
@@ -72,7 +72,7 @@ export async function explain(
   if (!verdict) throw new Error('a question without a verdict');
   const { state, sure, possible, missing } = verdict;
   const reason = explainNode(
-    { state, left: { lines: MOST_REASONS }, trail: new Set() },
+    { state, left: { lines: MAX_REASONS }, trail: new Set() },
     object,
     name,
   );

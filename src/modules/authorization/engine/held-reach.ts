@@ -13,13 +13,13 @@ import { findKept, placeOfReach, type ReachMemory } from './rows/named-sets.ts';
 import { originsBelow } from './rows/predicate-builder.ts';
 
 /** Most objects of which it is worth to remember that somebody reaches them. */
-const MOST_HELD = 5_000;
+const MAX_HELD = 5_000;
 /** Questions of somebody before what they reach is searched. */
 const FIRST_QUESTIONS = 2;
 /** A search costs about as much as a question for so many of the objects that it finds. */
 const OBJECTS_PER_QUESTION = 16;
 /** Subjects and names whose questions are counted. */
-const MOST_COUNTED = 20_000;
+const MAX_COUNTED = 20_000;
 
 /** What an engine keeps for checks. */
 export interface HeldReaches {
@@ -33,7 +33,7 @@ export interface HeldReaches {
 }
 
 export function createHeldReaches(memory: ReachMemory): HeldReaches {
-  const counts = createLru<string, { asked: number; needed: number }>(MOST_COUNTED);
+  const counts = createLru<string, { asked: number; needed: number }>(MAX_COUNTED);
   const objects = new WeakMap<ReachableSet, ReadonlySet<string>>();
   return {
     memory,
@@ -82,15 +82,15 @@ export async function heldReach(
   if (!place || !memory.reach) return undefined;
   const kept = memory.reach.kept(place);
   const { reached } = kept?.value ?? {};
-  if (kept?.rests && reached && reached.length <= MOST_HELD)
+  if (kept?.rests && reached && reached.length <= MAX_HELD)
     return { objects: objectsOf(kept.value), rests: kept.rests };
   if (reached || !held.find(place.key)) return undefined;
   try {
-    const find = () => findKept(engineScope, way, MOST_HELD);
+    const find = () => findKept(engineScope, way, MAX_HELD);
     await memory.reach.read({ ...place, find });
   } catch (error) {
     if (codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
-    held.found(place.key, MOST_HELD * OBJECTS_PER_QUESTION);
+    held.found(place.key, MAX_HELD * OBJECTS_PER_QUESTION);
     return undefined;
   }
   const fresh = memory.reach.kept(place);

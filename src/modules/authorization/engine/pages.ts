@@ -37,11 +37,11 @@ interface Source {
 }
 
 /** Most candidates that are looked at for one page; a page that stops there is short and has a cursor. */
-const MOST_CANDIDATES = 20_000;
+const MAX_CANDIDATES = 20_000;
 /** No more of them are looked at after this time: those of a large question take long each. */
 const PAGE_MS = 2_000;
 /** Small pages look at this many candidates at once, so that sparse lists need few round trips. */
-const LEAST_CANDIDATES = 100;
+const MIN_CANDIDATES = 100;
 
 /** Reads one page. Every item of the list is on exactly one page, whatever is written in between. */
 export async function readPage(
@@ -54,8 +54,8 @@ export async function readPage(
   const items: string[] = [];
   let after = readCursor(source.question, cursor);
   const end = performance.now() + PAGE_MS;
-  for (let seen = 0; seen < MOST_CANDIDATES && performance.now() < end; ) {
-    const size = Math.max(limit + 1, LEAST_CANDIDATES);
+  for (let seen = 0; seen < MAX_CANDIDATES && performance.now() < end; ) {
+    const size = Math.max(limit + 1, MIN_CANDIDATES);
     const candidates = await source.candidates(after, size);
     items.push(...(await source.keep(candidates)));
     if (items.length > limit)

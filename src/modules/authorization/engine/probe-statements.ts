@@ -16,7 +16,7 @@ import { type Footprint, footprintOf } from './tuple-loading.ts';
 import { fieldsOf, sourceOf, type TupleSource, tuplesOfResource } from './tuple-source.ts';
 
 /** Tuples that one statement loads, at most. */
-export const MOST = { near: 16, object: 128, graph: 400 } as const;
+export const MAX_TUPLES = { near: 16, object: 128, graph: 400 } as const;
 
 /** What one statement found, at one moment. */
 export interface Loaded {
@@ -100,7 +100,7 @@ const nearStatement = (model: Model, name: Name, guard: CursorGuard | undefined)
     const text = `select v.revision, v.stands, x.* from (
       select coalesce(max(revision), 0) as revision, ${stands} as stands from penstock.resource_definition_versions) v
     left join lateral (${tuplesOfResource(fields, place)}
-      limit ${MOST.near + 1}) x on true`;
+      limit ${MAX_TUPLES.near + 1}) x on true`;
     return { text, name: statementName(text), inRecords };
   });
 
@@ -206,20 +206,20 @@ const tuplesAt = ({ type, id, relations, from }: Place, onward: boolean): string
   where t.resource_type = ${type} and t.resource_id = ${id}${from.resource('t', id)} and t.relation = any(${relations}) and ${liveTuple('t')}`;
 
 /** Tuples that name the subject of the question. In sub-selects the planner does not look at values (tuple-loading.ts). */
-function ownTuples(place: Place, most: number): string {
+function ownTuples(place: Place, max: number): string {
   const text = `${tuplesAt(place, false)} and t.subject_type = any((select $2::text[])::text[])
     and t.subject_id = any((select $3::text[])::text[]) and t.subject_relation = (select $4::text)`;
   // With fields in it the source is a query of its own: the bound lets each arm be found by its index.
-  return place.from.stored ? text : `select * from (${text} limit ${most}) o`;
+  return place.from.stored ? text : `select * from (${text} limit ${max}) o`;
 }
 
 /** Tuples whose objects lead on. */
-const leadingTuples = (place: Place, types: string, most: number): string =>
-  `(${tuplesAt(place, true)} and t.subject_type = any(${types}) and t.subject_relation = '' and t.subject_id <> '*' limit ${most})`;
+const leadingTuples = (place: Place, types: string, max: number): string =>
+  `(${tuplesAt(place, true)} and t.subject_type = any(${types}) and t.subject_relation = '' and t.subject_id <> '*' limit ${max})`;
 
 /** Tuples whose subject sets lead on. */
-const setTuples = (place: Place, most: number): string =>
-  `(${tuplesAt(place, true)} and t.subject_relation <> '' limit ${most})`;
+const setTuples = (place: Place, max: number): string =>
+  `(${tuplesAt(place, true)} and t.subject_relation <> '' limit ${max})`;
 
 const relationsOf = (rows: readonly (readonly string[])[]): string =>
   arrayText([...new Set(rows.map((row) => row[1] ?? ''))]);
@@ -244,19 +244,19 @@ function objectStatement(model: Model, type: string, footprint: Footprint): Prob
     from: sourceOfRows(model, rows),
   });
   const [follows, sets] = [of(footprint.follows), of(footprint.sets)];
-  const most = MOST.object + 1;
-  const parts = [ownTuples(place(of(footprint.probes)), most)];
+  const max = MAX_TUPLES.object + 1;
+  const parts = [ownTuples(place(of(footprint.probes)), max)];
   if (follows.length > 0) {
     const types = array(arrayText([...new Set(follows.map((row) => row[2]))]));
-    parts.push(leadingTuples(place(follows), types, most));
+    parts.push(leadingTuples(place(follows), types, max));
   }
-  if (sets.length > 0) parts.push(setTuples(place(sets), most));
-  const text = answerText(`${parts.join(' union all ')} limit ${most}`);
+  if (sets.length > 0) parts.push(setTuples(place(sets), max));
+  const text = answerText(`${parts.join(' union all ')} limit ${max}`);
   return { text, values, name: statementName(text) };
 }
 
 /** Of more types the text would be large. */
-const MOST_TYPES = 12;
+const MAX_TYPES = 12;
 
 /** A walk from the object, of index lookups. The words of the model are text: so the plan is as small as the model. */
 function graphStatement(
@@ -266,8 +266,8 @@ function graphStatement(
 ): ProbeStatement | undefined {
   const { probes, follows, sets } = footprint;
   const types = [...new Set(probes.map((row) => row[0]))];
-  if (types.length > MOST_TYPES || follows.length + sets.length === 0) return undefined;
-  const most = MOST.graph + 1;
+  if (types.length > MAX_TYPES || follows.length + sets.length === 0) return undefined;
+  const max = MAX_TUPLES.graph + 1;
   const outOf = (one: string, id: string): string => {
     const of = <R extends readonly string[]>(rows: readonly R[]): readonly R[] =>
       rows.filter((row) => row[0] === one);
@@ -278,10 +278,10 @@ function graphStatement(
       from: sourceOfRows(model, rows),
     });
     const leading = [...Map.groupBy(of(follows), (row) => row[2])].map(([to, rows]) =>
-      leadingTuples(place(rows), `array[${literalOf(to, 'text')}]`, most),
+      leadingTuples(place(rows), `array[${literalOf(to, 'text')}]`, max),
     );
-    const all = [ownTuples(place(of(probes)), most), ...leading];
-    if (of(sets).length > 0) all.push(setTuples(place(of(sets)), most));
+    const all = [ownTuples(place(of(probes)), max), ...leading];
+    if (of(sets).length > 0) all.push(setTuples(place(of(sets)), max));
     return all.join(' union all ');
   };
   const beyond = types.filter((one) => sets.length > 0 || follows.some((row) => row[2] === one));
@@ -293,6 +293,6 @@ function graphStatement(
       select * from (${outOf(type, '(select $1::text)')}) root
       union
       select e.* from edge b cross join lateral (${onward.join(' union all ')}) e where b.onward)
-    select * from edge limit ${most}`);
+    select * from edge limit ${max}`);
   return { text, values: [], name: statementName(text) };
 }

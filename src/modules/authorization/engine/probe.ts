@@ -14,7 +14,7 @@ import type { AskOptions, Probe, ProbeReach, Question } from './engine.ts';
 import { evaluate } from './evaluate.ts';
 import { type Bounds, isPlain, no, unknown, yes } from './graph.ts';
 import { type HeldReaches, heldReach } from './held-reach.ts';
-import { type Loaded, loadNear, loadProbe, MOST } from './probe-statements.ts';
+import { type Loaded, loadNear, loadProbe, MAX_TUPLES } from './probe-statements.ts';
 import { noRules, rulesBelow } from './record-rules.ts';
 import { reachableKey } from './reverse-expansion.ts';
 import { arrowsIn, footprintOf } from './tuple-loading.ts';
@@ -50,7 +50,7 @@ interface LoadedFor extends Pick<Found, 'context' | 'reach'> {
 function probeOf(model: Model, asked: Resolved, { loaded, context, reach }: LoadedFor): Probe {
   const { revision } = loaded;
   const tuples = loaded.tuples.filter((tuple) => fits(model, tuple));
-  const whole = loaded.tuples.length <= MOST[reach];
+  const whole = loaded.tuples.length <= MAX_TUPLES[reach];
   const plain = reach === 'near' ? plainVerdict(model, asked, tuples) : undefined;
   if (plain) return { revision, whole, allowed: whole || plain.sure ? decided(plain) : undefined };
   return { revision, whole, allowed: evaluated(model, asked, { tuples, context, whole, reach }) };
@@ -103,7 +103,7 @@ async function heldProbe(
   if (!reached) return undefined;
   const guard = { ...reached.rests, revision: model.revision };
   const { revision, stands, tuples } = await loadNear(database, model, asked, guard);
-  const whole = tuples.length <= MOST.near;
+  const whole = tuples.length <= MAX_TUPLES.near;
   if (!stands) {
     held.forget();
     return { revision, allowed: undefined, whole };

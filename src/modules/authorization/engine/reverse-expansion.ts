@@ -53,7 +53,7 @@ export function mayStand(
   );
 }
 
-const most = limits.reached + 1;
+const max = limits.reached + 1;
 
 /**
  * Every object that stands in any tuple, for each open name. PostgreSQL takes it for as many rows as there are tuples, and
@@ -65,7 +65,7 @@ const openObjects = (from: TupleSource): string => `
         from unnest((select $19::text[]), (select $20::text[])) o(type, name)
         cross join lateral (
           select distinct t.subject_id from ${from.rows} t
-           where t.subject_type = o.type and t.subject_id <> '*' limit ${most}) r`;
+           where t.subject_type = o.type and t.subject_id <> '*' limit ${max}) r`;
 
 const expansionText = (from: TupleSource, open: string): string => `with recursive
   direct as materialized (
@@ -82,7 +82,7 @@ const expansionText = (from: TupleSource, open: string): string => `with recursi
           select t.resource_id, t.expires_at from ${from.rows} t
            where t.subject_type = d.s_type and t.subject_id = d.s_id${from.subject('t', 'd.s_id')} and t.subject_relation = d.s_relation
              and t.resource_type = d.type and t.relation = d.relation and ${liveTuple('t')} and (t.condition is null or not d.exact)
-           limit ${most}) r
+           limit ${max}) r
       union all
       select *, null::timestamptz from unnest((select $15::text[]), (select $16::text[]), (select $17::text[]))${open}
     )
@@ -93,7 +93,7 @@ const expansionText = (from: TupleSource, open: string): string => `with recursi
         select t.resource_id, t.expires_at from ${from.rows} t
          where t.subject_type = h.type and t.subject_id = h.id${from.subject('t', 'h.id')} and t.subject_relation = p.set_relation
            and t.resource_type = p.type and t.relation = p.relation and ${liveTuple('t')} and (t.condition is null or not p.exact)
-         limit ${most}) r
+         limit ${max}) r
   )
   select type, id, name, extract(epoch from until) * 1000 as until from has limit (select $18::bigint)`;
 

@@ -25,7 +25,7 @@ export async function ruleCallers(
   { model, database }: RuleScope,
   goal: Name,
   objects: readonly ObjectRef[],
-  most: number,
+  max: number,
 ): Promise<RuleCallers> {
   const asked = [...rulesBelow(model, goal)].flatMap(([type, rules]) => {
     const records = [...rules].flatMap((of) => recordRule(model, type, of) ?? []);
@@ -39,29 +39,29 @@ export async function ruleCallers(
   const named: string[] = [];
   for (const { schema, ids, places } of compared)
     for (const place of places)
-      named.push(...(await valuesAt(database, { schema, place, ids, most })));
+      named.push(...(await valuesAt(database, { schema, place, ids, max })));
   const incomplete =
-    named.length > most || compared.some(({ only, rule }) => !only || asksFacts(rule));
-  return { ids: [...new Set(named)].slice(0, most).filter(isCanonicalId), incomplete };
+    named.length > max || compared.some(({ only, rule }) => !only || asksFacts(rule));
+  return { ids: [...new Set(named)].slice(0, max).filter(isCanonicalId), incomplete };
 }
 
 interface PlaceOfRecords {
   readonly schema: CompiledSchema;
   readonly place: StoredPlace;
   readonly ids: readonly string[];
-  readonly most: number;
+  readonly max: number;
 }
 
 async function valuesAt(
   database: Queryable,
-  { schema, place: { field, path }, ids, most }: PlaceOfRecords,
+  { schema, place: { field, path }, ids, max }: PlaceOfRecords,
 ): Promise<readonly string[]> {
   const known = schema.mapping ? 'r."_id"::text = any($1::text[])' : 'r."_id" = any($1::uuid[])';
   const { rows } = await database.query<{ id: string }>({
     text: `select distinct v.value #>> '{}' as id from ${schema.rows} r
       cross join lateral jsonb_path_query(to_jsonb(r.${identifier(field)}), $3::jsonpath) v(value)
       where ${known} and jsonb_typeof(v.value) in ('string', 'number') limit $2::bigint`,
-    values: [ids, most + 1, path],
+    values: [ids, max + 1, path],
   });
   return rows.map(({ id }) => id);
 }
@@ -74,7 +74,7 @@ export const heldRole = { type: 'Role', action: 'hold' } as const;
 export const everybodysRole = 'user';
 
 /** Of whom more is not worth listing in a rule. */
-const MOST = 10_000;
+const MAX_CANDIDATES = 10_000;
 
 /**
  * Looks them up in the same database as the question: a grant or a revocation holds for the next one. What rules say
@@ -108,7 +108,7 @@ async function teamsOf(
 ): Promise<readonly string[]> {
   const text = `select distinct t.resource_id as id from penstock.tuples t
     where t.subject_type = $1 and t.subject_id = $2 and t.subject_relation = $3 and t.resource_type = 'Team'
-      and t.relation not like 'can:%' and t.condition is null and ${liveTuple('t')} order by 1 limit ${MOST}`;
+      and t.relation not like 'can:%' and t.condition is null and ${liveTuple('t')} order by 1 limit ${MAX_CANDIDATES}`;
   const { rows } = await database.query<{ id: string }>({ text, values: [type, id, relation] });
   return rows.map((row) => row.id);
 }

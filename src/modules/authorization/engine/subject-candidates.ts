@@ -163,7 +163,7 @@ async function walkTogether(
 ): Promise<Walked> {
   const { goal, object, origins, sort } = walk;
   const { model, database } = scope;
-  const most = sizesOf(scope).reachedTogether;
+  const max = sizesOf(scope).reachedTogether;
   const { direct, steps } = expansionTo(model, origins);
   const last = rulesTo(model, goal);
   const subjects = ids.map((id) => ({ ...sort, id }));
@@ -175,12 +175,12 @@ async function walkTogether(
       ...stepValues(steps),
       ...directValues(model, subjects, last.direct),
       ...stepValues(last.steps),
-      most + 1,
+      max + 1,
     ],
     class: 'pooled',
   });
   const [found] = rows;
-  if (found && found.amount <= most) {
+  if (found && found.amount <= max) {
     const leading = found.leading.flatMap((n) => ids[n] ?? []);
     return { leading: new Set(leading), undecided: new Set() };
   }

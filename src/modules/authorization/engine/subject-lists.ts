@@ -135,7 +135,7 @@ function knownSubjects({
   ];
 }
 
-const most = limits.reached + 1;
+const max = limits.reached + 1;
 
 const walkStatement = sourcedStatement(
   (from) => `with recursive
@@ -149,13 +149,13 @@ const walkStatement = sourcedStatement(
         select t.subject_type, t.subject_id from ${from.rows} t
          where t.resource_type = w.type and t.resource_id = b.id${from.resource('t', 'b.id')} and t.relation = w.relation
            and t.subject_type = w.subject_type and t.subject_relation = '' and t.subject_id <> '*'
-         limit ${most}) r
+         limit ${max}) r
        where w.type = b.type
       union all
       select r.subject_type, r.subject_id from sets w cross join lateral (
         select t.subject_type, t.subject_id from ${from.rows} t
          where t.resource_type = w.type and t.resource_id = b.id${from.resource('t', 'b.id')} and t.relation = w.relation and t.subject_relation <> ''
-         limit ${most}) r
+         limit ${max}) r
        where w.type = b.type) f
   )
   select type, id from below limit (select $8::bigint)`,

@@ -16,11 +16,11 @@ import type { Suggestion } from './engine.ts';
 import { type EvaluationState, evaluate } from './evaluate.ts';
 
 /** Suggestions that are told. */
-const MOST_TOLD = 5;
+const MAX_TOLD = 5;
 /** Changes that are tried; each is an evaluation of the whole question. */
-const MOST_TRIED = 40;
+const MAX_TRIED = 40;
 /** Nodes times evaluations that one explanation may cost. */
-const MOST_WORK = 40_000;
+const MAX_WORK = 40_000;
 
 interface Denied {
   readonly state: EvaluationState;
@@ -31,10 +31,10 @@ interface Denied {
 /** Changes after which the question is allowed, as far as the tuples at hand can tell. */
 export function suggestChanges(denied: Denied): readonly Suggestion[] {
   const { nodes } = denied.state;
-  const budget = Math.min(MOST_TRIED, Math.floor(MOST_WORK / Math.max(nodes.size, 1)));
+  const budget = Math.min(MAX_TRIED, Math.floor(MAX_WORK / Math.max(nodes.size, 1)));
   const found: Suggestion[] = [];
   for (const candidate of candidatesOf(denied).slice(0, budget)) {
-    if (found.length >= MOST_TOLD) break;
+    if (found.length >= MAX_TOLD) break;
     if (helps(denied, candidate)) found.push(candidate);
   }
   return found;

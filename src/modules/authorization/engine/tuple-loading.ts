@@ -103,7 +103,7 @@ export function arrowsIn(
   return expression.kind === 'arrow' ? [expression] : childrenOf(expression).flatMap(arrowsIn);
 }
 
-const most = limits.tuples + 1;
+const max = limits.tuples + 1;
 
 /** One that is stored, and one that the record says itself. */
 const SAME = 2;
@@ -122,13 +122,13 @@ const outOf = (from: TupleSource, type: string, id: string): string => `
     select ${tupleColumns} from ${from.rows} t
      where t.resource_type = w.type and t.resource_id = ${id}${from.resource('t', id)} and t.relation = w.relation
        and t.subject_type = w.subject_type and t.subject_relation = '' and t.subject_id <> '*'
-     limit ${most}) f
+     limit ${max}) f
    where w.type = ${type}
   union all
   select f.*, true from sets w cross join lateral (
     select ${tupleColumns} from ${from.rows} t
      where t.resource_type = w.type and t.resource_id = ${id}${from.resource('t', id)} and t.relation = w.relation and t.subject_relation <> ''
-     limit ${most}) f
+     limit ${max}) f
    where w.type = ${type}`;
 
 const loadStatement = sourcedStatement(

@@ -81,14 +81,14 @@ export function format(expression: Expression): string {
  */
 
 /** Parts that one action may consist of in the end; far more than any rule that people can follow. */
-const MOST_PARTS = 250;
+const MAX_PARTS = 250;
 
 /** Actions that are too large; they must not be defined by themselves. */
 export function oversized(actions: ReadonlyMap<string, Expression>): Problem[] {
   const partsOf = counter(actions);
-  const [first] = [...actions].filter(([, expression]) => partsOf(expression) > MOST_PARTS);
+  const [first] = [...actions].filter(([, expression]) => partsOf(expression) > MAX_PARTS);
   if (!first) return [];
-  const message = `consists of more than ${MOST_PARTS} parts when the actions that it refers to are put in`;
+  const message = `consists of more than ${MAX_PARTS} parts when the actions that it refers to are put in`;
   return [{ path: `permissions.${first[0]}`, rule: 'size', message }];
 }
 

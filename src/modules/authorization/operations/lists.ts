@@ -264,8 +264,8 @@ const subjectsByBody = (services: QuestionServices): Operation =>
       ),
   });
 
-const MOST_RESOURCES = 50;
-const MOST_EACH = 100;
+const MAX_RESOURCES = 50;
+const MAX_EACH = 100;
 
 const SubjectsOfOne = Type.Object({
   resource: Type.String(),
@@ -293,13 +293,13 @@ const subjectsOfMany = (services: QuestionServices): Operation =>
       body: Type.Object({
         resources: Type.Array(Resource, {
           minItems: 1,
-          maxItems: MOST_RESOURCES,
+          maxItems: MAX_RESOURCES,
           description: 'Up to 50 objects, as <Type>:<id>',
         }),
         permission: Name,
         subjectType: Type.Optional(Type.String(subjectType)),
         limit: Type.Optional(
-          Type.Integer({ minimum: 1, maximum: MOST_EACH, description: 'Of each resource' }),
+          Type.Integer({ minimum: 1, maximum: MAX_EACH, description: 'Of each resource' }),
         ),
         consistencyToken: Token,
         ...contextKeys,

@@ -36,7 +36,7 @@ export const changeOperations = (services: ChangeServices): readonly Operation[]
   writeMany(services),
 ];
 
-const MOST_PRECONDITIONS = 100;
+const MAX_PRECONDITIONS = 100;
 const bodyLimit = 2 * 1024 * 1024;
 
 /** A relation, or a direct grant of an action. */
@@ -81,7 +81,7 @@ const writeMany = ({ change, tokens, maxBatch }: ChangeServices): Operation =>
       body: Type.Object({
         writes: list(Write, 'What will be there; what is there already counts as written'),
         deletes: list(Delete, 'What will not be there; what is not there counts as deleted'),
-        preconditions: list(Condition, 'What must hold, or nothing is changed', MOST_PRECONDITIONS),
+        preconditions: list(Condition, 'What must hold, or nothing is changed', MAX_PRECONDITIONS),
       }),
     },
     output: Type.Object({
@@ -93,11 +93,11 @@ const writeMany = ({ change, tokens, maxBatch }: ChangeServices): Operation =>
     description:
       'All of it in one transaction, or nothing: 412 with the first precondition that does not hold. At most 1,000 writes and deletes. Relations that a precondition found stay until the end; that none is there is held against other calls with preconditions that name the same objects, and a call that writes the relation itself cannot write it twice.',
     async handler({ caller }, { body: { writes = [], deletes = [], preconditions = [] } }) {
-      const most = maxBatch();
+      const max = maxBatch();
       if (writes.length + deletes.length === 0)
         throw invalid('writes', 'required', 'give writes, deletes or both');
-      if (writes.length + deletes.length > most)
-        throw invalid('writes', 'maxItems', `at most ${most} writes and deletes at once`);
+      if (writes.length + deletes.length > max)
+        throw invalid('writes', 'maxItems', `at most ${max} writes and deletes at once`);
       const outcome = await change(caller, {
         writes: writes.map((one, i) => writtenTuple(one, `writes.${i}.`)),
         deletes: deletes.map((one, i) => writtenTuple(one, `deletes.${i}.`)),

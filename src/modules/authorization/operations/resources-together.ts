@@ -17,7 +17,7 @@ import {
 import { contentOf, NewDefinitionShape } from './resources.ts';
 import { Definition, definitionOnWire, Warning } from './shapes.ts';
 
-const MOST = 100;
+const MAX_DEFINITIONS = 100;
 const { version: _, ...written } = NewDefinitionShape.properties;
 
 export const defineTogether = (definitions: Definitions): Operation =>
@@ -36,7 +36,7 @@ export const defineTogether = (definitions: Definitions): Operation =>
         {
           definitions: Type.Array(Type.Object(written, { additionalProperties: false }), {
             minItems: 1,
-            maxItems: MOST,
+            maxItems: MAX_DEFINITIONS,
             description: 'Types as POST /authorization/resources takes them',
           }),
           dryRun: Type.Optional(

@@ -31,7 +31,7 @@ const HEARTBEAT_MS = 15_000;
 /** Changes that are read at once. */
 const PAGE = 500;
 /** Streams that one process keeps open. */
-const MOST_STREAMS = 50;
+const MAX_STREAMS = 50;
 
 export interface ChangeStreams {
   /** Throws 503 when too many are open. */
@@ -66,7 +66,7 @@ export function createChangeStreams(
 
   return {
     async *open(request) {
-      if (open >= MOST_STREAMS) throw authorizationErrors.STREAM_LIMIT_EXCEEDED();
+      if (open >= MAX_STREAMS) throw authorizationErrors.STREAM_LIMIT_EXCEEDED();
       open += 1;
       try {
         yield* follow(request);

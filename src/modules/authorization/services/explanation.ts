@@ -15,7 +15,7 @@ import { grantedAction } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 
 /** Objects whose names are looked up for one answer. */
-const MOST_NAMED = 100;
+const MAX_NAMED = 100;
 
 export interface ToldSuggestion extends Suggestion {
   readonly sentence: string;
@@ -63,7 +63,7 @@ export function createTellExplanation({
       question.resource,
       ...tuples.flatMap(({ subject, resource }) => [subject, resource]),
     ];
-    const names = await namesOf(caller, objects.slice(0, MOST_NAMED));
+    const names = await namesOf(caller, objects.slice(0, MAX_NAMED));
     const wouldAllow = explanation.wouldAllow.map((one) => ({
       ...one,
       sentence: suggestionText(names, one),

@@ -29,7 +29,7 @@ const jobName = 'authorization.forget-owners';
 const ends = ['database:delete:', 'database:purge:'];
 
 /** Ends of one event that are looked at one by one. */
-const MOST_ASKED = 20;
+const MAX_ASKED = 20;
 
 export function createGoneOwners({
   database,
@@ -67,7 +67,7 @@ export function createGoneOwners({
         const columns = recordRelationsNaming(model, type);
         if (columns.every(({ field }) => field.typeColumn === undefined)) return;
         // Most own nothing: nothing about them is written down then, not even as a job that is done.
-        const owners = ids.length > MOST_ASKED ? ids : await ownersAmong(type, ids);
+        const owners = ids.length > MAX_ASKED ? ids : await ownersAmong(type, ids);
         if (owners.length === 0) return;
         // Every node hears of it; one job does it.
         const data = { type, ids: owners };

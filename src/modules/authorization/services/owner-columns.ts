@@ -96,7 +96,7 @@ export function createOwnerColumns(dependencies: Dependencies): OwnerColumns {
 }
 
 /** More orders would make every record dear. */
-const MOST_ORDERS = 8;
+const MAX_ORDERS = 8;
 
 /**
  * Fields in whose order lists of own records can be read from an index: those that have an index of their own, then those
@@ -119,7 +119,7 @@ function ordersOf({ layout, relations, tree }: CompiledSchema): readonly string[
       .filter(isOrder)
       .sort();
   const columns = new Set([...firstOf(ordered.filter(isAlone)), ...firstOf(ordered)]);
-  return [...columns].slice(0, MOST_ORDERS);
+  return [...columns].slice(0, MAX_ORDERS);
 }
 
 /** Makes the indexes for orders that are missing, and takes away those whose order has no index any more. */

@@ -88,8 +88,8 @@ export async function listRelations(
     values: [...values],
   };
   const order = `${orderOf(page)}, wire_id`;
-  const most = next(page.skip + page.limit);
-  const firsts = arms.map((arm) => `(select * from (${arm}) t order by ${order} limit ${most})`);
+  const max = next(page.skip + page.limit);
+  const firsts = arms.map((arm) => `(select * from (${arm}) t order by ${order} limit ${max})`);
   const text = `select * from (${firsts.join(' union all ')}) t order by ${order} offset ${next(page.skip)} limit ${next(page.limit)}`;
   const [count, { rows }] = await Promise.all([
     database.query<{ count: string }>(counted),

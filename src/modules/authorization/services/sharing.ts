@@ -26,10 +26,10 @@ import type { Models } from './definitions/models.ts';
 import type { Tuples } from './tuples.ts';
 
 /** People and groups with whom users share one object. */
-const MOST_SHARES = 1000;
+const MAX_SHARES = 1000;
 
 /** Questions that the engine answers at once. */
-const MOST_QUESTIONS = 50;
+const MAX_QUESTIONS = 50;
 
 /** What somebody gives to somebody. */
 export interface Share {
@@ -198,8 +198,8 @@ function createGivers({ models, checks }: Pick<Dependencies, 'models' | 'checks'
   ): Promise<readonly boolean[]> => {
     const questions = actions.map((action) => ({ subject: userSubject(userId), action, resource }));
     const answers: boolean[] = [];
-    for (let at = 0; at < questions.length; at += MOST_QUESTIONS)
-      answers.push(...(await checks.allHold(questions.slice(at, at + MOST_QUESTIONS))));
+    for (let at = 0; at < questions.length; at += MAX_QUESTIONS)
+      answers.push(...(await checks.allHold(questions.slice(at, at + MAX_QUESTIONS))));
     return answers;
   };
 
@@ -266,7 +266,7 @@ async function requireRoom(
   relations: readonly string[],
 ): Promise<void> {
   await lockShares(database, tuple.resource);
-  if ((await countOtherShares(database, tuple, relations, MOST_SHARES)) >= MOST_SHARES)
+  if ((await countOtherShares(database, tuple, relations, MAX_SHARES)) >= MAX_SHARES)
     throw authorizationErrors.SHARES_FULL();
 }
 

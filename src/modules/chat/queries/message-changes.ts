@@ -43,7 +43,7 @@ export interface EditRow {
 }
 
 /** Earlier texts of a message that are listed. */
-const MOST_EDITS = 100;
+const MAX_EDITS = 100;
 
 export const editsOf = async (
   database: Queryable,
@@ -52,7 +52,7 @@ export const editsOf = async (
   (
     await database.query<EditRow>(sql`
       select content as message, replaced_at as "replacedAt" from penstock.chat_edits
-      where message_id = ${messageId}::uuid order by change desc limit ${MOST_EDITS}::integer`)
+      where message_id = ${messageId}::uuid order by change desc limit ${MAX_EDITS}::integer`)
   ).rows;
 
 export const touchMessage = (

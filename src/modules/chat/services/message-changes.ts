@@ -166,8 +166,8 @@ async function readable(
 }
 
 /** Different signs of one user on a message, and of all users: each comes with every answer about it. */
-const MOST_OWN_REACTIONS = 20;
-const MOST_REACTIONS = 100;
+const MAX_OWN_REACTIONS = 20;
+const MAX_REACTIONS = 100;
 
 /** Throws REACTIONS_FULL where one more sign is one too many; the room is locked. */
 async function requireSpace(
@@ -175,7 +175,7 @@ async function requireSpace(
   { id, userId, emoji }: { readonly id: string; readonly userId: string; readonly emoji: string },
 ): Promise<void> {
   const { own, all } = await otherReactions(transaction, { id, userId, emoji });
-  if (own >= MOST_OWN_REACTIONS || all >= MOST_REACTIONS) throw chatErrors.REACTIONS_FULL();
+  if (own >= MAX_OWN_REACTIONS || all >= MAX_REACTIONS) throw chatErrors.REACTIONS_FULL();
 }
 
 /** Answers the number of the change; undefined when it is gone already. */

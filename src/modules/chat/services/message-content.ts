@@ -66,8 +66,8 @@ function requireWords(type: MessageType, content: string | undefined, longest: n
   if (content.includes('\0')) throw invalid('content', 'format', 'must not hold the character NUL');
 }
 
-function requireParts(type: MessageType, files: readonly string[], most: number): void {
+function requireParts(type: MessageType, files: readonly string[], max: number): void {
   if ((type === 'file' || type === 'multimedia') && files.length === 0)
     throw invalid('files', 'required', 'name the files');
-  if (files.length > most) throw invalid('files', 'maxItems', `at most ${most} files`);
+  if (files.length > max) throw invalid('files', 'maxItems', `at most ${max} files`);
 }

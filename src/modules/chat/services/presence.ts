@@ -80,7 +80,7 @@ export function createPresence({ database, bus, hub, log }: Dependencies): Prese
 }
 
 /** Users that one socket watches. */
-const MOST_WATCHED = 1_000;
+const MAX_WATCHED = 1_000;
 
 function createWatchers() {
   const byUser = new Map<string, Set<SocketConnection>>();
@@ -94,7 +94,7 @@ function createWatchers() {
       const own = watched.get(connection) ?? new Set();
       watched.set(connection, own);
       for (const user of users) {
-        if (own.size >= MOST_WATCHED) return;
+        if (own.size >= MAX_WATCHED) return;
         own.add(user);
         byUser.set(user, (byUser.get(user) ?? new Set()).add(connection));
       }

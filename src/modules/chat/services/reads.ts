@@ -33,8 +33,8 @@ export function createReads(parts: ChatParts): Reads {
   const { database, events, hub, limits, config } = parts;
   const bucket = (what: Budgeted): LimitBucket => {
     const { messagesPer10s, typingPer10s } = config().rateLimit;
-    const most = { messages: messagesPer10s, typing: typingPer10s, presence: PRESENCE_PER_10S };
-    return { name: `chat.${what}`, requests: most[what], seconds: 10 };
+    const max = { messages: messagesPer10s, typing: typingPer10s, presence: PRESENCE_PER_10S };
+    return { name: `chat.${what}`, requests: max[what], seconds: 10 };
   };
   return {
     async mark(caller, given, upTo) {

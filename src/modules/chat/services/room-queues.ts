@@ -35,7 +35,7 @@ export interface Waiting {
 export interface RoomQueues {
   add(waiting: Waiting): void;
   /** The next ones. Their rooms give nothing more until they are done. */
-  take(most: number): readonly Waiting[];
+  take(max: number): readonly Waiting[];
   done(rooms: readonly string[]): void;
   /** Messages that could be taken. */
   count(): number;
@@ -56,14 +56,14 @@ export function createRoomQueues(): RoomQueues {
       }
       if (ready.has(waiting.room)) count += 1;
     },
-    take(most) {
+    take(max) {
       const taken: Waiting[] = [];
       for (const room of ready) {
-        if (taken.length >= most) break;
+        if (taken.length >= max) break;
         ready.delete(room);
         const queue = queues.get(room) ?? [];
         count -= queue.length;
-        taken.push(...takeDistinct(queue, most - taken.length));
+        taken.push(...takeDistinct(queue, max - taken.length));
       }
       return taken;
     },
@@ -82,11 +82,11 @@ export function createRoomQueues(): RoomQueues {
 }
 
 /** The first ones of a room; what repeats one of them waits until that is written, and is then a duplicate of it. */
-function takeDistinct(queue: Waiting[], most: number): readonly Waiting[] {
+function takeDistinct(queue: Waiting[], max: number): readonly Waiting[] {
   const marks = new Set<string>();
   let count = 0;
   for (const { message } of queue) {
-    if (count >= most) break;
+    if (count >= max) break;
     if (message.nonce !== null) {
       const mark = `${message.sender} ${message.nonce}`;
       if (marks.has(mark)) break;

@@ -28,19 +28,19 @@ export const broadcastOperations = (broadcasts: Broadcasts): readonly Operation[
 const { recipient: _one, ...said } = message;
 
 /** Recipients that one request lists. */
-const most = 100_000;
+const max = 100_000;
 
 const To = Type.Object(
   {
     topic: Type.Optional(Topic),
     everybody: Type.Optional(Type.Literal(true, { description: 'All users' })),
     userIds: Type.Optional(
-      Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: most }),
+      Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: max }),
     ),
     addresses: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 254 }), {
         minItems: 1,
-        maxItems: most,
+        maxItems: max,
         description: 'Addresses of a mail, or numbers of a text message',
       }),
     ),

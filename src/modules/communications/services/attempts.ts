@@ -145,7 +145,7 @@ function attemptOf(ended: Attempt['ended'], noting: Promise<void>): Attempt {
 }
 
 /** Endings that one statement notes. */
-const mostNotes = 500;
+const maxNotes = 500;
 /** After a statement, so that the next one notes many: each is a commit, and wakes who waits for events. Milliseconds. */
 const gatherMs = 15;
 /** Pauses before a note is written again: the provider has it, so that giving up would double the message. Milliseconds. */
@@ -170,7 +170,7 @@ function createNotes({
   const write = async (): Promise<void> => {
     writing = true;
     while (waiting.length > 0) {
-      const group = waiting.splice(0, mostNotes);
+      const group = waiting.splice(0, maxNotes);
       try {
         await persistently(() =>
           finishMessages(

@@ -40,7 +40,7 @@ export interface Preferences {
 }
 
 /** Choices that one user may keep. */
-const most = 500;
+const max = 500;
 
 export const createPreferences = ({
   database,
@@ -63,8 +63,8 @@ export const createPreferences = ({
         await savePreferences(transaction, userId, lastOfEach(preferences));
         const requested = preferences.filter(({ enabled }) => enabled);
         if (requested.length > 0) await liftUnsubscribes(transaction, userId, requested);
-        if ((await countPreferences(transaction, userId)) > most)
-          throw invalid('preferences', 'maxItems', `a user keeps at most ${most} choices`);
+        if ((await countPreferences(transaction, userId)) > max)
+          throw invalid('preferences', 'maxItems', `a user keeps at most ${max} choices`);
       });
       return get(userId);
     },

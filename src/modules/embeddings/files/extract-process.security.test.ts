@@ -32,7 +32,7 @@ function spaces(megabytes: number): Buffer {
 }
 
 const textOf = (bytes: Uint8Array): Promise<string> =>
-  reader.call('extract', { kind: 'pdf', bytes, length: 1_000, mostMegabytes: 280 });
+  reader.call('extract', { kind: 'pdf', bytes, length: 1_000, maxMegabytes: 280 });
 
 it('is given up when it takes too much memory, and the next one is read', async () => {
   const line = Buffer.from('BT /F1 12 Tf 72 720 Td (The platypus lays eggs) Tj ET');

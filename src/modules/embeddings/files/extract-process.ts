@@ -16,7 +16,7 @@ const GOES_FIRST = '900';
 
 export interface BoundedInput extends ExtractInput {
   /** Of this process, beside what the file itself takes. */
-  readonly mostMegabytes: number;
+  readonly maxMegabytes: number;
 }
 
 giveWayAsProcess(PRIORITY);
@@ -38,18 +38,18 @@ const thread = createWorkerLink({
 const COPIES = 4;
 
 const extract: Serve = async (given) => {
-  const { mostMegabytes, ...input } = given as BoundedInput;
-  const most = mostMegabytes * 1_000_000 + COPIES * input.bytes.length;
+  const { maxMegabytes, ...input } = given as BoundedInput;
+  const max = maxMegabytes * 1_000_000 + COPIES * input.bytes.length;
   let isLarge = false;
   const look = setInterval(() => {
-    if (isLarge || process.memoryUsage.rss() < most) return;
+    if (isLarge || process.memoryUsage.rss() < max) return;
     isLarge = true;
     void thread.close();
   }, LOOK_MS);
   try {
     return { result: await thread.call<string>('extract', input) };
   } catch (error) {
-    throw isLarge ? new Error(`It takes more than ${mostMegabytes} MB of memory`) : error;
+    throw isLarge ? new Error(`It takes more than ${maxMegabytes} MB of memory`) : error;
   } finally {
     clearInterval(look);
   }

@@ -30,7 +30,7 @@ interface FileTextParts {
 
 const IDLE_MS = 60_000;
 const HEAP_MEGABYTES = 512;
-const MOST_MEGABYTES = 1_000;
+const MAX_MEGABYTES = 1_000;
 /** Characters of a file that are looked at, and of all that are remembered. */
 const MAX_TEXT = 200_000;
 const MAX_REMEMBERED = 20_000_000;
@@ -70,10 +70,10 @@ async function bytesOf(
 }
 
 /** Milliseconds that every file has, and in which a failure is none that keeps others waiting. */
-const LEAST_MS = 1_000;
+const MIN_MS = 1_000;
 /** Milliseconds after which an owner's files have all of their time again, and owners that are remembered. */
 const FORGOTTEN_MS = 600_000;
-const MOST_OWNERS = 10_000;
+const MAX_OWNERS = 10_000;
 
 /**
  * How long files may take. Files are read one after the other, so whoever has one that took its time for nothing has half
@@ -81,15 +81,15 @@ const MOST_OWNERS = 10_000;
  */
 function createPatience() {
   const halvings = new LRUCache<string, number>({
-    maxSize: MOST_OWNERS,
+    maxSize: MAX_OWNERS,
     sizeCalculation: () => 1,
     ttl: FORGOTTEN_MS,
   });
   return {
     msFor: (owner: string | null, usual: number): number =>
-      Math.max(LEAST_MS, usual / 2 ** ((owner !== null && halvings.get(owner)) || 0)),
+      Math.max(MIN_MS, usual / 2 ** ((owner !== null && halvings.get(owner)) || 0)),
     failed(owner: string | null, tookMs: number): void {
-      if (owner !== null && tookMs >= LEAST_MS) halvings.set(owner, (halvings.get(owner) ?? 0) + 1);
+      if (owner !== null && tookMs >= MIN_MS) halvings.set(owner, (halvings.get(owner) ?? 0) + 1);
     },
   };
 }
@@ -150,7 +150,7 @@ export function createFileTexts(parts: FileTextParts): FileTexts {
     if (remembered !== undefined) return remembered;
     const bytes = await bytesOf(files, { id, size });
     if (!bytes) return '';
-    const input = { kind, bytes, length: MAX_TEXT, mostMegabytes: MOST_MEGABYTES };
+    const input = { kind, bytes, length: MAX_TEXT, maxMegabytes: MAX_MEGABYTES };
     const turn = last.then(() => extract({ id, owner }, input));
     last = turn;
     const text = await turn;

@@ -104,14 +104,14 @@ function batchesOf(
   texts: readonly string[],
 ): readonly (readonly string[])[] {
   const fitting = Math.floor(security.maxEmbedResponseBytes / (dimensions * NUMBER_BYTES));
-  const most = Math.max(1, Math.min(batch.maxInputs, fitting));
+  const max = Math.max(1, Math.min(batch.maxInputs, fitting));
   const longest = batch.maxTokens > 0 ? batch.maxTokens * TOKEN_LENGTH : Number.POSITIVE_INFINITY;
   const batches: string[][] = [];
   let length = 0;
   for (const text of texts) {
     const last = batches.at(-1);
     length += text.length;
-    if (last && last.length < most && length <= longest) last.push(text);
+    if (last && last.length < max && length <= longest) last.push(text);
     else {
       batches.push([text]);
       length = text.length;
@@ -223,8 +223,8 @@ const TOKENS_AROUND = 64;
 
 /** A number that is counted on: no text has more tokens than bytes, and a few around it. */
 function isCount(tokens: unknown, texts: readonly string[]): tokens is number {
-  const most = texts.reduce((sum, text) => sum + Buffer.byteLength(text) + TOKENS_AROUND, 0);
-  return Number.isInteger(tokens) && Number(tokens) >= 0 && Number(tokens) <= most;
+  const max = texts.reduce((sum, text) => sum + Buffer.byteLength(text) + TOKENS_AROUND, 0);
+  return Number.isInteger(tokens) && Number(tokens) >= 0 && Number(tokens) <= max;
 }
 
 /** By the numbers that the entries name, if they do: each text has one of them, or they mean nothing. */

@@ -46,7 +46,7 @@ const Fallback = Type.Enum(['keyword'], {
 });
 const MinScore = Type.Number({ minimum: 0, maximum: 1, description: 'Leave out what fits less' });
 
-const asked = (most: number) => ({
+const asked = (max: number) => ({
   schemaName: SchemaName,
   text: Type.Optional(
     Type.String({ maxLength: 262_144, description: 'What to search for, in words' }),
@@ -62,7 +62,7 @@ const asked = (most: number) => ({
     Type.Integer({
       minimum: 1,
       maximum: 1_000_000,
-      description: `Hits; 10 unless configured otherwise. More than ${most}: 400, or ${most} of them where search.clampLimit says so`,
+      description: `Hits; 10 unless configured otherwise. More than ${max}: 400, or ${max} of them where search.clampLimit says so`,
     }),
   ),
   mode: Type.Optional(
@@ -235,8 +235,8 @@ const userCaller = (userId: string): Caller => ({
   clientId: 'anonymous-client',
 });
 
-const inputOf = (body: object, scope: string | undefined, mostHits: number): SearchInput =>
-  ({ ...body, mostHits, ...(scope !== undefined && { scope }) }) as SearchInput;
+const inputOf = (body: object, scope: string | undefined, maxHits: number): SearchInput =>
+  ({ ...body, maxHits, ...(scope !== undefined && { scope }) }) as SearchInput;
 
 const answerOf = ({ hits, nextCursor, facets, took, usage, ...told }: TimedResult) => ({
   hits: hits.map(({ id: _, ...hit }) => hit),

@@ -152,7 +152,7 @@ export interface NearPassage {
 }
 
 /** Candidates of a search at least. */
-const LEAST = 100;
+const MIN_CANDIDATES = 100;
 const MAX_CANDIDATES = 1_000;
 
 /** Passages that the index finds, nearest first: it goes on until there are so many. */
@@ -164,7 +164,7 @@ export async function nearPassages(
 ): Promise<readonly NearPassage[]> {
   const { type } = comparedAs(generation);
   const operator = operators[generation.similarity];
-  const candidates = Math.min(Math.max(limit, LEAST), MAX_CANDIDATES);
+  const candidates = Math.min(Math.max(limit, MIN_CANDIDATES), MAX_CANDIDATES);
   const text = `select record_id as "recordId", starts, ends, (embedding ${operator} $1::vector)::double precision as distance
     from (select record_id, ordinal, starts, ends, embedding from ${table} where ${isOfGeneration(generation)}
       order by embedding::${type} ${operator} $1::${type} limit $2::integer) n

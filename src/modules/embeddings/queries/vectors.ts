@@ -100,15 +100,15 @@ export async function embeddedRecords(
   return rows.map(({ id }) => id);
 }
 
-/** Passages that have a vector; counted no further than `most`. */
+/** Passages that have a vector; counted no further than `max`. */
 export async function countVectors(
   database: Queryable,
   generationId: string,
-  most: number,
+  max: number,
 ): Promise<number> {
   const { rows } = await database.query<{ count: number }>(sql`
     select count(*)::integer as count from (
-      select 1 from penstock.embeddings_vectors where generation_id = ${generationId}::uuid limit ${most}::integer) v`);
+      select 1 from penstock.embeddings_vectors where generation_id = ${generationId}::uuid limit ${max}::integer) v`);
   return rows[0]?.count ?? 0;
 }
 

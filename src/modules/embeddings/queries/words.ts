@@ -245,7 +245,7 @@ export async function rankedWords(
   { generation, query, weights, k, within }: RankedQuery,
 ): Promise<RankedWords> {
   if (query === '') return { ranked: [], more: false };
-  const most = Math.max(MAX_RANKED, k);
+  const max = Math.max(MAX_RANKED, k);
   // Two statements: a plan that serves both compares every record that has the words with every id.
   const among = within ? 'and w.record_id = any($7::text[])' : '';
   const text = `with hits as materialized (
@@ -256,12 +256,12 @@ export async function rankedWords(
       select h.record_id as id, ts_rank_cd($5::real[], h.words, $2::tsquery, 33)::double precision as score
       from (select * from hits limit $4::integer) h order by score desc, h.record_id limit $6::integer) r
     order by r.score desc, r.id`;
-  const values = [markOf(generation.id), query, generation.id, most, weights, k];
+  const values = [markOf(generation.id), query, generation.id, max, weights, k];
   const { rows } = await database.query<RankedWord & { hits: number }>({
     text,
     name: statementName(text),
     values: within ? [...values, within] : values,
   });
   const ranked = rows.map(({ id, score }) => ({ id, score }));
-  return { ranked, more: (rows[0]?.hits ?? 0) > most };
+  return { ranked, more: (rows[0]?.hits ?? 0) > max };
 }

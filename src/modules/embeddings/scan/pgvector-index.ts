@@ -127,6 +127,6 @@ async function isLarge(
   { database, config }: Pick<VectorIndexParts, 'database' | 'config'>,
   generation: GenerationRow,
 ): Promise<boolean> {
-  const most = config().search.exactUpTo;
-  return isIndexable(generation) && (await countVectors(database, generation.id, most + 1)) > most;
+  const max = config().search.exactUpTo;
+  return isIndexable(generation) && (await countVectors(database, generation.id, max + 1)) > max;
 }

@@ -61,7 +61,7 @@ const MAX_WAITING = 2_000;
 /** Beyond a tenth of all, looking at all of them is faster. */
 const DEEPEST = 10;
 /** Candidates of a search at least. */
-const LEAST = 128;
+const MIN_CANDIDATES = 128;
 const RECALL_AT = 10;
 
 export function createVectorTable(dimensions: number, similarity: Similarity): VectorTable {
@@ -174,8 +174,8 @@ function candidates(
   const ownersOf = (slots: Iterable<number>): Set<number> =>
     new Set(Array.from(slots, (slot) => store.owners[slot] ?? -1));
   // Several passages of a record are one hit.
-  for (let most = Math.max(k, LEAST); most * DEEPEST <= graph.size; most *= 2) {
-    const found = ownersOf(graph.near(query, most));
+  for (let max = Math.max(k, MIN_CANDIDATES); max * DEEPEST <= graph.size; max *= 2) {
+    const found = ownersOf(graph.near(query, max));
     if (found.size >= k) return found.union(ownersOf(graph.waiting));
   }
   return undefined;

@@ -194,8 +194,8 @@ async function bytesNeeded(
   { database, config }: Pick<VectorIndexParts, 'database' | 'config'>,
   generation: GenerationRow,
 ): Promise<number> {
-  const most = config().search.maxIndexMegabytes * 1_000_000;
-  const limit = Math.ceil(most / bytesOf(generation)) + 1;
+  const max = config().search.maxIndexMegabytes * 1_000_000;
+  const limit = Math.ceil(max / bytesOf(generation)) + 1;
   return (await countVectors(database, generation.id, limit)) * bytesOf(generation);
 }
 
@@ -205,12 +205,12 @@ async function makeRoom(
   loaded: Map<string, Loaded>,
   generation: GenerationRow,
 ): Promise<void> {
-  const most = config().search.maxIndexMegabytes * 1_000_000;
+  const max = config().search.maxIndexMegabytes * 1_000_000;
   const bytes = await bytesNeeded({ database, config }, generation);
-  if (bytes > most) throw embeddingErrors.INDEX_NOT_QUERYABLE();
+  if (bytes > max) throw embeddingErrors.INDEX_NOT_QUERYABLE();
   const used = () => [...loaded.values()].reduce((sum, one) => sum + one.bytes, 0);
   for (const [id, state] of loaded) {
-    if (used() + bytes <= most) break;
+    if (used() + bytes <= max) break;
     if (state.reading) continue;
     loaded.delete(id);
     await thread.call('drop', id);

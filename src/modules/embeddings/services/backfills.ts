@@ -64,7 +64,7 @@ const LOST_SECONDS = 300;
 /** Seconds without a page after which a run is taken up by whoever notices. Two who work on one do each page once. */
 const SILENT_SECONDS = 10;
 /** Records of a run that wait: more are queued when they become fewer. */
-const MOST_WAITING = 2_000;
+const MAX_WAITING = 2_000;
 const PAUSE_SECONDS = 1;
 const MAX_FILTER_BYTES = 4_096;
 
@@ -209,7 +209,7 @@ async function scan(
     if (!run || run.scanned || (run.state !== 'queued' && run.state !== 'running'))
       return undefined;
     if (performance.now() > until) return 0;
-    if (run.waitingCount >= MOST_WAITING) return PAUSE_SECONDS;
+    if (run.waitingCount >= MAX_WAITING) return PAUSE_SECONDS;
     if (!(await queuePage(parts, run))) return undefined;
     parts.wake();
   }

@@ -60,7 +60,7 @@ const RESERVE = 1.6;
 /** From fewer records that may be shown nothing follows about the others. */
 const TELLING = 3;
 
-const leastDepth = (limit: number): number => Math.max(10 * limit, FIRST);
+const minDepth = (limit: number): number => Math.max(10 * limit, FIRST);
 const depthFor = (limit: number, share: number): number => Math.ceil((RESERVE * limit) / share);
 
 interface Learned {
@@ -79,16 +79,16 @@ export function createDepthHints(): (key: string) => DepthHint {
     };
     return {
       begin(limit) {
-        const least = leastDepth(limit);
+        const min = minDepth(limit);
         const state = known.get(key);
-        if (!state) return least;
+        if (!state) return min;
         const depth = depthFor(limit, state.share);
-        if (state.many) return Math.min(Math.max(least, depth), DEEPEST);
+        if (state.many) return Math.min(Math.max(min, depth), DEEPEST);
         if (state.doubted > 0) {
           state.doubted -= 1;
           return 'few';
         }
-        return depth <= DEEP ? Math.max(least, depth) : 'few';
+        return depth <= DEEP ? Math.max(min, depth) : 'few';
       },
       learn(share) {
         if (share === undefined) return;
@@ -110,19 +110,16 @@ interface Options {
 
 /** For orders about which nothing is learned. */
 const noHint: DepthHint = {
-  begin: leastDepth,
+  begin: minDepth,
   learn: () => undefined,
   areMany: () => undefined,
   doubt: () => undefined,
 };
 
-/** All that may be shown; nothing when they are more than `most`. */
-export async function fewOf(
-  readable: Readable,
-  most = FEW,
-): Promise<readonly string[] | undefined> {
-  const few = await readable.some(most + 1);
-  return few.length > most ? undefined : few;
+/** All that may be shown; nothing when they are more than `max`. */
+export async function fewOf(readable: Readable, max = FEW): Promise<readonly string[] | undefined> {
+  const few = await readable.some(max + 1);
+  return few.length > max ? undefined : few;
 }
 
 export async function bestReadable<T extends Ranked>(
@@ -134,7 +131,7 @@ export async function bestReadable<T extends Ranked>(
   const begin = hint.begin(limit);
   if (begin !== 'few') return lookInto(ranking, readable, { ...options, begin, isAsked: false });
   const best = await bestOfFew(ranking, readable, options);
-  const looks = { ...options, begin: leastDepth(limit), isAsked: true };
+  const looks = { ...options, begin: minDepth(limit), isAsked: true };
   return best ?? lookInto(ranking, readable, looks);
 }
 

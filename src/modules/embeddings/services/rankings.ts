@@ -54,10 +54,10 @@ export async function byWords(
   const wider = await sayQuery(database, generation, spelled);
   const found = await bestReadable(wordRanking(parts, request, wider), readable, { limit: size });
   const known = new Set(exact.map(({ id }) => id));
-  const least = exact.at(-1)?.words ?? 1;
+  const min = exact.at(-1)?.words ?? 1;
   const further = found.filter(({ id }) => !known.has(id));
   // What is written as it was asked for comes first.
-  const lowered = further.map((one) => ({ ...one, words: ((one.words ?? 0) * least) / 2 }));
+  const lowered = further.map((one) => ({ ...one, words: ((one.words ?? 0) * min) / 2 }));
   return [...exact, ...lowered].slice(0, size);
 }
 

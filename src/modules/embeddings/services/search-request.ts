@@ -33,7 +33,7 @@ export interface SearchInput {
   readonly filter?: unknown;
   readonly limit?: number | undefined;
   /** More are not answered, whoever asks. */
-  readonly mostHits?: number | undefined;
+  readonly maxHits?: number | undefined;
   readonly mode?: SearchMode | undefined;
   /** Where the model cannot be asked: search for words instead. */
   readonly fallback?: 'keyword' | undefined;
@@ -133,11 +133,11 @@ function once<T>(ask: () => Promise<T>): () => Promise<T> {
 /** Throws 400 for more than are answered at most. */
 function limitOf(
   { search: { defaultLimit, clampLimit } }: EmbeddingsConfig,
-  { limit = defaultLimit, mostHits = limit }: SearchInput,
+  { limit = defaultLimit, maxHits = limit }: SearchInput,
 ): number {
-  if (limit <= mostHits) return limit;
-  if (clampLimit) return mostHits;
-  throw invalid('limit', 'maximum', `must be between 1 and ${mostHits}`);
+  if (limit <= maxHits) return limit;
+  if (clampLimit) return maxHits;
+  throw invalid('limit', 'maximum', `must be between 1 and ${maxHits}`);
 }
 
 /** Throws 400 for a group by something that has no values to compare, or together with a cursor. */
@@ -278,11 +278,11 @@ async function textToSearch(
   { caller, input, generation }: Pick<ReadableParts, 'caller' | 'input' | 'generation'>,
 ): Promise<string> {
   const { config, schemas } = parts;
-  const most = config().security.maxEmbedInputBytes;
+  const max = config().security.maxEmbedInputBytes;
   if (input.documentId !== undefined) {
     const fields = plainFieldsOf(schemas.get(input.schemaName), generation.sourceFields);
     const text = textOf(await documentOf(parts, { caller, input, generation }), fields);
-    const length = Math.floor(most / 4);
+    const length = Math.floor(max / 4);
     const content =
       fields.length < generation.sourceFields.length
         ? await contentOf(parts.database, generation.id, input.documentId, length)
@@ -292,8 +292,8 @@ async function textToSearch(
   const text = (input.text ?? '').normalize('NFC').trim();
   if (text === '') throw invalid('text', 'required', 'must say what to search for');
   if (!isStorable(text)) throw invalid('text', 'format', 'must be text');
-  if (Buffer.byteLength(text) > most)
-    throw invalid('text', 'maxLength', `must be at most ${most} bytes`);
+  if (Buffer.byteLength(text) > max)
+    throw invalid('text', 'maxLength', `must be at most ${max} bytes`);
   return text;
 }
 

@@ -25,11 +25,9 @@ export const readValue: Reader = (field, value, valueLength) => {
   return read ? read(field, value, valueLength) : bad('type', 'cannot be sent as a value');
 };
 
-const asText = (value: unknown, most: number): string | ReadValue => {
+const asText = (value: unknown, max: number): string | ReadValue => {
   if (typeof value !== 'string') return bad('type', 'must be a text');
-  return value.length > most
-    ? bad('maxLength', `must not be longer than ${most} characters`)
-    : value;
+  return value.length > max ? bad('maxLength', `must not be longer than ${max} characters`) : value;
 };
 
 const readText: Reader = ({ minLength = 0, maxLength, pattern }, value, valueLength) => {

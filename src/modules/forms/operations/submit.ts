@@ -21,7 +21,7 @@ const DEFAULT_MESSAGE = 'Form submitted successfully';
 /** Milliseconds: files may take as long as any request may. */
 const TRANSFER_MS = 3_600_000;
 /** Bytes of a JSON body: files in it are parsed as a whole. */
-const JSON_MOST = 16 * 1_048_576;
+const MAX_JSON = 16 * 1_048_576;
 
 const problems = [
   formErrors.SUBMISSION_INVALID,
@@ -74,7 +74,7 @@ export function submitOperations({ submitting, config }: Parts): readonly Operat
     limit: standardLimit,
     deadlineMs: TRANSFER_MS,
     graphql: false,
-    bodyLimit: Math.min(JSON_MOST, FORM_BYTES + Math.ceil(fileSize * 1.4)),
+    bodyLimit: Math.min(MAX_JSON, FORM_BYTES + Math.ceil(fileSize * 1.4)),
     otherStatuses: { 302: 'HTML forms: to the `redirectUrl` of the form' },
     errors: problems,
     input: {

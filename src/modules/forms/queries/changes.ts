@@ -27,11 +27,11 @@ export const noteNotAsked = (database: Queryable, id: string): Promise<unknown> 
     update penstock.form_submissions set forwarded = 'off', updated_at = now() where id = ${id}::uuid`);
 
 /** Those of the last week whose mails were not written because mail was off: they wait to be delivered again. */
-export async function resumeUnsent(database: Queryable, most: number): Promise<readonly string[]> {
+export async function resumeUnsent(database: Queryable, max: number): Promise<readonly string[]> {
   const { rows } = await database.query<{ id: string }>(sql`
     update penstock.form_submissions set forwarded = null, delivered_at = null, updated_at = now() where id in (
       select id from penstock.form_submissions where forwarded = 'off' and created_at > now() - interval '7 days'
-      order by created_at limit ${most} for update skip locked)
+      order by created_at limit ${max} for update skip locked)
     returning id`);
   return rows.map(({ id }) => id);
 }
@@ -84,12 +84,12 @@ export const deleteSubmission = (
 export const deleteSubmissionsOfForm = (
   database: Queryable,
   formId: string,
-  most: number,
+  max: number,
 ): Promise<readonly DeletedSubmission[]> =>
   gone(
     database.query<DeletedSubmission>(sql`
       delete from penstock.form_submissions where id in (
-        select id from penstock.form_submissions where form_id = ${formId}::uuid order by created_at limit ${most} for update)
+        select id from penstock.form_submissions where form_id = ${formId}::uuid order by created_at limit ${max} for update)
       returning id, form_id as "formId", files`),
   );
 
@@ -97,35 +97,35 @@ export const deleteSubmissionsOfForm = (
 export const deleteSubmissionsOf = (
   database: Queryable,
   { userIds = [], email = null }: { userIds?: readonly string[]; email?: string | null },
-  most: number,
+  max: number,
 ): Promise<readonly DeletedSubmission[]> =>
   gone(
     database.query<DeletedSubmission>(sql`
       delete from penstock.form_submissions where id in (
-        select id from penstock.form_submissions where user_id = any(${userIds}::uuid[]) or email = ${email} limit ${most} for update)
+        select id from penstock.form_submissions where user_id = any(${userIds}::uuid[]) or email = ${email} limit ${max} for update)
       returning id, form_id as "formId", files`),
   );
 
 /** Submissions that are older than these days (0: none is), and those that were not confirmed in these hours. */
 export const deleteExpired = (
   database: Queryable,
-  { days, hours, most }: { days: number; hours: number; most: number },
+  { days, hours, max }: { days: number; hours: number; max: number },
 ): Promise<readonly DeletedSubmission[]> =>
   gone(
     database.query<DeletedSubmission>(sql`
       delete from penstock.form_submissions where id in (
         select id from penstock.form_submissions
-        where ${days}::integer > 0 and created_at < now() - make_interval(days => ${days}::integer) limit ${most} for update skip locked)
+        where ${days}::integer > 0 and created_at < now() - make_interval(days => ${days}::integer) limit ${max} for update skip locked)
       or id in (
         select id from penstock.form_submissions
-        where status = 'unconfirmed' and created_at < now() - make_interval(hours => ${hours}::integer) limit ${most} for update skip locked)
+        where status = 'unconfirmed' and created_at < now() - make_interval(hours => ${hours}::integer) limit ${max} for update skip locked)
       returning id, form_id as "formId", files`),
   );
 
-export async function deleteOldChallenges(database: Queryable, most: number): Promise<number> {
+export async function deleteOldChallenges(database: Queryable, max: number): Promise<number> {
   const { count } = await database.query(sql`
     delete from penstock.form_challenges where ctid in (
-      select ctid from penstock.form_challenges where ends_at < now() limit ${most})`);
+      select ctid from penstock.form_challenges where ends_at < now() limit ${max})`);
   return count;
 }
 
@@ -154,9 +154,9 @@ export async function claimUploads(
 /** Those of two hours ago: no request takes that long. */
 export async function abandonedUploads(
   database: Queryable,
-  most: number,
+  max: number,
 ): Promise<readonly string[]> {
   const { rows } = await database.query<{ name: string }>(sql`
-    select name from penstock.form_uploads where created_at < now() - interval '2 hours' order by created_at limit ${most}`);
+    select name from penstock.form_uploads where created_at < now() - interval '2 hours' order by created_at limit ${max}`);
   return rows.map(({ name }) => name);
 }

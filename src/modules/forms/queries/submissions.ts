@@ -132,16 +132,16 @@ export const submissionByKey = (
       select id, request_hash as "requestHash" from penstock.form_submissions where idempotency_hash = ${idempotencyHash}`),
   );
 
-/** How often a form got this content in the last day; counts to `most` at most. */
+/** How often a form got this content in the last day; counts to `max` at most. */
 export async function countRepeats(
   database: Queryable,
   { formId, contentHash }: Pick<NewSubmission, 'formId' | 'contentHash'>,
-  most: number,
+  max: number,
 ): Promise<number> {
   const { rows } = await database.query<{ count: number }>(shortSql`
     select count(*)::integer as count from (
       select 1 from penstock.form_submissions
-      where form_id = ${formId}::uuid and content_hash = ${contentHash} and created_at > now() - interval '1 day' limit ${most}) as seen`);
+      where form_id = ${formId}::uuid and content_hash = ${contentHash} and created_at > now() - interval '1 day' limit ${max}) as seen`);
   return rows[0]?.count ?? 0;
 }
 

@@ -108,7 +108,7 @@ function createStore(parts: Parts, { signal }: Submitting, intake: Intake): Stor
     const name = newId();
     intake.names.push(name);
     await noteUpload(parts.database, name);
-    const most = Math.min(limits.fileSize, field.maxSize ?? limits.fileSize);
+    const max = Math.min(limits.fileSize, field.maxSize ?? limits.fileSize);
     const file = await running.store(
       {
         container: formContainer,
@@ -116,7 +116,7 @@ function createStore(parts: Parts, { signal }: Submitting, intake: Intake): Stor
         alias: aliasOf(part.fileName),
         mimeType: hintOf(part.mimeType),
       },
-      { source: bounded(part.body, field.name, most), signal },
+      { source: bounded(part.body, field.name, max), signal },
     );
     intake.arrived.push({ ...fileOf(field, file), stored: name });
     refuseType(field, file);
@@ -194,18 +194,18 @@ function hintOf(mimeType: string): string | undefined {
 async function* bounded(
   body: AsyncIterable<Buffer>,
   field: string,
-  most: number,
+  max: number,
 ): AsyncGenerator<Buffer> {
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > most) throw tooLarge(field, most);
+    if (size > max) throw tooLarge(field, max);
     yield chunk;
   }
 }
 
-function tooLarge(field: string, most: number) {
-  const problem = fieldProblem(field, 'maxSize', `a file has at most ${most} bytes`);
+function tooLarge(field: string, max: number) {
+  const problem = fieldProblem(field, 'maxSize', `a file has at most ${max} bytes`);
   return errors.PAYLOAD_TOO_LARGE({
     message: `${field}: ${problem.message}`,
     errors: [problem],

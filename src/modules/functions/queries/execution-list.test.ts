@@ -124,6 +124,6 @@ it.each([
   ['what started them', { trigger: 'nothing' }, 10_100],
   ['a list', {}, 10_100],
   ['a list of one function', { functionId: mine }, 10_100],
-])('reads no more than it has to for %s', async (_what, given, most) => {
-  for (const rows of await lookedAt(given)) expect(rows).toBeLessThanOrEqual(most);
+])('reads no more than it has to for %s', async (_what, given, max) => {
+  for (const rows of await lookedAt(given)) expect(rows).toBeLessThanOrEqual(max);
 });

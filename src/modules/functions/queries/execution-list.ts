@@ -27,18 +27,18 @@ export interface ExecutionFilter {
 
 export interface ExecutionPage {
   readonly rows: readonly ExecutionRow[];
-  /** Of those that fit, `MOST_COUNTED` at most; with `search` or `trigger` among those that were looked at. */
+  /** Of those that fit, `MAX_COUNTED` at most; with `search` or `trigger` among those that were looked at. */
   readonly count: number;
   /** Undefined: there is nothing behind it. */
   readonly next: ExecutionPlace | undefined;
 }
 
 /** Rows that are counted; beyond, the count says so many. */
-const MOST_COUNTED = 10_000;
+const MAX_COUNTED = 10_000;
 /** Runs whose logs one answer looks through. A log has tens of kilobytes. */
-export const MOST_SEARCHED = 2_000;
+export const MAX_SEARCHED = 2_000;
 /** Runs that are looked at for what started them. */
-const MOST_COMPARED = 10_000;
+const MAX_COMPARED = 10_000;
 
 /** `%` and `_` as they are. */
 const containing = (text: string): string => `%${text.replace(/[\\%_]/g, '\\$&')}%`;
@@ -103,7 +103,7 @@ async function listAll(database: Queryable, filter: ExecutionFilter): Promise<Ex
   const all = createParameters();
   const counted = await database.query<{ count: number }>({
     text: `select count(*)::integer as count from (
-      select 1 from penstock.function_executions ${indexed(filter, all)} limit ${MOST_COUNTED}) counted`,
+      select 1 from penstock.function_executions ${indexed(filter, all)} limit ${MAX_COUNTED}) counted`,
     values: all.values,
   });
   const next = rows.length === limit ? rows.at(-1) : undefined;
@@ -120,13 +120,13 @@ interface Looked {
 
 async function listSought(database: Queryable, filter: ExecutionFilter): Promise<ExecutionPage> {
   const { skip, limit, newestFirst, search } = filter;
-  const most = search === undefined ? MOST_COMPARED : MOST_SEARCHED;
+  const max = search === undefined ? MAX_COMPARED : MAX_SEARCHED;
   const order = orderOf(filter);
   const of = createParameters();
   const found = await database.query<Looked>({
     text: `with looked as materialized (
         select id, created_at, ${sought(filter, of)} as fits from (
-          select * from penstock.function_executions ${indexed(filter, of)} order by ${order} limit ${most}) window_of
+          select * from penstock.function_executions ${indexed(filter, of)} order by ${order} limit ${max}) window_of
       )
       select count(*) filter (where fits)::integer as count, count(*)::integer as looked,
         array(select id::text from looked where fits order by ${order} offset ${of.next(skip)} limit ${of.next(limit)}) as ids,
@@ -143,5 +143,5 @@ async function listSought(database: Queryable, filter: ExecutionFilter): Promise
   });
   const isCut = skip + ids.length < count;
   const end = { createdAt: looked.lastAt, id: looked.lastId };
-  return { rows, count, next: isCut ? rows.at(-1) : looked.looked === most ? end : undefined };
+  return { rows, count, next: isCut ? rows.at(-1) : looked.looked === max ? end : undefined };
 }

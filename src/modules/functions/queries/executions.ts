@@ -42,35 +42,35 @@ export async function retryableExecution(
   return rows[0];
 }
 
-/** Deletes at most `most` records from before a time; answers how many. */
+/** Deletes at most `max` records from before a time; answers how many. */
 export async function deleteExecutionsBefore(
   database: Queryable,
   before: Date,
-  most: number,
+  max: number,
 ): Promise<number> {
   const { count } = await database.query(sql`
     delete from penstock.function_executions where id in (
-      select id from penstock.function_executions where created_at < ${before} order by created_at limit ${most})`);
+      select id from penstock.function_executions where created_at < ${before} order by created_at limit ${max})`);
   return count;
 }
 
 interface Retention {
   readonly executionsDays: number;
   readonly failuresDays: number;
-  readonly most: number;
+  readonly max: number;
 }
 
 /** What is older than it is kept. */
 export async function deleteExpired(
   database: Queryable,
-  { executionsDays, failuresDays, most }: Retention,
+  { executionsDays, failuresDays, max }: Retention,
 ): Promise<number> {
   const { count } = await database.query(sql`
     delete from penstock.function_executions where id in (
       select id from penstock.function_executions
       where (success and created_at < now() - make_interval(days => ${executionsDays}::integer))
         or (not success and created_at < now() - make_interval(days => ${failuresDays}::integer))
-      order by created_at limit ${most})`);
+      order by created_at limit ${max})`);
   return count;
 }
 
@@ -88,11 +88,11 @@ export async function crowdedFunctions(
 /** What one function has beyond the newest `keep` records. */
 export async function deleteBeyond(
   database: Queryable,
-  { id, keep, most }: { readonly id: string; readonly keep: number; readonly most: number },
+  { id, keep, max }: { readonly id: string; readonly keep: number; readonly max: number },
 ): Promise<number> {
   const { count } = await database.query(sql`
     delete from penstock.function_executions where id in (
       select id from penstock.function_executions where function_id = ${id}::uuid
-      order by created_at desc, id offset ${keep} limit ${most})`);
+      order by created_at desc, id offset ${keep} limit ${max})`);
   return count;
 }

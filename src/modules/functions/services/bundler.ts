@@ -56,9 +56,9 @@ export const createBundler = (options: BundlerOptions): Bundler => ({
       texts.push([name, await bundleOne({ name, form: request.form, root, imports })]);
     }
     const bytes = texts.reduce((sum, [, text]) => sum + Buffer.byteLength(text), 0);
-    const most = options.maxBytes();
-    if (bytes > most)
-      throw problem('maxLength', `the packages have ${bytes} bytes, and ${most} are allowed`);
+    const max = options.maxBytes();
+    if (bytes > max)
+      throw problem('maxLength', `the packages have ${bytes} bytes, and ${max} are allowed`);
     return Object.fromEntries(texts);
   },
 });

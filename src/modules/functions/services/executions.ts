@@ -38,7 +38,7 @@ export interface ExecutionWriter {
 const EVERY_MS = 200;
 /** Records of one statement, and records that wait at most while the database does not take them. */
 const BATCH = 500;
-const MOST_WAITING = 20_000;
+const MAX_WAITING = 20_000;
 
 export function createExecutionWriter(database: Database, log: Logger): ExecutionWriter {
   let waiting: ExecutionRecord[] = [];
@@ -88,7 +88,7 @@ export function createExecutionWriter(database: Database, log: Logger): Executio
 
   return {
     add(record) {
-      if (waiting.length >= MOST_WAITING) waiting.shift();
+      if (waiting.length >= MAX_WAITING) waiting.shift();
       waiting.push(record);
       later();
     },

@@ -55,7 +55,7 @@ interface ScopeFacts {
 }
 
 /** Refusals of one run that are remembered. */
-const MOST_REFUSALS = 100;
+const MAX_REFUSALS = 100;
 
 type RefusalFacts = Pick<UserError, 'status' | 'code' | 'message'>;
 
@@ -136,7 +136,7 @@ export class RunScope {
   noteRefusal(error: unknown): void {
     if (!(error instanceof PenstockError) || ownRefusals.has(error)) return;
     const isRefusal = error.status === 401 || error.status === 403;
-    if (isRefusal && this.#refusals.size < MOST_REFUSALS)
+    if (isRefusal && this.#refusals.size < MAX_REFUSALS)
       this.#refusals.set(refusalKey(error), error);
   }
 

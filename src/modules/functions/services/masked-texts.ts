@@ -7,7 +7,7 @@ import {
 /** Secrets that are shorter than this are not looked for: they would blot out words. */
 const SHORTEST_MASKED = 4;
 /** Of one function: with those that were replaced since. */
-const MOST_MASKED = 200;
+const MAX_MASKED = 200;
 /** Characters of the beginning of a secret at the end of a text that was cut, from which on they are taken for it. */
 const SHORTEST_BEGINNING = 6;
 const MASK = '********';
@@ -37,7 +37,7 @@ export class SharedSecrets {
 
   note(value: string): void {
     if (this.#values.includes(value)) return;
-    if (this.#values.length < MOST_MASKED) this.#values.push(value);
+    if (this.#values.length < MAX_MASKED) this.#values.push(value);
     for (const one of this.#functions) noteSecret(one, value);
   }
 }
@@ -59,7 +59,7 @@ const withSecret = (known: readonly string[], value: string): readonly string[] 
   known.includes(value)
     ? known
     : [...new Set([value, JSON.stringify(value).slice(1, -1), ...known])]
-        .slice(0, MOST_MASKED)
+        .slice(0, MAX_MASKED)
         .sort((a, b) => b.length - a.length);
 
 /** `mayBeCut`: the text may end in the middle of one. */

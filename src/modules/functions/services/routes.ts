@@ -186,8 +186,8 @@ const mediaType = /^[a-z]{1,40}\/[a-z0-9.+-]{1,80}$/;
 const headerName = /^[a-z0-9-]{1,64}$/;
 const headerValue = /^[\t\x20-\x7e]{0,4000}$/;
 /** Characters of all of them: what most servers and clients take. */
-const MOST_HEADER_CHARACTERS = 16_384;
-const MOST_HEADERS = 100;
+const MAX_HEADER_CHARACTERS = 16_384;
+const MAX_HEADERS = 100;
 /** Headers that the platform keeps to itself. */
 const ownHeaders: ReadonlySet<string> = new Set([
   'content-length',
@@ -208,9 +208,9 @@ function checkedReply({ status, headers, cookies, redirect }: ReplyOptions) {
     ([name, value]) => [name.toLowerCase(), String(value)] as const,
   );
   const characters = given.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
-  if (given.length > MOST_HEADERS || characters > MOST_HEADER_CHARACTERS)
+  if (given.length > MAX_HEADERS || characters > MAX_HEADER_CHARACTERS)
     throw new RangeError(
-      `An answer has at most ${MOST_HEADERS} headers, of ${MOST_HEADER_CHARACTERS} characters together`,
+      `An answer has at most ${MAX_HEADERS} headers, of ${MAX_HEADER_CHARACTERS} characters together`,
     );
   const isHeader = ([name, value]: readonly [string, string]): boolean =>
     headerName.test(name) &&

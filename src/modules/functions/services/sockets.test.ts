@@ -25,7 +25,7 @@ function createServed(text: () => string, running: Promise<void> = Promise.resol
       },
     },
     store: { byId: () => definition },
-    mostRooms: () => 10,
+    maxRooms: () => 10,
     sockets: {
       all: () => served,
       register: (namespace: SocketNamespace) => {

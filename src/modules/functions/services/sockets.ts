@@ -25,7 +25,7 @@ export interface FunctionSocketParts {
   readonly sockets: SocketNamespaces;
   readonly bus: Pick<Bus, 'publish' | 'subscribe'>;
   /** Of one socket. */
-  readonly mostRooms: () => number;
+  readonly maxRooms: () => number;
 }
 
 type Note = (one: StoredFunction, error: unknown) => void;
@@ -57,11 +57,11 @@ interface Delivery extends Emission {
 }
 
 const TOPIC = 'functions-sockets';
-const MOST_ARGUMENTS = 100;
-const MOST_TARGETS = 1_000;
+const MAX_ARGUMENTS = 100;
+const MAX_TARGETS = 1_000;
 const LONGEST_NAME = 200;
 /** Characters that wait for the bus while it is busy. */
-const MOST_WAITING = 4_000_000;
+const MAX_WAITING = 4_000_000;
 
 export function createFunctionSockets(parts: FunctionSocketParts): FunctionSockets {
   const { sockets, bus } = parts;
@@ -81,7 +81,7 @@ export function createFunctionSockets(parts: FunctionSocketParts): FunctionSocke
     deliver(delivery);
     const { size } = delivery;
     // Like every message to a socket it may be lost with a node, and with a bus that does not keep up.
-    if (waiting + size > MOST_WAITING) return;
+    if (waiting + size > MAX_WAITING) return;
     waiting += size;
     const sent = (): void => {
       waiting -= size;
@@ -151,7 +151,7 @@ function namespaceOf(
   const { _id, inputs } = one;
   const roomsOf = new WeakMap<SocketConnection, Set<string>>();
   const body = placeShape(inputs, 'bodyParams');
-  const any = Type.Object({ params: Type.Array(Type.Unknown(), { maxItems: MOST_ARGUMENTS }) });
+  const any = Type.Object({ params: Type.Array(Type.Unknown(), { maxItems: MAX_ARGUMENTS }) });
   const event: SocketEvent = {
     name: inputs.event ?? one.name,
     summary: `Run the function ${one.name}`,
@@ -193,7 +193,7 @@ interface Asked {
 }
 
 async function askFunction(
-  { runner, mostRooms }: FunctionSocketParts,
+  { runner, maxRooms }: FunctionSocketParts,
   one: StoredFunction,
   { connection, params, roomsOf }: Asked,
 ): Promise<SocketAnswer> {
@@ -203,7 +203,7 @@ async function askFunction(
   // Rooms are entered as soon as the answer is there: what other answers have brought meanwhile counts.
   const read = ({ text }: RunAnswer): SocketAnswer => {
     const answer = answerOf(one, text);
-    if (answer.emission) moveRooms(answer.emission, { connection, roomsOf, most: mostRooms() });
+    if (answer.emission) moveRooms(answer.emission, { connection, roomsOf, max: maxRooms() });
     return answer;
   };
   return runFor(runner, one, { caller, requestId: newId() }, { req, read });
@@ -215,7 +215,7 @@ const contextOf = (caller: UserCaller | AnonymousCaller) =>
 /** Throws `ReturnError`, and enters none of them, where the socket would be in too many. */
 function moveRooms(
   { event, rooms }: Emission,
-  { connection, roomsOf, most }: Omit<Asked, 'params'> & { readonly most: number },
+  { connection, roomsOf, max }: Omit<Asked, 'params'> & { readonly max: number },
 ): void {
   if (!isRoomEvent(event)) return;
   const mine = roomsOf.get(connection) ?? new Set<string>();
@@ -225,7 +225,7 @@ function moveRooms(
       mine.delete(room);
       connection.leave(roomChannel(room));
     }
-  else if (mine.union(new Set(rooms)).size > most)
+  else if (mine.union(new Set(rooms)).size > max)
     throw new ReturnError('rooms: a socket is in at most realtime.roomsPerSocket rooms');
   else
     for (const room of rooms) {
@@ -277,7 +277,7 @@ function namesIn(value: unknown, path: string): readonly string[] {
   if (value === undefined || value === null) return [];
   const isName = (one: unknown): one is string =>
     typeof one === 'string' && one !== '' && one.length <= LONGEST_NAME;
-  if (Array.isArray(value) && value.length <= MOST_TARGETS && value.every(isName))
+  if (Array.isArray(value) && value.length <= MAX_TARGETS && value.every(isName))
     return [...new Set(value)];
-  throw new ReturnError(`${path} must be a list of at most ${MOST_TARGETS} names`);
+  throw new ReturnError(`${path} must be a list of at most ${MAX_TARGETS} names`);
 }

@@ -63,9 +63,9 @@ const TOLD = 'functions/told';
 const SAY_MS = 5_000;
 const BELIEVED_MS = 15_000;
 /** Events that wait for a reader, and for the bus, which takes them together. */
-const MOST_WAITING = 1_000;
+const MAX_WAITING = 1_000;
 const TOGETHER_MS = 100;
-const MOST_READERS = 50;
+const MAX_READERS = 50;
 
 /** Events for one place, the oldest dropped where there are too many. */
 class Waiting {
@@ -77,7 +77,7 @@ class Waiting {
   }
 
   add(event: TailEvent): void {
-    if (this.#events.length >= MOST_WAITING) {
+    if (this.#events.length >= MAX_WAITING) {
       this.#events.shift();
       this.#dropped += 1;
     }
@@ -187,7 +187,7 @@ export function createRunTail(bus: Pick<Bus, 'publish' | 'subscribe'>): RunTail 
       sending ??= setTimeout(send, TOGETHER_MS).unref();
     },
     open(request) {
-      if (readers.size >= MOST_READERS) throw functionErrors.TAIL_LIMIT_EXCEEDED();
+      if (readers.size >= MAX_READERS) throw functionErrors.TAIL_LIMIT_EXCEEDED();
       const reader = new Reader(request, leave);
       if (reader.closed) return reader;
       readers.add(reader);

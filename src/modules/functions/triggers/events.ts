@@ -11,7 +11,7 @@ import { topicsAfter } from './hooks.ts';
 import { operationWords, type RunData, type TriggerParts } from './parts.ts';
 
 /** Runs of one transaction; a single event may be about a thousand records. */
-const MOST_RECORDS = 1_000;
+const MAX_RECORDS = 1_000;
 
 /** Whether a function has something to do with events at all. */
 export const followsEvents = ({ functionType, inputs }: StoredFunction): boolean =>
@@ -56,7 +56,7 @@ function firstOf(events: readonly PublishedEvent[]): readonly PublishedEvent[] {
   let records = 0;
   const end = events.findIndex(({ ids = [] }, i) => {
     records += ids.length;
-    return i > 0 && records > MOST_RECORDS;
+    return i > 0 && records > MAX_RECORDS;
   });
   return end < 0 ? events : events.slice(0, end);
 }

@@ -21,7 +21,7 @@ interface Suspension {
 const DAY_MS = 86_400_000;
 const LONGEST_MS = 400 * DAY_MS;
 /** Bytes of what one step leaves. */
-const MOST_VALUE = 262_144;
+const MAX_VALUE = 262_144;
 
 interface StepRow {
   readonly done: boolean;
@@ -58,8 +58,8 @@ export function workflowCalls(
         const text = JSON.stringify(given.value ?? null);
         const problem = invalidValueProblem(given.value, '');
         if (problem) throw invalid('step', problem.rule, `${problem.path} ${problem.message}`);
-        if (Buffer.byteLength(text) > MOST_VALUE)
-          throw invalid('step', 'maxLength', `a step leaves at most ${MOST_VALUE} bytes`);
+        if (Buffer.byteLength(text) > MAX_VALUE)
+          throw invalid('step', 'maxLength', `a step leaves at most ${MAX_VALUE} bytes`);
         await endStep(database, id, `step:${stepName(given.name)}`, text);
       },
     ],

@@ -45,7 +45,7 @@ function lastingParts(kernel: Kernel, log: Logger): LastingParts {
     ...kernel,
     log,
     definitions: () => parts.settings().channels,
-    mostOfSocket: () => parts.settings().realtime.roomsPerSocket,
+    maxOfSocket: () => parts.settings().realtime.roomsPerSocket,
     tell: (notice, except) =>
       say({ channel: notice.channel, event: 'presence', data: notice, except, size: 1_024 }),
   });

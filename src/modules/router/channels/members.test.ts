@@ -19,7 +19,7 @@ it('who has gone is in no channel, whatever they asked for before (CWE-401)', as
     schemas: { onChange: () => undefined },
     log: silentLog,
     definitions: () => [{ pattern: 'lobby', join: 'users', send: 'users', presence: true }],
-    mostOfSocket: () => 10,
+    maxOfSocket: () => 10,
     tell: () => undefined,
   } as unknown as MembersParts);
   let open = true;

@@ -64,13 +64,13 @@ export interface MembersParts
   readonly log: Logger;
   readonly definitions: () => readonly ChannelDefinition[];
   /** Channels of one socket. */
-  readonly mostOfSocket: () => number;
+  readonly maxOfSocket: () => number;
   /** To all members on all nodes, but for the socket. */
   readonly tell: (notice: PresenceNotice, except?: string) => void;
 }
 
 /** Channels of all sockets of a user on one node. */
-const MOST_OF_USER = 1_000;
+const MAX_OF_USER = 1_000;
 /** Milliseconds in which what happens is gathered before rights are asked again, and between looks at rights that end by themselves. */
 const GATHER_MS = 50;
 const SWEEP_MS = 10_000;
@@ -81,7 +81,7 @@ const AT_ONCE = 4;
 const ROWS = 1_000;
 
 /** Which sockets of this node are where, within bounds. `follow`: begins to listen while there is any, and answers how to end that. */
-function createPlaces(mostOfSocket: () => number, follow: () => () => void) {
+function createPlaces(maxOfSocket: () => number, follow: () => () => void) {
   const bySocket = new Map<SocketConnection, Map<string, Member>>();
   const ofUsers = new Map<string, number>();
   let unfollow: (() => void) | undefined;
@@ -101,7 +101,7 @@ function createPlaces(mostOfSocket: () => number, follow: () => () => void) {
       if (!connection.isOpen()) throw routerErrors.CHANNEL_MEMBERSHIP_REQUIRED();
       const own = bySocket.get(connection) ?? new Map<string, Member>();
       const ofUser = ofUsers.get(connection.userId) ?? 0;
-      if (own.size >= mostOfSocket() || ofUser >= MOST_OF_USER)
+      if (own.size >= maxOfSocket() || ofUser >= MAX_OF_USER)
         throw routerErrors.CHANNEL_LIMIT_EXCEEDED();
       const member = newMember(connection, found);
       bySocket.set(connection, own.set(found.channel, member));
@@ -128,7 +128,7 @@ function createPlaces(mostOfSocket: () => number, follow: () => () => void) {
 }
 
 export function createMembers(parts: MembersParts): Members {
-  const places = createPlaces(parts.mostOfSocket, () =>
+  const places = createPlaces(parts.maxOfSocket, () =>
     parts.events.subscribe('*', (event) => concern(event, places.all, rechecks)),
   );
   const { all } = places;

@@ -178,20 +178,20 @@ function requireMember(members: Members, connection: SocketConnection, channel: 
 }
 
 /** Messages of one second, counted where the socket is. */
-function count(window: Member['window'], most: number): void {
+function count(window: Member['window'], max: number): void {
   const now = performance.now();
   if (window.endsAt <= now) Object.assign(window, { endsAt: now + 1_000, used: 0 });
   window.used += 1;
-  if (window.used > most) throw errors.RATE_LIMIT({ retryAfter: 1 });
+  if (window.used > max) throw errors.RATE_LIMIT({ retryAfter: 1 });
 }
 
 /** As JSON, which is what the other nodes and the database get. Throws 400 and 413. */
-export function textOf(place: string, value: unknown, most: number): string {
+export function textOf(place: string, value: unknown, max: number): string {
   if (isDeeper(value, DEPTH)) throw invalid(place, 'depth', `has more than ${DEPTH} levels`);
   const text = JSON.stringify(value);
-  if (Buffer.byteLength(text) > most)
+  if (Buffer.byteLength(text) > max)
     throw routerErrors.CHANNEL_PAYLOAD_TOO_LARGE({
-      message: `${place}: has more than ${most} bytes`,
+      message: `${place}: has more than ${max} bytes`,
     });
   return text;
 }

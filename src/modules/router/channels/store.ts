@@ -5,7 +5,7 @@ import { sql } from '../../../kernel/database/sql.ts';
 /** Seconds after which those of a node that renews nothing are gone. */
 const LEASE_SECONDS = 30;
 /** Members that one answer names. */
-const MOST_LISTED = 1_000;
+const MAX_LISTED = 1_000;
 
 export interface MemberRow {
   readonly id: string;
@@ -52,7 +52,7 @@ export async function membersOf(
 }> {
   const { rows } = await database.query<Omit<MemberRow, 'channel'> & { count: number }>(sql`
     select id, user_id as "userId", state, count(*) over ()::integer as count from penstock.channel_members
-    where channel = ${channel} and expires_at > now() order by joined_at, id limit ${MOST_LISTED}::integer`);
+    where channel = ${channel} and expires_at > now() order by joined_at, id limit ${MAX_LISTED}::integer`);
   return { count: rows[0]?.count ?? 0, rows };
 }
 
@@ -111,9 +111,9 @@ export const forgetUsers = async (database: Queryable, users: readonly string[])
 };
 
 /** Deletes messages that are older than a day. Answers how many. */
-export const purgeMessages = async (database: Queryable, most: number): Promise<number> =>
+export const purgeMessages = async (database: Queryable, max: number): Promise<number> =>
   (
     await database.query(sql`
       delete from penstock.channel_messages where seq = any(array(
-        select seq from penstock.channel_messages where sent_at < now() - interval '1 day' order by sent_at limit ${most}::integer))`)
+        select seq from penstock.channel_messages where sent_at < now() - interval '1 day' order by sent_at limit ${max}::integer))`)
   ).count;

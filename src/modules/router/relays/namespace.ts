@@ -24,7 +24,7 @@ export interface RelayParts
 
 const name = '/events';
 /** Subscriptions of one socket. */
-const MOST_OF_SOCKET = 100;
+const MAX_OF_SOCKET = 100;
 /** Each asks whether the user may. */
 const askBudget: LimitBucket = { name: 'realtime.relays', requests: 600, seconds: 60 };
 /** Milliseconds in which what happens is gathered before rights are asked again, and between looks at rights that end by themselves. */
@@ -69,7 +69,7 @@ export function startRelays(parts: RelayParts): () => void {
     const { connection, room } = subscription;
     const own = bySocket.get(connection) ?? new Map<string, Subscription>();
     if (own.has(room)) return;
-    if (own.size >= MOST_OF_SOCKET) throw routerErrors.EVENT_SUBSCRIPTION_LIMIT_EXCEEDED();
+    if (own.size >= MAX_OF_SOCKET) throw routerErrors.EVENT_SUBSCRIPTION_LIMIT_EXCEEDED();
     bySocket.set(connection, own.set(room, subscription));
     rooms.set(room, (rooms.get(room) ?? 0) + 1);
     connection.join(room);

@@ -36,7 +36,7 @@ export interface Relays {
   active(): Promise<readonly RelayRow[]>;
 }
 
-export const MOST_RELAYS = 500;
+export const MAX_RELAYS = 500;
 const ALL = 'all';
 
 /** Events of the transport and of the namespace itself. */
@@ -103,7 +103,7 @@ export function createRelays({
       const id = newId();
       return changing(caller, 'create', id, async () => {
         const { count } = await listRelays(database, { skip: 0, limit: 0 });
-        if (count >= MOST_RELAYS) throw routerErrors.EVENT_RELAY_LIMIT_EXCEEDED();
+        if (count >= MAX_RELAYS) throw routerErrors.EVENT_RELAY_LIMIT_EXCEEDED();
         return put(caller, id, withUsual(given));
       });
     },
@@ -120,7 +120,7 @@ export function createRelays({
       }),
     async active() {
       const { relays } = await cache.load(ALL, () =>
-        listRelays(database, { skip: 0, limit: MOST_RELAYS }),
+        listRelays(database, { skip: 0, limit: MAX_RELAYS }),
       );
       return relays.filter((relay) => relay.active);
     },

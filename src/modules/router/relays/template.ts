@@ -7,7 +7,7 @@ const TEMPLATE_BYTES = 16 * 1_024;
 export const MESSAGE_BYTES = 64 * 1_024;
 const DEPTH = 10;
 /** Resources that one event is told of. */
-const MOST_RESOURCES = 1_000;
+const MAX_RESOURCES = 1_000;
 
 /** A path into an event: names and positions between dots. */
 export const pathForm = /^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z0-9_]{1,64}){0,9}$/;
@@ -39,7 +39,7 @@ export function resourcesOf(facts: EventFacts, path: string | null): readonly st
   return list
     .filter((one) => typeof one === 'string' || typeof one === 'number')
     .map(String)
-    .slice(0, MOST_RESOURCES);
+    .slice(0, MAX_RESOURCES);
 }
 
 /** What subscribers are sent without a template: which event, and what about; nothing that it carries. */

@@ -124,7 +124,7 @@ export const noteTask = async (
 export const noteFailure = (
   database: Queryable,
   id: string,
-  { error, over, most }: { readonly error: string; readonly over: boolean; readonly most: number },
+  { error, over, max }: { readonly error: string; readonly over: boolean; readonly max: number },
 ): Promise<unknown> =>
   database.query(
     statement(
@@ -132,7 +132,7 @@ export const noteFailure = (
          state = case when $3::boolean or attempts + 1 >= $4::integer then 'failed' else state end,
          finished_at = case when $3::boolean or attempts + 1 >= $4::integer then now() end
        where id = $1::uuid and finished_at is null`,
-      [id, error, over, most],
+      [id, error, over, max],
     ),
   );
 

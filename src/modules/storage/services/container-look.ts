@@ -30,7 +30,7 @@ export interface ContainerLook {
 const SMALL_BYTES = 2 * 1_048_576;
 /** Milliseconds for which a container is taken as it was found. */
 const REMEMBERED_MS = 5_000;
-const MOST_REMEMBERED = 200;
+const MAX_REMEMBERED = 200;
 
 export function createContainerLook(
   parts: Pick<StorageParts, 'database' | 'config'>,
@@ -42,7 +42,7 @@ export function createContainerLook(
   /** Only what bounds nothing: a container that was changed can have become stricter then, and not the other way round. */
   const remember = (row: SeenContainer): void => {
     remembered.delete(row.name);
-    if (remembered.size >= MOST_REMEMBERED) remembered.clear();
+    if (remembered.size >= MAX_REMEMBERED) remembered.clear();
     if (!row.isPublic && row.maxFileSize === null && row.allowedMimeTypes === null)
       remembered.set(row.name, { row, until: performance.now() + REMEMBERED_MS });
   };

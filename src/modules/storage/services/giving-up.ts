@@ -12,7 +12,7 @@ import type { StorageParts } from './storage-parts.ts';
 /** Milliseconds between two tries. */
 const PAUSE_MS = 10_000;
 /** Uploads that are tried again; what is beyond ends with its time. */
-const MOST_LEFT = 1_000;
+const MAX_LEFT = 1_000;
 
 type GivenUp = Pick<UploadRow, 'id' | 'bucket' | 'objectKey'>;
 
@@ -53,7 +53,7 @@ export function createGivingUp(
         { err: error, upload: upload.id },
         'An upload that failed could not be given up yet: it is tried again',
       );
-      if (left.size >= MOST_LEFT) return;
+      if (left.size >= MAX_LEFT) return;
       left.set(upload.id, upload);
       outside(later);
     });

@@ -23,7 +23,7 @@ interface FilesInMemory {
 
 /** Milliseconds. The answer to a commit may be lost with its connection: then nobody is told of what it changed. */
 const KEPT_MS = 2_000;
-const MOST_KEPT = 2_000;
+const MAX_KEPT = 2_000;
 /** As the database writes ids: changes are told under that one. */
 const asKept = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
@@ -44,7 +44,7 @@ export function filesInMemory(kernel: FilesKernel): FilesInMemory {
 function createFilesInMemory({ database, caches }: FilesKernel): FilesInMemory {
   const cache = caches.create<FileRow>({
     name: 'storage.files',
-    maxEntries: MOST_KEPT,
+    maxEntries: MAX_KEPT,
     ttlMs: KEPT_MS,
   });
   const changing: KnownFiles['changing'] = (transaction, ids) => {

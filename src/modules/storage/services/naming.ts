@@ -16,7 +16,7 @@ export const REQUEST_SECONDS = 2 * 3_600;
 const ROW_SECONDS = REQUEST_SECONDS + 3_600;
 
 /** Places for uploads to come, of one bucket. */
-const MOST_SPARES = 32;
+const MAX_SPARES = 32;
 /** When there are fewer, more are asked for. */
 const FEW_SPARES = 4;
 /** Milliseconds without an upload after which spare places are given back. */
@@ -105,7 +105,7 @@ class Places {
     for (;;) {
       const some = this.#waiting;
       // Twice as many as since the last time, so that they suffice while more are named.
-      const target = this.#used <= 1 ? 0 : Math.min(MOST_SPARES, 2 * this.#used);
+      const target = this.#used <= 1 ? 0 : Math.min(MAX_SPARES, 2 * this.#used);
       const length = Math.max(0, target - this.#spare.length);
       const spare = Array.from({ length }, () => placeIn(this.#bucket, caller));
       const uploads = [...some.map(({ upload }) => upload), ...spare];

@@ -6,9 +6,9 @@
 import { isAscii } from 'node:buffer';
 
 /** Bytes of the headers of a part, and of a field. */
-const MOST_HEAD = 8_192;
-const MOST_VALUE = 16_384;
-const MOST_FIELDS = 30;
+const MAX_HEAD = 8_192;
+const MAX_VALUE = 16_384;
+const MAX_FIELDS = 30;
 /** Pieces in which the file has begun; more of them are crumbs. */
 const PIECES = 4;
 
@@ -56,7 +56,7 @@ const isAt = (bytes: Buffer, at: number, text: string): boolean =>
 /** A part whose headers begin with the end of a line, and where its content begins. */
 function partAt(bytes: Buffer, at: number): (PartHead & { readonly content: number }) | undefined {
   const end = isAt(bytes, at, '\r\n') ? bytes.indexOf('\r\n\r\n', at) : -1;
-  if (end === -1 || end - at > MOST_HEAD) return undefined;
+  if (end === -1 || end - at > MAX_HEAD) return undefined;
   const head = partHead(bytes.toString('latin1', at + 2, end));
   return head && { ...head, content: end + 4 };
 }
@@ -65,14 +65,14 @@ function partAt(bytes: Buffer, at: number): (PartHead & { readonly content: numb
 function valueAt(bytes: Buffer, at: number, begin: string): Buffer | undefined {
   const end = bytes.indexOf(`\r\n${begin}`, at);
   const value = bytes.subarray(at, end);
-  const isPlain = end !== -1 && value.length <= MOST_VALUE && isAscii(value);
+  const isPlain = end !== -1 && value.length <= MAX_VALUE && isAscii(value);
   return isPlain && !isAt(bytes, at, begin) ? value : undefined;
 }
 
 /** What the bytes begin with, up to a file or the end of the form; nothing where that is not plain, or not there yet. */
 function partsIn(bytes: Buffer, begin: string): FoundParts | undefined {
   const fields: (readonly [string, string])[] = [];
-  for (let at = 0; fields.length <= MOST_FIELDS && isAt(bytes, at, begin); ) {
+  for (let at = 0; fields.length <= MAX_FIELDS && isAt(bytes, at, begin); ) {
     at += begin.length;
     if (isAt(bytes, at, '--')) return { fields, at };
     const part = partAt(bytes, at);

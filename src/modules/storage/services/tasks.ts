@@ -151,7 +151,7 @@ const sliceJob = (
         log.warn({ err: error, task: id }, 'A slice of a task failed');
         // What is refused is refused the next time too.
         const over = error instanceof PenstockError && error.status < 500;
-        await noteFailure(database, id, { error: codeOfError(error), over, most: RETRIES });
+        await noteFailure(database, id, { error: codeOfError(error), over, max: RETRIES });
         if (!over) throw error;
       } finally {
         await releaseTask(database, id, lease.token);

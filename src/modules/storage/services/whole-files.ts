@@ -19,7 +19,7 @@ export interface WholeFiles {
 }
 
 /** Files of one statement. */
-const MOST = 32;
+const MAX_FILES = 32;
 /** Milliseconds that those who come later wait for a statement at most. */
 const PATIENCE_MS = 20;
 const UNIQUE_VIOLATION = '23505';
@@ -44,7 +44,7 @@ function together(waiting: readonly Waiting[]): [some: Waiting[], rest: Waiting[
     const known = one.file.inRecord?.holds.value;
     permissions ??= known;
     const isOfThese = known === undefined || known === permissions;
-    const goes = places.size < MOST && !places.has(place) && isOfThese;
+    const goes = places.size < MAX_FILES && !places.has(place) && isOfThese;
     if (goes) places.add(place);
     (goes ? some : rest).push(one);
   }

@@ -17,7 +17,7 @@ import {
 const { DELIVERY_NOT_FOUND, WEBHOOK_DISABLED, WEBHOOK_NOT_FOUND } = webhookErrors;
 const about = { endpointId: 'inside' } as const;
 /** Deliveries that one call replays. */
-const MOST_REPLAYED = 1_000;
+const MAX_REPLAYED = 1_000;
 
 export interface DeliveryParts extends Pick<WebhookParts, 'queue' | 'database' | 'wake'> {
   readonly endpoints: Endpoints;
@@ -133,14 +133,14 @@ const replayFailed = ({ queue, database, endpoints, wake }: DeliveryParts): Oper
       }),
     },
     output: Type.Object({
-      replayed: Type.Integer({ description: `At most ${MOST_REPLAYED}: call again for more` }),
+      replayed: Type.Integer({ description: `At most ${MAX_REPLAYED}: call again for more` }),
     }),
     errors: [WEBHOOK_NOT_FOUND, WEBHOOK_DISABLED],
     summary: 'Send all deliveries again that were given up since a time',
     handler: async (_context, { params, body }) => {
       const { id, enabled } = await endpoints.get(params.endpointId);
       if (!enabled) throw WEBHOOK_DISABLED();
-      const which = { target: id, since: new Date(body.since), most: MOST_REPLAYED };
+      const which = { target: id, since: new Date(body.since), max: MAX_REPLAYED };
       const replayed = await queue.repeatDead(database, which);
       wake();
       return { replayed };

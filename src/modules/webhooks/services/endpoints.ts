@@ -24,7 +24,7 @@ import { secretContext, type WebhookParts } from './parts.ts';
 import { newWebhookSecret } from './signature.ts';
 
 /** Endpoints of one installation: each event is compared with all of them. */
-const MOST_ENDPOINTS = 200;
+const MAX_ENDPOINTS = 200;
 
 /** What is given of an endpoint; the rest has its default, or stays. */
 export type GivenEndpoint = Partial<EndpointSettings> & {
@@ -77,7 +77,7 @@ export function createEndpoints(parts: WebhookParts): Endpoints {
       const [id, secret] = [newId(), newWebhookSecret()];
       const endpoint = await onTakenName(() =>
         database.transaction(async (transaction) => {
-          if ((await lockEndpoints(transaction)) >= MOST_ENDPOINTS)
+          if ((await lockEndpoints(transaction)) >= MAX_ENDPOINTS)
             throw webhookErrors.WEBHOOKS_EXCEEDED();
           const enabled = given.enabled ?? true;
           await insertEndpoint(transaction, {

@@ -13,7 +13,7 @@ import { type EndpointRow, enabledEndpoints, noteProblem } from '../queries.ts';
 import type { WebhookParts } from './parts.ts';
 
 /** Records that one transaction looks at; a single event may name a thousand. */
-const MOST_RECORDS = 1_000;
+const MAX_RECORDS = 1_000;
 const asModule = system('webhooks');
 
 const verbs = { insert: 'created', update: 'updated', delete: 'deleted' } as const;
@@ -81,12 +81,12 @@ export async function fanOut(
   return taken.at(-1)?.sequence;
 }
 
-/** As many events as name `MOST_RECORDS`, one at least. */
+/** As many events as name `MAX_RECORDS`, one at least. */
 function firstOf(events: readonly PublishedEvent[]): readonly PublishedEvent[] {
   let records = 0;
   const end = events.findIndex(({ ids = [] }, i) => {
     records += ids.length;
-    return i > 0 && records > MOST_RECORDS;
+    return i > 0 && records > MAX_RECORDS;
   });
   return end < 0 ? events : events.slice(0, end);
 }

@@ -36,9 +36,9 @@ function apply(shown: Stored[], changes: readonly ListChange[]): void {
 /** Numbers that are the same in every run. */
 function numbers(seed: number) {
   let state = seed;
-  return (most: number): number => {
+  return (max: number): number => {
     state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return Math.floor((state / 2_147_483_648) * most);
+    return Math.floor((state / 2_147_483_648) * max);
   };
 }
 

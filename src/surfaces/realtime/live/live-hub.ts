@@ -36,7 +36,7 @@ export interface LiveHub {
 }
 
 /** Questions of one node. */
-const MOST_QUERIES = 20_000;
+const MAX_QUERIES = 20_000;
 /** Readings at the same time. */
 const READINGS = 4;
 /**
@@ -44,10 +44,10 @@ const READINGS = 4;
  * changes all the time. In between it is so many times what the last look took, so that one look serves several writes.
  */
 const GATHER_MS = 5;
-const MOST_GATHER_MS = 50;
+const MAX_GATHER_MS = 50;
 const LOOKS_PAUSE = 12;
 /** Changed records of a schema at once, beyond which every list of it is read whole. */
-const MOST_IDS = 1_000;
+const MAX_IDS = 1_000;
 /** Milliseconds for which a question without listeners is kept for those who come back. */
 const KEPT_MS = 60_000;
 /** Milliseconds between looks at rights that end by themselves: nothing tells of the end of a grant. */
@@ -82,7 +82,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     const key = `${read.kind} ${read.audience} ${read.key}`;
     const known = queries.get(key);
     if (known) return known;
-    if (queries.size >= MOST_QUERIES) throw realtimeErrors.QUERY_LIMIT_EXCEEDED();
+    if (queries.size >= MAX_QUERIES) throw realtimeErrors.QUERY_LIMIT_EXCEEDED();
     const query: LiveQuery = new LiveQuery({
       read,
       run: turns,
@@ -207,7 +207,7 @@ function createGathering(look: (schema: string, changes: Changes) => Promise<voi
       bySchema.delete(schema);
       if (changes) await look(schema, changes);
       const ended = performance.now();
-      nextLook.set(schema, ended + Math.min(MOST_GATHER_MS, LOOKS_PAUSE * (ended - began)));
+      nextLook.set(schema, ended + Math.min(MAX_GATHER_MS, LOOKS_PAUSE * (ended - began)));
       if (bySchema.has(schema)) begin(schema);
     }, wait);
   };
@@ -240,7 +240,7 @@ async function concern(
   for (const query of about) if (!lists.includes(query)) query.touch('all', since);
   await touchLeaning(parts, queries, schema, changes);
   if (lists.length === 0) return;
-  if (ids.length > MOST_IDS) {
+  if (ids.length > MAX_IDS) {
     for (const query of lists) query.touch('all', since);
     return;
   }

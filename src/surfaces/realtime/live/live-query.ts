@@ -61,11 +61,11 @@ export interface LiveQueryParts {
 }
 
 /** Milliseconds between two readings: at least this, five times what a reading takes, and of a value more. */
-const LEAST_PAUSE_MS = 10;
+const MIN_PAUSE_MS = 10;
 const VALUE_PAUSE_MS = 1_000;
-const MOST_PAUSE_MS = 2_000;
+const MAX_PAUSE_MS = 2_000;
 /** Readings that fail one after the other until listeners are told to ask anew. */
-const MOST_FAILURES = 5;
+const MAX_FAILURES = 5;
 const FAILURE_PAUSE_MS = 500;
 
 export class LiveQuery {
@@ -246,7 +246,7 @@ export class LiveQuery {
   #failed(error: unknown, failures: number): void {
     if (error instanceof AudienceChanged) this.end('changed');
     else if (asKnown(error).status < 500) this.#refuse(error);
-    else if (failures >= MOST_FAILURES) {
+    else if (failures >= MAX_FAILURES) {
       this.#parts.log(error);
       this.end('failed', error);
     } else this.#changed = 'all';
@@ -343,6 +343,6 @@ interface Beginner {
 }
 
 function pauseAfter(kind: LiveRead['kind'], tookMs: number): number {
-  const least = kind === 'value' ? VALUE_PAUSE_MS : LEAST_PAUSE_MS;
-  return Math.min(Math.max(least, 5 * tookMs), MOST_PAUSE_MS);
+  const min = kind === 'value' ? VALUE_PAUSE_MS : MIN_PAUSE_MS;
+  return Math.min(Math.max(min, 5 * tookMs), MAX_PAUSE_MS);
 }

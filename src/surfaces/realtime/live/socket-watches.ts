@@ -13,8 +13,8 @@ import type { LiveBeginning, LiveChannel, LiveListener, LiveQuery } from './live
 export const Unwatch = Type.Object({ watch: Type.String({ minLength: 1, maxLength: 64 }) });
 
 /** Lists of one socket, and of all sockets of a user on one node. */
-const MOST_OF_SOCKET = 100;
-const MOST_OF_USER = 1_000;
+const MAX_OF_SOCKET = 100;
+const MAX_OF_USER = 1_000;
 /** Each begins with a reading of the whole list. */
 export const watchBudget: LimitBucket = { name: 'realtime.watch', requests: 600, seconds: 60 };
 
@@ -134,7 +134,7 @@ export function placesOf(userId: string, ofUsers: Map<string, number>): Listener
   return {
     take() {
       const all = ofUsers.get(userId) ?? 0;
-      if (own >= MOST_OF_SOCKET || all >= MOST_OF_USER)
+      if (own >= MAX_OF_SOCKET || all >= MAX_OF_USER)
         throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED();
       own += 1;
       ofUsers.set(userId, all + 1);

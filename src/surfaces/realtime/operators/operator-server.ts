@@ -62,10 +62,10 @@ export interface OperatorSockets {
   close(): Promise<void>;
 }
 
-const MOST_BYTES = 65_536;
+const MAX_BYTES = 65_536;
 /** Sockets of one operator, and of all on one node. */
-const MOST_OF_OPERATOR = 50;
-const MOST_SOCKETS = 1_000;
+const MAX_OF_OPERATOR = 50;
+const MAX_SOCKETS = 1_000;
 /** Milliseconds between looks at the sessions of all operators: nothing tells of their end. */
 const SWEEP_MS = 500;
 
@@ -86,7 +86,7 @@ export function startOperatorSockets(
     ...options,
     hint: 'Connect to a namespace such as /core/ or /chat/',
     transports: ['websocket'],
-    maxBytes: MOST_BYTES,
+    maxBytes: MAX_BYTES,
     isOpen: enabled,
   });
   const rooms = createRooms(kernel);
@@ -190,7 +190,7 @@ function createRooms({ events }: Pick<Kernel, 'events'>) {
 /** Throws while there are too many. */
 function requirePlace(sockets: readonly OpenSocket[], adminId: string): void {
   const own = sockets.filter((one) => one.adminId === adminId).length;
-  if (sockets.length >= MOST_SOCKETS || own >= MOST_OF_OPERATOR)
+  if (sockets.length >= MAX_SOCKETS || own >= MAX_OF_OPERATOR)
     throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED({
       message: 'Too many sockets of operators are open',
     });

@@ -108,7 +108,7 @@ export const operatorEvents = [
 ] as const;
 
 /** Notices of one topic that a socket is told in a second; what is more is counted. */
-const MOST_PER_SECOND = 200;
+const MAX_PER_SECOND = 200;
 
 /** What one socket hears. */
 export interface Listening {
@@ -190,7 +190,7 @@ export function createBudget(onDropped: (topic: string, count: number) => void) 
   const flush = (): void => {
     timer = undefined;
     for (const [topic, count] of told)
-      if (count > MOST_PER_SECOND) onDropped(topic, count - MOST_PER_SECOND);
+      if (count > MAX_PER_SECOND) onDropped(topic, count - MAX_PER_SECOND);
     told.clear();
   };
   return {
@@ -198,7 +198,7 @@ export function createBudget(onDropped: (topic: string, count: number) => void) 
       const count = (told.get(topic) ?? 0) + 1;
       told.set(topic, count);
       timer ??= setTimeout(flush, 1_000).unref();
-      return count <= MOST_PER_SECOND;
+      return count <= MAX_PER_SECOND;
     },
     stop: () => clearTimeout(timer),
   };

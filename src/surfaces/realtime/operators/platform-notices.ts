@@ -22,7 +22,7 @@ const OrNull = Type.Union([Type.String(), Type.Null()]);
 const Module = Type.Object({ module: Type.String() });
 const count = Type.Integer({ minimum: 0 });
 /** Ids of one event that are told. */
-const MOST_IDS = 100;
+const MAX_IDS = 100;
 
 const coreNamespace: OperatorNamespace = {
   name: '/core',
@@ -66,7 +66,7 @@ const coreNamespace: OperatorNamespace = {
         actor: Type.String(),
         schema: Type.Optional(Type.String()),
         operation: Type.Optional(Type.Enum(['insert', 'update', 'delete'])),
-        ids: Type.Optional(Type.Array(Type.String(), { maxItems: MOST_IDS })),
+        ids: Type.Optional(Type.Array(Type.String(), { maxItems: MAX_IDS })),
       }),
       from: { events: ['*'], data: eventNotice },
     },
@@ -108,7 +108,7 @@ function eventNotice({ topic, sequence, occurredAt, actor, ...about }: Published
     ...{ topic, sequence, occurredAt, actor },
     ...(schema !== undefined && { schema }),
     ...(operation !== undefined && { operation }),
-    ...(ids !== undefined && { ids: ids.slice(0, MOST_IDS) }),
+    ...(ids !== undefined && { ids: ids.slice(0, MAX_IDS) }),
   };
 }
 

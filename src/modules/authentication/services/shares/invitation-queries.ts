@@ -108,15 +108,11 @@ export async function invitationsTo(
   return (await database.query<ShareInvitation>({ text, values: [email] })).rows;
 }
 
-/** How many invitations of a user live; counting stops at `most`. */
-export async function countOpen(
-  database: Queryable,
-  userId: string,
-  most: number,
-): Promise<number> {
+/** How many invitations of a user live; counting stops at `max`. */
+export async function countOpen(database: Queryable, userId: string, max: number): Promise<number> {
   const { rows } = await database.query<{ count: number }>(sql`
     select count(*)::integer as count from (
-      select 1 from penstock.share_invitations where invited_by = ${userId} and expires_at > now() limit ${most}) few`);
+      select 1 from penstock.share_invitations where invited_by = ${userId} and expires_at > now() limit ${max}) few`);
   return rows[0]?.count ?? 0;
 }
 

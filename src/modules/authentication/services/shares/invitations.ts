@@ -30,7 +30,7 @@ import {
 } from './invitation-queries.ts';
 
 /** Invitations of one user that nobody has answered yet. */
-const MOST_OPEN = 500;
+const MAX_OPEN = 500;
 
 interface NewInvitation {
   readonly email: string;
@@ -130,7 +130,7 @@ async function invite(
   const { caller, inviter, resource, relation, expiresAt = null, redirectUri } = invitation;
   const page = pageOf(dependencies, redirectUri);
   await sharingOf(dependencies).requireOffer(caller.userId, resource, relation);
-  if ((await countOpen(transaction, caller.userId, MOST_OPEN)) >= MOST_OPEN)
+  if ((await countOpen(transaction, caller.userId, MAX_OPEN)) >= MAX_OPEN)
     throw authErrors.INVITATION_LIMIT_EXCEEDED();
   const token = randomToken();
   const stored = await putInvitation(transaction, {

@@ -66,12 +66,12 @@ const revision = '(select coalesce(max(revision), 0) from penstock.resource_defi
 const changesSince = (
   snapshot: string,
   types: string,
-  most: number,
+  max: number,
 ): string => `unnest((select ${types}::text[])) w(type) cross join lateral (
   select * from penstock.tuple_changes h
    where h.resource_type = w.type and h.xid >= pg_snapshot_xmin((select ${snapshot}::pg_snapshot))
      and not pg_visible_in_snapshot(h.xid, (select ${snapshot}::pg_snapshot))
-   order by h.xid limit ${most}) c`;
+   order by h.xid limit ${max}) c`;
 const isComplete = (snapshot: string): string =>
   `(select s.kept_from from penstock.tuple_change_state s) <= pg_snapshot_xmin((select ${snapshot}::pg_snapshot))`;
 

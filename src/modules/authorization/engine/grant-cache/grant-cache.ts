@@ -15,7 +15,7 @@ import {
 } from './change-tracker.ts';
 
 /** Sum over all entries of what they rest on: some 50 MB. */
-const MOST_SUBJECTS = 200_000;
+const MAX_SUBJECTS = 200_000;
 
 /** What was found, and on what it rests. */
 export interface CacheEntry<T> {
@@ -148,7 +148,7 @@ const createEntries = <T extends object>(
   bySubject: Map<string, Set<string>>,
 ): LRUCache<string, CacheEntry<T>> =>
   new LRUCache({
-    maxSize: MOST_SUBJECTS,
+    maxSize: MAX_SUBJECTS,
     sizeCalculation: ({ subjects }) => 1 + subjects.length,
     dispose: ({ subjects }, key) => {
       for (const subject of subjects) removeFromIndex(bySubject, subject, key);

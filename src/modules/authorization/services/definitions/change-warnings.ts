@@ -31,7 +31,7 @@ export interface ChangeWarning {
 }
 
 /** Objects that are looked at for an action: a definition is changed while all others wait. */
-const MOST = 100_000;
+const MAX_COUNTED = 100_000;
 
 export interface WarningSearch {
   readonly database: Queryable;
@@ -67,7 +67,8 @@ export async function changeWarnings(search: WarningSearch): Promise<readonly Ch
   return warnings;
 }
 
-const countText = (count: number): string => (count >= MOST ? `at least ${count}` : String(count));
+const countText = (count: number): string =>
+  count >= MAX_COUNTED ? `at least ${count}` : String(count);
 
 function messageOf({
   type,
@@ -153,7 +154,7 @@ async function countOf(
     ? `select d."_id"::text as id from ${tableName(content.name)} d`
     : `select t.resource_id as id from penstock.tuples t where t.resource_type = ${type}`;
   const some = (rows: string): string =>
-    `select distinct x.id from (select * from (${rows}) u limit ${MOST}) x`;
+    `select distinct x.id from (select * from (${rows}) u limit ${MAX_COUNTED}) x`;
   const differing = [...new Set([...was.relations.keys(), ...is.relations.keys()])].filter(
     (one) => !isDeepStrictEqual(was.relations.get(one), is.relations.get(one)),
   );

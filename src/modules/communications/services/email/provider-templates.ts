@@ -42,7 +42,7 @@ export interface SetProvider extends ProviderTemplates {
 }
 
 /** Templates of a provider that are listed at most. */
-const most = 200;
+const max = 200;
 
 /** Those of the provider that is set. Throws PROVIDER_TEMPLATES_UNSUPPORTED. */
 export function createProviderTemplates(config: () => CommunicationsConfig): () => SetProvider {
@@ -99,7 +99,7 @@ const each = async <T>(
   read: (item: T) => Promise<ProviderTemplate | undefined>,
 ): Promise<readonly ProviderTemplate[]> => {
   const found: ProviderTemplate[] = [];
-  for (const item of items.slice(0, most)) {
+  for (const item of items.slice(0, max)) {
     const template = await read(item);
     if (template) found.push(template);
   }
@@ -139,7 +139,7 @@ function mailgun(
   return {
     get,
     list: async () =>
-      each(listAt(yes(await send(`templates?limit=${most}`)).json(), 'items'), async (item) =>
+      each(listAt(yes(await send(`templates?limit=${max}`)).json(), 'items'), async (item) =>
         get(textAt(item, 'name') ?? ''),
       ),
     async save({ name, subject, body }, id) {
@@ -194,7 +194,7 @@ function sendgrid(
     list: async () =>
       each(
         listAt(
-          yes(await send(`templates?generations=legacy,dynamic&page_size=${most}`)).json(),
+          yes(await send(`templates?generations=legacy,dynamic&page_size=${max}`)).json(),
           'result',
         ),
         async (item) => get(textAt(item, 'id') ?? ''),

@@ -13,7 +13,7 @@ import { mailgunReport } from './mail-hooks.ts';
 import type { Report } from './report.ts';
 
 /** Mails that one run asks for. */
-const most = 200;
+const max = 200;
 
 interface Dependencies extends Pick<Kernel, 'database'> {
   readonly config: () => CommunicationsConfig;
@@ -44,7 +44,7 @@ export function askMailgunJob({ database, config, apply }: Dependencies): JobDef
       const isUsed = transport === 'mailgun' || failover.includes('mailgun');
       if (!isUsed || transportSettings.mailgun.apiKey === '') return;
       if (webhooks.mailgun.signingKey !== '') return;
-      for (const { id, providerId } of await unreportedMails(database, 'mailgun', most)) {
+      for (const { id, providerId } of await unreportedMails(database, 'mailgun', max)) {
         if (signal.aborted) return;
         const reports = (await eventsOf(providerId)).flatMap((event) => mailgunReport(event) ?? []);
         if (reports.length > 0)

@@ -194,10 +194,10 @@ export function databaseCalls({ records, database }: Parts): ReadonlyMap<string,
 }
 
 /** Open ones of one run: each has a connection for itself. */
-const MOST_TRANSACTIONS = 2;
+const MAX_TRANSACTIONS = 2;
 
 async function begin(database: Database, scope: RunScope): Promise<string> {
-  if (scope.transactions.size + scope.opening >= MOST_TRANSACTIONS)
+  if (scope.transactions.size + scope.opening >= MAX_TRANSACTIONS)
     throw errors.CONFLICT({ message: 'A run has at most 2 open transactions' });
   scope.opening += 1;
   try {

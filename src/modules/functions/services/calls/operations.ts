@@ -64,7 +64,7 @@ const shortNames: ReadonlyMap<string, ShortName> = new Map(
 );
 
 /** Functions that call functions: so deep at most. */
-const MOST_DEPTH = 8;
+const MAX_DEPTH = 8;
 const depth = new AsyncLocalStorage<number>();
 
 export function operationCalls(parts: Parts): ReadonlyMap<string, HostCall> {
@@ -141,8 +141,8 @@ async function callOperation(
   { operation, given, input }: Calling,
 ): Promise<JsonText> {
   const level = (depth.getStore() ?? 0) + 1;
-  if (level > MOST_DEPTH)
-    throw errors.CONFLICT({ message: `Functions call each other more than ${MOST_DEPTH} deep` });
+  if (level > MAX_DEPTH)
+    throw errors.CONFLICT({ message: `Functions call each other more than ${MAX_DEPTH} deep` });
   const caller = scope.callerOf(given);
   requireCallable(operation, caller);
   await countLimited(limits, operation, caller);

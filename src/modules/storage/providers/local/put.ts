@@ -45,7 +45,7 @@ export interface Disk {
 
 /** Paths that were asked for lately, by place: no part of one has a NUL. */
 const paths = new Map<string, string>();
-const MOST_PATHS = 2_000;
+const MAX_PATHS = 2_000;
 
 export function pathOf({ root }: Disk, place: ObjectPlace): string {
   const id = `${root}\0${place.bucket}\0${place.key}`;
@@ -53,7 +53,7 @@ export function pathOf({ root }: Disk, place: ObjectPlace): string {
   if (known !== undefined) return known;
   requirePlace(place);
   const path = join(root, place.bucket, pathOfKey(place.key));
-  if (paths.size >= MOST_PATHS) paths.clear();
+  if (paths.size >= MAX_PATHS) paths.clear();
   paths.set(id, path);
   return path;
 }

@@ -58,8 +58,8 @@ interface OpenFile {
 /** Milliseconds for which a file without readers stays open; its room on the disk may be taken for so long. */
 const KEPT_MS = 2_000;
 /** Between two looks at what has been kept for long enough. */
-const LEAST_PAUSE_MS = 100;
-const MOST_KEPT = 256;
+const MIN_PAUSE_MS = 100;
+const MAX_KEPT = 256;
 /** Other systems do not delete what is open. */
 const keepsOpen = process.platform === 'linux';
 
@@ -80,7 +80,7 @@ export class OpenFiles {
     maxSize: ALL_SMALL_BYTES,
     sizeCalculation: ({ bytes }) => bytes.length,
     ttl: KEPT_MS,
-    ttlResolution: LEAST_PAUSE_MS,
+    ttlResolution: MIN_PAUSE_MS,
   });
   #sweep: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -153,8 +153,8 @@ export class OpenFiles {
   }
 
   #hasRoom(): boolean {
-    if (this.#kept.size >= MOST_KEPT) this.#closeOld(0);
-    return this.#kept.size < MOST_KEPT;
+    if (this.#kept.size >= MAX_KEPT) this.#closeOld(0);
+    return this.#kept.size < MAX_KEPT;
   }
 
   #closeOld(age: number): void {
@@ -166,7 +166,7 @@ export class OpenFiles {
       if (file.readers > 0) continue;
       else if (file.leftAt <= now - age) this.#drop(path, file);
       else oldest = Math.min(oldest, file.leftAt);
-    if (oldest <= now) this.#sweepIn(Math.max(LEAST_PAUSE_MS, oldest + KEPT_MS - now));
+    if (oldest <= now) this.#sweepIn(Math.max(MIN_PAUSE_MS, oldest + KEPT_MS - now));
   }
 
   #sweepIn(ms: number): void {

@@ -142,7 +142,7 @@ const batchBytes = (): number =>
 /** Bytes after which the disk is asked to begin: what waits for the end of a large body is little then. */
 const FLUSH_BYTES = 16 * 1024 * 1024;
 /** The system has few threads for files: so many of them at most wait for the disk before the end of a body. */
-const MOST_FLUSHES = 1;
+const MAX_FLUSHES = 1;
 let flushes = 0;
 
 async function writeStream(
@@ -201,7 +201,7 @@ class BatchWriter {
     this.#writing = writeBatch(this.#file, batch);
     // Heard of by who waits for it.
     this.#writing.catch(() => undefined);
-    if (this.#unflushed >= FLUSH_BYTES && flushes < MOST_FLUSHES) this.#flush();
+    if (this.#unflushed >= FLUSH_BYTES && flushes < MAX_FLUSHES) this.#flush();
   }
 
   #flush(): void {
