@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createTimeSlices, createTurnQueue } from './time-slices.ts';
+import { createTimeSlices, createTurnGate, createTurnQueue } from './time-slices.ts';
 
 const spend = (ms: number): void => {
   const end = performance.now() + ms;
@@ -31,10 +31,11 @@ test('work of any length holds up nobody for longer than a slice and a step', as
   expect(order).toEqual(['a', 'b', 'a', 'b', 'a', 'b']);
 });
 
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
 test('pieces of work that come at once are done in turns of their own, in their order', async () => {
   const inTurn = createTurnQueue();
   const done: string[] = [];
-  const turn = () => new Promise((resolve) => setImmediate(resolve));
   inTurn(() => {
     done.push('a');
     inTurn(() => done.push('c'));
@@ -50,4 +51,25 @@ test('pieces of work that come at once are done in turns of their own, in their 
   inTurn(() => done.push('later'));
   await turn();
   expect(done.at(-1)).toBe('later');
+});
+
+test('of those who come at once, one goes on in each turn, in their order, and nobody alone waits', async () => {
+  const inTurn = createTurnGate();
+  const order: string[] = [];
+  const come = async (name: string): Promise<void> => {
+    await inTurn();
+    order.push(name);
+  };
+  expect(inTurn()).toBeUndefined();
+  const all = [come('a'), come('b')];
+  await turn();
+  // Whoever comes later does not overtake those who wait.
+  all.push(come('c'));
+  expect(order).toEqual(['a']);
+  await turn();
+  expect(order).toEqual(['a', 'b']);
+  await Promise.all(all);
+  expect(order).toEqual(['a', 'b', 'c']);
+  await turn();
+  expect(inTurn()).toBeUndefined();
 });

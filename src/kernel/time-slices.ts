@@ -45,3 +45,25 @@ export function createTurnQueue(): (work: () => void) => void {
     if (waiting.length === 1) setImmediate(next);
   };
 }
+
+/**
+ * Lets whoever asks go on: one in each turn of the event loop, in their order, and whoever is alone at once. Nothing to
+ * wait for is `undefined`.
+ */
+export function createTurnGate(): () => Promise<void> | undefined {
+  const waiting: (() => void)[] = [];
+  let isTaken = false;
+  const next = (): void => {
+    const admit = waiting.shift();
+    isTaken = admit !== undefined;
+    if (!admit) return;
+    setImmediate(next);
+    admit();
+  };
+  return () => {
+    if (isTaken) return new Promise((resolve) => waiting.push(resolve));
+    isTaken = true;
+    setImmediate(next);
+    return undefined;
+  };
+}

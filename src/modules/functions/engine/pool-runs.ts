@@ -43,6 +43,12 @@ export type PoolEnd = Omit<RunEnd, 't' | 'id' | 'outcome'> & {
 };
 
 export interface Pool {
+  /**
+   * What a run waits for before anything is made for it; nothing where it begins at once. A function of which nobody
+   * knows that it behaves begins when it alone does in a turn of the event loop: a hundred come together, and again
+   * when they were ended together.
+   */
+  turn(key: string): Promise<void> | undefined;
   run(run: PoolRun): Promise<PoolEnd>;
   /** What a text is, and the text that runs: without types. Rejects with `SandboxUnavailable`. */
   check(code: string, file: string): Promise<CheckedText>;
@@ -160,6 +166,33 @@ export function isOfProtocol(message: FromSandbox): boolean {
 }
 
 export const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
+
+/** With less time left, a run in line is not begun: it would only be loaded. */
+const LITTLE_TIME_MS = 10;
+
+/** Those who behaved come before those who had to be ended, each in their order. */
+export function nextInLine(
+  line: Iterable<Active>,
+  offences: (key: string) => number,
+): Active | undefined {
+  let next: Active | undefined;
+  const soon = performance.now() + LITTLE_TIME_MS;
+  for (const one of line)
+    if (one.run.deadlineAt > soon && (!next || offences(one.run.key) < offences(next.run.key)))
+      next = one;
+  return next;
+}
+
+/** The end of a run whose text could not be read: nothing has run, and later it may. */
+export function notLoaded(error: unknown): PoolEnd {
+  const { message, status } = (
+    error instanceof Error ? error : new Error(String(error))
+  ) as Error & {
+    readonly status?: unknown;
+  };
+  if (typeof status === 'number' && status >= 500) return { ...lost, outcome: 'unavailable' };
+  return { ...lost, outcome: 'error', error: { name: 'Error', message } };
+}
 
 /** Milliseconds before the end of a run from which on a call has no other time than the run. */
 const END_MS = 100;

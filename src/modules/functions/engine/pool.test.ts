@@ -23,7 +23,7 @@ const preparation = `
     limits: { cpuMs: 2_000, memoryMb: 32, maxResultBytes: 1_000, maxLogBytes: 1_000 },
     deadlineAt: performance.now() + ms,
     input: JSON.stringify({ facts: { logCharacters: 100, caller: {} }, req: { context: {} } }),
-    source: async () => ({ code, packages: {} }),
+    source: async () => ({ code: await code, packages: {} }),
     call: async () => 'null',
   });
 `;
@@ -181,6 +181,29 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       pool.close();
     `);
     expect(await next(lines)).toEqual(['cpu', 'crashed', 'unavailable', 'ok']);
+  });
+
+  it('has a run begin alone in its turn until its function has shown that it behaves', async () => {
+    const { lines } = start(`
+      const turns = () => [pool.turn('x'), pool.turn('x')].map((turn) => turn !== undefined);
+      const late = Object.assign(new Error('too late'), { status: 504 });
+      const unread = await run(Promise.reject(late), 'x');
+      say([unread.outcome, ...turns()]);
+      await soon();
+      const ran = await run('return 1', 'x');
+      say([ran.outcome, ...turns()]);
+      pool.close();
+      const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
+      const processes = new SandboxProcesses({ log });
+      const told = [processes.behaves('y')];
+      processes.proved('y', 1);
+      told.push(processes.behaves('y'));
+      processes.offended('y');
+      say([...told, processes.behaves('y')]);
+    `);
+    expect(await next(lines)).toEqual(['unavailable', false, true]);
+    expect(await next(lines)).toEqual(['ok', false, false]);
+    expect(await next(lines)).toEqual([false, true, false]);
   });
 
   it('lets hostile runs that are many go on in turns, and ends what is stopped when it dies itself', async () => {

@@ -5,7 +5,7 @@
  */
 import type { StartProgram } from '../../../kernel/child-programs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { createTurnQueue } from '../../../kernel/time-slices.ts';
+import { createTurnGate, createTurnQueue } from '../../../kernel/time-slices.ts';
 import { type CheckedText, PoolChecks } from './pool-checks.ts';
 import {
   type Active,
@@ -15,6 +15,8 @@ import {
   isOutOfTime,
   lost,
   newActive,
+  nextInLine,
+  notLoaded,
   type Pool,
   type PoolEnd,
   type PoolRun,
@@ -27,8 +29,6 @@ export type { Pool, PoolEnd, PoolRun } from './pool-runs.ts';
 
 /** How long after its time a run may take to end before its process counts as stuck. */
 const GRACE_MS = 1_000;
-/** With less time left, a run in line is not begun: it would only be loaded. */
-const LITTLE_TIME_MS = 10;
 /** How long a process that begins, or runs in turns, may say nothing before it counts as stuck. */
 const SILENT_MS = 10_000;
 /** How long a run waits for a process where the system has none, and between two tries. */
@@ -56,6 +56,8 @@ class ProcessPool implements Pool {
   /** Costly runs that wait for the end of others. */
   readonly #line = new Set<Active>();
   readonly #tellInTurn = createTurnQueue();
+  readonly #beginInTurn = createTurnGate();
+  #weighing: NodeJS.Immediate | undefined;
   #lastId = 0;
 
   constructor(parts: {
@@ -71,6 +73,10 @@ class ProcessPool implements Pool {
       computingIn: (process, forMs) => this.#computingIn(process, forMs),
       costlyKeys: this.#costlyKeys,
     });
+  }
+
+  turn(key: string): Promise<void> | undefined {
+    return this.#processes.behaves(key) ? undefined : this.#beginInTurn();
   }
 
   run(run: PoolRun): Promise<PoolEnd> {
@@ -106,7 +112,8 @@ class ProcessPool implements Pool {
   #start(active: Active): void {
     const { run } = active;
     const waitMs = this.#processes.waitMs(run.key);
-    active.overdue ??= this.#overdueTimer(active);
+    const leftMs = run.deadlineAt - performance.now();
+    active.overdue ??= setTimeout(() => this.#overdue(active), leftMs);
     if (waitMs > 0) {
       this.#startLater(active, waitMs);
       return;
@@ -120,7 +127,7 @@ class ProcessPool implements Pool {
     active.process = process;
     active.aloneSince = performance.now();
     process.running += 1;
-    this.#processes.weigh(this.#costlyKeys);
+    this.#weigh();
     if (process.loaded.has(run.key)) this.#send(active, process);
     else void this.#load(active, process);
   }
@@ -147,6 +154,15 @@ class ProcessPool implements Pool {
     else this.#finish(active, { ...lost, outcome: 'unavailable' });
   }
 
+  /** Once for all that begin and end in one turn of the event loop: it looks at every run. */
+  #weigh(): void {
+    if (this.#weighing || !this.#processes.areSlow) return;
+    this.#weighing = setImmediate(() => {
+      this.#weighing = undefined;
+      this.#processes.weigh(this.#costlyKeys);
+    });
+  }
+
   /** Of runs in slow processes, and of those that wait in line. */
   #costlyKeys = (): readonly string[] =>
     [...this.#active.values()]
@@ -158,11 +174,6 @@ class ProcessPool implements Pool {
     return [...this.#active.values()]
       .filter((one) => one.process === process && one.openCalls === 0 && one.aloneSince < before)
       .map(({ run }) => run.key);
-  }
-
-  #overdueTimer(active: Active): NodeJS.Timeout {
-    const leftMs = active.run.deadlineAt - performance.now();
-    return setTimeout(() => this.#overdue(active), leftMs);
   }
 
   /** Its process ends it, unless it has waited for one all its time. */
@@ -185,8 +196,7 @@ class ProcessPool implements Pool {
       process.send({ t: 'load', key, form, file }, text);
       if (active.process === process && this.#active.has(active.id)) this.#send(active, process);
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      this.#finish(active, { ...lost, outcome: 'error', error: { name: 'Error', message } });
+      this.#finish(active, notLoaded(error));
     }
   }
 
@@ -210,19 +220,17 @@ class ProcessPool implements Pool {
     }
     if (message.t === 'call') this.#call(active, from, message, text);
     else if (message.t === 'lines') this.#lines(active, message.lines);
-    else if (message.t === 'hog') this.#slowDown(active, from);
-    else if (message.t === 'missing') {
+    else if (message.t === 'hog') {
+      this.#processes.slowDown(active.run.key, from);
+      this.#weigh();
+    } else if (message.t === 'missing') {
       from.loaded.delete(active.run.key);
       void this.#load(active, from);
     } else if (message.t === 'end') {
       const { t: _t, id: _id, ...end } = message;
+      if (endsOfCode.has(end.outcome)) this.#processes.proved(active.run.key, end.cpuMs);
       this.#finish(active, { ...end, text });
     }
-  }
-
-  #slowDown({ run }: Active, from: SandboxProcess): void {
-    this.#processes.slowDown(run.key, from);
-    this.#processes.weigh(this.#costlyKeys);
   }
 
   #lines(active: Active, lines: readonly LogLine[]): void {
@@ -296,9 +304,15 @@ class ProcessPool implements Pool {
       } else if (active.calls === 0 && !active.again && !this.#processes.closed && !process.slow) {
         active.again = true;
         active.lines = [];
-        this.#start(active);
+        active.process = undefined;
+        void this.#startAgain(active);
       } else this.#finish(active, { ...lost, logs: active.lines });
     }
+  }
+
+  async #startAgain(active: Active): Promise<void> {
+    await this.#beginInTurn();
+    if (this.#active.has(active.id)) this.#start(active);
   }
 
   /** Texts that are only checked start a process too. */
@@ -318,26 +332,18 @@ class ProcessPool implements Pool {
       if (active.openCalls > 0) process.waiting -= 1;
       if (isOffence(end, active, process)) this.#processes.offended(active.run.key);
     }
-    if (endsOfCode.has(end.outcome)) this.#processes.proved(active.run.key, end.cpuMs);
     // A hundred that began together are ended together, and each end is an answer, a record and lines of the log.
     if (endsOfCode.has(end.outcome)) active.resolve(end);
     else this.#tellInTurn(() => active.resolve(end));
-    this.#processes.weigh(this.#costlyKeys);
+    this.#weigh();
     if (process && this.#line.size > 0) this.#serveLine();
     this.#restIfIdle();
   }
 
-  /** Those who behaved come before those who had to be ended, each in their order. */
   #serveLine(): void {
-    let next: Active | undefined;
-    const soon = performance.now() + LITTLE_TIME_MS;
-    for (const one of this.#line)
-      if (one.run.deadlineAt > soon && (!next || this.#offencesOf(one) < this.#offencesOf(next)))
-        next = one;
+    const next = nextInLine(this.#line, (key) => this.#processes.offences(key));
     if (!next || this.#processes.isFull(next.run.key)) return;
     this.#line.delete(next);
     this.#start(next);
   }
-
-  #offencesOf = ({ run }: Active): number => this.#processes.offences(run.key);
 }

@@ -112,11 +112,16 @@ export class SandboxProcesses {
     return [...this.#all].flatMap(({ pid }) => pid ?? []);
   }
 
+  /** Costly functions have a process. */
+  get areSlow(): boolean {
+    for (const { slow, ended } of this.#all) if (slow && !ended) return true;
+    return false;
+  }
+
   /** Milliseconds until a function that costs much may have a new process, where it needs one. */
   waitMs(key: string): number {
     if (!this.#isCostly(key)) return 0;
-    const isThere = [...this.#all].some(({ slow, ended }) => slow && !ended);
-    return isThere ? 0 : this.#nextCostlyStart - performance.now();
+    return this.areSlow ? 0 : this.#nextCostlyStart - performance.now();
   }
 
   /** The process in which a function runs next. Throws `SandboxUnavailable`. */
@@ -173,6 +178,11 @@ export class SandboxProcesses {
     this.#proven.add(key);
     if (this.#proven.size > MOST_PROVEN)
       this.#proven.delete(this.#proven.values().next().value ?? '');
+  }
+
+  /** Runs of it have ended by themselves, and none has cost much lately. */
+  behaves(key: string): boolean {
+    return this.#proven.has(key) && !this.#isCostly(key);
   }
 
   /** A run had to be ended, or its process has died. */

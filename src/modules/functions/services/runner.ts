@@ -142,7 +142,11 @@ async function runTarget(
   const { inputs, name } = target.definition;
   const startedAt = performance.now();
   const account = currentAccount();
-  const leftMs = Math.min(timeOf(parts, target, request), account?.remainingMs ?? Infinity);
+  const deadlineAt =
+    startedAt + Math.min(timeOf(parts, target, request), account?.remainingMs ?? Infinity);
+  const turn = pool.turn(target.key);
+  if (turn) await turn;
+  const leftMs = Math.max(1, deadlineAt - performance.now());
   const executionId = newId();
   const scope = new RunScope({
     executionId,
@@ -167,9 +171,10 @@ async function runTarget(
       maxResultBytes: limits.maxResultBytes,
       maxLogBytes: limits.maxLogBytes,
     },
-    deadlineAt: startedAt + leftMs,
+    deadlineAt,
     input: inputText(target, request, { leftMs, logCharacters: limits.maxLogBytes, executionId }),
-    source: () => sourceOf(parts, target),
+    // Whoever makes room for this run asks: the end of another one, or a message of a process.
+    source: () => flow.runInAsyncScope(() => sourceOf(parts, target)),
     call: (callName, args) => flow.runInAsyncScope(() => calls.call(scope, callName, args)),
     mayBeginAgain: () => scope.hasOnlyRead,
     onLines: (lines) => telling.lines(scope.maskedLines(lines)),
