@@ -32,6 +32,12 @@ const retired: ReadonlyMap<string, string> = new Map(
     shown: 'view, visible, response',
     'settled unsettled': 'completed, resolved, done',
     'fault faults faulty': 'problem, failure, error, invalid',
+    former: 'legacy, previous',
+    'leans lean': 'dependencies, depends on',
+    'mend mends mendable': 'repair, usable',
+    'discharge disown disowned': 'release usage, clear owner, revoked',
+    'newcomer newcomers': 'new member, new account',
+    sayable: 'writable, candidate',
   }).flatMap(([words, standard]) => words.split(' ').map((word) => [word, standard] as const)),
 );
 

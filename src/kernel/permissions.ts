@@ -165,11 +165,11 @@ export interface AskedRows {
   readonly ids?: readonly string[] | undefined;
 }
 
-/** Types of other records on which rights on the records of a type hang. */
-export interface RecordLeans {
-  /** On what these hold, by rules. */
+/** Types of other records on which the permissions on records of a type depend. */
+export interface RecordDependencies {
+  /** Types whose field values are read by rules. */
   readonly values: ReadonlySet<string>;
-  /** On whether these are there: rights come from them. */
+  /** Types through which permissions are derived: their existence matters. */
   readonly presence: ReadonlySet<string>;
 }
 
@@ -223,8 +223,8 @@ export interface PermissionEngine {
   creation(caller: Caller, schema: string, owner: Owner): Promise<CreationRule | undefined>;
   /** Whether users can have rights through another user, so that a relation of one changes what others may do. Absent: none can. */
   reachesThroughUsers?(): Promise<boolean>;
-  /** Which other records decide about those of this schema: their changes are told as changes of records, not of rights. Absent: none do. */
-  leansOn?(schema: string): Promise<RecordLeans>;
+  /** On which other records the permissions on this schema depend: their changes come as changes of records, not of permissions. Absent: on none. */
+  dependenciesOf?(schema: string): Promise<RecordDependencies>;
   /**
    * Whether users write relations about records of the type by themselves, which holds the record meanwhile. Who deletes
    * one must have locked it before the statement that takes its relations along. Absent: nobody does.

@@ -101,7 +101,7 @@ export interface StateType {
     whole: StateImport,
   ): Promise<readonly StateDocument[]>;
   /** Whether `/ready` tells of documents that are damaged: where there are few, and the module does not tell of them itself. */
-  readonly tellDamaged?: true;
+  readonly reportDamaged?: true;
   /** False for what belongs to the platform itself: it is never pruned. */
   readonly isRemovable?: (document: StateDocument) => boolean;
   /** Throws for whatever would keep `apply` from succeeding, as far as it can be known. Writes nothing. */

@@ -61,7 +61,7 @@ function readFailed(
   cause: unknown,
 ): PenstockError {
   const kind = mapping?.kind === 'view' || mapping?.kind === 'materialized' ? 'view' : 'table';
-  const said = saidBy(cause);
+  const said = messageOf(cause);
   const message = `${name}: the database cannot read this ${kind}`;
   const source = mapping ? `${mapping.source.schema}.${mapping.source.name}: ` : '';
   return externalTableErrors.TABLE_READ_FAILED({
@@ -101,7 +101,7 @@ export function externalWriteError(
       return externalTableErrors.TABLE_ACCESS_DENIED({ cause: error });
     // raise_exception: a trigger had something to say; the operator decides whether it is for callers.
     case 'P0001':
-      return triggerMessages ? toldByTrigger(error) : refusedByDatabase(error);
+      return triggerMessages ? triggerError(error) : refusedByDatabase(error);
     // feature_not_supported: a rule of the table does something else instead, and gives no row back.
     case '0A000':
       return refusedByDatabase(error);
@@ -113,7 +113,7 @@ export function externalWriteError(
           cause: error,
         });
       if (!isOfTable(code)) return error;
-      return triggerMessages ? toldByTrigger(error) : refusedByDatabase(error);
+      return triggerMessages ? triggerError(error) : refusedByDatabase(error);
   }
 }
 
@@ -124,13 +124,13 @@ const refusedByDatabase = (cause: unknown): PenstockError =>
 const MAX_TOLD = 1_000;
 
 /** The message of a trigger and its hint (`raise exception '...' using hint = '...'`); details stay in the log. */
-function toldByTrigger(cause: unknown): PenstockError {
-  const message = saidBy(cause);
+function triggerError(cause: unknown): PenstockError {
+  const message = messageOf(cause);
   return message ? errors.CONFLICT({ message, cause }) : refusedByDatabase(cause);
 }
 
 /** Message and hint of PostgreSQL; empty where there is none. */
-function saidBy(cause: unknown): string {
+function messageOf(cause: unknown): string {
   const { message, hint } = cause as { message?: unknown; hint?: unknown };
   const [said, advice] = [message, hint].map((text) =>
     typeof text === 'string' ? storable(shortened(text, MAX_TOLD)) : '',

@@ -149,7 +149,7 @@ export class OpenTransaction implements Ambient {
   }
 
   /** Nothing has failed in it so far. */
-  get isSound(): boolean {
+  get hasSucceeded(): boolean {
     return this.#failure === undefined && this.#statementFailure === undefined;
   }
 

@@ -115,7 +115,7 @@ export function createTransactions(options: TransactionsOptions): Transactions {
     const hooked = new HookedTransaction(readOnly ? undefined : transactionHooks.waiting());
     try {
       const value = await store.run(open, () => work(open));
-      if (open.isSound) await hooked.write(open);
+      if (open.hasSucceeded) await hooked.write(open);
       await open.commit();
       return value;
     } catch (error) {

@@ -167,12 +167,12 @@ export async function createRouteMiddlewares(
     provide: own.provide,
     provided: own.names,
     put: async (caller, given) => {
-      requireTheirs(caller, operationsOf(given.keys(), served));
+      requireAuthorityOver(caller, operationsOf(given.keys(), served));
       await change((transaction) => storeLists(transaction, caller, given));
     },
     async set(caller, route, names) {
       const operation = find(route);
-      requireTheirs(caller, [operation]);
+      requireAuthorityOver(caller, [operation]);
       const requested = [...new Set(names.map((name) => fullName(name, own)))];
       requireAllowed(operation, requested, own);
       const [key = '', ...aliases] = keysOf(operation);
@@ -204,7 +204,7 @@ const operationsOf = (
 ): readonly Operation[] => [...keys].flatMap((key) => served(key) ?? []);
 
 /** A route belongs to the module of its operation. */
-const requireTheirs = (caller: Caller, operations: readonly Operation[]): void =>
+const requireAuthorityOver = (caller: Caller, operations: readonly Operation[]): void =>
   requireAuthority(
     caller,
     ...operations.map(

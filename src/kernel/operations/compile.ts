@@ -18,7 +18,7 @@ import { alternatives, type JsonSchema, jsonSchema, ownDefault } from './json-sc
 import type { Operation } from './operation.ts';
 import type { BodyStream, DecodedInput } from './operation-input.ts';
 import { invalidInput, problemsOf, type ValidatorError } from './problems.ts';
-import { createRefusable, type Refusal, tellOnce, unknownInput } from './unknown-input.ts';
+import { createRefusable, mergeUnknown, type Refusal, unknownInput } from './unknown-input.ts';
 import { uuidSpelling } from './uuid-spelling.ts';
 
 /** Input as it stands in a request: texts everywhere but in the body, which is parsed JSON. */
@@ -182,7 +182,7 @@ class CompiledInput {
     const parsed = input.stream ? undefined : this.#body;
     const body = parsed ? parsed.accept(input.body, problems) : undefined;
     if (parsed && refusal !== 'none')
-      tellOnce(problems, this.#refused(parsed.unknownKeys(input.body, body), refusal));
+      mergeUnknown(problems, this.#refused(parsed.unknownKeys(input.body, body), refusal));
     if (problems.length > 0) throw invalidInput(problems);
     return {
       params: this.#params?.spelled(input.params) ?? input.params,

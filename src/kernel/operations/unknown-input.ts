@@ -46,12 +46,12 @@ export function createRefusable({
 /** Short names have too many neighbours. */
 const SHORTEST_NEAR = 4;
 /** Letters in which a slip of the keys differs. */
-const MAX_SLIPS = 2;
+const MAX_EDIT_DISTANCE = 2;
 
 function isNearKnown({ path, message }: Problem): boolean {
   if (path.length < SHORTEST_NEAR || !message.startsWith(ADVICE)) return false;
   const nearest = message.slice(ADVICE.length, -1);
-  return editDistance(path.toLowerCase(), nearest.toLowerCase()) <= MAX_SLIPS;
+  return editDistance(path.toLowerCase(), nearest.toLowerCase()) <= MAX_EDIT_DISTANCE;
 }
 
 const UNKNOWN = 'is not known here';
@@ -72,8 +72,8 @@ export function unknownInput(
   });
 }
 
-/** Adds keys that are not known, in the place of what says the same of them without the name that was meant. */
-export function tellOnce(problems: Problem[], unknown: readonly Problem[]): void {
+/** Adds problems of unknown keys. They replace problems of the same place and rule that do not suggest a name. */
+export function mergeUnknown(problems: Problem[], unknown: readonly Problem[]): void {
   for (const problem of unknown) {
     const { path, rule } = problem;
     const at = problems.findIndex((told) => told.path === path && told.rule === rule);

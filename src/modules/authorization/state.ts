@@ -23,7 +23,7 @@ import {
   type DefinitionContent,
   parsedDefinition,
   type StoredDefinition,
-  soundDefinitions,
+  validDefinitions,
 } from './services/definitions/stored-definition.ts';
 import { isBuiltInRole, isUntouchedRole, type NewRole, type Roles } from './services/roles.ts';
 import { conditionProblems } from './services/rule-conditions.ts';
@@ -93,7 +93,7 @@ export const definitionState = (definitions: Definitions): StateType => ({
 });
 
 const isExported = (stored: StoredDefinition): boolean =>
-  soundDefinitions([stored]).length > 0 && !isUntouched(stored);
+  validDefinitions([stored]).length > 0 && !isUntouched(stored);
 
 function contentOf({
   name,
@@ -131,7 +131,7 @@ export const ALL = { skip: 0, limit: 100_000 } as const;
 export const roleState = (database: Database, roles: Roles): StateType => ({
   module: 'authorization',
   type: 'roles',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 6,
   document: NewRoleShape,
   keyOf: ({ name }) => String(name),
@@ -171,7 +171,7 @@ const roleDocument = ({ name, description = '', permissions = [] }: NewRole): St
 export const ruleState = (database: Database, rules: Rules): StateType => ({
   module: 'authorization',
   type: 'rules',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 7,
   document: NewRuleShape,
   keyOf,

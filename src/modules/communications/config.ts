@@ -2,8 +2,8 @@
 import Type, { type Static } from 'typebox';
 import { defineConfig, harmless } from '../../kernel/config/config-definition.ts';
 import { emailConfig, emailProblems, emailTransports } from './config/email.ts';
-import { formerDocuments } from './config/former.ts';
 import { addressProblems, flag } from './config/leaves.ts';
+import { legacyDocuments } from './config/legacy.ts';
 import { pushConfig, pushProblems, pushProviders } from './config/push.ts';
 import { smsConfig, smsProblems, smsProviders } from './config/sms.ts';
 import { isTimezone, localePattern } from './readers.ts';
@@ -127,7 +127,7 @@ export const communicationsConfig = defineConfig({
       }),
     }),
   }),
-  formerly: formerDocuments,
+  formerly: legacyDocuments,
   check: ({ email, pushNotifications, sms, quietHours }) => [
     ...(isTimezone(quietHours.timezone)
       ? []

@@ -4,7 +4,7 @@ import { defineModule, type ModuleContext, type RunningModule } from '../../host
 import type { Operation } from '../../kernel/operations/operation.ts';
 import { router } from '../router/index.ts';
 import { storage } from '../storage/index.ts';
-import { formerModules } from './config/former.ts';
+import { legacyModules } from './config/legacy.ts';
 import { type CommunicationsConfig, communicationsConfig } from './config.ts';
 import { migrations } from './migrations.ts';
 import { broadcastOperations } from './operations/broadcasts.ts';
@@ -13,8 +13,8 @@ import { chainOperations } from './operations/chains.ts';
 import { deviceOperations } from './operations/devices.ts';
 import { emailOperations } from './operations/email.ts';
 import { externalTemplateOperations } from './operations/external-templates.ts';
-import { formerConfigOperations } from './operations/former-config.ts';
 import { inboxOperations } from './operations/inbox.ts';
+import { legacyConfigOperations } from './operations/legacy-config.ts';
 import { messageOperations } from './operations/messages.ts';
 import { orchestrationOperations } from './operations/orchestration.ts';
 import { partialOperations } from './operations/partials.ts';
@@ -57,7 +57,7 @@ export interface CommunicationsService {
 export const communications = defineModule({
   name: 'communications',
   description: 'Messages to people: mail, text messages, push and inbox, and their templates',
-  formerly: formerModules,
+  formerly: legacyModules,
   requires: { router },
   uses: { storage },
   // Its channels can be switched off; other modules build on the service itself.
@@ -149,5 +149,5 @@ const operationsOf = (kernel: Kernel, parts: Parts): readonly Operation[] => [
   ...inboxOperations(parts.inbox),
   ...broadcastOperations(parts.broadcasts),
   ...pushOperations(parts.notifier, parts.devices),
-  ...formerConfigOperations(kernel.config),
+  ...legacyConfigOperations(kernel.config),
 ];

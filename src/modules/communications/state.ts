@@ -27,7 +27,7 @@ const TemplateDocument = Type.Object({
 export const templateState = (database: Database, templates: Templates): StateType => ({
   module: 'communications',
   type: 'emailTemplates',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 30,
   document: TemplateDocument,
   keyOf: ({ name }) => String(name),

@@ -41,7 +41,7 @@ import { createApiTokens } from './services/api-tokens.ts';
 import { createFailureQuotas } from './services/failure-quotas.ts';
 import { createReadiness } from './services/readiness.ts';
 import { createSessions, type LoginOutcome } from './services/sessions.ts';
-import { tellDamaged } from './services/state/document.ts';
+import { reportDamaged } from './services/state/document.ts';
 import { createState } from './services/state/platform-state.ts';
 import { createOwnTwoFactor, createTwoFactor } from './services/two-factor.ts';
 
@@ -135,7 +135,7 @@ function assemble(
     health: kernel.health,
     modules: kernel.modules,
     settings: settings.ready,
-    look: () => tellDamaged(kernel.state.all(), kernel.health),
+    look: () => reportDamaged(kernel.state.all(), kernel.health),
   });
   const operations: readonly Operation[] = [
     ...healthOperations({ readiness, identity, publicDetails: settings.ready.publicDetails }),

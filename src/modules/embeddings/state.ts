@@ -28,7 +28,7 @@ const keyOf = ({ schemaName, targetField }: StateDocument): string =>
 export const configState = ({ configs, config, schemas }: Parts): StateType => ({
   module: 'embeddings',
   type: 'searches',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 40,
   document: ConfigDocument,
   keyOf,

@@ -10,7 +10,7 @@ import { cleanUpJob, resumeJob, resumeMails } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { formOperations } from './operations/admin-forms.ts';
 import { submissionOperations } from './operations/admin-submissions.ts';
-import { formerOperations } from './operations/former.ts';
+import { legacyOperations } from './operations/legacy.ts';
 import { submitOperations } from './operations/submit.ts';
 import { snippetFor, visitorOperations } from './operations/visitors.ts';
 import { createKnownForms, type FormParts, measureForms } from './services/form-parts.ts';
@@ -69,7 +69,7 @@ async function start(context: Context): Promise<RunningModule<undefined>> {
     operations: [
       ...formOperations(all, (id) => snippetFor(parts.publicUrl(), id)),
       ...submissionOperations({ forms: all, submissions }),
-      ...formerOperations({ forms: all, submissions }),
+      ...legacyOperations({ forms: all, submissions }),
       ...visitorOperations({
         ...parts,
         submitting,

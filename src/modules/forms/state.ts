@@ -14,7 +14,7 @@ import type { Forms } from './services/forms.ts';
 export const formState = (database: Database, forms: Forms): StateType => ({
   module: 'forms',
   type: 'forms',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 40,
   document: NewFormShape,
   keyOf: ({ name }) => String(name),

@@ -52,7 +52,7 @@ const ListDocument = Type.Object({
 export const middlewareState = (middlewares: RouteMiddlewares): StateType => ({
   module: 'router',
   type: 'routeMiddlewares',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 50,
   document: ListDocument,
   keyOf: keyOfDocument,
@@ -101,7 +101,7 @@ const ALL = { skip: 0, limit: 100_000 } as const;
 export const clientState = (database: Database, clients: Clients): StateType => ({
   module: 'router',
   type: 'securityClients',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 36,
   document: NewClientShape,
   keyOf: ({ alias }) => String(alias),
@@ -172,7 +172,7 @@ export const relayState = (relays: Relays): StateType => {
   return {
     module: 'router',
     type: 'eventRelays',
-    tellDamaged: true,
+    reportDamaged: true,
     priority: 60,
     document: NewRelayShape,
     keyOf: ({ name }) => String(name),

@@ -67,7 +67,7 @@ export const containerState = (
 ): StateType => ({
   module: 'storage',
   type: 'containers',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 25,
   document: Type.Object({
     name: Type.String({ maxLength: 100 }),

@@ -14,7 +14,7 @@ import type { Endpoints, NewEndpoint } from './services/endpoints.ts';
 export const webhookState = (database: Database, endpoints: Endpoints): StateType => ({
   module: 'webhooks',
   type: 'endpoints',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 50,
   document: NewEndpointShape,
   keyOf: ({ name }) => String(name),

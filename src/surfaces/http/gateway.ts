@@ -8,8 +8,8 @@ import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { ModuleDirectory } from '../../host/kernel.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { errors, type PenstockError } from '../../kernel/errors.ts';
-import { requireFewValues } from '../../kernel/few-values.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
+import { requireValueLimit } from '../../kernel/json-value-limit.ts';
 import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
 import type { RawInput } from '../../kernel/operations/compile.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
@@ -204,7 +204,7 @@ function runWith(admitted: Admitted, received: ReceivedBody): NowOrLater<Answer>
 /** In turns of the event loop of its own, so that small requests pass between. */
 async function runLarge(admitted: Admitted, received: ReceivedBody): Promise<Answer> {
   await loopTurn();
-  requireFewValues(received.bytes, 'The body', admitted.match.route.compiled.operation.bodyValues);
+  requireValueLimit(received.bytes, 'The body', admitted.match.route.compiled.operation.bodyValues);
   const parsed = await parseLargeBody(received);
   await loopTurn();
   const input = decoded(admitted, parsed);

@@ -81,7 +81,7 @@ async function openLive(
     const hops = hopsOf(given, selection.schema, options.filter);
     const isShared = selection.schema === schemas.get(name) && readsTheSame(now);
     const order =
-      isShared && hops.length === 0 ? orderTold(selection.schema, options.sort) : undefined;
+      isShared && hops.length === 0 ? liveOrder(selection.schema, options.sort) : undefined;
     return { byRights, hops, order, related: relatedTo(selection, hops) };
   });
   const rows = (ids?: readonly string[]): Promise<readonly LiveRow[]> =>
@@ -121,7 +121,7 @@ const readsTheSame = ({ byRights, selection: { schema, view } }: Opened): boolea
   view.populate.size === 0;
 
 /** The order of a list, where it can be told from records as they are shown: instants to the millisecond, and numbers. */
-function orderTold(
+function liveOrder(
   schema: CompiledSchema,
   sort: readonly string[] = [],
 ): readonly LiveTerm[] | undefined {

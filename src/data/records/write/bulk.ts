@@ -19,7 +19,7 @@ import {
 import { refuseOperators } from './operators.ts';
 import { ownershipShape } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
-import { type MovedRows, toldFields } from './placement-text.ts';
+import { eventFieldsOf, type MovedRows } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
 import { uniqueViolationAt, type WrittenRecord } from './refused-values.ts';
 import { lockInOrder } from './row-locks.ts';
@@ -124,11 +124,11 @@ function insertStatement(
 ): Statement {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
   const values = [actorOf(caller), JSON.stringify(records)];
-  const told = toldFields(schema, dependencies.permissions.tuples, columns);
+  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
   const shape = `createMany|${columns.join()}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
-    insertManyText(schema, { columns, populate, ownership, conditions, told }, parameters),
+    insertManyText(schema, { columns, populate, ownership, conditions, eventFields }, parameters),
   );
 }
 
@@ -316,7 +316,7 @@ function groupStatement(
   const { dependencies, schema, caller, populate, conditions } = context;
   const columns = Object.keys(group[0]?.values ?? {});
   const predicate = settableRows(context, columns);
-  const told = toldFields(schema, dependencies.permissions.tuples, columns);
+  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
   const records = group
     .map(({ id, values }) => ({ _id: id, ...values }))
     // As their rows were locked.
@@ -328,7 +328,7 @@ function groupStatement(
     (parameters) =>
       updateManyText(
         schema,
-        { columns, predicate, populate, conditions, compare, told },
+        { columns, predicate, populate, conditions, compare, eventFields },
         parameters,
       ),
   );

@@ -24,7 +24,7 @@ import {
   runAssigned,
 } from './assignments.ts';
 import { placedChange, requirePlacement } from './placement.ts';
-import { comparedFields, type MovedRows, movedColumn, toldFields } from './placement-text.ts';
+import { comparedFields, eventFieldsOf, type MovedRows, movedColumn } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, sourceOf } from './references.ts';
 import { withAnswer } from './statements.ts';
 import { type ColumnValues, encoded, namesOf } from './validate.ts';
@@ -167,7 +167,7 @@ function operatorStatement(
 ) {
   const { schema, caller, dependencies, options, populate, conditions } = context;
   const { expectedVersion } = options;
-  const told = toldFields(schema, dependencies.permissions.tuples, columns);
+  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
   return filteredStatement(
     dependencies.plans,
     { schema, values: [actorOf(caller), id] },
@@ -186,9 +186,9 @@ function operatorStatement(
         updatedRows(schema, values, {
           where,
           operation: 'update',
-          compare: comparedFields(compare, told),
+          compare: comparedFields(compare, eventFields),
         }),
-        { kind: 'update', populate, conditions, many: false, extra, told },
+        { kind: 'update', populate, conditions, many: false, extra, eventFields },
         parameters,
       );
     },

@@ -16,35 +16,35 @@ export const movedColumn = (compared: readonly string[]): string => {
   return `(select array_agg(r."_id"::text) from r join o on o."_id" = r."_id" where ${differs.join(' or ')}) as moved`;
 };
 
-/** Fields of a write that may be relations of its rows, and who tells of them. */
-export interface ToldFields {
+/** Fields of a write that may be relations of its rows: their changes are events of the permission module. */
+export interface EventFields {
   readonly tuples: RecordTuples;
   readonly fields: readonly string[];
 }
 
-/** `undefined`: nobody hears of fields of this schema, or the write touches no reference. */
-export function toldFields(
+/** `undefined`: changes of this schema's fields have no such events, or the write touches no reference. */
+export function eventFieldsOf(
   { modelOptions, mapping, relations }: CompiledSchema,
   tuples: RecordTuples | undefined,
   columns: readonly string[],
-): ToldFields | undefined {
+): EventFields | undefined {
   if (!tuples || mapping || !modelOptions.conduit.authorization.enabled) return undefined;
   const fields = columns.filter((name) => relations.has(name));
   return fields.length > 0 ? { tuples, fields } : undefined;
 }
 
 /** Further parts of a `with` whose rows are `r`, and were `o` where they were there before. `$1` is the actor. */
-export const tellingText = (
+export const eventText = (
   { name }: CompiledSchema,
-  told: ToldFields | undefined,
+  eventFields: EventFields | undefined,
   kind: 'new' | 'changed',
 ): string =>
   (
-    told?.tuples.tell({
+    eventFields?.tuples.tell({
       rows: 'r',
       schema: name,
       actor: '$1',
-      old: kind === 'new' ? undefined : { rows: 'o', fields: told.fields },
+      old: kind === 'new' ? undefined : { rows: 'o', fields: eventFields.fields },
     }) ?? []
   )
     .map((part) => `, ${part}`)
@@ -53,5 +53,5 @@ export const tellingText = (
 /** Fields of which the statement must know the old values. */
 export const comparedFields = (
   compare: readonly string[] | undefined,
-  told: ToldFields | undefined,
-): readonly string[] => [...new Set([...(compare ?? []), ...(told?.fields ?? [])])];
+  eventFields: EventFields | undefined,
+): readonly string[] => [...new Set([...(compare ?? []), ...(eventFields?.fields ?? [])])];

@@ -192,8 +192,8 @@ async function emptyLinks(
     many: true,
     returning: 't0."_id"',
   } as const;
-  const told = which === 'alive' ? `, e as (${eventRows(schema, 'update')})` : '';
-  const text = `with ${changedRows(schema, change)}${told} select count(*)::integer as touched, $1::text is null as none from r`;
+  const eventPart = which === 'alive' ? `, e as (${eventRows(schema, 'update')})` : '';
+  const text = `with ${changedRows(schema, change)}${eventPart} select count(*)::integer as touched, $1::text is null as none from r`;
   const values = [actorOf(context.caller), ids, seenIds(seen, schema)];
   const [row] = await runWrite<{ touched: number }>(context, { text, values }, transaction);
   spend(budget, row?.touched ?? 0, schema.name);

@@ -17,7 +17,7 @@ import { changedRows, destroyedRows, touched, withKeptParts } from '../sql/chang
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idTest, live } from '../sql/row-id.ts';
 import { type Ownership, ownerColumns, ownerRows } from './ownership.ts';
-import { comparedFields, movedColumn, type ToldFields, tellingText } from './placement-text.ts';
+import { comparedFields, type EventFields, eventText, movedColumn } from './placement-text.ts';
 
 export type WriteKind = 'create' | 'update' | 'delete' | 'restore' | 'purge';
 
@@ -63,7 +63,7 @@ export interface AnswerOptions {
   /** Placeholder of the owner as a text, where the records say who that is. */
   readonly ownerPlace?: string;
   /** References whose changes are told as relations. */
-  readonly told?: ToldFields | undefined;
+  readonly eventFields?: EventFields | undefined;
 }
 
 /** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
@@ -73,12 +73,12 @@ export function withAnswer(
   options: AnswerOptions,
   parameters: Parameters,
 ): string {
-  const { kind, populate, many, ownership, conditions, extra, ownerPlace, told } = options;
+  const { kind, populate, many, ownership, conditions, extra, ownerPlace, eventFields } = options;
   const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
   const owned = ownership ? ownerRows(schema, ownership, parameters, ownerPlace) : undefined;
   const event = (many ? eventRows : eventRow)(schema, kind, owned?.payload);
   return (
-    `with ${change}, e as (${event})${owned?.tuples ?? ''}${tellingText(schema, told, kind === 'create' ? 'new' : 'changed')} ` +
+    `with ${change}, e as (${event})${owned?.tuples ?? ''}${eventText(schema, eventFields, kind === 'create' ? 'new' : 'changed')} ` +
     `select ${recordColumns(schema)}${extra ? `, ${extra}` : ''} from (select ${list} from r t0) x${many ? ' order by x."_id"' : ''}`
   );
 }
@@ -92,7 +92,7 @@ interface Returned {
 export interface InsertShape extends Returned {
   readonly columns: readonly string[];
   readonly ownership: Ownership | undefined;
-  readonly told?: ToldFields | undefined;
+  readonly eventFields?: EventFields | undefined;
   /** Nothing is written when the id is taken. */
   readonly ifAbsent?: boolean;
 }
@@ -133,7 +133,7 @@ export interface UpdateShape extends Returned {
   readonly operation: 'update' | 'restore';
   /** Fields by which the answer tells which rows are elsewhere now (placement.ts). */
   readonly compare?: readonly string[] | undefined;
-  readonly told?: ToldFields | undefined;
+  readonly eventFields?: EventFields | undefined;
 }
 
 const movedExtra = (compare: readonly string[] | undefined) =>
@@ -153,13 +153,13 @@ export function updateText(
     .join('');
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
   const where = `t0."_id" = $2${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
-  const { operation, told } = shape;
-  const compare = comparedFields(shape.compare, told);
+  const { operation, eventFields } = shape;
+  const compare = comparedFields(shape.compare, eventFields);
   const change = changedRows(schema, { set: sets + touched, where, operation, compare });
   const answer = {
     ...returnedOf(shape),
     ...movedExtra(shape.compare),
-    told,
+    eventFields,
     kind: 'update',
     many: false,
   } as const;
@@ -217,12 +217,12 @@ export function updateManyText(
     source,
     operation: 'update',
     many: true,
-    compare: comparedFields(shape.compare, shape.told),
+    compare: comparedFields(shape.compare, shape.eventFields),
   });
   const answer = {
     ...returnedOf(shape),
     ...movedExtra(shape.compare),
-    told: shape.told,
+    eventFields: shape.eventFields,
     kind: 'update',
     many: true,
   } as const;

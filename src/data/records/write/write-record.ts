@@ -15,7 +15,7 @@ import { createExternal, isExternal, updateExternal } from './external-writes.ts
 import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
 import { ownershipShape, ownerValues } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
-import { type MovedRows, toldFields } from './placement-text.ts';
+import { eventFieldsOf, type MovedRows } from './placement-text.ts';
 import { requireReferences, sourceOf, withCheckedReferences } from './references.ts';
 import { insertText, updateText } from './statements.ts';
 import {
@@ -134,10 +134,10 @@ export async function insertRecord(
           conditions,
           ifAbsent: kind === 'ifAbsent',
           // By definitions that hold no field is a relation: there is nothing to tell.
-          told:
+          eventFields:
             ownership?.cached?.tells === false
               ? undefined
-              : toldFields(schema, dependencies.permissions.tuples, namesOf(whole)),
+              : eventFieldsOf(schema, dependencies.permissions.tuples, namesOf(whole)),
         },
         parameters,
       ),
@@ -276,7 +276,7 @@ async function changeColumns(
   const { database, operation = 'update', compare } = options;
   const versioned = expectedVersion !== undefined;
   const columns = namesOf(change);
-  const told = toldFields(schema, dependencies.permissions.tuples, columns);
+  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
   const predicate = settableRows(context, columns);
   const values = [actorOf(caller), id, ...(versioned ? [expectedVersion] : []), ...encoded(change)];
   const shape = `${operation}|${versioned}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
@@ -287,7 +287,7 @@ async function changeColumns(
     (parameters) =>
       updateText(
         schema,
-        { columns, versioned, predicate, populate, conditions, operation, compare, told },
+        { columns, versioned, predicate, populate, conditions, operation, compare, eventFields },
         parameters,
       ),
   );

@@ -23,10 +23,10 @@ import { WRITE_LIMIT } from './cascade.ts';
 import { placedChange, requirePlacement } from './placement.ts';
 import {
   comparedFields,
+  eventFieldsOf,
+  eventText,
   type MovedRows,
   movedColumn,
-  tellingText,
-  toldFields,
 } from './placement-text.ts';
 import { requireReferences } from './references.ts';
 import { cascadeBeforeRemoval, hasDependants } from './removal.ts';
@@ -58,7 +58,7 @@ export async function updateSelected(
   const rules = resultRules(assignments);
   const placed = await placedChange(context, Object.keys(given));
   const compare = placed?.compared;
-  const told = toldFields(schema, dependencies.permissions.tuples, Object.keys(given));
+  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, Object.keys(given));
   const statement = filteredStatement(
     dependencies.plans,
     { schema, values: [actorOf(caller)] },
@@ -72,11 +72,11 @@ export async function updateSelected(
         where,
         operation: 'update',
         many: true,
-        compare: comparedFields(compare, told),
+        compare: comparedFields(compare, eventFields),
       });
       const broken = rules.map((rule) => `bool_or(${rule.broken(parameters)})`).join(', ');
       return (
-        `with ${change}, e as (${eventRows(schema, 'update')})${tellingText(schema, told, 'changed')} ` +
+        `with ${change}, e as (${eventRows(schema, 'update')})${eventText(schema, eventFields, 'changed')} ` +
         `select count(*)::integer as touched, array[${broken}]::boolean[] as broken${compare ? `, ${movedColumn(compare)}` : ''} from r`
       );
     },

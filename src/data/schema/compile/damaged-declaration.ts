@@ -95,13 +95,13 @@ export function compiledOr(
   exists: (name: string) => boolean,
 ): CompiledSchema {
   const { schema, problem } = { schema: undefined, ...compiled(declaration, exists) };
-  return schema ?? compileDeclaration(mendable(declaration, problem ?? ''), exists);
+  return schema ?? compileDeclaration(usable(declaration, problem ?? ''), exists);
 }
 
 /** A declaration as it can be changed and removed, with its problem where it has one. */
 export function readable(declaration: Declaration): Declaration {
   const { problem } = compiled(declaration, () => true);
-  return problem === undefined ? declaration : mendable(declaration, problem);
+  return problem === undefined ? declaration : usable(declaration, problem);
 }
 
 /** Fields that are stored and mean nothing: records are served without them. */
@@ -109,7 +109,7 @@ export const unknownFields = (declaration: Declaration): readonly string[] =>
   parseFields(mergedFields(declaration)).problems.map(({ path }) => path);
 
 /** The declaration with as little of it taken for empty as lets it be changed and removed. `problem` says why. */
-function mendable(declaration: Declaration, problem: string): Declaration {
+function usable(declaration: Declaration, problem: string): Declaration {
   const without = (names: readonly Part[]): Declaration => ({
     ...declaration,
     problem,

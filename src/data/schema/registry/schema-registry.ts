@@ -211,13 +211,13 @@ export async function createSchemaRegistry(
   const live = (name: string): CompiledSchema => found(loaded.get(name));
 
   /** What is there belongs to a module, also where an operator extends it; what is new will be the operators'. */
-  const requireTheirs = (caller: Caller, names: readonly string[]): void =>
+  const requireAuthorityOver = (caller: Caller, names: readonly string[]): void =>
     requireAuthority(caller, ...names.flatMap((name) => schemaObject(loaded.known(name))));
 
   async function apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]> {
     requireAdmin(caller);
     const names = namesIn(request, loaded.nameOf);
-    requireTheirs(caller, names);
+    requireAuthorityOver(caller, names);
     const report = unconfirmedReport();
     const decide = (snapshot: SchemaSnapshot) => changePlanOf(snapshot, request, loaded.nameOf);
     report(await outside(() => change(caller, { decide })));
@@ -246,7 +246,7 @@ export async function createSchemaRegistry(
       void (await apply(caller, { kind: 'remove', ids, deleteData })),
     async plan(caller, request) {
       requireAdmin(caller);
-      requireTheirs(caller, namesIn(request, loaded.nameOf));
+      requireAuthorityOver(caller, namesIn(request, loaded.nameOf));
       const snapshot = schemaSnapshotOf((await loadDeclarations(database)).map(loaded.readable));
       const changePlan = await changePlanOf(snapshot, request, loaded.nameOf);
       return previewOf(database, snapshot, changePlan);

@@ -139,7 +139,7 @@ async function openForReading(folder: string): Promise<void> {
 }
 
 /** A copy that is ours alone to write and has every file of the original; anything else is not run. */
-async function isSoundCopy(copy: string, native: string): Promise<boolean> {
+async function isIntactCopy(copy: string, native: string): Promise<boolean> {
   const facts = await lstat(copy).catch(() => undefined);
   if (!facts) return false;
   if (
@@ -160,7 +160,7 @@ const countFiles = async (folder: string): Promise<number> =>
 
 async function copyPackage(native: string, version: string): Promise<string> {
   const target = join(tmpdir(), `penstock-postgres-${version}-${process.getuid?.() ?? 'user'}`);
-  if (await isSoundCopy(target, native)) return target;
+  if (await isIntactCopy(target, native)) return target;
   // Built beside and moved into place whole, so that a copy is never half done.
   const building = await mkdtemp(`${target}.`);
   const inside = join(building, 'native');
@@ -170,7 +170,7 @@ async function copyPackage(native: string, version: string): Promise<string> {
   await rm(target, { recursive: true, force: true });
   await rename(inside, target).catch(async (error: NodeJS.ErrnoException) => {
     // Another process was faster.
-    if (!(await isSoundCopy(target, native))) throw error;
+    if (!(await isIntactCopy(target, native))) throw error;
   });
   await rm(building, { recursive: true, force: true });
   return target;

@@ -34,8 +34,8 @@ const byColumn = (
 export const hasColumns = (model: Model, tuples: readonly Tuple[]): boolean =>
   byColumn(model, tuples).length > 0;
 
-/** Those that their records say already, by their text. */
-export async function saidByRecords(
+/** Those that are stored in a column of their record already, by their text. */
+export async function tuplesInRecords(
   database: Queryable,
   model: Model,
   tuples: readonly Tuple[],
@@ -50,27 +50,27 @@ export async function saidByRecords(
 const isRowId = (id: string): boolean => isId(id) && id === id.toLowerCase();
 
 /**
- * Lets records say these themselves as far as they can: those that are there and name nobody yet. Answers what they say
- * then, by its text. What a record can not say is left to be stored.
+ * Writes tuples into the columns of their records where that is possible: where the record exists and its column is empty.
+ * Answers the tuples that records hold afterwards, by their text. The others are left to be stored as tuples.
  */
-export async function sayInRecords(
+export async function writeInRecords(
   database: Queryable,
   model: Model,
   tuples: readonly Tuple[],
   actor: string,
 ): Promise<ReadonlyMap<string, StoredTuple>> {
-  const sayable = tuples.filter(
+  const writable = tuples.filter(
     ({ subject, resource }) => isRowId(subject.id) && isRowId(resource.id),
   );
-  for (const [{ type }, of] of byColumn(model, sayable)) {
+  for (const [{ type }, of] of byColumn(model, writable)) {
     const first = new Map(of.toReversed().map((tuple) => [tuple.resource.id, tuple.subject]));
     const owners = [...first].map(([record, subject]) => ({ record, ...subject }));
     await setOwners(database, type, owners, actor);
   }
-  return saidByRecords(database, model, sayable);
+  return tuplesInRecords(database, model, writable);
 }
 
-/** Takes out of records what these tuples say; answers how many. Without an actor nothing tells it. */
+/** Clears these tuples from the columns of records; answers how many. Without an actor there is no event. */
 export async function clearExactly(
   database: Queryable,
   model: Model,

@@ -5,7 +5,7 @@ import { errors } from '../../../kernel/errors.ts';
 import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
 import type { LostRelation, Owner, PermissionEngine } from '../../../kernel/permissions.ts';
 import { limits } from '../engine/limits.ts';
-import { leansOf } from '../engine/record-leans.ts';
+import { recordDependencies } from '../engine/record-dependencies.ts';
 import { everybodysRole } from '../engine/rule-callers.ts';
 import { authorizationErrors } from '../errors.ts';
 import { admitsVisitors } from '../model/expansion-rules.ts';
@@ -115,7 +115,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
 /** What the definitions say by themselves, whoever asks. */
 const whatDefinitionsSay = (
   models: Dependencies['models'],
-): Pick<PermissionEngine, 'knows' | 'reachesThroughUsers' | 'leansOn' | 'heldByUsers'> => ({
+): Pick<PermissionEngine, 'knows' | 'reachesThroughUsers' | 'dependenciesOf' | 'heldByUsers'> => ({
   async knows(schema, action) {
     const { model } = await models.engine();
     return model.get(schema) ? model.action(schema, action) !== undefined : recordWords.has(action);
@@ -124,8 +124,8 @@ const whatDefinitionsSay = (
     const definition = (await models.optimistic()).model.get('User');
     return definition !== undefined && definition.relations.size + definition.actions.size > 0;
   },
-  async leansOn(schema) {
-    return leansOf((await models.optimistic()).model, schema);
+  async dependenciesOf(schema) {
+    return recordDependencies((await models.optimistic()).model, schema);
   },
   async heldByUsers(schema) {
     const definition = (await models.optimistic()).model.get(schema);

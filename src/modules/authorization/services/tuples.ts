@@ -32,8 +32,8 @@ import {
   clearMatching,
   clearRelation,
   hasColumns,
-  saidByRecords,
-  sayInRecords,
+  tuplesInRecords,
+  writeInRecords,
 } from './owners-in-records.ts';
 import {
   type FieldRelationId,
@@ -165,15 +165,15 @@ async function writeFitting(
   writeAll: ReturnType<typeof createTupleWriter>,
   { caller, model, tuples }: FittingTuples,
 ): Promise<ReadonlyMap<string, StoredTuple>> {
-  const before = await saidByRecords(database, model, tuples);
-  const mayBeSaid = tuples.filter((tuple) => isLasting(tuple) && !before.has(formatTuple(tuple)));
+  const before = await tuplesInRecords(database, model, tuples);
+  const candidates = tuples.filter((tuple) => isLasting(tuple) && !before.has(formatTuple(tuple)));
   const narrowed = tuples.filter((tuple) => !isLasting(tuple) && before.has(formatTuple(tuple)));
-  if (narrowed.length === 0 && !hasColumns(model, mayBeSaid)) {
+  if (narrowed.length === 0 && !hasColumns(model, candidates)) {
     const rest = tuples.filter((tuple) => !before.has(formatTuple(tuple)));
     return new Map([...before, ...(await writeAll(caller, rest))]);
   }
   return database.transaction(async (transaction) => {
-    const said = await sayInRecords(transaction, model, mayBeSaid, callerKey(caller));
+    const said = await writeInRecords(transaction, model, candidates, callerKey(caller));
     const inRecords = new Map([...before, ...said]);
     // Narrower than what the record says: that says it no longer.
     await clearExactly(transaction, model, narrowed);

@@ -6,7 +6,7 @@ import {
   TextResult,
 } from '../../../kernel/operations/operation.ts';
 import { chatErrors } from '../errors.ts';
-import { newcomers } from '../queries/members.ts';
+import { usersToAdd } from '../queries/members.ts';
 import { editsOf } from '../queries/message-changes.ts';
 import { findMessages } from '../queries/messages.ts';
 import { findRooms } from '../queries/rooms.ts';
@@ -74,7 +74,7 @@ async function pageOf(
 ) {
   const { database } = parts;
   const sender = senderUser ?? senderId;
-  if (sender !== undefined && (await newcomers(database, [sender], null)).length === 0)
+  if (sender !== undefined && (await usersToAdd(database, [sender], null)).length === 0)
     throw chatErrors.CHAT_MEMBER_NOT_FOUND({ message: 'There is no such user' });
   const one = { order: 'r."_id"', skip: 0, limit: 1 };
   if (roomId !== undefined && (await findRooms(database, { ids: [roomId], ...one })).count === 0)

@@ -210,7 +210,7 @@ export async function unreadByRoom(
   return rows.filter(({ count }) => count > 0);
 }
 
-export interface RoomToHear {
+export interface SubscribedRoom {
   readonly room: string;
   readonly lastSeq: number;
   readonly lastChange: number;
@@ -219,12 +219,12 @@ export interface RoomToHear {
 }
 
 /** Rooms of a user for a socket: as many as one may be in. */
-export const roomsToHear = async (
+export const subscribedRooms = async (
   database: Queryable,
   userId: string,
-): Promise<readonly RoomToHear[]> =>
+): Promise<readonly SubscribedRoom[]> =>
   (
-    await database.query<RoomToHear>(sql`
+    await database.query<SubscribedRoom>(sql`
       select m."room", m."joinedSeq", r."lastSeq", r."lastChange" from "app"."ChatMember" m
       join "app"."ChatRoom" r on r."_id" = m."room" where m."user" = ${userId}::uuid and not r."deleted"`)
   ).rows;
@@ -281,7 +281,7 @@ export const pairsSharingRoom = async (
     ).rows.map(({ watcher, watched }) => `${watcher} ${watched}`),
   );
 
-export interface Newcomer {
+export interface UserToAdd {
   readonly id: string;
   readonly email: string | null;
   readonly username: string | null;
@@ -290,14 +290,14 @@ export interface Newcomer {
   readonly blocked: boolean;
 }
 
-/** Users that there are among these, and what decides whether they can be added. */
-export const newcomers = async (
+/** Those of these users that exist, with what decides whether they can be added to a room. */
+export const usersToAdd = async (
   database: Queryable,
   userIds: readonly string[],
   by: string | null,
-): Promise<readonly Newcomer[]> =>
+): Promise<readonly UserToAdd[]> =>
   (
-    await database.query<Newcomer>(sql`
+    await database.query<UserToAdd>(sql`
       select u."_id" as id, u."email", u."username",
         (select count(*)::integer from "app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room"
           where m."user" = u."_id" and not r."deleted") as rooms,

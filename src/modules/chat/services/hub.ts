@@ -1,11 +1,11 @@
 /**
- * The sockets of this node and what they hear. What is stored is delivered by its number in the room: a word from the
+ * The sockets of this node and what they hear. What is stored is delivered by its number in the room: a notice from the
  * node that wrote it comes at once and may be lost, the event comes later and is not; whatever of it comes first, a gap
  * is filled from the database. So each socket hears each change of a room once and in order, whichever node wrote it.
  */
 import type { Kernel } from '../../../host/kernel.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
-import { createNodeWords } from '../../../kernel/events/node-words.ts';
+import { createNodeBroadcast } from '../../../kernel/events/node-broadcast.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { createRoomFeeds, type Emit, type RoomFeeds, type StoredChange } from './room-feeds.ts';
 import { createListeners, createSocketRooms, type SocketRooms } from './socket-rooms.ts';
@@ -33,7 +33,7 @@ export interface Hub extends Pick<SocketRooms, 'admit'> {
   stop(): void;
 }
 
-type Word =
+type NodeNotice =
   | { readonly kind: 'stored'; readonly room: string; readonly changes: readonly StoredChange[] }
   | {
       readonly kind: 'room';
@@ -48,7 +48,7 @@ type Word =
       readonly data: unknown;
     };
 
-const wordsTopic = 'chat.words';
+const noticesTopic = 'chat.words';
 const membersTopic = 'chat.members';
 const deletedTopic = 'chat.deleted';
 
@@ -72,14 +72,14 @@ export function createHub(dependencies: Dependencies): Hub {
   const feeds = createRoomFeeds({ ...dependencies, emit });
   const { admit, reconcile, drop } = createSocketRooms({ database, listeners, feeds, emit });
 
-  const hear = (word: Word): void => {
-    if (word.kind === 'stored') feeds.offer(word.room, word.changes);
-    else if (word.kind === 'room') emit(word.room, word.event, word.data);
+  const receive = (notice: NodeNotice): void => {
+    if (notice.kind === 'stored') feeds.offer(notice.room, notice.changes);
+    else if (notice.kind === 'room') emit(notice.room, notice.event, notice.data);
     else
-      for (const user of word.users)
-        for (const { connection } of listeners.of(user)) connection.emit(word.event, word.data);
+      for (const user of notice.users)
+        for (const { connection } of listeners.of(user)) connection.emit(notice.event, notice.data);
   };
-  const say = createWords(dependencies, hear);
+  const broadcast = createBroadcast(dependencies, receive);
   bus.subscribe(membersTopic, (payload) => {
     const { room, users } = payload as { room: string; users: readonly string[] };
     return reconcile(room, users);
@@ -94,10 +94,10 @@ export function createHub(dependencies: Dependencies): Hub {
     admit,
     stored: (room, changes) => {
       feeds.offer(room, changes);
-      say({ kind: 'stored', room, changes });
+      broadcast({ kind: 'stored', room, changes });
     },
-    toRoom: (room, event, data) => say({ kind: 'room', room, event, data }),
-    toUsers: (users, event, data) => say({ kind: 'users', users, event, data }),
+    toRoom: (room, event, data) => broadcast({ kind: 'room', room, event, data }),
+    toUsers: (users, event, data) => broadcast({ kind: 'users', users, event, data }),
     async membersChanged(room, users) {
       await reconcile(room, users);
       await bus.announce(membersTopic, { room, users });
@@ -116,34 +116,34 @@ export function createHub(dependencies: Dependencies): Hub {
 }
 
 /** Says things to this node at once, and to the others with all that is said in the same turn. */
-function createWords(
+function createBroadcast(
   { bus, metrics }: Pick<Dependencies, 'bus' | 'metrics'>,
-  hear: (word: Word) => void,
-): (word: Word) => void {
+  receive: (notice: NodeNotice) => void,
+): (notice: NodeNotice) => void {
   const dropped = metrics.counter(
     'chat_words_dropped_total',
     'What sockets of other nodes should have heard at once: of what is stored they hear later',
   );
   // Whoever misses it fills the gap when the event comes; what is not stored may be lost.
-  const tellOthers = createNodeWords<Word>({
+  const tellOthers = createNodeBroadcast<NodeNotice>({
     bus,
-    topic: wordsTopic,
-    hear,
+    topic: noticesTopic,
+    receive,
     onDropped: (count) => dropped.inc({}, count),
   });
-  return (word) => {
-    if (word.kind !== 'stored') hear(word);
-    tellOthers(word, sizeOf(word));
+  return (notice) => {
+    if (notice.kind !== 'stored') receive(notice);
+    tellOthers(notice, sizeOf(notice));
   };
 }
 
 /** Bytes of what is told beside the text of a message. */
 const BESIDE_TEXT = 400;
 
-const sizeOf = (word: Word): number =>
-  word.kind === 'stored'
-    ? word.changes.reduce((sum, { data }) => sum + sizeOfData(data), 0)
-    : sizeOfData(word.data);
+const sizeOf = (notice: NodeNotice): number =>
+  notice.kind === 'stored'
+    ? notice.changes.reduce((sum, { data }) => sum + sizeOfData(data), 0)
+    : sizeOfData(notice.data);
 
 function sizeOfData(data: unknown): number {
   const { content, message } = (data ?? {}) as { content?: unknown; message?: unknown };
@@ -155,7 +155,7 @@ interface Following extends Pick<SocketRooms, 'reconcile' | 'drop'> {
   readonly feeds: RoomFeeds;
 }
 
-/** Events are not lost: what a word did not bring is found here. */
+/** Events are not lost: what a notice did not bring is found here. */
 async function follow(
   { topic, payload = {} }: PublishedEvent,
   { feeds, reconcile, drop }: Following,

@@ -15,7 +15,7 @@ import {
   putInvitations,
   takeInvitation,
 } from '../queries/invitations.ts';
-import { membersAmong, type Newcomer, newcomers } from '../queries/members.ts';
+import { membersAmong, type UserToAdd, usersToAdd } from '../queries/members.ts';
 import { lockRoom, type RoomRow } from '../queries/rooms.ts';
 import type { ChatParts } from './chat-parts.ts';
 import { type RoomEntry, requireEnterable } from './room-entry.ts';
@@ -175,7 +175,7 @@ async function tell(
   const { send_email, send_notification } = config().explicit_room_joins;
   const ids = [caller.userId, ...made.map(({ receiver }) => receiver)];
   const people = new Map(
-    (await newcomers(transaction, ids, null)).map((one) => [one.id, one] as const),
+    (await usersToAdd(transaction, ids, null)).map((one) => [one.id, one] as const),
   );
   const userName = nameOf(people.get(caller.userId));
   const linkTo = (answer: Answer, secret: string): string =>
@@ -215,5 +215,5 @@ async function tell(
   );
 }
 
-const nameOf = (person: Newcomer | undefined): string =>
+const nameOf = (person: UserToAdd | undefined): string =>
   person?.username ?? person?.email ?? 'Somebody';

@@ -4,7 +4,7 @@ import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { chatErrors } from '../errors.ts';
 import { dropInvitationsTo } from '../queries/invitations.ts';
-import { memberOf, newcomers, setSilenced } from '../queries/members.ts';
+import { memberOf, setSilenced, usersToAdd } from '../queries/members.ts';
 import { messageFor } from '../queries/messages.ts';
 import {
   type BanRow,
@@ -66,7 +66,7 @@ export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUse
     return other;
   };
   const requireUser = async (user: string): Promise<void> => {
-    if ((await newcomers(database, [user], null)).length === 0)
+    if ((await usersToAdd(database, [user], null)).length === 0)
       throw chatErrors.CHAT_USER_UNKNOWN();
   };
 

@@ -3,7 +3,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { chatErrors } from '../errors.ts';
-import { countMembers, insertMembers, membersAmong, newcomers } from '../queries/members.ts';
+import { countMembers, insertMembers, membersAmong, usersToAdd } from '../queries/members.ts';
 import { bannedAmong } from '../queries/moderation.ts';
 import { holdUsers, lockRoom, logParticipants, type RoomRow } from '../queries/rooms.ts';
 import type { LogAction } from '../schemas.ts';
@@ -53,7 +53,7 @@ export async function requireAddable(
   { roomId, users, by, present = new Map() }: Addable,
 ): Promise<void> {
   await holdUsers(transaction, users);
-  const known = await newcomers(transaction, users, by);
+  const known = await usersToAdd(transaction, users, by);
   const there = new Set(known.map(({ id }) => id));
   const missing = users.findIndex((id) => !there.has(id));
   if (missing >= 0)

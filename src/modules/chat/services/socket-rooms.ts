@@ -1,7 +1,12 @@
 /** The sockets of this node, and which rooms each of them hears: as its user comes and goes, and the rooms do. */
 import type { Database } from '../../../kernel/database/database.ts';
 import type { AdmittedSocket, SocketConnection } from '../../../kernel/sockets/socket-namespace.ts';
-import { type FoundRoom, presentIn, type RoomToHear, roomsToHear } from '../queries/members.ts';
+import {
+  type FoundRoom,
+  presentIn,
+  type SubscribedRoom,
+  subscribedRooms,
+} from '../queries/members.ts';
 import type { Emit, RoomFeeds } from './room-feeds.ts';
 
 export interface SocketRooms {
@@ -85,7 +90,7 @@ async function admit(
     listener.rooms.clear();
   };
   try {
-    const rooms = await roomsToHear(database, connection.userId);
+    const rooms = await subscribedRooms(database, connection.userId);
     for (const found of rooms)
       if (!listener.left.has(found.room)) enter(feeds, listener, found.room, found);
   } catch (error) {
@@ -106,7 +111,7 @@ function enter(
   feeds: RoomFeeds,
   listener: Listener,
   room: string,
-  { lastSeq, lastChange, joinedSeq }: Omit<RoomToHear, 'room'>,
+  { lastSeq, lastChange, joinedSeq }: Omit<SubscribedRoom, 'room'>,
 ): boolean {
   if (listener.rooms.has(room)) return false;
   listener.left.delete(room);

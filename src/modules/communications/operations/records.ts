@@ -13,7 +13,7 @@ type Database = Kernel['database'];
 
 export const recordOperations = (database: Database, outbox: Outbox): readonly Operation[] => [
   emailsOperation(database),
-  formerEmailsOperation(database),
+  legacyEmailsOperation(database),
   emailOperation(database),
   statusOperation(database, outbox),
   resendOperation(outbox),
@@ -173,7 +173,7 @@ const emailsOperation = (database: Database): Operation =>
     },
   });
 
-const formerEmailsOperation = (database: Database): Operation =>
+const legacyEmailsOperation = (database: Database): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.email.listFormer',

@@ -104,7 +104,7 @@ export const templateOperations = (parts: TemplateParts): readonly Operation[] =
 
 const templatesOf = (templates: Templates): readonly Operation[] => [
   listOperation(templates),
-  formerListOperation(templates),
+  legacyListOperation(templates),
   getOperation(templates),
   removeOperation(templates),
   removeManyOperation(templates),
@@ -155,7 +155,7 @@ const listOperation = (templates: Templates): Operation =>
     },
   });
 
-const formerListOperation = (templates: Templates): Operation =>
+const legacyListOperation = (templates: Templates): Operation =>
   defineOperation({
     ...facts,
     id: 'communications.templates.listFormer',

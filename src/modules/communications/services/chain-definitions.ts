@@ -112,7 +112,7 @@ export const chainState = (
 ): StateType => ({
   module: 'communications',
   type: 'messageChains',
-  tellDamaged: true,
+  reportDamaged: true,
   priority: 32,
   document,
   keyOf: ({ name }) => String(name),

@@ -252,7 +252,7 @@ const importAll = (config: ConfigService, strict: () => boolean): Operation =>
     auditAtEnd: true,
     auditChanges: ({ body }) => maskedImport(config, body),
     async handler({ caller }, { body }) {
-      requireTheirs(config, caller, Object.keys(body.config.modules));
+      requireAuthorityOver(config, caller, Object.keys(body.config.modules));
       const results: (readonly [string, { success: boolean; error?: string }])[] = [];
       for (const [module, patch] of Object.entries(body.config.modules).sort(byName)) {
         results.push([
@@ -265,7 +265,11 @@ const importAll = (config: ConfigService, strict: () => boolean): Operation =>
   });
 
 /** Throws 403 before the first change. */
-function requireTheirs(config: ConfigService, caller: Caller, names: readonly string[]): void {
+function requireAuthorityOver(
+  config: ConfigService,
+  caller: Caller,
+  names: readonly string[],
+): void {
   const modules = names.map((name) => moduleOfConfig(name, config.definition(name) ?? {}));
   requireAuthority(caller, ...modules.map((module) => ({ kind: 'module', module }) as const));
 }

@@ -6,7 +6,7 @@ import { MAX_RANKED, type WordsQuery } from '../queries/words.ts';
 import { rankedFor } from './rankings.ts';
 import { offeredOf, type SearchParts, type SearchRequest } from './search-request.ts';
 import { contentField, fieldTexts, fileFieldsOf, plainFieldsOf } from './texts.ts';
-import { languageOf, parseWords, sayQuery, withSpellings } from './words.ts';
+import { keywordQuery, languageOf, parseWords, withSpellings } from './words.ts';
 
 type Document = Readonly<Record<string, unknown>>;
 /** By field, HTML. */
@@ -33,7 +33,7 @@ export async function highlightsOf(
   const spelled =
     input.typos === false ? undefined : await withSpellings(database, request, parsed);
   const words = spelled ?? parsed;
-  const query = await sayQuery(database, generation, words);
+  const query = await keywordQuery(database, generation, words);
   if (query === '') return hits.map(() => ({}));
   const schema = schemas.get(input.schemaName);
   const fields = plainFieldsOf(schema, generation.sourceFields);
@@ -149,7 +149,7 @@ async function matchingIds(parts: SearchParts, request: SearchRequest): Promise<
   // Where very many records have a word, not all of them are looked at: those of somebody with few are.
   const within = await request.few();
   const idsOf = async (words: WordsQuery): Promise<readonly string[]> => {
-    const query = await sayQuery(database, generation, words);
+    const query = await keywordQuery(database, generation, words);
     const found = await rankedFor(parts, request, { query, k: MAX_RANKED, within });
     return found.map(({ id }) => id);
   };

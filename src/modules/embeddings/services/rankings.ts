@@ -6,7 +6,7 @@ import { type RankedWord, rankedWords } from '../queries/words.ts';
 import type { Found } from './hits.ts';
 import { bestReadable, type Ranking } from './permitted.ts';
 import type { SearchParts, SearchRequest } from './search-request.ts';
-import { parseWords, sayQuery, weightsOf, withSpellings } from './words.ts';
+import { keywordQuery, parseWords, weightsOf, withSpellings } from './words.ts';
 
 /** Records whose passages are nearest to the text. Throws `ModelError`. */
 export async function byMeaning(
@@ -46,12 +46,12 @@ export async function byWords(
   const { database } = parts;
   const { generation, readable, input } = request;
   const parsed = parseWords(request.text);
-  const query = await sayQuery(database, generation, parsed);
+  const query = await keywordQuery(database, generation, parsed);
   const exact = await bestReadable(wordRanking(parts, request, query), readable, { limit: size });
   if (exact.length >= size || input.typos === false) return exact;
   const spelled = await withSpellings(database, request, parsed);
   if (!spelled) return exact;
-  const wider = await sayQuery(database, generation, spelled);
+  const wider = await keywordQuery(database, generation, spelled);
   const found = await bestReadable(wordRanking(parts, request, wider), readable, { limit: size });
   const known = new Set(exact.map(({ id }) => id));
   const min = exact.at(-1)?.words ?? 1;

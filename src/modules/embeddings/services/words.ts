@@ -202,7 +202,7 @@ export function wordsOf(
 }
 
 /** For the languages of the texts. */
-export const sayQuery = (
+export const keywordQuery = (
   database: Database,
   generation: Searched,
   query: WordsQuery,

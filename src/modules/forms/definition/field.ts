@@ -24,14 +24,14 @@ const byName: ReadonlyMap<string, FieldType> = new Map<string, FieldType>([
 /** The type of that name; `undefined` where there is none. */
 export const fieldTypeOf = (name: string): FieldType | undefined => byName.get(name.toLowerCase());
 
-const formerNames: ReadonlyMap<FieldType, string> = new Map([
+const legacyNames: ReadonlyMap<FieldType, string> = new Map([
   ['number', 'Number'],
   ['date', 'Date'],
   ['file', 'File'],
 ]);
 
 /** The type as the code of the 0.16 line calls it, which knew four. */
-export const formerTypeOf = (type: FieldType): string => formerNames.get(type) ?? 'String';
+export const legacyTypeOf = (type: FieldType): string => legacyNames.get(type) ?? 'String';
 
 const whole = (description: string) => Type.Integer({ minimum: 0, maximum: 100_000, description });
 const bound = (description: string) =>

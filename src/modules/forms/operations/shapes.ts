@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
 import { DefinitionShape } from '../definition/definition.ts';
-import { formerTypeOf } from '../definition/field.ts';
+import { legacyTypeOf } from '../definition/field.ts';
 import type { FormRow } from '../queries/forms.ts';
 import type { SubmissionRow } from '../queries/submissions.ts';
 
@@ -66,17 +66,17 @@ export const formOnWire = ({ id, definition, version, createdAt, updatedAt }: Fo
 });
 
 /** A form as the code of the 0.16 line answered it: types by name, and addresses as text. */
-export const FormerForm = Type.Object({
+export const LegacyForm = Type.Object({
   ...Form.properties,
   fields: Type.Record(Type.String(), Type.String()),
   forwardTo: Type.String(),
   emailField: Type.String(),
 });
 
-export const formerOnWire = (form: FormRow) => ({
+export const legacyOnWire = (form: FormRow) => ({
   ...formOnWire(form),
   fields: Object.fromEntries(
-    form.definition.fields.map(({ name, type }) => [name, formerTypeOf(type)]),
+    form.definition.fields.map(({ name, type }) => [name, legacyTypeOf(type)]),
   ),
   forwardTo: form.definition.forwardTo.join(', '),
   emailField: form.definition.emailField ?? '',

@@ -1,7 +1,7 @@
 /** Declared parameters of a function as the input of an operation, and what its code gets as `req`. */
 import type { TObject, TSchema } from 'typebox';
 import Type from 'typebox';
-import { parseFewValues } from '../../../kernel/few-values.ts';
+import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import type { InputSchemas } from '../../../kernel/operations/operation-input.ts';
 import {
   describedType,
@@ -162,6 +162,6 @@ const invalidReturn = (path: string, expected: string): ReturnError =>
 export function returnedBody(text: string, returns: FunctionReturns | null): string {
   if (typeof returns !== 'object' || returns === null)
     return text === '' ? '{}' : `{"result":${text}}`;
-  const value: unknown = text === '' ? {} : parseFewValues(text, 'The result');
+  const value: unknown = text === '' ? {} : parseBoundedJson(text, 'The result');
   return JSON.stringify(pickKeys(value ?? {}, returns, 'result'));
 }

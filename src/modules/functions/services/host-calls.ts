@@ -3,7 +3,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
-import { parseFewValues } from '../../../kernel/few-values.ts';
+import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import { LARGE_BYTES, loopTurn } from '../../../kernel/request-account/fair-gate.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { StoredFunction } from '../definition/definition.ts';
@@ -242,7 +242,7 @@ export function createHostCalls(
       scope.noteCall();
       // In turns of the event loop of its own, as large bodies of requests.
       if (args.length >= LARGE_BYTES) await loopTurn();
-      const given = parseFewValues(args, `What ${name} is called with`);
+      const given = parseBoundedJson(args, `What ${name} is called with`);
       try {
         return await apart(name, call, scope, (given ?? {}) as GivenCall);
       } catch (error) {

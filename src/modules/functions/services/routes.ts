@@ -3,7 +3,7 @@ import Type from 'typebox';
 import { requireAction } from '../../../data/records/access/granted-rows.ts';
 import { recordErrors } from '../../../data/records/errors.ts';
 import type { Caller } from '../../../kernel/caller.ts';
-import { parseFewValues } from '../../../kernel/few-values.ts';
+import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import { middlewareContext } from '../../../kernel/middlewares/middleware-lists.ts';
 import type { ProvidedMiddleware } from '../../../kernel/middlewares/route-middlewares.ts';
 import {
@@ -169,7 +169,7 @@ export function replyOf({ returns }: StoredFunction, { text, reply = {} }: RunAn
 /** `{contentType, base64}` alone is a file. */
 function binaryReply(text: string, status: number): Reply | undefined {
   if (!text.startsWith('{"') || !text.includes('"base64"')) return undefined;
-  const value = parseFewValues(text, 'The result') as Readonly<Record<string, unknown>>;
+  const value = parseBoundedJson(text, 'The result') as Readonly<Record<string, unknown>>;
   const { contentType, base64, ...others } = value;
   if (Object.keys(others).length > 0 || typeof base64 !== 'string') return undefined;
   if (typeof contentType !== 'string' || !mediaType.test(contentType)) return undefined;
@@ -321,5 +321,5 @@ export function providedMiddlewares(
 function contextFrom({ returns }: StoredFunction, text: string) {
   if (text === '') return undefined;
   const json = returns === null ? text : returnedBody(text, returns);
-  return objectOf(parseFewValues(json, 'The result'));
+  return objectOf(parseBoundedJson(json, 'The result'));
 }

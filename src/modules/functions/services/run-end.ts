@@ -1,7 +1,7 @@
 /** The end of a run: what became of it, its record, and what its caller is told. */
 import { callerKey } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
-import { parseFewValues } from '../../../kernel/few-values.ts';
+import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import type { FunctionsConfig } from '../config.ts';
 import { ReturnError } from '../definition/inputs.ts';
 import type { PoolEnd } from '../engine/pool.ts';
@@ -51,7 +51,7 @@ export function conclude(parts: RecordParts, one: EndedRun): RunResult {
     executionId,
     text: end.text,
     get result() {
-      return end.text === '' ? undefined : parseFewValues(end.text, 'The result');
+      return end.text === '' ? undefined : parseBoundedJson(end.text, 'The result');
     },
     reply: end.reply,
     logs: end.logs,

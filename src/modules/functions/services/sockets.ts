@@ -2,8 +2,8 @@
 import Type from 'typebox';
 import type { AnonymousCaller, UserCaller } from '../../../kernel/caller.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
-import { parseFewValues } from '../../../kernel/few-values.ts';
 import { newId } from '../../../kernel/ids.ts';
+import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import type {
   SocketConnection,
   SocketEvent,
@@ -252,10 +252,10 @@ const emissionKeys: ReadonlySet<string> = new Set(['event', 'data', 'receivers',
 /** Throws `ReturnError` for what cannot be sent. */
 function answerOf({ returns }: StoredFunction, text: string): SocketAnswer {
   if (text.includes('"event"')) {
-    const value = parseFewValues(text, 'The result');
+    const value = parseBoundedJson(text, 'The result');
     if (isEmission(value)) return { emission: { ...checked(value), size: text.length } };
   }
-  return { reply: parseFewValues(returnedBody(text, returns), 'The result') as SocketReply };
+  return { reply: parseBoundedJson(returnedBody(text, returns), 'The result') as SocketReply };
 }
 
 const isEmission = (value: unknown): value is Readonly<Record<string, unknown>> =>

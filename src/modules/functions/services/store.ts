@@ -49,7 +49,7 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
     functions = sameWhereUnchanged(before, await loadFunctions(database));
     byId = new Map(functions.map((one) => [one._id, one]));
     byName = new Map(functions.map((one) => [one.name, one]));
-    tellDamaged(options, functions, before);
+    reportDamaged(options, functions, before);
     for (const listener of listeners) listener(before);
   }
 
@@ -105,7 +105,7 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
 }
 
 /** Says which functions cannot be used as they are stored. */
-function tellDamaged(
+function reportDamaged(
   { health, log }: StoreOptions,
   functions: readonly StoredFunction[],
   before: readonly StoredFunction[],

@@ -4,7 +4,7 @@ import { parse as parseForm } from 'node:querystring';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { shortSql } from '../../../kernel/database/sql.ts';
 import { errors, PenstockError } from '../../../kernel/errors.ts';
-import { parseFewValues } from '../../../kernel/few-values.ts';
+import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import { compileOperation } from '../../../kernel/operations/compile.ts';
 import { defineOperation } from '../../../kernel/operations/operation.ts';
 import type {
@@ -67,7 +67,7 @@ function parsedBody(text: string, type: string): unknown {
   if (type !== 'application/json' && !type.endsWith('+json')) return {};
   if (text === '') return {};
   try {
-    return parseFewValues(text, 'The body');
+    return parseBoundedJson(text, 'The body');
   } catch (error) {
     throw error instanceof PenstockError ? error : errors.JSON_MALFORMED();
   }

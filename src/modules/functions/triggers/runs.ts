@@ -2,8 +2,8 @@
 import { all, fieldTest, literal } from '../../../data/conditions/condition.ts';
 import { system } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
-import { parseFewValues } from '../../../kernel/few-values.ts';
 import { causedBy } from '../../../kernel/hooks/hooks.ts';
+import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts';
 import type { QueueItem, QueueWorker, Verdict } from '../../../kernel/queue/durable-queue.ts';
 import { shortened } from '../../../kernel/text.ts';
@@ -74,7 +74,7 @@ async function runItem(
 /** What a workflow answers is kept. What cannot be kept would begin it anew for ever, since its end could not be kept. */
 function requireStorable({ text }: RunAnswer): void {
   const problem =
-    text === '' ? undefined : invalidValueProblem(parseFewValues(text, 'The result'), 'result');
+    text === '' ? undefined : invalidValueProblem(parseBoundedJson(text, 'The result'), 'result');
   if (problem)
     throw new TypeError(
       `The workflow answers what cannot be kept: ${problem.path} ${problem.message}`,

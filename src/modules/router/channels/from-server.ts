@@ -9,6 +9,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
 import { routerErrors } from '../errors.ts';
+import { type Broadcast, userRoom } from './broadcast.ts';
 import {
   type ChannelDefinition,
   channelName,
@@ -18,7 +19,6 @@ import {
 } from './definitions.ts';
 import { PAYLOAD_BYTES, textOf } from './namespace.ts';
 import { keepMessage } from './store.ts';
-import { type Say, userRoom } from './words.ts';
 
 /** Where a message has the id of its member: it came from the server, and no socket sent it. */
 export const SERVER_MEMBER = '00000000-0000-0000-0000-000000000000';
@@ -40,7 +40,7 @@ export interface Realtime {
 }
 
 interface Parts extends Pick<Kernel, 'database' | 'records' | 'schemas' | 'permissions'> {
-  readonly say: Say;
+  readonly broadcast: Broadcast;
   readonly definitions: () => readonly ChannelDefinition[];
 }
 
@@ -48,7 +48,7 @@ const LONGEST_EVENT = 64;
 const mine = { kind: 'module', module: 'router' } as const;
 
 export function createRealtime(parts: Parts): Realtime {
-  const { database, say } = parts;
+  const { database, broadcast } = parts;
   return {
     async publish(caller, channel, { event, data }) {
       if (!channelName.test(channel)) throw invalid('channel', 'format', 'is no name of a channel');
@@ -66,7 +66,7 @@ export function createRealtime(parts: Parts): Realtime {
       const sentAt = (kept?.sentAt ?? new Date()).toISOString();
       const facts = { channel: found.channel, sentAt, ...(kept && { seq: kept.seq }) };
       const body = { ...facts, ...message, data: JSON.parse(text) as unknown };
-      say({ channel: found.channel, event: 'message', data: body, size: text.length });
+      broadcast({ channel: found.channel, event: 'message', data: body, size: text.length });
       return kept ? { seq: kept.seq } : {};
     },
     toUser(caller, userId, { event, data }) {
@@ -79,7 +79,7 @@ export function createRealtime(parts: Parts): Realtime {
       requireOperator(caller);
       const text = textOf('data', data ?? null, PAYLOAD_BYTES);
       const body = { event, data: JSON.parse(text) as unknown, sentAt: new Date().toISOString() };
-      say({ channel: userRoom(userId), event: 'notice', data: body, size: text.length });
+      broadcast({ channel: userRoom(userId), event: 'notice', data: body, size: text.length });
     },
   };
 }

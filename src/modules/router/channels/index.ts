@@ -2,11 +2,11 @@
 import type { Kernel } from '../../../host/kernel.ts';
 import type { JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { type Broadcast, channelsJob, createBroadcast } from './broadcast.ts';
 import type { ChannelDefinition } from './definitions.ts';
 import { createRealtime, type Realtime } from './from-server.ts';
 import { createMembers, type Members } from './members.ts';
 import { channelNamespace } from './namespace.ts';
-import { channelsJob, createWords, type Say } from './words.ts';
 
 export type { Realtime } from './from-server.ts';
 
@@ -22,7 +22,7 @@ export interface Channels {
 /** What is tied to the bus for as long as the process lives. */
 interface LastingParts {
   readonly members: Members;
-  readonly say: Say;
+  readonly broadcast: Broadcast;
   settings: () => ChannelSettings;
 }
 
@@ -40,19 +40,19 @@ const partsOf = new WeakMap<Kernel, LastingParts>();
 function lastingParts(kernel: Kernel, log: Logger): LastingParts {
   const known = partsOf.get(kernel);
   if (known) return known;
-  const say = createWords(kernel);
+  const broadcast = createBroadcast(kernel);
   const members = createMembers({
     ...kernel,
     log,
     definitions: () => parts.settings().channels,
     maxOfSocket: () => parts.settings().realtime.roomsPerSocket,
     tell: (notice, except) =>
-      say({ channel: notice.channel, event: 'presence', data: notice, except, size: 1_024 }),
+      broadcast({ channel: notice.channel, event: 'presence', data: notice, except, size: 1_024 }),
   });
   kernel.metrics.gauge('realtime_channel_members', 'Sockets of this node in channels', () =>
     members.count(),
   );
-  const parts: LastingParts = { members, say, settings: () => unset };
+  const parts: LastingParts = { members, broadcast, settings: () => unset };
   partsOf.set(kernel, parts);
   return parts;
 }
@@ -68,7 +68,7 @@ export function createChannels(
   return {
     realtime: createRealtime({
       ...kernel,
-      say: parts.say,
+      broadcast: parts.broadcast,
       definitions,
     }),
     job: channelsJob(kernel),

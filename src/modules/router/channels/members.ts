@@ -295,7 +295,7 @@ const rowOf = ({ id, found, connection, state }: Member) => ({
 function createPresence({ database, bus, log, tell }: MembersParts, all: () => readonly Member[]) {
   const outside = AsyncLocalStorage.snapshot();
   const isSeen = ({ live, found }: Member): boolean => live && found.definition.presence === true;
-  const say = (kind: PresenceNotice['kind'], { id, found, connection, state }: Member): void =>
+  const notify = (kind: PresenceNotice['kind'], { id, found, connection, state }: Member): void =>
     tell(
       {
         kind,
@@ -317,7 +317,7 @@ function createPresence({ database, bus, log, tell }: MembersParts, all: () => r
       const fresh = new Set(await putMembers(database, bus.nodeId, page.map(rowOf)));
       const gone = page.filter(({ over }) => over).map(({ id }) => id);
       if (gone.length > 0) await dropMembers(database, gone);
-      for (const member of page) if (fresh.has(member.id) && !member.over) say('joined', member);
+      for (const member of page) if (fresh.has(member.id) && !member.over) notify('joined', member);
     }
     for (const { id, channel, userId } of await takeExpired(database))
       tell({ kind: 'left', channel, member: { id, userId } });
@@ -327,7 +327,7 @@ function createPresence({ database, bus, log, tell }: MembersParts, all: () => r
       if (!isSeen(member)) return;
       await putMembers(database, bus.nodeId, [rowOf(member)]);
       if (member.over) await dropMembers(database, [member.id]);
-      else say(kind, member);
+      else notify(kind, member);
     },
     async left(members: readonly Member[]): Promise<void> {
       const seen = members.filter(isSeen);
@@ -336,7 +336,7 @@ function createPresence({ database, bus, log, tell }: MembersParts, all: () => r
       try {
         await outside(() => dropMembers(database, ids));
         // Told then: whoever lists the members meanwhile hears it. Rows that stay are told of when their lease ends.
-        for (const member of seen) say('left', member);
+        for (const member of seen) notify('left', member);
       } catch (error) {
         failed(error);
       }

@@ -11,14 +11,14 @@ import {
   type SocketNamespace,
 } from '../../../kernel/sockets/socket-namespace.ts';
 import { routerErrors } from '../errors.ts';
+import { type Broadcast, namespaceName, userRoom } from './broadcast.ts';
 import { Channel } from './definitions.ts';
 import type { Member, Members } from './members.ts';
 import { keepMessage, lastMessages, membersOf } from './store.ts';
-import { namespaceName, type Say, userRoom } from './words.ts';
 
 interface Parts extends Pick<Kernel, 'database' | 'limits'> {
   readonly members: Members;
-  readonly say: Say;
+  readonly broadcast: Broadcast;
 }
 
 export const PAYLOAD_BYTES = 4_096;
@@ -94,7 +94,7 @@ function memberEvents({ database, limits, members }: Parts): readonly SocketEven
   ];
 }
 
-const sendEvent = ({ database, members, say }: Parts): SocketEvent =>
+const sendEvent = ({ database, members, broadcast }: Parts): SocketEvent =>
   defineSocketEvent({
     name: 'send',
     summary: 'To the other members, on all nodes. Acknowledged when it is on its way.',
@@ -112,7 +112,7 @@ const sendEvent = ({ database, members, say }: Parts): SocketEvent =>
       const text = textOf('data', data, definition.payloadBytes ?? PAYLOAD_BYTES);
       const { userId } = connection;
       const pass = (kept: { readonly seq?: number; readonly sentAt: Date }): void =>
-        say({
+        broadcast({
           channel: member.found.channel,
           event: 'message',
           except: connection.id,

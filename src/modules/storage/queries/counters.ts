@@ -124,16 +124,19 @@ export async function count(database: Queryable, grown: Growth): Promise<CountRe
   return found?.result ?? 'containerFull';
 }
 
-/** What files of one owner had that are gone. */
-export interface Discharge {
+/** The usage of one owner by files that were deleted. */
+export interface UsageRelease {
   readonly owner: string;
   readonly bytes: number;
   readonly files: number;
   readonly hasQuota: boolean;
 }
 
-/** Takes from owners what they no longer use, in one order, so that two deletions never wait for each other. */
-export async function discharge(database: Queryable, gone: readonly Discharge[]): Promise<void> {
+/** Subtracts it from the counters of owners, always in the same order, so that two deletions never deadlock. */
+export async function releaseUsage(
+  database: Queryable,
+  gone: readonly UsageRelease[],
+): Promise<void> {
   if (gone.length === 0) return;
   await database.query(
     statement(
@@ -215,15 +218,15 @@ const ownedNow = `
     union all select owner, -bytes, -files from ${growth} where owner is not null) all_of_them
   group by owner having sum(bytes) <> 0 or sum(files) <> 0`;
 
-/** Answers of how many owners the counters are wrong. `mend`: by the difference, which no change meanwhile makes wrong. */
-export async function recountOwners(database: Queryable, mend: boolean): Promise<number> {
+/** Answers of how many owners the counters are wrong. `repair`: by the difference, which no change meanwhile makes wrong. */
+export async function recountOwners(database: Queryable, repair: boolean): Promise<number> {
   const { rows } = await database.query<{ wrong: number }>({
-    text: mend
+    text: repair
       ? `with wrong as (${ownedNow}), mended as (insert into ${growth} (bytes, files, owner) select bytes, files, owner from wrong)
          select count(*)::integer as wrong from wrong`
       : `select count(*)::integer as wrong from (${ownedNow}) w`,
   });
   const wrong = rows[0]?.wrong ?? 0;
-  if (mend && wrong > 0) await addGrowth(database);
+  if (repair && wrong > 0) await addGrowth(database);
   return wrong;
 }

@@ -158,7 +158,7 @@ const setScan = (
   );
 
 /** Locked files belong to nobody from now on. */
-const disownFiles = (database: Queryable, ids: readonly string[]): Promise<unknown> =>
+const clearFileOwners = (database: Queryable, ids: readonly string[]): Promise<unknown> =>
   database.query(
     statement(
       `update "app"."File" set "owner" = null, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = any($1::uuid[])`,
@@ -202,7 +202,7 @@ export interface FileWrites {
   /** What the scanner has said of a content. */
   readonly setScan: Changing<[content: ContentPlace, scan: ScanState], FileRow | undefined>;
   /** Locked files belong to nobody from now on. */
-  readonly disown: Changing<[ids: readonly string[]], unknown>;
+  readonly clearOwner: Changing<[ids: readonly string[]], unknown>;
   /** Says that a content is not on the store, or that it is again. */
   readonly noteMissing: Changing<[content: ContentPlace, failure: string | null], unknown>;
 }
@@ -229,7 +229,7 @@ export function createFileWrites(
     update: told(updateFile, one),
     setChecksum: told(setChecksum, its),
     setScan: told(setScan, its),
-    disown: told(disownFiles, (ids) => ids),
+    clearOwner: told(clearFileOwners, (ids) => ids),
     noteMissing: told(noteMissing, its),
   };
 }

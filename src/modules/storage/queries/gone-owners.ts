@@ -43,7 +43,7 @@ export const lockFilesOf = (
   lockFilesIn(database, 'f."owner" = $1 and not f."_id" = any($2::uuid[])', [owner, except], limit);
 
 /** The same of files of an owner that lie in the trash; answers their sizes. */
-export const disownTrash = async (
+export const clearTrashOwners = async (
   database: Queryable,
   owner: string,
   limit: number,

@@ -52,13 +52,13 @@ interface Counted {
   readonly files: number;
 }
 
-/** What is counted, and what there is. `mend`: the counters become what there is. The container must be locked then. */
+/** What is counted, and what there is. `repair`: the counters become what there is. The container must be locked then. */
 export async function recountContainer(
   database: Queryable,
   name: string,
-  mend: boolean,
+  repair: boolean,
 ): Promise<Counted | undefined> {
-  if (mend) await addGrowth(database, name);
+  if (repair) await addGrowth(database, name);
   const counted = await firstOf(
     database.query<Counted>({
       text: `select c."usedBytes" + coalesce((select sum(g.bytes) from penstock.storage_growth g where g.container = c."name"), 0)::bigint as "usedBytes",
@@ -68,7 +68,7 @@ export async function recountContainer(
       values: [name],
     }),
   );
-  if (counted && mend)
+  if (counted && repair)
     await database.query({
       text: `update "app"."_StorageContainer" set "usedBytes" = greatest(0, "usedBytes" + $2::bigint), "fileCount" = greatest(0, "fileCount" + $3::bigint) where "name" = $1`,
       values: [name, counted.bytes - counted.usedBytes, counted.files - counted.fileCount],

@@ -13,7 +13,7 @@ import {
   hasPrivateFiles,
   updateContainer,
 } from '../queries/containers.ts';
-import { addGrowth, discharge } from '../queries/counters.ts';
+import { addGrowth, releaseUsage } from '../queries/counters.ts';
 import { deleteFolders } from '../queries/folders.ts';
 import { forgetTrashOf } from '../queries/trash.ts';
 import { uploadsIn } from '../queries/uploads.ts';
@@ -21,7 +21,7 @@ import type { Contents } from './contents.ts';
 import type { Emptying } from './emptying.ts';
 import { contentKeyOf } from './naming.ts';
 import type { Placing } from './placing.ts';
-import { dischargeOf } from './quotas.ts';
+import { usageReleaseOf } from './quotas.ts';
 import { deleteEmpty, enqueueBucketRemoval } from './removing.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
@@ -58,9 +58,9 @@ export function createContainerAdmin(
         });
       await deleteFolders(transaction, container.name, '');
       const gone = await forgetTrashOf(transaction, container.name);
-      await discharge(
+      await releaseUsage(
         transaction,
-        gone.map(({ owner, size: bytes, files }) => dischargeOf(parts, owner, { bytes, files })),
+        gone.map(({ owner, size: bytes, files }) => usageReleaseOf(parts, owner, { bytes, files })),
       );
       await deleteContainer(transaction, id);
       await events.emit(transaction, caller, containerEvent('delete', container));

@@ -13,9 +13,9 @@ import type { ContainerRow } from '../queries/containers.ts';
 import type { Growth } from '../queries/counters.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
 import { insertUpload, takeAndCount, type UploadKind, type UploadRow } from '../queries/uploads.ts';
+import { createAbandonUpload } from './abandoned-uploads.ts';
 import { onStoreOf } from './containers.ts';
 import { type Content, openContent, tooLarge } from './content.ts';
-import { createGivingUp } from './giving-up.ts';
 import {
   createNaming,
   keyOf,
@@ -101,7 +101,7 @@ interface ContentParts extends StorageParts {
 
 export function createContents(shared: StorageParts): Contents {
   const parts: ContentParts = { ...shared, naming: createNaming(shared.database) };
-  const giveUp = createGivingUp(shared);
+  const giveUp = createAbandonUpload(shared);
   const abandon: Contents['abandon'] = ({ upload }) => giveUp(upload);
   const store: Contents['store'] = (place, expected, source, named) =>
     storeBody(parts, place, { ...expected, named }, source);

@@ -4,15 +4,15 @@ import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { isId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
-import { discharge } from '../queries/counters.ts';
+import { releaseUsage } from '../queries/counters.ts';
 import { type FileRow, lockFile } from '../queries/files.ts';
 import {
-  disownTrash,
+  clearTrashOwners,
   dropCounters,
   idsWithoutRecord,
   lockFilesOf,
 } from '../queries/gone-owners.ts';
-import { dischargeFiles, dischargeOf } from './quotas.ts';
+import { releaseFileUsage, usageReleaseOf } from './quotas.ts';
 import { removeFound } from './removing.ts';
 import type { StorageParts } from './storage-parts.ts';
 
@@ -108,29 +108,32 @@ async function release(parts: StorageParts, owner: string, context: Context): Pr
       // At once, so that a job that ends early has done something for the next one.
       {
         ...context,
-        stays: ({ _id }) => disown(parts, (inner) => lockFile(inner, _id).then(listOf)),
+        stays: ({ _id }) => clearOwner(parts, (inner) => lockFile(inner, _id).then(listOf)),
       },
     );
   const find = (transaction: Transaction) => lockFilesOf(transaction, owner, { limit: AT_ONCE });
-  for (let some = AT_ONCE; some === AT_ONCE && !signal.aborted; ) some = await disown(parts, find);
   for (let some = AT_ONCE; some === AT_ONCE && !signal.aborted; )
-    some = await database.transaction((transaction) => disownTrashed(parts, transaction, owner));
+    some = await clearOwner(parts, find);
+  for (let some = AT_ONCE; some === AT_ONCE && !signal.aborted; )
+    some = await database.transaction((transaction) =>
+      clearTrashedOwners(parts, transaction, owner),
+    );
 }
 
 const listOf = (file: FileRow | undefined): readonly FileRow[] => (file ? [file] : []);
 
 /** Files that are locked first belong to nobody then; answers how many. Owners are locked last, as everybody does. */
-const disown = (
+const clearOwner = (
   parts: StorageParts,
   find: (transaction: Transaction) => Promise<readonly FileRow[]>,
 ): Promise<number> =>
   parts.database.transaction(async (transaction) => {
     const files = await find(transaction);
-    await parts.fileWrites.disown(
+    await parts.fileWrites.clearOwner(
       transaction,
       files.map(({ _id }) => _id),
     );
-    await dischargeFiles(
+    await releaseFileUsage(
       parts,
       transaction,
       files.filter(({ generation }) => generation > 0),
@@ -138,14 +141,14 @@ const disown = (
     return files.length;
   });
 
-async function disownTrashed(
+async function clearTrashedOwners(
   parts: StorageParts,
   transaction: Transaction,
   owner: string,
 ): Promise<number> {
-  const sizes = await disownTrash(transaction, owner, AT_ONCE);
+  const sizes = await clearTrashOwners(transaction, owner, AT_ONCE);
   const bytes = sizes.reduce((sum, size) => sum + size, 0);
-  const gone = dischargeOf(parts, owner, { bytes, files: sizes.length });
-  await discharge(transaction, sizes.length > 0 ? [gone] : []);
+  const gone = usageReleaseOf(parts, owner, { bytes, files: sizes.length });
+  await releaseUsage(transaction, sizes.length > 0 ? [gone] : []);
   return sizes.length;
 }

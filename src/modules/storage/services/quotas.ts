@@ -8,9 +8,9 @@ import {
   type Charge,
   type CountResult,
   count,
-  type Discharge,
-  discharge,
+  releaseUsage,
   type Usage,
+  type UsageRelease,
   usageOf,
 } from '../queries/counters.ts';
 import type { FileRow } from '../queries/files.ts';
@@ -101,7 +101,7 @@ export async function uncount(
   // In one order, so that two deletions never wait for each other.
   for (const [container, { bytes, files: some }] of containers)
     await count(transaction, { container, bytes: -bytes, files: -some, charge: undefined });
-  await dischargeFiles(
+  await releaseFileUsage(
     parts,
     transaction,
     counted.filter((file) => !kept.includes(file)),
@@ -109,21 +109,21 @@ export async function uncount(
 }
 
 /** Takes what is gone for good from its owners. */
-export const dischargeFiles = (
+export const releaseFileUsage = (
   parts: Configured,
   transaction: Transaction,
   files: readonly Pick<FileRow, 'owner' | 'size'>[],
 ): Promise<void> =>
-  discharge(
+  releaseUsage(
     transaction,
-    sums(files, ({ owner }) => owner).map(([owner, gone]) => dischargeOf(parts, owner, gone)),
+    sums(files, ({ owner }) => owner).map(([owner, gone]) => usageReleaseOf(parts, owner, gone)),
   );
 
-export const dischargeOf = (
+export const usageReleaseOf = (
   { config }: Configured,
   owner: string,
-  gone: Pick<Discharge, 'bytes' | 'files'>,
-): Discharge => ({ ...gone, owner, hasQuota: quotaOf(config(), owner) !== null });
+  gone: Pick<UsageRelease, 'bytes' | 'files'>,
+): UsageRelease => ({ ...gone, owner, hasQuota: quotaOf(config(), owner) !== null });
 
 function sums<F extends { readonly size: number }>(
   files: readonly F[],

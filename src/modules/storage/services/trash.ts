@@ -18,7 +18,7 @@ import {
 import { authorOf, isOperator } from './access.ts';
 import { ensureFolders } from './containers.ts';
 import type { ListPage } from './listing.ts';
-import { dischargeFiles, requireCounted } from './quotas.ts';
+import { releaseFileUsage, requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
 import { enqueueChecksum, enqueueScan } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
@@ -58,7 +58,7 @@ export function createTrash(parts: StorageParts): Trash {
       const gone = await takeFromTrash(transaction, ids);
       const places = gone.map(({ bucket, objectKey: key }) => ({ bucket, key }));
       await enqueueRemoval(parts, transaction, places);
-      await dischargeFiles(parts, transaction, gone);
+      await releaseFileUsage(parts, transaction, gone);
       return gone.length;
     });
 

@@ -85,7 +85,7 @@ export function createLiveEngine(
     follow: (handler) => kernel.events.subscribe('*', handler),
     reachesThroughUsers: async () =>
       (await kernel.permissions.engine?.reachesThroughUsers?.()) ?? false,
-    leansOn: async (schema) => kernel.permissions.engine?.leansOn?.(schema),
+    dependenciesOf: async (schema) => kernel.permissions.engine?.dependenciesOf?.(schema),
     onOwnAccount: (work) =>
       onAccount(accounts.openFor('client'), async () => {
         await kernel.bus.freshness.catchUp();

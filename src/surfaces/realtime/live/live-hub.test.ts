@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
-import type { RecordLeans } from '../../../kernel/permissions.ts';
+import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import { createLiveHub } from './live-hub.ts';
 
 /** A hub, and how often the list of each user was read; nothing but events makes it read again. */
-async function hubOf(users: readonly string[], throughUsers: boolean, leans?: RecordLeans) {
+async function hubOf(users: readonly string[], throughUsers: boolean, leans?: RecordDependencies) {
   let heard: (event: PublishedEvent) => void = () => expect.unreachable('nobody follows');
   const reads = new Map<string, number>();
   const hub = createLiveHub({
@@ -17,7 +17,7 @@ async function hubOf(users: readonly string[], throughUsers: boolean, leans?: Re
       return () => undefined;
     },
     reachesThroughUsers: async () => throughUsers,
-    leansOn: async () => leans,
+    dependenciesOf: async () => leans,
     log: (error) => expect.unreachable(String(error)),
     onTold: () => undefined,
   });

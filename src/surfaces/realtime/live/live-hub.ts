@@ -2,7 +2,7 @@
 import type { FittingRecords, LiveRecords } from '../../../data/records/store.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { LiveFilter, LiveRead } from '../../../kernel/operations/live-read.ts';
-import type { RecordLeans } from '../../../kernel/permissions.ts';
+import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import { realtimeErrors } from '../errors.ts';
 import type { OfferedChange } from './list-state.ts';
 import { type LiveBeginning, type LiveListener, LiveQuery } from './live-query.ts';
@@ -16,7 +16,7 @@ export interface LiveHubParts {
   /** Whether a relation of one user may give rights to others. */
   reachesThroughUsers(): Promise<boolean>;
   /** On which other records rights on those of a schema hang; nothing where there are no permissions. */
-  leansOn(schema: string): Promise<RecordLeans | undefined>;
+  dependenciesOf(schema: string): Promise<RecordDependencies | undefined>;
   readonly log: (error: unknown) => void;
   /** Listeners were told of a change, so many milliseconds after it happened. */
   readonly onTold: (lagMs: number) => void;
@@ -251,7 +251,7 @@ async function concern(
 
 /** Questions about records whose rights hang on the records that changed: of these nothing is told as a change of rights. */
 async function touchLeaning(
-  { leansOn, log }: LiveHubParts,
+  { dependenciesOf, log }: LiveHubParts,
   queries: readonly LiveQuery[],
   schema: string,
   { since, hasEnded }: Changes,
@@ -262,8 +262,9 @@ async function touchLeaning(
   );
   try {
     for (const [about, touched] of bySchema) {
-      const leans = await leansOn(about);
-      if (!leans?.values.has(schema) && !(hasEnded && leans?.presence.has(schema))) continue;
+      const dependencies = await dependenciesOf(about);
+      if (!dependencies?.values.has(schema) && !(hasEnded && dependencies?.presence.has(schema)))
+        continue;
       for (const query of touched) query.touch('all', since);
     }
   } catch (error) {

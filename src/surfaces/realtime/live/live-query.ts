@@ -87,7 +87,7 @@ export class LiveQuery {
   #running: Promise<void> | undefined;
   #ended = false;
   #begun = false;
-  readonly #beginners: ((begin: Beginner) => void)[] = [];
+  readonly #initialReaders: ((begin: InitialRead) => void)[] = [];
   #publishing: Promise<void> | undefined;
   /** Ends the pause between two readings. */
   #hurry: () => void = () => undefined;
@@ -152,7 +152,7 @@ export class LiveQuery {
       return { kind: 'missed', position: this.#position(), messages: missed };
     }
     const { promise, resolve, reject } = Promise.withResolvers<LiveBeginning>();
-    this.#beginners.push((begin) => {
+    this.#initialReaders.push((begin) => {
       if (begin.error !== undefined) return reject(begin.error);
       this.#enter(listener);
       resolve(this.#beginning(begin, missed && since));
@@ -163,7 +163,7 @@ export class LiveQuery {
   }
 
   /** What somebody begins with who has asked before this reading; `since`: they come back. */
-  #beginning({ rows, json }: Beginner, since: string | undefined): LiveBeginning {
+  #beginning({ rows, json }: InitialRead, since: string | undefined): LiveBeginning {
     const position = this.#position();
     if (!rows) return { kind: 'value', position, json: json ?? 'null' };
     const messages = asReadNow(this.#missedSince(since), rows);
@@ -193,7 +193,8 @@ export class LiveQuery {
     this.#parts.onEnd();
     const about = error === undefined ? {} : { error: describeError(error) };
     const message = { event: 'gap', data: { watch: this.id, reason, ...about } } as const;
-    for (const begin of this.#beginners.splice(0)) begin({ error: error ?? errors.UNAVAILABLE() });
+    for (const begin of this.#initialReaders.splice(0))
+      begin({ error: error ?? errors.UNAVAILABLE() });
     const listeners = [...this.listeners];
     this.listeners.clear();
     for (const listener of listeners) {
@@ -235,7 +236,7 @@ export class LiveQuery {
 
   /** Whoever waits for a first answer does not wait for the pace of those who have one. */
   async #pause(ms: number): Promise<void> {
-    if (this.#beginners.length > 0) return;
+    if (this.#initialReaders.length > 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, ms);
     this.#hurry = resolve;
@@ -261,7 +262,7 @@ export class LiveQuery {
   }
 
   async #readAgain(changed: ReadonlySet<string> | 'all'): Promise<void> {
-    const beginners = this.#beginners.length;
+    const initialReaders = this.#initialReaders.length;
     const { read } = this;
     if (read.kind === 'value') {
       const json = await read.value();
@@ -272,11 +273,11 @@ export class LiveQuery {
           data: { watch: this.id, position: this.#next(), value: JSON.parse(json) },
         });
       }
-      return this.#begin(beginners, { json });
+      return this.#begin(initialReaders, { json });
     }
     const { rows } = read;
     const ids = changed === 'all' ? undefined : [...changed];
-    if (ids && rows.byId && this.#list.size < rows.limit && beginners === 0) {
+    if (ids && rows.byId && this.#list.size < rows.limit && initialReaders === 0) {
       const changes = this.#list.update(ids, await rows.among(ids));
       if (this.#list.size <= rows.limit) return this.#publishChanges(changes);
       // More than the list holds: which of them are the first, a whole reading says.
@@ -284,13 +285,13 @@ export class LiveQuery {
     }
     const all = await rows.all();
     await this.#publishChanges(this.#list.replace(all));
-    this.#begin(beginners, { rows: all });
+    this.#begin(initialReaders, { rows: all });
   }
 
   /** Those who asked before the reading began, once those who were there know what they will know. */
-  #begin(count: number, beginner: Beginner): void {
+  #begin(count: number, beginner: InitialRead): void {
     this.#begun = true;
-    for (const begin of this.#beginners.splice(0, count)) begin(beginner);
+    for (const begin of this.#initialReaders.splice(0, count)) begin(beginner);
   }
 
   #next(): string {
@@ -336,7 +337,7 @@ export class LiveQuery {
   }
 }
 
-interface Beginner {
+interface InitialRead {
   readonly rows?: readonly LiveRow[];
   readonly json?: string;
   readonly error?: unknown;

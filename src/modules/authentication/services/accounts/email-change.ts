@@ -25,7 +25,7 @@ import type { MailGuard, MailRequests } from '../mail/mail-requests.ts';
 import type { Notices } from '../mail/notices.ts';
 import type { Origin } from '../origin.ts';
 import type { SecurityLog } from '../security-log.ts';
-import { isDisowned } from '../sessions/queries.ts';
+import { wasRevokedDeliberately } from '../sessions/queries.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { type OneTimeGrant, type OneTimeTokens, toOldAddress } from '../tokens/one-time-tokens.ts';
 import { allOrNothing, onUniqueViolation } from '../transactions.ts';
@@ -101,7 +101,7 @@ export function createEmailChange(dependencies: Dependencies): EmailChange {
         const grant = await tokens.consume(transaction, 'change-email', token);
         const change = grant && changeOf(grant);
         // A session that was ended as somebody else's must not change the address afterwards.
-        const stands = change && !(await isDisowned(transaction, change.keep));
+        const stands = change && !(await wasRevokedDeliberately(transaction, change.keep));
         if (!stands || !(await swapper.swap(transaction, change)))
           throw authErrors.LINK_NOT_FOUND();
         await securityLog.note({ action: 'changeEmail', userId: change.userId, origin });

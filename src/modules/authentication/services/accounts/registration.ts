@@ -117,7 +117,7 @@ function createMaker({
   const endAnonymous = async (caller: Caller): Promise<void> => {
     const asksForMore =
       config().local.verification.required ||
-      pendingFactorOf(newcomer, config(), 'oneFactor') !== undefined;
+      pendingFactorOf(newAccount, config(), 'oneFactor') !== undefined;
     if (caller.kind === 'user' && asksForMore)
       await sessions.endAll(caller, [caller.userId], { reason: 'revoked' });
   };
@@ -169,7 +169,7 @@ function createMaker({
 }
 
 /** What decides about the second factor of an account that has just been made. */
-const newcomer = { hasTwoFA: false, requiresTwoFA: false, isAnonymous: false } as const;
+const newAccount = { hasTwoFA: false, requiresTwoFA: false, isAnonymous: false } as const;
 
 /** An address that nobody has and nobody can register. */
 const unusedAddress = (): string => `${newId()}@unused.invalid`;

@@ -245,8 +245,11 @@ export const revokeByClient = (
       returning id`),
   );
 
-/** Whether a session was ended by its user or an operator as one that should not be, not by its own logout or a login after it. */
-export const isDisowned = async (database: Queryable, sessionId: string): Promise<boolean> =>
+/** Whether a user or an operator revoked the session: not its own logout, and not a later login that replaced it. */
+export const wasRevokedDeliberately = async (
+  database: Queryable,
+  sessionId: string,
+): Promise<boolean> =>
   (
     await database.query(identitySql`
       select 1 from penstock.sessions

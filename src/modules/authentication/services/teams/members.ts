@@ -123,10 +123,10 @@ async function presentRoles(
   userIds: readonly string[],
 ): Promise<ReadonlyMap<string, TeamRole>> {
   const roles = await rolesOf(database, teamId, userIds);
-  const strangers = userIds.filter((id) => !roles.has(id));
-  if (strangers.length === 0) return roles;
+  const nonMembers = userIds.filter((id) => !roles.has(id));
+  if (nonMembers.length === 0) return roles;
   throw authErrors.MEMBER_UNKNOWN({
-    message: `Not members of the team: ${strangers.slice(0, 5).join(', ')}`,
+    message: `Not members of the team: ${nonMembers.slice(0, 5).join(', ')}`,
   });
 }
 

@@ -16,7 +16,7 @@ import {
   type DefinitionContent,
   parsedDefinition,
   type StoredDefinition,
-  soundDefinitions,
+  validDefinitions,
 } from './stored-definition.ts';
 import {
   type CountedShape,
@@ -109,7 +109,7 @@ export async function removeInvalidTuples(search: InvalidTupleSearch): Promise<n
 
 export type Stored = ReadonlyMap<string, StoredDefinition>;
 
-export const parsed = (stored: Stored): readonly Definition[] => soundDefinitions(stored.values());
+export const parsed = (stored: Stored): readonly Definition[] => validDefinitions(stored.values());
 
 export interface DefinitionsChange {
   readonly defined: readonly DefinitionContent[];

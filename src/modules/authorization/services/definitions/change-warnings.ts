@@ -16,7 +16,7 @@ import {
   type DefinitionContent,
   parsedDefinition,
   type StoredDefinition,
-  soundDefinitions,
+  validDefinitions,
 } from './stored-definition.ts';
 
 export interface ChangeWarning {
@@ -45,7 +45,7 @@ export interface WarningSearch {
 export async function changeWarnings(search: WarningSearch): Promise<readonly ChangeWarning[]> {
   const { before, others } = search;
   // What counted for nothing is taken from nobody.
-  if (soundDefinitions([before]).length === 0) return [];
+  if (validDefinitions([before]).length === 0) return [];
   // What its records say does not hang on the definition.
   const after = { ...search.after, ownerColumns: before.ownerColumns === true };
   const modelOf = (content: DefinitionContent): Model =>

@@ -17,7 +17,7 @@ import type { DatabaseSnapshot } from '../../engine/grant-cache/change-tracker.t
 import { createGrantCache, type GrantCache } from '../../engine/grant-cache/grant-cache.ts';
 import type { ReachableSet } from '../../engine/reverse-expansion.ts';
 import { buildModel, type Model } from '../../model/model.ts';
-import { type StoredDefinition, soundDefinitions } from './stored-definition.ts';
+import { type StoredDefinition, validDefinitions } from './stored-definition.ts';
 
 export interface Models {
   /** The engine over what is in force now. */
@@ -214,7 +214,7 @@ interface Refused {
 
 function loadedFrom({ revision, definitions, reach, tell, schemaOf }: LoadedParts): Loaded {
   const found: Refused[] = [];
-  const sound = soundDefinitions(definitions.values(), (name, error) =>
+  const sound = validDefinitions(definitions.values(), (name, error) =>
     found.push({ name, error }),
   );
   tellRefused(tell, found);

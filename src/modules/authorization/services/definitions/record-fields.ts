@@ -17,7 +17,7 @@ import { saveDefinition } from './queries.ts';
 import {
   type DefinitionContent,
   type StoredDefinition,
-  soundDefinitions,
+  validDefinitions,
 } from './stored-definition.ts';
 
 export interface FieldBinding {
@@ -78,7 +78,7 @@ export function needsBinding(
   schema: CompiledSchema | undefined,
 ): boolean {
   // What cannot be read counts for nothing, and waits for whoever mends it.
-  if (soundDefinitions([definition]).length === 0) return false;
+  if (validDefinitions([definition]).length === 0) return false;
   const found = Object.keys(bindFields(definition, schema).fields);
   return schema === undefined
     ? Object.keys(fields ?? {}).length > 0
@@ -99,7 +99,7 @@ export const guardFields: SchemaGuard = async (transaction, schemas) => {
       await saveDefinition(transaction, { ...stored, fields: {} }, callerKey(system('schemas')));
       continue;
     }
-    if (soundDefinitions([stored]).length === 0) continue;
+    if (validDefinitions([stored]).length === 0) continue;
     const { fields } = bindFields(stored, schema);
     const [lost] = Object.entries(stored.fields).filter(
       ([relation, field]) => !isDeepStrictEqual(fields[relation], field),
@@ -144,7 +144,7 @@ export const guardRules: SchemaGuard = async (transaction, schemas) => {
     where name = any(${[...schemas.keys()]}) and permissions::text like '%"rule"%'`);
   for (const stored of rows) {
     const schema = schemas.get(stored.name);
-    const [definition] = soundDefinitions([stored]);
+    const [definition] = validDefinitions([stored]);
     const [problem] = schema && definition ? recordRuleProblems(definition, schema) : [];
     if (problem)
       throw schemaErrors.FIELD_IN_USE({

@@ -56,7 +56,7 @@ const contentOf = ({ relations, permissions, conditions, actAs }: DefinitionCont
  * Those of the stored definitions that are valid. Only a hand in the database, or a version that took more, can have stored
  * others: nothing is allowed by what nobody understands, and nothing else is hindered by it.
  */
-export const soundDefinitions = (
+export const validDefinitions = (
   stored: Iterable<DefinitionContent>,
   refused: (name: string, error: unknown) => void = () => undefined,
 ): readonly Definition[] =>

@@ -82,10 +82,11 @@ const asked =
   };
 
 /** What is not there needs no deleting. */
-const gone = (answer: ProviderAnswer): void => void (answer.status === 404 || yes(answer));
+const gone = (answer: ProviderAnswer): void =>
+  void (answer.status === 404 || requireSuccess(answer));
 
 /** The answer when it is a yes; nothing for a 404 where that may be. */
-function yes(answer: ProviderAnswer): ProviderAnswer {
+function requireSuccess(answer: ProviderAnswer): ProviderAnswer {
   if (answer.ok) return answer;
   if (answer.status === 401 || answer.status === 403)
     throw messageErrors.PROVIDER_AUTH({ detail: words(answer.text) });
@@ -126,7 +127,7 @@ function mailgun(
   const get = async (id: string): Promise<ProviderTemplate | undefined> => {
     const answer = await send(`templates/${encodeURIComponent(id)}?active=yes`);
     if (answer.status === 404) return undefined;
-    const { template } = yes(answer).json();
+    const { template } = requireSuccess(answer).json();
     const version: unknown = Reflect.get((template ?? {}) as object, 'version');
     return {
       id,
@@ -139,14 +140,15 @@ function mailgun(
   return {
     get,
     list: async () =>
-      each(listAt(yes(await send(`templates?limit=${max}`)).json(), 'items'), async (item) =>
-        get(textAt(item, 'name') ?? ''),
+      each(
+        listAt(requireSuccess(await send(`templates?limit=${max}`)).json(), 'items'),
+        async (item) => get(textAt(item, 'name') ?? ''),
       ),
     async save({ name, subject, body }, id) {
       // Mailgun wants small letters without spaces.
       const own = id ?? name.toLowerCase().replace(/[^a-z0-9._~-]+/g, '-');
       if (id === undefined)
-        yes(
+        requireSuccess(
           await send('templates', 'POST', {
             name: own,
             description: subject,
@@ -158,8 +160,10 @@ function mailgun(
       else {
         const at = `templates/${encodeURIComponent(own)}`;
         const tag = `v${Date.now()}`;
-        yes(await send(`${at}/versions`, 'POST', { template: body, tag, active: 'yes' }));
-        yes(await send(at, 'PUT', { description: subject }));
+        requireSuccess(
+          await send(`${at}/versions`, 'POST', { template: body, tag, active: 'yes' }),
+        );
+        requireSuccess(await send(at, 'PUT', { description: subject }));
       }
       return own;
     },
@@ -178,7 +182,7 @@ function sendgrid(
   const get = async (id: string): Promise<ProviderTemplate | undefined> => {
     const answer = await send(`templates/${encodeURIComponent(id)}`);
     if (answer.status === 404) return undefined;
-    const template = yes(answer).json();
+    const template = requireSuccess(answer).json();
     const versions = listAt(template, 'versions');
     const version = versions.find((one) => textAt(one, 'active') === '1') ?? versions[0];
     return {
@@ -194,7 +198,9 @@ function sendgrid(
     list: async () =>
       each(
         listAt(
-          yes(await send(`templates?generations=legacy,dynamic&page_size=${max}`)).json(),
+          requireSuccess(
+            await send(`templates?generations=legacy,dynamic&page_size=${max}`),
+          ).json(),
           'result',
         ),
         async (item) => get(textAt(item, 'id') ?? ''),
@@ -202,10 +208,13 @@ function sendgrid(
     async save({ name, subject, body }, id) {
       const own =
         id ??
-        textAt(yes(await send('templates', 'POST', { name, generation: 'dynamic' })).json(), 'id');
+        textAt(
+          requireSuccess(await send('templates', 'POST', { name, generation: 'dynamic' })).json(),
+          'id',
+        );
       if (own === undefined)
         throw messageErrors.PROVIDER_REFUSED({ message: 'The provider answered no id' });
-      yes(
+      requireSuccess(
         await send(`templates/${encodeURIComponent(own)}/versions`, 'POST', {
           name,
           subject,
@@ -226,7 +235,7 @@ function ses(call: CallProvider, settings: () => Parameters<typeof callSes>[1]):
       path: `templates/${encodeURIComponent(id)}`,
     });
     if (answer.status === 404) return undefined;
-    const { TemplateContent } = yes(answer).json();
+    const { TemplateContent } = requireSuccess(answer).json();
     return {
       id,
       name: id,
@@ -242,14 +251,14 @@ function ses(call: CallProvider, settings: () => Parameters<typeof callSes>[1]):
         method: 'GET',
         path: 'templates?PageSize=100',
       });
-      return each(listAt(yes(answer).json(), 'TemplatesMetadata'), async (item) =>
+      return each(listAt(requireSuccess(answer).json(), 'TemplatesMetadata'), async (item) =>
         get(textAt(item, 'TemplateName') ?? ''),
       );
     },
     async save({ name, subject, body }, id) {
       const own = id ?? name.replace(/[^A-Za-z0-9_-]+/g, '_').slice(0, 64);
       const content = { TemplateContent: { Subject: subject, Html: body } };
-      yes(
+      requireSuccess(
         await callSes(
           call,
           settings(),

@@ -292,12 +292,12 @@ export async function storedDocuments(state: StateType): Promise<readonly StateD
 }
 
 /** Looks for damaged documents of the types whose modules do not tell of them, and has `/ready` tell of what is found. */
-export async function tellDamaged(
+export async function reportDamaged(
   types: readonly StateType[],
   health: Pick<Health, 'leaveOut'>,
 ): Promise<void> {
   for (const state of types) {
-    if (state.tellDamaged !== true) continue;
+    if (state.reportDamaged !== true) continue;
     const validator = validatorOf(state);
     const damaged = (await state.export()).filter((document) => !validator.Check(document));
     health.leaveOut(

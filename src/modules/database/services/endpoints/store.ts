@@ -236,28 +236,28 @@ export function scopedEndpointStore(
   store: EndpointStore,
   schemas: Pick<SchemaRegistry, 'get'>,
 ): EndpointStore {
-  const requireTheirs = (caller: Caller, ...names: readonly (string | undefined)[]): void =>
+  const requireAuthorityOver = (caller: Caller, ...names: readonly (string | undefined)[]): void =>
     requireAuthority(caller, ...names.flatMap((name) => schemaObject(schemas.get(name ?? ''))));
   const before = (id: string): string | undefined => store.byId(id)?.selectedSchemaName;
   return {
     ...store,
     async create(caller, definition) {
-      requireTheirs(caller, definition.selectedSchemaName);
+      requireAuthorityOver(caller, definition.selectedSchemaName);
       return store.create(caller, definition);
     },
     async update(caller, id, definition) {
-      requireTheirs(caller, before(id), definition.selectedSchemaName);
+      requireAuthorityOver(caller, before(id), definition.selectedSchemaName);
       return store.update(caller, id, definition);
     },
     async remove(caller, id) {
-      requireTheirs(caller, before(id));
+      requireAuthorityOver(caller, before(id));
       await store.remove(caller, id);
     },
     async import(caller, definitions) {
       const replaced = store
         .all()
         .filter(({ name }) => definitions.some((one) => one.name === name));
-      requireTheirs(
+      requireAuthorityOver(
         caller,
         ...[...replaced, ...definitions].map(({ selectedSchemaName }) => selectedSchemaName),
       );

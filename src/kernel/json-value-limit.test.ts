@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseFewValues, requireFewValues } from './few-values.ts';
+import { parseBoundedJson, requireValueLimit } from './json-value-limit.ts';
 
 /** Values as the count sees them: each list, each object, and each member after the first. */
 function counted(value: unknown): number {
@@ -18,9 +18,9 @@ test('counts what stands outside of texts, whatever the texts hold', () => {
     fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
       const bytes = Buffer.from(JSON.stringify(value));
       const values = counted(value);
-      expect(() => requireFewValues(bytes, 'It', values)).not.toThrow();
+      expect(() => requireValueLimit(bytes, 'It', values)).not.toThrow();
       if (values > 0)
-        expect(() => requireFewValues(bytes, 'It', values - 1)).toThrow(
+        expect(() => requireValueLimit(bytes, 'It', values - 1)).toThrow(
           expect.objectContaining({ status: 413 }),
         );
     }),
@@ -31,19 +31,19 @@ test('counts what stands outside of texts, whatever the texts hold', () => {
 test.each(['', '"', '"\\', '["\\"', '[[[[[[', '"\\\\",,,,', '\u0000'])(
   'reads to the end of what is no JSON: %j',
   (text) => {
-    expect(() => requireFewValues(Buffer.from(text), 'It', 100)).not.toThrow();
+    expect(() => requireValueLimit(Buffer.from(text), 'It', 100)).not.toThrow();
   },
 );
 
 test('reads backslashes once: a text of nothing else takes no longer than another', () => {
   const quotes = '\\"'.repeat(500_000);
-  expect(() => requireFewValues(Buffer.from(`["${quotes}",1]`), 'It', 2)).not.toThrow();
+  expect(() => requireValueLimit(Buffer.from(`["${quotes}",1]`), 'It', 2)).not.toThrow();
 });
 
 test('parses what holds few values, however long it is', () => {
   const long = JSON.stringify(['a'.repeat(1_000_000)]);
-  expect(parseFewValues(long, 'It')).toEqual(JSON.parse(long));
-  expect(() => parseFewValues(`[${'0,'.repeat(500_000)}0]`, 'The result')).toThrow(
+  expect(parseBoundedJson(long, 'It')).toEqual(JSON.parse(long));
+  expect(() => parseBoundedJson(`[${'0,'.repeat(500_000)}0]`, 'The result')).toThrow(
     expect.objectContaining({ status: 413, message: expect.stringContaining('The result holds') }),
   );
 });
@@ -56,6 +56,6 @@ test('looks no further than the value that is too much', () => {
       return Reflect.get(target, key, target);
     },
   });
-  expect(() => requireFewValues(bytes, 'It', 100)).toThrow();
+  expect(() => requireValueLimit(bytes, 'It', 100)).toThrow();
   expect(looks).toBeLessThan(200);
 });

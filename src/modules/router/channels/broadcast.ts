@@ -1,7 +1,7 @@
 /** What members are told, on this node at once and on the others by the bus; and the parts of channels put together. */
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
-import { createNodeWords } from '../../../kernel/events/node-words.ts';
+import { createNodeBroadcast } from '../../../kernel/events/node-broadcast.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { purgeMessages } from './store.ts';
 
@@ -11,7 +11,7 @@ export const namespaceName = '/channels';
 export const userRoom = (userId: string): string => `@${userId.toLowerCase()}`;
 
 /** It may be lost with a node: what has to be known again is asked for. */
-export interface Word {
+export interface NodeNotice {
   readonly channel: string;
   readonly event: 'message' | 'presence' | 'notice';
   readonly data: unknown;
@@ -21,38 +21,38 @@ export interface Word {
   readonly size: number;
 }
 
-export type Say = (word: Word) => void;
+export type Broadcast = (notice: NodeNotice) => void;
 
 const topic = 'channels.words';
 
 /** Listening to the bus cannot be ended: once per process. */
-export function createWords({
+export function createBroadcast({
   bus,
   sockets,
   metrics,
-}: Pick<Kernel, 'bus' | 'sockets' | 'metrics'>): Say {
+}: Pick<Kernel, 'bus' | 'sockets' | 'metrics'>): Broadcast {
   const sent = metrics.counter('realtime_channel_messages_total', 'Messages sent in channels');
   const dropped = metrics.counter(
     'realtime_channel_dropped_total',
     'Messages in channels that did not get to other nodes',
   );
-  const hear = ({ channel, event, data, except }: Word): void =>
+  const receive = ({ channel, event, data, except }: NodeNotice): void =>
     sockets.broadcast(
       namespaceName,
       except === undefined ? channel : { channel, except },
       event,
       data,
     );
-  const tellOthers = createNodeWords({
+  const tellOthers = createNodeBroadcast({
     bus,
     topic,
-    hear,
+    receive,
     onDropped: (count) => dropped.inc({}, count),
   });
-  return (word) => {
-    hear(word);
-    if (word.event !== 'presence') sent.inc();
-    tellOthers(word, word.size);
+  return (notice) => {
+    receive(notice);
+    if (notice.event !== 'presence') sent.inc();
+    tellOthers(notice, notice.size);
   };
 }
 

@@ -1,7 +1,7 @@
 /**
- * Ends uploads of which nothing will come. What made an upload fail often keeps its row from being deleted too: a full
- * disk, no file numbers for a connection, a database that is away. It is tried again until it goes; rows of a process that
- * dies meanwhile end with their time.
+ * Deletes uploads that failed. What made an upload fail often keeps its row from being deleted too: a full disk, no file
+ * descriptor for a connection, a database that is away. The deletion is retried until it succeeds; rows of a process that
+ * dies meanwhile expire.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
@@ -9,23 +9,23 @@ import { takeUpload, type UploadRow } from '../queries/uploads.ts';
 import { enqueueRemoval } from './removing.ts';
 import type { StorageParts } from './storage-parts.ts';
 
-/** Milliseconds between two tries. */
+/** Milliseconds between two attempts. */
 const PAUSE_MS = 10_000;
-/** Uploads that are tried again; what is beyond ends with its time. */
+/** Uploads that are retried; further ones expire. */
 const MAX_LEFT = 1_000;
 
-type GivenUp = Pick<UploadRow, 'id' | 'bucket' | 'objectKey'>;
+type AbandonedUpload = Pick<UploadRow, 'id' | 'bucket' | 'objectKey'>;
 
 /** Never rejects, also when the request is over or its transaction has failed. */
-export function createGivingUp(
+export function createAbandonUpload(
   parts: Pick<StorageParts, 'database' | 'jobs' | 'log'>,
-): (upload: GivenUp) => Promise<void> {
+): (upload: AbandonedUpload) => Promise<void> {
   const { database, log } = parts;
   const outside = AsyncLocalStorage.snapshot();
-  const left = new Map<string, GivenUp>();
+  const left = new Map<string, AbandonedUpload>();
   let isComing = false;
 
-  const end = ({ id, bucket, objectKey }: GivenUp): Promise<void> =>
+  const end = ({ id, bucket, objectKey }: AbandonedUpload): Promise<void> =>
     database.transaction(async (transaction) => {
       if (await takeUpload(transaction, id, objectKey))
         await enqueueRemoval(parts, transaction, [{ bucket, key: objectKey }]);

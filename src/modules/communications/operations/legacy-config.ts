@@ -8,21 +8,21 @@ import { defineOperation, type Operation } from '../../../kernel/operations/oper
 import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
 import {
   email,
-  type FormerModule,
   isTree,
+  type LegacyModule,
   patchOf,
   push,
   sms,
   type Tree,
-} from '../config/former.ts';
+} from '../config/legacy.ts';
 import { adminFacts } from './shapes.ts';
 
-export const formerConfigOperations = (config: ConfigService): readonly Operation[] =>
-  [email, sms, push].flatMap((former) => [
-    readOperation(config, former, `/admin/${former.name}/config`, 'bare'),
-    changeOperation(config, former, `/admin/${former.name}/config`, 'bare'),
-    readOperation(config, former, `/config/${former.name}`, 'wrapped'),
-    changeOperation(config, former, `/config/${former.name}`, 'wrapped'),
+export const legacyConfigOperations = (config: ConfigService): readonly Operation[] =>
+  [email, sms, push].flatMap((legacy) => [
+    readOperation(config, legacy, `/admin/${legacy.name}/config`, 'bare'),
+    changeOperation(config, legacy, `/admin/${legacy.name}/config`, 'bare'),
+    readOperation(config, legacy, `/config/${legacy.name}`, 'wrapped'),
+    changeOperation(config, legacy, `/config/${legacy.name}`, 'wrapped'),
   ]);
 
 type Form = 'bare' | 'wrapped';
@@ -33,35 +33,35 @@ const Answer = Type.Object({ config: Type.Optional(View) }, { additionalProperti
 
 const readOperation = (
   config: ConfigService,
-  former: FormerModule,
+  legacy: LegacyModule,
   path: string,
   form: Form,
 ): Operation =>
   defineOperation({
     ...facts,
-    id: `communications.former.${former.name}.read.${form}`,
+    id: `communications.former.${legacy.name}.read.${form}`,
     method: 'GET',
     path,
     input: {},
     output: Answer,
-    summary: `Read the configuration of ${former.name}`,
+    summary: `Read the configuration of ${legacy.name}`,
     description:
       'A view of that of communications, for clients of the 0.16 line. Secrets are masked.',
     handler: async ({ caller }) => {
       const stored = await config.read(caller, 'communications');
-      return answered(viewOf(former, stored.config), form);
+      return answered(viewOf(legacy, stored.config), form);
     },
   });
 
 const changeOperation = (
   config: ConfigService,
-  former: FormerModule,
+  legacy: LegacyModule,
   path: string,
   form: Form,
 ): Operation =>
   defineOperation({
     ...facts,
-    id: `communications.former.${former.name}.change.${form}`,
+    id: `communications.former.${legacy.name}.change.${form}`,
     method: form === 'bare' ? 'PUT' : 'PATCH',
     path,
     aliases: [{ method: form === 'bare' ? 'PATCH' : 'PUT', path }],
@@ -69,29 +69,29 @@ const changeOperation = (
     about: { config: 'inside' },
     input: { body: Type.Object({ config: Type.Optional(View) }, { additionalProperties: true }) },
     output: Answer,
-    summary: `Change the configuration of ${former.name}`,
+    summary: `Change the configuration of ${legacy.name}`,
     description:
       'A view of that of communications, for clients of the 0.16 line. A provider that is named is switched on unless `active` says otherwise; masked secrets stay as they are.',
     auditChanges: ({ body }: Pick<DecodedInput, 'body'>) => ({
-      body: config.maskPatch('communications', { [former.name]: patchOf(former, body as Tree) }),
+      body: config.maskPatch('communications', { [legacy.name]: patchOf(legacy, body as Tree) }),
     }),
     handler: async (context: OperationContext, { body }) => {
       const changed = await config.change(
         context.caller,
         'communications',
-        { [former.name]: patchOf(former, body) },
+        { [legacy.name]: patchOf(legacy, body) },
         { onDecided: (differences) => context.audited({ changes: { differences } }) },
       );
-      return answered(viewOf(former, changed.config), form);
+      return answered(viewOf(legacy, changed.config), form);
     },
   });
 
 const answered = (view: Tree, form: Form): Tree => (form === 'bare' ? view : { config: view });
 
 /** The channel as it is, with the chosen provider under the names of the 0.16 line. */
-function viewOf(former: FormerModule, config: Tree): Tree {
-  const channel = config[former.name];
+function viewOf(legacy: LegacyModule, config: Tree): Tree {
+  const channel = config[legacy.name];
   if (!isTree(channel)) return {};
-  const provider = String(channel[former.providerKey] ?? '');
-  return { ...channel, provider, [provider]: former.read(channel, provider) };
+  const provider = String(channel[legacy.providerKey] ?? '');
+  return { ...channel, provider, [provider]: legacy.read(channel, provider) };
 }

@@ -1,5 +1,5 @@
-/** On which other records the rights on records of a type hang, as the definitions say. */
-import type { RecordLeans } from '../../../kernel/permissions.ts';
+/** On which other records the permissions on records of a type depend, according to the definitions. */
+import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import { type Model, type Name, reachable } from '../model/model.ts';
 import { rulesBelow } from './record-rules.ts';
 import { originsBelow } from './rows/predicate-builder.ts';
@@ -7,9 +7,9 @@ import { originsBelow } from './rows/predicate-builder.ts';
 const actionsOf = (model: Model, type: string): readonly Name[] =>
   [...(model.get(type)?.actions.keys() ?? [])].map((name) => ({ type, kind: 'action', name }));
 
-/** Of all actions: which of them somebody listens to is not known here. */
-export const leansOf = (model: Model, type: string): RecordLeans =>
-  model.derived(`leans of ${type}`, () => {
+/** For all actions: which of them a listener needs is not known here. */
+export const recordDependencies = (model: Model, type: string): RecordDependencies =>
+  model.derived(`record dependencies of ${type}`, () => {
     const origins = actionsOf(model, type).flatMap((goal) => originsBelow(model, goal));
     return {
       values: new Set(origins.flatMap((name) => [...rulesBelow(model, name).keys()])),

@@ -10,7 +10,7 @@ import { smsProviders } from './sms.ts';
 export type Tree = Readonly<Record<string, unknown>>;
 
 /** One of the former modules. */
-export interface FormerModule {
+export interface LegacyModule {
   readonly name: 'email' | 'sms' | 'pushNotifications';
   /** Key that names the provider today. */
   readonly providerKey: 'transport' | 'providerName';
@@ -28,7 +28,7 @@ export const isTree = (value: unknown): value is Tree =>
 const renamed = (given: Tree, names: Readonly<Record<string, string>>): Tree =>
   Object.fromEntries(Object.entries(given).map(([key, value]) => [names[key] ?? key, value]));
 
-export const email: FormerModule = {
+export const email: LegacyModule = {
   name: 'email',
   providerKey: 'transport',
   providers: emailTransports,
@@ -51,7 +51,7 @@ export const email: FormerModule = {
   },
 };
 
-export const sms: FormerModule = {
+export const sms: LegacyModule = {
   name: 'sms',
   providerKey: 'providerName',
   providers: smsProviders,
@@ -73,7 +73,7 @@ export const sms: FormerModule = {
   },
 };
 
-export const push: FormerModule = {
+export const push: LegacyModule = {
   name: 'pushNotifications',
   providerKey: 'providerName',
   providers: pushProviders,
@@ -102,43 +102,43 @@ const otherNames = new Map([
 ]);
 
 /** Throws 400 for a provider that is not known. */
-export function patchOf(former: FormerModule, body: Tree): Tree {
+export function patchOf(legacy: LegacyModule, body: Tree): Tree {
   const given = isTree(body.config) ? body.config : body;
   const { provider: named, config: _wrapped, ...rest } = given;
-  const provider = providerOf(former, named ?? rest[former.providerKey]);
+  const provider = providerOf(legacy, named ?? rest[legacy.providerKey]);
   const blocks = Object.entries(rest).filter(
-    ([key, value]) => isTree(value) && nameOf(former, key) !== undefined,
+    ([key, value]) => isTree(value) && nameOf(legacy, key) !== undefined,
   );
   const others = Object.fromEntries(
     Object.entries(rest).filter(([key]) => !blocks.some(([name]) => name === key)),
   );
   const placed = blocks.map(([key, value]) => {
-    const name = nameOf(former, key) ?? key;
-    const { block, channel = {} } = former.block(name, value as Tree);
-    return merged(former.place(name, block), channel);
+    const name = nameOf(legacy, key) ?? key;
+    const { block, channel = {} } = legacy.block(name, value as Tree);
+    return merged(legacy.place(name, block), channel);
   });
   // A whole service account may stand where its block would.
-  const account = former.name === 'pushNotifications' && 'project_id' in rest;
+  const account = legacy.name === 'pushNotifications' && 'project_id' in rest;
   const patch = account
-    ? { active: rest.active, firebase: former.block('firebase', rest).block }
+    ? { active: rest.active, firebase: legacy.block('firebase', rest).block }
     : placed.reduce(merged, others);
   const chosen = account ? (provider ?? 'firebase') : provider;
   if (chosen === undefined) return withoutGaps(patch);
-  return withoutGaps({ active: true, ...withoutGaps(patch), [former.providerKey]: chosen });
+  return withoutGaps({ active: true, ...withoutGaps(patch), [legacy.providerKey]: chosen });
 }
 
 const withoutGaps = (tree: Tree): Tree =>
   Object.fromEntries(Object.entries(tree).filter(([, value]) => value !== undefined));
 
-const nameOf = ({ providers }: FormerModule, key: string): string | undefined =>
+const nameOf = ({ providers }: LegacyModule, key: string): string | undefined =>
   providers.find((name) => name === key) ??
   providers.find((name) => name === otherNames.get(key.toLowerCase()));
 
-function providerOf(former: FormerModule, named: unknown): string | undefined {
+function providerOf(legacy: LegacyModule, named: unknown): string | undefined {
   if (named === undefined) return undefined;
-  const provider = typeof named === 'string' ? nameOf(former, named) : undefined;
+  const provider = typeof named === 'string' ? nameOf(legacy, named) : undefined;
   if (provider === undefined)
-    throw invalid('provider', 'enum', `must be one of ${former.providers.join(', ')}`);
+    throw invalid('provider', 'enum', `must be one of ${legacy.providers.join(', ')}`);
   return provider;
 }
 
@@ -151,9 +151,9 @@ function merged(one: Tree, other: Tree): Tree {
 
 const all = [email, sms, push] as const;
 
-export const formerModules = all.map(({ name }) => name);
+export const legacyModules = all.map(({ name }) => name);
 
 /** What a document of a former module says, as a patch of the configuration of communications. Throws 400. */
-export const formerDocuments: ReadonlyMap<string, (document: Tree) => Tree> = new Map(
-  all.map((former) => [former.name, (document) => ({ [former.name]: patchOf(former, document) })]),
+export const legacyDocuments: ReadonlyMap<string, (document: Tree) => Tree> = new Map(
+  all.map((legacy) => [legacy.name, (document) => ({ [legacy.name]: patchOf(legacy, document) })]),
 );

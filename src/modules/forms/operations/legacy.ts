@@ -2,17 +2,17 @@
 import Type from 'typebox';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { type GivenForm, NewFormShape } from '../definition/definition.ts';
-import { type FormField, formerTypeOf, type GivenField } from '../definition/field.ts';
+import { type FormField, type GivenField, legacyTypeOf } from '../definition/field.ts';
 import type { GivenFields } from '../definition/fields.ts';
 import { formErrors } from '../errors.ts';
 import type { Forms } from '../services/forms.ts';
 import type { Submissions } from '../services/submissions.ts';
 import {
   adminFacts,
-  FormerForm,
   FormParams,
   FormQuery,
-  formerOnWire,
+  LegacyForm,
+  legacyOnWire,
   Paging,
   Submission,
   submissionOnWire,
@@ -23,7 +23,7 @@ interface Services {
   readonly submissions: Submissions;
 }
 
-export const formerOperations = (services: Services): readonly Operation[] => [
+export const legacyOperations = (services: Services): readonly Operation[] => [
   list(services),
   create(services),
   replace(services),
@@ -36,7 +36,7 @@ const Ok = Type.Object({ result: Type.Literal('Ok') });
 const ok = { result: 'Ok' as const };
 
 /** All of it was required then. */
-const FormerBody = Type.Object({
+const LegacyBody = Type.Object({
   ...NewFormShape.properties,
   forwardTo: Type.String({ maxLength: 2_600 }),
   emailField: Type.String({ maxLength: 64 }),
@@ -50,11 +50,11 @@ const list = ({ forms }: Services): Operation =>
     method: 'GET',
     path: '/forms/forms',
     input: { query: FormQuery },
-    output: Type.Object({ forms: Type.Array(FormerForm), count: Type.Integer() }),
+    output: Type.Object({ forms: Type.Array(LegacyForm), count: Type.Integer() }),
     summary: 'List forms',
     handler: async (_context, { query }) => {
       const { forms: rows, count } = await forms.list(query);
-      return { forms: rows.map(formerOnWire), count };
+      return { forms: rows.map(legacyOnWire), count };
     },
   });
 
@@ -64,7 +64,7 @@ const create = ({ forms }: Services): Operation =>
     id: 'forms.former.create',
     method: 'POST',
     path: '/forms/forms',
-    input: { body: FormerBody },
+    input: { body: LegacyBody },
     output: Ok,
     errors: [formErrors.FORM_INVALID, formErrors.FORM_EXISTS],
     summary: 'Create a form',
@@ -81,7 +81,7 @@ const replace = ({ forms }: Services): Operation =>
     method: 'PUT',
     path: '/forms/forms/:formId',
     aliases: [{ method: 'PUT', path: '/forms/:formId' }],
-    input: { params: FormParams, body: FormerBody },
+    input: { params: FormParams, body: LegacyBody },
     output: Ok,
     errors: [formErrors.FORM_NOT_FOUND, formErrors.FORM_INVALID, formErrors.FORM_EXISTS],
     summary: 'Replace a form',
@@ -100,7 +100,7 @@ function refined(given: GivenFields, stored: readonly FormField[]): GivenFields 
   return Object.entries(given).map(([name, one]): GivenField => {
     const known = stored.find((field) => field.name === name);
     const type = typeof one === 'string' ? one : one.type;
-    if (known && formerTypeOf(known.type) === type) return known;
+    if (known && legacyTypeOf(known.type) === type) return known;
     return typeof one === 'string' ? { name, type } : { name, ...one };
   });
 }

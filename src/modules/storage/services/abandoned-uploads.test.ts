@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import { silentLog } from '../../../../test/support/quiet.ts';
-import { createGivingUp } from './giving-up.ts';
+import { createAbandonUpload } from './abandoned-uploads.ts';
 
 afterEach(() => vi.useRealTimers());
 
@@ -22,8 +22,8 @@ function fixture(ids: readonly string[]) {
     },
   };
   const jobs = { enqueue: async (_name: string, data: unknown) => void removed.push(data) };
-  const giveUp = createGivingUp({ database, jobs, log: silentLog } as unknown as Parameters<
-    typeof createGivingUp
+  const giveUp = createAbandonUpload({ database, jobs, log: silentLog } as unknown as Parameters<
+    typeof createAbandonUpload
   >[0]);
   return { rows, removed, state, giveUp: (id: string) => giveUp(uploadOf(id)) };
 }

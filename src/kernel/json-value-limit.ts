@@ -1,7 +1,7 @@
-/** How many values a JSON text holds, found before it is parsed: parsing takes time and memory for each of them. */
+/** A limit for the number of values in a JSON text, checked before it is parsed: each value costs time and memory. */
 import { errors } from './errors.ts';
 
-/** Values of one text. A thousand records of five hundred fields fit, or a text of any length. */
+/** Values in one text. A thousand records of five hundred fields fit, or a string of any length. */
 const MAX_VALUES = 500_000;
 
 const QUOTE = 0x22;
@@ -14,7 +14,7 @@ const OPEN_OBJECT = 0x7b;
  * Throws 413 for a text with more values than `max`. Counted by commas and opening brackets outside of texts, which is
  * right for valid JSON and harmless for any other.
  */
-export function requireFewValues(bytes: Buffer, what: string, max = MAX_VALUES): void {
+export function requireValueLimit(bytes: Buffer, what: string, max = MAX_VALUES): void {
   let count = 0;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i];
@@ -43,7 +43,7 @@ function isEscaped(bytes: Buffer, place: number): boolean {
 }
 
 /** The value of a JSON text. `what`: what it is, for the message. Throws 413, and what `JSON.parse` throws. */
-export function parseFewValues(text: string, what: string): unknown {
-  if (text.length > MAX_VALUES) requireFewValues(Buffer.from(text), what);
+export function parseBoundedJson(text: string, what: string): unknown {
+  if (text.length > MAX_VALUES) requireValueLimit(Buffer.from(text), what);
   return JSON.parse(text);
 }
