@@ -56,6 +56,8 @@ export interface UserError {
   /** In the source as it was written. */
   readonly line?: number | undefined;
   readonly column?: number | undefined;
+  /** What the code says has caused it. */
+  readonly cause?: UserError | undefined;
 }
 
 export const logLevels = ['debug', 'log', 'info', 'warn', 'error'] as const;

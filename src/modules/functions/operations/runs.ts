@@ -30,6 +30,9 @@ export const UserErrorShape = Type.Object({
   status: Type.Optional(Type.Integer()),
   line: Type.Optional(Type.Integer({ description: 'In the source as it was written' })),
   column: Type.Optional(Type.Integer()),
+  cause: Type.Optional(
+    Type.Unknown({ description: 'The error that the code names as its cause, in the same form' }),
+  ),
 });
 export const orNull = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 

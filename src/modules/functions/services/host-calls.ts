@@ -195,15 +195,7 @@ export class RunScope {
     return {
       ...end,
       logs: this.maskedLines(logs),
-      ...(error && {
-        error: {
-          ...error,
-          name: clean(error.name),
-          message: clean(error.message),
-          ...(error.stack !== undefined && { stack: clean(error.stack) }),
-          ...(error.code !== undefined && { code: clean(error.code) }),
-        },
-      }),
+      ...(error && { error: maskedError(error, clean) }),
     };
   }
 
@@ -213,8 +205,22 @@ export class RunScope {
   }
 }
 
+const maskedError = (error: UserError, clean: (text: string) => string): UserError => ({
+  ...error,
+  name: clean(error.name),
+  message: clean(error.message),
+  ...(error.stack !== undefined && { stack: clean(error.stack) }),
+  ...(error.code !== undefined && { code: clean(error.code) }),
+  ...(error.cause && { cause: maskedError(error.cause, clean) }),
+});
+
 /** What a run may ask for that leaves nothing behind. `call` looks at the operation itself. */
 const dryCalls = /^(?:call$|db\.|auth\.|search\.|secrets\.|files\.(?:get|list|url|read)$)/;
+
+const unknownCall = (name: string): string =>
+  name.startsWith('step.')
+    ? 'ctx.step, ctx.sleep and ctx.waitForEvent are for functions of the kind workflow'
+    : `There is no call ${cutText(name, 64)} here`;
 
 /** The calls of all parts of `ctx`, by name. */
 export function createHostCalls(
@@ -237,7 +243,7 @@ export function createHostCalls(
   return {
     async call(scope, name, args) {
       const call = scope.facts.extra?.get(name) ?? calls.get(name);
-      if (!call) throw errors.NOT_FOUND({ message: `There is no call ${cutText(name, 64)} here` });
+      if (!call) throw errors.NOT_FOUND({ message: unknownCall(name) });
       if (scope.facts.dryRun && !dryCalls.test(name)) throw notInDryRun(name);
       scope.noteCall();
       // In turns of the event loop of its own, as large bodies of requests.

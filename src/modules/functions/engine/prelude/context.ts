@@ -146,15 +146,21 @@ class Rejection extends Error {
 
 export const isRejection = (error: unknown): error is Rejection => error instanceof Rejection;
 
+/** What the platform tells of codes; anything else is FUNCTION_REFUSED. */
+const codeShape = /^[A-Z][A-Z0-9_]{2,63}$/;
+
 function reject(status: unknown, message: unknown = 'Refused', code?: unknown): never {
   const number = Number(status);
   if (!Number.isInteger(number) || number < 400 || number > 599)
     throw new TypeError('ctx.reject takes a status of 400 to 599');
+  if (code !== undefined && !codeShape.test(String(code)))
+    logMethods.warn(`ctx.reject: the code ${String(code)} is not told: write it as ORDER_CLOSED`);
   throw new Rejection(number, String(message), code === undefined ? undefined : String(code));
 }
 
 /** Does `work` once, however often the run is begun again: what it answered is kept under `name`. */
 async function step(name: string, work: () => unknown): Promise<unknown> {
+  if (typeof work !== 'function') throw new TypeError('ctx.step takes a name and a function');
   const known = (await callPlatform('step.begin', { name })) as {
     readonly done: boolean;
     readonly value?: unknown;

@@ -38,7 +38,7 @@ export const out = (): WaysOut => (isNow ? bridge.now : bridge);
 export const { parse: parseJson, stringify: toJson } = JSON;
 
 interface Timer {
-  readonly run: () => void;
+  readonly run: () => unknown;
   readonly every: number | undefined;
 }
 
@@ -70,16 +70,29 @@ const mostAtOnce = 100;
 const mostCalls = 10_000;
 const mostAsked = 20_000;
 
-const waitingCalls = new Map<
-  number,
-  { readonly ok: (value: unknown) => void; readonly no: (error: unknown) => void }
->();
+interface WaitingCall {
+  readonly ok: (value: unknown) => void;
+  readonly no: (error: unknown) => void;
+  /** Made where the code has asked: nobody knows the place any more when the answer comes. */
+  readonly asked: Error;
+}
+
+const waitingCalls = new Map<number, WaitingCall>();
 const timers = new Map<number, Timer>();
 let lastNumber = 0;
 
-function failureOf(text: string): Error {
-  const { message, ...facts } = parseJson(text) as { readonly message: string };
-  return Object.assign(new Error(message), facts);
+/** What the platform answers, with the place of the call. */
+function failureOf(text: string, asked: Error): Error {
+  const { message, ...facts } = parseJson(text) as {
+    readonly message: string;
+    readonly name?: string;
+  };
+  const frames = String(asked.stack).slice(asked.message.length + 'Error: '.length);
+  const stack = `${facts.name ?? 'Error'}: ${message}${frames}`;
+  const ofError = { configurable: true, writable: true };
+  Object.defineProperty(asked, 'message', { value: message, ...ofError });
+  Object.defineProperty(asked, 'stack', { value: stack, ...ofError });
+  return Object.assign(asked, facts);
 }
 
 const plainNumbers = (_key: string, value: unknown): unknown =>
@@ -98,10 +111,11 @@ export function callPlatform(name: string, args: unknown): Promise<unknown> {
   } catch (error) {
     return Promise.reject(error);
   }
+  const asked = new Error('The platform');
   return new Promise((ok, no) => {
     lastNumber += 1;
     runState.pending += 1;
-    waitingCalls.set(lastNumber, { ok, no });
+    waitingCalls.set(lastNumber, { ok, no, asked });
     out().post(lastNumber, name, text);
   });
 }
@@ -130,11 +144,12 @@ export function answerCall(call: number, ok: boolean, text: string, now: boolean
   waitingCalls.delete(call);
   runState.pending -= 1;
   if (ok) waiting.ok(text === '' ? undefined : parseJson(text));
-  else waiting.no(failureOf(text));
+  else waiting.no(failureOf(text, waiting.asked));
   checkIdle();
 }
 
-export function fireTimer(number: number): void {
+/** `failed` hears what nobody else could: a timer has no caller. */
+export function fireTimer(number: number, failed: (error: unknown) => void): void {
   runsNow(false);
   if (number === 0) {
     if (nothingLeft()) runState.idle?.();
@@ -145,13 +160,16 @@ export function fireTimer(number: number): void {
   if (timer.every === undefined) timers.delete(number);
   else out().timer(number, timer.every);
   try {
-    timer.run();
+    const result = timer.run();
+    if (result instanceof Promise) result.then(undefined, failed);
+  } catch (error) {
+    failed(error);
   } finally {
     checkIdle();
   }
 }
 
-export function startTimer(run: () => void, ms: unknown, every: boolean): number {
+export function startTimer(run: () => unknown, ms: unknown, every: boolean): number {
   if (timers.size >= mostAtOnce || runState.started >= mostCalls)
     throw new Error('Too many timers: at most 100 at once and 10,000 in one run');
   runState.started += 1;

@@ -5,7 +5,7 @@ const startOf =
   (every: boolean) =>
   (run: unknown, ms?: unknown, ...given: unknown[]): number => {
     if (typeof run !== 'function') throw new TypeError('A timer needs a function');
-    return startTimer(() => void run(...given), ms, every);
+    return startTimer(() => run(...given), ms, every);
   };
 
 const resolvedPromise = Promise.resolve();
@@ -18,7 +18,7 @@ defineGlobal('queueMicrotask', (run: () => void) => void resolvedPromise.then(ru
 /** As it stands in a log. */
 function writtenValue(value: unknown): string {
   if (typeof value === 'string') return value;
-  if (value instanceof Error) return value.stack ?? String(value);
+  if (value instanceof Error) return writtenError(value, maxCauses);
   if (typeof value !== 'object' || value === null) return String(value);
   try {
     return JSON.stringify(value, writtenOnce()) ?? String(value);
@@ -27,11 +27,28 @@ function writtenValue(value: unknown): string {
   }
 }
 
+export const maxCauses = 3;
+const maxErrors = 10;
+
+/** With what has caused it, and with what it consists of. */
+function writtenError(error: Error, left: number): string {
+  const { stack, cause } = error;
+  const own = stack ?? String(error);
+  if (left === 0) return own;
+  const several = error instanceof AggregateError ? error.errors.slice(0, maxErrors) : [];
+  const parts = [...(cause === undefined ? [] : [cause]), ...several];
+  return [
+    own,
+    ...parts.map((one) => (one instanceof Error ? writtenError(one, left - 1) : String(one))),
+  ].join('\n  because of ');
+}
+
 function writtenOnce(): (key: string, value: unknown) => unknown {
   const seen = new Set<unknown>();
   return (_key, value) => {
     if (typeof value === 'bigint') return `${value}n`;
     if (typeof value !== 'object' || value === null) return value;
+    if (value instanceof Error) return `[${String(value)}]`;
     if (seen.has(value)) return '[seen above]';
     seen.add(value);
     return value instanceof Map || value instanceof Set ? [...value] : value;

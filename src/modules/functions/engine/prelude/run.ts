@@ -11,6 +11,7 @@ import {
   runsNow,
   toJson,
 } from './core.ts';
+import { maxCauses } from './globals.ts';
 import { axiosLike } from './web.ts';
 
 interface RunInput {
@@ -46,13 +47,22 @@ export function requirePackage(name: unknown): unknown {
   );
 }
 
-function describeError(error: unknown): Record<string, unknown> {
+/** What V8 says of `import()`, which the isolate does not have. */
+const noImport = 'Not supported';
+const insteadOfImport =
+  'Not supported: in place of import() write an import at the top of a module, or require() in a body';
+
+/** `depth`: how many have been caused by it. */
+function describeError(error: unknown, depth = 0): Record<string, unknown> {
   if (error === null || typeof error !== 'object')
     return { name: 'Error', message: `Thrown: ${String(error)}` };
-  const { name, message, stack, code, status } = error as Record<string, unknown>;
+  const { name, message, stack, code, status, cause } = error as Record<string, unknown>;
+  const [several] = error instanceof AggregateError ? error.errors : [];
+  const behind = cause ?? several;
   return {
     name: String(name ?? 'Error'),
-    message: String(message ?? ''),
+    message: message === noImport ? insteadOfImport : String(message ?? ''),
+    ...(behind !== undefined && depth < maxCauses && { cause: describeError(behind, depth + 1) }),
     ...(typeof stack === 'string' && { stack }),
     ...(typeof code === 'string' && { code }),
     ...(typeof status === 'number' && { status }),
@@ -155,6 +165,13 @@ async function tellEnd(text: string): Promise<void> {
   }
 }
 
+/** Ends the run although its function has not: what is left of it ends with its sandbox. */
+function failRun(error: unknown): void {
+  const { lines } = runState;
+  const head = { ok: false, open: true, rejected: isRejection(error), error: describeError(error) };
+  out().done(`${toJson({ ...head, lines })}\n`);
+}
+
 /** What the sandbox process calls. */
 export const entries = {
   /** Up to the first thing that has to be waited for. `now`: on the thread of the process. */
@@ -163,7 +180,7 @@ export const entries = {
     void tellEnd(text);
   },
   answer: answerCall,
-  fire: fireTimer,
+  fire: (timer: number) => fireTimer(timer, failRun),
   stop(reason: string): void {
     runsNow(false);
     current?.signal.abort(new Error(reason));

@@ -1,7 +1,7 @@
 /** What a text is before it is stored: body or module, with types or without, and which packages it asks for. */
 import type { CheckedFacts, SourceForm, UserError } from '../protocol.ts';
 import { checkSource } from './sandbox.ts';
-import { withoutTypes } from './typescript.ts';
+import { errorOfTypeScript, withoutTypes } from './typescript.ts';
 import { errorOfUser } from './user-errors.ts';
 
 interface Examined {
@@ -10,7 +10,9 @@ interface Examined {
   readonly text: string;
 }
 
-const moduleLine = /^[ \t]{0,40}(?:export|import)[\s{*]/m;
+const moduleLine = /^[ \t\ufeff]{0,40}(?:export|import)[\s{*]/m;
+/** Without it a text is no module. */
+const moduleWord = /\b(?:export|import)\b/;
 const defaultExport =
   /\bexport\s{1,40}default\b|\bas\s{1,40}default\b|\{\s{0,40}default\s{0,40}[,}]/;
 const requireCall = /\brequire\(\s*(['"])([@\w./-]{1,200})\1\s*\)/g;
@@ -19,18 +21,51 @@ const importLine = /^(?:import\b|\})/;
 const importedName = /(?:\bfrom|^import)\s{0,10}(['"])([@\w./-]{1,200})\1/;
 const MAX_LINE = 2_000;
 
+/** One way to read a text, and why it cannot be read so. */
+interface Reading extends Examined {
+  readonly error: UserError | undefined;
+}
+
+/**
+ * Reads a text in one way after the other until one makes sense: the form that it looks like (a line that begins with
+ * `export`) is not always its form (such a line in a text, all in one line). Where none does, the one that came furthest
+ * tells what is wrong: the parser of JavaScript ends at the first type.
+ */
 export async function examine(code: string, file: string): Promise<Examined> {
-  const form: SourceForm = moduleLine.test(code) ? 'module' : 'body';
-  const plain = await problemOf(code, form, file);
-  if (!plain) return { facts: factsOf(code, form, 'javascript'), text: code };
+  const likely: SourceForm = moduleLine.test(code) ? 'module' : 'body';
+  const other: SourceForm = likely === 'module' ? 'body' : 'module';
+  const forms = moduleWord.test(code) ? [likely, other] : [likely];
+  let furthest: Examined | undefined;
+  for (const form of forms)
+    for (const read of [asJavaScript, asTypeScript]) {
+      const { facts, text, error } = await read(code, form, file);
+      if (!error) return { facts, text };
+      const before = furthest?.facts.error;
+      if (!before || isFurther(error, before)) furthest = { facts: { ...facts, error }, text };
+    }
+  return furthest as Examined;
+}
+
+/** What has no place was found when everything was read. */
+const lineOf = ({ line = Number.MAX_SAFE_INTEGER }: UserError): number => line;
+
+const isFurther = (one: UserError, than: UserError): boolean =>
+  lineOf(one) > lineOf(than) ||
+  (lineOf(one) === lineOf(than) && (one.column ?? 0) > (than.column ?? 0));
+
+async function asJavaScript(code: string, form: SourceForm, file: string): Promise<Reading> {
+  const error = await problemOf(code, form, file);
+  return { facts: factsOf(code, form, 'javascript'), text: code, error };
+}
+
+async function asTypeScript(code: string, form: SourceForm, file: string): Promise<Reading> {
   try {
     const text = withoutTypes(code, form);
     const error = await problemOf(text, form, file);
-    const facts = factsOf(text, form, 'typescript');
-    return { facts: error ? { ...facts, error } : facts, text };
-  } catch {
-    // Neither is it TypeScript: what is wrong is what the parser of JavaScript says.
-    return { facts: { ...factsOf(code, form, 'javascript'), error: plain }, text: code };
+    return { facts: factsOf(text, form, 'typescript'), text, error };
+  } catch (error) {
+    const wrong = inText(errorOfTypeScript(error, form), code);
+    return { facts: factsOf(code, form, 'typescript'), text: code, error: wrong };
   }
 }
 
@@ -50,6 +85,7 @@ async function problemOf(
 
 /** What is not closed is noticed behind the text, in what the platform puts around it: the place is the end of the text. */
 function inText(error: UserError, code: string): UserError {
+  if (error.name === 'RangeError') return tooDeep;
   const lines = code.split('\n');
   if (error.line === undefined || error.line <= lines.length) return error;
   const last = lines.findLastIndex((line) => line.trim() !== '');
@@ -60,6 +96,12 @@ function inText(error: UserError, code: string): UserError {
     column: (lines[last]?.trimEnd().length ?? 0) + 1,
   };
 }
+
+/** The stack of the parser was full: nobody knows where. */
+const tooDeep: UserError = {
+  name: 'SyntaxError',
+  message: 'the code is nested too deeply: no parser reads it',
+};
 
 function factsOf(code: string, form: SourceForm, language: CheckedFacts['language']): CheckedFacts {
   const names =

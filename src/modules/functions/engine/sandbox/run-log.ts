@@ -11,6 +11,8 @@ export class RunLog {
   readonly #lines: LogLine[] = [];
   #bytes = 0;
   #told = 0;
+  /** Lines that are not of the code. */
+  #noted = 0;
   #telling: NodeJS.Timeout | undefined;
 
   /** `tell`: hears lines while the run goes on. */
@@ -39,6 +41,17 @@ export class RunLog {
     this.#telling ??= setTimeout(() => this.#tellNew(), TELL_MS);
   }
 
+  /** A line that the code has not written. */
+  note(level: LogLine['level'], text: string): void {
+    this.#noted += 1;
+    this.add(level, text);
+  }
+
+  /** Not all of so many lines of the code are here yet. */
+  lacks(lines: number): boolean {
+    return lines + this.#noted > this.#lines.length && !this.isFull;
+  }
+
   #tellNew(): void {
     this.#telling = undefined;
     const lines = this.#lines.slice(this.#told);
@@ -57,5 +70,6 @@ export class RunLog {
     this.close();
     this.#lines.length = 0;
     this.#bytes = 0;
+    this.#noted = 0;
   }
 }

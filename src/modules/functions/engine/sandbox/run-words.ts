@@ -30,6 +30,8 @@ export interface Head {
   /** That were logged. */
   readonly lines?: number;
   readonly rejected?: boolean;
+  /** The function has not ended. */
+  readonly open?: boolean;
   readonly error?: UserError;
   readonly reply?: ReplyOptions;
 }

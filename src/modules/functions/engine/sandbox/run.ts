@@ -23,7 +23,7 @@ import {
 import type { Sandbox, SandboxEvents } from './sandbox.ts';
 import { SentCalls } from './sent-calls.ts';
 import type { PlaceOf } from './typescript.ts';
-import { brokenError, errorOfUser } from './user-errors.ts';
+import { brokenError, errorOfUser, type GivenError, logOfUser, strayText } from './user-errors.ts';
 
 export interface RunParts {
   readonly id: number;
@@ -220,7 +220,14 @@ export class SandboxRun implements SandboxEvents {
       this.end('error', brokenError);
       return;
     }
-    this.#log.add(level, text);
+    const { file, places } = this.parts.source;
+    this.#log.add(level, logOfUser(text, file, places));
+  }
+
+  /** A promise was rejected that nobody awaits, at least not yet. The run goes on. */
+  stray(error: unknown): void {
+    if (this.#ended || this.#log.isFull || this.sandbox?.isolate.isDisposed) return;
+    this.#log.note('error', strayText(this.#errorOf(error instanceof Error ? error : {})));
   }
 
   timer(timer: number, ms: number): void {
@@ -260,13 +267,9 @@ export class SandboxRun implements SandboxEvents {
     const at = typeof text === 'string' ? text.indexOf('\n') : -1;
     const head = headOf(String(text).slice(0, at));
     if (!head) this.end('error', brokenError);
-    else if (this.#lacksLines(head) && turns < LINES_TURNS)
+    else if (this.#log.lacks(Number(head.lines)) && turns < LINES_TURNS)
       setImmediate(() => this.#finishedWith(sandbox, text, turns + 1));
     else this.#finished(sandbox, head, String(text), at);
-  }
-
-  #lacksLines({ lines }: Head): boolean {
-    return Number(lines) > this.#log.lines.length && !this.#log.isFull;
   }
 
   #finished(sandbox: Sandbox, head: Head, text: string, at: number): void {
@@ -274,7 +277,7 @@ export class SandboxRun implements SandboxEvents {
     const { maxResultBytes } = this.parts.limits;
     if (!head.ok) {
       const error = head.error && this.#errorOf(head.error);
-      this.end(head.rejected ? 'rejected' : 'error', error, sandbox.isIdle);
+      this.end(head.rejected ? 'rejected' : 'error', error, sandbox.isIdle && head.open !== true);
     } else if (data.length > maxResultBytes || Buffer.byteLength(data) > maxResultBytes) {
       this.end('error', {
         name: 'RangeError',
@@ -302,7 +305,7 @@ export class SandboxRun implements SandboxEvents {
     else this.end('error', { name: 'Error', message });
   }
 
-  #errorOf(given: Partial<UserError>): UserError {
+  #errorOf(given: GivenError): UserError {
     const { file, places } = this.parts.source;
     return errorOfUser(given, file, places());
   }

@@ -26,6 +26,8 @@ export interface SandboxEvents {
   timer(timer: number, ms: number): void;
   /** The end of the run. */
   done(text: string): void;
+  /** A part of the code that nobody waits for has failed. */
+  stray(error: unknown): void;
   /** The process has worked so long for the code, outside of its isolate. */
   worked(ms: number): void;
 }
@@ -77,10 +79,17 @@ export async function checkSource(source: Source): Promise<void> {
   try {
     if (source.form === 'module')
       await isolate.compileModule(source.code, { filename: source.file });
-    else await compileBody(isolate, source, {});
+    else await checkBody(isolate, source);
   } finally {
     isolate.dispose();
   }
+}
+
+/** Within two kinds of brackets: a text that closes those around it fits into one of them alone. */
+async function checkBody(isolate: ivm.Isolate, source: Source): Promise<void> {
+  await compileBody(isolate, source, {});
+  const method = `({ async body() {\n${source.code}\n} })`;
+  await isolate.compileScript(method, { filename: source.file, lineOffset: -1 });
 }
 
 const compileBody = (
@@ -274,7 +283,7 @@ export class Sandbox {
   }
 
   #hold(text: string): void {
-    this.#held = text;
+    this.#held ??= text;
     if (this.#there === 0) this.letEnd();
   }
 
@@ -293,17 +302,19 @@ export class Sandbox {
     else events?.done(...said.of);
   }
 
+  readonly #strayed = (error: unknown): void => this.events?.stray(error);
+
   answer(call: number, ok: boolean, text: string): void {
-    this.#thereDo(this.#answer, [call, ok, text, false]).catch(ended);
+    this.#thereDo(this.#answer, [call, ok, text, false]).catch(this.#strayed);
   }
 
   fire(timer: number): void {
-    this.#thereDo(this.#fire, [timer]).catch(ended);
+    this.#thereDo(this.#fire, [timer]).catch(this.#strayed);
   }
 
   /** Tells the code by `ctx.signal` that its time is nearly over. */
   stop(reason: string): void {
-    this.#thereDo(this.#stop, [reason]).catch(ended);
+    this.#thereDo(this.#stop, [reason]).catch(this.#strayed);
   }
 
   /** Milliseconds of processor time since it was made. */
@@ -332,6 +343,3 @@ export class Sandbox {
     }
   }
 }
-
-/** What the code throws there belongs to nobody; that its isolate is ended, its owner knows. */
-const ended = (): void => undefined;

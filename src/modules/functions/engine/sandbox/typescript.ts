@@ -3,7 +3,7 @@
  * among parameters are code: then the text is written anew, and carries a map at its end back to what was written.
  */
 import { SourceMap, stripTypeScriptTypes } from 'node:module';
-import type { SourceForm } from '../protocol.ts';
+import type { SourceForm, UserError } from '../protocol.ts';
 import { BODY_HEAD, BODY_TAIL } from './sandbox.ts';
 
 /** Where something of the text that runs stands in the source as it was written; lines and columns from 1. */
@@ -31,6 +31,26 @@ function rewritten(whole: string, isBody: boolean): string {
   const begin = text.indexOf('\n') + 1;
   const mapAt = text.lastIndexOf(mapWord);
   return `${text.slice(begin, text.lastIndexOf('})', mapAt))}\n${text.slice(mapAt)}`;
+}
+
+/** Line, a few lines of the text, and a mark under the place: how the parser begins its stack. */
+const parserPlace = /^[^\n]{0,200}:(\d{1,9})\n(?:[^\n]*\n){1,2}?( *)\^/;
+const parserLine = /^[^\n]{0,200}:(\d{1,9})\n/;
+/** It came to the end. */
+const endWords = /<eof>|\beof\b/;
+
+/** What the parser says, with its place in the source as it was written. */
+export function errorOfTypeScript(error: unknown, form: SourceForm): UserError {
+  const { message, stack = '' } = error as Error;
+  const head = stack.slice(0, 10_000);
+  const [, line, indent] = parserPlace.exec(head) ?? [];
+  const at = Number(line ?? parserLine.exec(head)?.[1]) - (form === 'body' ? 1 : 0);
+  if (endWords.test(message))
+    return { name: 'SyntaxError', message, line: Number.MAX_SAFE_INTEGER };
+  return {
+    ...{ name: 'SyntaxError', message: message.slice(0, 400) },
+    ...(at >= 1 && { line: at, column: (indent?.length ?? 0) + 1 }),
+  };
 }
 
 /** Of a text that carries its map; otherwise everything stands where it was written. */
