@@ -82,7 +82,7 @@ await describeWithChromium('an app of the guide', () => {
     const { page } = await browser.open(appUrl);
     expect(await page.title()).toBe('Sign in to Wiki & <more>');
     await enter(page, user.email, 'not the password');
-    await page.getByText('The e-mail address or the password is not right').waitFor();
+    await page.getByText('The e-mail address or the password is wrong').waitFor();
     await enter(page, user.email, user.password);
     await page.click('#allow');
     await page.waitForURL(`${appUrl}/callback?**`);

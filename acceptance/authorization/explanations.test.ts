@@ -116,7 +116,7 @@ describe('an explanation', () => {
       outcome: 'undecided',
       allowed: false,
       missing: ['place'],
-      sentence: 'Whether Bob B. may read Note "Plan" hangs on values that were not given: place.',
+      sentence: 'Whether Bob B. may read Note "Plan" depends on values that were not given: place.',
     });
     expect(await platform.admin.post('/authorization/permissions/can', question)).toMatchObject({
       status: 400,

@@ -128,12 +128,12 @@ export const errors = defineErrors({
   UNSUPPORTED_MEDIA_TYPE: [415, 'This route takes application/json'],
   RATE_LIMIT: [429, 'Too Many Requests'],
   INTERNAL_SERVER_ERROR: [500, 'Something went wrong on our side; the log has this request id'],
-  UNAVAILABLE: [503, 'A part that this needs is not available now'],
+  UNAVAILABLE: [503, 'A part of the platform that this needs is not available now'],
   STORAGE_FULL: [
     503,
     'There is no room left on the disk of the database: an operator must make some',
   ],
-  TIMEOUT: [504, 'This took too long and was given up'],
+  TIMEOUT: [504, 'The request took too long and was cancelled'],
 });
 
 /**

@@ -19,7 +19,7 @@ export const recordErrors = defineErrors({
   RECORD_IN_USE: [409, 'Other records refer to this one'],
   DEPENDANT_LIMIT_EXCEEDED: [
     409,
-    'More records hang on this one than one request may delete or change: delete those first',
+    'More records depend on this one than one request may delete or change: delete those first',
   ],
   TRASH_DISABLED: [404, 'This schema does not keep deleted records'],
   TRASHED_RECORD_NOT_FOUND: [404, 'There is no such record in the trash'],

@@ -53,7 +53,7 @@ function createHookGate(hooks: Hooks, parts: () => LookParts): RecordGate {
 /** The platform's own work is not cut short: nobody could ask for the rest of it. */
 function requireFew({ kind }: Caller, schema: string, count: number): void {
   if (kind === 'system' || count <= MAX_SELECTED) return;
-  const message = `A hook looks at each record of ${schema}: at most ${MAX_SELECTED} at once, and more hang on this. Go step by step`;
+  const message = `A hook looks at each record of ${schema}: at most ${MAX_SELECTED} at once, and more depend on this. Go step by step`;
   throw recordErrors.DEPENDANT_LIMIT_EXCEEDED({ message });
 }
 

@@ -9,7 +9,7 @@ export const middlewareErrors = defineErrors({
   MIDDLEWARE_NOT_FOUND: [404, 'There is no such middleware: GET /router/middlewares lists them'],
   MIDDLEWARE_REQUIRED: [
     403,
-    'A module demands this middleware: only what operators added can be taken away',
+    'A module requires this middleware: only middlewares that operators added can be removed',
   ],
   MIDDLEWARE_INCOMPATIBLE: [400, 'This middleware cannot be added to this route'],
 });

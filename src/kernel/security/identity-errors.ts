@@ -2,7 +2,7 @@
 import { defineErrors } from '../errors.ts';
 
 export const identityErrors = defineErrors({
-  CODE_INVALID: [401, 'The code is not right, was used already, or is too old'],
-  SECOND_FACTOR_MISSING: [404, 'There is no second factor to prove: switch one on first'],
+  CODE_INVALID: [401, 'The code is wrong, was used already, or has expired'],
+  SECOND_FACTOR_MISSING: [404, 'No second factor is enabled: enable one first'],
   ATTEMPTS_EXHAUSTED: [429, 'Too many failed attempts: wait before you try again'],
 });

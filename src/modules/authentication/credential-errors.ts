@@ -23,12 +23,12 @@ export const externalErrors = defineErrors({
   ],
   EXTERNAL_EXCHANGE_INVALID: [
     400,
-    'This code was used already, has expired, or its verifier does not fit: start the sign-in again',
+    'This code was used already, has expired, or its verifier does not match: start the sign-in again',
   ],
   WALLET_ADDRESS_INVALID: [400, 'ethPublicAddress: this is not an address of Ethereum'],
   WALLET_REFUSED: [
     401,
-    'The signature does not fit this address, or the text was used already or is too old: ask for a new one',
+    'The signature does not match this address, or the message was used already or has expired: ask for a new one',
   ],
   EXTERNAL_LINKING_DISABLED: [
     403,
@@ -36,7 +36,7 @@ export const externalErrors = defineErrors({
   ],
   EXTERNAL_EMAIL_UNVERIFIED: [
     409,
-    'An account with this e-mail address exists, and the provider does not vouch for the address: sign in to that account and link the provider there',
+    'An account with this e-mail address exists, and the provider has not verified the address: sign in to that account and link the provider there',
   ],
   IDENTITY_EXISTS: [409, 'This account of the provider belongs to another user already'],
   IDENTITY_NOT_FOUND: [404, 'You have no such linked account'],
@@ -55,7 +55,7 @@ const ownFactorErrors = defineErrors({
   SECOND_FACTOR_NOT_PENDING: [400, 'This session needs no second factor'],
   TOTP_INVALID: [
     400,
-    'The code is not right: check that the clock of the device is, and try the next one',
+    'The code is wrong: check the clock of the device, and try the next code',
   ],
   PHONE_INVALID: [400, 'phone: this is not a phone number that can be used here'],
   PASSKEY_REFUSED: [400, 'The passkey could not be added: start again'],
@@ -65,7 +65,7 @@ const ownFactorErrors = defineErrors({
   ],
   DEVICE_PROOF_REFUSED: [
     400,
-    'The signature does not fit the challenge, or the challenge is over: start again',
+    'The signature does not match the challenge, or the challenge has expired: start again',
   ],
   PASSKEY_INVALID: [401, 'This passkey was not accepted: try again, or sign in another way'],
   DEVICE_INVALID: [401, 'This device was not accepted: sign in another way and enrol it again'],

@@ -8,9 +8,9 @@ export const chatErrors = defineErrors({
   FILE_REFUSED: [403, 'There is no such file, or you may not read it'],
   ROOM_ROLE_REQUIRED: [403, 'Your role in this room is not enough for that'],
   INVITATION_MISMATCH: [403, 'This invitation is for somebody else'],
-  CHAT_USER_BLOCKED: [403, 'One of these users does not want to hear from you'],
+  CHAT_USER_BLOCKED: [403, 'One of these users does not accept messages from you'],
   CHAT_USER_NOT_ALLOWED: [403, 'One of these users was banned from the room'],
-  CHAT_EDIT_EXPIRED: [403, 'It was sent too long ago to be changed'],
+  CHAT_EDIT_EXPIRED: [403, 'The message is too old to be changed'],
   CHAT_WRITING_DENIED: [403, 'You may not write in this room for now'],
   CHAT_ROOM_NOT_FOUND: [404, 'There is no such room, or you are not in it'],
   CHAT_MESSAGE_NOT_FOUND: [404, 'There is no such message'],
@@ -22,7 +22,10 @@ export const chatErrors = defineErrors({
   CHAT_INVITATION_EXISTS: [409, 'You have invited one of these users already'],
   DIRECT_ROOM_PROTECTED: [409, 'A direct room keeps its two members'],
   ROOM_OWNER_REQUIRED: [409, 'A room needs an owner: give the role to somebody else first'],
-  REACTIONS_FULL: [409, 'A message holds no more different signs: take one of yours away first'],
+  REACTIONS_FULL: [
+    409,
+    'This message has the maximum number of different reactions: remove one of yours first',
+  ],
   CHAT_ROOM_FULL: [409, 'A room holds no more members'],
   ROOM_LIMIT_EXCEEDED: [409, 'One of these users is in as many rooms as they may be'],
 });

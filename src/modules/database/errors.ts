@@ -21,7 +21,7 @@ export const databaseErrors = defineErrors({
   ENDPOINT_EXISTS: [409, 'Another custom endpoint has this name'],
   EMPTY_FILTER: [
     400,
-    'Nothing is left of the filter: give at least one of the optional inputs. A write to all records is not allowed',
+    'The filter is empty without its optional inputs: give at least one. A write to all records is not allowed',
   ],
   DOCUMENTS_READ_ONLY: [404, 'Schema does not exist or disallows doc modifications'],
   PENDING_SCHEMA_NOT_FOUND: [404, 'Pending schema does not exist'],

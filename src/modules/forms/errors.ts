@@ -2,7 +2,7 @@
 import { defineErrors, errors, type PenstockError, type Problem } from '../../kernel/errors.ts';
 
 export const formErrors = defineErrors({
-  FORM_INVALID: [400, 'This is not a form that can be served'],
+  FORM_INVALID: [400, 'The form definition is not valid'],
   SUBMISSION_INVALID: [400, 'Some fields are not filled in as the form wants them'],
   FORM_CAPTCHA_REQUIRED: [403, 'Solve the captcha and send its answer as captchaToken'],
   FORM_CAPTCHA_FAILED: [403, 'The captcha was not solved: try again'],
@@ -11,10 +11,10 @@ export const formErrors = defineErrors({
     403,
     'The challenge is not solved, too old, or was used: ask for a new one',
   ],
-  FORM_LINK_INVALID: [403, 'This link is not valid, or no longer'],
+  FORM_LINK_INVALID: [403, 'This link is not valid or has expired'],
   FORM_NOT_FOUND: [404, 'There is no such form'],
   SUBMISSION_NOT_FOUND: [404, 'There is no such submission'],
-  CONFIRMATION_NOT_FOUND: [404, 'This link is not valid, or no longer: fill in the form again'],
+  CONFIRMATION_NOT_FOUND: [404, 'This link is not valid or has expired: fill in the form again'],
   FORM_EXISTS: [409, 'A form with this name exists already'],
   FORM_CLOSED: [410, 'This form takes no more submissions'],
 });

@@ -3,7 +3,7 @@ import { defineErrors, PenstockError, type Problem } from '../../kernel/errors.t
 import type { LogLine, UserError } from './engine/protocol.ts';
 
 export const functionErrors = defineErrors({
-  FUNCTION_INVALID: [400, 'This is not a function that can be served'],
+  FUNCTION_INVALID: [400, 'The function definition is not valid'],
   FUNCTION_CODE_INVALID: [400, 'Invalid function code'],
   SIGNATURE_INVALID: [401, 'The signature of this request is not valid, or too old'],
   FUNCTION_NOT_FOUND: [404, 'There is no such function'],

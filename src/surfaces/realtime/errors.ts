@@ -5,17 +5,17 @@ export const realtimeErrors = defineErrors({
   EVENT_UNKNOWN: [404, 'This namespace does not know this event'],
   SUBSCRIPTION_LIMIT_EXCEEDED: [
     409,
-    'This socket holds the most subscriptions it may: unsubscribe from some first',
+    'This socket has the maximum number of subscriptions: unsubscribe from some first',
   ],
-  QUERY_LIMIT_EXCEEDED: [503, 'Too many different questions are listened to: try again shortly'],
-  SUBSCRIPTION_NOT_FOUND: [404, 'There is nothing of this name that could be listened to'],
+  QUERY_LIMIT_EXCEEDED: [503, 'Too many different live queries are open: try again shortly'],
+  SUBSCRIPTION_NOT_FOUND: [404, 'There is no subscription of this name'],
   FILTER_NOT_ALLOWED: [403, 'The schema does not let clients filter'],
   USER_MISMATCH: [403, 'The new token belongs to another user: connect again instead'],
   SOCKET_CAPTCHA_REQUIRED: [403, 'captchaToken: solve the captcha first and send its token'],
   SOCKET_CAPTCHA_FAILED: [403, 'captchaToken: the captcha was not accepted: solve another one'],
   CONSUMER_TOO_SLOW: [
     503,
-    'This socket does not take its messages fast enough: connect again and resume with since',
+    'This socket does not read its messages fast enough: connect again and resume with since',
   ],
 });
 

@@ -36,7 +36,7 @@ export const probe = ({ left }: Budget): string =>
 /** Throws 409 when there is more than the budget holds. `schema`: of the records. */
 export function spend(budget: Budget, count: number, schema: string): void {
   if (count > budget.left) {
-    const message = `More than ${WRITE_LIMIT} records hang on what is to be deleted, the last of them in ${schema}: delete those first, step by step`;
+    const message = `More than ${WRITE_LIMIT} records depend on what is to be deleted, the last of them in ${schema}: delete those first, step by step`;
     throw recordErrors.DEPENDANT_LIMIT_EXCEEDED({ message });
   }
   budget.left -= count;

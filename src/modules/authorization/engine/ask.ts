@@ -217,7 +217,7 @@ function answerOf({ sure, possible, missing }: Verdict): boolean {
 
 const contextMissing = (names: readonly string[]): PenstockError =>
   engineErrors.CONTEXT_MISSING({
-    message: `The answer hangs on values that the request did not give: ${names.join(', ')}`,
+    message: `The answer depends on context values that the request did not give: ${names.join(', ')}`,
     errors: names.map((name) => ({
       path: `context.${name}`,
       rule: 'required',

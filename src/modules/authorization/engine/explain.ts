@@ -254,7 +254,7 @@ function tellRule({ state }: Telling, object: ObjectRef, rule: RecordRule): Told
   if (bounds.sure)
     return { allowed: true, because: `the record fits the rule ${format(rule)}`, parts: [] };
   const because = bounds.possible
-    ? `the rule ${format(rule)} hangs on ${missing.join(', ')}, which was not given`
+    ? `the rule ${format(rule)} depends on ${missing.join(', ')}, which was not given`
     : `no such record, or it does not fit the rule ${format(rule)}`;
   return { allowed: false, because, parts: [] };
 }

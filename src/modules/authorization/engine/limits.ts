@@ -45,12 +45,15 @@ export const sizesOf = ({ sizes = limits }: { readonly sizes?: SizeLimits }): Si
 export const engineErrors = defineErrors({
   BREADTH_EXCEEDED: [
     400,
-    `More than ${limits.tuples} relations stand below the resource, and the subject reaches too much as well; give the right nearer to the resource`,
+    `More than ${limits.tuples} relations lead to the resource, and the subject reaches too many objects as well: grant the permission closer to the resource`,
   ],
-  CONTEXT_MISSING: [400, 'The answer hangs on values that the request did not give'],
+  CONTEXT_MISSING: [400, 'The answer depends on context values that the request did not give'],
   PERMISSION_SET_TOO_LARGE: [
     400,
-    `This subject reaches more than ${limits.reached} objects on the way, and this action needs each by its name; check single objects, or define it by fewer ways`,
+    `This subject reaches more than ${limits.reached} objects, and this action needs all of them: check single objects, or simplify the definition of the action`,
   ],
-  CURSOR_INVALID: [400, 'cursor: take it unchanged from the page before, with the same question'],
+  CURSOR_INVALID: [
+    400,
+    'cursor: send the cursor of the previous page unchanged, with the same query',
+  ],
 });

@@ -60,7 +60,7 @@ const pageOut = {
   cursor: Type.Optional(Type.String({ description: 'Goes on after this page; absent at the end' })),
   incomplete: Type.Optional(
     Type.Boolean({
-      description: 'Something was left out because a value was missing that it hangs on',
+      description: 'Something was left out because a value that it depends on was missing',
     }),
   ),
 };

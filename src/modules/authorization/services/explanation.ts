@@ -150,7 +150,7 @@ function sentenceOf(
   const what = called(names, question.resource);
   const { outcome, missing, because } = explanation;
   if (outcome === 'undecided')
-    return `Whether ${who} may ${question.action} ${what} hangs on values that were not given: ${missing.join(', ')}.`;
+    return `Whether ${who} may ${question.action} ${what} depends on values that were not given: ${missing.join(', ')}.`;
   if (outcome === 'allowed') {
     const why =
       deciding.length > 0 ? deciding.map((one) => tupleText(names, one)).join(', and ') : because;

@@ -122,7 +122,7 @@ const fallbackOperation = (parts: Orchestration): Operation =>
 
 const allFailed = ({ attempts }: ChainView) =>
   messageErrors.CHANNELS_FAILED({
-    message: `No channel took the message, after ${attempts.length} attempts: ${attempts
+    message: `No channel accepted the message, after ${attempts.length} attempts: ${attempts
       .map(({ channel, error }) => `${channel} (${error ?? 'failed'})`)
       .join(', ')}`,
   });

@@ -119,7 +119,7 @@ function createSpending(
       if (dailyTokens === 0 || (await tokensOfToday(database, provider)) < dailyTokens) return;
       const midnight = new Date().setUTCHours(24, 0, 0, 0);
       const seconds = Math.ceil((midnight - Date.now()) / 1000);
-      throw new ModelError('budget', 'The tokens of this day are used up', seconds);
+      throw new ModelError('budget', 'The token budget of the day is used up', seconds);
     },
     async add(usage) {
       measures.tokens.inc({ provider }, usage.tokens);

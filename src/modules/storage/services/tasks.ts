@@ -26,7 +26,7 @@ import { codeOfError, existing, type StorageParts } from './storage-parts.ts';
 
 export const taskErrors = defineErrors({
   TASK_NOT_FOUND: [404, 'There is no such task, or it is no longer kept'],
-  TASK_STATE_INVALID: [409, 'In the state in which this task is, that cannot be done'],
+  TASK_STATE_INVALID: [409, 'The current state of the task does not allow this'],
 });
 
 type Facts = Readonly<Record<string, unknown>>;
