@@ -108,4 +108,44 @@ describe('public rows', () => {
     expect((await platform.client.post('/database/Page', { title: 'x' })).status).toBe(401);
     expect((await platform.client.get('/database/Page?scope=User:x')).status).toBe(401);
   });
+
+  it('are not hidden from visitors by what is said of somebody', async () => {
+    await platform.createSchema({
+      name: 'Story',
+      fields: { title: 'String', hiddenFrom: [{ type: 'Relation', model: 'User' }] },
+      conduitOptions: options,
+    });
+    const except = [
+      { rule: 'caller.id in record.hiddenFrom' },
+      { rule: "'guest' in caller.roles && caller.teams == []" },
+    ];
+    await permissions.define({
+      name: 'Story',
+      version: 1,
+      relations: { owner: ['User'] },
+      permissions: {
+        read: { exclusion: { base: ['*'], subtract: except } },
+        open: [{ rule: '!(caller.id in record.hiddenFrom)' }],
+        edit: ['owner'],
+        delete: ['owner'],
+      },
+    });
+    const path = '/database/schemas/Story/docs';
+    const inputDocument = { title: 'for most', hiddenFrom: [user(bob).userId] };
+    const { _id } = expectStatus(
+      await platform.admin.post(path, { inputDocument }),
+      200,
+      'story',
+    ).body;
+    expect(await idsOf(platform.client, '/database/Story')).toEqual([_id]);
+    expect(await idsOf(platform.client, '/database/Story?sort=-title')).toEqual([_id]);
+    expect((await platform.client.get(`/database/Story/${_id}`)).status).toBe(200);
+    expect(await idsOf(user(ada).api, '/database/Story')).toEqual([_id]);
+    expect(await idsOf(user(bob).api, '/database/Story')).toEqual([]);
+    expect(await permissions.can(`* read Story:${_id}`)).toBe(true);
+    expect(await permissions.list('* read Story')).toEqual([`Story:${_id}`]);
+    // A visitor has no id, so that nothing is true of it: neither that it is there, nor that it is not.
+    expect(await permissions.can(`* open Story:${_id}`)).toBe(false);
+    expect(await permissions.can(`User:${user(ada).userId} open Story:${_id}`)).toBe(true);
+  });
 });

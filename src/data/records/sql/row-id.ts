@@ -65,8 +65,8 @@ export function idTest({ mapping, key }: Keyed, alias: string, id: string): stri
   return key.map((part, i) => `${keyColumn(alias, i)} = ${partOf(part, id, i)}`).join(' and ');
 }
 
-/** What rows are locked in: the table itself, or what shows a table of others; both need an alias. */
-export const lockable = ({
+/** Every row, those in the trash too, and what rows are locked in: the table itself, or what shows a table of others; both need an alias. */
+export const allRows = ({
   mapping,
   rows,
   table,

@@ -9,7 +9,7 @@ import { columnType } from '../../schema/language/field.ts';
 import { canonicalId } from '../../schema/language/record-key.ts';
 import { changedRows, historyRows, touched } from '../sql/changed-rows.ts';
 import { restriction } from '../sql/prepared-statements.ts';
-import { idTest, live, lockable } from '../sql/row-id.ts';
+import { allRows, idTest, live } from '../sql/row-id.ts';
 import {
   addSeen,
   type Budget,
@@ -126,7 +126,7 @@ async function removeWithDependants(
   // Locked like this, nothing new can begin to refer to the record. What hangs on it is nobody's business who may not delete it.
   const statement = dependencies.plans.statement(request, (parameters) => {
     const where = `${idTest(schema, 't0', '$1')}${live(schema, 't0')}${restriction(predicate, 't0', parameters, 'row')}`;
-    return `select 1 from ${lockable(schema)} t0 where ${where} for update of t0`;
+    return `select 1 from ${allRows(schema)} t0 where ${where} for update of t0`;
   });
   const rows = await runWrite(context, statement, transaction);
   if (rows.length > 0)
@@ -242,7 +242,7 @@ async function lockedReferrers(
   const type = field ? columnType(field) : 'uuid';
   const refers = `t0.${identifier(key.column)} = any($1::${type}[]) and ${schema.mapping ? 't0."_id"::text <> all($2::text[])' : 't0."_id" <> all($2::uuid[])'}`;
   const trashed = schema.softDelete ? `t0.${inTrash}` : 'false';
-  const text = `select t0."_id" as id, ${trashed} as trashed from ${lockable(schema)} t0 where ${refers} order by t0."_id"${probe(budget)} for update of t0`;
+  const text = `select t0."_id" as id, ${trashed} as trashed from ${allRows(schema)} t0 where ${refers} order by t0."_id"${probe(budget)} for update of t0`;
   return runWrite<Referrer>(context, { text, values: [ids, seenIds(seen, schema)] }, transaction);
 }
 

@@ -9,7 +9,7 @@ import { type RecordFilter, resolveFilter } from '../filter/record-filter.ts';
 import { filteredStatement } from '../read/selection.ts';
 import { updatedRows, withKeptParts } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
-import { idsTest, live, lockable } from '../sql/row-id.ts';
+import { allRows, idsTest, live } from '../sql/row-id.ts';
 import type { Assignment } from '../store.ts';
 import {
   assignmentTexts,
@@ -151,7 +151,7 @@ async function lockRows(
   const { schema, dependencies } = context;
   const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
     const where = rowsText(context, filter, parameters);
-    return `select t0."_id" as id from ${lockable(schema)} t0 where ${where} order by t0."_id" limit ${WRITE_LIMIT + 1} for update of t0`;
+    return `select t0."_id" as id from ${allRows(schema)} t0 where ${where} order by t0."_id" limit ${WRITE_LIMIT + 1} for update of t0`;
   });
   return (await runWrite<{ id: string }>(context, statement, transaction)).map(({ id }) => id);
 }

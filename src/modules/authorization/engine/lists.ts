@@ -16,7 +16,7 @@ import type { Page, PageOptions, ResourceQuestion } from './engine.ts';
 import { engineErrors } from './limits.ts';
 import { type Doubt, noteDoubt, readPage } from './pages.ts';
 import { hasOwnSet, type Principal, principalsOf } from './principals.ts';
-import { ruledRows } from './record-rules.ts';
+import { openRows } from './record-rules.ts';
 import { lookupColumns, lookupCondition, lookupRows, lookupsTo } from './rows/row-sources.ts';
 import { recordRelationsNaming, sourcedStatement, sourceOf } from './tuple-source.ts';
 
@@ -27,7 +27,7 @@ interface ResourceSearch {
   readonly evaluationContext: EvaluationContext;
 }
 
-/** One page of ids in byte order. Of a public action these are the objects that stand in any tuple. */
+/** One page of ids in byte order. Of a public action these are the records, and the objects that stand in any tuple. */
 export async function listResources(
   engineScope: EngineScope,
   question: ResourceQuestion,
@@ -167,7 +167,7 @@ function resourceCandidates(
       values,
     });
     const stored = rows.map((row) => row.id);
-    const ruled = await ruledRows(engineScope, goal, ruleValues, { after, limit });
+    const ruled = await openRows(engineScope, goal, ruleValues, { after, limit });
     return ruled.length === 0 ? stored : merged(stored, ruled).slice(0, limit);
   };
 }

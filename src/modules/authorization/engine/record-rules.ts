@@ -3,15 +3,16 @@
  * same condition that stands in the statement of a list.
  */
 import { LRUCache } from 'lru-cache';
+import { allRows } from '../../../data/records/sql/row-id.ts';
 import { recordEnvironment } from '../../../data/rules/environment.ts';
 import { type CompiledRule, compileRule, type Inputs } from '../../../data/rules/rule.ts';
 import { RuleError } from '../../../data/rules/syntax.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
-import { namesOfObject } from '../model/expansion-rules.ts';
+import { mayBeEverybodys, namesOfObject } from '../model/expansion-rules.ts';
 import { childrenOf, type Expression, type RecordRule } from '../model/expression.ts';
-import { formatSubject, type ObjectRef, type SubjectRef } from '../model/grammar.ts';
+import { formatSubject, isEverybody, type ObjectRef, type SubjectRef } from '../model/grammar.ts';
 import { type Model, type Name, reachable } from '../model/model.ts';
 import { inputsOf } from '../model/typed-rule.ts';
 import { type Bounds, no, unknown, yes } from './graph.ts';
@@ -110,7 +111,7 @@ interface RuleValues {
 /** The id of somebody whom no record names. */
 const nobody = newId();
 
-/** What a rule knows beside the record. Of everybody of a type it is not known who asks; a set is nobody. */
+/** What a rule knows beside the record. Of everybody of a type it is not known who asks; a visitor and a set are nobody. */
 export function ruleInputs(
   rule: RecordRule,
   { subject, context, now, facts, unnamed }: RuleValues,
@@ -120,7 +121,7 @@ export function ruleInputs(
     if (name === 'caller.type') return { value: subject.type };
     const fact = factNames.get(name);
     if (name !== 'caller.id' && fact === undefined) return inputs(name);
-    if (subject.relation !== '') return 'error';
+    if (subject.relation !== '' || isEverybody(subject)) return 'error';
     if (fact !== undefined) return facts && { value: facts[fact] };
     if (subject.id === '*') return unnamed && { value: nobody };
     return { value: subject.id };
@@ -249,7 +250,7 @@ async function askRows(
     ? `r."_id"::text = any(${next(ids)}::text[])`
     : `r."_id" = any(${next(ids.filter((id) => isUuid.test(id)))}::uuid[])`;
   const { rows } = await database.query<{ id: string; answers: readonly (boolean | null)[] }>({
-    text: `select r."_id"::text as id, array[${tests.map(({ sql }) => sql).join(', ')}]::boolean[] as answers from ${schema.rows} r where ${known}`,
+    text: `select r."_id"::text as id, array[${tests.map(({ sql }) => sql).join(', ')}]::boolean[] as answers from ${allRows(schema)} r where ${known}`,
     values: parameters,
   });
   for (const { id, answers } of rows)
@@ -273,39 +274,56 @@ const rulesTowards = (model: Model, goal: Name): readonly RecordRule[] =>
     ),
   );
 
-/** Ids of records that a rule may give to the subject, in byte order, after one of them. */
-export async function ruledRows(
-  { model, database, callers }: RuleScope,
+/** Ids of records that no tuple need give to the subject, in byte order, after one of them: all have the name, or a rule may give it. */
+export async function openRows(
+  scope: RuleScope,
   goal: Name,
   given: RuleValues,
   { after, limit }: { readonly after: string; readonly limit: number },
 ): Promise<readonly string[]> {
-  const rules = rulesTowards(model, goal).flatMap((of) => {
-    const record = recordRule(model, goal.type, of);
-    return record ? [{ of, ...record }] : [];
-  });
-  const schema = rules[0]?.schema;
-  if (!schema) return [];
-  const facts = await factsFor(
-    { model, database, ...(callers && { callers }) },
-    given.subject,
-    goal.type,
-    rules.map(({ of }) => of),
-  );
-  const values = { ...given, facts };
+  const schema = scope.model.schemaOf(goal.type);
   const parameters: unknown[] = [];
   const next = (value: unknown): string => `$${parameters.push(value)}`;
-  const tests = rules.map(({ of, rule }) => {
-    const { sql, missing } = rule.predicate(ruleInputs(of, values), { alias: 'r', next });
-    return missing.length > 0 ? `(${sql} is not false)` : sql;
-  });
+  const test = schema && (await openTest(scope, schema, { goal, given, next }));
+  if (!schema || test === undefined) return [];
   // Ids of one form have the order of their characters.
   const isPlain = schema.mapping === undefined && (after === '' || isUuid.test(after));
   const id = isPlain ? 'r."_id"' : 'r."_id"::text collate "C"';
   const beyond = after === '' ? '' : `${id} > ${next(after)}::${isPlain ? 'uuid' : 'text'} and `;
-  const { rows } = await database.query<{ id: string }>({
-    text: `select r."_id"::text as id from ${schema.rows} r where ${beyond}(${tests.join(' or ')}) order by ${id} limit ${next(limit)}::bigint`,
+  const { rows } = await scope.database.query<{ id: string }>({
+    text: `select r."_id"::text as id from ${allRows(schema)} r where ${beyond}(${test}) order by ${id} limit ${next(limit)}::bigint`,
     values: parameters,
   });
   return rows.map((row) => row.id);
 }
+
+interface OpenQuestion {
+  readonly goal: Name;
+  readonly given: RuleValues;
+  readonly next: (value: unknown) => string;
+}
+
+/** What holds of such records `r`; nothing where there are none. */
+async function openTest(
+  scope: RuleScope,
+  schema: CompiledSchema,
+  { goal, given, next }: OpenQuestion,
+): Promise<string | undefined> {
+  if (areServed(schema) && mayBeEverybodys(scope.model, goal)) return 'true';
+  const rules = rulesTowards(scope.model, goal).flatMap((of) => {
+    const record = recordRule(scope.model, goal.type, of);
+    return record ? [{ of, rule: record.rule }] : [];
+  });
+  if (rules.length === 0) return undefined;
+  const asked = rules.map(({ of }) => of);
+  const values = { ...given, facts: await factsFor(scope, given.subject, goal.type, asked) };
+  const tests = rules.map(({ of, rule }) => {
+    const { sql, missing } = rule.predicate(ruleInputs(of, values), { alias: 'r', next });
+    return missing.length > 0 ? `(${sql} is not false)` : sql;
+  });
+  return tests.join(' or ');
+}
+
+/** Records of other schemas are nobody's business here: a type of permissions may only have their name. */
+const areServed = ({ modelOptions, key }: CompiledSchema): boolean =>
+  modelOptions.conduit.authorization.enabled && key.length > 0;

@@ -1,5 +1,6 @@
 /** Whom rules about records let in, as far as they can be turned round: from the record to those whom its fields name. */
 
+import { allRows } from '../../../data/records/sql/row-id.ts';
 import type { StoredPlace } from '../../../data/rules/rule.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { isRecordId } from '../../../data/schema/language/record-key.ts';
@@ -58,7 +59,7 @@ async function valuesAt(
 ): Promise<readonly string[]> {
   const known = schema.mapping ? 'r."_id"::text = any($1::text[])' : 'r."_id" = any($1::uuid[])';
   const { rows } = await database.query<{ id: string }>({
-    text: `select distinct v.value #>> '{}' as id from ${schema.rows} r
+    text: `select distinct v.value #>> '{}' as id from ${allRows(schema)} r
       cross join lateral jsonb_path_query(to_jsonb(r.${identifier(field)}), $3::jsonpath) v(value)
       where ${known} and jsonb_typeof(v.value) in ('string', 'number') limit $2::bigint`,
     values: [ids, max + 1, path],

@@ -189,28 +189,46 @@ const isUnconditional = (model: Model, type: string, relation: string): boolean 
   );
 
 /** True when the name may be had without any tuple, as by `*`. For an exact name: it is had by everybody. */
-export function mayBeOpen(model: Model, name: Name): boolean {
+export const mayBeOpen = (model: Model, name: Name): boolean => isOpenName(model, name, 'rules');
+
+/** True when it may be had without any tuple, whatever the record says. */
+export const mayBeEverybodys = (model: Model, name: Name): boolean =>
+  isOpenName(model, name, 'everyone');
+
+/** What opens a name: `*` alone, or rules about records as well. */
+type Opening = 'everyone' | 'rules';
+
+function isOpenName(model: Model, name: Name, opening: Opening): boolean {
   const expression = model.expression(name);
   // Remembered: actions may refer to one another in more ways than anybody could follow.
   return (
     expression !== undefined &&
-    model.derived(`open ${keyOf(name)}`, () => isOpen(model, name.type, expression))
+    model.derived(`open by ${opening} ${keyOf(name)}`, () =>
+      isOpen(model, { type: name.type, opening }, expression),
+    )
   );
 }
 
-function isOpen(model: Model, type: string, expression: Expression): boolean {
+interface OpenPart {
+  readonly type: string;
+  readonly opening: Opening;
+}
+
+function isOpen(model: Model, part: OpenPart, expression: Expression): boolean {
+  const { type, opening } = part;
   switch (expression.kind) {
     case 'everyone':
-    case 'rule':
       return true;
+    case 'rule':
+      return opening === 'rules';
     case 'action':
-      return mayBeOpen(model, { type, kind: 'action', name: expression.action });
+      return isOpenName(model, { type, kind: 'action', name: expression.action }, opening);
     case 'union':
-      return expression.of.some((e) => isOpen(model, type, e));
+      return expression.of.some((e) => isOpen(model, part, e));
     case 'intersection':
-      return expression.of.every((e) => isOpen(model, type, e));
+      return expression.of.every((e) => isOpen(model, part, e));
     case 'exclusion':
-      return isOpen(model, type, expression.base);
+      return isOpen(model, part, expression.base);
     default:
       return false;
   }

@@ -5,7 +5,7 @@
  */
 import Type from 'typebox';
 import { namesUser } from '../../../data/records/access/operation-access.ts';
-import { lockable } from '../../../data/records/sql/row-id.ts';
+import { allRows } from '../../../data/records/sql/row-id.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
@@ -102,7 +102,7 @@ async function assignPage(
   const parts = inRecords
     ? ownText({ type, table, rows: 'requested', actor: '$2' })
     : storedOwners(schema);
-  const text = `with page as (select "_id", ${identifier(ownerField)}::text as owner from ${lockable(schema)} t where "_id" > $1 order by "_id" limit ${pageSize}${schema.mapping ? '' : ' for key share'}),
+  const text = `with page as (select "_id", ${identifier(ownerField)}::text as owner from ${allRows(schema)} t where "_id" > $1 order by "_id" limit ${pageSize}${schema.mapping ? '' : ' for key share'}),
     requested as (select p."_id", u."_id" as "user" from page p join "app"."User" u on u."_id" = ${uuidOf('p.owner')}),
     ${parts.join(', ')}
     select (select count(*)::int from owned) as owned, (select count(*)::int from page) as seen, (select "_id" from page order by "_id" desc limit 1) as last`;

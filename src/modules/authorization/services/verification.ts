@@ -5,7 +5,7 @@
  * for nothing is reported. Nothing is changed, so no answer is ever wrong meanwhile.
  */
 import Type from 'typebox';
-import { lockable } from '../../../data/records/sql/row-id.ts';
+import { allRows } from '../../../data/records/sql/row-id.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
@@ -49,7 +49,7 @@ export async function findOrphans(
       .filter(hasUuids)
       .map((schema) => {
         const { name } = schema;
-        const record = `select 1 from ${lockable(schema)} r where r."_id" = ${uuidOf(`t.${side}_id`)}`;
+        const record = `select 1 from ${allRows(schema)} r where r."_id" = ${uuidOf(`t.${side}_id`)}`;
         return `when ${literalOf(name, 'text')} then not exists (${record})`;
       });
     return cases.length === 0

@@ -1,4 +1,5 @@
 /** What a row's own tuples must say for a subject to act on it: the goal with everything that it hangs on beyond the row put in. */
+import { allRows } from '../../../../data/records/sql/row-id.ts';
 import { isPublic, namesOfObject } from '../../model/expansion-rules.ts';
 import type { Expression, RecordRule } from '../../model/expression.ts';
 import { formsOf, isEverybody, type SubjectRef } from '../../model/grammar.ts';
@@ -164,7 +165,7 @@ function ruleTest(
   const inputs = ruleInputs(expression, { subject, context, now, facts, unnamed });
   return {
     kind: 'rule',
-    rows: record.schema.rows,
+    rows: allRows(record.schema),
     mapped: record.schema.mapping !== undefined,
     render(alias, next) {
       const { sql, missing } = record.rule.predicate(inputs, { alias, next });
