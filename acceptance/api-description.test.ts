@@ -111,6 +111,21 @@ describe('the description', () => {
     }
   });
 
+  it.each([
+    ['client', ['POST /authentication/local', 'accessToken']],
+    ['admin', ['secrets.json', 'POST /login', 'cdt_']],
+  ] as const)(
+    'says on the %s surface which credential to paste, by routes that exist',
+    async (surface, parts) => {
+      const { info, paths } = JSON.parse(
+        await openApiDocument(operations, { surface, hostUrl: '' }),
+      );
+      for (const part of parts) expect(info.description).toContain(part);
+      for (const [, method = '', path = ''] of info.description.matchAll(/`([A-Z]+) (\/[^`]*)`/g))
+        expect(Object.keys(paths[path] ?? {})).toContain(method.toLowerCase());
+    },
+  );
+
   it('shows for every operation a body that it takes and an answer that it may give', () => {
     const wrong: string[] = [];
     for (const { operation } of operations) {

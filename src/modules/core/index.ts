@@ -62,7 +62,7 @@ export interface CoreService {
 
 export const core = defineModule<typeof coreConfig.schema, CoreService>({
   name: 'core',
-  description: 'Admins, credentials, configuration and health',
+  description: 'The platform itself: health, configuration, admins and their credentials',
   requires: {},
   essential: true,
   config: coreConfig,

@@ -104,8 +104,10 @@ const ofMostSchemas = (needsApps: boolean): Alternatives => {
 };
 
 const descriptions: Readonly<Record<SurfaceName, string>> = {
-  client: 'What apps call on behalf of their users.',
-  admin: 'What operators and provisioning call. Any one of the three credentials suffices.',
+  client:
+    'The API that apps call on behalf of their users. To try it here as a user, sign in with `POST /authentication/local` and paste its `accessToken` under **Authorize**. A schema that is declared on the admin API has its own section here at once.',
+  admin:
+    'The API for operators and provisioning. Paste one credential under **Authorize**: the master key (`secrets.json` in the data folder), the token of an admin (`POST /login`), or an API token (`cdt_...`).',
 };
 
 /** What large descriptions leave out of each operation. */

@@ -54,4 +54,10 @@ header a { margin-left: auto; color: #9fd3f5; }
 .swagger-ui .access { flex: none; width: auto; padding: 0 0.5rem; color: #5b7182; font: 12px system-ui, sans-serif; }
 .swagger-ui .info { margin: 1.5rem 0 0.5rem; }
 .swagger-ui .scheme-container { box-shadow: none; background: transparent; padding: 0.5rem 0; }
+@media (max-width: 640px) {
+  .swagger-ui .opblock-tag { flex-wrap: wrap; }
+  .swagger-ui .opblock-tag small { order: 1; flex: 1 0 100%; padding: 0; }
+  .swagger-ui .opblock-tag .expand-operation { margin-left: auto; }
+  .swagger-ui .filter .operation-filter-input { max-width: none; }
+}
 `;
