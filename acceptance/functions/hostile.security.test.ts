@@ -171,6 +171,7 @@ it('gives nobody more than their token by way of a function', async () => {
     await store('hook', { trigger: { schema: 'Leaf', op: 'create', when: 'before' } }),
     await store('event', { event: 'database:create:Leaf' }),
     await store('event', { event: 'authentication:register:user' }),
+    await store('workflow', { event: 'authentication:register:user' }),
   ];
   expect(refused.map(({ status, body }) => [status, body.code])).toEqual(
     refused.map(() => [403, 'SCOPE_EXCEEDED']),

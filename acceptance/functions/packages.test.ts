@@ -114,16 +114,16 @@ it('what is not there, not in the folder or no package is refused, and named', a
   await symlink(join(platform.dataDir, 'elsewhere'), join(modules, 'linked'));
   const cases: readonly (readonly [string, string])[] = [
     ["return require('missing')", 'missing is not installed'],
-    ["return require('../outside.js')", '../outside.js is not installed'],
-    ["return require('plain/../../../outside.js')", 'is not installed'],
-    ["return require('/etc/passwd')", 'is not installed'],
+    ["return require('../outside.js')", '../outside.js is no package'],
+    ["return require('plain/../../../outside.js')", 'is no name of a package'],
+    ["return require('/etc/passwd')", '/etc/passwd is no package'],
     ["return require('linked')", 'not in the folder for packages'],
     ["return require('broken')", 'broken cannot be bundled'],
     [
       "import { nothing } from '@scope/modern'; export default () => nothing;",
       'exports no nothing',
     ],
-    ["import fs from 'node:fs'; export default () => fs;", 'is not installed'],
+    ["import fs from 'node:fs'; export default () => fs;", 'functions do not have'],
   ];
   for (const [code, told] of cases) {
     const { path, message } = await refusal(code);

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { expectStatus } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { upload } from './requests.ts';
 
 let platform: TestPlatform;
@@ -78,4 +79,95 @@ it('a schedule with too few fields is told how many it has', async () => {
       message: 'has 4 fields: 5 or 6, or a name such as @hourly',
     }),
   ]);
+});
+
+it.each([
+  ['false', 'return false', 'answers false'],
+  ['a text', 'return "no"', 'answers "no"'],
+  ['a list', 'return [req.input]', 'answers a list'],
+])('a hook that answers %s refuses the write and says how to refuse', async (_what, code, said) => {
+  const { _id } = await hook('unclear', 'Order', 'create', code);
+  const answer = await platform.client.post('/database/Order', { total: 1 });
+  expect(answer, answer.text).toMatchObject({
+    ...{ status: 400, body: { code: 'HOOK_REFUSED', message: expect.stringContaining(said) } },
+  });
+  await platform.admin.delete(`/functions/${_id}`);
+});
+
+it('a hook of sign-ups that answers false lets nobody in', async () => {
+  const { _id } = await upload(platform.admin, {
+    ...{ name: 'closed', functionType: 'hook', functionCode: 'return false' },
+    inputs: { trigger: { op: 'signUp', when: 'before' } },
+  });
+  const answer = await platform.client.post('/authentication/local/new', {
+    ...{ email: 'nobody@example.com', password: 'correct horse battery' },
+  });
+  expect(answer.body).toMatchObject({ status: 400, code: 'HOOK_REFUSED' });
+  await platform.admin.delete(`/functions/${_id}`);
+});
+
+const refused = async (functionType: string, inputs: object, functionCode = 'return 1') => {
+  const answer = await platform.admin.post('/functions/upload', {
+    ...{ name: 'slip', functionType, functionCode, inputs },
+  });
+  expect(answer, answer.text).toMatchObject({ status: 400 });
+  return answer.body.errors as readonly { readonly path: string; readonly message: string }[];
+};
+
+it.each(['order', 'databse:create:Order', 'database.create.Order', 'database:', 'shop*'])(
+  'an event that there can never be is refused: %s',
+  async (event) => {
+    const [one] = await refused('event', { event });
+    expect(one?.path).toBe('inputs.event');
+    expect(one?.message).toContain('such as database:create:Order');
+  },
+);
+
+it.each(['*', 'data*', 'database:*', 'forms:submit:FormReplies'])(
+  'an event that there can be is taken: %s',
+  async (event) => {
+    const { _id } = await upload(platform.admin, {
+      ...{ name: 'hearing', functionType: 'event', functionCode: 'return 1', inputs: { event } },
+    });
+    await platform.admin.delete(`/functions/${_id}`);
+  },
+);
+
+it('a capability that nothing needs is refused', async () => {
+  const capabilities = ['databse:read', 'database:delete:Order', 'files:*', 'fetch:a.example'];
+  expect(await refused('request', { method: 'GET', capabilities })).toMatchObject([
+    { path: 'inputs.capabilities.0', message: expect.stringContaining('database, auth, files') },
+    { path: 'inputs.capabilities.1', message: 'database: goes on with read, write or *' },
+  ]);
+});
+
+it.each([
+  ['node:fs', 'is of Node, which functions do not have'],
+  ['../secrets.json', 'is no package: a function is one text'],
+  ['https://example.com/x.js', 'is no package: a function is one text'],
+  ['@scope/absent/part', 'run "npm install @scope/absent"'],
+])('what is imported and not there is told with what to do: %s', async (name, said) => {
+  const code = `import x from ${JSON.stringify(name)};\nexport default () => x;`;
+  const [one] = await refused('request', { method: 'GET' }, code);
+  expect(one).toMatchObject({ path: 'functionCode', message: expect.stringContaining(said) });
+});
+
+it('runs of events of records are in order of what the record says at `orderBy`', async () => {
+  const { _id } = await upload(platform.admin, {
+    ...{ name: 'ordered', functionType: 'event' },
+    functionCode: `await new Promise((go) => setTimeout(go, req.total === 1 ? 400 : 1));
+console.log(req.total);`,
+    inputs: { event: 'database:create:Order', orderBy: 'note' },
+  });
+  const docs = [1, 2, 3, 4].map((total) => ({ total, note: 'same' }));
+  expectStatus(await platform.client.post('/database/Order/many', { docs }), 200, 'four');
+  const logs = await waitFor(
+    async () => {
+      const { body } = await platform.admin.get(`/functions/executions/${_id}`);
+      const runs = body.functionExecutions as readonly { readonly logs: readonly string[] }[];
+      return runs.length === 4 ? runs.map((run) => run.logs[0]) : undefined;
+    },
+    { timeoutMs: 30_000, what: 'four runs' },
+  );
+  expect(logs).toEqual(['4', '3', '2', '1']);
 });

@@ -77,7 +77,7 @@ async function start(context: Context): Promise<RunningModule<FunctionsService>>
       maxBytes: () => current().limits.maxPackageBytes,
     }),
     config: current,
-    check: startProblems,
+    check: startProblems(kernel.modules),
   });
   const executions = createExecutionWriter(database, log);
   const tail = createRunTail(kernel.bus);

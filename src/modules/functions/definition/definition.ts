@@ -2,6 +2,7 @@
 import Type, { type Static } from 'typebox';
 import type { Problem } from '../../../kernel/errors.ts';
 import type { CheckedFacts } from '../engine/protocol.ts';
+import { capabilityProblems, capabilityShape } from './capabilities.ts';
 
 export const functionKinds = [
   'request',
@@ -98,9 +99,6 @@ const Requires = Type.Object(
 );
 export type FunctionRequires = Static<typeof Requires>;
 
-/** Names of capabilities: `database:read:Order`, `secrets`, `fetch`. */
-const capability = '^[a-z]+(:[A-Za-z0-9_*.-]+){0,2}$';
-
 export const InputsShape = Type.Object(
   {
     method: Type.Optional(Type.Enum([...methods])),
@@ -116,12 +114,7 @@ export const InputsShape = Type.Object(
         description: '`system`: the code may use `ctx.system`, which nothing is forbidden to',
       }),
     ),
-    capabilities: Type.Optional(
-      Type.Array(Type.String({ maxLength: 100, pattern: capability }), {
-        maxItems: 100,
-        description: 'What of `ctx` the code may use; all of it unless given',
-      }),
-    ),
+    capabilities: Type.Optional(capabilityShape),
     signature: Type.Optional(Signature),
     requires: Type.Optional(Requires),
     async: Type.Optional(
@@ -138,7 +131,8 @@ export const InputsShape = Type.Object(
     orderBy: Type.Optional(
       Type.String({
         maxLength: 200,
-        description: 'Path in the payload; what has the same value there runs in order',
+        description:
+          'Path in the record or the payload; what has the same value there runs in order',
       }),
     ),
     attempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
@@ -252,6 +246,7 @@ export function definitionProblems(definition: FunctionDefinition): readonly Pro
     ...problems,
     ...requiresProblems(definition),
     ...paramProblems(inputs),
+    ...capabilityProblems(inputs.capabilities),
     ...returnsProblems(definition.returns, 'returns', true),
   ];
 }

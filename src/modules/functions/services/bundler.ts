@@ -76,11 +76,19 @@ async function packagesOf({
 }
 
 const problem = (rule: string, message: string) => invalid('functionCode', rule, message);
-const missing = (name: string) =>
-  problem(
-    'package',
-    `the package ${name} is not installed for functions: run "npm install ${name}" in the folder functions of the data folder`,
-  );
+const missing = (name: string) => problem('package', `${shortened(name, 100)} ${adviceFor(name)}`);
+
+/** What to do where this is asked for and nothing of the kind is there. */
+function adviceFor(name: string): string {
+  if (/^(?:\.|\/|[a-z]+:\/\/|data:|file:)/.test(name))
+    return 'is no package: a function is one text, and shares code with others by a package';
+  if (name.startsWith('node:'))
+    return 'is of Node, which functions do not have: there are fetch, crypto, Buffer and ctx';
+  if (!isName(name)) return 'is no name of a package';
+  const [first = '', second = ''] = name.split('/');
+  const install = first.startsWith('@') ? `${first}/${second}` : first;
+  return `is not installed for functions: run "npm install ${install}" in the folder functions of the data folder`;
+}
 
 /* What a module imports. */
 

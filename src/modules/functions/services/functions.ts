@@ -105,7 +105,8 @@ function touchedBy(
 ): readonly AuthorityObject[] {
   const { rights, trigger, event = '' } = inputs;
   const module = trigger && modulesOfOperations.get(trigger.op);
-  const [source = '', , schema = ''] = functionType === 'event' ? event.split(/[.:]/) : [];
+  const hears = functionType === 'event' || functionType === 'workflow';
+  const [source = '', , schema = ''] = hears ? event.split(/[.:]/) : [];
   return [
     mine,
     ...(rights === 'system' ? [moduleObject('*')] : []),

@@ -2,8 +2,11 @@
  * From events to runs that wait: of functions for events, of hooks after a write, of workflows that an event begins or
  * that wait for one. Written in the transaction in which the position of the events moves on.
  */
+import { fieldTest, literal } from '../../../data/conditions/condition.ts';
+import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { NewItem } from '../../../kernel/queue/durable-queue.ts';
 import type { StoredFunction } from '../definition/definition.ts';
@@ -44,9 +47,13 @@ export async function fanOutRuns(
 ): Promise<number | undefined> {
   const functions = parts.store.all().filter((one) => one.enabled && followsEvents(one));
   const taken = firstOf(events);
-  const items = taken.flatMap((event) =>
-    functions.filter((one) => concerns(one, event)).flatMap((one) => itemsOf(one, event)),
-  );
+  const items: NewItem[] = [];
+  for (const event of taken) {
+    const concerned = functions.filter((one) => concerns(one, event));
+    const isOrdered = concerned.some(({ inputs }) => inputs.orderBy !== undefined);
+    const records = isOrdered ? await recordsOf(parts, event) : noRecords;
+    items.push(...concerned.flatMap((one) => itemsOf(one, event, records)));
+  }
   await parts.queue.add(transaction, items);
   await wakeWaiting(transaction, taken);
   return taken.at(-1)?.sequence;
@@ -61,8 +68,36 @@ function firstOf(events: readonly PublishedEvent[]): readonly PublishedEvent[] {
   return end < 0 ? events : events.slice(0, end);
 }
 
+type Records = ReadonlyMap<string, unknown>;
+const noRecords: Records = new Map();
+const asModule = system('functions');
+
+/** The records that an event is about, by id, as far as they are there and not hidden. */
+async function recordsOf(
+  { records, database }: TriggerParts,
+  { schema, operation, ids = [] }: PublishedEvent,
+): Promise<Records> {
+  if (schema === undefined || operation === undefined || operation === 'delete') return noRecords;
+  const filter = fieldTest('_id', { kind: 'in', right: literal(ids) });
+  try {
+    const json = await database.part(() =>
+      records.find(asModule, schema, { filter, granted: true }),
+    );
+    const list = JSON.parse(json) as readonly { readonly _id: string }[];
+    return new Map(list.map((record) => [record._id, record]));
+  } catch (error) {
+    // The schema is gone: there is nothing to order by.
+    if (error instanceof PenstockError && error.status < 500) return noRecords;
+    throw error;
+  }
+}
+
 /** One run for each record that an event is about, or for the event. */
-function itemsOf(definition: StoredFunction, event: PublishedEvent): readonly NewItem[] {
+function itemsOf(
+  definition: StoredFunction,
+  event: PublishedEvent,
+  records: Records,
+): readonly NewItem[] {
   const { _id: target, functionType } = definition;
   const { sequence, topic, occurredAt, schema, operation, payload, causes } = event;
   const kind = functionType === 'hook' ? 'hook' : 'event';
@@ -75,25 +110,27 @@ function itemsOf(definition: StoredFunction, event: PublishedEvent): readonly Ne
   }
   if (operation === undefined || schema === undefined) {
     const data: RunData = { kind, ...base, ...(event.ids && { ids: event.ids }) };
-    return [{ target, dedupe: `event:${sequence}`, orderKey: keyOf(definition, event), data }];
+    const orderKey = keyIn(definition, event.payload) ?? event.ids?.[0] ?? topic;
+    return [{ target, dedupe: `event:${sequence}`, orderKey, data }];
   }
   return (event.ids ?? []).map((id, i) => {
     const data: RunData = { kind, ...base, operation, ids: [id] };
-    return { target, dedupe: `event:${sequence}:${i}`, orderKey: `${schema}:${id}`, data };
+    const orderKey = keyIn(definition, records.get(id)) ?? `${schema}:${id}`;
+    return { target, dedupe: `event:${sequence}:${i}`, orderKey, data };
   });
 }
 
-/** What runs in order: the value at `orderBy` in the payload, else what the event is about. */
-function keyOf({ inputs }: StoredFunction, event: PublishedEvent): string {
-  let value: unknown = event.payload;
-  for (const name of inputs.orderBy?.split('.') ?? [])
+/** What runs in order: the value at `orderBy` in the record or the payload, where there is one. */
+function keyIn({ inputs }: StoredFunction, source: unknown): string | undefined {
+  if (inputs.orderBy === undefined) return undefined;
+  let value = source;
+  for (const name of inputs.orderBy.split('.'))
     value =
       typeof value === 'object' && value !== null && Object.hasOwn(value, name)
         ? (value as Record<string, unknown>)[name]
         : undefined;
-  const isKey =
-    inputs.orderBy !== undefined && (typeof value === 'string' || typeof value === 'number');
-  return isKey ? `by:${String(value).slice(0, 200)}` : (event.ids?.[0] ?? event.topic);
+  const isKey = typeof value === 'string' || typeof value === 'number';
+  return isKey ? `by:${String(value).slice(0, 200)}` : undefined;
 }
 
 /**

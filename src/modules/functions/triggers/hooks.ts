@@ -107,25 +107,39 @@ export const topicsAfter = (op: string): readonly string[] => matters.get(op)?.t
 
 const problem = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
 
-/** What is wrong with the event that starts it: none that there can ever be. */
-function eventProblems({ functionType, inputs: { event } }: FunctionDefinition): Problem[] {
+/** What is wrong with the event that starts it: none that there can ever be. `origins`: the modules. */
+function eventProblems(
+  { functionType, inputs: { event } }: FunctionDefinition,
+  origins: readonly string[],
+): Problem[] {
   if (functionType !== 'event' && functionType !== 'workflow') return [];
   if (event === undefined)
     return functionType === 'workflow'
       ? []
       : [problem('inputs.event', 'required', 'is needed: an event such as database:create:Order')];
-  const [origin, what = '', ...about] = event.split(':');
+  const [origin = '', what = '', ...about] = event.split(':');
+  const isKnown =
+    event.endsWith('*') && !event.includes(':')
+      ? origins.some((one) => one.startsWith(event.slice(0, -1)))
+      : what !== '' && origins.includes(origin);
+  if (!isKnown) {
+    const example = 'such as database:create:Order';
+    return [problem('inputs.event', 'enum', `${example}: it begins with ${origins.join(', ')}`)];
+  }
   if (origin !== 'database' || about.length === 0 || recordEvents.has(what)) return [];
   return [problem('inputs.event', 'enum', `database: has ${[...recordEvents].join(', ')}`)];
 }
 
 /** What is wrong with what starts a definition. */
-export function triggerProblems(definition: FunctionDefinition): readonly Problem[] {
+export function triggerProblems(
+  definition: FunctionDefinition,
+  origins: readonly string[],
+): readonly Problem[] {
   const { functionType, inputs } = definition;
   const { trigger } = inputs;
   if (functionType !== 'hook')
     return [
-      ...eventProblems(definition),
+      ...eventProblems(definition, origins),
       ...(trigger ? [problem('inputs.trigger', 'kind', 'only hooks have a trigger')] : []),
     ];
   if (!trigger) return [problem('inputs.trigger', 'required', 'is needed: {schema, op, when}')];
@@ -194,11 +208,20 @@ async function answerOf(
       ...{ functionId: _id, req: { ...value }, caller, trigger: 'hook' },
       deadlineMs: Math.max(1, deadlineAt - performance.now()),
     });
-    if (typeof result !== 'object' || result === null || Array.isArray(result)) return undefined;
-    return result as Answer;
+    return answerIn(result, name);
   } catch (error) {
     throw refusalOf(error, name);
   }
+}
+
+/** Nothing is let through that may have been meant as a refusal (`return false`), or as an input. */
+function answerIn(result: unknown, name: string): Answer | undefined {
+  if (result === undefined || result === null) return undefined;
+  if (typeof result === 'object' && !Array.isArray(result)) return result as Answer;
+  const what = Array.isArray(result) ? 'a list' : shortened(JSON.stringify(result), 64);
+  throw new Error(
+    `The hook ${name} answers ${what}: it refuses by ctx.reject or a throw, and answers an object or nothing`,
+  );
 }
 
 /** What the function answers takes the place of the input; nothing leaves it. */

@@ -1,5 +1,7 @@
 /** Everything that starts a function without a request for it: events, hooks, schedules, workflows. */
+
 import Type from 'typebox';
+import type { Kernel } from '../../../host/kernel.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { invalid, type Problem } from '../../../kernel/errors.ts';
@@ -36,10 +38,12 @@ export interface Triggers {
 type Given = Omit<TriggerParts, 'queue' | 'consumer' | 'wake'>;
 
 /** What is wrong with how a definition is started. */
-export const startProblems = (definition: FunctionDefinition): readonly Problem[] => [
-  ...scheduleProblems(definition),
-  ...triggerProblems(definition),
-];
+export const startProblems =
+  (modules: Kernel['modules']) =>
+  (definition: FunctionDefinition): readonly Problem[] => {
+    const origins = modules.list().map(({ name }) => name);
+    return [...scheduleProblems(definition), ...triggerProblems(definition, origins)];
+  };
 
 export async function startTriggers(given: Given): Promise<Triggers> {
   const { database, events, log, store } = given;

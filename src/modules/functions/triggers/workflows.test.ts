@@ -195,3 +195,45 @@ it('hears of the record that it waits for however its id was spelled', async () 
   );
   expect(await wait()).toMatchObject({ topic: 'shipped', ids: [record] });
 });
+
+const asked = (
+  calls: ReturnType<typeof workflowCalls>,
+  name: string,
+  given: Readonly<Record<string, unknown>>,
+) => callOf(calls, name)(noScope, given);
+
+it('refuses a second step of one name in a try, and lets one that failed be tried again', async () => {
+  const item = { id: newId() };
+  const first = workflowCalls(opened.database, item);
+  await asked(first, 'step.begin', { name: 'charge' });
+  await asked(first, 'step.fail', { name: 'charge' });
+  expect(await asked(first, 'step.begin', { name: 'charge' })).toEqual({ done: false });
+  await asked(first, 'step.end', { name: 'charge', value: 1 });
+  for (const calls of [first, workflowCalls(opened.database, item)]) {
+    if (calls !== first)
+      expect(await asked(calls, 'step.begin', { name: 'charge' })).toEqual({
+        done: true,
+        value: 1,
+      });
+    await expect(asked(calls, 'step.begin', { name: 'charge' })).rejects.toMatchObject({
+      ...{ status: 400, message: expect.stringContaining('names are unique') },
+    });
+  }
+});
+
+it('refuses a second sleep of one name in a try', async () => {
+  const calls = workflowCalls(opened.database, { id: newId() });
+  expect(await asked(calls, 'step.sleep', { args: ['pause', 0] })).toBeNull();
+  await expect(asked(calls, 'step.sleep', { args: ['pause', '1d'] })).rejects.toMatchObject({
+    status: 400,
+  });
+});
+
+it.each([
+  [['paid', { timout: '1s' }], 'options: timout is not one of timeout, id, name'],
+  [['paid', '1s'], 'options: must be an object'],
+  [['database:create:*'], 'event: must be the name of one event'],
+])('refuses to wait for what would never come: %j', async (args, message) => {
+  const calls = workflowCalls(opened.database, { id: newId() });
+  await expect(asked(calls, 'step.wait', { args })).rejects.toMatchObject({ status: 400, message });
+});

@@ -8,6 +8,7 @@ import { invalid } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
 import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts';
 import type { QueueItem, Verdict } from '../../../kernel/queue/durable-queue.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { type HostCall, RunSuspended } from '../services/host-calls.ts';
 
 /** Why a run of a workflow ends before the workflow does. */
@@ -29,6 +30,58 @@ interface StepRow {
   readonly until: Date | null;
 }
 
+/** What one try has come by. A loop whose steps have one name would do the first of them alone. */
+interface Once {
+  /** Throws 400 for a second time. */
+  take(step: string): void;
+  /** It may be taken again. */
+  failed(step: string): void;
+}
+
+function createOnce(): Once {
+  const taken = new Set<string>();
+  return {
+    take(step) {
+      if (taken.has(step))
+        throw invalid(
+          'step',
+          'unique',
+          `${step} was there already: names are unique in a workflow`,
+        );
+      taken.add(step);
+    },
+    failed: (step) => void taken.delete(step),
+  };
+}
+
+const stepCalls = (
+  database: Database,
+  id: string,
+  once: Once,
+): readonly (readonly [name: string, call: HostCall])[] => [
+  [
+    'step.begin',
+    async (_scope, given) => {
+      const step = `step:${stepName(given.name)}`;
+      once.take(step);
+      const row = await stepOf(database, id, step);
+      return row?.done ? { done: true, value: row.value } : { done: false };
+    },
+  ],
+  [
+    'step.end',
+    async (_scope, given) => {
+      const step = `step:${stepName(given.name)}`;
+      once.failed(step);
+      const text = valueText(given.value);
+      await endStep(database, id, step, text);
+      once.take(step);
+    },
+  ],
+  // It may be tried again.
+  ['step.fail', async (_scope, given) => void once.failed(`step:${stepName(given.name)}`)],
+];
+
 /** The calls `ctx.step`, `ctx.sleep` and `ctx.waitForEvent` of one run. */
 export function workflowCalls(
   database: Database,
@@ -40,36 +93,20 @@ export function workflowCalls(
     unnamed += 1;
     return `${kind}:${given === undefined ? unnamed : String(given)}`;
   };
+  const once = createOnce();
   const suspend = (step: string, until: Date | null): never => {
     throw new RunSuspended({ step, until: until?.getTime() ?? Date.now() } satisfies Suspension);
   };
 
   return new Map<string, HostCall>([
-    [
-      'step.begin',
-      async (_scope, given) => {
-        const row = await stepOf(database, id, `step:${stepName(given.name)}`);
-        return row?.done ? { done: true, value: row.value } : { done: false };
-      },
-    ],
-    [
-      'step.end',
-      async (_scope, given) => {
-        const text = JSON.stringify(given.value ?? null);
-        const problem = invalidValueProblem(given.value, '');
-        if (problem) throw invalid('step', problem.rule, `${problem.path} ${problem.message}`);
-        if (Buffer.byteLength(text) > MAX_VALUE)
-          throw invalid('step', 'maxLength', `a step leaves at most ${MAX_VALUE} bytes`);
-        await endStep(database, id, `step:${stepName(given.name)}`, text);
-      },
-    ],
-    ['step.fail', async () => undefined],
+    ...stepCalls(database, id, once),
     [
       'step.sleep',
       async (_scope, { args = [] }) => {
         const [first, second] = args;
         const [name, duration] = second === undefined ? [undefined, first] : [first, second];
         const step = nameOf('sleep', name);
+        once.take(step);
         const row = await waitStep(database, id, { name: step, ms: millisecondsOf(duration) });
         return row.done || isOver(row) ? null : suspend(step, row.until);
       },
@@ -78,10 +115,11 @@ export function workflowCalls(
       'step.wait',
       async (_scope, { args = [] }) => {
         const [topic, options] = args;
-        if (typeof topic !== 'string' || topic === '')
-          throw invalid('event', 'type', 'must be the name of an event');
-        const { timeout, id: about, name } = (options ?? {}) as Readonly<Record<string, unknown>>;
+        if (typeof topic !== 'string' || topic === '' || topic.endsWith('*'))
+          throw invalid('event', 'type', 'must be the name of one event');
+        const { timeout, id: about, name } = waitOptions(options);
         const step = nameOf('wait', name);
+        once.take(step);
         const row = await waitStep(database, id, {
           ...{ name: step, topic, ms: millisecondsOf(timeout ?? LONGEST_MS) },
           // Events have ids of records in small letters.
@@ -92,6 +130,26 @@ export function workflowCalls(
       },
     ],
   ]);
+}
+
+/** What a step leaves, as JSON. */
+function valueText(value: unknown): string {
+  const problem = invalidValueProblem(value, '');
+  if (problem) throw invalid('step', problem.rule, `${problem.path} ${problem.message}`);
+  const text = JSON.stringify(value ?? null);
+  if (Buffer.byteLength(text) <= MAX_VALUE) return text;
+  throw invalid('step', 'maxLength', `a step leaves at most ${MAX_VALUE} bytes`);
+}
+
+const waitWords: ReadonlySet<string> = new Set(['timeout', 'id', 'name']);
+
+/** A word that is not known would be without effect: the wait would have no end. */
+function waitOptions(options: unknown): Readonly<Record<string, unknown>> {
+  if (options === undefined || options === null) return {};
+  if (typeof options !== 'object') throw invalid('options', 'type', 'must be an object');
+  const stray = Object.keys(options).find((word) => !waitWords.has(word));
+  if (stray === undefined) return options as Readonly<Record<string, unknown>>;
+  throw invalid('options', 'unknown', `${cutText(stray, 64)} is not one of timeout, id, name`);
 }
 
 const isOver = ({ until }: StepRow): boolean => until !== null && until.getTime() <= Date.now();
