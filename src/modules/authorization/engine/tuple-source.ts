@@ -83,16 +83,16 @@ export function tupleSource(
 ): TupleSource {
   if (relations.length === 0)
     return table === storedTable ? storedTuples : { ...storedTuples, rows: table };
-  const unique = [...new Map(relations.map((one) => [`${one.type}.${one.relation}`, one]))];
-  const sorted = unique.sort(([a], [b]) => (a < b ? -1 : 1));
-  const key = sorted.map(([name]) => name).join(' ');
+  // Somebody who acts through thousands of objects asks for the same relation for each of them.
+  const unique = new Map(relations.map((one) => [`${one.type}.${one.relation}`, one]));
+  const names = [...unique.keys()].sort();
+  const fields = names.flatMap((one) => unique.get(one) ?? []);
+  const key = names.join(' ');
   return model.derived(`source ${table} ${key}`, () => ({
-    rows: `(${[storedArm(relations, table), ...sorted.map(([, one]) => fieldArm(one))].join(' union all ')})`,
+    rows: `(${[storedArm(fields, table), ...fields.map(fieldArm)].join(' union all ')})`,
     key,
     stored: false,
-    beside: relations.every(({ field }) => field.typeColumn !== undefined)
-      ? sorted.map(([, one]) => one)
-      : undefined,
+    beside: fields.every(({ field }) => field.typeColumn !== undefined) ? fields : undefined,
     // What is constant in an arm is gone from its plan: stored tuples are found by the text, fields by the uuid.
     resource: (alias, id) =>
       ` and (not ${alias}.in_record or ${alias}.resource_uuid = ${uuidOf(id)})`,
