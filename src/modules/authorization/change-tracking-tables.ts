@@ -7,9 +7,9 @@
 import type { Queryable } from '../../kernel/database/database.ts';
 
 /** Of more changes than this in one statement only the fact is written down. */
-const NOTED = 1_000;
+export const NOTED = 1_000;
 
-const triggerFunction = (name: string, body: string): string =>
+export const triggerFunction = (name: string, body: string): string =>
   `create function penstock.${name}() returns trigger language plpgsql as $$ begin ${body} return null; end $$`;
 
 /** Writes down what `rows` (a relation, or a select in brackets) are about. */

@@ -39,6 +39,7 @@ import { createDefinitions, type Definitions } from './services/definitions/defi
 import { createModels, type Models } from './services/definitions/models.ts';
 import { guardFields, guardRules } from './services/definitions/record-fields.ts';
 import { createTellExplanation } from './services/explanation.ts';
+import { createFieldTracking } from './services/field-tracking.ts';
 import { createGoneOwners } from './services/gone-owners.ts';
 import { createOwnerAssignments } from './services/owner-assignment.ts';
 import { createOwnerColumns, guardOwnerColumns } from './services/owner-columns.ts';
@@ -89,12 +90,13 @@ export const authorization = defineModule({
 type Context = ModuleContext<AuthorizationConfig>;
 
 /** The services of the module, each made of those before it. */
-function createServices({ kernel, config }: Pick<Context, 'kernel' | 'config'>) {
+function createServices({ kernel, config, log }: Context) {
   const { database, events, schemas, records, secrets, jobs } = kernel;
   const models = modelsOf(kernel);
   const hasRecords = (name: string) =>
     schemas.get(name)?.modelOptions.conduit.authorization.enabled === true;
   const objects = createObjectDirectory(kernel);
+  const fields = createFieldTracking({ schemas, models, log });
   const definitions = createDefinitions({
     database,
     events,
@@ -102,6 +104,7 @@ function createServices({ kernel, config }: Pick<Context, 'kernel' | 'config'>) 
     hasRecords,
     objects,
     schemas,
+    fields,
     uses: () => [...kernel.permissions.uses.values()].flatMap((uses) => uses()),
   });
   const tuples = createTuples({ database, events, models, schemas });
@@ -128,6 +131,7 @@ function createServices({ kernel, config }: Pick<Context, 'kernel' | 'config'>) 
   return {
     models,
     objects,
+    fields,
     definitions,
     tuples,
     checks,
@@ -165,6 +169,7 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
   const track = async (found: readonly CompiledSchema[]): Promise<void> => {
     await tracking.track(found);
     await ownerColumns.add(found);
+    await services.fields.follow();
   };
   await track(schemas.all());
   listeners.set(kernel, async (names) => {

@@ -5,6 +5,7 @@
 import type { Queryable } from '../../kernel/database/database.ts';
 import type { Migration } from '../../kernel/database/migrate.ts';
 import { createChanges, createRowTracking } from './change-tracking-tables.ts';
+import { createFieldTracking } from './field-tracking-tables.ts';
 
 /** Roles and rules of the 0.16 line. Who holds a role is a tuple: `User:u assignee Role:<id>`. */
 async function createRoles(database: Queryable): Promise<void> {
@@ -154,4 +155,6 @@ export const migrations: readonly Migration[] = [
       await database.query({ text: 'analyze penstock.tuples' });
     },
   },
+  // What records say about relations is noted as well, where others hang on it (decision 451).
+  { id: '0009-field-tracking', run: createFieldTracking },
 ];

@@ -8,7 +8,7 @@ import { errors, type Problem } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { type Condition, parseCondition } from './condition.ts';
 import { type Expression, isPlain, oversized, parseExpression } from './expression.ts';
-import { isName, ownerColumn, ownerRelation, type RecordField } from './grammar.ts';
+import { fieldKey, isName, ownerColumn, ownerRelation, type RecordField } from './grammar.ts';
 import { relationLists, sharingProblems } from './sharing.ts';
 
 export type { RecordField } from './grammar.ts';
@@ -36,6 +36,8 @@ export interface DefinitionInput {
   readonly fields?: Readonly<Record<string, RecordField>>;
   /** The records have the columns of `ownerColumn`. */
   readonly ownerColumns?: boolean;
+  /** Fields and columns of the records of which changes are noted, by `fieldKey`. */
+  readonly followed?: readonly string[];
   readonly permissions: Readonly<Record<string, unknown>>;
   readonly conditions?: Readonly<Record<string, unknown>>;
   /** Action on a scope type that lets somebody act for it; the checked action itself unless set. */
@@ -50,6 +52,8 @@ export interface Definition {
   readonly fields: ReadonlyMap<string, RecordField>;
   /** Relations of which one subject stands in columns of the records of this type, beside stored tuples. */
   readonly columns: ReadonlyMap<string, RecordField>;
+  /** Those of both of which the database notes changes (services/field-tracking.ts). */
+  readonly followed: ReadonlySet<string>;
   /** Relations from fields that are not there yet: nobody stands in them. */
   readonly pending: ReadonlySet<string>;
   readonly actions: ReadonlyMap<string, Expression>;
@@ -107,6 +111,7 @@ export function parseDefinition(input: DefinitionInput): Definition {
     relations,
     fields,
     columns,
+    followed: followedRelations(input, [...fields, ...columns]),
     pending,
     actions,
     conditions,
@@ -246,6 +251,16 @@ function columnRelations(
   const isListed = Array.isArray(lists[ownerRelation]);
   return new Map(ownerColumns && isListed ? [[ownerRelation, ownerColumn]] : []);
 }
+
+const followedRelations = (
+  { followed = [] }: DefinitionInput,
+  relations: readonly (readonly [string, RecordField])[],
+): ReadonlySet<string> =>
+  new Set(
+    relations.flatMap(([relation, field]) =>
+      followed.includes(fieldKey(field)) ? [relation] : [],
+    ),
+  );
 
 /** The relations that are fields, and those whose field is not known. */
 function fieldRelations({ relations, fields = {} }: DefinitionInput) {

@@ -113,6 +113,10 @@ export interface RecordField {
   readonly typeColumn?: string;
 }
 
+/** Says all that a field means: another text for another meaning of the same column. */
+export const fieldKey = ({ field, many, type, typeColumn }: RecordField): string =>
+  JSON.stringify([field, many, type, typeColumn ?? null]);
+
 /** The relation in which the creator stands to a record (spec/authorization.md 5.6). */
 export const ownerRelation = 'owner';
 

@@ -66,6 +66,8 @@ export interface Model {
   columnOf(type: string, relation: string): RecordField | undefined;
   /** All relations that records say something about: by a field alone, or by columns beside stored tuples. */
   readonly recordRelations: readonly FieldRelation[];
+  /** True when the database notes each change of what records say about the relation, as it does of stored tuples. */
+  isFollowed(type: string, relation: string): boolean;
   /** The schema of the records of a type, as it is now. */
   schemaOf(type: string): CompiledSchema | undefined;
   /** What follows from the model alone, computed once per key. */
@@ -124,6 +126,7 @@ export function buildModel(
     fieldRelations,
     columnOf: (type, relation) => byType.get(type)?.columns.get(relation),
     recordRelations: [...fieldRelations, ...relationsIn('columns')],
+    isFollowed: (type, relation) => byType.get(type)?.followed.has(relation) === true,
     schemaOf,
     derived<T>(key: string, compute: () => T): T {
       const known = derivedValues.get(key);

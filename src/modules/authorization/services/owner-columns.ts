@@ -227,7 +227,7 @@ export const guardOwnerColumns: SchemaGuard = async (transaction, schemas) => {
     gone.length === 0
       ? { rows: [] }
       : await transaction.query<{ type: string }>(
-          sql`delete from penstock.tuple_tables where type = any(${gone}) and owned returning type`,
+          sql`delete from penstock.tuple_tables where type = any(${gone}) and (owned or followed <> '{}') returning type`,
         );
   const types = [...begun, ...rows.map(({ type }) => type)];
   if (types.length === 0) return;

@@ -114,7 +114,7 @@ export async function trackWithin(
   await transaction.query({
     text: `insert into penstock.tuple_tables (type, table_oid, noted)
       values ($1, ${literalOf(table, 'regclass')}::oid, not exists (select 1 from penstock.tuples where resource_type = $1))
-      on conflict (type) do update set table_oid = excluded.table_oid, noted = excluded.noted, owned = false, moved = false`,
+      on conflict (type) do update set table_oid = excluded.table_oid, noted = excluded.noted, owned = false, moved = false, followed = '{}'`,
     values: [type],
   });
 }

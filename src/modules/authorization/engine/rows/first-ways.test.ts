@@ -13,7 +13,7 @@ function isBounded(seen: number, principals: number): boolean | undefined {
     ...{ amount: 'many', storedFew: false, known: true, largest: undefined },
     ...{ seen, total: 100_000 },
   };
-  const tests = { oneByOne: text, together: text, found: text, standsAmong: () => text };
+  const tests = { oneByOne: () => text, together: text, found: text, standsAmong: () => text };
   const plan = {
     exact: true,
     self: undefined,

@@ -40,8 +40,8 @@ interface FoundRows {
 export interface FirstParts {
   readonly size: Size;
   readonly takenSize: Size | undefined;
-  /** Asked of one row after the other. */
-  readonly oneByOne: RowTest;
+  /** Asked of one row after the other, of so many at most. */
+  readonly oneByOne: (rows: number) => RowTest;
   /** Asked of many rows at once, of which these are the ids (SQL, a list of texts). */
   readonly together: (id: string, next: Next, alias: string, ids: string) => string;
   /** Among what is found. */
@@ -131,7 +131,7 @@ const idOrder = 'd."_id"';
 const askedWay = ({ oneByOne }: FirstParts): FirstWay => ({
   key: 'ask',
   compile: ({ rows, count, order = idOrder }, next) =>
-    `select d.* from ${rows} d where ${oneByOne(idOrder, next, 'd')} order by ${order} limit ${count}`,
+    `select d.* from ${rows} d where ${oneByOne(Number.POSITIVE_INFINITY)(idOrder, next, 'd')} order by ${order} limit ${count}`,
 });
 
 /** From everything that is found. */
@@ -158,7 +158,7 @@ const walked = (
     const near = `select d.* from ${rows} d order by ${order} limit ${window}`;
     const first = `order by ${order} limit ${count}`;
     if (!order.startsWith(idOrder))
-      return `select d.* from (${near}) d where ${oneByOne(idOrder, next, 'd')} ${first}`;
+      return `select d.* from (${near}) d where ${oneByOne(window)(idOrder, next, 'd')} ${first}`;
     const ids = `ids as materialized (select array_agg(n."_id"::text) as list from near n)`;
     const test = together(idOrder, next, 'd', '(select i.list from ids i)');
     return `with near as materialized (${near}), ${ids} select d.* from near d where ${test} ${first}`;

@@ -3,7 +3,7 @@
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import { createLru } from '../../../../kernel/lru.ts';
 import { expansionTo, isExact } from '../../model/expansion-rules.ts';
-import { formatSubject, type SubjectRef } from '../../model/grammar.ts';
+import { everybody, formatSubject, type SubjectRef } from '../../model/grammar.ts';
 import { keyOf, type Name } from '../../model/model.ts';
 import type { EngineScope, EvaluationContext } from '../ask.ts';
 import type {
@@ -67,14 +67,16 @@ export function placeOfReach(
     const { direct, steps, open } = expansionTo(model, names);
     const rules = [...direct, ...steps];
     // Whoever starts from every object there is hangs on every tuple: not worth keeping.
-    // What fields of records lead to changes without a word (decision 080).
-    const ofRecords = rules.some(({ type, relation }) =>
-      model.recordRelations.some((one) => one.type === type && one.relation === relation),
+    // What records say is kept where the database notes each change of it, as it does of stored tuples.
+    const isNoted = rules.every(
+      ({ type, relation }) =>
+        !(model.fieldOf(type, relation) ?? model.columnOf(type, relation)) ||
+        model.isFollowed(type, relation),
     );
     return {
       types: [...new Set(rules.map((rule) => rule.type))],
       words: names.map(keyOf).join(' '),
-      lasting: open.length === 0 && !ofRecords,
+      lasting: open.length === 0 && isNoted,
     };
   });
   return lasting ? { key: `${scope} ${formatSubject(subject)} ${words}`, types } : undefined;
@@ -219,11 +221,16 @@ function together(
   };
 }
 
-/** What was reached hangs on the tuples of the subject, of everybody of its type, and of everything on the way. */
+const everybodyKey = `${everybody.type}:${everybody.id}`;
+
+/** What was reached hangs on the tuples of the subject, of everybody of its type, of everybody, and of everything on the way. */
 const cacheEntryOf = ({ type, id }: SubjectRef, value: ReachableSet): CacheEntry<ReachableSet> => ({
   value,
   subjects: [
-    ...new Set([`${type}:${id}`, `${type}:*`, ...value.reached.map((r) => `${r.type}:${r.id}`)]),
+    ...new Set([
+      ...[`${type}:${id}`, `${type}:*`, everybodyKey],
+      ...value.reached.map((r) => `${r.type}:${r.id}`),
+    ]),
   ],
   until: value.until,
 });

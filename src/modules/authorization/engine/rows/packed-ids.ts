@@ -4,6 +4,7 @@
  * for where it must stand.
  */
 import { hash } from 'node:crypto';
+import { isId } from '../../../../kernel/ids.ts';
 
 const IDS_IN_A_BUCKET = 16;
 /** Two bytes of a digest say in which. */
@@ -67,4 +68,13 @@ export function packedTest(
   const digest = `('x' || encode(substring(sha256(${text}) from 1 for 2), 'hex'))::bit(16)::integer`;
   const bucket = `substring((select ${next(bytes)}::bytea) from (${list}::integer[])[1 + ${digest} % cardinality(${list})] for (select ${next(longest)}::integer))`;
   return `position(decode('00', 'hex') || ${text} || decode('00', 'hex') in ${bucket}) > 0`;
+}
+
+const held = new WeakMap<readonly string[], readonly string[]>();
+
+/** Those of the ids that a field of a record can hold: the same list for the same ids, so that it is packed once. */
+export function rowIds(ids: readonly string[]): readonly string[] {
+  const known = held.get(ids) ?? ids.filter(isId);
+  held.set(ids, known);
+  return known;
 }

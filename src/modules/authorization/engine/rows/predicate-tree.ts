@@ -1,10 +1,9 @@
 /** Conditions on a row, as a tree that is rendered to SQL. Words of the model become text, everything else a parameter. */
 import { tableName } from '../../../../data/schema/compile/layout.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
-import { isId } from '../../../../kernel/ids.ts';
 import type { RecordField } from '../../model/definition.ts';
 import { liveTuple, uuidOf } from '../../tuple-sql.ts';
-import { packedTest } from './packed-ids.ts';
+import { packedTest, rowIds } from './packed-ids.ts';
 
 /** Which subjects a tuple of the row must have. */
 export interface Arm {
@@ -226,13 +225,13 @@ function renderField(
 ): string {
   if (subjectRelation !== '' || (field.typeColumn === undefined && subjectType !== field.type))
     return 'false';
-  const listed = ids.filter(isId);
+  const listed = rowIds(ids);
   if (!except && !holds && listed.length === 0) return 'false';
   const test = (row: string): string => {
     const value = `${row}.${identifier(field.field)}`;
     return (
       typeTest(row, field, subjectType) +
-      fieldTest(value, field, { ids: listed, holds, except }, place.next)
+      fieldTest(value, field, { ids: listed, holds, except }, place)
     );
   };
   if (place.alias !== undefined) return `(${test(place.alias)})`;
@@ -255,13 +254,14 @@ function fieldTest(
   value: string,
   { many, typeColumn }: RecordField,
   { ids, holds, except }: FieldValues,
-  next: RowPlace['next'],
+  { next, packedFrom = Number.POSITIVE_INFINITY }: Pick<RowPlace, 'next' | 'packedFrom'>,
 ): string {
   const array = (): string => `(select ${next(ids)}::uuid[])`;
   if (many && !except && !holds) return `${value} && ${array()}`;
   const isListed = (id: string): string => {
     // An empty field names nothing, also where whatever it could name counts.
     if (holds) return `(${id} is not null and (${holds(`(${id})::text`, next)}))`;
+    if (ids.length > packedFrom) return `(${packedTest(ids, `(${id})::text`, next)})`;
     return ids.length <= FEW_IDS
       ? `${id} = any(${array()}::uuid[])`
       : `(${id} in (select h.id from unnest(${array()}) h(id)))`;

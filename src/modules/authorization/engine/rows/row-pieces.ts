@@ -112,6 +112,9 @@ function foundTest(
   };
 }
 
+/** To look for an id among packed ones takes about as long as to put so many into a hash table. */
+const IDS_PER_ROW = 4;
+
 function piecesOf(
   plan: RowPlan,
   type: string,
@@ -121,8 +124,10 @@ function piecesOf(
   const { exact, test, self, source, packedFrom } = plan;
   const tested: RowPredicate['compile'] = (id, next, use, alias) =>
     renderTest(test, { id, type, next, alias, ...(use === 'row' && { packedFrom }) });
-  const oneByOne: RowTest = (id, next, alias) =>
-    renderTest(test, { id, type, next, alias, many: true, packedFrom });
+  const packedFor = (rows: number): number | undefined =>
+    packedFrom === undefined ? undefined : Math.max(packedFrom, rows * IDS_PER_ROW);
+  const oneByOne: FirstParts['oneByOne'] = (rows) => (id, next, alias) =>
+    renderTest(test, { id, type, next, alias, many: true, packedFrom: packedFor(rows) });
   if (!source || !size) return { compile: tested };
   const isWhole = isTakenWhole(size, takenSize);
   // A page may be full long before everything was asked.

@@ -16,6 +16,7 @@ import type { Engine } from '../../engine/engine.ts';
 import type { DatabaseSnapshot } from '../../engine/grant-cache/change-tracker.ts';
 import { createGrantCache, type GrantCache } from '../../engine/grant-cache/grant-cache.ts';
 import type { ReachableSet } from '../../engine/reverse-expansion.ts';
+import { releaseFields } from '../../field-tracking-tables.ts';
 import { buildModel, type Model } from '../../model/model.ts';
 import { type StoredDefinition, validDefinitions } from './stored-definition.ts';
 
@@ -165,8 +166,10 @@ const changeDefinitions = <T>(
     await transaction.query({ text: `select pg_advisory_xact_lock(${definitionsLock})` });
     const before = await readAll(transaction);
     const result = await work(transaction, before.definitions);
-    if ((await readRevision(transaction)) !== before.revision)
+    if ((await readRevision(transaction)) !== before.revision) {
+      await releaseFields(transaction);
       transaction.afterCommit(spread, { alsoInDoubt: true });
+    }
     return result;
   });
 
@@ -191,6 +194,8 @@ async function readAll(database: Queryable): Promise<{
         'id', id, 'name', name, 'relations', relations, 'fields', fields, 'permissions', permissions, 'conditions', conditions, 'actAs', act_as,
         'version', version, 'ownerColumns', exists (select 1 from penstock.tuple_tables c
           where c.type = name and c.owned and c.table_oid = to_regclass('"app".' || quote_ident(name))::oid),
+        'followed', coalesce((select to_json(c.followed) from penstock.tuple_tables c
+          where c.type = name and c.table_oid = to_regclass('"app".' || quote_ident(name))::oid), '[]'),
         'createdAt', to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
         'updatedAt', to_char(updated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) order by name)
        from penstock.resource_definitions) as definitions`);

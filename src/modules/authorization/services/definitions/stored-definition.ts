@@ -11,6 +11,8 @@ export interface StoredDefinition {
   readonly fields?: Readonly<Record<string, RecordField>>;
   /** The records of the type have columns for their owner (services/owner-columns.ts). */
   readonly ownerColumns?: boolean;
+  /** Fields of which changes are noted (services/field-tracking.ts). */
+  readonly followed?: readonly string[];
   readonly permissions: Readonly<Record<string, unknown>>;
   readonly conditions: Readonly<Record<string, unknown>>;
   readonly actAs: string | null;
@@ -23,7 +25,14 @@ export interface StoredDefinition {
 /** The content of a definition, without what the platform adds to it. */
 export type DefinitionContent = Pick<
   StoredDefinition,
-  'name' | 'relations' | 'fields' | 'ownerColumns' | 'permissions' | 'conditions' | 'actAs'
+  | 'name'
+  | 'relations'
+  | 'fields'
+  | 'ownerColumns'
+  | 'followed'
+  | 'permissions'
+  | 'conditions'
+  | 'actAs'
 >;
 
 export const parsedDefinition = ({
@@ -31,6 +40,7 @@ export const parsedDefinition = ({
   relations,
   fields = {},
   ownerColumns = false,
+  followed = [],
   permissions,
   conditions,
   actAs,
@@ -40,6 +50,7 @@ export const parsedDefinition = ({
     relations,
     fields,
     ownerColumns,
+    followed,
     permissions,
     conditions,
     ...(actAs === null ? {} : { actAs }),
