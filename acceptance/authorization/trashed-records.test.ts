@@ -120,4 +120,51 @@ describe('records in the trash', () => {
       expectStatus(await platform.admin.delete(docs('Project', `/${id}`)), 200, 'into the trash');
     expect(await allWays()).toEqual(expected);
   });
+
+  it('stay with their schema as long as they take rights on others away', async () => {
+    const schemaOf = (name: string): Promise<string> =>
+      platform
+        .createSchema({
+          name,
+          fields: { locked: 'Boolean', title: 'String' },
+          conduitOptions: { authorization: { enabled: true } },
+        })
+        .then(({ _id }) => _id);
+    const [box, plain] = [await schemaOf('Box'), await schemaOf('Plain')];
+    const actions = { edit: ['owner'], delete: ['owner'] };
+    const unlocked = {
+      exclusion: { base: ['owner', 'reader'], subtract: [{ rule: 'record.locked == true' }] },
+    };
+    const relations = { owner: ['User'], reader: ['User'] };
+    const isLocked = [{ rule: 'record.locked == true' }];
+    for (const [name, read] of [
+      ['Box', unlocked],
+      ['Plain', ['owner', ...isLocked]],
+    ] as const)
+      await permissions.define({ name, version: 1, relations, permissions: { read, ...actions } });
+    await permissions.define({
+      name: 'Thing',
+      relations: { box: ['Box'], plain: ['Plain'], reader: ['User'] },
+      permissions: { see: ['box->read', 'plain->read', 'reader'] },
+    });
+    const locked = await newDoc('Box', { locked: true });
+    const subject = `User:${bob.userId}`;
+    await permissions.relate(`${subject} reader Box:${locked}`, `Box:${locked} box Thing:1`);
+    expect(await permissions.can(`${subject} see Thing:1`)).toBe(false);
+    const remove = (id: string) => platform.admin.delete(`/database/schemas/${id}`);
+    // What only gives rights may go, with the rights.
+    expectStatus(await remove(plain), 200, 'plain');
+    expect(await remove(box)).toMatchObject({
+      status: 409,
+      body: { code: 'FIELD_IN_USE', message: expect.stringContaining('"see" of Thing') },
+    });
+    expect(await permissions.can(`${subject} see Thing:1`)).toBe(false);
+    const { relations: stored } = (await platform.admin.get('/authorization/resources/Thing')).body;
+    const changed = await platform.admin.patch('/authorization/resources/Thing', {
+      relations: stored,
+      permissions: { see: ['plain->read', 'reader'] },
+    });
+    expectStatus(changed, 200, 'nothing hangs on it');
+    expectStatus(await remove(box), 200, 'box');
+  });
 });

@@ -1,4 +1,5 @@
 /** Calls and operators of a rule: which types they take, and what they answer. Arguments have their types already. */
+import { nearestName } from '../../kernel/operations/unknown-input.ts';
 import { postgresPattern } from '../records/filter/postgres-pattern.ts';
 import { PatternError } from '../schema/language/pattern/syntax.ts';
 import type { Expression } from './expression.ts';
@@ -70,13 +71,24 @@ export function member(of: Expression, key: string, at: number): Expression {
     return node([of], { kind: 'member', of, key, type, nullable: true, at });
   if (type.kind === 'map')
     return node([of], { kind: 'member', of, key, type: type.values, nullable: false, at });
-  return refuse(at, 'field', `${typeText(type)} has no members`);
+  return refuse(at, 'field', noMembers(of));
 }
 
 const unknownMember = (type: Extract<RuleType, { kind: 'object' }>, key: string): string =>
   type.row
-    ? `"${key}" is not a field that rules can use`
+    ? `"${key}" is not a field that rules can use${adviceFor(key, [...type.members.keys()])}`
     : `"${key}" is not known here: there are ${[...type.members.keys()].join(', ')}`;
+
+function adviceFor(key: string, known: readonly string[]): string {
+  const nearest = nearestName(key, known);
+  return nearest === undefined ? '' : `: did you mean ${nearest}?`;
+}
+
+/** Rules speak of one record. What a relation leads to is the business of arrows. */
+const noMembers = (of: Expression): string =>
+  of.kind === 'field' && of.field.kind === 'relation'
+    ? `"${of.name}" is the id of another record, into which rules don't look: take a relation from the field ({ "from": "${of.name}" }), and give the right by an action of that record ("${of.name}->read")`
+    : `${typeText(of.type)} has no members`;
 
 interface Called {
   readonly name: string;

@@ -11,6 +11,7 @@ const plain = { required: false, unique: false, hidden: false, indexed: false } 
 const record = new Map<string, Field>([
   ['status', { kind: 'string', ...plain }],
   ['author', { kind: 'objectId', ...plain }],
+  ['team', { kind: 'relation', model: 'Team', onDelete: 'restrict', ...plain }],
   ['tags', { kind: 'array', items: { kind: 'string', ...plain }, ...plain }],
   ['price', { kind: 'number', storage: 'numeric', integer: false, ...plain }],
   ['publishAt', { kind: 'date', ...plain }],
@@ -54,6 +55,10 @@ describe('rules', () => {
   it('are refused when they are declared, with the place', () => {
     const problems = {
       'record.nope == 1': 'field: line 1, column 7: "nope" is not a field that rules can use',
+      'record.sttaus == "a"':
+        'field: line 1, column 7: "sttaus" is not a field that rules can use: did you mean status?',
+      'record.team.name == "a"':
+        'field: line 1, column 12: "team" is the id of another record, into which rules don\'t look: take a relation from the field ({ "from": "team" }), and give the right by an action of that record ("team->read")',
       'record.price > 1': 'field: line 1, column 7: "price" is not a field that rules can use',
       'record.status > 3': 'type: line 1, column 15: string and int have no order',
       'true &&\n  reccord.status == "a"':

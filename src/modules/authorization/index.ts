@@ -38,6 +38,7 @@ import {
 import { createDefinitions, type Definitions } from './services/definitions/definitions.ts';
 import { createModels, type Models } from './services/definitions/models.ts';
 import { guardFields, guardRules } from './services/definitions/record-fields.ts';
+import { guardWithheldRights } from './services/definitions/withheld-rights.ts';
 import { createTellExplanation } from './services/explanation.ts';
 import { createFieldTracking } from './services/field-tracking.ts';
 import { createGoneOwners } from './services/gone-owners.ts';
@@ -281,6 +282,7 @@ function listen(kernel: Kernel): void {
   listening.add(kernel);
   kernel.schemas.guard(guardFields);
   kernel.schemas.guard(guardRules);
+  kernel.schemas.guard(guardWithheldRights);
   kernel.schemas.guard(guardOwnerColumns);
   kernel.schemas.onChange((names) => listeners.get(kernel)?.(names));
 }

@@ -104,7 +104,8 @@ async function changeOnce(
   for (const name of changePlan.destroy) await forgetDeclaration(transaction, name);
   for (const table of work) await saveDeclaration(transaction, table.declaration);
   const changed = await changedSchemas(snapshot, work, changePlan.destroy);
-  for (const guard of guards) await guard(transaction, changed, renamesOf(changePlan));
+  const [renames, removed] = [renamesOf(changePlan), removedIn(work)];
+  for (const guard of guards) await guard(transaction, changed, renames, removed);
   await finishIndexBuilds(transaction, work, changePlan.destroy);
   await recordMigrations(transaction, {
     caller,
@@ -128,6 +129,10 @@ const renamesOf = ({ drafts }: ChangePlan) =>
       .filter(({ renames }) => renames.length > 0)
       .map(({ declaration, renames }) => [declaration.name, renames] as const),
   );
+
+/** Declarations that are taken away alone: their tables stay. */
+const removedIn = (work: readonly TableWork[]): ReadonlySet<string> =>
+  new Set(work.flatMap(({ declaration }) => (declaration.removed ? [declaration.name] : [])));
 
 /** What changes, as it will be; what goes. Declarations that are taken away alone are neither. */
 async function changedSchemas(

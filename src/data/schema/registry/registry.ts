@@ -10,12 +10,14 @@ import type { PublicViews } from '../public-view.ts';
 
 /**
  * Looks at changed schemas as they will be, in the transaction that changes them; `undefined`: the table goes. `renames`:
- * new names of their fields, one set after the other, by schema. Throws for what must not be.
+ * new names of their fields, one set after the other, by schema. `removed`: declarations that go while their tables stay.
+ * Throws for what must not be.
  */
 export type SchemaGuard = (
   transaction: Transaction,
   schemas: ReadonlyMap<string, CompiledSchema | undefined>,
   renames: ReadonlyMap<string, readonly Renames[]>,
+  removed: ReadonlySet<string>,
 ) => Promise<void>;
 
 export interface SchemaRegistry {

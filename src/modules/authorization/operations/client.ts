@@ -11,7 +11,7 @@ import {
 import { authorizationErrors } from '../errors.ts';
 import { parseObject } from '../model/grammar.ts';
 import { grantRelation } from '../model/model.ts';
-import { type Checks, type LegacyCheck, userSubject } from '../services/checks.ts';
+import { type Checks, type LegacyCheck, scopeRefused, userSubject } from '../services/checks.ts';
 import type { Models } from '../services/definitions/models.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
 import { answerOnWire, BatchAnswer, bodyLimit, maxQuestions } from './questions.ts';
@@ -71,7 +71,7 @@ const check = ({ checks, tokens }: ClientServices): Operation =>
       const object = parseObject(resource, 'resource');
       return andThen(checks.acting(userSubject(caller), action, scope), (subject) => {
         if (subject) return checks.can({ subject, action, resource: object }).then(answerOf);
-        throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
+        throw scopeRefused(action, scope);
       });
     },
   });
@@ -146,8 +146,7 @@ const role = ({ database, models, checks, tokens }: ClientServices): Operation =
       if (!engine.model.get(object.type))
         throw invalid('resource', 'type', `no type is called "${object.type}"`);
       const subject = await checks.acting(userOf(context).subject, 'read', scope);
-      if (!subject)
-        throw authorizationErrors.SCOPE_REFUSED({ message: `You may not read for ${scope}` });
+      if (!subject) throw scopeRefused('read', scope);
       const relations = await engine.directRelations(database, subject, object);
       return { roles: relations.filter((relation) => !relation.startsWith(grantRelation(''))) };
     },

@@ -9,6 +9,7 @@ import {
 import type { Page } from '../engine/engine.ts';
 import { authorizationErrors } from '../errors.ts';
 import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
+import { scopeRefused } from '../services/checks.ts';
 import {
   askOptions,
   bodyLimit,
@@ -160,10 +161,7 @@ const ownResources = (services: QuestionServices): Operation =>
         nameOf(list.permission, 'permission'),
         scope,
       );
-      if (!subject)
-        throw authorizationErrors.SCOPE_REFUSED({
-          message: `You may not ${list.permission} for ${scope}`,
-        });
+      if (!subject) throw scopeRefused(list.permission, scope);
       return listResources(
         services,
         subject,

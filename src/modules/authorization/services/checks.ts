@@ -287,6 +287,11 @@ export function userSubject(caller: Caller): SubjectRef {
   return { type: 'User', id: caller.userId, relation: '' };
 }
 
+export const scopeRefused = (action: string, scope: string | undefined) =>
+  authorizationErrors.SCOPE_REFUSED({
+    message: `You may not ${action} for ${scope}: that takes the action "${action}" on it, or the one that the definition of its type names under actAs`,
+  });
+
 /** Who asks: the caller, or the scope that they may act for. Throws 401 and 403. */
 export function subjectOf(
   checks: Pick<Checks, 'acting'>,
@@ -297,8 +302,7 @@ export function subjectOf(
   const acting = checks.acting(userSubject(caller), action, scope);
   const decided = acting instanceof Promise ? unlessUndecided(acting, undefined) : acting;
   return andThen(decided, (subject) => {
-    if (!subject)
-      throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
+    if (!subject) throw scopeRefused(action, scope);
     return subject;
   });
 }

@@ -137,7 +137,7 @@ describe('owners in records', () => {
         .length;
     const declare = () =>
       database.transaction((transaction) =>
-        guardOwnerColumns(transaction, new Map([['Doc', indexed('text')]]), new Map()),
+        guardOwnerColumns(transaction, new Map([['Doc', indexed('text')]]), new Map(), new Set()),
       );
     await declare();
     expect([await state(), await versions()]).toEqual([{ owned: true, moved: true }, 2]);
