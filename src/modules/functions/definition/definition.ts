@@ -3,6 +3,7 @@ import Type, { type Static } from 'typebox';
 import type { Problem } from '../../../kernel/errors.ts';
 import type { CheckedFacts } from '../engine/protocol.ts';
 import { capabilityProblems, capabilityShape } from './capabilities.ts';
+import { SignatureShape } from './signature.ts';
 
 export const functionKinds = [
   'request',
@@ -46,41 +47,6 @@ const Params = Type.Record(Type.String(), ParamShape, {
   description: 'Name -> type, [type] or {type, required, description, enum}',
 });
 
-const Signature = Type.Object(
-  {
-    scheme: Type.Enum(['standard-webhooks', 'hmac-sha256'], {
-      description:
-        '`standard-webhooks`: headers webhook-id, webhook-timestamp, webhook-signature. `hmac-sha256`: a digest of the body in `header`',
-    }),
-    secret: Type.String({
-      minLength: 1,
-      maxLength: 100,
-      description: 'Name of the secret of this function that signs',
-    }),
-    header: Type.Optional(Type.String({ maxLength: 100, pattern: '^[A-Za-z0-9-]+$' })),
-    format: Type.Optional(
-      Type.Enum(['hex', 'base64'], { description: 'How the digest is written; hex unless set' }),
-    ),
-    prefix: Type.Optional(
-      Type.String({
-        maxLength: 40,
-        description: 'What stands before the digest, such as `sha256=`',
-      }),
-    ),
-    timestampHeader: Type.Optional(
-      Type.String({
-        maxLength: 100,
-        pattern: '^[A-Za-z0-9-]+$',
-        description:
-          'Header with the seconds since 1970; the digest is then of `<timestamp>.<body>`, and too old ones are refused',
-      }),
-    ),
-    toleranceSec: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400, default: 300 })),
-  },
-  closed,
-);
-export type SignatureOptions = Static<typeof Signature>;
-
 const Requires = Type.Object(
   {
     action: Type.String({
@@ -115,7 +81,7 @@ export const InputsShape = Type.Object(
       }),
     ),
     capabilities: Type.Optional(capabilityShape),
-    signature: Type.Optional(Signature),
+    signature: Type.Optional(SignatureShape),
     requires: Type.Optional(Requires),
     async: Type.Optional(
       Type.Boolean({

@@ -13,8 +13,9 @@ import type {
   RequestHeaders,
 } from '../../../kernel/operations/operation-input.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
-import type { SignatureOptions, StoredFunction } from '../definition/definition.ts';
+import type { StoredFunction } from '../definition/definition.ts';
 import { outputShape, placeShape } from '../definition/inputs.ts';
+import type { SignatureOptions } from '../definition/signature.ts';
 import { functionErrors } from '../errors.ts';
 import type { FunctionSecrets } from './functions.ts';
 
@@ -121,8 +122,9 @@ async function requireSignature(parts: WebhookParts, signed: Signed): Promise<st
   const { one, signature } = signed;
   const secret = await parts.secrets.read(one._id, signature.secret);
   if (secret === undefined) throw refused('the secret of the signature is not set');
-  const isStandard = signature.scheme === 'standard-webhooks';
-  return isStandard ? requireStandard(signed, secret) : requireHmac(signed, secret);
+  if (signature.scheme === 'standard-webhooks') return requireStandard(signed, secret);
+  if (signature.scheme === 'stripe') return requireStripe(signed, secret);
+  return requireHmac(signed, secret);
 }
 
 type Counting = Pick<ReceivedWebhook, 'take' | 'forget'>;
@@ -158,11 +160,19 @@ function requireRecent(text: string, toleranceSec = DEFAULT_TOLERANCE): void {
   if (!(apart <= toleranceSec)) throw refused('the time of the message is too far from now');
 }
 
-/** Standard Webhooks: `v1,<base64>` over `<id>.<timestamp>.<body>`; the secret may be `whsec_<base64>`. */
+/** Signatures of one message that are looked at: by the secret before and by the new one. */
+const MAX_SIGNATURES = 20;
+
+/**
+ * Standard Webhooks: `v1,<base64>` over `<id>.<timestamp>.<body>`; the secret may be `whsec_<base64>`. Its headers may
+ * have their older names, which begin with `svix-`.
+ */
 function requireStandard({ signature, headers, bytes }: Signed, secret: string): string {
-  const id = headerOf(headers, 'webhook-id');
-  const timestamp = headerOf(headers, 'webhook-timestamp');
-  const given = headerOf(headers, 'webhook-signature').split(' ').slice(0, 20);
+  const isOlder = headers['webhook-id'] === undefined && headers['svix-id'] !== undefined;
+  const [id, timestamp, signatures] = ['id', 'timestamp', 'signature'].map((word) =>
+    headerOf(headers, `${isOlder ? 'svix' : 'webhook'}-${word}`),
+  ) as [string, string, string];
+  const given = signatures.split(' ').slice(0, MAX_SIGNATURES);
   requireRecent(timestamp, signature.toleranceSec);
   const key = secret.startsWith('whsec_')
     ? Buffer.from(secret.slice('whsec_'.length), 'base64')
@@ -175,16 +185,45 @@ function requireStandard({ signature, headers, bytes }: Signed, secret: string):
   return id.slice(0, 256);
 }
 
+/** Stripe: `t=<timestamp>,v1=<hex>,...` over `<timestamp>.<body>`. */
+function requireStripe({ signature, headers, bytes }: Signed, secret: string): string {
+  const parts = headerOf(headers, 'stripe-signature').split(',').slice(0, MAX_SIGNATURES);
+  const valuesOf = (word: string): readonly string[] =>
+    parts.filter((part) => part.startsWith(`${word}=`)).map((part) => part.slice(word.length + 1));
+  const [timestamp = ''] = valuesOf('t');
+  requireRecent(timestamp, signature.toleranceSec);
+  const expected = createHmac('sha256', secret).update(`${timestamp}.`).update(bytes).digest();
+  if (!valuesOf('v1').some((text) => same(Buffer.from(text, 'hex'), expected)))
+    throw refused('no signature fits');
+  return expected.toString('hex');
+}
+
+/** How senders write a digest of the body, under their names. */
+const digests: ReadonlyMap<string, Partial<SignatureOptions>> = new Map([
+  ['github', { header: 'x-hub-signature-256', prefix: 'sha256=' }],
+  ['shopify', { header: 'x-shopify-hmac-sha256', format: 'base64' }],
+  [
+    'slack',
+    {
+      header: 'x-slack-signature',
+      prefix: 'v0=',
+      timestampHeader: 'x-slack-request-timestamp',
+    },
+  ],
+]);
+
 /** A digest of the body. Answers what names the message where a time bounds how long it counts. */
 function requireHmac({ signature, headers, bytes }: Signed, secret: string): string | undefined {
-  const { header = '', format = 'hex', prefix = '', timestampHeader, toleranceSec } = signature;
+  const { scheme } = signature;
+  const options = { ...signature, ...digests.get(scheme) };
+  const { header = '', format = 'hex', prefix = '', timestampHeader, toleranceSec } = options;
   const given = headerOf(headers, header);
   if (!given.startsWith(prefix)) throw refused('the signature has another prefix');
   const digest = createHmac('sha256', secret);
   if (timestampHeader !== undefined) {
     const timestamp = headerOf(headers, timestampHeader);
     requireRecent(timestamp, toleranceSec);
-    digest.update(`${timestamp}.`);
+    digest.update(scheme === 'slack' ? `v0:${timestamp}:` : `${timestamp}.`);
   }
   const expected = digest.update(bytes).digest();
   if (!same(Buffer.from(given.slice(prefix.length), format), expected))
