@@ -8,6 +8,7 @@ import {
   standardLimit,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { authErrors } from '../errors.ts';
 import type { UserAdmin } from '../services/accounts/user-admin.ts';
 import { sortable } from '../services/accounts/user-queries.ts';
@@ -49,13 +50,7 @@ const listOperation = (users: UserAdmin): Operation =>
     path: '/authentication/users',
     input: {
       query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0, description: 'How many to pass over' }),
-        limit: Type.Integer({
-          default: 25,
-          minimum: 1,
-          maximum: 1000,
-          description: 'How many at most',
-        }),
+        ...pagingQuery(),
         sort: Type.Optional(Sort),
         search: Type.Optional(
           Type.String({

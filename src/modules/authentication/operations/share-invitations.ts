@@ -7,6 +7,7 @@ import {
   standardLimit,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { parseObject } from '../../authorization/index.ts';
 import { authErrors } from '../errors.ts';
 import type { ShareInvitation } from '../services/shares/invitation-queries.ts';
@@ -123,18 +124,7 @@ const list = (shares: ShareInvitations): Operation =>
     input: {
       query: Type.Object({
         resource: Resource,
-        skip: Type.Integer({
-          default: 0,
-          minimum: 0,
-          maximum: 100_000,
-          description: 'How many to pass over',
-        }),
-        limit: Type.Integer({
-          default: 25,
-          minimum: 1,
-          maximum: 100,
-          description: 'How many at most',
-        }),
+        ...pagingQuery({ maxSkip: 100_000, maxLimit: 100 }),
       }),
     },
     output: Type.Object({ invitations: Type.Array(Invitation), count: Type.Integer() }),

@@ -1,5 +1,6 @@
 /** Shapes that several operations of teams share. */
 import Type from 'typebox';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { teamRoles } from '../schemas.ts';
 import type { InviteRow } from '../services/teams/invite-queries.ts';
 import { memberOrders, teamOrders } from '../services/teams/list-queries.ts';
@@ -97,8 +98,7 @@ const sortBy = (names: readonly string[]) =>
   );
 
 export const paging = {
-  skip: Type.Integer({ default: 0, minimum: 0, description: 'How many to pass over' }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
+  ...pagingQuery(),
 };
 export const teamPage = {
   ...paging,

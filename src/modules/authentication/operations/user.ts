@@ -10,6 +10,7 @@ import {
   standardLimit,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { authErrors } from '../errors.ts';
 import type { Accounts } from '../services/accounts/accounts.ts';
 import type { Profiles } from '../services/accounts/user-data.ts';
@@ -32,18 +33,7 @@ export const securityEventsOperation = (audit: Pick<Audit, 'list' | 'count'>): O
     limit: standardLimit,
     input: {
       query: Type.Object({
-        skip: Type.Integer({
-          minimum: 0,
-          maximum: 1_000_000,
-          default: 0,
-          description: 'How many to pass over',
-        }),
-        limit: Type.Integer({
-          minimum: 1,
-          maximum: 100,
-          default: 25,
-          description: 'How many at most',
-        }),
+        ...pagingQuery({ maxSkip: 1_000_000, maxLimit: 100 }),
       }),
     },
     output: Type.Object({

@@ -6,6 +6,7 @@ import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors, invalid, relocated } from '../../../kernel/errors.ts';
 import { Reply } from '../../../kernel/operations/operation.ts';
 import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { engineErrors } from '../engine/limits.ts';
 import {
   formatObject,
@@ -89,13 +90,7 @@ export const RefParam = Type.Object({
 
 /** Paging of admin lists. */
 export const paging = {
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
+  ...pagingQuery(),
 };
 
 /** The order of a list by one of these fields, `-` in front for descending. */

@@ -7,6 +7,7 @@ import {
   standardLimit,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { authorizationErrors } from '../errors.ts';
 import { formatSubject, parseObject, parseSubject } from '../model/grammar.ts';
 import type { ListedShare, Sharing } from '../services/sharing.ts';
@@ -66,18 +67,7 @@ const list = (sharing: Sharing): Operation =>
     input: {
       params,
       query: Type.Object({
-        skip: Type.Integer({
-          default: 0,
-          minimum: 0,
-          maximum: 1000,
-          description: 'How many to pass over',
-        }),
-        limit: Type.Integer({
-          default: 25,
-          minimum: 1,
-          maximum: 100,
-          description: 'How many at most',
-        }),
+        ...pagingQuery({ maxSkip: 1_000, maxLimit: 100 }),
       }),
     },
     output: Type.Object({

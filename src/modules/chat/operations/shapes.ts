@@ -1,6 +1,7 @@
 /** What requests and answers of chat look like. */
 import Type from 'typebox';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import type { EditRow } from '../queries/message-changes.ts';
 import { messageTypes, roomRoles } from '../schemas.ts';
 
@@ -19,13 +20,7 @@ export const Time = Type.String({ format: 'date-time' });
 export const orNull = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 
 export const Paging = {
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200, description: 'How many at most' }),
+  ...pagingQuery({ maxLimit: 200 }),
 };
 
 export const Users = Type.Array(Uuid, {

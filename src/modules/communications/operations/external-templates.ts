@@ -1,6 +1,7 @@
 /** Templates at the mail provider, as operators of both lines use them. */
 import Type from 'typebox';
 import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { messageErrors } from '../errors.ts';
 import type { ExternalTemplates } from '../services/external-templates.ts';
 import { adminFacts, Id, nullable, providerErrors } from './shapes.ts';
@@ -39,18 +40,7 @@ const listOperation = (external: ExternalTemplates): Operation =>
     aliases: [{ method: 'GET', path: '/email/externalTemplates' }],
     input: {
       query: Type.Object({
-        skip: Type.Integer({
-          default: 0,
-          minimum: 0,
-          maximum: 1000,
-          description: 'How many to pass over',
-        }),
-        limit: Type.Integer({
-          default: 25,
-          minimum: 1,
-          maximum: 1000,
-          description: 'How many at most',
-        }),
+        ...pagingQuery({ maxSkip: 1_000 }),
         sortByName: Type.Optional(
           Type.Boolean({ description: 'From A to Z; otherwise from Z to A' }),
         ),

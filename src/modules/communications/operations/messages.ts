@@ -6,6 +6,7 @@ import {
   Reply,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { messageErrors } from '../errors.ts';
 import { messageStatuses } from '../queries.ts';
 import type { DeliveryHealth } from '../services/delivery.ts';
@@ -141,18 +142,7 @@ const listOperation = (outbox: Outbox): Operation =>
     path: '/communications/messages',
     input: {
       query: Type.Object({
-        skip: Type.Integer({
-          default: 0,
-          minimum: 0,
-          maximum: 1_000_000_000,
-          description: 'How many to pass over',
-        }),
-        limit: Type.Integer({
-          default: 25,
-          minimum: 1,
-          maximum: 1000,
-          description: 'How many at most',
-        }),
+        ...pagingQuery(),
         channel: Type.Optional(ChannelName),
         recipient: Type.Optional(
           Type.String({ maxLength: 254, description: 'The whole address or number' }),

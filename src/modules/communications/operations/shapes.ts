@@ -4,6 +4,7 @@ import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
 import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { messageErrors } from '../errors.ts';
 import type { DeviceRow } from '../push-queries.ts';
 
@@ -24,13 +25,7 @@ export const ChannelName = Type.Union(
 );
 
 export const Paging = {
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
+  ...pagingQuery(),
 };
 
 export const Sent = Type.Object({

@@ -1,6 +1,7 @@
 /** Mail templates as operators see them. */
 import Type from 'typebox';
 import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
 import { localePattern } from '../readers.ts';
@@ -112,13 +113,7 @@ const templatesOf = (templates: Templates): readonly Operation[] => [
 ];
 
 const ListQuery = Type.Object({
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
+  ...pagingQuery(),
   sort: Type.Optional(
     Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), {
       maxItems: sortable.length,

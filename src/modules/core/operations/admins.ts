@@ -5,6 +5,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { coreErrors } from '../errors.ts';
 import { masterPrincipal } from '../services/accounts.ts';
 import type { Admins } from '../services/admins.ts';
@@ -42,22 +43,7 @@ const list = (admins: Admins): Operation =>
     access: 'admin',
     input: {
       query: Type.Object({
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 25,
-            description: 'How many at most',
-          }),
-        ),
+        ...optionalPagingQuery(),
         sort: Type.Optional(
           Type.String({
             maxLength: 64,

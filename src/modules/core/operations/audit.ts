@@ -12,6 +12,7 @@ import {
   Reply,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { Timestamp } from './shapes.ts';
 
 /* The audit log as files: one line per entry. */
@@ -139,22 +140,7 @@ const list = (audit: Audit): Operation =>
     input: {
       query: Type.Object({
         ...filterFields,
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 25,
-            description: 'How many at most',
-          }),
-        ),
+        ...optionalPagingQuery({ maxSkip: 1_000_000 }),
       }),
     },
     output: Type.Object({ entries: Type.Array(AuditEntry), count: Type.Integer() }),

@@ -12,6 +12,7 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../../kernel/operations/operation-input.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import { countQuery, cursorQuery, listFacts } from '../services/listing.ts';
@@ -138,22 +139,7 @@ const query = (service: Documents): Operation =>
     input: {
       params: schemaParams,
       query: Type.Object({
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 25,
-            description: 'How many at most',
-          }),
-        ),
+        ...optionalPagingQuery({ maxSkip: 1_000_000_000_000 }),
         cursor: cursorQuery,
         count: countQuery,
         sort: Type.Optional(

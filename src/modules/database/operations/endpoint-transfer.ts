@@ -6,6 +6,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { databaseErrors } from '../errors.ts';
 import type { EndpointBody } from '../services/endpoints/admin.ts';
 import { usableFields } from '../services/endpoints/definition.ts';
@@ -29,22 +30,7 @@ const schemasInUse = ({ store, schemas }: EndpointParts): Operation =>
     path: '/database/customEndpoints/schemas',
     input: {
       query: Type.Object({
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 25,
-            description: 'How many at most',
-          }),
-        ),
+        ...optionalPagingQuery(),
       }),
     },
     output: Type.Object({

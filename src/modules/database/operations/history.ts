@@ -12,6 +12,7 @@ import {
   Reply,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import {
@@ -48,17 +49,7 @@ const versionText = Type.Integer({
   description: 'Version (`__v`) of the record',
 });
 const pageQuery = {
-  skip: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: 1_000_000_000_000,
-      default: 0,
-      description: 'How many to pass over',
-    }),
-  ),
-  limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 1_000, default: 25, description: 'How many at most' }),
-  ),
+  ...optionalPagingQuery({ maxSkip: 1_000_000_000_000 }),
 };
 const compare = Type.Optional(
   Type.Enum(['next', 'current'], {

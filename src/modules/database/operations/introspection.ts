@@ -11,6 +11,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Edits } from '../services/introspection/edits.ts';
@@ -159,22 +160,7 @@ const list = (introspection: Introspection): Operation =>
     path: '/database/introspection/schemas',
     input: {
       query: Type.Object({
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 25,
-            description: 'How many at most',
-          }),
-        ),
+        ...optionalPagingQuery({ maxSkip: 1_000_000 }),
         sort: Type.Optional(
           Type.String({
             maxLength: 256,

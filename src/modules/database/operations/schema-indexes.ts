@@ -7,6 +7,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { given, type IndexAdmin, IndexView, Transferred } from '../services/indexes.ts';
 import { dryRun, PlanView, planView } from '../services/schema-views.ts';
 
@@ -113,22 +114,7 @@ const exportAll = (indexes: IndexAdmin): Operation =>
     path: '/database/indexes/export',
     input: {
       query: Type.Object({
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 1_000,
-            description: 'How many at most',
-          }),
-        ),
+        ...optionalPagingQuery({ defaultLimit: 1_000 }),
       }),
     },
     output: Type.Object({ indexes: Type.Array(Transferred), count: Type.Integer() }),

@@ -12,6 +12,7 @@ import {
   Reply,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import { countQuery, cursorQuery, listFacts } from '../services/listing.ts';
@@ -93,22 +94,7 @@ const list = (records: RecordStore): Operation =>
             description: 'Records in the trash instead, with `deletedAt`',
           }),
         ),
-        skip: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000_000_000,
-            default: 0,
-            description: 'How many to pass over',
-          }),
-        ),
-        limit: Type.Optional(
-          Type.Integer({
-            minimum: 1,
-            maximum: 1_000,
-            default: 25,
-            description: 'How many at most',
-          }),
-        ),
+        ...optionalPagingQuery({ maxSkip: 1_000_000_000_000 }),
         cursor: cursorQuery,
         count: countQuery,
         sort: Type.Optional(

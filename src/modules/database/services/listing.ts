@@ -2,6 +2,7 @@
 import Type, { type TSchema } from 'typebox';
 import { MAX_CURSOR } from '../../../data/records/page/keyset.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import { optionalPagingQuery } from '../../../kernel/operations/paging.ts';
 import { cutText } from '../../../kernel/text.ts';
 
 /* What all lists of records that can be paged by cursor have in common. */
@@ -51,17 +52,7 @@ const listPage = Type.Object(listFacts, { component: 'Page' });
 
 /** Query of a list. */
 export const listRange = {
-  skip: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: 1_000_000_000,
-      default: 0,
-      description: 'How many to pass over',
-    }),
-  ),
-  limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 1_000, default: 25, description: 'How many at most' }),
-  ),
+  ...optionalPagingQuery(),
   sort: Type.Optional(
     Type.String({
       maxLength: 256,

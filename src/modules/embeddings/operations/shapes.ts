@@ -1,6 +1,7 @@
 /** What the operations of embeddings share. */
 import Type, { type Static } from 'typebox';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { providers, type Similarity } from '../model.ts';
 import type { ConfigRow, GenerationRow } from '../queries/configs.ts';
 import { type RunRow, runStates } from '../queries/runs.ts';
@@ -14,13 +15,7 @@ export const SchemaName = Type.String({
 });
 export const TargetField = Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_]{0,62}$' });
 export const Paging = {
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 100, description: 'How many at most' }),
+  ...pagingQuery({ maxLimit: 100 }),
 };
 export const similarities: Similarity[] = ['cosine', 'euclidean', 'dotProduct'];
 export const Filter = Type.Unknown({ description: 'Conditions in the operator language' });

@@ -1,6 +1,7 @@
 /** What requests and answers about forms look like. */
 import Type from 'typebox';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { DefinitionShape } from '../definition/definition.ts';
 import { legacyTypeOf } from '../definition/field.ts';
 import type { FormRow } from '../queries/forms.ts';
@@ -20,13 +21,7 @@ export const SubmissionParams = Type.Object({
 });
 
 export const Paging = {
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200, description: 'How many at most' }),
+  ...pagingQuery({ maxLimit: 200 }),
 };
 
 export const formSorts = [

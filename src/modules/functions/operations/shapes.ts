@@ -1,6 +1,7 @@
 /** What requests and answers about functions look like. */
 import Type from 'typebox';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import {
   functionKinds,
   InputsShape,
@@ -19,13 +20,7 @@ export const IdParam = Type.String({ minLength: 1, maxLength: 100, description: 
 export const FunctionParams = Type.Object({ id: IdParam });
 
 export const Paging = {
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200, description: 'How many at most' }),
+  ...pagingQuery({ maxLimit: 200 }),
 };
 
 const orNull = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);

@@ -5,6 +5,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { routerErrors } from '../errors.ts';
 import { type ClientRow, platforms } from '../queries.ts';
 import type { Clients } from '../services/clients.ts';
@@ -98,13 +99,7 @@ const listOperation = (clients: Clients): Operation =>
     aliases: [{ method: 'GET', path: alias }],
     input: {
       query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0, description: 'How many to pass over' }),
-        limit: Type.Integer({
-          default: 1_000,
-          minimum: 1,
-          maximum: 1_000,
-          description: 'How many at most',
-        }),
+        ...pagingQuery({ defaultLimit: 1_000 }),
       }),
     },
     output: Type.Object({ clients: Type.Array(Client), count: Type.Integer() }),

@@ -5,6 +5,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
 import { routerErrors } from '../errors.ts';
 import type { Relays } from '../relays/relays.ts';
@@ -93,7 +94,7 @@ const readOperations = (relays: Relays): readonly Operation[] => [
     ...{ ...facts, id: 'router.eventRelays.list', method: 'GET', path },
     input: {
       query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0, description: 'How many to pass over' }),
+        ...pagingQuery(),
         limit: Type.Integer({
           ...{ default: 100, minimum: 1, maximum: 500, description: 'How many at most' },
         }),

@@ -1,5 +1,6 @@
 /** What requests and answers about files look like. */
 import Type from 'typebox';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import type { StorageConfig } from '../config.ts';
 import { sortedBy } from '../schemas.ts';
 
@@ -91,12 +92,7 @@ export const Success = Type.Object({ success: Type.Literal(true), message: Type.
 
 /** A page of a list; a larger one than is allowed is cut. */
 export const pageOf = ({ config }: { config: () => StorageConfig }) => ({
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
+  ...pagingQuery(),
   limit: Type.Integer({
     default: 25,
     minimum: 1,

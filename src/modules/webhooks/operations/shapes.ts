@@ -1,6 +1,7 @@
 /** What requests and answers about webhooks look like. */
 import Type from 'typebox';
 import { standardLimit } from '../../../kernel/operations/operation.ts';
+import { pagingQuery } from '../../../kernel/operations/paging.ts';
 import type { ItemRow } from '../../../kernel/queue/durable-queue.ts';
 import { type EndpointRow, payloads } from '../queries.ts';
 
@@ -15,13 +16,7 @@ export const EndpointParams = Type.Object({ endpointId: Id });
 export const DeliveryParams = Type.Object({ deliveryId: Id });
 
 export const Paging = {
-  skip: Type.Integer({
-    default: 0,
-    minimum: 0,
-    maximum: 1_000_000_000,
-    description: 'How many to pass over',
-  }),
-  limit: Type.Integer({ default: 25, minimum: 1, maximum: 200, description: 'How many at most' }),
+  ...pagingQuery({ maxLimit: 200 }),
 };
 
 const Name = Type.String({
