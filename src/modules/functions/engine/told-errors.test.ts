@@ -160,3 +160,24 @@ it('says that a code of a refusal is not one', async () => {
   const end = await run("ctx.reject(400, 'No', 'not now')");
   expect(linesOf(end)).toEqual([expect.stringContaining('the code not now is not told')]);
 });
+
+it.each([
+  ['{ status: 99 }', 'a status of 200 to 599'],
+  ["{ status: '201' }", 'a status of 200 to 599'],
+  ['{ statsu: 201 }', 'does not know statsu'],
+  ["'text/plain'", 'After the data res takes'],
+  ['[201]', 'After the data res takes'],
+])('names the place of an answer that says %s of itself', async (options, said) => {
+  const { outcome, error } = await run(`const data = { a: 1 };\nres(data, ${options});`);
+  expect({ outcome, error }).toMatchObject({
+    ...{ outcome: 'error', error: { line: 2, message: expect.stringContaining(said) } },
+  });
+});
+
+it('takes what can be said of an answer', async () => {
+  const end = await run(
+    "res('', { status: 303, headers: { a: 'b' }, cookies: [], redirect: '/x' });",
+  );
+  expect(end).toMatchObject({ outcome: 'ok', reply: { status: 303, redirect: '/x' } });
+  expect(await run('res(1, null);')).toMatchObject({ outcome: 'ok', text: '1' });
+});
