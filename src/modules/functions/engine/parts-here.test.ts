@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import type { RunEnd } from './protocol.ts';
 import { SandboxRun } from './sandbox/run.ts';
-import type { Sandbox, SandboxEvents } from './sandbox/sandbox.ts';
+import { Sandbox, type SandboxEvents } from './sandbox/sandbox.ts';
 
 /** A run that has begun there and asked for one thing, what it did, and a sandbox in which nothing takes too long. */
 function begun(inTime: () => boolean = () => true) {
@@ -18,6 +18,9 @@ function begun(inTime: () => boolean = () => true) {
     beginNow: () => true,
     answerNow: () => did.push('here') > 0 && inTime(),
     answer: () => void did.push('there'),
+    isMeasureDue: () => true,
+    measureNow: () => did.push('looked here') > 0,
+    measure: async () => void did.push('looked there'),
     fire: () => void did.push('fired'),
   };
   const limits = { cpuMs: 1_000, memoryMb: 16, maxResultBytes: 1_000, maxLogBytes: 1_000 };
@@ -86,4 +89,39 @@ it('leaves it after so many parts', () => {
   one.end('cancelled');
   expect(did.filter((what) => what === 'here').length).toBeLessThanOrEqual(20);
   expect(did.lastIndexOf('here')).toBeLessThan(did.indexOf('there'));
+});
+
+it('is looked at for its memory there as well, and its end is told at once', async () => {
+  const here = begun();
+  here.answer(1, true);
+  here.one.done('{"ok":true}\n1');
+  expect(here.did).toEqual(['call', 'here', 'looked here', 'end']);
+  const away = begun();
+  away.answer(1, false);
+  away.one.done('{"ok":true}\n1');
+  expect(away.did).toEqual(['call', 'there', 'looked there']);
+  await expect.poll(() => away.did.at(-1)).toBe('end');
+});
+
+async function loaded(code: string): Promise<Sandbox> {
+  const sandbox = new Sandbox(16);
+  await sandbox.load({ code, packages: {}, form: 'body', file: 'f.js' }, {});
+  return sandbox;
+}
+
+it('waits for no isolate that is busy with something else', async () => {
+  const sandbox = await loaded('for (;;);');
+  const input = JSON.stringify({ facts: { caller: {} }, req: { context: {} } });
+  const end = sandbox.begin(input).catch(() => 'ended');
+  await expect.poll(() => sandbox.cpuMs).toBeGreaterThan(1);
+  expect([sandbox.measureNow(performance.now()), await end]).toEqual([false, 'ended']);
+  sandbox.dispose();
+});
+
+it('knows the memory of an isolate without its thread, and that there is none any more', async () => {
+  const sandbox = await loaded('return 1');
+  expect([sandbox.measureNow(performance.now()), sandbox.memoryBytes > 0]).toEqual([true, true]);
+  expect(sandbox.isMeasureDue(performance.now())).toBe(false);
+  sandbox.dispose();
+  expect(sandbox.measureNow(performance.now())).toBe(false);
 });

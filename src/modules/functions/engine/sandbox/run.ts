@@ -114,8 +114,8 @@ export class SandboxRun implements SandboxEvents {
 
   #hereDo(part: () => boolean): boolean {
     const began = performance.now();
-    const isDone = part();
     this.#partsHere += 1;
+    const isDone = part();
     this.#hereMs += performance.now() - began;
     return isDone;
   }
@@ -339,7 +339,9 @@ export class SandboxRun implements SandboxEvents {
       );
       parts.done(this, isFit);
     };
-    if (fit && sandbox?.isMeasureDue(performance.now())) void measured(sandbox).then(tell);
-    else tell(fit);
+    const now = performance.now();
+    if (!fit || !sandbox?.isMeasureDue(now)) tell(fit);
+    else if (this.#partsHere > 0) tell(sandbox.measureNow(now));
+    else void measured(sandbox).then(tell);
   }
 }

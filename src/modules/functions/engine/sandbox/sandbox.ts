@@ -55,16 +55,11 @@ let prelude: string | undefined;
 export const BODY_HEAD = '(async function (grpcSdk, req, res, ctx, require, module, exports) {\n';
 export const BODY_TAIL = '\n})';
 
-interface CodePlace {
-  readonly filename: string;
-  readonly lineOffset?: number;
-}
-
 /** Compiles with what an earlier compilation left, and leaves the same for later ones. */
 async function compile(
   isolate: ivm.Isolate,
   code: string,
-  where: CodePlace,
+  where: { readonly filename: string; readonly lineOffset?: number },
   cache: CompileCache,
 ): Promise<ivm.Script> {
   if (cache.data) return isolate.compileScript(code, { ...where, cachedData: cache.data });
@@ -242,18 +237,18 @@ export class Sandbox {
 
   #doNow(entry: EntryReference, args: EntryArguments): boolean {
     this.#said = [];
-    if (!this.#isWhole(entry, args)) return false;
+    if (!this.#watched(() => entry.applySync(undefined, [...args]))) return false;
     const all = this.#said;
     this.#said = [];
     for (const said of all) this.#hear(said);
     return true;
   }
 
-  #isWhole(entry: EntryReference, args: EntryArguments): boolean {
+  #watched(part: () => unknown): boolean {
     this.#slot ??= watch().add(this.isolate);
     watch().enter(this.#slot);
     try {
-      entry.applySync(undefined, [...args]);
+      part();
       return watch().leave();
     } catch {
       watch().leave();
@@ -328,8 +323,16 @@ export class Sandbox {
   }
 
   async measure(now: number): Promise<void> {
+    this.#note(now, await this.isolate.getHeapStatistics());
+  }
+
+  /** The same on this thread, in the time of a part. False where the isolate is of no more use. */
+  measureNow(now: number): boolean {
+    return this.#watched(() => this.#note(now, this.isolate.getHeapStatisticsSync()));
+  }
+
+  #note(now: number, heap: ivm.HeapStatistics): void {
     this.#measuredAt = now;
-    const heap = await this.isolate.getHeapStatistics();
     this.memoryBytes = heap.used_heap_size + heap.externally_allocated_size;
   }
 
