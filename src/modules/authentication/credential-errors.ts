@@ -53,10 +53,7 @@ const ownFactorErrors = defineErrors({
     'method: this kind of second factor cannot be used here, or you have none of it yet',
   ],
   SECOND_FACTOR_NOT_PENDING: [400, 'This session needs no second factor'],
-  TOTP_INVALID: [
-    400,
-    'The code is wrong: check the clock of the device, and try the next code',
-  ],
+  TOTP_INVALID: [400, 'The code is wrong: check the clock of the device, and try the next code'],
   PHONE_INVALID: [400, 'phone: this is not a phone number that can be used here'],
   PASSKEY_REFUSED: [400, 'The passkey could not be added: start again'],
   DEVICE_KEY_REFUSED: [
