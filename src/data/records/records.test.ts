@@ -313,6 +313,12 @@ const suite = (server: TestServer) => () => {
       ]),
     ).rejects.toMatchObject({ status: 404, errors: [{ path: 'docs.1._id' }] });
     expect(parse((await kernel.records.get(admin, 'Company', String(one))).json).name).toBe('a');
+    const [company, nowhere] = [String(one), newId()];
+    const atPlace = { status: 400, errors: [{ path: 'docs.1.company', rule: 'relation' }] };
+    const authors = [company, nowhere, nowhere].map((to) => ({ name: 'n', company: to }));
+    await expect(kernel.records.createMany(admin, 'Author', authors)).rejects.toMatchObject(
+      atPlace,
+    );
     const updated = await kernel.records.updateMany(admin, 'Company', [
       { _id: three },
       { _id: one, name: 'x' },

@@ -21,7 +21,7 @@ import { ownershipShape } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
 import { eventFieldsOf, type MovedRows } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
-import { uniqueViolationAt, type WrittenRecord } from './refused-values.ts';
+import { violationAt, type WrittenRecord } from './refused-values.ts';
 import { lockInOrder } from './row-locks.ts';
 import { insertManyText, updateManyText } from './statements.ts';
 import {
@@ -304,7 +304,7 @@ async function placing<T>(records: readonly WrittenRecord[], write: () => Promis
   try {
     return await write();
   } catch (error) {
-    throw uniqueViolationAt(error, records);
+    throw violationAt(error, records);
   }
 }
 

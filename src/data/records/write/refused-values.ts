@@ -1,4 +1,5 @@
-/** Among many records that are written at once: which one has the value that another has already. */
+/** Among many records that are written at once: which one has the value that another has already, or leads to nothing. */
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { PenstockError, type Problem, relocated } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { MappedColumn, TableMapping } from '../../schema/mapping/table-mapping.ts';
@@ -15,25 +16,30 @@ export interface WrittenRecord {
   readonly place: string;
 }
 
-/** The same error at the places of the records that clash, where they can be told. Anything else comes back as it is. */
-export function uniqueViolationAt(error: unknown, records: readonly WrittenRecord[]): unknown {
-  if (!(error instanceof PenstockError) || error.code !== recordErrors.RECORD_NOT_UNIQUE.code)
-    return error;
+/** The same error at the place of the record that is refused, where it can be told. Anything else comes back as it is. */
+export function violationAt(error: unknown, records: readonly WrittenRecord[]): unknown {
+  if (!(error instanceof PenstockError)) return error;
+  const isUnique = error.code === recordErrors.RECORD_NOT_UNIQUE.code;
+  if (!isUnique && !isLinkToNothing(error)) return error;
   const columns = error.errors?.map(({ path }) => path) ?? [];
   const texts = violatingTexts(error.cause, columns.length);
   if (!texts) return error;
-  const clashing = records.filter(({ values }) =>
+  const refused = records.filter(({ values }) =>
     columns.every(
       (column, i) => !Object.hasOwn(values, column) || isSame(values[column], texts[i] ?? ''),
     ),
   );
-  // A change that sets none of the columns cannot be told from others; of several new values the first is not the one too many.
-  const named = clashing.filter(({ values }) =>
+  // A change that sets none of the columns cannot be told from others.
+  const named = refused.filter(({ values }) =>
     columns.some((column) => Object.hasOwn(values, column)),
   );
-  const place = named.at(named.length > 1 ? 1 : 0)?.place;
+  // Of several new values that are the same the first is not the one too many.
+  const place = named.at(isUnique && named.length > 1 ? 1 : 0)?.place;
   return place === undefined ? error : relocated(error, (path) => place + path);
 }
+
+const isLinkToNothing = ({ code, cause }: PenstockError): boolean =>
+  code === recordErrors.RECORD_INVALID.code && codeOf(cause) === '23503';
 
 /** The values that PostgreSQL names in its refusal, as text: `Key (a, b)=(1, 2) already exists.` */
 function violatingTexts(cause: unknown, count: number): readonly string[] | undefined {
