@@ -105,7 +105,7 @@ function createServices({ kernel, config, log }: Context) {
     hasRecords,
     objects,
     schemas,
-    fields,
+    follow: fields.follow,
     uses: () => [...kernel.permissions.uses.values()].flatMap((uses) => uses()),
   });
   const tuples = createTuples({ database, events, models, schemas });

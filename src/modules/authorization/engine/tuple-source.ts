@@ -18,8 +18,8 @@ export interface TupleSource {
   readonly key: string;
   /** True when no field of a record is in it. */
   readonly stored: boolean;
-  /** The columns in it that count beside stored tuples; `undefined` when a field counts instead of them. */
-  readonly beside: readonly FieldRelation[] | undefined;
+  /** What records say in it: by columns beside stored tuples, and by fields that count instead of them. */
+  readonly fields: readonly FieldRelation[];
   /** `and ...`: what finds the tuples of a resource (SQL of its id) by index, beside the equality of its text. */
   resource(alias: string, id: string): string;
   /** The same for the subject. */
@@ -33,7 +33,7 @@ export const storedTuples: TupleSource = {
   rows: storedTable,
   key: '',
   stored: true,
-  beside: [],
+  fields: [],
   resource: () => '',
   subject: () => '',
 };
@@ -92,7 +92,7 @@ export function tupleSource(
     rows: `(${[storedArm(fields, table), ...fields.map(fieldArm)].join(' union all ')})`,
     key,
     stored: false,
-    beside: fields.every(({ field }) => field.typeColumn !== undefined) ? fields : undefined,
+    fields,
     // What is constant in an arm is gone from its plan: stored tuples are found by the text, fields by the uuid.
     resource: (alias, id) =>
       ` and (not ${alias}.in_record or ${alias}.resource_uuid = ${uuidOf(id)})`,

@@ -47,7 +47,7 @@ describe('relations that are written in a transaction of somebody else', () => {
       objects: { type: () => undefined },
       schemas: { get: () => undefined },
       uses: () => [],
-      fields: { follow: async () => undefined },
+      follow: async () => undefined,
     });
     const tuples = createTuples({ database, events, models, schemas: { get: () => undefined } });
     const plain = { version: 0, permissions: {}, conditions: {}, actAs: null };

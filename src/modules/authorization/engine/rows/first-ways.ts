@@ -5,6 +5,7 @@
  * them are right.
  */
 import type { FirstWay, RowOrder } from '../../../../kernel/permissions.ts';
+import { isReplacing } from './row-columns.ts';
 import { firstRows, type RowSource } from './row-sources.ts';
 import type { Size } from './size-estimate.ts';
 
@@ -172,7 +173,8 @@ function mergedWay(
   { standsAmong }: FirstParts,
   whole: boolean,
 ): FirstWay | undefined {
-  if (!source.from.beside) return undefined;
+  // Of fields no index has the order of the ids as well.
+  if (source.from.fields.some(isReplacing)) return undefined;
   const stands = standsAmong(whole);
   // What was taken away as a whole is known by the id: the row itself is not looked at.
   const testsIds = taken !== undefined && whole;

@@ -7,14 +7,12 @@ import type { Lookup } from '../reverse-expansion.ts';
 import { subjectTypeText } from '../tuple-source.ts';
 import {
   columnIds,
-  foundTuples,
-  lookupKey,
-  nothingFound,
-  type RowSource,
-  rowSource,
-  storedPart,
+  disjointTests,
+  isReplacing,
+  unmatchedTest,
   uuidPattern,
-} from './row-sources.ts';
+} from './row-columns.ts';
+import { foundTuples, lookupKey, nothingFound, type RowSource, rowSource } from './row-sources.ts';
 
 type Next = (value: unknown) => string;
 
@@ -36,6 +34,7 @@ interface CountedRows {
  */
 export function rowCount(source: RowSource, counted: CountedRows, next: Next): string {
   const { table, largest, stands } = counted;
+  if (source.from.fields.some(isReplacing)) return countByFields(source, counted, next);
   const most = source.lookups.findIndex((lookup) => lookupKey(lookup) === largest);
   const index = most < 0 ? source.lookups.findIndex((lookup) => columnOf(source, lookup)) : most;
   const first = source.lookups[index];
@@ -45,10 +44,9 @@ export function rowCount(source: RowSource, counted: CountedRows, next: Next): s
   const others = rowSource({ ...source, exact: true }, source.lookups.toSpliced(index, 1));
   const column = columnOf(source, first);
   if (column) return ownedCount({ source, others, first, column }, counted, next);
-  const { rows } = storedPart(source).from;
-  const id = `${next(first.subject.id)}::text`;
+  const rows = 'penstock.tuples';
   const same =
-    `t.subject_type = ${next(first.subject.type)} and t.subject_id = ${id}${storedPart(source).from.subject('t', id)} and t.subject_relation = ${next(first.subject.relation)}` +
+    `t.subject_type = ${next(first.subject.type)} and t.subject_id = ${next(first.subject.id)}::text and t.subject_relation = ${next(first.subject.relation)}` +
     ` and t.resource_type = ${literalOf(source.type, 'text')} and t.relation = ${next(first.rule.relation)} and t.condition is null and ${liveTuple('t')}`;
   const known = `${same} and t.row_of = ${oidOf(table)}`;
   // In the order of the index: another one would be read through for what is hardly ever there.
@@ -89,10 +87,31 @@ function ownedCount(
   return `((select count(*) from ${table} d where ${owned}${counts('d."_id"')}) + (select count(distinct f.id) from (${rest}) f where not ${again}${counts('f.id')}))`;
 }
 
+/**
+ * The same where fields of the rows are relations: what rows say is asked of each once, and each of those that stored
+ * tuples lead to is counted where the row does not say it as well.
+ */
+function countByFields(
+  source: RowSource,
+  { table, storedFew, stands }: CountedRows,
+  next: Next,
+): string {
+  const counts = (id: string): string => (stands ? ` and (${stands(id, next)})` : '');
+  const said = disjointTests(source, next).map(
+    (test) => `(select count(*) from ${table} d where ${test}${counts('d."_id"')})`,
+  );
+  // Of few each is looked up; for more, what rows say is a hash table that is filled once.
+  const alone = storedFew
+    ? `exists (select 1 from ${table} d where d."_id" = f.id and ${unmatchedTest(source, next)} offset 0)`
+    : `(f.id in (${columnIds(source, table, next).join(' union all ') || nothingFound})) is not true`;
+  const stored = `(select count(distinct f.id) from (${storedRows(source, table, next)}) f where ${alone}${counts('f.id')})`;
+  return `(${[...said, stored].join(' + ')})`;
+}
+
 /** The column in which the subject of a lookup may stand. */
 const columnOf = ({ from }: RowSource, { rule, subject }: Lookup): FieldRelation | undefined =>
   subject.relation === '' && uuidPattern.test(subject.id)
-    ? from.beside?.find(({ relation }) => relation === rule.relation)
+    ? from.fields.find(({ relation }) => relation === rule.relation)
     : undefined;
 
 const oidOf = (table: string): string => `${literalOf(table, 'regclass')}::oid`;

@@ -12,7 +12,7 @@ import {
 } from './first-ways.ts';
 import { never, renderTest, type Test } from './predicate-tree.ts';
 import { rowCount } from './row-count.ts';
-import { foundIds, foundRows, type RowSource } from './row-sources.ts';
+import { foundByRow, foundIds, foundRows, type RowSource } from './row-sources.ts';
 import { isFoundSooner, type Size } from './size-estimate.ts';
 
 /** How rows are found and tested, with the ids of everything beyond them. */
@@ -135,9 +135,13 @@ function piecesOf(
   const foundWith =
     (left: RowTest): RowTest =>
     (id, next, alias) => {
-      const ids = `${id} in (${foundIds(source, next)})`;
       // "is true" makes it a hash table that is filled once, whatever the planner believes about its size.
-      const among = `${size.amount === 'few' ? ids : `(${ids}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
+      const ids = (): string => `${id} in (${foundIds(source, next)})`;
+      const isFound =
+        size.amount === 'few'
+          ? ids()
+          : (foundByRow(source, { id, alias }, next) ?? `(${ids()}) is true`);
+      const among = `${isFound}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
       return exact ? among : `(${among}) and (${left(id, next, alias)})`;
     };
   const standsAmong = (whole: boolean): RowTest => foundTest(plan, type, whole);

@@ -4,14 +4,21 @@
  */
 import { tableName } from '../../../../data/schema/compile/layout.ts';
 import { literalOf } from '../../../../kernel/database/literal.ts';
-import { identifier } from '../../../../kernel/database/sql.ts';
 import { rulesTo } from '../../model/expansion-rules.ts';
 import type { SubjectRef } from '../../model/grammar.ts';
-import type { FieldRelation, Model, Name } from '../../model/model.ts';
+import type { Model, Name } from '../../model/model.ts';
 import { arrayText, liveTuple } from '../../tuple-sql.ts';
 import type { Principal } from '../principals.ts';
 import { type Lookup, lookupsOf } from '../reverse-expansion.ts';
-import { sourceOf, storedTuples, subjectTypeText, type TupleSource } from '../tuple-source.ts';
+import { sourceOf, type TupleSource } from '../tuple-source.ts';
+import {
+  columnIds,
+  disjointTests,
+  isReplacing,
+  matchedTest,
+  namedIn,
+  unmatchedTest,
+} from './row-columns.ts';
 /* The tuples that give a subject rows of a type, as lookups of an index: one per form of the subject, principal and relation. */
 
 /** Whose rows are sought, and the objects through which they act. */
@@ -79,11 +86,13 @@ export interface RowSource {
   readonly type: string;
   /** Every row on which the subject may act is found by one of them. */
   readonly lookups: readonly Lookup[];
+  /** Those of them that stored tuples answer, alone or beside columns; the others are fields of the rows. */
+  readonly stored: readonly Lookup[];
   /** Tuples without a condition count, others do not. Else those with one are found as well, and the row must be tested. */
   readonly exact: boolean;
-  /** What of the lookups is not the same for all, by the name of its column. */
+  /** What of the stored lookups is not the same for all, by the name of its column. */
   readonly columns: ReadonlyMap<string, string>;
-  /** The same lookups, as few searches of an index. */
+  /** The stored lookups, as few searches of an index. */
   readonly groups: readonly LookupGroup[];
   /** Where the tuples are. */
   readonly from: TupleSource;
@@ -119,15 +128,17 @@ export function rowSource(
   { type, exact, from }: Pick<RowSource, 'type' | 'exact' | 'from'>,
   lookups: readonly Lookup[],
 ): RowSource {
+  const replaced = from.fields.filter(isReplacing).map(({ relation }) => relation);
+  const stored = lookups.filter(({ rule }) => !replaced.includes(rule.relation));
   const columns = new Map([
-    ['s_type', arrayText(lookups.map((l) => l.subject.type))],
-    ['s_id', arrayText(lookups.map((l) => l.subject.id))],
-    ['relation', arrayText(lookups.map((l) => l.rule.relation))],
+    ['s_type', arrayText(stored.map((l) => l.subject.type))],
+    ['s_id', arrayText(stored.map((l) => l.subject.id))],
+    ['relation', arrayText(stored.map((l) => l.rule.relation))],
   ]);
   // Most models know no subject sets: what is constant costs nothing as text.
-  if (lookups.some((l) => l.subject.relation !== ''))
-    columns.set('s_relation', arrayText(lookups.map((l) => l.subject.relation)));
-  return { type, lookups, exact, columns, groups: groupsOf(lookups), from };
+  if (stored.some((l) => l.subject.relation !== ''))
+    columns.set('s_relation', arrayText(stored.map((l) => l.subject.relation)));
+  return { type, lookups, stored, exact, columns, groups: groupsOf(stored), from };
 }
 
 type Next = (value: unknown) => string;
@@ -136,106 +147,25 @@ type Next = (value: unknown) => string;
 const lookupsIn = ({ columns }: RowSource, next: Next): string =>
   `unnest(${[...columns.values()].map((values) => `(select ${next(values)}::text[])`).join(', ')}) l(${[...columns.keys()].join(', ')})`;
 
-/** Tuples `t` of a lookup `l` that count. */
-const foundBy = ({ type, exact, columns, from }: RowSource): string =>
-  `t.subject_type = l.s_type and t.subject_id = l.s_id${from.subject('t', 'l.s_id')} and t.subject_relation = ${columns.has('s_relation') ? 'l.s_relation' : `''`}
+/** Stored tuples `t` of a lookup `l` that count. */
+const foundBy = ({ type, exact, columns }: RowSource): string =>
+  `t.subject_type = l.s_type and t.subject_id = l.s_id and t.subject_relation = ${columns.has('s_relation') ? 'l.s_relation' : `''`}
    and t.resource_type = ${literalOf(type, 'text')} and t.relation = l.relation and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`;
-
-/** Stored tuples alone, where columns count beside them; else all. */
-export const storedPart = (source: RowSource): RowSource =>
-  source.from.beside ? { ...source, from: storedTuples } : source;
-
-/* Rows `d` that say it in columns themselves: by the index of the columns, without a word about tuples. */
-
-/**
- * `column` is a value (SQL), or one of a list. The range says nothing more and is there for the planner: where nearly all
- * rows have the same owner, PostgreSQL takes any owner for that one and would read the whole table for somebody's ten rows.
- */
-const isValue = (column: string, value: string): string =>
-  `${column} = ${value} and ${column} between ${value} and ${value}`;
-
-const isOneOf = (column: string, ids: readonly string[], next: Next): string => {
-  const sorted = ids.toSorted();
-  const [least, greatest] = [sorted.at(0), sorted.at(-1)].map((id) => `(select ${next(id)}::uuid)`);
-  return (
-    `${column} = any((select ${next(arrayText(sorted))}::uuid[])::uuid[])` +
-    ` and ${column} between ${least} and ${greatest}`
-  );
-};
-
-/** Whoever such a column can name, as a relation `l` and a test; one alone is two values. `undefined`: nobody. */
-function namedIn(
-  source: RowSource,
-  { relation, field }: FieldRelation,
-  next: Next,
-): { readonly from: string; readonly test: string } | undefined {
-  const named = source.lookups.filter(
-    ({ rule, subject }) =>
-      rule.relation === relation && subject.relation === '' && uuidPattern.test(subject.id),
-  );
-  const [one] = named;
-  if (!one) return undefined;
-  const column = `d.${identifier(field.field)}`;
-  const type = subjectTypeText(field, 'd');
-  if (named.length === 1)
-    return {
-      from: '',
-      test: `${isValue(column, `(select ${next(one.subject.id)}::uuid)`)} and ${type} = (select ${next(one.subject.type)}::text)`,
-    };
-  const columns = [
-    `(select ${next(arrayText(named.map(({ subject }) => subject.type)))}::text[])`,
-    `(select ${next(arrayText(named.map(({ subject }) => subject.id)))}::uuid[])`,
-  ];
-  return {
-    from: `unnest(${columns.join(', ')}) l(s_type, s_id) cross join lateral `,
-    test: `${isValue(column, 'l.s_id')} and ${type} = l.s_type`,
-  };
-}
-
-export const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-/** What rows `d` must fulfil that say it in columns: one search for all subjects of a type. */
-const columnTests = (source: RowSource, next: Next): readonly string[] =>
-  (source.from.beside ?? []).flatMap(({ relation, field }) => {
-    const named = source.lookups.filter(
-      ({ rule, subject }) =>
-        rule.relation === relation && subject.relation === '' && uuidPattern.test(subject.id),
-    );
-    const byType = Map.groupBy(named, ({ subject }) => subject.type);
-    return [...byType].map(([type, some]) => {
-      const ids = some.map(({ subject }) => subject.id);
-      const column = `d.${identifier(field.field)}`;
-      const test =
-        ids.length === 1
-          ? isValue(column, `(select ${next(ids[0])}::uuid)`)
-          : isOneOf(column, ids, next);
-      return `${test} and ${subjectTypeText(field, 'd')} = (select ${next(type)}::text)`;
-    });
-  });
-
-/** Ids of rows of a table that say it in columns. */
-export const columnIds = (source: RowSource, table: string, next: Next): readonly string[] =>
-  columnTests(source, next).map(
-    (test) => `select r.id from (select d."_id" as id from ${table} d where ${test} offset 0) r`,
-  );
 
 /**
  * Whole rows `d` of `rows` (what stands behind `from`) that are found, each once. Those that columns lead to are read from
  * the index of the columns, all others by their ids: a list of them is a value, of which each is taken once.
  */
 export function foundRows(source: RowSource, rows: string, next: Next): string {
-  const tests = columnTests(source, next);
-  const without = (known: readonly string[]): string =>
-    known.length === 0 ? '' : ` and (${known.map((test) => `(${test})`).join(' or ')}) is not true`;
-  const named = tests.map(
-    (test, i) => `select d.* from ${rows} d where ${test}${without(tests.slice(0, i))}`,
+  const named = disjointTests(source, next).map(
+    (test) => `select d.* from ${rows} d where ${test}`,
   );
   const ids = foundTuples(source, next).map((tuples) => `select r.id from (${tuples} offset 0) r`);
   const stored =
     ids.length === 0
       ? []
       : [
-          `select d.* from ${rows} d where d."_id" = any(array(${ids.join(' union all ')}))${without(tests)}`,
+          `select d.* from ${rows} d where d."_id" = any(array(${ids.join(' union all ')})) and ${unmatchedTest(source, next)}`,
         ];
   const all = [...named, ...stored];
   return all.length === 0 ? `select d.* from ${rows} d where false` : all.join(' union all ');
@@ -243,31 +173,40 @@ export function foundRows(source: RowSource, rows: string, next: Next): string {
 
 /** Ids of all rows that are found. Ids of resources that are no row ids lead to no row. */
 export function foundIds(source: RowSource, next: Next): string {
-  const found = foundTuples(source, next).map(
-    (tuples) => `select r.id from (${tuples} offset 0) r where r.id is not null`,
-  );
-  const all = [...found, ...columnIds(source, tableName(source.type), next)];
+  const all = [...storedIds(source, next), ...columnIds(source, tableName(source.type), next)];
   return all.length === 0 ? nothingFound : all.join(' union all ');
 }
 
+/**
+ * Whether a row is found, asked of the row itself (`alias`): what it says is not looked for. `undefined` where rows say
+ * nothing but beside stored tuples, of which nearly all lead there.
+ */
+export function foundByRow(
+  source: RowSource,
+  { id, alias }: { readonly id: string; readonly alias: string | undefined },
+  next: Next,
+): string | undefined {
+  if (alias === undefined || !source.from.fields.some(isReplacing)) return undefined;
+  const ids = storedIds(source, next).join(' union all ') || nothingFound;
+  const said = matchedTest(source, next, alias);
+  return `${said === undefined ? '' : `${said} or `}(${id} in (${ids})) is true`;
+}
+
+const storedIds = (source: RowSource, next: Next): readonly string[] =>
+  foundTuples(source, next).map(
+    (tuples) => `select r.id from (${tuples} offset 0) r where r.id is not null`,
+  );
+
 export const nothingFound = 'select null::uuid as id where false';
 
-/** Selects of `id` and `row_of` of the tuples of all lookups. */
-export function foundTuples(source: RowSource, next: Next): readonly string[] {
-  const stored = storedPart(source);
-  const { type, exact } = source;
-  // What is written in fields instead is found by each id alone.
-  if (!stored.from.stored)
-    return [
-      `select f.* from ${lookupsIn(source, next)} cross join lateral (select t.resource_uuid as id, t.row_of from ${stored.from.rows} t where ${foundBy(stored)} offset 0) f`,
-    ];
-  return source.groups.map(
+/** Selects of `id` and `row_of` of the stored tuples of all lookups. */
+export const foundTuples = ({ type, exact, groups }: RowSource, next: Next): readonly string[] =>
+  groups.map(
     ({ type: subjectType, setRelation, relations, ids }) =>
       `select t.resource_uuid as id, t.row_of from penstock.tuples t where t.subject_type = ${literalOf(subjectType, 'text')} and t.subject_id = any((select ${next(ids)}::text[])::text[])` +
       ` and t.subject_relation = ${literalOf(setRelation, 'text')} and t.resource_type = ${literalOf(type, 'text')}` +
       ` and t.relation in (${relations.map((word) => literalOf(word, 'text')).join(', ')}) and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`,
   );
-}
 
 interface FirstRows {
   /** Where the rows come from; stands where a table may stand. */
@@ -297,12 +236,12 @@ export function firstRows(
   const behind = after ? ` and t.resource_id > (select (${after}::uuid)::text)` : '';
   const lookups = lookupsIn(source, next);
   const stored = `select r.* from ${lookups} cross join lateral (
-    select d.* from (select t.resource_id, t.resource_uuid from penstock.tuples t where ${foundBy(storedPart(source))}${behind}${ofId}) t
+    select d.* from (select t.resource_id, t.resource_uuid from penstock.tuples t where ${foundBy(source)}${behind}${ofId}) t
       cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
      where true${ofRow} order by ${order ?? 't.resource_id'} limit ${count}) r${anyStored(source, next)}`;
   const tested = (): string =>
     test ? ` and (${testsIds ? test('d."_id"') : test('d."_id"', 'd')})` : '';
-  const beside = (source.from.beside ?? []).flatMap((column) => {
+  const beside = source.from.fields.flatMap((column) => {
     const named = namedIn(source, column, next);
     return named
       ? [
@@ -316,12 +255,12 @@ export function firstRows(
 
 /** `where ...`: nothing is looked up one by one where nothing is stored, as for those who see their own rows alone. */
 function anyStored(source: RowSource, next: Next): string {
-  if (!source.from.beside?.length || !isProduct(source)) return '';
+  if (source.from.fields.length === 0 || !isProduct(source)) return '';
   return ` where exists (select 1 from penstock.tuples t where ${storedAtOnce(source, next)})`;
 }
 
 /** True when every subject is looked up in every relation. */
-function isProduct({ lookups, columns }: RowSource): boolean {
+function isProduct({ stored: lookups, columns }: RowSource): boolean {
   if (columns.has('s_relation')) return false;
   const sizes = [
     new Set(lookups.map(({ subject }) => subject.type)),

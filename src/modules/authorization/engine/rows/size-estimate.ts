@@ -12,6 +12,7 @@ import { type FieldRelation, keyOf } from '../../model/model.ts';
 import type { EngineScope } from '../ask.ts';
 import type { Lookup } from '../reverse-expansion.ts';
 import { sourcedStatement, storedTuples } from '../tuple-source.ts';
+import { isReplacing } from './row-columns.ts';
 import {
   lookupColumns,
   lookupCondition,
@@ -43,6 +44,8 @@ function estimatedRows(lookups: string, columns: readonly FieldRelation[]): stri
 }
 
 function estimateOf(lookups: string, { type, relation, field }: FieldRelation): string {
+  // Statistics of lists say nothing of how many rows have one of several elements.
+  if (field.many) return 'null::float8';
   const asked = `from ${lookups} where l.relation = ${literalOf(relation, 'text')} and l.s_relation = ''`;
   const sum = `select coalesce(sum(s.total * coalesce(s.shares[array_position(s.common, l.s_id)], s.share)), 0) ${asked}`;
   return `select case
@@ -142,8 +145,13 @@ const fewStatement = sourcedStatement(
 /** Stored tuples, and what the columns beside them are likely to add: no table of records is read. */
 const likelyStatement = sourcedStatement((from) => {
   const lookups = lookupRows((i) => `$${i + 1}`);
-  return `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known, (select ${estimatedRows(lookups, from.beside ?? [])})::float8 as estimated, ${totalRows} as total from (
-  select r.row_of from ${lookups}
+  const replaced = from.fields.filter(isReplacing).map(({ relation }) => relation);
+  const stored =
+    replaced.length === 0
+      ? lookups
+      : `(select l.* from ${lookups} where l.relation <> all(${literalOf(replaced, 'text[]')})) l`;
+  return `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known, (select ${estimatedRows(lookups, from.fields)})::float8 as estimated, ${totalRows} as total from (
+  select r.row_of from ${stored}
     cross join lateral (select t.row_of from ${storedTuples.rows} t where ${lookupCondition(storedTuples, '$6::text')} limit ${FEW + 1}) r
   limit ${FEW + 1}) x`;
 });
@@ -195,9 +203,13 @@ async function measure(
   const tableValues = [...values, tableName(goal.type)];
   const from = lookupSource(model, lookups);
   let storedFew = false;
-  if (from.beside && from.beside.length > 0) {
-    const likely = await likelySize(database, { ...likelyStatement(from), values: tableValues });
-    if (likely.amount === 'few') return { ...likely, amount: 'few', largest: undefined };
+  if (from.fields.length > 0) {
+    const statement = { ...likelyStatement(from), values: tableValues };
+    const { isEstimated, ...likely } = await likelySize(database, statement);
+    // To count what fields say would be as many searches as there are objects.
+    const isEnough = isEstimated && likely.storedFew && from.fields.some(isReplacing);
+    const amount = likely.amount ?? (isEnough ? amountOf(likely.seen) : undefined);
+    if (amount) return { ...likely, amount, largest: undefined };
     ({ storedFew } = likely);
   }
   const { rows } = await database.query<{ count: number; known: number; total: number }>({
@@ -239,11 +251,17 @@ interface Likely {
 async function likelySize(
   database: Queryable,
   statement: Statement,
-): Promise<Omit<Size, 'amount' | 'largest'> & { readonly amount: 'few' | undefined }> {
+): Promise<
+  Omit<Size, 'amount' | 'largest'> & {
+    readonly amount: 'few' | undefined;
+    readonly isEstimated: boolean;
+  }
+> {
   const { rows } = await database.query<Likely>(statement);
   const { count, known, estimated, total } = rows[0] ?? nothingLikely;
   return {
     amount: estimated !== null && count + estimated <= LIKELY_FEW ? 'few' : undefined,
+    isEstimated: estimated !== null,
     known: known * 2 >= count,
     storedFew: count <= FEW,
     seen: count + (estimated ?? 0),

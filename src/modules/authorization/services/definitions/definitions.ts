@@ -15,7 +15,6 @@ import type { ObjectDirectory } from '../../../../kernel/pipeline/input-authorit
 import { authorizationErrors } from '../../errors.ts';
 import { buildModel } from '../../model/model.ts';
 import { deleteTuplesOfType } from '../../tuple-removals.ts';
-import type { FieldTracking } from '../field-tracking.ts';
 import { clearMatching } from '../owners-in-records.ts';
 import { builtInNames } from './built-in.ts';
 import {
@@ -99,8 +98,8 @@ interface Dependencies {
   readonly schemas: Pick<SchemaRegistry, 'get'>;
   /** What asks its callers for actions. */
   readonly uses: ActionUses;
-  /** After changes: which tables say on what others hang follows from the definitions. */
-  readonly fields: FieldTracking;
+  /** Runs after changes (`FieldTracking.follow`): which fields are followed hangs on the definitions. */
+  readonly follow: () => Promise<void>;
 }
 
 type Work<T> = (
@@ -115,8 +114,8 @@ function createChange({
   events,
   models,
   objects,
-  fields,
-}: Pick<Dependencies, 'database' | 'events' | 'models' | 'objects' | 'fields'>) {
+  follow,
+}: Pick<Dependencies, 'database' | 'events' | 'models' | 'objects' | 'follow'>) {
   /**
    * A tuple may have been checked against the definitions of before and written after the change looked. Whoever
    * writes after this node's model is replaced notices it (tuples.ts); what was written until then is found here.
@@ -137,7 +136,7 @@ function createChange({
         }),
       async () => {
         for (const type of types) await sweep(caller, type);
-        await fields.follow();
+        await follow();
       },
     );
   };

@@ -60,7 +60,7 @@ describe('definitions in force', () => {
         objects: { type: () => undefined },
         schemas: { get: () => undefined },
         uses: () => [],
-        fields: { follow: async () => undefined },
+        follow: async () => undefined,
       }),
     };
   };

@@ -1,0 +1,153 @@
+/**
+ * Rows `d` that say themselves who may act on them (SQL): by columns of owners beside stored tuples, and by fields that
+ * are relations. They are found by the indexes of those columns, without a word about tuples.
+ */
+import { identifier } from '../../../../kernel/database/sql.ts';
+import type { FieldRelation } from '../../model/model.ts';
+import { arrayText } from '../../tuple-sql.ts';
+import type { Lookup } from '../reverse-expansion.ts';
+import { subjectTypeText } from '../tuple-source.ts';
+
+/** What of a source of rows is needed here. */
+interface RowColumns {
+  readonly lookups: readonly Lookup[];
+  readonly from: { readonly fields: readonly FieldRelation[] };
+}
+
+type Next = (value: unknown) => string;
+
+/** True for a field that counts instead of stored tuples. */
+export const isReplacing = ({ field }: FieldRelation): boolean => field.typeColumn === undefined;
+
+export const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** The lookups that a column can answer. */
+const namedBy = (lookups: readonly Lookup[], column: FieldRelation): readonly Lookup[] =>
+  lookups.filter(
+    ({ rule, subject }) =>
+      rule.relation === column.relation &&
+      subject.relation === '' &&
+      (!isReplacing(column) || subject.type === column.field.type) &&
+      uuidPattern.test(subject.id),
+  );
+
+/**
+ * `column` is a value (SQL), or one of a list. The range says nothing more and is there for the planner: where nearly all
+ * rows have the same owner, PostgreSQL takes any owner for that one and would read the whole table for somebody's ten rows.
+ */
+const isValue = (column: string, value: string): string =>
+  `${column} = ${value} and ${column} between ${value} and ${value}`;
+
+const isOneOf = (column: string, ids: readonly string[], next: Next): string => {
+  const sorted = ids.toSorted();
+  const [least, greatest] = [sorted.at(0), sorted.at(-1)].map((id) => `(select ${next(id)}::uuid)`);
+  return (
+    `${column} = any((select ${next(arrayText(sorted))}::uuid[])::uuid[])` +
+    ` and ${column} between ${least} and ${greatest}`
+  );
+};
+
+/** Whoever such a column can name, as a relation `l` and a test; one alone is two values. `undefined`: nobody. */
+export function namedIn(
+  source: RowColumns,
+  column: FieldRelation,
+  next: Next,
+): { readonly from: string; readonly test: string } | undefined {
+  const named = namedBy(source.lookups, column);
+  const [one] = named;
+  if (!one) return undefined;
+  const { field } = column;
+  const value = `d.${identifier(field.field)}`;
+  const type = subjectTypeText(field, 'd');
+  if (named.length === 1)
+    return {
+      from: '',
+      test: `${isValue(value, `(select ${next(one.subject.id)}::uuid)`)} and ${type} = (select ${next(one.subject.type)}::text)`,
+    };
+  const columns = [
+    `(select ${next(arrayText(named.map(({ subject }) => subject.type)))}::text[])`,
+    `(select ${next(arrayText(named.map(({ subject }) => subject.id)))}::uuid[])`,
+  ];
+  return {
+    from: `unnest(${columns.join(', ')}) l(s_type, s_id) cross join lateral `,
+    test: `${isValue(value, 'l.s_id')} and ${type} = l.s_type`,
+  };
+}
+
+/** Mostly fields lead to many rows, which an index that holds nothing else counts; somebody's own are few beside them. */
+const fieldsFirst = (fields: readonly FieldRelation[]): readonly FieldRelation[] => [
+  ...fields.filter(isReplacing),
+  ...fields.filter((one) => !isReplacing(one)),
+];
+
+/** Rows that are asked one after the other under this name; without it they are sought by their index. */
+type Asked = string | undefined;
+
+/** What one column says about subjects of one type. */
+interface ColumnMatch {
+  readonly column: FieldRelation;
+  readonly type: string;
+  readonly ids: readonly string[];
+}
+
+const columnMatches = ({ lookups, from }: RowColumns): readonly ColumnMatch[] =>
+  fieldsFirst(from.fields).flatMap((column) =>
+    [...Map.groupBy(namedBy(lookups, column), ({ subject }) => subject.type)].map(
+      ([type, some]) => ({ column, type, ids: some.map(({ subject }) => subject.id) }),
+    ),
+  );
+
+/** What rows `d` must fulfil: one search for all subjects of a type. */
+function matchTest({ column, type, ids }: ColumnMatch, next: Next, asked?: Asked): string {
+  const said = isReplacing(column)
+    ? ''
+    : ` and ${subjectTypeText(column.field, asked ?? 'd')} = (select ${next(type)}::text)`;
+  return `${columnTest(column, ids, { next, asked })}${said}`;
+}
+
+function columnTest(
+  { field }: FieldRelation,
+  ids: readonly string[],
+  { next, asked }: { readonly next: Next; readonly asked: Asked },
+): string {
+  const column = `${asked ?? 'd'}.${identifier(field.field)}`;
+  if (field.many) return `${column} && (select ${next(arrayText(ids))}::uuid[])`;
+  if (ids.length === 1) return isValue(column, `(select ${next(ids[0])}::uuid)`);
+  if (asked === undefined) return isOneOf(column, ids, next);
+  // A hash table that is filled once.
+  return `(${column} in (select h.id from unnest((select ${next(arrayText(ids))}::uuid[])) h(id))) is true`;
+}
+
+/** Ids of rows of a table that say it in columns. */
+export const columnIds = (source: RowColumns, table: string, next: Next): readonly string[] =>
+  columnMatches(source).map(
+    (said) =>
+      `select r.id from (select d."_id" as id from ${table} d where ${matchTest(said, next)} offset 0) r`,
+  );
+
+/**
+ * What rows `d` must fulfil, in parts that have no row in common. What is asked of a row that was found is no list of
+ * values, which PostgreSQL would compare one after the other.
+ */
+export const disjointTests = (source: RowColumns, next: Next): readonly string[] =>
+  columnMatches(source).map((said, i, all) => {
+    const before = all.slice(0, i);
+    return `${matchTest(said, next)}${before.length === 0 ? '' : ` and ${noneOf(before, next)}`}`;
+  });
+
+/** Whether a row `d` says none of it. */
+export function unmatchedTest(source: RowColumns, next: Next): string {
+  const all = columnMatches(source);
+  return all.length === 0 ? 'true' : noneOf(all, next);
+}
+
+const oneOf = (all: readonly ColumnMatch[], next: Next, alias: string): string =>
+  all.map((said) => `(${matchTest(said, next, alias)})`).join(' or ');
+const noneOf = (all: readonly ColumnMatch[], next: Next): string =>
+  `(${oneOf(all, next, 'd')}) is not true`;
+
+/** Whether a row says it, as one test: null or false where it does not. `undefined` where no column can name anybody. */
+export function matchedTest(source: RowColumns, next: Next, alias: string): string | undefined {
+  const all = columnMatches(source);
+  return all.length === 0 ? undefined : oneOf(all, next, alias);
+}
