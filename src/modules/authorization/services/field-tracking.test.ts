@@ -6,10 +6,12 @@ import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { migrations as eventTables } from '../../../kernel/events/migrations.ts';
 import { newId } from '../../../kernel/ids.ts';
+import type { Engine } from '../engine/engine.ts';
 import { releaseFields } from '../field-tracking-tables.ts';
 import { migrations } from '../migrations.ts';
 import { fieldKey, ownerColumn, type RecordField } from '../model/grammar.ts';
-import type { StoredDefinition } from './definitions/stored-definition.ts';
+import { buildModel } from '../model/model.ts';
+import { type StoredDefinition, validDefinitions } from './definitions/stored-definition.ts';
 import { createFieldTracking } from './field-tracking.ts';
 import { trackWithin } from './row-tracking.ts';
 
@@ -90,7 +92,7 @@ describe('fields of records on which others hang', () => {
     createFieldTracking({
       schemas,
       models: {
-        definitions: async () => stored,
+        engine: async () => ({ model: buildModel(validDefinitions(stored.values()), 1) }) as Engine,
         change: (work) => database.transaction((transaction) => work(transaction, stored)),
       },
       log: silentLog,

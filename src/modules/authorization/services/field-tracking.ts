@@ -7,9 +7,10 @@ import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { callerKey, system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { arrowsIn } from '../engine/tuple-loading.ts';
 import { followFields } from '../field-tracking-tables.ts';
-import { fieldKey, type RecordField } from '../model/grammar.ts';
-import { buildModel, type Model } from '../model/model.ts';
+import { fieldKey } from '../model/grammar.ts';
+import type { Model } from '../model/model.ts';
 import type { Models } from './definitions/models.ts';
 import { repeatVersion } from './definitions/queries.ts';
 import { type StoredDefinition, validDefinitions } from './definitions/stored-definition.ts';
@@ -22,68 +23,62 @@ export interface FieldTracking {
 
 interface Dependencies {
   readonly schemas: Pick<SchemaRegistry, 'get'>;
-  readonly models: Pick<Models, 'change' | 'definitions'>;
+  readonly models: Pick<Models, 'change' | 'engine'>;
   readonly log: Logger;
 }
 
-type Stored = ReadonlyMap<string, StoredDefinition>;
-
 const actor = callerKey(system('field-tracking'));
 /** Tables that one transaction locks. */
-const TOGETHER = 50;
+const TOGETHER = 100;
 
 export function createFieldTracking({ schemas, models, log }: Dependencies): FieldTracking {
   const tableOf = (type: string): string | undefined => trackedTable(schemas.get(type));
-  /** What is missing of the tables that can have it. */
-  const missingOf = (stored: Stored): ReadonlyMap<string, readonly RecordField[]> =>
-    new Map(
-      [...fieldsToFollow(stored)].filter(
-        ([type, fields]) =>
-          tableOf(type) !== undefined && !isSame(stored.get(type)?.followed, fields),
-      ),
-    );
 
-  /** Under the lock of definitions: no field is followed that one lets go at the same moment. */
-  const begin = (types: readonly string[]): Promise<void> =>
+  /** Under the lock of definitions: no field is followed that one of them drops at the same time. */
+  const begin = (types: readonly string[]): Promise<readonly string[]> =>
     models.change(
       async (transaction, stored) => {
         // Rather slower lists than writers that wait for long.
         await transaction.query({ text: `set local lock_timeout = '3s'` });
-        const missing = missingOf(stored);
-        for (const type of types) await beginOne(transaction, type, missing.get(type));
+        const begun: string[] = [];
+        for (const type of types)
+          if (await beginOne(transaction, stored.get(type), tableOf(type))) begun.push(type);
+        return begun;
       },
       async () => undefined,
     );
 
-  async function beginOne(
-    transaction: Transaction,
-    type: string,
-    fields: readonly RecordField[] | undefined,
-  ): Promise<void> {
-    const table = tableOf(type);
-    if (table === undefined || fields === undefined) return;
-    // Nodes read with the definitions what is followed: these count as changed.
-    if (await followFields(transaction, { type, table }, fields))
-      await repeatVersion(transaction, type, actor);
-  }
-
   /** Where one of several tables is in use, the others need not wait. */
-  async function beginEach(types: readonly string[]): Promise<void> {
+  async function beginEach(types: readonly string[]): Promise<readonly string[]> {
     try {
-      await begin(types);
+      return await begin(types);
     } catch (err) {
       const [type, ...others] = types;
-      if (others.length > 0) for (const one of types) await beginEach([one]);
-      else log.warn({ err, schema: type }, NOT_FOLLOWED);
+      if (others.length === 0) log.warn({ err, schema: type }, NOT_FOLLOWED);
+      const begun: string[] = [];
+      if (others.length > 0) for (const one of types) begun.push(...(await beginEach([one])));
+      return begun;
     }
   }
+
+  /** Nodes read with the definitions what is followed: one that counts as changed is enough for all of them. */
+  const tell = (type: string): Promise<void> =>
+    models.change(
+      (transaction) => repeatVersion(transaction, type, actor),
+      async () => undefined,
+    );
 
   return {
     async follow() {
       try {
-        const missing = [...missingOf(await models.definitions()).keys()];
-        for (let i = 0; i < missing.length; i += TOGETHER)
-          await beginEach(missing.slice(i, i + TOGETHER));
+        const { model } = await models.engine();
+        const missing = typesToFollow(model).filter((type) => tableOf(type) !== undefined);
+        let first: string | undefined;
+        for (let i = 0; i < missing.length; i += TOGETHER) {
+          const begun = await beginEach(missing.slice(i, i + TOGETHER));
+          first ??= begun[0];
+        }
+        if (first !== undefined) await tell(first);
       } catch (err) {
         log.warn({ err }, NOT_FOLLOWED);
       }
@@ -93,34 +88,40 @@ export function createFieldTracking({ schemas, models, log }: Dependencies): Fie
 
 const NOT_FOLLOWED = 'What these records say is not followed yet: lists that hang on it are slower';
 
-/** By type, what its records say where others may hang on its records. */
-function fieldsToFollow(stored: Stored): ReadonlyMap<string, readonly RecordField[]> {
-  const model = buildModel(validDefinitions(stored.values()), 0);
-  const leading = leadingTypes(model);
-  const found = new Map<string, Map<string, RecordField>>();
-  for (const { type, field } of model.recordRelations) {
-    if (!leading.has(type)) continue;
-    const fields = found.get(type) ?? new Map<string, RecordField>();
-    found.set(type, fields.set(fieldKey(field), field));
-  }
-  return new Map([...found].map(([type, fields]) => [type, [...fields.values()]]));
+/** Whether the table has the triggers now and had others before. */
+async function beginOne(
+  transaction: Transaction,
+  stored: StoredDefinition | undefined,
+  table: string | undefined,
+): Promise<boolean> {
+  const [definition] = stored ? validDefinitions([stored]) : [];
+  if (!definition || table === undefined) return false;
+  const relations = [...definition.fields, ...definition.columns];
+  if (relations.every(([relation]) => definition.followed.has(relation))) return false;
+  const fields = new Map(relations.map(([, field]) => [fieldKey(field), field]));
+  return followFields(transaction, { type: definition.name, table }, [...fields.values()]);
 }
 
-/** Types on whose objects a name of another object hangs. */
+/** Types whose records say something that is not followed, where others may hang on their records. */
+function typesToFollow(model: Model): readonly string[] {
+  const missing = model.recordRelations.filter(
+    ({ type, relation }) => !model.isFollowed(type, relation),
+  );
+  if (missing.length === 0) return [];
+  const leading = leadingTypes(model);
+  return [...new Set(missing.map(({ type }) => type))].filter((type) => leading.has(type));
+}
+
+/** Types whose objects lead to others, by an arrow or as a set. */
 function leadingTypes(model: Model): ReadonlySet<string> {
   const found = new Set<string>();
-  for (const type of model.types()) {
-    const { relations, actions } = model.get(type) ?? {};
-    const names = [
-      ...[...(relations?.keys() ?? [])].map((name) => ({ type, kind: 'relation', name }) as const),
-      ...[...(actions?.keys() ?? [])].map((name) => ({ type, kind: 'action', name }) as const),
-    ];
-    for (const name of names)
-      for (const { on, through } of model.dependencies(name))
-        if (through !== undefined) found.add(on.type);
+  for (const { relations, actions } of model.types().flatMap((type) => model.get(type) ?? [])) {
+    const arrows = new Set(
+      [...actions.values()].flatMap((one) => arrowsIn(one)).map(({ relation }) => relation),
+    );
+    for (const [name, subjects] of relations)
+      for (const { type, relation } of subjects)
+        if (relation !== '' || arrows.has(name)) found.add(type);
   }
   return found;
 }
-
-const isSame = (followed: readonly string[] = [], fields: readonly RecordField[]): boolean =>
-  followed.length === fields.length && fields.every((field) => followed.includes(fieldKey(field)));
