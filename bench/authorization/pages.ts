@@ -1,6 +1,6 @@
 /**
- * Pages of 20 over HTTP where rights are taken away again, where they come down a deep tree, and down a wide one, by any
- * order that has an index, with and without a filter and the exact number of all; beside the same pages of a schema without
+ * Pages of 20 over HTTP where rights are taken away again, where they come down a deep tree, down a wide one, and from what
+ * a field of the record names, by any order that has an index, with and without a filter and the exact number of all; beside the same pages of a schema without
  * row authorization in the same process.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -19,8 +19,11 @@ const GOAL = 3;
 const LEVELS = 30;
 const FOLDERS = 10_000;
 const DENIALS = 10_000;
+const PROJECTS = 10_000;
 
 const plainSchema = 'BenchPlain';
+/** What a field names. */
+const projectSchema = 'BenchProject';
 
 const row = (n: string): string => `('0198f000-0000-7000-8000-' || lpad(to_hex(${n}), 12, '0'))`;
 
@@ -36,8 +39,10 @@ interface Shape {
   readonly schema: string;
   readonly title: string;
   /** Of the records; the owner counts in each. */
-  readonly relations: Readonly<Record<string, readonly string[]>>;
+  readonly relations: Readonly<Record<string, unknown>>;
   readonly read: unknown;
+  /** Its records have a field that names a project. */
+  readonly hasProject?: true;
   /** What the user has, in SQL. */
   readonly tuples: (user: string) => readonly string[];
 }
@@ -98,6 +103,20 @@ const shapes: readonly Shape[] = [
       ),
     ],
   },
+  {
+    schema: 'BenchField',
+    title: `every second record by a field that names one of ${(PROJECTS / 2).toLocaleString('en')} projects`,
+    relations: { project: { from: 'project' } },
+    read: ['owner', 'project->read'],
+    hasProject: true,
+    tuples: (user) => [
+      insert(
+        PROJECTS / 2,
+        `'User', '${user}', '', 'viewer', '${projectSchema}', ${row('2 * n')}`,
+        projectSchema,
+      ),
+    ],
+  },
 ];
 
 const page = 'limit=20';
@@ -155,26 +174,37 @@ async function define(platform: Platform): Promise<void> {
     { viewer: ['User'], parent: ['BenchFolder'] },
     { view: ['viewer', 'parent->view'] },
   );
-  for (const { schema, relations, read: reading } of shapes) {
+  const records = async (
+    schema: string,
+    { relations, read: reading, hasProject }: Omit<Shape, 'schema' | 'title' | 'tuples'>,
+  ): Promise<void> => {
+    const project = { type: 'Relation', model: projectSchema, index: { type: 'Ascending' } };
     await post(platform, '/database/schemas', {
       name: schema,
-      fields,
+      fields: hasProject ? { ...fields, project } : fields,
       conduitOptions: { cms, authorization: { enabled: true } },
     });
     const owned = { owner: ['User'], ...relations };
     await resource(schema, owned, { read: reading, edit: ['owner'], delete: ['owner'] }, 1);
-  }
+  };
+  await records(projectSchema, { relations: { viewer: ['User'] }, read: ['owner', 'viewer'] });
+  for (const shape of shapes) await records(shape.schema, shape);
 }
 
 async function fill(platform: Platform, user: string): Promise<void> {
   const client = new pg.Client((await platform.database()).connection);
   await client.connect();
   try {
-    for (const schema of [plainSchema, ...shapes.map((shape) => shape.schema)])
-      await client.query(
-        `insert into app."${schema}" (_id, title, rank, "createdAt", "updatedAt", __v)
-         select ${row('n')}::uuid, 'Title ' || n * 7919 % ${ROWS}, n * 7907 % ${ROWS}, now(), now(), 0 from generate_series(1, ${ROWS}) n`,
+    const fillOne = (schema: string, rows: number, [column, value] = ['', '']) =>
+      client.query(
+        `insert into app."${schema}" (_id, title, rank, "createdAt", "updatedAt", __v${column})
+         select ${row('n')}::uuid, 'Title ' || n * 7919 % ${ROWS}, n * 7907 % ${ROWS}, now(), now(), 0${value} from generate_series(1, ${rows}) n`,
       );
+    await fillOne(plainSchema, ROWS);
+    await fillOne(projectSchema, PROJECTS);
+    const project = [', project', `, ${row(`1 + n % ${PROJECTS}`)}::uuid`] as const;
+    for (const { schema, hasProject } of shapes)
+      await fillOne(schema, ROWS, hasProject && [...project]);
     for (const text of shapes.flatMap((shape) => shape.tuples(user))) await client.query(text);
     // What the server would do in the background meanwhile counts for neither side.
     await client.query('vacuum (analyze)');
