@@ -37,7 +37,9 @@ afterEach(async () => {
 });
 afterAll(() => opened.close());
 
-const noScope = {} as RunScope;
+const scopeWith = (rights: 'system' | 'caller'): RunScope =>
+  ({ facts: { function: { inputs: { rights } } } }) as unknown as RunScope;
+const noScope = scopeWith('system');
 const callOf = (calls: ReadonlyMap<string, HostCall> | undefined, name: string): HostCall => {
   const call = calls?.get(name);
   if (!call) throw new Error(`There is no call ${name}`);
@@ -194,6 +196,27 @@ it('hears of the record that it waits for however its id was spelled', async () 
       void (await fanOutRuns(partsWith({}), transaction, [event as unknown as PublishedEvent])),
   );
   expect(await wait()).toMatchObject({ topic: 'shipped', ids: [record] });
+});
+
+it('tells what an event carries only where the workflow has the rights of the system', async () => {
+  for (const [rights, payload] of [
+    ['system', { email: 'a@b.example' }],
+    ['caller', null],
+  ] as const) {
+    const item = { id: newId() };
+    const wait = () =>
+      callOf(workflowCalls(opened.database, item), 'step.wait')(scopeWith(rights), {
+        args: ['registered', { timeout: '1h' }],
+      });
+    await expect(wait()).rejects.toBeInstanceOf(RunSuspended);
+    const facts = { occurredAt: new Date().toISOString(), actor: 'system', ids: ['1'] };
+    const event = { topic: 'registered', sequence: 3, payload: { email: 'a@b.example' }, ...facts };
+    await other.transaction(
+      async (transaction) =>
+        void (await fanOutRuns(partsWith({}), transaction, [event as unknown as PublishedEvent])),
+    );
+    expect(await wait()).toMatchObject({ topic: 'registered', ids: ['1'], payload });
+  }
 });
 
 const asked = (

@@ -9,7 +9,7 @@ import { isId } from '../../../kernel/ids.ts';
 import { invalidValueProblem } from '../../../kernel/operations/invalid-value.ts';
 import type { QueueItem, Verdict } from '../../../kernel/queue/durable-queue.ts';
 import { cutText } from '../../../kernel/text.ts';
-import { type HostCall, RunSuspended } from '../services/host-calls.ts';
+import { type HostCall, type RunScope, RunSuspended } from '../services/host-calls.ts';
 
 /** Why a run of a workflow ends before the workflow does. */
 interface Suspension {
@@ -113,7 +113,7 @@ export function workflowCalls(
     ],
     [
       'step.wait',
-      async (_scope, { args = [] }) => {
+      async (scope, { args = [] }) => {
         const [topic, options] = args;
         if (typeof topic !== 'string' || topic === '' || topic.endsWith('*'))
           throw invalid('event', 'type', 'must be the name of one event');
@@ -125,11 +125,18 @@ export function workflowCalls(
           // Events have ids of records in small letters.
           ...(about !== undefined && { about: isId(about) ? about.toLowerCase() : String(about) }),
         });
-        if (row.done) return row.value;
-        return isOver(row) ? endWait(database, id, step) : suspend(step, row.until);
+        if (row.done) return heardBy(scope, row.value);
+        if (!isOver(row)) return suspend(step, row.until);
+        return heardBy(scope, await endWait(database, id, step));
       },
     ],
   ]);
+}
+
+/** The code names the event, and nobody asked whether whoever stored it may hear of it: only the system hears all of it. */
+function heardBy({ facts }: RunScope, event: unknown): unknown {
+  const isWhole = event === null || facts.function.inputs.rights === 'system';
+  return isWhole ? event : { ...(event as object), payload: null };
 }
 
 /** What a step leaves, as JSON. */
