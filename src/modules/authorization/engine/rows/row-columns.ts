@@ -8,10 +8,36 @@ import { arrayText } from '../../tuple-sql.ts';
 import type { Lookup } from '../reverse-expansion.ts';
 import { subjectTypeText } from '../tuple-source.ts';
 
+/** What one column says about subjects of one type; made once for a source, which may serve many questions. */
+export interface ColumnMatch {
+  readonly column: FieldRelation;
+  readonly type: string;
+  /** How many ids there are. */
+  readonly count: number;
+  /** The ids in order, as a list of PostgreSQL. */
+  readonly list: string;
+  /** The first and the last of them. */
+  readonly range: readonly [least: string, greatest: string];
+}
+
+export const columnMatches = (
+  lookups: readonly Lookup[],
+  fields: readonly FieldRelation[],
+): readonly ColumnMatch[] =>
+  fieldsFirst(fields).flatMap((column) =>
+    [...Map.groupBy(namedBy(lookups, column), ({ subject }) => subject.type)].map(
+      ([type, some]): ColumnMatch => {
+        const ids = some.map(({ subject }) => subject.id).sort();
+        const range = [ids.at(0) ?? '', ids.at(-1) ?? ''] as const;
+        return { column, type, count: ids.length, list: arrayText(ids), range };
+      },
+    ),
+  );
+
 /** What of a source of rows is needed here. */
 interface RowColumns {
   readonly lookups: readonly Lookup[];
-  readonly from: { readonly fields: readonly FieldRelation[] };
+  readonly matches: readonly ColumnMatch[];
 }
 
 type Next = (value: unknown) => string;
@@ -38,11 +64,10 @@ const namedBy = (lookups: readonly Lookup[], column: FieldRelation): readonly Lo
 const isValue = (column: string, value: string): string =>
   `${column} = ${value} and ${column} between ${value} and ${value}`;
 
-const isOneOf = (column: string, ids: readonly string[], next: Next): string => {
-  const sorted = ids.toSorted();
-  const [least, greatest] = [sorted.at(0), sorted.at(-1)].map((id) => `(select ${next(id)}::uuid)`);
+const isOneOf = (column: string, { list, range }: ColumnMatch, next: Next): string => {
+  const [least, greatest] = range.map((id) => `(select ${next(id)}::uuid)`);
   return (
-    `${column} = any((select ${next(arrayText(sorted))}::uuid[])::uuid[])` +
+    `${column} = any((select ${next(list)}::uuid[])::uuid[])` +
     ` and ${column} between ${least} and ${greatest}`
   );
 };
@@ -83,44 +108,29 @@ const fieldsFirst = (fields: readonly FieldRelation[]): readonly FieldRelation[]
 /** Rows that are asked one after the other under this name; without it they are sought by their index. */
 type Asked = string | undefined;
 
-/** What one column says about subjects of one type. */
-interface ColumnMatch {
-  readonly column: FieldRelation;
-  readonly type: string;
-  readonly ids: readonly string[];
-}
-
-const columnMatches = ({ lookups, from }: RowColumns): readonly ColumnMatch[] =>
-  fieldsFirst(from.fields).flatMap((column) =>
-    [...Map.groupBy(namedBy(lookups, column), ({ subject }) => subject.type)].map(
-      ([type, some]) => ({ column, type, ids: some.map(({ subject }) => subject.id) }),
-    ),
-  );
-
 /** What rows `d` must fulfil: one search for all subjects of a type. */
-function matchTest({ column, type, ids }: ColumnMatch, next: Next, asked?: Asked): string {
+function matchTest(match: ColumnMatch, next: Next, asked?: Asked): string {
+  const { column, type } = match;
   const said = isReplacing(column)
     ? ''
     : ` and ${subjectTypeText(column.field, asked ?? 'd')} = (select ${next(type)}::text)`;
-  return `${columnTest(column, ids, { next, asked })}${said}`;
+  return `${columnTest(match, next, asked)}${said}`;
 }
 
-function columnTest(
-  { field }: FieldRelation,
-  ids: readonly string[],
-  { next, asked }: { readonly next: Next; readonly asked: Asked },
-): string {
+function columnTest(match: ColumnMatch, next: Next, asked: Asked): string {
+  const { field } = match.column;
+  const { count, list, range } = match;
   const column = `${asked ?? 'd'}.${identifier(field.field)}`;
-  if (field.many) return `${column} && (select ${next(arrayText(ids))}::uuid[])`;
-  if (ids.length === 1) return isValue(column, `(select ${next(ids[0])}::uuid)`);
-  if (asked === undefined) return isOneOf(column, ids, next);
+  if (field.many) return `${column} && (select ${next(list)}::uuid[])`;
+  if (count === 1) return isValue(column, `(select ${next(range[0])}::uuid)`);
+  if (asked === undefined) return isOneOf(column, match, next);
   // A hash table that is filled once.
-  return `(${column} in (select h.id from unnest((select ${next(arrayText(ids))}::uuid[])) h(id))) is true`;
+  return `(${column} in (select h.id from unnest((select ${next(list)}::uuid[])) h(id))) is true`;
 }
 
 /** Ids of rows of a table that say it in columns. */
-export const columnIds = (source: RowColumns, table: string, next: Next): readonly string[] =>
-  columnMatches(source).map(
+export const columnIds = ({ matches }: RowColumns, table: string, next: Next): readonly string[] =>
+  matches.map(
     (said) =>
       `select r.id from (select d."_id" as id from ${table} d where ${matchTest(said, next)} offset 0) r`,
   );
@@ -129,17 +139,15 @@ export const columnIds = (source: RowColumns, table: string, next: Next): readon
  * What rows `d` must fulfil, in parts that have no row in common. What is asked of a row that was found is no list of
  * values, which PostgreSQL would compare one after the other.
  */
-export const disjointTests = (source: RowColumns, next: Next): readonly string[] =>
-  columnMatches(source).map((said, i, all) => {
+export const disjointTests = ({ matches }: RowColumns, next: Next): readonly string[] =>
+  matches.map((said, i, all) => {
     const before = all.slice(0, i);
     return `${matchTest(said, next)}${before.length === 0 ? '' : ` and ${noneOf(before, next)}`}`;
   });
 
 /** Whether a row `d` says none of it. */
-export function unmatchedTest(source: RowColumns, next: Next): string {
-  const all = columnMatches(source);
-  return all.length === 0 ? 'true' : noneOf(all, next);
-}
+export const unmatchedTest = ({ matches }: RowColumns, next: Next): string =>
+  matches.length === 0 ? 'true' : noneOf(matches, next);
 
 const oneOf = (all: readonly ColumnMatch[], next: Next, alias: string): string =>
   all.map((said) => `(${matchTest(said, next, alias)})`).join(' or ');
@@ -147,7 +155,8 @@ const noneOf = (all: readonly ColumnMatch[], next: Next): string =>
   `(${oneOf(all, next, 'd')}) is not true`;
 
 /** Whether a row says it, as one test: null or false where it does not. `undefined` where no column can name anybody. */
-export function matchedTest(source: RowColumns, next: Next, alias: string): string | undefined {
-  const all = columnMatches(source);
-  return all.length === 0 ? undefined : oneOf(all, next, alias);
-}
+export const matchedTest = (
+  { matches }: RowColumns,
+  next: Next,
+  alias: string,
+): string | undefined => (matches.length === 0 ? undefined : oneOf(matches, next, alias));

@@ -12,7 +12,9 @@ import type { Principal } from '../principals.ts';
 import { type Lookup, lookupsOf } from '../reverse-expansion.ts';
 import { sourceOf, type TupleSource } from '../tuple-source.ts';
 import {
+  type ColumnMatch,
   columnIds,
+  columnMatches,
   disjointTests,
   isReplacing,
   matchedTest,
@@ -90,6 +92,8 @@ export interface RowSource {
   readonly stored: readonly Lookup[];
   /** Tuples without a condition count, others do not. Else those with one are found as well, and the row must be tested. */
   readonly exact: boolean;
+  /** What columns of the rows answer. */
+  readonly matches: readonly ColumnMatch[];
   /** What of the stored lookups is not the same for all, by the name of its column. */
   readonly columns: ReadonlyMap<string, string>;
   /** The stored lookups, as few searches of an index. */
@@ -138,7 +142,8 @@ export function rowSource(
   // Most models know no subject sets: what is constant costs nothing as text.
   if (stored.some((l) => l.subject.relation !== ''))
     columns.set('s_relation', arrayText(stored.map((l) => l.subject.relation)));
-  return { type, lookups, stored, exact, columns, groups: groupsOf(stored), from };
+  const matches = columnMatches(lookups, from.fields);
+  return { type, lookups, stored, matches, exact, columns, groups: groupsOf(stored), from };
 }
 
 type Next = (value: unknown) => string;
