@@ -1,4 +1,4 @@
-import { writeFileSync, writeSync } from 'node:fs';
+import { appendFileSync, writeFileSync, writeSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { Reporter, TestModule } from 'vitest/node';
 
@@ -18,6 +18,8 @@ export function summaryLine({ passed, failed, skipped }: Summary): string {
  * Prints the result of a run as its very last line, after whatever else is still written while the process ends.
  * With `FAILED_FILES=path` it also writes the paths of the files that failed, one a line, so that
  * CI can run them once more. Errors outside of tests belong to no file: then it writes nothing.
+ * With `FINISHED_FILES=path` it appends each file that ended, a tab, and its numbers of passed, failed and skipped tests: what
+ * is known where the process itself crashes.
  */
 export class SummaryReporter implements Reporter {
   /** Until a run has ended it has failed. */
@@ -27,6 +29,13 @@ export class SummaryReporter implements Reporter {
     process.on('exit', () => writeSync(1, `${summaryLine(this.#summary)}\n`));
   }
 
+  onTestModuleEnd(module: TestModule): void {
+    const list = process.env.FINISHED_FILES;
+    if (!list) return;
+    const { passed, failed, skipped } = countAll([module], 0);
+    appendFileSync(list, `${pathOf(module)}\t${passed} ${failed} ${skipped}\n`);
+  }
+
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
     this.#summary = countAll(modules, unhandledErrors.length);
     const list = process.env.FAILED_FILES;
@@ -34,10 +43,10 @@ export class SummaryReporter implements Reporter {
   }
 }
 
+const pathOf = ({ moduleId }: TestModule): string => relative(process.cwd(), moduleId);
+
 const failedFiles = (modules: readonly TestModule[]): string[] =>
-  modules
-    .filter((module) => !module.ok())
-    .map((module) => relative(process.cwd(), module.moduleId));
+  modules.filter((module) => !module.ok()).map(pathOf);
 
 function countAll(modules: readonly TestModule[], strayErrors: number): Summary {
   const summary: Summary = { passed: 0, failed: strayErrors, skipped: 0 };
