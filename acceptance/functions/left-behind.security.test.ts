@@ -16,14 +16,14 @@ it('records runs whose code answers a status that is none', async () => {
   const { _id } = await upload(platform.admin, { name: 'created', functionCode, inputs });
   for (const status of ['created', 200.5, 1e300, -1, { a: 1 }, 201])
     expect(await platform.client.post('/functions/created', { status })).toMatchObject({
-      status: status === 201 ? 201 : 200,
+      status: status === 201 ? 201 : 500,
     });
   const codes = async (): Promise<unknown[]> => {
     const { body } = await platform.admin.get(`/functions/executions/${_id}`);
     return (body.functionExecutions as { statusCode: number }[]).map((one) => one.statusCode);
   };
   await waitFor(async () => (await codes()).length === 6, { what: 'records of all runs' });
-  expect((await codes()).toSorted()).toEqual([200, 200, 200, 200, 200, 201]);
+  expect((await codes()).toSorted()).toEqual([201, 500, 500, 500, 500, 500]);
 });
 
 it('ends a workflow that answers what the database does not take', async () => {
