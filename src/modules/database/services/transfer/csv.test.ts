@@ -74,7 +74,12 @@ describe('rows as text', () => {
       flag: fc.option(fc.boolean()),
       day: fc.option(fc.constant('2026-01-31T12:00:00.000Z')),
       link: fc.option(fc.uuid()),
-      free: fc.option(fc.jsonValue({ maxDepth: 2 }).filter((value) => value !== null)),
+      // A key of this name is refused everywhere: it would be no field but the parent of an object.
+      free: fc.option(
+        fc
+          .jsonValue({ maxDepth: 2 })
+          .filter((value) => value !== null && !JSON.stringify(value).includes('__proto__')),
+      ),
       tags: fc.option(fc.array(text)),
       place: fc.option(fc.record({ city: fc.option(text) })),
     });
