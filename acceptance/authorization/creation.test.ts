@@ -103,7 +103,9 @@ describe('who may create', () => {
     const good = { title: 'many', project: project._id };
     const many = (docs: object[]): Promise<Answer<Json>> =>
       user(ada).api.post('/database/Task/many', { docs });
-    expect((await many([good, { title: 'nowhere' }])).status).toBe(403);
+    const refused = await many([good, { title: 'nowhere' }, good, { title: 'nowhere' }]);
+    expect(refused.status).toBe(403);
+    expect(refused.body.errors.map(({ path }: Json) => path)).toEqual(['docs.1', 'docs.3']);
     expect((await user(ada).api.get('/database/Task')).body.count).toBe(before);
     expectStatus(await many(Array.from({ length: 60 }, () => good)), 200, 'many');
     expect((await user(ada).api.get('/database/Task')).body.count).toBe(before + 60);

@@ -4,7 +4,7 @@
  */
 import type { ActionUses } from './action-uses.ts';
 import type { Caller } from './caller.ts';
-import type { NowOrLater } from './now-or-later.ts';
+import type { MaybePromise } from './maybe-promise.ts';
 
 export type RecordAction = 'read' | 'edit' | 'delete';
 
@@ -133,9 +133,13 @@ export interface LostRelation {
   readonly source?: 'record';
 }
 
-/** Throws 403 for records, as they will be written, that the caller may not create; false where that cannot be said yet. */
+/**
+ * Throws 403 for records, as they will be written, that the caller may not create; false where that cannot be said yet.
+ * `placeOf`, of many records: where one stands in the request, such as `docs.3`.
+ */
 export type RequireCreation = (
   records: readonly Readonly<Record<string, unknown>>[],
+  placeOf?: (index: number) => string,
 ) => Promise<boolean>;
 
 /** What the action `create` of a type asks of records that somebody creates. */
@@ -194,7 +198,7 @@ export interface PermissionEngine {
     action: string,
     schema: string,
     asked?: AskedRows,
-  ): NowOrLater<RowPredicate>;
+  ): MaybePromise<RowPredicate>;
   /**
    * The same without waiting for what the database says about changes: for reads that are done again, with `predicate`,
    * when it is not confirmed. Absent: nothing is remembered.
@@ -204,7 +208,7 @@ export interface PermissionEngine {
     action: string,
     schema: string,
     asked?: AskedRows,
-  ): NowOrLater<RowPredicate>;
+  ): MaybePromise<RowPredicate>;
   /** Whether the type has this action, or relation; where it is not defined, whether it will have it with row authorization. */
   knows(schema: string, action: string): Promise<boolean>;
   /** Names of the roles that the caller holds. */

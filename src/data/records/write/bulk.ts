@@ -96,6 +96,7 @@ export async function createRecords(
       records,
       insert: () => placing(places, () => runWrite<RecordRow>(context, statement)),
       idsOf,
+      placeOf: (index) => `docs.${index}`,
     });
   });
   announceEvents(dependencies);
@@ -288,7 +289,11 @@ async function changeRecords(
       const rows = await placing(group, () =>
         runWrite<RecordRow & MovedRows>(context, statement, transaction),
       );
-      if (placed) await requirePlacement(context, placed, rows.slice(0, 1), transaction);
+      if (placed)
+        await requirePlacement(context, placed, rows.slice(0, 1), {
+          database: transaction,
+          placeOf: (moved) => `${group.find(({ id }) => id === moved)?.place ?? ''}_id`,
+        });
       for (const row of rows) found.set(row.id, row);
     }
     const missed = completed

@@ -37,11 +37,17 @@ export async function requirePlacement(
   context: WriteContext,
   { placement }: PlacedChange,
   rows: readonly MovedRows[],
-  database?: Queryable,
+  { database, placeOf }: PlacementOptions = {},
 ): Promise<void> {
   const ids = [...new Set(rows.flatMap(({ moved }) => moved ?? []))];
   if (ids.length > 0)
-    await requireHolds(context, { ids, predicate: await placement.predicate(), database });
+    await requireHolds(context, { ids, predicate: await placement.predicate(), database, placeOf });
+}
+
+interface PlacementOptions {
+  readonly database?: Queryable | undefined;
+  /** Of many records: where one stands in the request, such as `docs.3`. */
+  readonly placeOf?: ((id: string) => string) | undefined;
 }
 
 /** Records that are about to be created. */
@@ -49,41 +55,52 @@ interface Created<T> {
   /** Their values by field. */
   readonly records: readonly Readonly<Record<string, unknown>>[];
   insert(): Promise<T>;
+  /** In the order of the records. */
   idsOf(inserted: T): readonly string[];
+  /** Of many records: where one stands in the request, such as `docs.3`. */
+  readonly placeOf?: (index: number) => string;
 }
 
 /** Creates records if the caller may create them as they are. Throws 403. */
 export async function createAdmitted<T>(
   context: WriteContext,
-  { records, insert, idsOf }: Created<T>,
+  { records, insert, idsOf, placeOf }: Created<T>,
 ): Promise<T> {
   const rule = context.ownership?.rule;
-  if (!rule || (await rule.before?.(records))) return insert();
+  if (!rule || (await rule.before?.(records, placeOf))) return insert();
   return context.dependencies.database.transaction(async () => {
     const inserted = await insert();
-    await requireHolds(context, { ids: idsOf(inserted), predicate: await rule.after() });
+    const ids = idsOf(inserted);
+    await requireHolds(context, {
+      ...{ ids, predicate: await rule.after() },
+      placeOf: placeOf && ((id) => placeOf(ids.indexOf(id))),
+    });
     return inserted;
   });
 }
 
-interface Asked {
+interface Asked extends PlacementOptions {
   readonly ids: readonly string[];
   readonly predicate: RowPredicate;
-  readonly database?: Queryable | undefined;
 }
+
+/** Records that an answer names. */
+const MAX_NAMED = 20;
 
 /** Throws 403 unless all of the rows fulfil `create`. */
 async function requireHolds(
   context: WriteContext,
-  { ids, predicate, database }: Asked,
+  { ids, predicate, database, placeOf }: Asked,
 ): Promise<void> {
   const { rows, name } = context.schema;
   const parameters = createParameters([ids]);
   const allowed = predicate.compile('t0."_id"', parameters.next, 'row', 't0');
-  const text = `select 1 from ${rows} t0 where ${idsTest(context.schema, 't0', '$1')} and (${allowed}) is not true limit 1`;
-  const refused = await runWrite(context, { text, values: parameters.values }, database);
+  const text = `select t0."_id"::text as id from ${rows} t0 where ${idsTest(context.schema, 't0', '$1')} and (${allowed}) is not true limit ${placeOf ? MAX_NAMED : 1}`;
+  const statement = { text, values: parameters.values };
+  const refused = await runWrite<{ id: string }>(context, statement, database);
   if (refused.length === 0) return;
-  throw errors.FORBIDDEN({
-    message: `The record may not be put there: the action "create" of ${name} does not allow it`,
-  });
+  const message = `The record may not be put there: the action "create" of ${name} does not allow it`;
+  const problems =
+    placeOf && refused.map(({ id }) => ({ path: placeOf(id), rule: 'access', message }));
+  throw errors.FORBIDDEN({ message, ...(problems && { errors: problems }) });
 }

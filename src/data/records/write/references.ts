@@ -10,7 +10,7 @@ import { modulesOfCaller } from '../../../kernel/authority.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
-import type { NowOrLater } from '../../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
@@ -189,7 +189,7 @@ async function readable(
 ): Promise<readonly RowPredicate[]> {
   if (caller.kind === 'anonymous' || caller.kind === 'system') return [];
   const { scope } = options;
-  const ask = (as?: string): NowOrLater<RowPredicate | undefined> =>
+  const ask = (as?: string): MaybePromise<RowPredicate | undefined> =>
     rowPredicate(dependencies.permissions, { caller, schema, action: 'refer', scope: as, ids });
   const own = await ask();
   const acting = scope === undefined ? undefined : await ask(scope);

@@ -306,7 +306,10 @@ export async function missErrors(
     return recordErrors.RECORD_NOT_FOUND({ errors: problems });
   }
   if (forbidden.length > 0) return fieldsForbidden(forbidden);
-  return predicate ? errors.FORBIDDEN() : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
+  if (!predicate) return recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
+  const message = 'you may not change this record';
+  const problems = missed.map(({ place }) => ({ path: `${place}_id`, rule: 'access', message }));
+  return errors.FORBIDDEN({ errors: problems });
 }
 
 /** Ids of those that the caller may read. */

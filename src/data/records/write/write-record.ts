@@ -252,7 +252,7 @@ export async function changeRecord(
     return context.dependencies.database.transaction(async (transaction) => {
       const compared = { ...options, database: transaction, compare: placed.compared };
       const { moved, ...record } = await changeColumns(context, id, change, compared);
-      await requirePlacement(context, placed, [{ moved }], transaction);
+      await requirePlacement(context, placed, [{ moved }], { database: transaction });
       return record;
     });
   });

@@ -91,7 +91,7 @@ export async function updateSelected(
       .filter((_, i) => row?.broken[i])
       .map(({ place, rule, message }) => ({ path: place, rule, message }));
     if (problems.length > 0) throw invalidRecord(problems);
-    if (placed && row) await requirePlacement(context, placed, [row], transaction);
+    if (placed && row) await requirePlacement(context, placed, [row], { database: transaction });
     return row?.touched ?? 0;
   });
   announceEvents(dependencies);

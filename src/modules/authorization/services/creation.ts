@@ -24,6 +24,9 @@ export function creationOf(model: Model, type: string): Name | undefined {
   return name?.kind === 'action' ? name : undefined;
 }
 
+/** Records that a refusal names. */
+const MAX_NAMED = 20;
+
 const nowhere: ReadonlySet<string> = new Set();
 
 /** The fields of records by which `create` of their type says who may create. */
@@ -55,25 +58,36 @@ export function creationCheck({ checks, model, subject, owner, name }: Creation)
     { subject: own, relation: ownerRelation },
     ...fields.flatMap((one) => saidByField(one, record)),
   ];
-  const areAllowed = async (chunk: readonly (readonly Said[])[]): Promise<boolean> => {
-    const asked = chunk.map((said) => ({ said, resource: { type: name.type, id: newId() } }));
+  const areAllowed = async (chunk: readonly SameRecords[]): Promise<readonly boolean[]> => {
+    const asked = chunk.map(({ said }) => ({ said, resource: { type: name.type, id: newId() } }));
     const contextual = asked.flatMap(({ said, resource }) => said.map(tupleOn(resource)));
     const questions = asked.map(({ resource }) => ({ subject, action: createAction, resource }));
-    return (await checks.allHold(questions, { contextual })).every(Boolean);
+    return checks.allHold(questions, { contextual });
   };
-  return async (records) => {
-    const said = [
-      ...new Map(records.map(saidBy).map((one) => [JSON.stringify(one), one])).values(),
-    ];
-    if (said.some((one) => one.length > limits.contextual)) return false;
+  return async (records, placeOf) => {
+    const groups = Map.groupBy(records.keys(), (i) => JSON.stringify(saidBy(records[i] ?? {})));
+    const all = [...groups.values()].map(
+      (at): SameRecords => ({ at, said: saidBy(records[at[0] ?? 0] ?? {}) }),
+    );
+    if (all.some(({ said }) => said.length > limits.contextual)) return false;
     try {
-      for (const chunk of chunksOf(said)) if (!(await areAllowed(chunk))) throw refused(name.type);
+      for (const chunk of chunksOf(all)) {
+        const allowed = await areAllowed(chunk);
+        const refusedAt = chunk.flatMap(({ at }, i) => (allowed[i] ? [] : at));
+        if (refusedAt.length > 0) throw refused(name.type, placeOf && refusedAt.map(placeOf));
+      }
       return true;
     } catch (error) {
       if (codeOf(error) === engineErrors.BREADTH_EXCEEDED.code) return false;
       throw error;
     }
   };
+}
+
+/** Records that say the same, by their indices. */
+interface SameRecords {
+  readonly at: readonly number[];
+  readonly said: readonly Said[];
 }
 
 type Said = Pick<Tuple, 'subject' | 'relation'>;
@@ -106,23 +120,25 @@ function saidByField(
 }
 
 /** As many records as one batch of questions takes, with what they say. */
-function chunksOf(
-  records: readonly (readonly Said[])[],
-): readonly (readonly (readonly Said[])[])[] {
-  const chunks: (readonly Said[])[][] = [];
+function chunksOf(records: readonly SameRecords[]): readonly (readonly SameRecords[])[] {
+  const chunks: SameRecords[][] = [];
   let size = 0;
-  for (const said of records) {
+  for (const one of records) {
+    const { said } = one;
     const last = chunks.at(-1);
     const fits =
       last !== undefined && last.length < limits.batch && size + said.length <= limits.contextual;
     size = fits ? size + said.length : said.length;
-    if (fits) last.push(said);
-    else chunks.push([said]);
+    if (fits) last.push(one);
+    else chunks.push([one]);
   }
   return chunks;
 }
 
-const refused = (type: string) =>
-  errors.FORBIDDEN({
-    message: `You may not create this record: the action "${createAction}" of ${type} does not allow it`,
-  });
+function refused(type: string, places: readonly string[] | undefined) {
+  const message = `You may not create this record: the action "${createAction}" of ${type} does not allow it`;
+  const problems = places
+    ?.slice(0, MAX_NAMED)
+    .map((path) => ({ path, rule: 'access', message: 'you may not create this record' }));
+  return errors.FORBIDDEN({ message, ...(problems && { errors: problems }) });
+}
