@@ -1,10 +1,8 @@
 /** Endpoints as operators keep them. Every change is one transaction, with its event. */
-import { parseFilter } from '../../../data/conditions/parse.ts';
 import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
-import type { Problem } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import { webhookErrors } from '../errors.ts';
 import {
@@ -20,6 +18,13 @@ import {
   switchEndpoint,
   updateEndpoint,
 } from '../queries.ts';
+import {
+  conditionProblems,
+  eventProblems,
+  problem,
+  schemaProblems,
+  urlProblems,
+} from './endpoint-problems.ts';
 import { secretContext, type WebhookParts } from './parts.ts';
 import { newWebhookSecret } from './signature.ts';
 
@@ -45,7 +50,7 @@ export interface Endpoints {
   /** Throws WEBHOOK_NOT_FOUND. */
   get(id: string): Promise<EndpointRow>;
   /** The settings as they would be stored. Throws WEBHOOK_INVALID, and 403 for what the caller has no authority over. */
-  read(caller: Caller, given: NewEndpoint): EndpointSettings;
+  read(caller: Caller, given: NewEndpoint): Promise<EndpointSettings>;
   /** The secret is answered this once. */
   create(
     caller: Caller,
@@ -73,7 +78,7 @@ export function createEndpoints(parts: WebhookParts): Endpoints {
     get: async (id) => existing(isId(id) ? await endpointById(database, id) : undefined),
     read: (caller, given) => readSettings(parts, caller, given),
     async create(caller, given) {
-      const settings = readSettings(parts, caller, given);
+      const settings = await readSettings(parts, caller, given);
       const [id, secret] = [newId(), newWebhookSecret()];
       const endpoint = await onTakenName(() =>
         database.transaction(async (transaction) => {
@@ -94,11 +99,8 @@ export function createEndpoints(parts: WebhookParts): Endpoints {
     update: (caller, id, given) =>
       change(caller, id, 'update', async (transaction, before) => {
         const { enabled = before.enabled, ...settings } = given;
-        await updateEndpoint(
-          transaction,
-          id,
-          readSettings(parts, caller, { ...before, ...settings }),
-        );
+        const after = await readSettings(parts, caller, { ...before, ...settings }, settings);
+        await updateEndpoint(transaction, id, after);
         if (enabled !== before.enabled) await setEnabled(parts, transaction, id, enabled);
       }),
     async remove(caller, id) {
@@ -109,7 +111,7 @@ export function createEndpoints(parts: WebhookParts): Endpoints {
     },
     switch: (caller, id, enabled) =>
       change(caller, id, enabled ? 'enable' : 'disable', async (transaction, before) => {
-        if (enabled) readSettings(parts, caller, before);
+        if (enabled) await readSettings(parts, caller, before);
         if (enabled !== before.enabled) await setEnabled(parts, transaction, id, enabled);
       }),
     async rotate(caller, id, overlapSeconds) {
@@ -174,32 +176,30 @@ const tell = (
     payload: { _id: id, name },
   });
 
-const problem = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
-
-function readSettings(
-  { schemas: registry, config }: WebhookParts,
+/** `changed`: what of it is new, which alone can be wrong; all of it unless given. */
+async function readSettings(
+  parts: WebhookParts,
   caller: Caller,
   given: NewEndpoint,
-): EndpointSettings {
+  changed: GivenEndpoint = given,
+): Promise<EndpointSettings> {
   const { enabled: _, ...settings } = { ...defaults, ...given };
   const { url, events, schemas, condition } = settings;
-  const known = schemas.map((name) => registry.get(name));
+  const known = schemas.map((name) => parts.schemas.get(name));
   const problems = [
-    ...urlProblems(url, config().allowInternal),
-    ...schemas.flatMap((name, i) =>
-      known[i] ? [] : [problem(`schemas.${i}`, 'exists', `there is no schema ${name}`)],
-    ),
-    ...(condition !== null && schemas.length === 0
-      ? [problem('condition', 'schemas', 'a condition needs the schemas whose records it is about')]
-      : []),
+    ...urlProblems(url, parts.config().allowInternal),
+    ...(changed.events ? eventProblems(parts, events) : []),
+    ...schemaProblems(schemas, known),
   ];
+  const isAboutRecords = changed.condition !== undefined || changed.schemas !== undefined;
+  if (problems.length === 0 && condition !== null && isAboutRecords)
+    problems.push(...(await conditionProblems(parts, schemas, condition)));
   const [first] = problems;
   if (first)
     throw webhookErrors.WEBHOOK_INVALID({
       message: `${first.path}: ${first.message}`,
       errors: problems,
     });
-  if (condition !== null) parseFilter(condition, 'condition');
   requireAuthority(caller, ...known.flatMap((schema) => schemaObject(schema)));
   requireAuthority(caller, ...modulesOf(events, schemas).map(moduleObject));
   return {
@@ -218,17 +218,6 @@ function modulesOf(events: readonly string[], schemas: readonly string[]): reado
     if (first === 'record') return schemas.length > 0 ? [] : ['*'];
     return [first];
   });
-}
-
-function urlProblems(text: string, allowInternal: boolean): readonly Problem[] {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isSafe =
-    url?.protocol === 'https:' || (url?.protocol === 'http:' && allowInternal === true);
-  if (!url || !isSafe)
-    return [problem('url', 'format', 'must be an address that begins with https://')];
-  if (url.username !== '' || url.password !== '')
-    return [problem('url', 'format', 'must hold no credentials: deliveries are signed')];
-  return [];
 }
 
 function existing(endpoint: EndpointRow | undefined): EndpointRow {

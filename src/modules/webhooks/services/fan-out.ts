@@ -10,13 +10,12 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { NewItem } from '../../../kernel/queue/durable-queue.ts';
 import { type EndpointRow, enabledEndpoints, noteProblem } from '../queries.ts';
+import { typeOf } from './event-types.ts';
 import type { WebhookParts } from './parts.ts';
 
 /** Records that one transaction looks at; a single event may name a thousand. */
 const MAX_RECORDS = 1_000;
 const asModule = system('webhooks');
-
-const verbs = { insert: 'created', update: 'updated', delete: 'deleted' } as const;
 
 /** Something that happened to one record, or something else. */
 interface Fact {
@@ -26,12 +25,6 @@ interface Fact {
   /** Of events about records. */
   readonly record?: { readonly schema: string; readonly id: string; readonly gone: boolean };
 }
-
-/** The name under which receivers know an event: `record.created`, `authentication.register.user`. */
-export const typeOf = ({ topic, operation, schema }: PublishedEvent): string =>
-  operation !== undefined && schema !== undefined
-    ? `record.${verbs[operation]}`
-    : topic.replaceAll(':', '.');
 
 const matches = (patterns: readonly string[], type: string): boolean =>
   patterns.some((pattern) =>

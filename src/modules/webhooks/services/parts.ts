@@ -10,7 +10,7 @@ import { countEndpoints } from '../queries.ts';
 export interface WebhookParts
   extends Pick<
     Kernel,
-    'database' | 'events' | 'secrets' | 'schemas' | 'records' | 'audit' | 'bus'
+    'database' | 'events' | 'secrets' | 'schemas' | 'records' | 'audit' | 'bus' | 'modules'
   > {
   readonly config: () => WebhooksConfig;
   readonly queue: DurableQueue;
