@@ -62,17 +62,21 @@ it('answers what the code says about status, headers and redirects, and refuses 
     name: 'steered',
     inputs: { method: 'GET', queryParams: { how: 'String' } },
     functionCode: `
-      if (req.params.how === 'teapot') return res({ tea: true }, { status: 418, headers: { 'X-Tea': 'green', 'Set-Cookie': 'a=b' } });
+      if (req.params.how === 'teapot') return res({ tea: true }, { status: 418, headers: { 'X-Tea': 'green' } });
       if (req.params.how === 'away') return res(null, { redirect: 'https://example.org/x' });
+      if (req.params.how === 'moved') return res(null, { redirect: '/x', status: 308, headers: { 'x-tea': 'cold' } });
       if (req.params.how === 'no') ctx.reject(403, 'Not today', 'TEA_FORBIDDEN');
       throw new Error('secret detail');`,
   });
   const teapot = await platform.client.get('/functions/steered?how=teapot');
   expect(teapot.status).toBe(418);
   expect(teapot.headers.get('x-tea')).toBe('green');
-  expect(teapot.headers.get('set-cookie')).toBeNull();
   const away = await platform.client.get('/functions/steered?how=away');
   expect([away.status, away.headers.get('location')]).toEqual([302, 'https://example.org/x']);
+  const moved = await platform.client.get('/functions/steered?how=moved');
+  expect([moved.status, moved.headers.get('location'), moved.headers.get('x-tea')]).toEqual([
+    ...[308, '/x', 'cold'],
+  ]);
   const refused = await platform.client.get('/functions/steered?how=no');
   expect(refused.body).toMatchObject({ status: 403, code: 'TEA_FORBIDDEN', message: 'Not today' });
   const failed = await platform.client.get('/functions/steered');
@@ -84,15 +88,36 @@ it('answers what the code says about status, headers and redirects, and refuses 
   expect(failed.text).not.toContain('secret detail');
 });
 
+it('answers texts of other types as they are, and the same in GraphQL as a result', async () => {
+  await upload(platform.admin, {
+    name: 'feed',
+    inputs: { method: 'GET' },
+    functionCode: `return res('<feed>ä</feed>', {
+      headers: { 'Content-Type': 'application/xml; charset=utf-8', 'Cache-Control': 'max-age=60' },
+    });`,
+  });
+  const feed = await platform.client.get('/functions/feed');
+  expect([feed.status, feed.text]).toEqual([200, '<feed>ä</feed>']);
+  expect(feed.headers.get('content-type')).toBe('application/xml; charset=utf-8');
+  expect(feed.headers.get('cache-control')).toBe('max-age=60');
+  expect(feed.headers.get('x-content-type-options')).toBe('nosniff');
+  const asked = await platform.client.post('/graphql', {
+    query: '{ getFunctionsFeed { result } }',
+  });
+  expect(asked.body).toEqual({ data: { getFunctionsFeed: { result: '<feed>ä</feed>' } } });
+});
+
 it('answers files, and cookies that are safe', async () => {
   await upload(platform.admin, {
     name: 'filed',
     inputs: { method: 'GET', queryParams: { cookie: 'String' } },
     functionCode: `const cookies = [{ name: 'seen', value: req.params.cookie }];
-      return res({ contentType: 'image/png', base64: 'AQID/w==' }, { cookies });`,
+      const headers = { 'Content-Disposition': 'attachment; filename="a.png"' };
+      return res({ contentType: 'image/png', base64: 'AQID/w==' }, { cookies, headers });`,
   });
   const file = await fetch(new URL('/functions/filed?cookie=yes', platform.addresses.client));
   expect(file.headers.get('content-type')).toBe('image/png');
+  expect(file.headers.get('content-disposition')).toBe('attachment; filename="a.png"');
   expect(file.headers.get('x-content-type-options')).toBe('nosniff');
   expect([...new Uint8Array(await file.arrayBuffer())]).toEqual([1, 2, 3, 255]);
   const cookie = file.headers.get('set-cookie');

@@ -189,8 +189,8 @@ export class Reply {
   }
 
   /** Characters that no header takes are percent-encoded, as browsers do with addresses. */
-  static redirect(location: string): Reply {
-    return new Reply(302, { location: encoded(location) }, {});
+  static redirect(location: string, headers: Headers = {}, status = 302): Reply {
+    return new Reply(status, { ...headers, location: encoded(location) }, {});
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Runs the operations of a request's root fields and brings their answers into the form of their types. */
 import { GraphQLError, type GraphQLResolveInfo } from 'graphql';
 import type { Identity } from '../../kernel/identity.ts';
-import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
+import { andThen, concluded, type MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
@@ -49,7 +49,7 @@ export class FieldRunner implements FieldCaller {
     { compiled }: OperationField,
     { name, selection }: FieldPlace,
     input: () => DecodedInput,
-  ): NowOrLater<Answer> {
+  ): MaybePromise<Answer> {
     const { request, pipeline, identity, operation, measure } = this.#parts;
     const { id } = compiled.operation;
     const call = new NestedCall(request, compiled, name);
@@ -115,9 +115,9 @@ export class FieldRunner implements FieldCaller {
 const noCookies: readonly string[] = [];
 
 /** An answer that is no JSON is its text; a redirection is the address it leads to. */
-function answeredValue(answer: Answer, { links }: Selection): unknown {
+function answeredValue(answer: Answer, { links, requested }: Selection): unknown {
   if (answer.headers.location !== undefined) return { result: answer.headers.location };
-  if (!answer.json) return answer.body;
+  if (!answer.json) return requested.size > 0 ? { result: answer.body } : answer.body;
   const value: unknown = JSON.parse(answer.body);
   if (links.size > 0) standIds(value, links);
   return value;

@@ -75,8 +75,6 @@ export interface ReplyOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly cookies?: readonly Readonly<Record<string, unknown>>[];
   readonly redirect?: string;
-  /** The data is bytes: `{contentType, base64}`. */
-  readonly binary?: boolean;
 }
 
 export const outcomes = [

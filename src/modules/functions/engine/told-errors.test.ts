@@ -165,6 +165,18 @@ it.each([
   ['{ status: 99 }', 'a status of 200 to 599'],
   ["{ status: '201' }", 'a status of 200 to 599'],
   ['{ statsu: 201 }', 'does not know statsu'],
+  ["{ headers: { 'Set-Cookie': 'a=b' } }", 'set-cookie: use cookies'],
+  [
+    "{ headers: { 'access-control-allow-origin': '*' } }",
+    'does not set access-control-allow-origin',
+  ],
+  ["{ headers: { 'content-type': 'text/html' } }", 'return {contentType, base64}'],
+  ["{ headers: { 'x-a': 'a\\nb' } }", 'the value of x-a'],
+  ["{ headers: { 'no name': 'a' } }", 'no name of a header'],
+  ["{ headers: ['x-a'] }", 'headers as an object'],
+  ["{ cookies: { a: 'b' } }", 'a list of at most 20 cookies'],
+  ["{ redirect: '/x', status: 200 }", 'A redirection has a status of 301'],
+  ['{ redirect: 7 }', 'an address as redirect'],
   ["'text/plain'", 'After the data res takes'],
   ['[201]', 'After the data res takes'],
 ])('names the place of an answer that says %s of itself', async (options, said) => {
@@ -172,6 +184,22 @@ it.each([
   expect({ outcome, error }).toMatchObject({
     ...{ outcome: 'error', error: { line: 2, message: expect.stringContaining(said) } },
   });
+});
+
+it.each(['5', "'text'", '{ handler() {} }', '[1]', 'class Own {}', 'null'])(
+  'refuses a module whose default export is %s, with its place',
+  async (value) => {
+    const { error } = await pool.check(`const a = 1;\nexport default ${value}`, 'f.ts');
+    expect(error).toMatchObject({ line: 2, message: expect.stringContaining('no function') });
+  },
+);
+
+it.each([
+  'const text = `\nexport default 5`;\nexport default () => text;',
+  '/*\nexport default { a: 1 }\n*/\nexport default function () {}',
+  'const run = () => 1;\nexport default run;',
+])('takes a module whose default export is only written about: %s', async (code) => {
+  expect((await pool.check(code, 'f.ts')).error).toBeUndefined();
 });
 
 it('takes what can be said of an answer', async () => {

@@ -18,7 +18,13 @@ import type { DecodedInput, OperationContext } from '../../../kernel/operations/
 import type { PermissionPort } from '../../../kernel/permissions.ts';
 import type { FunctionRequires, StoredFunction } from '../definition/definition.ts';
 import { inputSchemas, outputShape, pathParams, returnedBody } from '../definition/inputs.ts';
-import type { ReplyOptions } from '../engine/protocol.ts';
+import {
+  isHeaderText,
+  isMediaType,
+  isRedirectStatus,
+  isReplyStatus,
+  readHeaders,
+} from '../engine/prelude/reply.ts';
 import { functionErrors } from '../errors.ts';
 import type { RunAnswer } from './run-request.ts';
 import type { FunctionRunner } from './runner.ts';
@@ -157,73 +163,56 @@ export function requestOf(context: OperationContext, input: DecodedInput, path: 
 
 /* The answer. */
 
+/** Throws where code got round the checks of its sandbox. */
 export function replyOf({ returns }: StoredFunction, { text, reply = {} }: RunAnswer): Reply {
-  const { status, headers, cookies, redirect } = checkedReply(reply);
-  const made =
-    redirect !== undefined
-      ? Reply.redirect(redirect)
-      : (binaryReply(text, status) ?? Reply.json(returnedBody(text, returns), headers, status));
+  const { status = 200, redirect } = reply;
+  const headers = Object.fromEntries(readHeaders(reply.headers));
+  const type = headers['content-type'];
+  const facts = { status: isReplyStatus(status) ? status : 200, headers };
+  const made = isHeaderText(redirect)
+    ? Reply.redirect(redirect, withoutType(headers), isRedirectStatus(status) ? status : undefined)
+    : (binaryReply(text, facts) ??
+      (type !== undefined && text.startsWith('"')
+        ? textReply(text, type, returns, facts)
+        : Reply.json(returnedBody(text, returns), withoutType(headers), facts.status)));
+  const cookies = Array.isArray(reply.cookies) ? (reply.cookies as unknown as Cookie[]) : [];
   return cookies.length > 0 ? made.withCookies(cookies) : made;
 }
 
+interface ReplyFacts {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+const noSniffing = { 'x-content-type-options': 'nosniff' } as const;
+
+const withoutType = ({ 'content-type': _, ...headers }: ReplyFacts['headers']) => headers;
+
+/** A text with a type of its own is the whole body. */
+function textReply(
+  text: string,
+  type: string,
+  returns: StoredFunction['returns'],
+  { status, headers }: ReplyFacts,
+): Reply {
+  returnedBody(text, returns);
+  return Reply.text(JSON.parse(text) as string, type, status, { ...headers, ...noSniffing });
+}
+
 /** `{contentType, base64}` alone is a file. */
-function binaryReply(text: string, status: number): Reply | undefined {
+function binaryReply(text: string, { status, headers }: ReplyFacts): Reply | undefined {
   if (!text.startsWith('{"') || !text.includes('"base64"')) return undefined;
   const value = parseBoundedJson(text, 'The result') as Readonly<Record<string, unknown>>;
   const { contentType, base64, ...others } = value;
   if (Object.keys(others).length > 0 || typeof base64 !== 'string') return undefined;
-  if (typeof contentType !== 'string' || !mediaType.test(contentType)) return undefined;
+  if (!isMediaType(contentType)) return undefined;
   const bytes = Buffer.from(base64, 'base64');
-  const safe = { 'content-length': String(bytes.length), 'x-content-type-options': 'nosniff' };
+  const safe = { ...headers, 'content-length': String(bytes.length), ...noSniffing };
   return Reply.stream(contentType, chunksOf(bytes), safe, status);
 }
 
 async function* chunksOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes;
-}
-
-const mediaType = /^[a-z]{1,40}\/[a-z0-9.+-]{1,80}$/;
-const headerName = /^[a-z0-9-]{1,64}$/;
-const headerValue = /^[\t\x20-\x7e]{0,4000}$/;
-/** Characters of all of them: what most servers and clients take. */
-const MAX_HEADER_CHARACTERS = 16_384;
-const MAX_HEADERS = 100;
-/** Headers that the platform keeps to itself. */
-const ownHeaders: ReadonlySet<string> = new Set([
-  'content-length',
-  'content-type',
-  'connection',
-  'transfer-encoding',
-  'set-cookie',
-  'strict-transport-security',
-  'content-security-policy',
-  'x-content-type-options',
-  'x-frame-options',
-]);
-
-/** What the code asks for about the answer, as far as it is one. */
-function checkedReply({ status, headers, cookies, redirect }: ReplyOptions) {
-  const isStatus = Number.isInteger(status) && Number(status) >= 200 && Number(status) <= 599;
-  const given = Object.entries(objectOf(headers)).map(
-    ([name, value]) => [name.toLowerCase(), String(value)] as const,
-  );
-  const characters = given.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
-  if (given.length > MAX_HEADERS || characters > MAX_HEADER_CHARACTERS)
-    throw new RangeError(
-      `An answer has at most ${MAX_HEADERS} headers, of ${MAX_HEADER_CHARACTERS} characters together`,
-    );
-  const isHeader = ([name, value]: readonly [string, string]): boolean =>
-    headerName.test(name) &&
-    headerValue.test(value) &&
-    !ownHeaders.has(name) &&
-    !name.startsWith('access-control-');
-  const target = typeof redirect === 'string' && headerValue.test(redirect) ? redirect : undefined;
-  return {
-    status: isStatus ? Number(status) : 200,
-    headers: Object.fromEntries(given.filter(isHeader)),
-    cookies: Array.isArray(cookies) ? (cookies.slice(0, 20) as unknown as readonly Cookie[]) : [],
-    redirect: target,
-  };
 }
 
 /* Webhooks: the body as it came, and its signature. */

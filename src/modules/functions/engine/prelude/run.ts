@@ -12,6 +12,7 @@ import {
   toJson,
 } from './core.ts';
 import { maxCauses } from './globals.ts';
+import { requireReply } from './reply.ts';
 import { axiosLike } from './web.ts';
 
 interface RunInput {
@@ -102,21 +103,6 @@ interface Finished {
   readonly options: unknown;
 }
 
-const replyWords: readonly string[] = ['status', 'headers', 'cookies', 'redirect', 'binary'];
-
-/** A slip in what is said about the answer would be an answer with 200. */
-function requireReply(options: unknown): void {
-  if (options === undefined || options === null) return;
-  if (typeof options !== 'object' || Array.isArray(options))
-    throw new TypeError('After the data res takes {status, headers, cookies, redirect}');
-  const stray = Object.keys(options).find((word) => !replyWords.includes(word));
-  if (stray !== undefined)
-    throw new TypeError(`res does not know ${stray}: it takes status, headers, cookies, redirect`);
-  const { status } = options as { readonly status?: unknown };
-  const isStatus = Number.isInteger(status) && Number(status) >= 200 && Number(status) <= 599;
-  if (status !== undefined && !isStatus) throw new TypeError('res takes a status of 200 to 599');
-}
-
 /** Calls the function: what it returns counts, else what it gives to `res`. */
 async function callProgram(input: RunInput, { ctx }: MadeContext): Promise<Finished> {
   if (!program) throw new Error('No function is loaded');
@@ -126,7 +112,7 @@ async function callProgram(input: RunInput, { ctx }: MadeContext): Promise<Finis
     tell = resolve;
   });
   const res: Res = (value, options) => {
-    requireReply(options);
+    requireReply(value, options);
     answered ??= { value, options };
     tell();
   };

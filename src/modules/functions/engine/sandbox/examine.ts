@@ -15,6 +15,9 @@ const moduleLine = /^[ \t\ufeff]{0,40}(?:export|import)[\s{*]/m;
 const moduleWord = /\b(?:export|import)\b/;
 const defaultExport =
   /\bexport\s{1,40}default\b|\bas\s{1,40}default\b|\{\s{0,40}default\s{0,40}[,}]/;
+/** Followed by what begins a value that is no function. */
+const constantDefault =
+  /^export[ \t]{1,40}default[ \t]{1,40}(?:['"`[{\d]|(?:class|true|false|null|undefined)\b)/m;
 const requireCall = /\brequire\(\s*(['"])([@\w./-]{1,200})\1\s*\)/g;
 /** Where an import begins, or its list of names ends. */
 const importLine = /^(?:import\b|\})/;
@@ -76,11 +79,34 @@ async function problemOf(
 ): Promise<UserError | undefined> {
   try {
     await checkSource({ code, form, file, packages: {} });
-    if (form === 'body' || defaultExport.test(code)) return undefined;
-    return { name: 'SyntaxError', message: 'the module has no default export' };
+    if (form === 'body') return undefined;
+    if (!defaultExport.test(code))
+      return { name: 'SyntaxError', message: 'the module has no default export' };
+    return await constantExport(code, file);
   } catch (error) {
     return inText(errorOfUser(error as Error, file), code);
   }
+}
+
+/**
+ * A default export that is a value can never be called. It is the export, and not a text that looks like one, where the
+ * module can have another once it is an ordinary constant.
+ */
+async function constantExport(code: string, file: string): Promise<UserError | undefined> {
+  const found = constantDefault.exec(code);
+  if (!found) return undefined;
+  const { index } = found;
+  const rest = code.slice(index).replace(/^export\s+default/, 'const penstockConstant =');
+  const other = `${code.slice(0, index)}${rest}\nexport default penstockConstant;`;
+  try {
+    await checkSource({ code: other, form: 'module', file, packages: {} });
+  } catch {
+    return undefined;
+  }
+  const line = code.slice(0, index).split('\n').length;
+  const message =
+    'the default export is no function: write export default async function (ctx, req) { ... }';
+  return { name: 'SyntaxError', message, line, column: 1 };
 }
 
 /** What is not closed is noticed behind the text, in what the platform puts around it: the place is the end of the text. */

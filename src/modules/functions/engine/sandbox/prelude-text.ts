@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 
 /** Each after those that it builds on. */
-const files = ['core', 'globals', 'bytes', 'web', 'context', 'run'] as const;
+const files = ['core', 'globals', 'bytes', 'web', 'context', 'reply', 'run'] as const;
 
 const exportWords = /^export (?=(?:async )?(?:const|let|function|class))/gm;
 
