@@ -15,7 +15,7 @@ import { addressKey, type Caller, callerKey } from '../caller.ts';
 import { errors } from '../errors.ts';
 import { withUnconfirmed } from '../freshness/freshness.ts';
 import type { Identity } from '../identity.ts';
-import { andThen, endedBy, type NowOrLater } from '../now-or-later.ts';
+import { andThen, endedBy, type MaybePromise } from '../maybe-promise.ts';
 import type { Operation } from '../operations/operation.ts';
 import type { DecodedInput } from '../operations/operation-input.ts';
 import {
@@ -85,11 +85,11 @@ export interface Pipeline {
   inTurn<T>(
     call: Call,
     caller: Caller,
-    work: () => NowOrLater<T>,
+    work: () => MaybePromise<T>,
     weight?: CallWeight,
-  ): NowOrLater<T>;
+  ): MaybePromise<T>;
   /** Throws or rejects with what the handler throws, 429, 409 (Idempotency-Key), 504. */
-  run(call: Call, caller: Caller, input: DecodedInput): NowOrLater<Answer>;
+  run(call: Call, caller: Caller, input: DecodedInput): MaybePromise<Answer>;
   /**
    * The outcome of a request that holds calls, for work that might not settle by itself: it would keep its place for good.
    * Rejects with 504 when the calls in it have had their time.
@@ -150,7 +150,7 @@ interface RunningPipeline extends PipelineParts {
 }
 
 /** Few calls of one request run at a time. */
-function amongOthers(account: RequestAccount, run: Work): NowOrLater<Answer> {
+function amongOthers(account: RequestAccount, run: Work): MaybePromise<Answer> {
   const entered = () => endedBy(run, () => account.leaveCall());
   const waiting = account.enterCall();
   return waiting ? waiting.then(entered) : entered();
@@ -161,7 +161,7 @@ function runOn(
   pipeline: RunningPipeline,
   account: RequestAccount,
   asked: Asked,
-): NowOrLater<Answer> {
+): MaybePromise<Answer> {
   const { call, input } = asked;
   const { operation } = call.compiled;
   account.running = noteOperation(operation.id, call.requestId);
@@ -173,7 +173,7 @@ function begun(
   pipeline: RunningPipeline,
   account: RequestAccount,
   { call, caller, input }: Asked,
-): NowOrLater<Answer> {
+): MaybePromise<Answer> {
   if (account.remainingMs <= 0) throw errors.TIMEOUT();
   const { log, identity } = pipeline;
   const { operation } = call.compiled;
@@ -191,7 +191,7 @@ function begun(
 }
 
 /** The handler's answer, or 504 when the deadline passes before it. */
-function handled(pipeline: RunningPipeline, running: Running): NowOrLater<Answer> {
+function handled(pipeline: RunningPipeline, running: Running): MaybePromise<Answer> {
   const { call } = running;
   return inTime(
     pipeline,
@@ -203,8 +203,8 @@ function handled(pipeline: RunningPipeline, running: Running): NowOrLater<Answer
 function inTime(
   { deadlines }: RunningPipeline,
   context: CallContext,
-  answer: NowOrLater<Answer>,
-): NowOrLater<Answer> {
+  answer: MaybePromise<Answer>,
+): MaybePromise<Answer> {
   if (!(answer instanceof Promise)) return answer;
   return deadlines.guard(answer, context.deadlineAt, (early) => expire(context, early));
 }
@@ -226,7 +226,7 @@ function remembered(pipeline: RunningPipeline, running: Running): Promise<Answer
   });
 }
 
-function work(pipeline: RunningPipeline, running: Running): NowOrLater<Answer> {
+function work(pipeline: RunningPipeline, running: Running): MaybePromise<Answer> {
   const { call, context, input } = running;
   requireInput(context.caller, call.compiled.operation, input, pipeline.objects);
   const result = call.compiled.operation.handler(context, input);
@@ -277,7 +277,7 @@ function deadlineOf({ deadlineAt }: RequestAccount, { deadlineMs }: Operation): 
     : Math.min(deadlineAt, performance.now() + deadlineMs);
 }
 
-type Work = () => NowOrLater<Answer>;
+type Work = () => MaybePromise<Answer>;
 
 const traced =
   (tracing: Tracing, { call, context }: Running, work: Work): Work =>

@@ -2,7 +2,7 @@
 
 import { addressKey, type Caller, callerKey } from '../caller.ts';
 import { errors } from '../errors.ts';
-import { endedBy, type NowOrLater } from '../now-or-later.ts';
+import { endedBy, type MaybePromise } from '../maybe-promise.ts';
 import type { Operation, SurfaceName } from '../operations/operation.ts';
 import {
   FairGate,
@@ -130,7 +130,7 @@ interface Entrant {
 
 export interface CallGates {
   /** Runs `work` when it is its turn. Throws or rejects with 429 or 503 and `Retry-After` when that does not come in time. */
-  inTurn<T>(entrant: Entrant, work: () => NowOrLater<T>): NowOrLater<T>;
+  inTurn<T>(entrant: Entrant, work: () => MaybePromise<T>): MaybePromise<T>;
   counts(): {
     readonly all: GateCounts;
     readonly heavy: GateCounts;

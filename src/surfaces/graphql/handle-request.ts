@@ -3,7 +3,7 @@
 import { anonymous, type Caller } from '../../kernel/caller.ts';
 import { errors } from '../../kernel/errors.ts';
 import type { Identity } from '../../kernel/identity.ts';
-import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
+import { andThen, concluded, type MaybePromise } from '../../kernel/maybe-promise.ts';
 import { invalidValueProblem } from '../../kernel/operations/invalid-value.ts';
 import { authenticate } from '../../kernel/pipeline/admission.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
@@ -56,7 +56,7 @@ function answer(
   running: Running,
   match: Match,
   caller: Caller,
-): NowOrLater<Answer> {
+): MaybePromise<Answer> {
   const { exchange } = running;
   const { request, response } = exchange;
   if (request.method === 'POST')

@@ -15,7 +15,7 @@ import {
   type OperationDefinitionNode,
   type VariableDefinitionNode,
 } from 'graphql';
-import { concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
+import { concluded, type MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { DocumentStatistics } from './document-rules.ts';
@@ -56,7 +56,7 @@ export interface FieldPlace {
 /** Calls the operation of a field (`run-field.ts`). */
 export interface FieldCaller {
   /** Throws or rejects with what refuses the call. `input` is made when the caller may call. */
-  answer(field: OperationField, place: FieldPlace, input: () => DecodedInput): NowOrLater<Answer>;
+  answer(field: OperationField, place: FieldPlace, input: () => DecodedInput): MaybePromise<Answer>;
   /** The executor gets this for the field of that name, and does not run it again. */
   keep(name: string, outcome: Answer | GraphQLError): void;
 }
@@ -66,7 +66,7 @@ export interface PlainQuery {
   run(
     runner: FieldCaller,
     variables: Readonly<Record<string, unknown>>,
-  ): NowOrLater<PlainResult | undefined>;
+  ): MaybePromise<PlainResult | undefined>;
 }
 
 /** Of a field; an error is an answer too. */
@@ -193,7 +193,7 @@ const answered = <R>(
   plain: PlainField,
   variables: Variables,
   use: (outcome: Outcome) => R,
-): NowOrLater<R> =>
+): MaybePromise<R> =>
   concluded<Outcome, R>(
     () => {
       const { name, node, field, definition, input, selection } = plain;

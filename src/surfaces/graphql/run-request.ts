@@ -2,7 +2,7 @@
 import { GraphQLError } from 'graphql';
 import { errors, PenstockError } from '../../kernel/errors.ts';
 import type { Identity } from '../../kernel/identity.ts';
-import { andThen, type NowOrLater } from '../../kernel/now-or-later.ts';
+import { andThen, type MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
@@ -61,7 +61,7 @@ export const runAll = (
   parts: HandlerParts,
   { exchange, identity, form }: Running,
   requests: GraphqlRequest | readonly GraphqlRequest[],
-): NowOrLater<Answer> =>
+): MaybePromise<Answer> =>
   andThen(parts.state(), (state) => {
     const budget = { objects: state.options.maxComplexity };
     const turn = { exchange, identity, form, state, budget };
@@ -116,7 +116,7 @@ function documentOf({ query, extensions }: GraphqlRequest): string {
   });
 }
 
-function run(parts: HandlerParts, turn: Turn, request: GraphqlRequest): NowOrLater<Answer> {
+function run(parts: HandlerParts, turn: Turn, request: GraphqlRequest): MaybePromise<Answer> {
   const { exchange, identity, state, budget } = turn;
   const { built, documents } = state;
   const variables = request.variables ?? {};
@@ -129,7 +129,7 @@ function run(parts: HandlerParts, turn: Turn, request: GraphqlRequest): NowOrLat
   const { types } = built;
   const call = new SharedCall(exchange);
   const runner = new FieldRunner({ request: call, pipeline, identity, types, operation, measure });
-  const executed = (plain: ResultParts | undefined): NowOrLater<Answer> =>
+  const executed = (plain: ResultParts | undefined): MaybePromise<Answer> =>
     plain
       ? answerOf(parts, turn, runner, plain)
       : andThen(operation.run(runner, variables), (result) =>

@@ -3,7 +3,7 @@
  * event loop makes go out together at its end (docs/decisions/338-answers-of-one-turn.md).
  */
 import { errors, isValidation, PenstockError } from '../../kernel/errors.ts';
-import type { NowOrLater } from '../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
 import type { Answer, AnswerBytes, AnswerStream } from '../../kernel/pipeline/answer.ts';
 import { offAccount } from '../../kernel/request-account/request-account.ts';
@@ -59,7 +59,7 @@ export class Answering {
   }
 
   /** Answers a promise where the body is made, or compressed, meanwhile. It never rejects: what fails is answered as well. */
-  send(exchange: Exchange, answer: Answer): NowOrLater<void> {
+  send(exchange: Exchange, answer: Answer): MaybePromise<void> {
     if (answer.stream) return this.#sendMade(exchange, answer, answer.stream);
     const packing = packedFor(exchange.request, this.#baseOf(exchange), answer);
     if (!packing) return this.#add({ exchange, answer });

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errors } from '../../kernel/errors.ts';
-import type { NowOrLater } from '../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { BodyType } from '../../kernel/operations/operation-input.ts';
 import { loopTurn } from '../../kernel/request-account/fair-gate.ts';
 import {
@@ -47,7 +47,7 @@ export function receiveBody(
   request: IncomingMessage,
   response: ServerResponse,
   { limit, types = jsonOnly }: { limit: number; types?: readonly BodyType[] | undefined },
-): NowOrLater<ReceivedBody> {
+): MaybePromise<ReceivedBody> {
   if (!announcesBody(request)) return nothingReceived;
   refuseLong(request, limit);
   const type = bodyTypeOf(request, types);
@@ -61,7 +61,7 @@ export function receiveBody(
 const now = Promise.resolve();
 
 /** Throws or rejects with 400, 408, 413. */
-function received(arriving: Arriving): NowOrLater<ReceivedBody> {
+function received(arriving: Arriving): MaybePromise<ReceivedBody> {
   const { request, limit } = arriving;
   if (!request.complete) return receivedLater(arriving);
   // Listening to the events of a body that is there would cost more than reading it.

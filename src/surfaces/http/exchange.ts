@@ -5,7 +5,7 @@ import {
   type PresentedCredentials,
   presentedApp,
 } from '../../kernel/identity.ts';
-import type { NowOrLater } from '../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { SurfaceName } from '../../kernel/operations/operation.ts';
 import type { RequestHeaders } from '../../kernel/operations/operation-input.ts';
@@ -263,7 +263,7 @@ const weakless = (etag: string): string => (etag.startsWith('W/') ? etag.slice(2
 
 /* Requests that hold calls of other operations (GraphQL, MCP): their handler takes the exchange whole. */
 
-export type ProtocolHandler = (exchange: Exchange, match: Match) => NowOrLater<Answer>;
+export type ProtocolHandler = (exchange: Exchange, match: Match) => MaybePromise<Answer>;
 
 /** A handler whose code is read when it is first needed: what it builds on takes time and memory. */
 export function loadedLater(load: () => Promise<ProtocolHandler>): ProtocolHandler {

@@ -10,7 +10,7 @@ import type { Caller } from '../../kernel/caller.ts';
 import { errors, type PenstockError } from '../../kernel/errors.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
 import { requireValueLimit } from '../../kernel/json-value-limit.ts';
-import { andThen, concluded, type NowOrLater } from '../../kernel/now-or-later.ts';
+import { andThen, concluded, type MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { RawInput } from '../../kernel/operations/compile.ts';
 import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
 import type { Answer } from '../../kernel/pipeline/answer.ts';
@@ -52,7 +52,7 @@ const noHeaders: Readonly<Record<string, string>> = Object.freeze({});
 
 export interface Gateway {
   /** Answers the exchange, at once where nothing has to be waited for; never throws or rejects. */
-  handle(exchange: Exchange): NowOrLater<void>;
+  handle(exchange: Exchange): MaybePromise<void>;
 }
 
 type Found = ReturnType<RouteTable['find']>;
@@ -68,7 +68,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   const { routes, pipeline, freshness, tracing } = parts;
   const answering = new Answering(parts);
 
-  const answerFound = (exchange: Exchange, match: Found): NowOrLater<void> =>
+  const answerFound = (exchange: Exchange, match: Found): MaybePromise<void> =>
     concluded(
       () =>
         exchange.request.method === 'OPTIONS'
@@ -79,7 +79,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     );
 
   /** Opens the account on which all that follows runs. Its time counts from the arrival. */
-  const serveFound = (exchange: Exchange, match: Found): NowOrLater<void> => {
+  const serveFound = (exchange: Exchange, match: Found): MaybePromise<void> => {
     if (typeof match !== 'object') return answerFound(exchange, match);
     const { operation } = match.route.compiled;
     const account = pipeline.accounts.open(operation, exchange.startedAt, exchange.address);
@@ -89,7 +89,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   };
 
   /** Finds the operation, as all nodes know it. */
-  const serve = (exchange: Exchange): NowOrLater<void> =>
+  const serve = (exchange: Exchange): MaybePromise<void> =>
     concluded(
       () => {
         const match = find(routes, exchange);
@@ -105,13 +105,13 @@ export function createGateway(parts: GatewayParts): Gateway {
 }
 
 /** The operation's answer. Throws or rejects with whatever refuses the request. */
-function answerTo(parts: GatewayParts, exchange: Exchange, match: Found): NowOrLater<Answer> {
+function answerTo(parts: GatewayParts, exchange: Exchange, match: Found): MaybePromise<Answer> {
   requireOneHost(exchange.request);
   if (typeof match !== 'object') return unmatched(parts, exchange, match);
   const { pipeline, surface } = parts;
   const protocolHandler = parts.protocolHandlers?.get(match.route.compiled.operation.id);
   if (protocolHandler) return protocolHandler(exchange, match);
-  const answer = (): NowOrLater<Answer> =>
+  const answer = (): MaybePromise<Answer> =>
     andThen(pipeline.admit(exchange), (caller) => run({ parts, exchange, match, caller }));
   if (!guessesAtHealth(exchange, match)) return answer();
   return andThen(pipeline.limiter.admitAddress(exchange.address, surface), answer);
@@ -121,7 +121,7 @@ function answerTo(parts: GatewayParts, exchange: Exchange, match: Found): NowOrL
 const traced = (
   tracing: Tracing,
   exchange: Exchange,
-  serve: () => NowOrLater<void>,
+  serve: () => MaybePromise<void>,
 ): Promise<void> => {
   const { method = 'GET' } = exchange.request;
   return tracing.request(method, exchange.request.headers, async (span) => {
@@ -150,7 +150,7 @@ interface Admitted {
 }
 
 /** Reads the input and runs the operation when it is its turn. */
-function run(admitted: Admitted): NowOrLater<Answer> {
+function run(admitted: Admitted): MaybePromise<Answer> {
   const { parts, exchange, match, caller } = admitted;
   const { pipeline } = parts;
   const { operation } = match.route.compiled;
@@ -164,7 +164,7 @@ function run(admitted: Admitted): NowOrLater<Answer> {
       }),
     );
   const stream = input.stream && openBodyStream(request, response, { limit, ...input.stream });
-  const runNow = (): NowOrLater<Answer> => runOn(admitted, { body: undefined, stream });
+  const runNow = (): MaybePromise<Answer> => runOn(admitted, { body: undefined, stream });
   // Health answers also when there is no place left.
   if (operation.limit === 'none') return runNow();
   if (!stream) return pipeline.inTurn(exchange, caller, runNow);
@@ -174,7 +174,7 @@ function run(admitted: Admitted): NowOrLater<Answer> {
 /** What of the input is not in the head of a request. */
 type GivenBody = Pick<RawInput, 'body' | 'form' | 'stream'>;
 
-const runOn = (admitted: Admitted, given: GivenBody): NowOrLater<Answer> =>
+const runOn = (admitted: Admitted, given: GivenBody): MaybePromise<Answer> =>
   runDecoded(admitted, decoded(admitted, given));
 
 function decoded(
@@ -189,14 +189,14 @@ function decoded(
 function runDecoded(
   { parts, exchange, match, caller }: Admitted,
   input: DecodedInput,
-): NowOrLater<Answer> {
+): MaybePromise<Answer> {
   const answer = parts.pipeline.run(exchange, caller, input);
   if (!input.notes) return answer;
   const { operation } = match.route.compiled;
   return andThen(answer, (known) => withWarnings(operation, input, known));
 }
 
-function runWith(admitted: Admitted, received: ReceivedBody): NowOrLater<Answer> {
+function runWith(admitted: Admitted, received: ReceivedBody): MaybePromise<Answer> {
   if (received.bytes.length >= LARGE_BYTES) return runLarge(admitted, received);
   return runOn(admitted, parseBody(received));
 }

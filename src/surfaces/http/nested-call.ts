@@ -7,7 +7,7 @@ import type {
   PresentedApp,
   PresentedCredentials,
 } from '../../kernel/identity.ts';
-import type { NowOrLater } from '../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { RequestHeaders, SelectedFields } from '../../kernel/operations/operation-input.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
@@ -86,7 +86,7 @@ export class IdentityOfRequest implements Identity {
 class ClientOfRequest implements ClientIdentity {
   readonly cookieTokens?: CookieTokens;
   readonly #client: ClientIdentity;
-  #caller: NowOrLater<UserCaller> | undefined;
+  #caller: MaybePromise<UserCaller> | undefined;
   #refusal: { readonly error: unknown } | undefined;
 
   constructor(client: ClientIdentity) {
@@ -94,7 +94,7 @@ class ClientOfRequest implements ClientIdentity {
     if (client.cookieTokens) this.cookieTokens = client.cookieTokens;
   }
 
-  authenticate(credentials: PresentedCredentials): NowOrLater<UserCaller> {
+  authenticate(credentials: PresentedCredentials): MaybePromise<UserCaller> {
     if (this.#refusal) throw this.#refusal.error;
     try {
       this.#caller ??= this.#client.authenticate(credentials);

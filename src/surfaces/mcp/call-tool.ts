@@ -1,7 +1,7 @@
 /** A tool call: the operation through the pipeline, as if it had come by HTTP. */
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { errors, isValidation, PenstockError } from '../../kernel/errors.ts';
-import type { NowOrLater } from '../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../kernel/maybe-promise.ts';
 import { invalidInput } from '../../kernel/operations/problems.ts';
 import { unknownInput } from '../../kernel/operations/unknown-input.ts';
 import { type ActionLog, statusOf } from '../../kernel/pipeline/admin-actions.ts';
@@ -80,7 +80,7 @@ export function createToolCaller({
 
 async function noted(
   note: (status: number) => void,
-  work: () => NowOrLater<Answer>,
+  work: () => MaybePromise<Answer>,
 ): Promise<Answer> {
   try {
     const answer = await work();

@@ -3,7 +3,7 @@ import { hasAuthority, requireAuthority, schemaObject } from '../../../kernel/au
 import type { Caller } from '../../../kernel/caller.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
+import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type {
   PermissionPort,
   RecordAction,
@@ -150,7 +150,7 @@ interface RowAccess {
 export function rowPredicate(
   permissions: PermissionPort,
   { caller, schema, action: requested, asked, scope, ids }: RowAccess,
-): NowOrLater<RowPredicate | undefined> {
+): MaybePromise<RowPredicate | undefined> {
   const action = requested === 'refer' ? 'read' : requested;
   const own = isOwnersOnly(schema, action) ? ownedRows(schema, caller) : undefined;
   if (!schema.modelOptions.conduit.authorization.enabled) return own;

@@ -4,7 +4,7 @@
  * statement itself.
  */
 import { codeOf } from '../../../kernel/database/failures.ts';
-import { andThen, concluded, type NowOrLater } from '../../../kernel/now-or-later.ts';
+import { andThen, concluded, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type {
   PermissionEngine,
   PermissionPort,
@@ -80,7 +80,7 @@ const allStand = async (confirmations: Iterable<() => Promise<boolean>>): Promis
   (await Promise.all([...confirmations].map((confirm) => confirm()))).every(Boolean);
 
 /** `Promise.allSettled` of one, with fewer promises: most reads rest on nothing that is remembered. */
-const resolved = <T>(work: () => Promise<T>): NowOrLater<PromiseSettledResult<T>> =>
+const resolved = <T>(work: () => Promise<T>): MaybePromise<PromiseSettledResult<T>> =>
   concluded<T, PromiseSettledResult<T>>(work, fulfilled, rejected);
 const fulfilled = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value });
 const rejected = (reason: unknown): PromiseRejectedResult => ({ status: 'rejected', reason });

@@ -3,7 +3,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Statement, StatementClass } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
-import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
+import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type {
   FirstWay,
   PermissionPort,
@@ -130,7 +130,7 @@ interface ViewRequest {
 async function resolveView(
   dependencies: RecordDependencies,
   { caller, schema, options }: ViewRequest,
-  rows: NowOrLater<RowPredicate | undefined>,
+  rows: MaybePromise<RowPredicate | undefined>,
 ): Promise<View> {
   const { populate: paths = [], scope, ids, needs, action } = options;
   const also = action === undefined ? undefined : { schema: schema.name, action };

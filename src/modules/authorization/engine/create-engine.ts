@@ -1,6 +1,6 @@
 /** Makes the engine of one model (engine.ts). */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { endedBy } from '../../../kernel/now-or-later.ts';
+import { endedBy } from '../../../kernel/maybe-promise.ts';
 import type { Metrics } from '../../../kernel/telemetry/metrics.ts';
 import type { Model } from '../model/model.ts';
 import { answerAll, checkAll, directRelations, type EngineScope } from './ask.ts';

@@ -6,7 +6,7 @@
  */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import type { PenstockError } from '../../../kernel/errors.ts';
-import type { NowOrLater } from '../../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
@@ -169,7 +169,7 @@ export interface Engine {
     database: Queryable,
     question: RowQuestion,
     catchUp?: () => Promise<DatabaseSnapshot>,
-  ): NowOrLater<RowPredicate>;
+  ): MaybePromise<RowPredicate>;
 }
 
 /**

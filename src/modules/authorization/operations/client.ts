@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import { andThen } from '../../../kernel/now-or-later.ts';
+import { andThen } from '../../../kernel/maybe-promise.ts';
 import {
   defineOperation,
   type Operation,

@@ -6,7 +6,7 @@ import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
-import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
+import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type {
   Answer,
   AskOptions,
@@ -61,7 +61,7 @@ export interface Checks {
     action: string,
     scope: string | undefined,
     options?: AskOptions,
-  ): NowOrLater<SubjectRef | undefined>;
+  ): MaybePromise<SubjectRef | undefined>;
 }
 
 interface ChecksOptions {
@@ -179,7 +179,7 @@ const isUndecided = (error: unknown): boolean =>
   codeOf(error) === engineErrors.CONTEXT_MISSING.code;
 
 /** What hangs on a value of a request, where there is none to be given, comes to this. */
-export async function unlessUndecided<T>(asked: NowOrLater<T>, undecided: T): Promise<T> {
+export async function unlessUndecided<T>(asked: MaybePromise<T>, undecided: T): Promise<T> {
   try {
     return await asked;
   } catch (error) {
@@ -298,7 +298,7 @@ export function subjectOf(
   caller: Caller,
   action: string,
   scope: string | undefined,
-): NowOrLater<SubjectRef> {
+): MaybePromise<SubjectRef> {
   const acting = checks.acting(userSubject(caller), action, scope);
   const decided = acting instanceof Promise ? unlessUndecided(acting, undefined) : acting;
   return andThen(decided, (subject) => {

@@ -2,7 +2,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
+import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type { LostRelation, Owner, PermissionEngine } from '../../../kernel/permissions.ts';
 import { limits } from '../engine/limits.ts';
 import { recordDependencies } from '../engine/record-dependencies.ts';
@@ -56,7 +56,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
   const rows = createRowPredicates({ database, models });
 
   /** Who asks (`subjectOf`); a visitor is one of everybody where something may be public. */
-  function readerOf(caller: Caller, asked: Asked): NowOrLater<SubjectRef> {
+  function readerOf(caller: Caller, asked: Asked): MaybePromise<SubjectRef> {
     const { action, scope } = asked;
     if (caller.kind !== 'anonymous' || action !== 'read' || scope !== undefined)
       return subjectOf(checks, caller, action, scope);

@@ -5,7 +5,7 @@
  */
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { andThen, type NowOrLater } from '../../../kernel/now-or-later.ts';
+import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { Engine, ResourceQuestion, RowQuestion } from '../engine/engine.ts';
 import type { DatabaseSnapshot } from '../engine/grant-cache/change-tracker.ts';
@@ -15,7 +15,7 @@ export interface RowPredicates {
   /** True now. */
   certain(question: RowQuestion): Promise<RowPredicate>;
   /** True if it is confirmed, when that can be asked. Answers at once where all that it rests on is remembered. */
-  optimistic(question: RowQuestion): NowOrLater<RowPredicate>;
+  optimistic(question: RowQuestion): MaybePromise<RowPredicate>;
 }
 
 interface RowPredicateParts {
@@ -32,14 +32,14 @@ export function createRowPredicates({ database, models }: RowPredicateParts): Ro
     engine: Engine,
     question: RowQuestion,
     catchUp?: () => Promise<DatabaseSnapshot>,
-  ): NowOrLater<RowPredicate> {
+  ): MaybePromise<RowPredicate> {
     if (!engine.model.action(question.type, question.action))
       throw question.action === moveAction ? unmovable(question.type) : unprepared(question);
     return engine.predicate(database, question, catchUp);
   }
 
   /** By what is remembered. What fails may fail because of that. */
-  function cachedRows(engine: Engine, question: RowQuestion): NowOrLater<RowPredicate> {
+  function cachedRows(engine: Engine, question: RowQuestion): MaybePromise<RowPredicate> {
     try {
       const found = ask(engine, question, models.catchUp);
       return found instanceof Promise ? found.catch(() => fresh(question)) : found;

@@ -35,7 +35,7 @@ const SILENT_MS = 10_000;
 const PATIENCE_MS = 1_000;
 const AGAIN_MS = 250;
 /** Lines that a process is believed while a run goes on; it bounds them itself. */
-const MOST_LINES = 100_000;
+const MAX_LINES = 100_000;
 
 /** The code has ended its run itself, in whatever way. */
 const endsOfCode: ReadonlySet<PoolEnd['outcome']> = new Set(['ok', 'error', 'rejected']);
@@ -234,7 +234,7 @@ class ProcessPool implements Pool {
   }
 
   #lines(active: Active, lines: readonly LogLine[]): void {
-    if (active.lines.length > MOST_LINES) return;
+    if (active.lines.length > MAX_LINES) return;
     active.lines = [...active.lines, ...lines];
     active.run.onLines?.(lines);
   }

@@ -21,7 +21,7 @@ export interface PoolSettings {
 
 const IDLE_MS = 60_000;
 /** Slow processes at once; the oldest gives way. */
-const MOST_SLOW = 2;
+const MAX_SLOW = 2;
 /** How long a function counts as one that costs much. */
 const COSTLY_FOR_MS = 60_000;
 /**
@@ -29,11 +29,11 @@ const COSTLY_FOR_MS = 60_000;
  * begin, and a start takes 0.2 s of a processor.
  */
 const COSTLY_START_MS = 3_000;
-const MOST_COSTLY_START_MS = 24_000;
+const MAX_COSTLY_START_MS = 24_000;
 /** Costly functions that are remembered. */
-const MOST_COSTLY = 1_000;
+const MAX_COSTLY = 1_000;
 /** Runs of costly functions at once that do not wait for a call of theirs; more wait in line. */
-const MOST_COSTLY_RUNS = 8;
+const MAX_COSTLY_RUNS = 8;
 /** Of more than so many, the processor is shared as little as can be. */
 const FEW_COSTLY_RUNS = 3;
 /**
@@ -61,7 +61,7 @@ const BUSY_FOR_MS = 1_000;
 /** Milliseconds of processor time of a run that was taken for a costly one because many ran beside it. */
 const LITTLE_MS = 20;
 /** Functions that are remembered because a run of theirs has ended by itself. */
-const MOST_PROVEN = 10_000;
+const MAX_PROVEN = 10_000;
 /** Milliseconds until a process is tried again after the system had none. */
 const NO_START_MS = 200;
 
@@ -147,14 +147,14 @@ export class SandboxProcesses {
     const now = performance.now();
     const isAgain = now - this.#nextCostlyStart < COSTLY_FOR_MS;
     this.#costlyPauseMs = isAgain
-      ? Math.min(MOST_COSTLY_START_MS, this.#costlyPauseMs * 2)
+      ? Math.min(MAX_COSTLY_START_MS, this.#costlyPauseMs * 2)
       : COSTLY_START_MS;
     this.#nextCostlyStart = now + this.#costlyPauseMs;
   }
 
   /** Too many costly functions run: this one, if it is one, has to wait for the end of another run. */
   isFull(key: string): boolean {
-    return this.#isCostly(key) && this.#costlyRuns() >= MOST_COSTLY_RUNS;
+    return this.#isCostly(key) && this.#costlyRuns() >= MAX_COSTLY_RUNS;
   }
 
   /** How often runs of it had to be ended lately: who waits with the fewest goes first. */
@@ -168,7 +168,7 @@ export class SandboxProcesses {
     if (process.slow) return;
     process.slowDown();
     const slow = [...this.#all].filter(({ slow, ended }) => slow && !ended);
-    if (slow.length > MOST_SLOW) slow.sort((a, b) => a.startedAt - b.startedAt)[0]?.kill();
+    if (slow.length > MAX_SLOW) slow.sort((a, b) => a.startedAt - b.startedAt)[0]?.kill();
   }
 
   /** A run of it has ended by itself. What needed little counts as costly no more, unless it had to be ended before. */
@@ -176,7 +176,7 @@ export class SandboxProcesses {
     if (cpuMs < LITTLE_MS && this.#costly.get(key)?.offences === 0) this.#costly.delete(key);
     if (this.#proven.has(key)) return;
     this.#proven.add(key);
-    if (this.#proven.size > MOST_PROVEN)
+    if (this.#proven.size > MAX_PROVEN)
       this.#proven.delete(this.#proven.values().next().value ?? '');
   }
 
@@ -273,8 +273,7 @@ export class SandboxProcesses {
 
   #remember(key: string, offences: number): void {
     this.#costly.set(key, { until: performance.now() + COSTLY_FOR_MS, offences });
-    if (this.#costly.size > MOST_COSTLY)
-      this.#costly.delete(this.#costly.keys().next().value ?? '');
+    if (this.#costly.size > MAX_COSTLY) this.#costly.delete(this.#costly.keys().next().value ?? '');
   }
 
   /** Forgets a version everywhere. */

@@ -12,18 +12,18 @@ import type { Size } from './size-estimate.ts';
 /** Microseconds, roughly: a row that is asked beside others, a row that is found, a lookup, and a row that a lookup gives. */
 const costs = { asked: 2, found: 0.25, lookup: 4, given: 1.5 };
 /** Ids that the first rows of a page may be merged from. */
-const MOST_MERGED = 20_000;
+const MAX_MERGED = 20_000;
 /** So many times the rows that are likely to be needed are asked together; where they are not enough, another way is taken. */
 const SPARE = 1.4;
-const LEAST_WALKED = 32;
-const MOST_WALKED = 8_192;
+const MIN_WALKED = 32;
+const MAX_WALKED = 8_192;
 /** A page that looks at up to so many rows is nearly as short as single reads. */
 const FEW_ASKED = 512;
 /** Ids with which a statement is sent behind others: the values of larger ones take as long as their rows. */
-export const MOST_SENT = 200;
+export const MAX_SENT = 200;
 /** Rows of a table, and lookups: beyond them what somebody sees is not gathered for a page. */
-const MOST_GATHERED = 1_000_000;
-const MOST_GATHERED_LOOKUPS = 500;
+const MAX_GATHERED = 1_000_000;
+const MAX_GATHERED_LOOKUPS = 500;
 
 type Next = (value: unknown) => string;
 
@@ -65,18 +65,18 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
   const merged = mergedWay(plan, source, parts, isWhole && !isManyTaken);
   // Where rows along the order were not enough, those that are taken away lie at its beginning, one after the other.
   const gathered = isWhole && isManyTaken ? mergedWay(plan, source, parts, true) : merged;
-  const isLight = plan.principals.length <= MOST_SENT;
+  const isLight = plan.principals.length <= MAX_SENT;
   const walkedWay = (window: number, otherwise: FirstWay): FirstWay =>
     walked(parts, { window, isLight }, otherwise);
   const found = foundWay(parts);
   const asked = askedWay(parts);
   const { size } = parts;
   const lookups = Math.max(1, source.lookups.length);
-  const isGathered = size.total <= MOST_GATHERED && lookups <= MOST_GATHERED_LOOKUPS;
+  const isGathered = size.total <= MAX_GATHERED && lookups <= MAX_GATHERED_LOOKUPS;
 
   function along(count: number, order: RowOrder): FirstWay | undefined {
     const window = windowOf(count, parts);
-    const isFar = window > MOST_WALKED;
+    const isFar = window > MAX_WALKED;
     if (isFar) return isGathered ? undefined : asked;
     const isWorth =
       size.amount === 'many' || 2 * walkingCost(count, parts) < size.seen * costs.found;
@@ -89,7 +89,7 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
     ways: () => [
       ...(merged ? [merged] : []),
       ...(gathered && gathered !== merged ? [gathered] : []),
-      ...[walkedWay(LEAST_WALKED, found), found, asked],
+      ...[walkedWay(MIN_WALKED, found), found, asked],
     ],
     way(count, order) {
       const isWalked = order !== 'sorted' && size.total > 0;
@@ -98,14 +98,14 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
       if (!isWalked || order !== 'ids' || size.amount === 'few') return merged;
       const window = windowOf(count, parts);
       const isSooner = walkingCost(count, parts) < mergingCost(count, lookups, parts);
-      return isSooner && window <= MOST_WALKED ? walkedWay(window, gathered ?? found) : merged;
+      return isSooner && window <= MAX_WALKED ? walkedWay(window, gathered ?? found) : merged;
     },
   };
 }
 
 /** In the order of a field: few rows lead there by stored tuples, and an index says in order what the subject owns. */
 const mayMerge = ({ storedFew, amount }: Size, ids: number, order: RowOrder): boolean =>
-  ids <= MOST_MERGED && (order === 'ids' || (storedFew && amount !== 'few'));
+  ids <= MAX_MERGED && (order === 'ids' || (storedFew && amount !== 'few'));
 
 /** Rows that are likely to be asked until so many are there: what is taken away is taken evenly. */
 function neededFor(count: number, { size: { seen, total }, takenSize }: FirstParts): number {
@@ -121,7 +121,7 @@ const mergingCost = (count: number, lookups: number, { takenSize }: FirstParts):
 
 /** A power of two, or halfway between two: few texts for all sizes. */
 function windowOf(count: number, parts: FirstParts): number {
-  const needed = Math.max(LEAST_WALKED, SPARE * neededFor(count, parts));
+  const needed = Math.max(MIN_WALKED, SPARE * neededFor(count, parts));
   const above = 2 ** Math.ceil(Math.log2(needed));
   return needed <= above * 0.75 ? above * 0.75 : above;
 }

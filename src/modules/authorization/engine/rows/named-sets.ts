@@ -33,10 +33,10 @@ export interface LargeSets {
 }
 
 const LARGE_MS = 60_000;
-const MOST_LARGE = 10_000;
+const MAX_LARGE = 10_000;
 
 export function createLargeSets(): LargeSets {
-  const until = createLru<string, number>(MOST_LARGE);
+  const until = createLru<string, number>(MAX_LARGE);
   return {
     has: (key) => (until.get(key) ?? 0) > performance.now(),
     add: (key) => void until.set(key, performance.now() + LARGE_MS),

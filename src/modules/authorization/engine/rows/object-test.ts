@@ -25,7 +25,7 @@ import {
 import { conditionText, not, renderTest, type Test } from './predicate-tree.ts';
 
 /** Objects that one statement asks about, each by an expression of its own; far more than any model needs. */
-const MOST_TESTS = 500;
+const MAX_TESTS = 500;
 
 /** The builder, where what the subject has on other objects is asked in the database. */
 export function withObjectTests(parts: Builder): Builder {
@@ -35,9 +35,9 @@ export function withObjectTests(parts: Builder): Builder {
     holds: (name, polarity) => (id, next) => {
       const tests = (left.get(next) ?? 0) + 1;
       left.set(next, tests);
-      if (tests > MOST_TESTS)
+      if (tests > MAX_TESTS)
         throw engineErrors.PERMISSION_SET_TOO_LARGE({
-          message: `This subject reaches too many objects to name them, and the action asks more than ${MOST_TESTS} times about objects on the way; check single objects, or define it with fewer arrows and sets`,
+          message: `This subject reaches too many objects to name them, and the action asks more than ${MAX_TESTS} times about objects on the way; check single objects, or define it with fewer arrows and sets`,
         });
       return objectText(builder, { name, polarity }, id, next);
     },

@@ -8,7 +8,7 @@ import { isId } from '../../../../kernel/ids.ts';
 
 const IDS_IN_A_BUCKET = 16;
 /** Two bytes of a digest say in which. */
-const MOST_BUCKETS = 65_536;
+const MAX_BUCKETS = 65_536;
 /** Stands on both sides of each id. No text of PostgreSQL holds it. */
 const MARK = '\0';
 
@@ -34,7 +34,7 @@ function packed(ids: readonly string[]): PackedIds {
 }
 
 function pack(ids: readonly string[]): PackedIds {
-  const count = Math.min(MOST_BUCKETS, Math.ceil(ids.length / IDS_IN_A_BUCKET));
+  const count = Math.min(MAX_BUCKETS, Math.ceil(ids.length / IDS_IN_A_BUCKET));
   const buckets = Array.from({ length: count }, (): string[] => []);
   for (const id of ids) buckets[bucketOf(id, count)]?.push(id);
   let longest = 0;

@@ -7,7 +7,7 @@ import {
   type FirstParts,
   type FirstWays,
   firstWays,
-  MOST_SENT,
+  MAX_SENT,
   type RowTest,
 } from './first-ways.ts';
 import { never, renderTest, type Test } from './predicate-tree.ts';
@@ -186,7 +186,7 @@ function reachedRows(
 ): RowPredicate['reached'] {
   if (amount !== 'few' || self !== undefined) return undefined;
   return {
-    isBounded: seen <= FEW_SEEN && principals.length <= MOST_SENT,
+    isBounded: seen <= FEW_SEEN && principals.length <= MAX_SENT,
     compile(rows, next) {
       const found = foundRows(source, rows, next);
       // What is left to ask is asked of all of them: what it looks up once is not looked up for each part.

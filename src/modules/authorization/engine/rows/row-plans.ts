@@ -53,9 +53,9 @@ export interface PredicateCache extends ReachMemory {
 }
 
 /** Some 1 kB each. */
-const MOST_PLANS = 10_000;
+const MAX_PLANS = 10_000;
 
-export const createPlansOfNothing = (): LRUCache<string, RowPlan> => createLru(MOST_PLANS);
+export const createPlansOfNothing = (): LRUCache<string, RowPlan> => createLru(MAX_PLANS);
 
 /** Who seeks rows, and by what. */
 export interface Goal {

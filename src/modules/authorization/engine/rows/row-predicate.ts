@@ -5,7 +5,7 @@
  * is asked of each row's own tuples, or found from the subject's.
  */
 import { codeOf } from '../../../../kernel/database/failures.ts';
-import type { NowOrLater } from '../../../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../../../kernel/maybe-promise.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
 import { isExact } from '../../model/expansion-rules.ts';
 import { keyOf } from '../../model/model.ts';
@@ -41,7 +41,7 @@ export const rowPredicate = (
   question: RowQuestion,
   memory: PredicateCache,
   catchUp?: () => Promise<DatabaseSnapshot>,
-): NowOrLater<RowPredicate> =>
+): MaybePromise<RowPredicate> =>
   (catchUp && keptRows(engineScope, question, memory, catchUp)) ??
   foundRows(engineScope, question, memory, catchUp);
 

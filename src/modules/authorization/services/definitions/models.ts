@@ -8,7 +8,7 @@ import type { Database, Queryable, Transaction } from '../../../../kernel/databa
 import { sql } from '../../../../kernel/database/sql.ts';
 import type { Bus } from '../../../../kernel/events/bus.ts';
 import type { Health } from '../../../../kernel/health.ts';
-import type { NowOrLater } from '../../../../kernel/now-or-later.ts';
+import type { MaybePromise } from '../../../../kernel/maybe-promise.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import type { Metrics } from '../../../../kernel/telemetry/metrics.ts';
 import { createEngine, createMeasure } from '../../engine/create-engine.ts';
@@ -29,7 +29,7 @@ export interface Models {
    */
   ask<T>(question: (engine: Engine) => Promise<T>): Promise<T>;
   /** What this node believes to be in force: right if its model has the revision that `catchUp` answers. */
-  optimistic(): NowOrLater<Engine>;
+  optimistic(): MaybePromise<Engine>;
   /** What the database says now. Everything kept that changed since is forgotten when it answers. */
   catchUp(): Promise<DatabaseSnapshot>;
   /** The engine over what is in force, and the moment at which it was. Not for transactions. */
@@ -99,7 +99,7 @@ export function createModels(dependencies: Dependencies): Models {
     const { engine } = loaded?.revision === moment.revision ? loaded : await load();
     return { engine, moment };
   };
-  const optimistic = (): NowOrLater<Engine> => loaded?.engine ?? current().then(engineOf);
+  const optimistic = (): MaybePromise<Engine> => loaded?.engine ?? current().then(engineOf);
 
   const ask = async <T>(question: (engine: Engine) => Promise<T>): Promise<T> => {
     if (database.inTransaction()) return question((await current()).engine);

@@ -10,7 +10,7 @@ export interface AskedUrl {
 }
 
 /** Characters; a name has 253, and credentials may stand before it. */
-const MOST_HOST = 2_048;
+const MAX_HOST = 2_048;
 
 /** Where a host stands in what the parser reads, over all the ways to write it. */
 const hostPlace = /^(?:(?:https?|wss?|ftp|file):[/\\]*|[/\\]{2,})([^/?#\\]*)/i;
@@ -19,15 +19,15 @@ const leftOut = /[\t\n\r]/g;
 const before = /^[^!-\uffff]+/;
 
 export const hasLongHost = (text: string): boolean =>
-  text.length > MOST_HOST &&
-  (hostPlace.exec(text.replaceAll(leftOut, '').replace(before, ''))?.[1]?.length ?? 0) > MOST_HOST;
+  text.length > MAX_HOST &&
+  (hostPlace.exec(text.replaceAll(leftOut, '').replace(before, ''))?.[1]?.length ?? 0) > MAX_HOST;
 
 /** Throws for what is no address, and for one whose host is too long. */
 export function urlOf({ href = '', base, set }: AskedUrl): unknown {
   const [name, value = ''] = set ?? [];
   const isLong =
     hasLongHost(href) || hasLongHost(base ?? '') || hasLongHost(name === 'href' ? value : '');
-  if (isLong || (name?.startsWith('host') && value.length > MOST_HOST))
+  if (isLong || (name?.startsWith('host') && value.length > MAX_HOST))
     throw new Error('The host of an address is too long');
   const url = base === undefined ? new URL(href) : new URL(href, base);
   if (set && set[0] in url) (url as unknown as Record<string, string>)[set[0]] = set[1];

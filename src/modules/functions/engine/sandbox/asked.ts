@@ -17,11 +17,11 @@ const hashNames: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Characters of what is asked at once: the runs beside wait meanwhile. */
-const MOST_ASKED = 8_000_000;
+const MAX_ASKED = 8_000_000;
 
 /** A text that begins with `!` is an error. */
 export function answerAtOnce(name: string, text: string): string {
-  if (text.length > MOST_ASKED) return `!More than ${MOST_ASKED} characters at once`;
+  if (text.length > MAX_ASKED) return `!More than ${MAX_ASKED} characters at once`;
   try {
     return JSON.stringify(answerOf(name, (JSON.parse(text) ?? {}) as Asked));
   } catch (error) {

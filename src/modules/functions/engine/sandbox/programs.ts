@@ -28,10 +28,10 @@ interface Program {
 }
 
 /** Sandboxes of one process, and texts that it keeps. */
-const MOST_SANDBOXES = 80;
-const MOST_PROGRAMS = 500;
+const MAX_SANDBOXES = 80;
+const MAX_PROGRAMS = 500;
 /** Of all their texts, packages included. */
-const MOST_CHARACTERS = 100_000_000;
+const MAX_CHARACTERS = 100_000_000;
 /** Another sandbox is made when a run has waited for so long; most runs are over by then. */
 const PATIENCE_MS = 3;
 /** A sandbox without work is given up after so long. */
@@ -44,7 +44,7 @@ const IDLE_MS = 30_000;
 const QUICK_RUNS = 10;
 const QUICK_MS = 3;
 const RUNS_AFTER_TOO_LONG = 100;
-const MOST_RUNS_AFTER = 100_000;
+const MAX_RUNS_AFTER = 100_000;
 /** Of processor time that a sandbox may use while it has no work; V8 itself collects garbage. */
 const RESTLESS_MS = 40;
 
@@ -160,7 +160,7 @@ export class Programs {
   #tookTooLong(program: Program, run: WaitingRun, sandbox: Sandbox): void {
     program.busy -= 1;
     program.quickRuns = QUICK_RUNS - program.runsAfterTooLong;
-    program.runsAfterTooLong = Math.min(MOST_RUNS_AFTER, program.runsAfterTooLong * 2);
+    program.runsAfterTooLong = Math.min(MAX_RUNS_AFTER, program.runsAfterTooLong * 2);
     this.#end(sandbox);
     program.queue.unshift(run);
   }
@@ -178,7 +178,7 @@ export class Programs {
   }
 
   #make(program: Program): void {
-    if (this.#sandboxes >= MOST_SANDBOXES && !this.#evict()) return;
+    if (this.#sandboxes >= MAX_SANDBOXES && !this.#evict()) return;
     const run = program.queue.shift();
     if (!run) return;
     this.#sandboxes += 1;
@@ -226,7 +226,7 @@ export class Programs {
   /** Those that were loaded first go, unless they run; the newest stays. */
   #forgetBeyond(newest: string): void {
     for (const { key, busy, queue } of this.#programs.values()) {
-      if (this.#programs.size <= MOST_PROGRAMS && this.#characters <= MOST_CHARACTERS) return;
+      if (this.#programs.size <= MAX_PROGRAMS && this.#characters <= MAX_CHARACTERS) return;
       if (busy === 0 && queue.length === 0 && key !== newest) this.drop(key);
     }
   }

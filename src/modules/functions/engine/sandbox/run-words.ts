@@ -10,7 +10,7 @@ import type { Sandbox } from './sandbox.ts';
 
 /** Calls at once, and calls and timers of one run: the prelude tells the code before. */
 export const AT_ONCE = 100;
-export const MOST_CALLS = 10_000;
+export const MAX_CALLS = 10_000;
 
 const levels: ReadonlySet<unknown> = new Set(logLevels);
 export const isLevel = (level: unknown): level is LogLine['level'] => levels.has(level);
@@ -37,7 +37,7 @@ export interface Head {
 }
 
 /** Characters of what the code sets about its answer beside the data. */
-export const MOST_HEAD = 32_768;
+export const MAX_HEAD = 32_768;
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

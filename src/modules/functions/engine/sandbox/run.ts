@@ -15,8 +15,8 @@ import {
   isCall,
   isHog,
   isLevel,
-  MOST_CALLS,
-  MOST_HEAD,
+  MAX_CALLS,
+  MAX_HEAD,
   measured,
   tooLarge,
 } from './run-words.ts';
@@ -45,8 +45,8 @@ const TOLD_PART = 0.2;
 const TOLD_MS = 1_000;
 
 /** What has only read goes on with answers on the thread of the process, in so many parts, after so many milliseconds of them. */
-const MOST_PARTS_HERE = 20;
-const MOST_HERE_MS = 3;
+const MAX_PARTS_HERE = 20;
+const MAX_HERE_MS = 3;
 /** Looks at a run that has told its end and goes on, until its end is taken. */
 const LOOKS_AT_END = 5;
 /** Turns of the loop that the end of a run waits for lines of its log. */
@@ -197,9 +197,9 @@ export class SandboxRun implements SandboxEvents {
   }
 
   #mayGoOnHere({ isIdle }: Sandbox): boolean {
-    const isBegun = this.#partsHere > 0 && this.#partsHere < MOST_PARTS_HERE;
+    const isBegun = this.#partsHere > 0 && this.#partsHere < MAX_PARTS_HERE;
     const isAlone = isIdle && this.#openCalls === 0 && !this.#log.isTold;
-    return isBegun && isAlone && this.#hereMs < MOST_HERE_MS;
+    return isBegun && isAlone && this.#hereMs < MAX_HERE_MS;
   }
 
   post(call: number, name: string, text: string): void {
@@ -207,7 +207,7 @@ export class SandboxRun implements SandboxEvents {
     const { limits } = this.parts;
     this.#calls += 1;
     this.#openCalls += 1;
-    if (!isCall(call, name, text) || this.#openCalls > AT_ONCE || this.#calls > MOST_CALLS)
+    if (!isCall(call, name, text) || this.#openCalls > AT_ONCE || this.#calls > MAX_CALLS)
       this.end('error', brokenError);
     else if (text.length > limits.maxResultBytes)
       this.answer({ call, ok: false, again: false }, tooLarge(limits));
@@ -232,7 +232,7 @@ export class SandboxRun implements SandboxEvents {
 
   timer(timer: number, ms: number): void {
     if (this.#ended) return;
-    if (!Number.isFinite(timer) || !Number.isFinite(ms) || this.#timers.size > MOST_CALLS) {
+    if (!Number.isFinite(timer) || !Number.isFinite(ms) || this.#timers.size > MAX_CALLS) {
       this.end('error', brokenError);
       return;
     }
@@ -284,11 +284,11 @@ export class SandboxRun implements SandboxEvents {
         code: 'RESULT_TOO_LARGE',
         message: `The result is larger than ${maxResultBytes} bytes`,
       });
-    } else if (at > MOST_HEAD) {
+    } else if (at > MAX_HEAD) {
       this.end('error', {
         name: 'RangeError',
         code: 'RESULT_TOO_LARGE',
-        message: `Status, headers and cookies are larger than ${MOST_HEAD} characters`,
+        message: `Status, headers and cookies are larger than ${MAX_HEAD} characters`,
       });
     } else {
       this.#cpuMs = sandbox.cpuMs - this.#cpuBefore;

@@ -27,7 +27,7 @@ const frameLine = /^\s+at /;
 const MAX_CAUSES = 3;
 
 /** Characters of the name and of the code of an error. */
-const MOST_NAME = 200;
+const MAX_NAME = 200;
 
 const textOf = (value: unknown, most: number): string =>
   typeof value === 'string' ? value.slice(0, most) : '';
@@ -42,8 +42,8 @@ export function errorOfUser(
   placeOf?: PlaceOf,
   depth = 0,
 ): UserError {
-  const name = textOf(given.name, MOST_NAME) || 'Error';
-  const code = textOf(given.code, MOST_NAME);
+  const name = textOf(given.name, MAX_NAME) || 'Error';
+  const code = textOf(given.code, MAX_NAME);
   const { status, cause } = given;
   const hasCause = typeof cause === 'object' && cause !== null && depth < MAX_CAUSES;
   const full = textOf(given.message, 4_000);

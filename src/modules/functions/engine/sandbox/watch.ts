@@ -9,7 +9,7 @@ import ivm from 'isolated-vm';
 
 const LOOK_MS = 7;
 /** Looks at one part after the first, until it is ended. */
-const MOST_LOOKS = 2;
+const MAX_LOOKS = 2;
 /** Looks without anything to see before it sleeps until it is woken. */
 const IDLE_LOOKS = 4;
 /** Not for ever: a process that ends waits for it. */
@@ -24,7 +24,7 @@ const NEVER = 4;
 const PLACES = 5;
 const NOTHING = 0;
 const ENDED = -1;
-const MOST_PARTS = 2 ** 30;
+const MAX_PARTS = 2 ** 30;
 
 const code = `(function (buffer) {
   'use strict';
@@ -60,7 +60,7 @@ const code = `(function (buffer) {
       looks = part === seen ? looks + 1 : 0;
       idle = part > 0 ? 0 : idle + 1;
       seen = part;
-      if (part > 0 && looks >= ${MOST_LOOKS}) end(part);
+      if (part > 0 && looks >= ${MAX_LOOKS}) end(part);
     }
   }
   return [take, look];
@@ -119,7 +119,7 @@ class Watch {
   enter(slot: number): void {
     const shared = this.#shared;
     if (this.#isolate.isDisposed) endProcess();
-    this.#part = (this.#part % MOST_PARTS) + 1;
+    this.#part = (this.#part % MAX_PARTS) + 1;
     Atomics.store(shared, SLOT, slot);
     Atomics.store(shared, PART, this.#part);
     if (Atomics.load(shared, ASLEEP) !== 0) Atomics.notify(shared, PART);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { andThen, concluded, endedBy } from './now-or-later.ts';
+import { andThen, concluded, endedBy } from './maybe-promise.ts';
 
 const fails = (): never => {
   throw new Error('failed');

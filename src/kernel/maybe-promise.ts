@@ -3,19 +3,19 @@
  * request another turn of the queue, and memory that is thrown away. These put such work together; whatever they are
  * given may throw, or answer a promise that rejects.
  */
-export type NowOrLater<T> = T | Promise<T>;
+export type MaybePromise<T> = T | Promise<T>;
 
 /** What `use` makes of the value, at once where the value is there. */
 export function andThen<T, R>(
-  value: NowOrLater<T>,
-  use: (value: T) => NowOrLater<R>,
-): NowOrLater<R> {
+  value: MaybePromise<T>,
+  use: (value: T) => MaybePromise<R>,
+): MaybePromise<R> {
   return value instanceof Promise ? value.then(use) : use(value);
 }
 
 /** Runs `end` after the work, however that ends: what `finally` does, by three promises fewer. */
-export function endedBy<T>(work: () => NowOrLater<T>, end: () => void): NowOrLater<T> {
-  let result: NowOrLater<T>;
+export function endedBy<T>(work: () => MaybePromise<T>, end: () => void): MaybePromise<T> {
+  let result: MaybePromise<T>;
   try {
     result = work();
   } catch (error) {
@@ -39,11 +39,11 @@ export function endedBy<T>(work: () => NowOrLater<T>, end: () => void): NowOrLat
 
 /** What `use` makes of the work's value, or `failed` of its error. What these throw goes to whoever asked. */
 export function concluded<T, R>(
-  work: () => NowOrLater<T>,
-  use: (value: T) => NowOrLater<R>,
+  work: () => MaybePromise<T>,
+  use: (value: T) => MaybePromise<R>,
   failed: (error: unknown) => R,
-): NowOrLater<R> {
-  let result: NowOrLater<T>;
+): MaybePromise<R> {
+  let result: MaybePromise<T>;
   try {
     result = work();
   } catch (error) {
