@@ -126,6 +126,28 @@ describe('problems of requests about permissions', () => {
     }
   });
 
+  it('an id of 1,024 characters is taken everywhere, and a longer one is told to be too long', async () => {
+    const query = { subject: 'User:a', permission: 'read', resource: 'Project:1' };
+    for (const [path, before, after] of [
+      ['subject', 'User:', ''],
+      ['subject', 'Team:', '#member'],
+      ['resource', 'Project:', ''],
+      ['scope', 'Team:', ''],
+    ] as const) {
+      const ask = (id: string) =>
+        admin.get('/authorization/permissions/can', {
+          query: { ...query, [path]: `${before}${id}${after}` },
+        });
+      expect((await ask('x'.repeat(1_024))).status, path).toBe(200);
+      expect(await ask('x'.repeat(1_025)), path).toMatchObject({
+        status: 400,
+        body: {
+          errors: [{ path, rule: 'maxLength', message: 'an id has at most 1024 characters' }],
+        },
+      });
+    }
+  });
+
   it.each([
     ['resourceType', 'resources', { resourceType: 'Ghost' }],
     ['permission', 'resources', { permission: 'fly' }],

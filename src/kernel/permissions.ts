@@ -6,6 +6,12 @@ import type { ActionUses } from './action-uses.ts';
 import type { Caller } from './caller.ts';
 import type { MaybePromise } from './maybe-promise.ts';
 
+/**
+ * Longest text by which a request names an object or a set (`<Type>:<id>#<relation>`): longer than any that is valid, so
+ * that what is wrong with it is told by its grammar.
+ */
+export const maxReferenceLength = 1_300;
+
 export type RecordAction = 'read' | 'edit' | 'delete';
 
 /** `refer`: to write a record that leads to it, and lets those who read that record read this one. */

@@ -5,6 +5,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import { Settings } from 'typebox/system';
 import { errors, type PenstockError, type Problem } from '../errors.ts';
 import { shortened, storable } from '../text.ts';
+import { formatWords } from './formats.ts';
 import type { JsonSchema } from './json-schema.ts';
 
 /** Problems in one answer; more than that help nobody. */
@@ -128,15 +129,6 @@ const typeWords: ReadonlyMap<string, string> = new Map([
   ['object', 'an object'],
   ['array', 'an array'],
   ['null', 'null'],
-]);
-
-const formatWords: ReadonlyMap<string, string> = new Map([
-  ['email', 'must be an e-mail address'],
-  ['uuid', 'must be a UUID'],
-  ['date-time', 'must be an ISO 8601 date and time with an offset'],
-  ['date', 'must be a date like 2026-01-31'],
-  ['uri', 'must be an absolute URL'],
-  ['url', 'must be an absolute URL'],
 ]);
 
 type Sentence = (limit: unknown) => string;

@@ -3,7 +3,7 @@
  * `Type:id`, and for subjects also `Type:id#relation` (everybody who stands in
  * that relation) and `Type:*` (every object of the type).
  */
-import { invalid } from '../../../kernel/errors.ts';
+import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 
 /** One object. */
 export interface ObjectRef {
@@ -18,6 +18,9 @@ export interface SubjectRef extends ObjectRef {
 
 /** Names of types, relations, actions and conditions. */
 const namePattern = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+
+/** Characters of an id, as in the pattern. */
+const maxIdLength = 1_024;
 
 /** Ids: anything visible except the characters that the grammar uses. */
 const idPattern = /^[^\s:#@*,\p{C}]{1,1024}$/u;
@@ -48,7 +51,7 @@ export function formsOf(subject: SubjectRef): readonly SubjectRef[] {
 /** Parses `Type:id`; 400 that names `path` otherwise. */
 export function parseObject(text: string, path: string): ObjectRef {
   const parsed = objectOf(text);
-  if (!parsed) throw invalid(path, 'reference', objectHelp);
+  if (!parsed) throw unwritten(text, path, objectHelp);
   return parsed;
 }
 
@@ -58,13 +61,21 @@ export function parseSubject(text: string, path: string): SubjectRef {
   const hash = text.indexOf('#');
   const objectText = hash < 0 ? text : text.slice(0, hash);
   const relation = hash < 0 ? '' : text.slice(hash + 1);
-  if (hash >= 0 && !isName(relation)) throw invalid(path, 'reference', subjectHelp);
+  if (hash >= 0 && !isName(relation)) throw unwritten(objectText, path, subjectHelp);
   if (hash < 0 && objectText.endsWith(':*') && isName(objectText.slice(0, -2))) {
     return { type: objectText.slice(0, -2), id: '*', relation: '' };
   }
   const object = objectOf(objectText);
-  if (!object) throw invalid(path, 'reference', subjectHelp);
+  if (!object) throw unwritten(objectText, path, subjectHelp);
   return { ...object, relation };
+}
+
+/** Why a text names no object: what is too long is told so, since it may be written rightly. */
+function unwritten(text: string, path: string, help: string): PenstockError {
+  const id = text.slice(text.indexOf(':') + 1);
+  return id.length > maxIdLength && [...id].length > maxIdLength
+    ? invalid(path, 'maxLength', `an id has at most ${maxIdLength} characters`)
+    : invalid(path, 'reference', help);
 }
 
 function objectOf(text: string): ObjectRef | undefined {

@@ -119,7 +119,7 @@ const give = (sharing: Sharing): Operation =>
       const share = {
         subject: parseSubject(body.subject, 'subject'),
         relation: nameOf(body.relation, 'relation'),
-        ...(body.expiresAt !== undefined && { expiresAt: instantOf(body.expiresAt, 'expiresAt') }),
+        ...(body.expiresAt !== undefined && { expiresAt: instantOf(body.expiresAt) }),
       };
       await sharing.give(userOf(context), parseObject(resource, 'resource'), share);
       return 'Shared';

@@ -13,6 +13,7 @@ import {
   Reply,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import { runBatch, runEach } from '../services/batch.ts';
 import type { BatchOperation } from '../services/batch-references.ts';
 
@@ -67,7 +68,7 @@ const operationShape = Type.Object({
       description: 'Name for references; the place in the list, from 0, works too',
     }),
   ),
-  scope: Type.Optional(Type.String({ maxLength: 256 })),
+  scope: Type.Optional(Type.String({ maxLength: maxReferenceLength })),
   version: Type.Optional(
     Type.Integer({
       minimum: 0,

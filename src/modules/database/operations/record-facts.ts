@@ -10,6 +10,7 @@ import type { CrudOperation } from '../../../data/schema/language/options.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { etagOf, renditionOf } from '../../../kernel/operations/if-match.ts';
 import { type Operation, Reply, standardLimit } from '../../../kernel/operations/operation.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import { countQuery, cursorQuery } from '../services/listing.ts';
 
 /** A route, and the switch of the schema that it hangs on. */
@@ -74,7 +75,10 @@ const populate = Type.Optional(
   }),
 );
 const scope = Type.Optional(
-  Type.String({ maxLength: 256, description: 'Act on behalf of this resource, as <Type>:<id>' }),
+  Type.String({
+    maxLength: maxReferenceLength,
+    description: 'Act on behalf of this resource, as <Type>:<id>',
+  }),
 );
 
 const readFields = { populate, scope };

@@ -16,6 +16,7 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import type { BodyStream } from '../../../kernel/operations/operation-input.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import { exportRows } from '../services/transfer/export.ts';
@@ -201,7 +202,7 @@ const ImportQuery = Type.Object({
   ),
   owner: Type.Optional(
     Type.String({
-      maxLength: 256,
+      maxLength: maxReferenceLength,
       description: 'Who will own the new records, as <Type>:<id>; nobody unless given',
     }),
   ),

@@ -11,6 +11,7 @@ import {
   Reply,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import { databaseErrors } from '../errors.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 
@@ -179,7 +180,7 @@ const SearchBody = Type.Object({
   ),
   scope: Type.Optional(
     Type.String({
-      maxLength: 256,
+      maxLength: maxReferenceLength,
       description: 'Act on behalf of this object, as <Type>:<id>',
     }),
   ),

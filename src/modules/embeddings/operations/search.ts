@@ -6,6 +6,7 @@ import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import { embeddingErrors } from '../errors.ts';
 import type { Search, TimedResult } from '../services/search.ts';
 import type { SearchInput } from '../services/search-request.ts';
@@ -20,7 +21,7 @@ const MAX_HITS = 50;
 const MAX_ADMIN_HITS = 1_000;
 const Scope = Type.String({
   minLength: 3,
-  maxLength: 256,
+  maxLength: maxReferenceLength,
   description: 'Act on behalf of this object, as <Type>:<id>',
 });
 

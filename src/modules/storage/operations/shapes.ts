@@ -1,6 +1,7 @@
 /** What requests and answers about files look like. */
 import Type from 'typebox';
 import { pagingQuery } from '../../../kernel/operations/paging.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import type { StorageConfig } from '../config.ts';
 import { sortedBy } from '../schemas.ts';
 
@@ -27,7 +28,10 @@ export const fileFields = {
 /** For whom the caller acts, where relations decide (`authorization.enabled`); else it says nothing. */
 export const scopeField = {
   scope: Type.Optional(
-    text('`Type:id` for which you act, such as a team; needs authorization.enabled', 300),
+    text(
+      '`Type:id` for which you act, such as a team; needs authorization.enabled',
+      maxReferenceLength,
+    ),
   ),
 };
 

@@ -12,6 +12,7 @@ import type { LiveRead } from '../../../kernel/operations/live-read.ts';
 import type { Operation } from '../../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../../kernel/operations/operation-input.ts';
 import type { OwnedOperation } from '../../../kernel/operations/registry.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import type { Accounts } from '../../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../../kernel/request-account/request-account.ts';
 import { realtimeErrors } from '../errors.ts';
@@ -34,7 +35,7 @@ export const Watch = Type.Object({
     Type.Integer({ minimum: 1, maximum: 1_000, description: 'Records, 25 unless set' }),
   ),
   populate: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 10 })),
-  scope: Type.Optional(Type.String({ maxLength: 256 })),
+  scope: Type.Optional(Type.String({ maxLength: maxReferenceLength })),
   endpoint: Type.Optional(
     Type.String({ minLength: 1, maxLength: 128, description: 'A custom endpoint that reads' }),
   ),

@@ -5,6 +5,7 @@ import Type from 'typebox';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import type { DecodedInput, InputSchemas } from '../../../../kernel/operations/operation-input.ts';
+import { maxReferenceLength } from '../../../../kernel/permissions.ts';
 import { cursorQuery } from '../listing.ts';
 import {
   type EndpointDefinition,
@@ -98,7 +99,10 @@ const populate = Type.Optional(
   }),
 );
 const scope = Type.Optional(
-  Type.String({ maxLength: 256, description: 'Act on behalf of this resource, as <Type>:<id>' }),
+  Type.String({
+    maxLength: maxReferenceLength,
+    description: 'Act on behalf of this resource, as <Type>:<id>',
+  }),
 );
 
 export function inputSchemas(endpoint: EndpointDefinition, schema: CompiledSchema): InputSchemas {
