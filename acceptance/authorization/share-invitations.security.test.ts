@@ -68,7 +68,7 @@ beforeAll(async () => {
   await platform.createSchema({
     name: 'Note',
     fields: { text: 'String' },
-    conduitOptions: { authorization: { enabled: true } },
+    conduitOptions: { authorization: { enabled: true }, softDelete: true },
   });
   anna = await platform.registerUser();
 });
@@ -214,6 +214,28 @@ describe('an invitation', () => {
   });
 });
 
+describe('an invitation to a record that is gone', () => {
+  it('is neither made nor shown to the invited, until the record is back', async () => {
+    const [resource, guest] = [await create(), await platform.registerUser()];
+    await verify(guest);
+    await invited(resource, guest.email);
+    const received = async () => (await guest.api.get(`${path}/received`)).body.invitations;
+    expect(await received()).toMatchObject([{ resource }]);
+    const address = `/database/Note/${resource.slice('Note:'.length)}`;
+    expectStatus(await anna.api.delete(address), 200, 'into the trash');
+    expect(await received()).toEqual([]);
+    const email = `late-${randomUUID()}@invited.example`;
+    expect(await invite(anna, { resource, email })).toMatchObject({
+      status: 403,
+      body: { code: 'SHARING_REFUSED' },
+    });
+    expect(await mailsTo(email)).toEqual([]);
+    expectStatus(await anna.api.post(`${address}/restore`, {}), 200, 'back');
+    const [offered] = await received();
+    expect((await accept(guest, offered._id)).status).toBe(200);
+  });
+});
+
 describe('what is accepted', () => {
   const soon = (): string => new Date(Date.now() + 3_600_000).toISOString();
 
@@ -293,6 +315,34 @@ describe('inviting', () => {
       (await invite(anna, { resource, email: address(), redirectUri: 'https://evil.example' }))
         .status,
     ).toBe(403);
+  });
+
+  it('ends at 500 open ones, however many are made at once, and renews one of them then too', async () => {
+    const [resource, maker] = [await create(), await platform.registerUser()];
+    const share = { subject: `User:${maker.userId}`, relation: 'reader' };
+    expectStatus(await anna.api.post(`/authorization/shares/${resource}`, share), 200, 'share');
+    const renewed = address();
+    expectStatus(await invite(maker, { resource, email: renewed }), 200, 'the first');
+    const connection = await openTestConnection(platform.databaseUrl ?? '');
+    await connection.query(`insert into penstock.share_invitations (id, hash, email, resource_type, resource_id, relation, invited_by, expires_at)
+      select gen_random_uuid(), 'hash ' || n, n || '@bulk.example', resource_type, resource_id, relation, invited_by, expires_at
+      from penstock.share_invitations, generate_series(1, 497) n where email = '${renewed}'`);
+    await connection.close();
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => invite(maker, { resource, email: address() })),
+    );
+    const statuses = answers.map(({ status }) => status).sort((a, b) => a - b);
+    expect(statuses).toEqual([200, 200, 409, 409, 409, 409, 409, 409]);
+    expect((await invite(maker, { resource, email: renewed })).status).toBe(200);
+  });
+
+  it('refuses an end that is no moment', async () => {
+    const resource = await create();
+    for (const expiresAt of ['9999-12-31T23:59:59-12:00', '2099-01-31T12:00:00Z[Europe/Berlin]'])
+      expect(await invite(anna, { resource, email: address(), expiresAt })).toMatchObject({
+        status: 400,
+        body: { errors: [{ path: 'expiresAt' }] },
+      });
   });
 
   it('is limited for each address', async () => {

@@ -55,6 +55,7 @@ import { createTuples, scopedTuples, type Tuples } from './services/tuples.ts';
 import { createVerifications } from './services/verification.ts';
 import { definitionState, roleState, ruleState } from './state.ts';
 
+export { authorizationErrors } from './errors.ts';
 export { type ObjectRef, parseObject, type SubjectRef } from './model/grammar.ts';
 export { readPermissionTests } from './permission-test/file.ts';
 export { problemLines, resultLines, runPermissionTests } from './permission-test/run.ts';
@@ -74,7 +75,7 @@ export interface AuthorizationService
   /** Removes these relations, those that are not there included; joins the ambient transaction. */
   unrelate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
   /** What users give each other. */
-  readonly sharing: Pick<Sharing, 'requireGiver' | 'requireOffer' | 'accept'>;
+  readonly sharing: Pick<Sharing, 'requireGiver' | 'requireOffer' | 'areThere' | 'accept'>;
   /** What plain members of teams may do with the records of their teams; false where an operator defined `Team` themselves. */
   setTeamMemberAccess(access: TeamMemberAccess): Promise<boolean>;
 }

@@ -1,10 +1,11 @@
 /** The SQL of sharing: who stands in the relations of an object that users give each other. */
-import { idTest } from '../../data/records/sql/row-id.ts';
+import { idsTest, idTest } from '../../data/records/sql/row-id.ts';
 import type { CompiledSchema } from '../../data/schema/compile/compiled.ts';
 import { isRecordId } from '../../data/schema/language/record-key.ts';
+import type { Kernel } from '../../host/kernel.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
-import type { ObjectRef, SubjectRef } from './model/grammar.ts';
+import { formatObject, type ObjectRef, type SubjectRef } from './model/grammar.ts';
 import type { Tuple } from './model/tuple.ts';
 import type { TimedTuple } from './queries.ts';
 
@@ -117,4 +118,31 @@ export async function objectExists(
   const lock = schema.mapping ? '' : ' for key share of r';
   const text = `select 1 from ${schema.rows} r where ${idTest(schema, 'r', '$1')}${lock}`;
   return (await database.query({ text, values: [id] })).count > 0;
+}
+
+/** Those of the objects that are there, as `<Type>:<id>`; one statement for each schema. Types without one always are. */
+export async function existingObjects(
+  database: Queryable,
+  schemas: Pick<Kernel['schemas'], 'get'>,
+  objects: readonly ObjectRef[],
+): Promise<ReadonlySet<string>> {
+  const there = new Set<string>();
+  for (const [type, all] of Map.groupBy(objects, (object) => object.type)) {
+    const schema = schemas.get(type);
+    const ids = all.map(({ id }) => id);
+    const found = schema ? await existingIds(database, schema, ids) : ids;
+    for (const id of found) there.add(formatObject({ type, id }));
+  }
+  return there;
+}
+
+async function existingIds(
+  database: Queryable,
+  schema: CompiledSchema,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const possible = ids.filter((id) => isRecordId(schema.key, id));
+  const text = `select r."_id"::text as id from ${schema.rows} r where ${idsTest(schema, 'r', '$1')}`;
+  const { rows } = await database.query<{ readonly id: string }>({ text, values: [possible] });
+  return rows.map(({ id }) => id);
 }

@@ -8,7 +8,8 @@ import {
   TextResult,
 } from '../../../kernel/operations/operation.ts';
 import { pagingQuery } from '../../../kernel/operations/paging.ts';
-import { parseObject } from '../../authorization/index.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
+import { authorizationErrors, parseObject } from '../../authorization/index.ts';
 import { authErrors } from '../errors.ts';
 import type { ShareInvitation } from '../services/shares/invitation-queries.ts';
 import type { ShareInvitations } from '../services/shares/invitations.ts';
@@ -27,7 +28,11 @@ const facts = { surface: 'client', access: 'user', limit: standardLimit } as con
 const path = '/authentication/invitations';
 const instant = Type.String({ format: 'date-time' });
 const Id = Type.String({ format: 'uuid' });
-const Resource = Type.String({ minLength: 1, maxLength: 600, description: '<Type>:<id>' });
+const Resource = Type.String({
+  minLength: 1,
+  maxLength: maxReferenceLength,
+  description: '<Type>:<id>',
+});
 
 const Invitation = Type.Object({
   _id: Id,
@@ -92,6 +97,7 @@ const invite = (shares: ShareInvitations): Operation =>
       authErrors.REDIRECT_NOT_ALLOWED,
       authErrors.USER_ANONYMOUS,
       authErrors.INVITATION_LIMIT_EXCEEDED,
+      authorizationErrors.SHARING_REFUSED,
     ],
     summary: 'Invite somebody by mail to something that you share',
     description:
@@ -100,17 +106,16 @@ const invite = (shares: ShareInvitations): Operation =>
       const made = await shares.invite(userOf(context), {
         ...rest,
         resource: parseObject(resource, 'resource'),
-        ...(rest.expiresAt !== undefined && { expiresAt: momentOf(rest.expiresAt) }),
+        ...(rest.expiresAt !== undefined && { expiresAt: futureMoment(rest.expiresAt) }),
       });
       context.audited({ changes: audited(made) });
       return onWire(made);
     },
   });
 
-/** The format also takes leap seconds: 400. */
-function momentOf(text: string): string {
+function futureMoment(text: string): string {
   const moment = new Date(text);
-  if (Number.isNaN(moment.getTime()) || moment.getTime() < Date.now())
+  if (moment.getTime() <= Date.now())
     throw invalid('expiresAt', 'range', 'must be a moment to come');
   return moment.toISOString();
 }
@@ -128,6 +133,7 @@ const list = (shares: ShareInvitations): Operation =>
       }),
     },
     output: Type.Object({ invitations: Type.Array(Invitation), count: Type.Integer() }),
+    errors: [authorizationErrors.SHARING_REFUSED],
     summary: 'List the open invitations to something',
     description: 'For those who may share it. The newest first; tokens are in the mails alone.',
     async handler(context, { query: { resource, ...page } }) {
@@ -164,7 +170,11 @@ const accept = (shares: ShareInvitations): Operation =>
     idempotency: false,
     input: { body: Type.Object({ invitationToken: InvitationToken }) },
     output: Type.Object({ resource: Type.String(), relation: Type.String() }),
-    errors: [authErrors.INVALID_INVITATION, authErrors.USER_ANONYMOUS],
+    errors: [
+      authErrors.INVALID_INVITATION,
+      authErrors.USER_ANONYMOUS,
+      authorizationErrors.SHARES_FULL,
+    ],
     summary: 'Accept an invitation to something shared',
     description:
       'By the token of the mail, after signing in or up with the address that it was sent to, or by the id in the list of those received. Works once, and only while the inviter may still share it.',

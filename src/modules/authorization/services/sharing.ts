@@ -8,12 +8,19 @@ import type { Caller, UserCaller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { authorizationErrors } from '../errors.ts';
 import type { Definition } from '../model/definition.ts';
-import { formatSubject, type ObjectRef, type SubjectRef, sameObject } from '../model/grammar.ts';
+import {
+  formatObject,
+  formatSubject,
+  type ObjectRef,
+  type SubjectRef,
+  sameObject,
+} from '../model/grammar.ts';
 import { actionsGiven, shareAction } from '../model/sharing.ts';
 import { tupleProblem } from '../model/tuple.ts';
 import type { TimedTuple } from '../queries.ts';
 import {
   countOtherShares,
+  existingObjects,
   isConditional,
   lastsAsLong,
   lockShares,
@@ -66,6 +73,8 @@ export interface Sharing {
   requireGiver(userId: string, resource: ObjectRef, relation?: string): Promise<void>;
   /** The same, for a relation that is offered to one user; 400 for one that takes groups alone. */
   requireOffer(userId: string, resource: ObjectRef, relation: string): Promise<void>;
+  /** For each object whether it is there; what lies in the trash is not. */
+  areThere(resources: readonly ObjectRef[]): Promise<readonly boolean[]>;
   /**
    * Gives a user what was offered to them by somebody who still may: joins the ambient transaction. What they have for
    * longer stays. Throws like `requireGiver`, and 409 when it is shared with too many.
@@ -110,6 +119,7 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
     requireGiver,
     async requireOffer(userId, resource, relation) {
       await requireGiver(userId, resource, relation);
+      if (!(await isThere(resource))) throw authorizationErrors.SHARING_REFUSED();
       const { model } = await models.engine();
       if (tupleProblem(model, { subject: userSubject(userId), relation, resource }))
         throw invalid(
@@ -117,6 +127,10 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
           'subject',
           `"${relation}" takes no single users: share it with a group`,
         );
+    },
+    async areThere(resources) {
+      const there = await existingObjects(database, kernel.schemas, resources);
+      return resources.map((resource) => there.has(formatObject(resource)));
     },
     list: createList(kernel, givers),
     give: (caller, resource, share) =>

@@ -22,9 +22,8 @@ const columns = `i.id, i.email, i.resource_type as "resourceType", i.resource_id
 /** Whoever is blocked invites nobody, and what ends before it is taken is no offer any more. */
 const alive = `i.expires_at > now() and (i.share_ends_at is null or i.share_ends_at > now()) and exists (select from "app"."User" u where u."_id" = i.invited_by and u."active")`;
 
-export interface NewShareInvitation {
-  readonly id: string;
-  readonly hash: string;
+/** What somebody offers to whom. */
+interface ShareOffer {
   readonly email: string;
   readonly resourceType: string;
   readonly resourceId: string;
@@ -32,6 +31,11 @@ export interface NewShareInvitation {
   readonly invitedBy: string;
   /** ISO 8601. */
   readonly shareEndsAt: string | null;
+}
+
+export interface NewShareInvitation extends ShareOffer {
+  readonly id: string;
+  readonly hash: string;
   readonly lifetimeMs: number;
 }
 
@@ -108,13 +112,25 @@ export async function invitationsTo(
   return (await database.query<ShareInvitation>({ text, values: [email] })).rows;
 }
 
-/** How many invitations of a user live; counting stops at `max`. */
-export async function countOpen(database: Queryable, userId: string, max: number): Promise<number> {
+/** How many invitations of a user live beside the one whose place this one takes; counting stops at `max`. */
+export async function countOtherOpen(
+  database: Queryable,
+  one: ShareOffer,
+  max: number,
+): Promise<number> {
   const { rows } = await database.query<{ count: number }>(sql`
     select count(*)::integer as count from (
-      select 1 from penstock.share_invitations where invited_by = ${userId} and expires_at > now() limit ${max}) few`);
+      select 1 from penstock.share_invitations where invited_by = ${one.invitedBy} and expires_at > now()
+        and (resource_type, resource_id, relation, email) <> (${one.resourceType}::text, ${one.resourceId}::text, ${one.relation}::text, ${one.email}::text)
+      limit ${max}) few`);
   return rows[0]?.count ?? 0;
 }
+
+/** One after the other for each user, until the transaction ends: what is counted then stays so. */
+export const lockInvitationsBy = (database: Queryable, userId: string): Promise<unknown> =>
+  database.query(
+    sql`select pg_advisory_xact_lock(hashtextextended(${`penstock.share_invitations ${userId}`}, 0))`,
+  );
 
 /** Forgets what was offered to the addresses of these users, who are about to be deleted. */
 export const forgetInvitationsTo = (

@@ -19,11 +19,12 @@ import { canonicalEmail } from '../accounts/identifiers.ts';
 import { keyOfToken } from '../teams/invite-mail.ts';
 import { type Person, personById } from '../teams/queries.ts';
 import {
-  countOpen,
+  countOtherOpen,
   dropInvitation,
   invitationById,
   invitationsOf,
   invitationsTo,
+  lockInvitationsBy,
   putInvitation,
   type ShareInvitation,
   takeInvitation,
@@ -51,7 +52,7 @@ export interface ShareInvitations {
     resource: ObjectRef,
     page: { readonly skip: number; readonly limit: number },
   ): ReturnType<typeof invitationsOf>;
-  /** Those to the caller's own address, which must be proven. */
+  /** Those to the caller's own address, which must be proven; of what is deleted meanwhile, none. */
   received(caller: UserCaller): Promise<readonly ShareInvitation[]>;
   /** By the token of the mail, or by the id where the address is proven. Throws 403 INVALID_INVITATION, and 409. */
   accept(caller: UserCaller, presented: string): Promise<ShareInvitation>;
@@ -104,7 +105,10 @@ export function createShareInvitations(dependencies: Dependencies): ShareInvitat
     },
     async received(caller) {
       const { email, isVerified } = await registered(database, caller);
-      return email !== null && isVerified ? invitationsTo(database, email) : [];
+      if (email === null || !isVerified) return [];
+      const invitations = await invitationsTo(database, email);
+      const there = await sharingOf(dependencies).areThere(invitations.map(resourceOf));
+      return invitations.filter((_, i) => there[i]);
     },
     accept: (caller, presented) =>
       database.transaction((transaction) => accept(dependencies, transaction, caller, presented)),
@@ -116,6 +120,11 @@ export function createShareInvitations(dependencies: Dependencies): ShareInvitat
     },
   };
 }
+
+const resourceOf = ({ resourceType, resourceId }: ShareInvitation): ObjectRef => ({
+  type: resourceType,
+  id: resourceId,
+});
 
 interface CheckedInvitation extends NewInvitation {
   readonly caller: UserCaller;
@@ -130,18 +139,22 @@ async function invite(
   const { caller, inviter, resource, relation, expiresAt = null, redirectUri } = invitation;
   const page = pageOf(dependencies, redirectUri);
   await sharingOf(dependencies).requireOffer(caller.userId, resource, relation);
-  if ((await countOpen(transaction, caller.userId, MAX_OPEN)) >= MAX_OPEN)
-    throw authErrors.INVITATION_LIMIT_EXCEEDED();
-  const token = randomToken();
-  const stored = await putInvitation(transaction, {
-    id: newId(),
-    hash: sha256(token),
+  const offer = {
     email: invitation.email,
     resourceType: resource.type,
     resourceId: resource.id,
     relation,
     invitedBy: caller.userId,
     shareEndsAt: expiresAt,
+  };
+  await lockInvitationsBy(transaction, caller.userId);
+  if ((await countOtherOpen(transaction, offer, MAX_OPEN)) >= MAX_OPEN)
+    throw authErrors.INVITATION_LIMIT_EXCEEDED();
+  const token = randomToken();
+  const stored = await putInvitation(transaction, {
+    ...offer,
+    id: newId(),
+    hash: sha256(token),
     lifetimeMs: dependencies.config().expiryPeriod,
   });
   page.searchParams.set('invitationToken', token);
@@ -169,8 +182,8 @@ async function accept(
       ? await takeInvitation(transaction, key, email)
       : undefined;
   if (!taken) throw authErrors.INVALID_INVITATION();
-  const { invitedBy: by, relation, resourceType: type, resourceId: id, shareEndsAt } = taken;
-  const offer = { by, to: caller.userId, resource: { type, id }, relation };
+  const { invitedBy: by, relation, shareEndsAt } = taken;
+  const offer = { by, to: caller.userId, resource: resourceOf(taken), relation };
   const expiresAt = shareEndsAt?.toISOString();
   await refusedAsInvalid(() => sharingOf(dependencies).accept(caller, { ...offer, expiresAt }));
   if (byToken && (await markVerified(transaction, caller.userId, taken.email)))
@@ -186,9 +199,8 @@ async function isTheirs(
   if (found.invitedBy === caller.userId) return true;
   const person = await registered(dependencies.database, caller);
   if (person.isVerified && person.email === found.email) return true;
-  const resource = { type: found.resourceType, id: found.resourceId };
   return sharingOf(dependencies)
-    .requireGiver(caller.userId, resource, found.relation)
+    .requireGiver(caller.userId, resourceOf(found), found.relation)
     .then(
       () => true,
       () => false,
