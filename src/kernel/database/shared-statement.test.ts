@@ -94,6 +94,9 @@ it('writes what one turn asks for together', async () => {
   expect(writes).toBe(2);
 });
 
+/** Bytes that are written from where they are. */
+const large = (length: number): Buffer => Buffer.from(Array.from({ length }, (_, i) => i % 251));
+
 const values = [
   'a text that fills more than its share, äöü 世界 '.repeat(2_000),
   null,
@@ -106,16 +109,32 @@ const values = [
   new Date('2026-03-01T10:00:00.123Z'),
   Buffer.from([0, 255, 10]),
   undefined,
+  large(4_096),
+  large(300_000),
+  'between',
+  large(5_000),
 ] as unknown[];
 
 it('writes values, and reads answers of any size, as the driver does', async () => {
-  const columns = 'text,text,boolean,float8,int8,int[],text[],jsonb,timestamptz,bytea,text'.split(
-    ',',
-  );
+  const columns =
+    'text,text,boolean,float8,int8,int[],text[],jsonb,timestamptz,bytea,text,bytea,bytea,text,bytea'.split(
+      ',',
+    );
   const text = `select ${columns.map((type, i) => `$${i + 1}::${type} as c${i}`).join(', ')}`;
   const { rows } = await client.query({ text, values });
   expect(await ask({ text, values, name: 'values' })).toEqual(rows);
   expect(await ask({ text, values, name: 'values' }, true)).toEqual(rows);
+});
+
+it('writes large values of several statements of one turn, each where it belongs', async () => {
+  const text = 'select octet_length($1::bytea) as bytes, $2::text as beside, md5($1::bytea)';
+  const { rows } = await client.query({ text, values: [large(70_000), 'all'] });
+  const lengths = [70_000, 10, 70_000, 4_095, 4_096];
+  const answers = await Promise.all(
+    lengths.map((length) => ask({ text, values: [large(length), 'all'], name: 'large' }, true)),
+  );
+  expect(answers.map(([row]) => (row as { bytes: number }).bytes)).toEqual(lengths);
+  expect([answers[0], answers[2]]).toEqual([rows, rows]);
 });
 
 const transactionOf = { name: 'transaction', text: 'select pg_current_xact_id()::text as id' };

@@ -14,10 +14,21 @@ const MAX_BYTES = 3;
 /** As PostgreSQL reads it: a text, bytes, or nothing. */
 export type WireValue = string | Buffer | null;
 
-/** Messages that wait to be written, in one piece of memory that is used again and again. */
+/** Values of so many bytes are written from where they are. */
+const LARGE_BYTES = 4_096;
+
+/** A large value, and how much stands before it of what is in the memory of the writer. */
+interface LargeValue {
+  readonly at: number;
+  readonly bytes: Buffer;
+}
+
+/** Messages that wait to be written, in one piece of memory that is used again and again, but for large values. */
 export class MessageWriter {
   #bytes = Buffer.allocUnsafeSlow(USUAL_BYTES);
   #end = 0;
+  #large: LargeValue[] = [];
+  #largeBytes = 0;
 
   /** Has a text prepared under a name; an empty one is for the next statement only. */
   parse(name: string, text: string): void {
@@ -30,6 +41,7 @@ export class MessageWriter {
 
   /** Has the prepared statement of that name run with these values. `describe`: and its columns told. */
   run(name: string, values: readonly WireValue[], describe: boolean): void {
+    const largeBefore = this.#largeBytes;
     const start = this.#begin(BIND);
     this.#word('');
     this.#word(name);
@@ -38,7 +50,7 @@ export class MessageWriter {
     for (const value of values) this.#value(value);
     // All columns as texts.
     this.#number16(0);
-    this.#finish(start);
+    this.#finish(start, this.#largeBytes - largeBefore);
     if (describe) this.#bytesOf(DESCRIBE_PORTAL);
     this.#bytesOf(EXECUTE);
   }
@@ -48,12 +60,19 @@ export class MessageWriter {
     this.#bytesOf(SYNC);
   }
 
-  /** What waits; empty when nothing does. Nothing waits afterwards. */
-  take(): Buffer {
-    const taken = Buffer.from(this.#bytes.subarray(0, this.#end));
+  /**
+   * What waits, to be written in this order; none when nothing does. Nothing waits afterwards. Large values are the
+   * buffers that were given: they must not change before they are written.
+   */
+  take(): readonly Buffer[] {
+    if (this.#end === 0) return [];
+    const own = Buffer.from(this.#bytes.subarray(0, this.#end));
+    const pieces = this.#large.length === 0 ? [own] : between(own, this.#large);
     this.#end = 0;
+    this.#large = [];
+    this.#largeBytes = 0;
     if (this.#bytes.length > USUAL_BYTES) this.#bytes = Buffer.allocUnsafeSlow(USUAL_BYTES);
-    return taken;
+    return pieces;
   }
 
   #ensure(more: number): void {
@@ -72,8 +91,9 @@ export class MessageWriter {
     return start;
   }
 
-  #finish(start: number): void {
-    this.#bytes.writeInt32BE(this.#end - start, start);
+  /** `elsewhere`: bytes of the message that are not in this memory. */
+  #finish(start: number, elsewhere = 0): void {
+    this.#bytes.writeInt32BE(this.#end - start + elsewhere, start);
   }
 
   #number16(value: number): void {
@@ -115,7 +135,11 @@ export class MessageWriter {
       this.#end += length;
     } else {
       this.#number32(value.length);
-      this.#bytesOf(value);
+      if (value.length < LARGE_BYTES) this.#bytesOf(value);
+      else {
+        this.#large.push({ at: this.#end, bytes: value });
+        this.#largeBytes += value.length;
+      }
     }
   }
 
@@ -124,6 +148,18 @@ export class MessageWriter {
     this.#bytes.writeInt32BE(value, this.#end);
     this.#end += 4;
   }
+}
+
+/** The large values, each where it belongs in the rest. */
+function between(own: Buffer, large: readonly LargeValue[]): readonly Buffer[] {
+  const pieces: Buffer[] = [];
+  let from = 0;
+  for (const { at, bytes } of large) {
+    pieces.push(own.subarray(from, at), bytes);
+    from = at;
+  }
+  pieces.push(own.subarray(from));
+  return pieces;
 }
 
 const HEADER_BYTES = 5;

@@ -31,6 +31,9 @@ function countIn(bytes: Buffer, from: number, to: number): number | undefined {
 interface Wire {
   readonly writable: boolean;
   write(bytes: Buffer): boolean;
+  /** Between these, what is written is one system call. */
+  cork(): void;
+  uncork(): void;
   destroy(error: Error): void;
   listeners(event: 'data'): readonly ((bytes: Buffer) => void)[];
   on(event: 'data' | 'bytes', listener: (bytes: Buffer) => void): unknown;
@@ -109,8 +112,11 @@ export class StatementSender {
       this.#submit(this.#together);
       this.#together = [];
     }
-    const bytes = this.#writer.take();
-    if (bytes.length > 0 && this.#wire.writable) this.#wire.write(bytes);
+    const pieces = this.#writer.take();
+    if (pieces.length === 0 || !this.#wire.writable) return;
+    if (pieces.length > 1) this.#wire.cork();
+    for (const bytes of pieces) this.#wire.write(bytes);
+    if (pieces.length > 1) this.#wire.uncork();
   }
 
   readonly #release = (): void => this.release();

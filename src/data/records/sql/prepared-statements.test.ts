@@ -57,4 +57,24 @@ describe('a dynamic statement', () => {
     const again = ask(plans, { who: 'ann', skip: 2, moment: 3 }, () => undefined, ann);
     expect(again).toMatchObject({ text, values: [2, 'ann', 'ann', 3] });
   });
+
+  it('sends the same bytes once, and has a text of its own where other values are the same', () => {
+    const plans = createPlanCache();
+    const [first, second] = [Buffer.from('a'), Buffer.from('a')];
+    const statementOf = (given: readonly Buffer[], identity?: object) =>
+      plans.statement(
+        { ...{ schema, shape: 'bytes', values: [1], dynamic: true, identity } },
+        ({ next }) => `$1 ${given.map(next).join(' ')}`,
+      );
+    for (const identity of [undefined, {}])
+      for (let again = 0; again < 5; again += 1) {
+        expect(statementOf([first, second, first], identity)).toMatchObject({
+          ...{ text: '$1 $2 $3 $2', values: [1, first, second] },
+        });
+      }
+    expect(statementOf([first, second, second])).toMatchObject({
+      ...{ text: '$1 $2 $3 $3', values: [1, first, second] },
+    });
+    expect(statementOf([first, second, Buffer.from('b')])).toMatchObject({ text: '$1 $2 $3 $4' });
+  });
 });

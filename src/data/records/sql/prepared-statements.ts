@@ -13,8 +13,30 @@ export interface Parameters {
   next(value: unknown): string;
 }
 
-export function createParameters(values: unknown[] = []): Parameters {
-  return { values, next: (value) => `$${values.push(value)}` };
+/** Bytes that are the same object are sent once. */
+interface SharingParameters extends Parameters {
+  /** Which placeholders stand for bytes that were there already; part of what decides the text. */
+  readonly shared: string;
+}
+
+export function createParameters(values: unknown[] = []): SharingParameters {
+  const bytes = new Map<Uint8Array, string>();
+  const parameters = {
+    values,
+    shared: '',
+    next(value: unknown): string {
+      if (!(value instanceof Uint8Array)) return `$${values.push(value)}`;
+      const known = bytes.get(value);
+      if (known === undefined) {
+        const place = `$${values.push(value)}`;
+        bytes.set(value, place);
+        return place;
+      }
+      parameters.shared += ` ${values.length}${known}`;
+      return known;
+    },
+  };
+  return parameters;
 }
 
 /** `and <predicate>` for rows of `alias`, or nothing. */
@@ -39,8 +61,14 @@ interface Plan {
   name: string | undefined;
 }
 
-/** Values that a predicate adds to statements, by their shapes. */
-type AddedValues = Map<string, readonly unknown[]>;
+/** What a predicate adds to a statement. */
+interface Added {
+  readonly values: readonly unknown[];
+  readonly shared: string;
+}
+
+/** By the shapes of statements. */
+type AddedValues = Map<string, Added>;
 /** Statements that are remembered of one predicate. */
 const MAX_REMEMBERED = 20;
 
@@ -90,22 +118,27 @@ const textOf = (
   parameters: Parameters,
 ): string => compile(parameters, () => guard?.(parameters.next) ?? 'true');
 
-/** Adds the values of a dynamic statement. Answers its text when it had to be compiled for them. */
-function addValues(
-  { added }: SchemaPlans,
-  request: StatementRequest,
-  compile: Compile,
-): string | undefined {
+interface Compiled {
+  readonly shared: string;
+  /** Absent where it did not have to be compiled. */
+  readonly text?: string;
+}
+
+/** Adds the values of a dynamic statement. */
+function addValues({ added }: SchemaPlans, request: StatementRequest, compile: Compile): Compiled {
   const { identity, shape, values, guard } = request;
   const parameters = createParameters(values);
-  if (!identity) return textOf(request, compile, parameters);
+  if (!identity) {
+    const text = textOf(request, compile, parameters);
+    return { text, shared: parameters.shared };
+  }
   const known: AddedValues = added.get(identity) ?? new Map();
   if (known.size === 0) added.set(identity, known);
   const remembered = known.get(shape);
   if (remembered) {
-    values.push(...remembered);
+    values.push(...remembered.values);
     guard?.(parameters.next);
-    return undefined;
+    return { shared: remembered.shared };
   }
   const given = values.length;
   let end: number | undefined;
@@ -114,9 +147,12 @@ function addValues(
     return guard?.(parameters.next) ?? 'true';
   });
   if (known.size >= MAX_REMEMBERED) known.clear();
-  known.set(shape, values.slice(given, end));
-  return text;
+  const { shared } = parameters;
+  known.set(shape, { values: values.slice(given, end), shared });
+  return { text, shared };
 }
+
+const nothingAdded: Compiled = { shared: '' };
 
 export function createPlanCache(): PlanCache {
   // A changed schema is another object: its plans go with it.
@@ -156,10 +192,10 @@ export function createPlanCache(): PlanCache {
       const { schema, shape, values, dynamic, class: kind = 'pooled', changes } = request;
       const owned = plansOf(schema);
       const given = values.length;
-      const text = dynamic ? addValues(owned, request, compile) : undefined;
+      const { text, shared } = dynamic ? addValues(owned, request, compile) : nothingAdded;
       const plan = planOf(
         owned,
-        shape,
+        shared === '' ? shape : shape + shared,
         () => text ?? textOf(request, compile, createParameters(values.slice(0, given))),
       );
       if (plan.name === undefined) return { text: plan.text, values, class: kind };

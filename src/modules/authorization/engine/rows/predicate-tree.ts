@@ -2,8 +2,8 @@
 import { tableName } from '../../../../data/schema/compile/layout.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
 import type { RecordField } from '../../model/definition.ts';
-import { liveTuple, uuidOf } from '../../tuple-sql.ts';
-import { packedTest, rowIds } from './packed-ids.ts';
+import { listValue, liveTuple, uuidOf } from '../../tuple-sql.ts';
+import { packedTest, packedUuidTest, rowIds } from './packed-ids.ts';
 
 /** Which subjects a tuple of the row must have. */
 export interface Arm {
@@ -256,12 +256,12 @@ function fieldTest(
   { ids, holds, except }: FieldValues,
   { next, packedFrom = Number.POSITIVE_INFINITY }: Pick<RowPlace, 'next' | 'packedFrom'>,
 ): string {
-  const array = (): string => `(select ${next(ids)}::uuid[])`;
+  const array = (): string => `(select ${next(listValue(ids, 'uuid'))}::uuid[])`;
   if (many && !except && !holds) return `${value} && ${array()}`;
   const isListed = (id: string): string => {
     // An empty field names nothing, also where whatever it could name counts.
     if (holds) return `(${id} is not null and (${holds(`(${id})::text`, next)}))`;
-    if (ids.length > packedFrom) return `(${packedTest(ids, `(${id})::text`, next)})`;
+    if (ids.length > packedFrom) return `(${packedUuidTest(ids, id, next)})`;
     return ids.length <= FEW_IDS
       ? `${id} = any(${array()}::uuid[])`
       : `(${id} in (select h.id from unnest(${array()}) h(id)))`;
@@ -301,7 +301,7 @@ const anyTuple = (
   { ids, subjectType, subjectRelation }: Arm,
   { type, relation, next }: Pick<RowPlace, 'type' | 'next'> & { readonly relation: string },
 ): string =>
-  `(select exists (select 1 from penstock.tuples t where t.subject_type = ${literal(subjectType)} and t.subject_id = any((select ${next(ids)}::text[])::text[]) and t.subject_relation = ${literal(subjectRelation)} and t.resource_type = ${literal(type)} and ${relation}))`;
+  `(select exists (select 1 from penstock.tuples t where t.subject_type = ${literal(subjectType)} and t.subject_id = any((select ${next(listValue(ids, 'text'))}::text[])::text[]) and t.subject_relation = ${literal(subjectRelation)} and t.resource_type = ${literal(type)} and ${relation}))`;
 
 /** Up to this many ids are looked up one by one; more are put into a hash table once. */
 const FEW_IDS = 8;
@@ -316,7 +316,7 @@ function subjectText(
     return ` and t.subject_id <> '*' and ${except ? 'not ' : ''}${holds('t.subject_id', next)}`;
   if (except && ids.length === 0) return ` and t.subject_id <> '*'`;
   if (!except && ids.length > packedFrom) return ` and (${packedTest(ids, 't.subject_id', next)})`;
-  const array = `(select ${next(ids)}::text[])`;
+  const array = `(select ${next(listValue(ids, 'text'))}::text[])`;
   if (!except && ids.length <= FEW_IDS) return ` and t.subject_id = any(${array}::text[])`;
   // "is true" keeps the planner from making a join of it, which would be run for each row.
   const listed = `(t.subject_id in (select h.id from unnest(${array}) h(id)))`;
@@ -337,6 +337,6 @@ export function conditionText(
   // `num_nulls` instead of `is null`: a partial index on unconditional tuples does not hold the text of the resource's
   // id. Taken for these lookups, it would be read through for each row: all denials of somebody, row after row.
   if (conditional.length === 0) return ' and num_nulls(t.condition) = 1';
-  const listed = `t.id = any(${next(conditional)}::uuid[])`;
+  const listed = `t.id = any(${next(listValue(conditional, 'uuid'))}::uuid[])`;
   return unconditional ? ` and (t.condition is null or ${listed})` : ` and ${listed}`;
 }

@@ -4,7 +4,7 @@
  */
 import { identifier } from '../../../../kernel/database/sql.ts';
 import type { FieldRelation } from '../../model/model.ts';
-import { arrayText } from '../../tuple-sql.ts';
+import { listValue } from '../../tuple-sql.ts';
 import type { Lookup } from '../reverse-expansion.ts';
 import { subjectTypeText } from '../tuple-source.ts';
 
@@ -15,7 +15,7 @@ export interface ColumnMatch {
   /** How many ids there are. */
   readonly count: number;
   /** The ids in order, as a list of PostgreSQL. */
-  readonly list: string;
+  readonly list: string | Buffer;
   /** The first and the last of them. */
   readonly range: readonly [least: string, greatest: string];
 }
@@ -29,7 +29,7 @@ export const columnMatches = (
       ([type, some]): ColumnMatch => {
         const ids = some.map(({ subject }) => subject.id).sort();
         const range = [ids.at(0) ?? '', ids.at(-1) ?? ''] as const;
-        return { column, type, count: ids.length, list: arrayText(ids), range };
+        return { column, type, count: ids.length, list: listValue(ids, 'uuid'), range };
       },
     ),
   );
@@ -72,30 +72,18 @@ const isOneOf = (column: string, { list, range }: ColumnMatch, next: Next): stri
   );
 };
 
-/** Whoever such a column can name, as a relation `l` and a test; one alone is two values. `undefined`: nobody. */
+/** Whoever such a column can name, as a relation `l` and a test; one alone is a value. */
 export function namedIn(
-  source: RowColumns,
-  column: FieldRelation,
+  { column: { field }, type, count, list, range }: ColumnMatch,
   next: Next,
-): { readonly from: string; readonly test: string } | undefined {
-  const named = namedBy(source.lookups, column);
-  const [one] = named;
-  if (!one) return undefined;
-  const { field } = column;
+): { readonly from: string; readonly test: string } {
   const value = `d.${identifier(field.field)}`;
-  const type = subjectTypeText(field, 'd');
-  if (named.length === 1)
-    return {
-      from: '',
-      test: `${isValue(value, `(select ${next(one.subject.id)}::uuid)`)} and ${type} = (select ${next(one.subject.type)}::text)`,
-    };
-  const columns = [
-    `(select ${next(arrayText(named.map(({ subject }) => subject.type)))}::text[])`,
-    `(select ${next(arrayText(named.map(({ subject }) => subject.id)))}::uuid[])`,
-  ];
+  const said = `${subjectTypeText(field, 'd')} = (select ${next(type)}::text)`;
+  if (count === 1)
+    return { from: '', test: `${isValue(value, `(select ${next(range[0])}::uuid)`)} and ${said}` };
   return {
-    from: `unnest(${columns.join(', ')}) l(s_type, s_id) cross join lateral `,
-    test: `${isValue(value, 'l.s_id')} and ${type} = l.s_type`,
+    from: `unnest((select ${next(list)}::uuid[])) l(s_id) cross join lateral `,
+    test: `${isValue(value, 'l.s_id')} and ${said}`,
   };
 }
 

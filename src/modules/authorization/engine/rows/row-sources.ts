@@ -7,7 +7,7 @@ import { literalOf } from '../../../../kernel/database/literal.ts';
 import { rulesTo } from '../../model/expansion-rules.ts';
 import type { SubjectRef } from '../../model/grammar.ts';
 import type { Model, Name } from '../../model/model.ts';
-import { arrayText, liveTuple } from '../../tuple-sql.ts';
+import { arrayText, listValue, liveTuple } from '../../tuple-sql.ts';
 import type { Principal } from '../principals.ts';
 import { type Lookup, lookupsOf } from '../reverse-expansion.ts';
 import { sourceOf, type TupleSource } from '../tuple-source.ts';
@@ -95,7 +95,7 @@ export interface RowSource {
   /** What columns of the rows answer. */
   readonly matches: readonly ColumnMatch[];
   /** What of the stored lookups is not the same for all, by the name of its column. */
-  readonly columns: ReadonlyMap<string, string>;
+  readonly columns: ReadonlyMap<string, string | Buffer>;
   /** The stored lookups, as few searches of an index. */
   readonly groups: readonly LookupGroup[];
   /** Where the tuples are. */
@@ -109,7 +109,7 @@ interface LookupGroup {
   readonly setRelation: string;
   readonly relations: readonly string[];
   /** A list of PostgreSQL. */
-  readonly ids: string;
+  readonly ids: string | Buffer;
 }
 
 /** Somebody who acts through a thousand teams is looked up by two searches instead of some thousands. */
@@ -120,10 +120,10 @@ function groupsOf(lookups: readonly Lookup[]): readonly LookupGroup[] {
   const groups = new Map<string, LookupGroup>();
   for (const [kind, all] of byKind) {
     const [type = '', setRelation = '', relation = ''] = JSON.parse(kind) as string[];
-    const ids = arrayText([...new Set(all.map(({ subject }) => subject.id))].sort());
-    const key = JSON.stringify([type, setRelation, ids]);
+    const listed = [...new Set(all.map(({ subject }) => subject.id))].sort();
+    const key = JSON.stringify([type, setRelation, listed]);
     const relations = [...(groups.get(key)?.relations ?? []), relation].sort();
-    groups.set(key, { type, setRelation, relations, ids });
+    groups.set(key, { type, setRelation, relations, ids: listValue(listed, 'text') });
   }
   return [...groups.values()];
 }
@@ -134,14 +134,19 @@ export function rowSource(
 ): RowSource {
   const replaced = from.fields.filter(isReplacing).map(({ relation }) => relation);
   const stored = lookups.filter(({ rule }) => !replaced.includes(rule.relation));
+  const columnOf = (read: (lookup: Lookup) => string): string | Buffer =>
+    listValue(stored.map(read), 'text');
   const columns = new Map([
-    ['s_type', arrayText(stored.map((l) => l.subject.type))],
-    ['s_id', arrayText(stored.map((l) => l.subject.id))],
-    ['relation', arrayText(stored.map((l) => l.rule.relation))],
+    ['s_type', columnOf((l) => l.subject.type)],
+    ['s_id', columnOf((l) => l.subject.id)],
+    ['relation', columnOf((l) => l.rule.relation)],
   ]);
   // Most models know no subject sets: what is constant costs nothing as text.
   if (stored.some((l) => l.subject.relation !== ''))
-    columns.set('s_relation', arrayText(stored.map((l) => l.subject.relation)));
+    columns.set(
+      's_relation',
+      columnOf((l) => l.subject.relation),
+    );
   const matches = columnMatches(lookups, from.fields);
   return { type, lookups, stored, matches, exact, columns, groups: groupsOf(stored), from };
 }
@@ -246,14 +251,10 @@ export function firstRows(
      where true${ofRow} order by ${order ?? 't.resource_id'} limit ${count}) r${anyStored(source, next)}`;
   const tested = (): string =>
     test ? ` and (${testsIds ? test('d."_id"') : test('d."_id"', 'd')})` : '';
-  const beside = source.from.fields.flatMap((column) => {
-    const named = namedIn(source, column, next);
-    return named
-      ? [
-          `select r.* from ${named.from}(select d.* from ${rows} d where ${named.test}${tested()}
-     order by ${order ?? 'd."_id"'} limit ${count}) r`,
-        ]
-      : [];
+  const beside = source.matches.map((match) => {
+    const named = namedIn(match, next);
+    return `select r.* from ${named.from}(select d.* from ${rows} d where ${named.test}${tested()}
+     order by ${order ?? 'd."_id"'} limit ${count}) r`;
   });
   return [stored, ...beside].join(' union all ');
 }
