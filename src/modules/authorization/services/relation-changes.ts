@@ -1,9 +1,10 @@
 /** Many different relations written and deleted together, if what was expected holds: all of it or nothing. */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
-import { errors, invalid } from '../../../kernel/errors.ts';
+import { errors, invalid, type PenstockError } from '../../../kernel/errors.ts';
 import { formatObject } from '../model/grammar.ts';
-import { formatTuple, tupleProblem } from '../model/tuple.ts';
+import type { Model } from '../model/model.ts';
+import { formatTuple } from '../model/tuple.ts';
 import {
   holdMatching,
   lockObjects,
@@ -13,7 +14,8 @@ import {
   type TupleKind,
 } from '../queries.ts';
 import type { Models } from './definitions/models.ts';
-import type { Tuples } from './tuples.ts';
+import { holdInRecords } from './relation-list.ts';
+import { deleteProblem, type Tuples, writeProblem } from './tuples.ts';
 
 /** What must be there, or must not, for anything to be written. */
 export interface Precondition {
@@ -48,23 +50,26 @@ interface Dependencies {
 }
 
 export function createRelationChanges({ database, models, tuples }: Dependencies): ChangeRelations {
-  const requireFit = async (writes: readonly TimedTuple[]): Promise<void> => {
-    const { model } = await models.engine();
-    for (const [i, tuple] of writes.entries()) {
-      const [problem] = tupleProblem(model, tuple)?.errors ?? [];
-      if (problem) throw invalid(`writes.${i}.${problem.path}`, problem.rule, problem.message);
-    }
-  };
-
   return (caller, { writes, deletes, preconditions }) => {
     requireDistinct(writes, deletes);
     return database.transaction(async (transaction) => {
-      await requirePreconditions(transaction, preconditions, [...writes, ...deletes]);
-      await requireFit(writes);
+      const { model } = await models.engine();
+      await lockNamed(transaction, preconditions, [...writes, ...deletes]);
+      await requirePreconditions(transaction, model, preconditions);
+      for (const [i, tuple] of writes.entries())
+        requirePossible(`writes.${i}`, writeProblem(model, tuple));
+      for (const [i, { resource, relation }] of deletes.entries())
+        requirePossible(`deletes.${i}`, deleteProblem(model, resource.type, relation));
       const deleted = await tuples.removeAll(caller, deletes);
       return { written: await tuples.write(caller, writes), deleted };
     });
   };
+}
+
+/** Throws the problem with its place in the request. */
+function requirePossible(place: string, refusal: PenstockError | undefined): void {
+  const [problem] = refusal?.errors ?? [];
+  if (problem) throw invalid(`${place}.${problem.path}`, problem.rule, problem.message);
 }
 
 /** Each relation is named once: what becomes of one that is written and deleted would be a matter of order. */
@@ -84,10 +89,10 @@ function requireDistinct(writes: readonly TimedTuple[], deletes: readonly TimedT
 }
 
 /**
- * What is there stays until the commit. That something is not there is held among calls with preconditions, by a lock on
- * every object that they name, in one order for all.
+ * That something is not there is held among calls with preconditions, by a lock on every object that they name, in one
+ * order for all.
  */
-async function requirePreconditions(
+async function lockNamed(
   transaction: Queryable,
   preconditions: readonly Precondition[],
   changed: readonly TimedTuple[],
@@ -98,8 +103,19 @@ async function requirePreconditions(
     ...preconditions.flatMap(({ filter }) => filter.resource ?? filter.subject ?? []),
   ].map(formatObject);
   await lockObjects(transaction, [...new Set(objects)].sort());
+}
+
+/** What is there stays until the commit, stored or said by a record. */
+async function requirePreconditions(
+  transaction: Queryable,
+  model: Model,
+  preconditions: readonly Precondition[],
+): Promise<void> {
   for (const [i, { kind, filter, exists }] of preconditions.entries()) {
-    if ((await holdMatching(transaction, kind, filter)) === exists) continue;
+    const isThere =
+      (await holdMatching(transaction, kind, filter)) ||
+      (kind === 'relation' && (await holdInRecords(transaction, model, filter)));
+    if (isThere === exists) continue;
     const message = exists ? 'there is no such relation' : 'there is such a relation';
     throw errors.PRECONDITION_FAILED({
       message: `preconditions.${i}: ${message}; nothing was changed`,

@@ -5,6 +5,7 @@ import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { isId } from '../../../kernel/ids.ts';
 import { subjectTypeText } from '../engine/tuple-source.ts';
+import type { ObjectRef } from '../model/grammar.ts';
 import type { FieldRelation, Model } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import {
@@ -66,6 +67,41 @@ export async function recordTuplesOf(
   const text = `select * from (${found}) t limit ${next(limit)}`;
   const { rows } = await database.query<ListedRow>({ text, values });
   return rows.map(listedTuple);
+}
+
+/** Whether a record says something that matches; what is found stays so until the transaction ends. */
+export async function holdInRecords(
+  transaction: Queryable,
+  model: Model,
+  filter: TupleFilter,
+): Promise<boolean> {
+  for (;;) {
+    const found = await firstInRecords(transaction, model, filter);
+    if (!found) return false;
+    const { type, id } = found;
+    const text = `select from ${tableName(type)} d where d."_id" = $1 for no key update`;
+    await transaction.query({ text, values: [id] });
+    // Whoever changed it meanwhile had it locked before.
+    if (await firstInRecords(transaction, model, { ...filter, resource: found })) return true;
+  }
+}
+
+/** A record that says something that matches. */
+async function firstInRecords(
+  database: Queryable,
+  model: Model,
+  filter: TupleFilter,
+): Promise<ObjectRef | undefined> {
+  const fields = model.recordRelations.filter((one) => mayMatch(one, filter));
+  if (fields.length === 0) return undefined;
+  const values: unknown[] = [];
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  const arms = fields.map(
+    (one) =>
+      `(select t.resource_type as type, t.resource_id as id from (${fieldTuples(one, filter, next)}) t limit 1)`,
+  );
+  const text = `select f.type, f.id from (${arms.join(' union all ')}) f limit 1`;
+  return (await database.query<ObjectRef>({ text, values })).rows[0];
 }
 
 /** A page, and the number of all that match. */

@@ -222,6 +222,9 @@ function createRemoval(
       requireNarrow(filter);
       const actor = callerKey(caller);
       const { model } = await models.engine();
+      const type = filter.resource?.type ?? filter.resourceType;
+      if (type !== undefined && filter.relation !== undefined)
+        requireFit(deleteProblem(model, type, filter.relation));
       const count = await database.transaction(async (transaction) => {
         const stored = await deleteTuples(transaction, kind, filter, actor);
         const inRecords =
@@ -273,11 +276,17 @@ async function clearInRecord(
 }
 
 /** Why a tuple cannot be stored: it does not fit, or a field of the record says it. */
-function writeProblem(model: Model, tuple: TimedTuple): ReturnType<typeof tupleProblem> {
-  const { resource, relation } = tuple;
-  const field = model.fieldOf(resource.type, relation);
-  if (!field) return tupleProblem(model, tuple);
-  return inTheRecord('relation', { type: resource.type, relation }, field);
+export const writeProblem = (model: Model, tuple: TimedTuple): PenstockError | undefined =>
+  deleteProblem(model, tuple.resource.type, tuple.relation) ?? tupleProblem(model, tuple);
+
+/** Why a tuple cannot be deleted: a field of the record says it. */
+export function deleteProblem(
+  model: Model,
+  type: string,
+  relation: string,
+): PenstockError | undefined {
+  const field = model.fieldOf(type, relation);
+  return field && inTheRecord('relation', { type, relation }, field);
 }
 
 const inTheRecord = (
@@ -292,7 +301,7 @@ const inTheRecord = (
   );
 
 /** Throws the problem; of several tuples, with the place of the one that has it. */
-function requireFit(refusal: ReturnType<typeof tupleProblem>, index: number | undefined): void {
+function requireFit(refusal: PenstockError | undefined, index?: number): void {
   if (!refusal) return;
   const [problem] = refusal.errors ?? [];
   if (index === undefined || !problem) throw refusal;
