@@ -231,6 +231,37 @@ describe('records that go elsewhere', () => {
     expect(version).not.toBe('');
   });
 
+  it('says by its name what is wrong with the new owner, and gives nothing to nobody', async () => {
+    const id = await newTask();
+    const place = (path: string) => ({ status: 400, body: { errors: [{ path }] } });
+    const ghost = `User:${randomUUID()}`;
+    const byOperator = (to: string) =>
+      platform.admin.post('/database/schemas/Task/docs/move', { ids: [id], to });
+    for (const to of ['', 'nobody', '*', `Team:${'x'.repeat(1_025)}`]) {
+      for (const [way, body] of [
+        [`/database/Task/${id}/move`, { to }],
+        ['/database/Task/move', { ids: [id], to }],
+      ] as const)
+        expect(await bob.api.post(way, body), `${way} ${to}`).toMatchObject(place('to'));
+      const operations = [{ op: 'move', schema: 'Task', id, data: { to } }];
+      expect(await bob.api.post('/database/batch', { operations }), `batch ${to}`).toMatchObject(
+        place('operations.0.data.to'),
+      );
+      expect(await byOperator(to), `operator ${to}`).toMatchObject(place('to'));
+    }
+    for (const to of [ghost, 'User:nobody'])
+      expect(await byOperator(to), to).toMatchObject(place('to'));
+    expect((await bob.api.get(`/database/Task/${id}`)).body.__v).toBe(0);
+    const rows = (owner: string) =>
+      platform.admin.post('/database/schemas/Task/docs/import', 'title\nnew\n', {
+        query: { owner },
+        headers: { 'content-type': 'text/csv' },
+      });
+    for (const owner of ['', 'nobody', ghost])
+      expect(await rows(owner), owner).toMatchObject(place('owner'));
+    expectStatus(await rows(`User:${bob.userId}`), 200, 'import');
+  });
+
   it('moves many or none, in batches, by operators, and not without the action', async () => {
     const ids = [await newTask(), await newTask()];
     const foreign = expectStatus(

@@ -115,7 +115,12 @@ describe('what records say', () => {
         status: 400,
         body: { errors: [{ path: 'writes.1.relation', rule: 'record' }] },
       });
-      for (const query of [{ resource, relation }, { resourceType: 'Job', relation }, tuple])
+      const filters: Record<string, string>[] = [
+        { resource, relation },
+        { resourceType: 'Job', relation },
+        tuple,
+      ];
+      for (const query of filters)
         expect(await platform.admin.delete('/authorization/relations', { query })).toMatchObject({
           status: 400,
           body: { errors: [{ path: 'relation', rule: 'record' }] },

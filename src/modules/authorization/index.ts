@@ -122,6 +122,7 @@ function createServices({ kernel, config, log }: Context) {
   const recordSubjects = () => config.current().recordSubjects;
   const engine = createPermissionEngine({
     database,
+    schemas,
     tuples,
     models,
     checks,

@@ -4,9 +4,9 @@
  */
 
 import type { Transaction } from '../../../kernel/database/database.ts';
-import { errors, invalid } from '../../../kernel/errors.ts';
+import { errors, invalid, relocated } from '../../../kernel/errors.ts';
 import { actorOf } from '../../../kernel/hooks/hooks.ts';
-import type { PermissionEngine } from '../../../kernel/permissions.ts';
+import type { Owner, PermissionEngine } from '../../../kernel/permissions.ts';
 import { isTrusted } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import type { RecordRow } from '../read/record-view.ts';
@@ -54,7 +54,7 @@ async function moveRecords(
   requireMovable(context);
   const requested = distinctIds(context, ids);
   if (to === undefined && isTrusted(caller)) throw invalid('to', 'required', 'name the new owner');
-  const owner = await engine.owner(caller, schema.name, to);
+  const owner = await ownerOf(engine, context, to);
   const moved = await dependencies.database.transaction(async (transaction) => {
     const rows = await touchRows(context, requested, transaction);
     const to = `${owner.type}:${owner.id}`;
@@ -66,6 +66,19 @@ async function moveRecords(
   announceEvents(dependencies);
   const byId = new Map(moved.map((row) => [row.id, row]));
   return requested.flatMap((id) => byId.get(id) ?? []);
+}
+
+/** Who will own them; what is wrong with it is told by its name here. */
+async function ownerOf(
+  engine: PermissionEngine,
+  { caller, schema }: WriteContext,
+  to: string | undefined,
+): Promise<Owner> {
+  try {
+    return await engine.owner(caller, schema.name, to);
+  } catch (error) {
+    throw relocated(error, (path) => (path === 'scope' ? 'to' : path));
+  }
 }
 
 function requireMovable({ schema }: WriteContext): void {

@@ -1,4 +1,5 @@
 /** What the kernel asks of permissions: for callers, about records. */
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
@@ -33,6 +34,7 @@ import type { Tuples } from './tuples.ts';
 
 interface Dependencies {
   readonly database: Database;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
   readonly tuples: Pick<Tuples, 'write' | 'removeRelation'>;
   readonly models: Models;
   readonly checks: Checks;
@@ -71,7 +73,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
   }
 
   return {
-    ...createRecordCreation({ database, models, checks, rows }),
+    ...createRecordCreation({ ...dependencies, rows }),
     async check(caller, action, resource, scope) {
       if (isTrusted(caller)) return true;
       if (caller.kind !== 'user') return false;

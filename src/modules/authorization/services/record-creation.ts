@@ -1,6 +1,8 @@
 /** What the kernel asks of permissions about records that somebody creates: whose they become, and who may. */
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
+import { invalid } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
 import type {
   CachedOwner,
@@ -13,6 +15,7 @@ import { authorizationErrors } from '../errors.ts';
 import { type ObjectRef, ownerRelation, parseObject } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
 import { takesOwner } from '../record-tuples.ts';
+import { objectExists } from '../share-queries.ts';
 import type { Checks } from './checks.ts';
 import { isTrusted, subjectOf, userSubject } from './checks.ts';
 import { createAction, creationCheck, creationOf, placingFields } from './creation.ts';
@@ -21,6 +24,7 @@ import type { RowPredicates } from './row-predicates.ts';
 
 interface Dependencies {
   readonly database: Database;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
   readonly models: Models;
   readonly checks: Checks;
   readonly rows: RowPredicates;
@@ -31,6 +35,7 @@ type RecordCreation = Pick<PermissionEngine, 'owner' | 'cachedOwner' | 'creation
 /** The part of the permission engine that records ask before and while they are created. */
 export function createRecordCreation({
   database,
+  schemas,
   models,
   checks,
   rows,
@@ -39,13 +44,22 @@ export function createRecordCreation({
   const creatableRows = (caller: Caller, schema: string): Promise<RowPredicate> =>
     rows.certain({ subject: userSubject(caller), action: createAction, type: schema });
 
+  /** As operators name it. Only accounts act as users; teams and others may exist in relations alone. */
+  const namedOwner = async (scope: string): Promise<ObjectRef> => {
+    const owner = parseObject(scope, 'scope');
+    const accounts = owner.type === 'User' ? schemas.get('User') : undefined;
+    if (accounts && !(await objectExists(database, accounts, owner.id)))
+      throw invalid('scope', 'unknown', 'there is no User with this id');
+    return owner;
+  };
+
   return {
     async owner(caller, schema, scope) {
       const { model } = await models.engine();
       const gate = creationOf(model, schema) ? 'read' : 'edit';
       const { type, id } =
         isTrusted(caller) && scope
-          ? parseObject(scope, 'scope')
+          ? await namedOwner(scope)
           : await subjectOf(checks, caller, gate, scope);
       requireTakesOwner(model, schema, type);
       return ownerOf(model, schema, { type, id });

@@ -11,6 +11,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import {
@@ -25,9 +26,10 @@ import {
 const MAX_MOVED = 1_000;
 
 const ownerText = 'The new owner, as `User:<id>`, `Team:<id>` or another type that may own records';
-const owner = Type.String({ maxLength: 1_100, description: ownerText });
+const named = { minLength: 1, maxLength: maxReferenceLength } as const;
+const owner = Type.String({ ...named, description: ownerText });
 const ownOrGiven = Type.Optional(
-  Type.String({ maxLength: 1_100, description: `${ownerText}; you, unless given` }),
+  Type.String({ ...named, description: `${ownerText}; you, unless given` }),
 );
 const ids = Type.Array(Type.String({ format: 'uuid' }), {
   minItems: 1,

@@ -202,6 +202,7 @@ const ImportQuery = Type.Object({
   ),
   owner: Type.Optional(
     Type.String({
+      minLength: 1,
       maxLength: maxReferenceLength,
       description: 'Who will own the new records, as <Type>:<id>; nobody unless given',
     }),

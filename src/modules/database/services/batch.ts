@@ -9,7 +9,7 @@ import type {
 } from '../../../data/records/store.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
-import { invalid, PenstockError } from '../../../kernel/errors.ts';
+import { invalid, PenstockError, relocated } from '../../../kernel/errors.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import {
   type BatchOperation,
@@ -175,15 +175,20 @@ async function moved(
   const { to, ...others } = resolvedData(data, results) as RecordInput;
   const [stray] = Object.keys(others);
   if (stray !== undefined) throw invalid('data', 'field', 'a move takes `to` and nothing else');
-  if (to !== undefined && typeof to !== 'string')
-    throw invalid('data.to', 'type', 'must be a text');
-  const [record] = await records.move(caller, schema, [id], {
+  if (to !== undefined && (typeof to !== 'string' || to === ''))
+    throw invalid('data.to', 'type', 'must be a text that is not empty');
+  const options = {
     ...(scope !== undefined && { scope }),
     ...(version !== undefined && { expectedVersion: version }),
     to,
-  });
-  if (!record) throw recordErrors.RECORD_NOT_FOUND();
-  return record;
+  };
+  try {
+    const [record] = await records.move(caller, schema, [id], options);
+    if (!record) throw recordErrors.RECORD_NOT_FOUND();
+    return record;
+  } catch (error) {
+    throw relocated(error, (path) => (path === 'to' ? 'data.to' : path));
+  }
 }
 
 /** The same error, with the place of the operation in front of its places. */

@@ -16,7 +16,7 @@ import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts
 import { canonicalId, isRecordId } from '../../../../data/schema/language/record-key.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../../kernel/database/database.ts';
-import { errors, PenstockError, type Problem } from '../../../../kernel/errors.ts';
+import { errors, PenstockError, type Problem, relocated } from '../../../../kernel/errors.ts';
 import type { Outcome } from './report.ts';
 import { isLoadable, type LoadRow, type ReadRow } from './rows.ts';
 
@@ -102,12 +102,17 @@ type Store = (
   options: WriteOptions,
 ) => Promise<unknown>;
 
-const createRows: Store = ({ records, caller, schema, owner }, inputs, options) =>
-  records.createMany(caller, schema.name, inputs, {
-    ...options,
-    restore: true,
-    ...(owner !== undefined && { scope: owner }),
-  });
+const createRows: Store = async ({ records, caller, schema, owner }, inputs, options) => {
+  try {
+    return await records.createMany(caller, schema.name, inputs, {
+      ...options,
+      restore: true,
+      ...(owner !== undefined && { scope: owner }),
+    });
+  } catch (error) {
+    throw relocated(error, (path) => (path === 'scope' ? 'owner' : path));
+  }
+};
 
 const updateRows: Store = ({ records, caller, schema }, inputs, options) =>
   records.updateMany(caller, schema.name, inputs, options);
