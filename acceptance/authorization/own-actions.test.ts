@@ -191,7 +191,11 @@ describe("actions of one's own", () => {
     expect([refused.status, refused.body.code]).toEqual([403, 'FORBIDDEN']);
     expect((await lines(approver, other)).status).toBe(403);
     expect((await lines(approver, 'nothing')).status).toBe(403);
-    expect((await lines(approver, 'a b')).status).toBe(400);
+    for (const wrong of ['a b', ''])
+      expect(await lines(approver, wrong)).toMatchObject({
+        status: 400,
+        body: { errors: [{ path: 'report' }] },
+      });
     expect(
       (await platform.client.get('/database/function/lines', { query: { report } })).status,
     ).toBe(401);
@@ -285,6 +289,10 @@ describe("actions of one's own", () => {
       [approver, 'nothing'],
     ] as const)
       expect([id, (await call(who, id)).status]).toEqual([id, 403]);
+    expect(await call(approver, 'a%20b')).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'report' }] },
+    });
     expect((await platform.client.get(`/functions/verdict/${report}`)).status).toBe(401);
     for (const [wrong, path] of [
       [{ requires: { ...requires, action: 'aprove' } }, 'inputs.requires.action'],

@@ -43,6 +43,8 @@ export interface NeededAction {
   readonly schema: string;
   readonly id: string;
   readonly action: string;
+  /** Where the request names the record. */
+  readonly place: string;
 }
 
 export interface RecordAccess {

@@ -1,6 +1,6 @@
 /** What an offer asks of its callers beside what the schema asks (`Grant` of store.ts): actions of one's own. */
 import type { Caller } from '../../../kernel/caller.ts';
-import { errors } from '../../../kernel/errors.ts';
+import { errors, relocated } from '../../../kernel/errors.ts';
 import type {
   PermissionEngine,
   PermissionPort,
@@ -77,11 +77,14 @@ async function recordHolds(
   };
 }
 
-/** Throws 403. */
+/** Throws 403, and 400 with its place for what is no id at all. */
 export async function requireAction(
   engine: PermissionEngine,
-  { caller, scope, needs: { schema, id, action } }: Named,
+  { caller, scope, needs: { schema, id, action, place } }: Named,
 ): Promise<void> {
-  if (await engine.check(caller, action, `${schema}:${id}`, scope)) return;
+  const may = await engine.check(caller, action, `${schema}:${id}`, scope).catch((error) => {
+    throw relocated(error, (path) => (path === 'resource' ? place : path));
+  });
+  if (may) return;
   throw errors.FORBIDDEN({ message: `This needs the action "${action}" on ${schema}` });
 }

@@ -85,7 +85,7 @@ async function requireHeld(
   params: Req,
 ): Promise<void> {
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  const needs = { schema, action, id: String(params[param]) };
+  const needs = { schema, action, id: String(params[param]), place: param };
   await requireAction(engine, { caller, scope: undefined, needs });
 }
 

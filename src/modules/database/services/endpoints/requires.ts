@@ -95,5 +95,6 @@ export function grantOf(
   if (!requires) return {};
   const { action, record } = requires;
   if (!record) return { action };
-  return { needs: { schema: record.schema, id: String(inputs.get(record.input)), action } };
+  const id = String(inputs.get(record.input));
+  return { needs: { schema: record.schema, id, action, place: record.input } };
 }
