@@ -8,8 +8,9 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import type { PenstockError } from '../../../kernel/errors.ts';
 import type { MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
+import type { RecordRule } from '../model/expression.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
-import type { Model } from '../model/model.ts';
+import type { Model, Name } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import type { DatabaseSnapshot } from './grant-cache/change-tracker.ts';
 
@@ -70,7 +71,9 @@ export interface Answer {
 }
 
 /** A change after which a denied question would be allowed. */
-export interface Suggestion {
+export type Suggestion = TupleSuggestion | RuleSuggestion;
+
+export interface TupleSuggestion {
   /** The tuple is written, is deleted, has its condition fulfilled, or is said by a field of its resource. */
   readonly kind: 'write' | 'delete' | 'condition' | 'field';
   readonly tuple: Tuple;
@@ -78,9 +81,21 @@ export interface Suggestion {
   readonly field?: string;
 }
 
+/** The record is changed, so that it fits a rule or fits it no longer. */
+export interface RuleSuggestion {
+  readonly kind: 'rule';
+  readonly record: ObjectRef;
+  readonly rule: RecordRule;
+  readonly fits: boolean;
+}
+
 /** A reason with what came of the question: `undecided` exactly where a check throws `CONTEXT_MISSING`. */
 export interface Explanation extends Reason {
   readonly outcome: 'allowed' | 'denied' | 'undecided';
+  /** What the question named: an action, or a relation. */
+  readonly kind: Name['kind'];
+  /** The subject may not act for the scope that the question named: nothing else was asked. */
+  readonly refusedScope?: ObjectRef;
   /** Names of values that an undecided question hangs on. */
   readonly missing: readonly string[];
   /** Of a denial, where it was asked for: the nearest misses first. */

@@ -60,6 +60,7 @@ export async function explain(
       allowed: true,
       because: 'an object may do everything to itself',
       parts: [],
+      kind: name.kind,
       outcome: 'allowed',
       missing: [],
       wouldAllow: [],
@@ -80,6 +81,7 @@ export async function explain(
   const suggest = outcome === 'denied' && options?.suggest === true;
   return {
     ...reason,
+    kind: name.kind,
     outcome,
     missing: outcome === 'undecided' ? [...missing] : [],
     wouldAllow: suggest
@@ -96,8 +98,9 @@ async function confirmed(
 ): Promise<readonly Suggestion[]> {
   const kept: Suggestion[] = [];
   for (const suggestion of suggestions) {
-    const contextual = [...(options?.contextual ?? []), suggestion.tuple];
-    const isChecked = canBeTried(suggestion) && contextual.length <= limits.contextual;
+    const tried = canBeTried(suggestion) ? [suggestion.tuple] : [];
+    const contextual = [...(options?.contextual ?? []), ...tried];
+    const isChecked = tried.length > 0 && contextual.length <= limits.contextual;
     const answers = isChecked
       ? checkAll(engineScope, [question], { ...options, contextual })
       : Promise.resolve([true]);

@@ -2,6 +2,8 @@
  * What would have to be true for a denied question to be allowed: single changes, tried over the tuples that the answer
  * was found from, nearest to the question first.
  */
+import { isId } from '../../../kernel/ids.ts';
+import { childrenOf, type Expression, type RecordRule } from '../model/expression.ts';
 import {
   formatObject,
   formatSubject,
@@ -12,8 +14,9 @@ import {
 import { grantedAction, grantRelation, type Name } from '../model/model.ts';
 import { actionsGiven } from '../model/sharing.ts';
 import { formatTuple, type Tuple, type TupleIndex, tupleProblem } from '../model/tuple.ts';
-import type { Suggestion } from './engine.ts';
+import type { RuleSuggestion, Suggestion, TupleSuggestion } from './engine.ts';
 import { type EvaluationState, evaluate } from './evaluate.ts';
+import { type Evaluation, type Node, no, yes } from './graph.ts';
 
 /** Suggestions that are told. */
 const MAX_TOLD = 5;
@@ -40,13 +43,30 @@ export function suggestChanges(denied: Denied): readonly Suggestion[] {
   return found;
 }
 
-function helps({ state, object, name }: Denied, { kind, tuple }: Suggestion): boolean {
-  const { tuples } = state.evaluation;
+const helps = ({ state, object, name }: Denied, change: Suggestion): boolean =>
+  evaluate({ ...state.evaluation, ...changedBy(state.evaluation, change) }, object, name).sure;
+
+function changedBy(
+  { tuples, rules }: Evaluation,
+  change: Suggestion,
+): Pick<Evaluation, 'tuples'> | Pick<Evaluation, 'rules'> {
+  if (change.kind === 'rule') {
+    const answer = { bounds: change.fits ? yes : no, missing: [] };
+    const isMeant = (object: ObjectRef, rule: RecordRule): boolean =>
+      rule.text === change.rule.text && sameObject(object, change.record);
+    return {
+      rules: {
+        of: (subject, object, rule) =>
+          isMeant(object, rule) ? answer : rules.of(subject, object, rule),
+      },
+    };
+  }
+  const { kind, tuple } = change;
   const changed =
     kind === 'delete'
       ? withoutTuple(tuples, tuple)
       : withTuple(tuples, { ...tuple, condition: undefined });
-  return evaluate({ ...state.evaluation, tuples: changed }, object, name).sure;
+  return { tuples: changed };
 }
 
 const isAt = (tuple: Tuple, resource: ObjectRef, relation: string): boolean =>
@@ -65,26 +85,34 @@ const withoutTuple = (tuples: TupleIndex, gone: Tuple): TupleIndex => ({
 
 const isSame = (one: Tuple, other: Tuple): boolean => formatTuple(one) === formatTuple(other);
 
-/** Changes that are worth a try: nearest objects first, of one object the relations that give least, and grants last. */
+/**
+ * Changes that are worth a try: nearest objects first, of one object the relations that give least and then its rules, and
+ * grants last.
+ */
 function candidatesOf(denied: Denied): readonly Suggestion[] {
   const { state, object, name } = denied;
   const places = [...state.nodes.values()].filter(({ given }) => !given);
-  const relations = places.filter((place) => place.name.kind === 'relation');
   const steps = new Map<string, number>();
   for (const place of places)
     if (!steps.has(formatObject(place.object))) steps.set(formatObject(place.object), steps.size);
   const { model } = state.evaluation;
   /** How far it is, and how much it would give. */
-  const rankOf = (place: (typeof places)[number]): readonly [number, number] => [
+  const rankOf = (place: Node): readonly [number, number] => [
     steps.get(formatObject(place.object)) ?? 0,
-    actionsGiven(model.get(place.object.type), place.name.name).length,
+    place.name.kind === 'relation'
+      ? actionsGiven(model.get(place.object.type), place.name.name).length
+      : Number.POSITIVE_INFINITY,
   ];
-  const nearest = relations
+  const nearest = places
     .map((place) => ({ place, rank: rankOf(place) }))
-    .sort((a, b) => a.rank[0] - b.rank[0] || a.rank[1] - b.rank[1])
+    .sort((a, b) => a.rank[0] - b.rank[0] || compareNumbers(a.rank[1], b.rank[1]))
     .map(({ place }) => place);
-  const all = nearest.flatMap((place) => changesAt(state, place.object, place.name.name));
-  const grant: Suggestion[] =
+  const all = nearest.flatMap((place): readonly Suggestion[] =>
+    place.name.kind === 'relation'
+      ? changesAt(state, place.object, place.name.name)
+      : rulesAt(state, place),
+  );
+  const grant: readonly Suggestion[] =
     name.kind === 'action'
       ? writes(state, {
           subject: state.evaluation.subject,
@@ -95,22 +123,37 @@ function candidatesOf(denied: Denied): readonly Suggestion[] {
   return [...all, ...grant];
 }
 
+/** Of two infinite ones the difference is no number. */
+const compareNumbers = (a: number, b: number): number => (a === b ? 0 : a - b);
+
+/** Rules of an action about the record itself; those of other actions stand where these do. */
+function rulesAt({ evaluation }: EvaluationState, { object, name }: Node): RuleSuggestion[] {
+  const rulesIn = (expression: Expression): readonly RecordRule[] =>
+    expression.kind === 'rule' ? [expression] : childrenOf(expression).flatMap(rulesIn);
+  const expression = evaluation.model.expression(name);
+  const rules = new Map((expression ? rulesIn(expression) : []).map((one) => [one.text, one]));
+  return [...rules.values()].map((rule) => {
+    const { bounds } = evaluation.rules.of(evaluation.subject, object, rule);
+    return { kind: 'rule', record: object, rule, fits: !bounds.sure };
+  });
+}
+
 function changesAt(
   state: EvaluationState,
   resource: ObjectRef,
   relation: string,
-): readonly Suggestion[] {
+): readonly TupleSuggestion[] {
   const { subject, tuples, model } = state.evaluation;
   const here = tuples.of(resource, relation);
   const conditional = here
     .filter((tuple) => tuple.condition !== undefined && !tuple.expired && means(subject, tuple))
-    .map((tuple): Suggestion => ({ kind: 'condition', tuple }));
+    .map((tuple): TupleSuggestion => ({ kind: 'condition', tuple }));
   const deletions = here
     .filter(
       (tuple) =>
         means(subject, tuple) && model.fieldOf(tuple.resource.type, relation) === undefined,
     )
-    .map((tuple): Suggestion => ({ kind: 'delete', tuple }));
+    .map((tuple): TupleSuggestion => ({ kind: 'delete', tuple }));
   return [...conditional, ...writes(state, { subject, relation, resource }), ...deletions];
 }
 
@@ -120,16 +163,19 @@ const means = (subject: SubjectRef, tuple: Tuple): boolean =>
   (tuple.subject.id === '*' && tuple.subject.type === subject.type && subject.relation === '');
 
 /** The tuple to write, or the field to set; nothing where the definitions do not allow it. */
-function writes({ evaluation: { model } }: EvaluationState, tuple: Tuple): Suggestion[] {
+function writes({ evaluation: { model } }: EvaluationState, tuple: Tuple): TupleSuggestion[] {
   const field = model.fieldOf(tuple.resource.type, tuple.relation);
   if (field)
-    return field.type === tuple.subject.type && tuple.subject.relation === ''
+    return field.type === tuple.subject.type &&
+      tuple.subject.relation === '' &&
+      isId(tuple.subject.id) &&
+      isId(tuple.resource.id)
       ? [{ kind: 'field', tuple, field: field.field }]
       : [];
   return tupleProblem(model, tuple) === undefined ? [{ kind: 'write', tuple }] : [];
 }
 
 /** Whether a suggestion can be held against the question once more as a tuple that counts for it alone. */
-export const canBeTried = ({ kind, tuple }: Suggestion): boolean =>
-  kind === 'write' &&
-  (grantedAction(tuple.relation) !== undefined || tuple.condition === undefined);
+export const canBeTried = (change: Suggestion): change is TupleSuggestion =>
+  change.kind === 'write' &&
+  (grantedAction(change.tuple.relation) !== undefined || change.tuple.condition === undefined);

@@ -90,13 +90,18 @@ const Evaluation = Type.Object({
     Type.Array(
       Type.Object({
         sentence: Type.String(),
-        change: Type.Enum(['write', 'delete', 'condition', 'field'], {
+        change: Type.Enum(['write', 'delete', 'condition', 'field', 'rule'], {
           description:
-            'The relation is written or deleted (POST /authorization/relations/write), its condition holds, or a field of the record says it',
+            'The relation is written or deleted (POST /authorization/relations/write), its condition holds, a field of the record says it, or the record fits the rule, or does so no longer',
         }),
-        tuple: TupleShape,
+        tuple: Type.Optional(TupleShape),
         condition: Type.Optional(Type.String()),
         field: Type.Optional(Type.String()),
+        resource: Type.Optional(Type.String({ description: 'The record that the rule is about' })),
+        rule: Type.Optional(Type.String()),
+        fits: Type.Optional(
+          Type.Boolean({ description: 'Whether the record must fit the rule, or must not' }),
+        ),
       }),
       {
         description:
@@ -155,13 +160,21 @@ function tupleOnWire({ subject, relation, resource }: Tuple): Static<typeof Tupl
     : { subject: who, permission, resource: what };
 }
 
-const suggestionOnWire = ({ sentence, kind, tuple, field }: ToldSuggestion) => ({
-  sentence,
-  change: kind,
-  tuple: tupleOnWire(tuple),
-  ...(tuple.condition !== undefined && { condition: tuple.condition }),
-  ...(field !== undefined && { field }),
-});
+function suggestionOnWire(suggestion: ToldSuggestion) {
+  const { sentence, kind: change } = suggestion;
+  if (suggestion.kind === 'rule') {
+    const { record, rule, fits } = suggestion;
+    return { sentence, change, resource: formatObject(record), rule: rule.text, fits };
+  }
+  const { tuple, field } = suggestion;
+  return {
+    sentence,
+    change,
+    tuple: tupleOnWire(tuple),
+    ...(tuple.condition !== undefined && { condition: tuple.condition }),
+    ...(field !== undefined && { field }),
+  };
+}
 
 /** The reasoning in the order in which it is read, until its lines are used up. */
 function bounded(

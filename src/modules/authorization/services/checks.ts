@@ -163,6 +163,8 @@ export function createChecks({ database, models }: ChecksOptions): Checks {
         return models.ask((engine) => engine.explain(database, { ...question, subject }, options));
       const because = `${formatSubject(question.subject)} may not act for the scope ${scope}`;
       return {
+        kind: 'action',
+        refusedScope: parseObject(scope ?? '', 'scope'),
         allowed: false,
         about: `${scope} ${question.action}`,
         because,

@@ -4,8 +4,10 @@ import type { Kernel } from '../../../host/kernel.ts';
 import { hasAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Explanation, Question, Reason, Suggestion } from '../engine/engine.ts';
+import { format } from '../model/expression.ts';
 import {
   formatObject,
+  isEverybody,
   type ObjectRef,
   parseObject,
   parseSubject,
@@ -13,13 +15,12 @@ import {
 } from '../model/grammar.ts';
 import { grantedAction } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
+import { existingObjects } from '../share-queries.ts';
 
 /** Objects whose names are looked up for one answer. */
 const MAX_NAMED = 100;
 
-export interface ToldSuggestion extends Suggestion {
-  readonly sentence: string;
-}
+export type ToldSuggestion = Suggestion & { readonly sentence: string };
 
 export interface Told {
   readonly sentence: string;
@@ -55,21 +56,42 @@ export function createTellExplanation({
     return names;
   };
 
+  /** Accounts, and records of schemas that ask relations, are there or not; other objects may exist in relations alone. */
+  const absentOf = async (
+    caller: Caller,
+    objects: readonly ObjectRef[],
+  ): Promise<ReadonlySet<string>> => {
+    const known = objects.filter(({ type, id }) => {
+      const schema = id === '*' ? undefined : schemas.get(type);
+      if (!schema || !schemaObject(schema).every((object) => hasAuthority(caller, object)))
+        return false;
+      return type === 'User' || schema.modelOptions.conduit.authorization.enabled;
+    });
+    const there = await existingObjects(database, schemas, known);
+    return new Set(known.map(formatObject).filter((object) => !there.has(object)));
+  };
+
   return async (caller, question, explanation) => {
-    const deciding = decidingTuples(explanation);
-    const tuples = [...deciding, ...explanation.wouldAllow.map(({ tuple }) => tuple)];
+    const deciding = decidingGrounds(explanation);
+    const { subject, resource } = question;
+    const absent = await absentOf(caller, [subject, resource]);
+    const possible = explanation.wouldAllow.filter((one) => isPossible(absent, one));
     const objects = [
-      question.subject,
-      question.resource,
-      ...tuples.flatMap(({ subject, resource }) => [subject, resource]),
+      subject,
+      resource,
+      ...(explanation.refusedScope ? [explanation.refusedScope] : []),
+      ...deciding.flatMap((one) => (typeof one === 'string' ? [] : objectsOfTuple(one))),
+      ...possible.flatMap((one) =>
+        one.kind === 'rule' ? [one.record] : objectsOfTuple(one.tuple),
+      ),
     ];
     const names = await namesOf(caller, objects.slice(0, MAX_NAMED));
-    const wouldAllow = explanation.wouldAllow.map((one) => ({
+    const wouldAllow = possible.map((one) => ({
       ...one,
       sentence: suggestionText(names, one),
     }));
     return {
-      sentence: sentenceOf(names, { question, explanation, deciding, wouldAllow }),
+      sentence: sentenceOf(names, { question, explanation, deciding, wouldAllow, absent }),
       wouldAllow,
       names,
     };
@@ -78,13 +100,31 @@ export function createTellExplanation({
 
 type Names = ReadonlyMap<string, string>;
 
-/** The tuples on which an allowed answer rests, from the subject on. */
-function decidingTuples(reason: Reason): readonly Tuple[] {
-  const texts = (one: Reason): readonly string[] =>
-    one.allowed
-      ? [...(one.tuple === undefined ? [] : [one.tuple]), ...one.parts.flatMap(texts)]
-      : [];
-  return [...new Set(texts(reason))].reverse().map(tupleOf);
+const objectsOfTuple = ({ subject, resource }: Tuple): readonly ObjectRef[] => [subject, resource];
+
+/** A record that is not there says nothing, and no field names somebody who is not there. */
+function isPossible(absent: ReadonlySet<string>, one: Suggestion): boolean {
+  if (one.kind === 'rule') return !absent.has(formatObject(one.record));
+  return (
+    one.kind !== 'field' ||
+    !objectsOfTuple(one.tuple).some((object) => absent.has(formatObject(object)))
+  );
+}
+
+/** On what an allowed answer rests: a tuple, or in words what is none. */
+type Ground = Tuple | string;
+
+/** The grounds of an allowed answer, from the subject on. */
+function decidingGrounds(reason: Reason): readonly Ground[] {
+  const found = new Map<string, Ground>();
+  const collect = ({ allowed, tuple, because, parts }: Reason): void => {
+    if (!allowed) return;
+    if (tuple !== undefined) found.set(tuple, tupleOf(tuple));
+    else if (!parts.some((part) => part.allowed)) found.set(because, because);
+    for (const part of parts) collect(part);
+  };
+  collect(reason);
+  return [...found.values()].reverse();
 }
 
 /** As `formatTuple` writes it: no name and no id holds `@` or `#`. */
@@ -110,6 +150,7 @@ function called(names: Names, object: ObjectRef): string {
 function subjectText(names: Names, subject: SubjectRef): string {
   if (subject.relation !== '')
     return `whoever is ${subject.relation} of ${called(names, { type: subject.type, id: subject.id })}`;
+  if (isEverybody(subject)) return 'everybody';
   return subject.id === '*' ? `every ${subject.type}` : called(names, subject);
 }
 
@@ -121,7 +162,12 @@ function tupleText(names: Names, { subject, relation, resource }: Tuple): string
     : `${who} may directly ${action} ${what}`;
 }
 
-function suggestionText(names: Names, { kind, tuple, field }: Suggestion): string {
+function suggestionText(names: Names, suggestion: Suggestion): string {
+  if (suggestion.kind === 'rule') {
+    const fits = `${called(names, suggestion.record)} fits the rule ${format(suggestion.rule)}`;
+    return suggestion.fits ? fits : `it no longer is so that ${fits}`;
+  }
+  const { kind, tuple, field } = suggestion;
   const said = tupleText(names, tuple);
   switch (kind) {
     case 'write':
@@ -138,25 +184,46 @@ function suggestionText(names: Names, { kind, tuple, field }: Suggestion): strin
 interface Material {
   readonly question: Question;
   readonly explanation: Explanation;
-  readonly deciding: readonly Tuple[];
+  readonly deciding: readonly Ground[];
   readonly wouldAllow: readonly ToldSuggestion[];
+  /** Of subject and resource: those that are not there. */
+  readonly absent: ReadonlySet<string>;
 }
 
-function sentenceOf(
-  names: Names,
-  { question, explanation, deciding, wouldAllow }: Material,
-): string {
+function sentenceOf(names: Names, material: Material): string {
+  const { question, explanation, deciding } = material;
   const who = subjectText(names, question.subject);
   const what = called(names, question.resource);
-  const { outcome, missing, because } = explanation;
+  const { outcome, missing, kind } = explanation;
+  const said =
+    kind === 'relation' ? `is ${question.action} of ${what}` : `may ${question.action} ${what}`;
   if (outcome === 'undecided')
-    return `Whether ${who} may ${question.action} ${what} depends on values that were not given: ${missing.join(', ')}.`;
+    return `Whether ${who} ${said} depends on values that were not given: ${missing.join(', ')}.`;
   if (outcome === 'allowed') {
-    const why =
-      deciding.length > 0 ? deciding.map((one) => tupleText(names, one)).join(', and ') : because;
-    return `${who} may ${question.action} ${what}: ${why}.`;
+    const why = deciding.map((one) => (typeof one === 'string' ? one : tupleText(names, one)));
+    return `${capital(who, question.subject)} ${said}: ${why.join(', and ')}.`;
   }
+  const isAll = question.subject.id === '*';
+  const denial = isAll ? `Not ${who} ${said}` : `${who} ${said.replace(/^(is|may) /, '$1 not ')}`;
+  return `${denial}${causeOf(names, material)}`;
+}
+
+/** Sentences begin with a capital; names are left as they are. */
+const capital = (who: string, { id }: SubjectRef): string =>
+  id === '*' ? `${who.charAt(0).toUpperCase()}${who.slice(1)}` : who;
+
+/** How the sentence of a denial ends: with what is not there, or with what would be enough. */
+function causeOf(
+  names: Names,
+  { question: { action, subject, resource }, explanation, wouldAllow, absent }: Material,
+): string {
+  if (explanation.refusedScope) {
+    const scope = called(names, explanation.refusedScope);
+    return ` for ${scope}: that takes the action "${action}" on ${scope}, or the one that the definition of its type names under actAs.`;
+  }
+  if (absent.has(formatObject(subject))) return ': there is no such user.';
+  if (absent.has(formatObject(resource)))
+    return ': there is no such record, or it is in the trash.';
   const [nearest] = wouldAllow;
-  const remedy = nearest === undefined ? '' : ` It would be enough if ${nearest.sentence}.`;
-  return `${who} may not ${question.action} ${what}.${remedy}`;
+  return nearest === undefined ? '.' : `. It would be enough if ${nearest.sentence}.`;
 }
