@@ -99,28 +99,49 @@ const addressOfSources = {
   },
 };
 
+/** The text that each sandbox evaluates is joined from files without their types: that is done here, once. */
+const joinedPrelude = {
+  name: 'joined-prelude',
+  load: {
+    filter: { id: /\/sandbox\/prelude-text\.ts$/ },
+    async handler(id) {
+      const { preludeText, PRELUDE_FILE } = await import(pathToFileURL(id).href);
+      const [text, file] = [preludeText(), PRELUDE_FILE].map((value) => JSON.stringify(value));
+      return `export const preludeText = () => ${text};\nexport const PRELUDE_FILE = ${file};`;
+    },
+  },
+};
+
+/** The platform, and the programs that it starts beside it (`programFile` in src/kernel/child-programs.ts). */
+const programs = {
+  main: 'src/main.ts',
+  sandbox: 'src/modules/functions/engine/sandbox/main.ts',
+};
+
 async function bundle(folder) {
   const { rolldown } = await import('rolldown');
-  const made = await rolldown({
-    input: join(root, 'src/main.ts'),
-    platform: 'node',
-    external: (id) =>
-      !/^[./]/.test(id) &&
-      !id.startsWith(root) &&
-      id !== included &&
-      !id.startsWith(`${included}/`),
-    plugins: [addressOfSources],
-    logLevel: 'silent',
-  });
   // Whole or not at all: several may make it at once, and the first wins.
   const temporary = `${folder}.${process.pid}`;
   try {
-    await made.write({
-      dir: temporary,
-      format: 'esm',
-      entryFileNames: 'main.mjs',
-      chunkFileNames: '[name]-[hash].mjs',
-    });
+    for (const [name, source] of Object.entries(programs)) {
+      const made = await rolldown({
+        input: join(root, source),
+        platform: 'node',
+        external: (id) =>
+          !/^[./]/.test(id) &&
+          !id.startsWith(root) &&
+          id !== included &&
+          !id.startsWith(`${included}/`),
+        plugins: [joinedPrelude, addressOfSources],
+        logLevel: 'silent',
+      });
+      await made.write({
+        dir: temporary,
+        format: 'esm',
+        entryFileNames: `${name}.mjs`,
+        chunkFileNames: '[name]-[hash].mjs',
+      });
+    }
     await rename(temporary, folder).catch((error) => {
       if (!existsSync(folder)) throw error;
     });

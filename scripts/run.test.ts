@@ -156,6 +156,9 @@ describe('the bundle', () => {
       join(root, 'node_modules/rolldown'),
     );
     await neighbour('first');
+    const sandbox = 'src/modules/functions/engine/sandbox';
+    await mkdir(join(root, sandbox), { recursive: true });
+    await program(`${sandbox}/main.ts`, 'console.log(1);');
     await program(
       'src/main.ts',
       `import { said } from './neighbour.ts'; console.log(JSON.stringify([process.argv[1], said]));`,
@@ -166,6 +169,7 @@ describe('the bundle', () => {
     const [file, said] = await started();
     expect(file).toMatch(/penstock-program\/[0-9a-f]{16}\/main\.mjs$/);
     expect(said).toBe(`first file://${root}/src/neighbour.ts`);
+    expect(existsSync(join(dirname(file), 'sandbox.mjs'))).toBe(true);
     expect((await started())[0]).toBe(file);
     expect(await made()).toHaveLength(1);
     await neighbour('second');

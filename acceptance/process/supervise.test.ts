@@ -115,13 +115,18 @@ describe('a process of the platform', { timeout: 180_000 }, () => {
 describe('the supervisor', { timeout: 120_000 }, () => {
   it('starts the processes of functions, and ends them with the process that they belong to', async () => {
     const platform = await start();
-    await upload(platform.admin, { name: 'hello', functionCode: 'res({ hello: 1 });' });
+    await upload(platform.admin, {
+      name: 'hello',
+      functionCode: 'const n: number = 1; res({ hello: n });',
+    });
     const hello = () => platform.client.get('/functions/hello');
     expect(await hello()).toMatchObject({ status: 200, body: { result: { hello: 1 } } });
     const [worker = 0] = await platform.workers();
     const sandboxesOf = async (pid: number) =>
       (await descendants(pid)).filter(({ command }) => command.includes('--allow-addons'));
     const [first] = await sandboxesOf(platform.pid);
+    // From one file, as the platform itself.
+    expect(first?.command).toMatch(/penstock-program\/\w+\/sandbox\.mjs/);
     expect(await sandboxesOf(worker)).toEqual([]);
     // One that ends by itself is replaced.
     process.kill(first?.pid ?? 0, 'SIGKILL');

@@ -4,7 +4,10 @@
  * which nobody is answered. Without one (tests, a start of `src/main.ts` by hand) this process does it itself.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 export interface ProgramStart {
   readonly program: string;
@@ -36,6 +39,16 @@ export interface RunningProgram {
  * it.
  */
 export type StartProgram = (start: ProgramStart) => Promise<RunningProgram>;
+
+/**
+ * The file of a program that Node runs: its sources in one file where the platform runs from such files itself
+ * (scripts/bundle.mjs), which begins in a third of the time; else the source.
+ */
+export function programFile(name: string, source: URL): string {
+  const [, platform = ''] = process.argv;
+  const bundled = join(dirname(platform), `${name}.mjs`);
+  return platform.endsWith('main.mjs') && existsSync(bundled) ? bundled : fileURLToPath(source);
+}
 
 /** Characters of what it says before it dies. */
 const LAST_WORDS = 2_000;

@@ -36,17 +36,18 @@ interface How {
   readonly cpuMs?: number;
   readonly onCall?: (name: string) => Promise<string>;
   readonly signal?: AbortSignal;
+  readonly by?: Pool;
 }
 
 /** Runs the body of a function with small bounds. */
 function run(
   code: string,
-  { ms = 15_000, key, cpuMs = 400, onCall, signal }: How = {},
+  { ms = 15_000, key, cpuMs = 400, onCall, signal, by = pool }: How = {},
 ): Promise<PoolEnd> {
   number += 1;
   const facts = { requestId: 'r', function: 'f', version: 1, trigger: 'request', attempt: 1 };
   const more = { deadline: Date.now() + ms, caller: { kind: 'anonymous' }, system: false };
-  return pool.run({
+  return by.run({
     key: key ?? `f${number}`,
     file: 'f.js',
     form: 'body',
@@ -134,6 +135,11 @@ describe('what takes more than it may', () => {
     [
       'headers that are too large',
       'res(1, { headers: { a: "x".repeat(40000) } })',
+      'at most 100 headers, of 16384 characters together',
+    ],
+    [
+      'cookies that are too large',
+      'res(1, { cookies: [{ name: "a", value: "x".repeat(40000) }] })',
       'headers and cookies are larger',
     ],
     [
@@ -419,9 +425,24 @@ describe('the process', () => {
 
   it('ends a while after the last run, and where it only examined a text', async () => {
     const brief = createPool(startProgramHere, silentLog, () => ({
-      ...{ processes: 1, processMegabytes: 700, idleMs: 50 },
+      ...{ processes: 1, processMegabytes: 700, idleMs: 50, lastIdleMs: 50 },
     }));
     expect(await brief.check('return 1', 'f.js')).toMatchObject({ form: 'body' });
+    await waitFor(() => brief.figures().processes === 0);
+    brief.close();
+  });
+
+  it('leaves one for much longer, so that functions that are seldom called need not wait for it', async () => {
+    let lastIdleMs = 60_000;
+    const brief = createPool(startProgramHere, silentLog, () => ({
+      ...{ processes: 3, processMegabytes: 700, idleMs: 300, lastIdleMs },
+    }));
+    const pause = 'await new Promise((resolve) => setTimeout(resolve, 100))';
+    await Promise.all([1, 2, 3].map(() => run(pause, { by: brief })));
+    expect(brief.figures().processes).toBe(3);
+    await waitFor(() => brief.figures().processes === 1);
+    lastIdleMs = 50;
+    await brief.check('return 4', 'f.js');
     await waitFor(() => brief.figures().processes === 0);
     brief.close();
   });

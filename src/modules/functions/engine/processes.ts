@@ -15,11 +15,15 @@ export interface PoolSettings {
   readonly processes: number;
   /** Megabytes of one process. */
   readonly processMegabytes: number;
-  /** Milliseconds after which processes go when nothing ran in them; a minute unless given. */
+  /** Milliseconds after which processes go when nothing ran in them, all but one; a minute unless given. */
   readonly idleMs?: number;
+  /** Milliseconds after which that one goes too; ten minutes unless given. */
+  readonly lastIdleMs?: number;
 }
 
 const IDLE_MS = 60_000;
+/** To begin one takes 0.2 s, for which a function that is called every few minutes would wait each time. */
+const LAST_IDLE_MS = 600_000;
 /** Slow processes at once; the oldest gives way. */
 const MAX_SLOW = 2;
 /** How long a function counts as one that costs much. */
@@ -286,9 +290,14 @@ export class SandboxProcesses {
   /** Nothing runs now: unless something does soon, the processes go. */
   rest(): void {
     clearTimeout(this.#idle);
-    const { idleMs = IDLE_MS } = this.#parts.settings();
-    this.#idle = setTimeout(() => this.#endIdle(), idleMs);
-    this.#idle.unref();
+    const { idleMs = IDLE_MS, lastIdleMs = LAST_IDLE_MS } = this.#parts.settings();
+    const endLater = (ms: number, kept: number): void => {
+      this.#idle = setTimeout(() => {
+        this.#endIdle(kept);
+        if (kept > 0) endLater(lastIdleMs, 0);
+      }, ms).unref();
+    };
+    endLater(idleMs, 1);
   }
 
   close(): void {
@@ -330,7 +339,10 @@ export class SandboxProcesses {
     return made;
   }
 
-  #endIdle(): void {
-    for (const process of this.#all) if (process.running === 0) process.kill();
+  /** `kept`: how many stay of those that take functions which behave. */
+  #endIdle(kept: number): void {
+    const spared = [...this.#all].filter(({ slow, ended }) => !slow && !ended).slice(0, kept);
+    for (const process of this.#all)
+      if (process.running === 0 && !spared.includes(process)) process.kill();
   }
 }

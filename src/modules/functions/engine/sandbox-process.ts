@@ -3,7 +3,11 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { RunningProgram, StartProgram } from '../../../kernel/child-programs.ts';
+import {
+  programFile,
+  type RunningProgram,
+  type StartProgram,
+} from '../../../kernel/child-programs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { isolateNiceness, lowerCrowd, lowerNewProcess, lowerSlowProcess } from './priorities.ts';
 import { encodeFrame, FrameReader, type FromSandbox, type ToSandbox } from './protocol.ts';
@@ -21,7 +25,8 @@ export interface SandboxProcessOptions {
 /** In which Linux tells times of processes, on every processor. */
 const TICK_MS = 10;
 
-const entry = new URL('./sandbox/main.ts', import.meta.url);
+const source = new URL('./sandbox/main.ts', import.meta.url);
+const entry = programFile('sandbox', source);
 
 let known: readonly string[] | undefined;
 
@@ -36,7 +41,9 @@ function findPermissions(): readonly string[] {
   const folders = ['isolated-vm', 'node-gyp-build'].map((name) =>
     dirname(require.resolve(`${name}/package.json`)),
   );
-  const readable = [fileURLToPath(new URL('.', import.meta.url)), ...folders];
+  const own =
+    entry === fileURLToPath(source) ? fileURLToPath(new URL('.', import.meta.url)) : entry;
+  const readable = [own, ...folders];
   return [
     '--permission',
     '--allow-addons',
@@ -53,7 +60,7 @@ const argumentsFor = (megabytes: number): readonly string[] => [
   '--no-warnings',
   '--max-old-space-size=256',
   '--max-semi-space-size=8',
-  fileURLToPath(entry),
+  entry,
   String(megabytes),
   String(isolateNiceness()),
 ];
