@@ -49,6 +49,24 @@ describe('several definitions', () => {
     expect(await permissions.can('User:a sail Ship:y')).toBe(true);
   });
 
+  it('have a version after each that may be given', async () => {
+    const content = { relations: { owner: ['User'] }, permissions: { read: ['owner'] } };
+    const define = (version: number) =>
+      platform.admin.post('/authorization/resources', { name: 'Numbered', version, ...content });
+    expect(await define(2_147_483_647)).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'version', rule: 'maximum' }] },
+    });
+    expectStatus(await define(2_000_000_000), 200, 'the highest');
+    const changed = { ...content, permissions: { read: ['owner'], edit: ['owner'] } };
+    const patched = await platform.admin.patch('/authorization/resources/Numbered', changed);
+    expect(expectStatus(patched, 200, 'patch').body.resourceDefinition.version).toBe(2_000_000_001);
+    const together = await platform.admin.post('/authorization/resources/many', {
+      definitions: [{ name: 'Numbered', ...content }],
+    });
+    expect(expectStatus(together, 200, 'many').body.resources[0].version).toBe(2_000_000_002);
+  });
+
   it('change together or not at all', async () => {
     const changed = { ...crew, permissions: { ...crew.permissions, rest: ['member'] } };
     const wrong = { ...ship, permissions: { sail: ['nobody'] } };

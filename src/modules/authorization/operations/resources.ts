@@ -18,6 +18,9 @@ import {
   sortBy,
 } from './shapes.ts';
 
+/** Far below what the column holds: changes without a version, and those of schemas, take the next one. */
+const MAX_VERSION = 2_000_000_000;
+
 export const resourceOperations = (definitions: Definitions): readonly Operation[] => [
   define(definitions),
   list(definitions),
@@ -61,7 +64,7 @@ const content = {
     }),
   ),
   version: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: 'Higher than the stored one' }),
+    Type.Integer({ minimum: 0, maximum: MAX_VERSION, description: 'Higher than the stored one' }),
   ),
 };
 /** A definition as it is written. */
