@@ -186,6 +186,28 @@ describe('hostile models, relations and questions', () => {
       expect((await ada.api.get('/database/Plan')).body.count).toBe(5);
     });
 
+    it('is told apart from one that says the same in other words', async () => {
+      const { edit } = base.permissions;
+      for (const read of [
+        ['reader', 'owner', 'owner'],
+        { union: ['reader', 'owner'] },
+        ['reader', 'edit'],
+        [{ union: ['owner'] }, { relation: 'reader' }],
+      ])
+        expect(await dryRun({ read, edit }), JSON.stringify(read)).toEqual([]);
+      // The owner is there as before, and has it no longer by that alone.
+      const rule = { rule: "record.text == 'y'" };
+      for (const read of [
+        { intersection: ['owner', rule] },
+        { exclusion: { base: ['owner', 'reader'], subtract: ['banned'] } },
+        ['reader', { intersection: ['owner', 'banned'] }],
+        { union: ['reader', { exclusion: { base: ['owner'], subtract: [rule] } }] },
+      ])
+        expect(await dryRun({ read, edit }), JSON.stringify(read)).toMatchObject([
+          { action: 'read', changed: 5 },
+        ]);
+    });
+
     it('is told in the answer to the change, and in the plan of an import', async () => {
       const closed = { ...base, permissions: { ...base.permissions, edit: ['banned'] } };
       const exported = expectStatus(await admin.get('/state/export'), 200, 'export').body;

@@ -233,6 +233,18 @@ describe('relations from fields of records', () => {
   });
 
   it('definitions name fields that lead to records, and schemas keep those fields', async () => {
+    const other = { name: 'Other', relations: { owner: ['User'] }, permissions: {} };
+    const untyped = {
+      name: 'Task',
+      relations: { ...owners, x: { from: 'title' } },
+      permissions: {},
+    };
+    expect(
+      await platform.admin.post('/authorization/resources/many', { definitions: [other, untyped] }),
+    ).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'definitions.1.relations.x.from' }] },
+    });
     const version = 9;
     const wrong = async (relations: object, permissions: object = {}): Promise<Json> =>
       expectStatus(

@@ -8,6 +8,7 @@ import { tableName } from '../../../../data/schema/compile/layout.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { literalOf } from '../../../../kernel/database/literal.ts';
 import { sourceOf, type TupleSource } from '../../engine/tuple-source.ts';
+import { circumstancesOf } from '../../model/circumstances.ts';
 import type { Definition } from '../../model/definition.ts';
 import { mayBeOpen, namesOfObject } from '../../model/expansion-rules.ts';
 import { buildModel, grantRelation, type Model, type Name } from '../../model/model.ts';
@@ -90,7 +91,7 @@ interface Ways {
   readonly relations: ReadonlyMap<string, unknown>;
   /** Everybody may, or a rule says who, without any relation. */
   readonly open: boolean;
-  /** All that it says, in the words of the definition. */
+  /** All that it says, the same for all ways to write it. */
   readonly words: unknown;
   readonly source: TupleSource;
 }
@@ -100,33 +101,35 @@ function waysTo(model: Model, content: DefinitionContent, action: string): Ways 
   const exists = content.permissions[action] !== undefined;
   const names = exists ? namesOfObject(model, name, true) : [];
   const actions = names.filter(({ kind }) => kind === 'action').map((one) => one.name);
-  const said = actions.map((one) => [one, content.permissions[one]] as const);
   const direct = names.filter(({ kind }) => kind === 'relation').map((one) => one.name);
   const led = names.flatMap((one) =>
     model.dependencies(one).flatMap(({ through }) => through ?? []),
   );
-  const held = [...new Set([...direct, ...led])];
-  const meaning = (relation: string): unknown => [
-    direct.includes(relation),
-    names.flatMap((one) =>
-      model
-        .dependencies(one)
-        .filter(({ through }) => through === relation)
-        .map(({ on, negative }) => [on, negative]),
-    ),
-    content.relations[relation],
-  ];
-  const relations = new Map<string, unknown>(held.map((one) => [one, meaning(one)]));
-  for (const one of actions) relations.set(grantRelation(one), true);
+  const held = [...new Set([...direct, ...led])].sort();
+  const takes = (relation: string): unknown => unordered(content.relations[relation]);
+  const circumstances = exists ? circumstancesOf(model, name) : new Map<string, never>();
+  const meaning = (relation: string): unknown => [circumstances.get(relation), takes(relation)];
+  const grants = actions.map(grantRelation);
+  const relations = new Map([...held, ...grants].map((one) => [one, meaning(one)]));
   return {
     relations,
     open: exists && mayBeOpen(model, name),
-    words: [said, held.map((one) => [one, content.relations[one]]), content.conditions],
+    words: [circumstances, held.map((one) => [one, takes(one)]), content.conditions],
     source: sourceOf(
       model,
       held.map((relation) => ({ type: content.name, relation })),
     ),
   };
+}
+
+/** Lists of types mean the same in any order, and with something named twice. */
+function unordered(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const texts = value.map((one) => JSON.stringify(unordered(one)) ?? 'null');
+    return [...new Set(texts)].sort();
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, unordered(one)]));
 }
 
 interface Counts {

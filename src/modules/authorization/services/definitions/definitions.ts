@@ -9,6 +9,7 @@ import type { ActionUses } from '../../../../kernel/action-uses.ts';
 import { requireAuthority } from '../../../../kernel/authority.ts';
 import { type Caller, callerKey } from '../../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../../kernel/database/database.ts';
+import { relocated } from '../../../../kernel/errors.ts';
 import type { Events } from '../../../../kernel/events/events.ts';
 import { isId } from '../../../../kernel/ids.ts';
 import type { ObjectDirectory } from '../../../../kernel/pipeline/input-authority.ts';
@@ -189,9 +190,13 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
       }),
     bindAgain: createBinding(dependencies, change),
     checkAll: async (requested, place) => {
-      const defined = requested.defined.map((content) =>
-        bound(content, requested.withSchema.has(content.name)),
-      );
+      const defined = requested.defined.map((content) => {
+        try {
+          return bound(content, requested.withSchema.has(content.name));
+        } catch (error) {
+          throw relocated(error, (path) => `${place(content.name)}.${path}`);
+        }
+      });
       const situation = { database, stored: await models.definitions(), hasRecords, uses };
       return checkDefinitions(situation, { ...requested, defined }, place);
     },
