@@ -139,6 +139,27 @@ describe('an invitation', () => {
     for (const { status } of answers) expect([200, 403, 429, 503]).toContain(status);
   });
 
+  it('is made and accepted once by calls that are sent again with the same key', async () => {
+    const [resource, email] = [await create(), address()];
+    const again = async (
+      call: (headers: Record<string, string>) => Promise<{ status: number }>,
+    ) => {
+      const headers = { 'idempotency-key': randomUUID() };
+      return [await call(headers), await call(headers)];
+    };
+    const body = { resource, email, relation: 'reader' };
+    const made = await again((headers) => anna.api.post(path, body, { headers }));
+    expect(made).toMatchObject([{ status: 200 }, { status: 200, body: (made[0] as Json).body }]);
+    const guest = await platform.registerUser({ email });
+    const invitationToken = await tokenTo(email);
+    expect(await mailsTo(email)).toHaveLength(1);
+    const taken = await again((headers) =>
+      guest.api.post(`${path}/accept`, { invitationToken }, { headers }),
+    );
+    for (const answer of taken)
+      expect(answer).toMatchObject({ status: 200, body: { resource, relation: 'reader' } });
+  });
+
   it('is for its address alone, and by its id only where that is proven', async () => {
     const [resource, email] = [await create(), address()];
     const made = await invited(resource, email);

@@ -71,7 +71,6 @@ const invite = (shares: ShareInvitations): Operation =>
     method: 'POST',
     path,
     limit: { requests: 8, seconds: 900, account: 'email' },
-    idempotency: false,
     strict: true,
     input: {
       body: Type.Object({
@@ -167,7 +166,6 @@ const accept = (shares: ShareInvitations): Operation =>
     method: 'POST',
     path: `${path}/accept`,
     limit: { requests: 60, seconds: 900 },
-    idempotency: false,
     input: { body: Type.Object({ invitationToken: InvitationToken }) },
     output: Type.Object({ resource: Type.String(), relation: Type.String() }),
     errors: [

@@ -8,8 +8,8 @@ import { tableName } from '../../../../data/schema/compile/layout.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { literalOf } from '../../../../kernel/database/literal.ts';
 import { sourceOf, type TupleSource } from '../../engine/tuple-source.ts';
-import { circumstancesOf } from '../../model/circumstances.ts';
 import type { Definition } from '../../model/definition.ts';
+import { derivationsOf } from '../../model/derivations.ts';
 import { mayBeOpen, namesOfObject } from '../../model/expansion-rules.ts';
 import { buildModel, grantRelation, type Model, type Name } from '../../model/model.ts';
 import { liveTuple } from '../../tuple-sql.ts';
@@ -107,14 +107,14 @@ function waysTo(model: Model, content: DefinitionContent, action: string): Ways 
   );
   const held = [...new Set([...direct, ...led])].sort();
   const takes = (relation: string): unknown => unordered(content.relations[relation]);
-  const circumstances = exists ? circumstancesOf(model, name) : new Map<string, never>();
-  const meaning = (relation: string): unknown => [circumstances.get(relation), takes(relation)];
+  const derivations = exists ? derivationsOf(model, name) : new Map<string, never>();
+  const meaning = (relation: string): unknown => [derivations.get(relation), takes(relation)];
   const grants = actions.map(grantRelation);
   const relations = new Map([...held, ...grants].map((one) => [one, meaning(one)]));
   return {
     relations,
     open: exists && mayBeOpen(model, name),
-    words: [circumstances, held.map((one) => [one, takes(one)]), content.conditions],
+    words: [derivations, held.map((one) => [one, takes(one)]), content.conditions],
     source: sourceOf(
       model,
       held.map((relation) => ({ type: content.name, relation })),

@@ -1,20 +1,20 @@
-/** Under which circumstances something gives an action on an object: what else must hold, and what must not. */
+/** How an action on an object is derived: from what, beside what else, and without what. */
 import { type Expression, format } from './expression.ts';
 import { grantRelation, type Model, type Name } from './model.ts';
 
 /**
- * For each relation of the object, each grant, each rule (in quotes) and `*` the circumstances under which it counts, in
- * one order. They are equal where it means the same, however the definition writes it.
+ * For each relation of the object, each grant, each rule (in quotes) and `*` the ways in which the action is derived from
+ * it, in one order. They are equal where it means the same, however the definition writes it.
  */
-export function circumstancesOf(
+export function derivationsOf(
   model: Model,
   { type, name }: Name,
 ): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, Set<string>>();
   const visited = new Set<string>();
-  const note = (relation: string, circumstance: string): void => {
+  const note = (relation: string, derivation: string): void => {
     const known = found.get(relation) ?? new Set();
-    found.set(relation, known.add(circumstance));
+    found.set(relation, known.add(derivation));
   };
   const visit = (expression: Expression, within: string): void => {
     switch (expression.kind) {
@@ -42,7 +42,7 @@ export function circumstancesOf(
         note(format(expression), within);
     }
   };
-  /** Actions may lead to one another in more ways than anybody could follow: under the same circumstances once. */
+  /** Actions may lead to one another in more ways than anybody could follow: in the same place once. */
   const visitAction = (action: string, within: string): void => {
     const key = `${action}${within}`;
     if (visited.has(key)) return;
