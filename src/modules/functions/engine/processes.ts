@@ -4,6 +4,7 @@
  */
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { COSTLY_FOR_MS, KnownFunctions } from './known-functions.ts';
 import {
   SandboxProcess,
   type SandboxProcessOptions,
@@ -26,16 +27,14 @@ const IDLE_MS = 60_000;
 const LAST_IDLE_MS = 600_000;
 /** Slow processes at once; the oldest gives way. */
 const MAX_SLOW = 2;
-/** How long a function counts as one that costs much. */
-const COSTLY_FOR_MS = 60_000;
 /**
  * Between two starts of processes for these, twice as long each time, up to so long: they may end them as fast as they
  * begin, and a start takes 0.2 s of a processor.
  */
 const COSTLY_START_MS = 3_000;
 const MAX_COSTLY_START_MS = 24_000;
-/** Costly functions that are remembered. */
-const MAX_COSTLY = 1_000;
+/** How often it is asked whether a killed process is gone. */
+const DYING_MS = 50;
 /** Runs of costly functions at once that do not wait for a call of theirs; more wait in line. */
 const MAX_COSTLY_RUNS = 8;
 /** Of more than so many, the processor is shared as little as can be. */
@@ -62,19 +61,8 @@ const FIRST_RUN_MS = 15;
 const BUSY = 0.3;
 const REVIEW_MS = 5;
 const BUSY_FOR_MS = 1_000;
-/** Milliseconds of processor time of a run that was taken for a costly one because many ran beside it. */
-const LITTLE_MS = 20;
-/** Functions that are remembered because a run of theirs has ended by itself. */
-const MAX_PROVEN = 10_000;
 /** Milliseconds until a process is tried again after the system had none. */
 const NO_START_MS = 200;
-
-interface Costly {
-  /** On the clock of `performance.now()`. */
-  readonly until: number;
-  /** Runs that did not end by themselves. */
-  readonly offences: number;
-}
 
 interface ProcessesParts
   extends Pick<SandboxProcessOptions, 'onMessage' | 'onExit' | 'startProgram'> {
@@ -89,7 +77,7 @@ interface ProcessesParts
 export class SandboxProcesses {
   readonly #parts: ProcessesParts;
   readonly #all = new Set<SandboxProcess>();
-  readonly #costly = new Map<string, Costly>();
+  readonly #known = new KnownFunctions();
   readonly #turns: Turns;
   #nextCostlyStart = Number.NEGATIVE_INFINITY;
   #costlyPauseMs = COSTLY_START_MS;
@@ -99,7 +87,6 @@ export class SandboxProcesses {
   #look: NodeJS.Timeout | undefined;
   #loopBefore: EventLoopUtilization | undefined;
   #busyUntil = 0;
-  readonly #proven = new Set<string>();
   #closed = false;
 
   constructor(parts: ProcessesParts) {
@@ -124,15 +111,25 @@ export class SandboxProcesses {
 
   /** Milliseconds until a function that costs much may have a new process, where it needs one. */
   waitMs(key: string): number {
-    if (!this.#isCostly(key)) return 0;
-    return this.areSlow ? 0 : this.#nextCostlyStart - performance.now();
+    if (!this.#known.isCostly(key) || this.areSlow) return 0;
+    const untilStart = this.#nextCostlyStart - performance.now();
+    return this.#isSlowDying() ? Math.max(DYING_MS, untilStart) : untilStart;
+  }
+
+  /**
+   * One was killed, and the system still takes its memory apart, which may hold a processor for 80 ms without a break. The
+   * start of another one would hold the other processor of a small machine meanwhile, and nobody would be answered.
+   */
+  #isSlowDying(): boolean {
+    for (const { slow, ended } of this.#all) if (slow && ended) return true;
+    return false;
   }
 
   /** The process in which a function runs next. Throws `SandboxUnavailable`. */
   take(key: string): SandboxProcess {
     clearTimeout(this.#idle);
-    if (!this.#proven.has(key)) this.#lookAtStrangers();
-    const isCostly = this.#isCostly(key);
+    if (!this.#known.isProven(key)) this.#lookAtStrangers();
+    const isCostly = this.#known.isCostly(key);
     const fitting = [...this.#all].filter(({ slow, ended }) => slow === isCostly && !ended);
     const [first, ...others] = fitting.sort((a, b) => a.running - b.running);
     const most = isCostly ? 1 : this.#parts.settings().processes;
@@ -158,40 +155,36 @@ export class SandboxProcesses {
 
   /** Too many costly functions run: this one, if it is one, has to wait for the end of another run. */
   isFull(key: string): boolean {
-    return this.#isCostly(key) && this.#costlyRuns() >= MAX_COSTLY_RUNS;
+    return this.#known.isCostly(key) && this.#costlyRuns() >= MAX_COSTLY_RUNS;
   }
 
   /** How often runs of it had to be ended lately: who waits with the fewest goes first. */
   offences(key: string): number {
-    return this.#costly.get(key)?.offences ?? 0;
+    return this.#known.offences(key);
   }
 
   /** A function turned out to cost much: the process is left to it and its like. */
   slowDown(key: string, process: SandboxProcess): void {
-    this.#remember(key, this.offences(key));
+    this.#known.costs(key);
     if (process.slow) return;
     process.slowDown();
     const slow = [...this.#all].filter(({ slow, ended }) => slow && !ended);
     if (slow.length > MAX_SLOW) slow.sort((a, b) => a.startedAt - b.startedAt)[0]?.kill();
   }
 
-  /** A run of it has ended by itself. What needed little counts as costly no more, unless it had to be ended before. */
+  /** A run of it has ended by itself. */
   proved(key: string, cpuMs: number): void {
-    if (cpuMs < LITTLE_MS && this.#costly.get(key)?.offences === 0) this.#costly.delete(key);
-    if (this.#proven.has(key)) return;
-    this.#proven.add(key);
-    if (this.#proven.size > MAX_PROVEN)
-      this.#proven.delete(this.#proven.values().next().value ?? '');
+    this.#known.proved(key, cpuMs);
   }
 
   /** Runs of it have ended by themselves, and none has cost much lately. */
   behaves(key: string): boolean {
-    return this.#proven.has(key) && !this.#isCostly(key);
+    return this.#known.isProven(key) && !this.#known.isCostly(key);
   }
 
   /** A run had to be ended, or its process has died. */
   offended(key: string): void {
-    this.#remember(key, this.offences(key) + 1);
+    this.#known.costs(key, 1);
   }
 
   /**
@@ -229,7 +222,7 @@ export class SandboxProcesses {
 
   #judgeStrangers(process: SandboxProcess): void {
     const { computingIn, costlyKeys } = this.#parts;
-    const keys = computingIn(process, STRANGE_MS).filter((key) => !this.#proven.has(key));
+    const keys = computingIn(process, STRANGE_MS).filter((key) => !this.#known.isProven(key));
     const isCrowd = process.isReady && keys.length > STRANGERS;
     const used = isCrowd ? process.usedMs() : undefined;
     process.usedBefore = used === undefined ? undefined : (process.usedBefore ?? used);
@@ -242,7 +235,7 @@ export class SandboxProcesses {
 
   #strangers(keys: Iterable<string>): number {
     let found = 0;
-    for (const key of keys) if (!this.#proven.has(key)) found += 1;
+    for (const key of keys) if (!this.#known.isProven(key)) found += 1;
     return found;
   }
 
@@ -275,16 +268,11 @@ export class SandboxProcesses {
     return runs;
   }
 
-  #remember(key: string, offences: number): void {
-    this.#costly.set(key, { until: performance.now() + COSTLY_FOR_MS, offences });
-    if (this.#costly.size > MAX_COSTLY) this.#costly.delete(this.#costly.keys().next().value ?? '');
-  }
-
   /** Forgets a version everywhere. */
   drop(key: string): void {
     for (const process of this.#all)
       if (process.loaded.delete(key)) process.send({ t: 'drop', key });
-    this.#proven.delete(key);
+    this.#known.forgetProof(key);
   }
 
   /** Nothing runs now: unless something does soon, the processes go. */
@@ -307,14 +295,6 @@ export class SandboxProcesses {
     clearInterval(this.#look);
     for (const process of this.#all) process.kill();
     this.#turns.close();
-  }
-
-  #isCostly(key: string): boolean {
-    const known = this.#costly.get(key);
-    if (known === undefined) return false;
-    if (known.until > performance.now()) return true;
-    this.#costly.delete(key);
-    return false;
   }
 
   /** A new process; the one that is there where the system had none a moment ago. */
