@@ -15,17 +15,17 @@ const headerName = /^[a-z0-9-]{1,64}$/;
 const headerValue = /^[\t\x20-\x7e]{0,4000}$/;
 
 /** Headers that the platform keeps to itself, and what to do instead. */
-const ownHeaders: Readonly<Record<string, string>> = {
-  __proto__: null as never,
-  'content-length': 'it follows from the data',
-  connection: 'it belongs to the connection',
-  'transfer-encoding': 'it belongs to the connection',
-  'set-cookie': 'use cookies: [{name, value}]',
-  'strict-transport-security': 'operators set it',
-  'content-security-policy': 'operators set it',
-  'x-content-type-options': 'operators set it',
-  'x-frame-options': 'operators set it',
-};
+const byOperators = 'operators set it';
+const ownHeaders: ReadonlyMap<string, string> = new Map([
+  ['content-length', 'it follows from the data'],
+  ['connection', 'it belongs to the connection'],
+  ['transfer-encoding', 'it belongs to the connection'],
+  ['set-cookie', 'use cookies: [{name, value}]'],
+  ['strict-transport-security', byOperators],
+  ['content-security-policy', byOperators],
+  ['x-content-type-options', byOperators],
+  ['x-frame-options', byOperators],
+]);
 
 export const isMediaType = (type: unknown): type is string =>
   typeof type === 'string' && mediaType.test(type);
@@ -44,7 +44,7 @@ export const isHeaderText = (value: unknown): value is string =>
 function headerProblem(name: string, value: string): string | undefined {
   if (!headerName.test(name)) return `${name.slice(0, 64)} is no name of a header`;
   if (!headerValue.test(value)) return `the value of ${name} has characters that no header has`;
-  const instead = name.startsWith('access-control-') ? 'operators set it' : ownHeaders[name];
+  const instead = name.startsWith('access-control-') ? byOperators : ownHeaders.get(name);
   if (instead !== undefined) return `res does not set ${name}: ${instead}`;
   if (name === 'content-type' && !typeWithCharset.test(value))
     return 'content-type is a type such as text/html or text/html; charset=utf-8';
