@@ -68,6 +68,9 @@ it('pulls functions into a folder, stores what is changed there, and nothing ove
   await writeFile(join(folder, 'first_run.js'), "return { hello: 'file' };");
   await writeFile(join(folder, 'made.ts'), 'export default (): number => 7;');
   await writeFile(join(folder, 'broken.js'), 'return 1;\nreturn );');
+  await expect(run(['push', folder])).rejects.toThrow(/broken\.json is missing: it says what/);
+  await writeFile(join(folder, 'broken.json'), '[]');
+  await expect(run(['push', folder])).rejects.toThrow(/broken\.json must be a JSON object/);
   const request = { functionType: 'request', inputs: { method: 'GET' } };
   for (const name of ['made', 'broken'])
     await writeFile(join(folder, `${name}.json`), JSON.stringify(request));

@@ -77,7 +77,16 @@ function refusalText(
     : `Refused (${status}): ${message}`;
 }
 
-export function addressOf(text: string): string {
+/** What users are told of the address of a command. */
+export const addressUsage =
+  '--url <address of the admin surface>   PENSTOCK_URL, else this machine at ADMIN_HTTP_PORT (3030)';
+
+/** The admin surface that is meant. Throws `StartError` for what is no address. */
+export function addressOf(given: string | undefined, environment: NodeJS.ProcessEnv): string {
+  const { PENSTOCK_URL, ADMIN_HTTP_PORT } = environment;
+  // 0 is a port that the platform picks itself.
+  const here = `http://127.0.0.1:${Number(ADMIN_HTTP_PORT) > 0 ? ADMIN_HTTP_PORT : 3030}`;
+  const text = given ?? PENSTOCK_URL ?? here;
   if (!URL.canParse(text) || !/^https?:/.test(text))
     throw new StartError(`"${text}" is no address such as https://admin.example.com`);
   return withoutEnd(text, '/');

@@ -6,7 +6,7 @@ import { watch } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { StartError } from '../kernel/start-error.ts';
-import { type AdminApi, addressOf, adminApi, credentialOf } from './admin-api.ts';
+import { type AdminApi, addressOf, addressUsage, adminApi, credentialOf } from './admin-api.ts';
 import {
   type LocalFunction,
   noteVersions,
@@ -20,7 +20,7 @@ import { processTerminal, type Terminal } from './state/report.ts';
 const usage = `Usage: penstock functions pull <folder>
        penstock functions push <folder> [--watch] [--prune] [--force]
        penstock functions logs [<name>]
-Options: --url <address of the admin surface>   PENSTOCK_URL, else http://127.0.0.1:3030
+Options: ${addressUsage}
          --token-file <file with an API token>  PENSTOCK_TOKEN, else MASTER_KEY
          --watch   stores each change of a file at once, and prints what the functions log
          --prune   deletes functions that have no file
@@ -58,7 +58,7 @@ export async function functions(
   const { environment } = terminal;
   if (rest.length > 0 || (target === undefined && command !== 'logs')) throw new StartError(usage);
   const api = adminApi({
-    url: addressOf(values.url ?? environment.PENSTOCK_URL ?? 'http://127.0.0.1:3030'),
+    url: addressOf(values.url, environment),
     credential: await credentialOf(values['token-file'], environment),
   });
   const run = { api, terminal, signal };

@@ -117,13 +117,20 @@ async function versionsIn(folder: string): Promise<Record<string, number>> {
 }
 
 async function definitionIn(folder: string, file: string): Promise<Definition> {
-  const refusal = `${join(folder, file)} must be a JSON object such as {"functionType": "request", "inputs": {"method": "GET"}}`;
+  const example = '{"functionType": "request", "inputs": {"method": "GET"}}';
+  const refusal = `${join(folder, file)} must be a JSON object such as ${example}`;
   try {
     const value: unknown = JSON.parse(await readFile(join(folder, file), 'utf8'));
     if (typeof value === 'object' && value !== null && 'functionType' in value)
       return value as Definition;
-  } catch (error) {
-    throw new StartError(refusal, { cause: error });
+  } catch (cause) {
+    const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+    throw new StartError(
+      isMissing
+        ? `${join(folder, file)} is missing: it says what the function is, such as ${example}`
+        : refusal,
+      { cause },
+    );
   }
   throw new StartError(refusal);
 }

@@ -2,7 +2,7 @@
 
 import { parseArgs } from 'node:util';
 import { StartError } from '../../kernel/start-error.ts';
-import { addressOf, contentOf, credentialOf } from '../admin-api.ts';
+import { addressOf, addressUsage, contentOf, credentialOf } from '../admin-api.ts';
 
 export interface Options {
   readonly command: 'plan' | 'apply' | 'export';
@@ -32,7 +32,7 @@ export interface Options {
 const usage = `Usage: penstock state export <file or folder> [--modules a,b] [--types a,b] [--keep-variables]
        penstock state plan   <file or folder> [--prune]
        penstock state apply  <file or folder> [--prune] [--yes] [--dry-run] [--continue-on-error]
-Options: --url <address of the admin surface>   PENSTOCK_URL, else http://127.0.0.1:3030
+Options: ${addressUsage}
          --token-file <file with an API token>  PENSTOCK_TOKEN, else MASTER_KEY
          --secrets-file <JSON file: values by reference>
          --env <name>                           values of variables: environments/<name>.yaml
@@ -72,7 +72,7 @@ export async function readOptions(
   return {
     command: command as Options['command'],
     target,
-    url: addressOf(values.url ?? environment.PENSTOCK_URL ?? 'http://127.0.0.1:3030'),
+    url: addressOf(values.url, environment),
     credential: await credentialOf(values['token-file'], environment),
     secrets: values['secrets-file'] === undefined ? {} : await secretsIn(values['secrets-file']),
     env: values.env,

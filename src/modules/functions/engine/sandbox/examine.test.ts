@@ -31,6 +31,7 @@ it.each([
   ['enum A { B }\nexport default (a: A) => {\n  return a +;\n}', 3, 13],
   ['export default async (ctx: any) => {\n  if (ctx) {\n  return 1;\n}', 4, 2],
   ['const a: number = 1;\nif (a) {\n', 2, 9],
+  ['const a: number = 1;\nexport default async (ctx: any) => { syntax error }', 2, 45],
 ])('names the place of what is wrong in TypeScript: %j', async (code, line, column) => {
   const { facts } = await examine(code, 'f.ts');
   expect(facts.error).toMatchObject({ name: 'SyntaxError', line, column });

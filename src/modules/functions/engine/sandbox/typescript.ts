@@ -36,8 +36,8 @@ function rewritten(whole: string, isBody: boolean): string {
 /** Line, a few lines of the text, and a mark under the place: how the parser begins its stack. */
 const parserPlace = /^[^\n]{0,200}:(\d{1,9})\n(?:[^\n]*\n){1,2}?( *)\^/;
 const parserLine = /^[^\n]{0,200}:(\d{1,9})\n/;
-/** It came to the end. */
-const endWords = /<eof>|\beof\b/;
+/** It came to the end; `Expected ';', '}' or <eof>` is said of what is too much before it. */
+const endWords = /got '<eof>'|^Unexpected eof/;
 
 /** What the parser says, with its place in the source as it was written. */
 export function errorOfTypeScript(error: unknown, form: SourceForm): UserError {
