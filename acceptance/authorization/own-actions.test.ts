@@ -43,7 +43,7 @@ describe("actions of one's own", () => {
         status: 'String',
         verdict: { type: 'String', access: { write: 'action:approve' } },
       },
-      conduitOptions: rowAuthorised,
+      conduitOptions: { ...rowAuthorised, softDelete: true },
     });
     await platform.createSchema({ name: 'Line', fields: { report: 'String', text: 'String' } });
     await permissions.define({
@@ -294,6 +294,18 @@ describe("actions of one's own", () => {
       body: { errors: [{ path: 'report' }] },
     });
     expect((await platform.client.get(`/functions/verdict/${report}`)).status).toBe(401);
+    // Relations about what lies in the trash stay, but it is not there.
+    const { _id: gone } = (await author.api.post('/database/Report', { title: 'gone' })).body;
+    await permissions.relate(`User:${approver.userId} approver Report:${gone}`);
+    expect((await call(approver, gone)).status).toBe(200);
+    expectStatus(await author.api.delete(`/database/Report/${gone}`), 200, 'to the trash');
+    expect((await call(approver, gone)).status).toBe(403);
+    expectStatus(
+      await platform.admin.post(`/database/schemas/Report/docs/${gone}/restore`, {}),
+      200,
+      'from the trash',
+    );
+    expect((await call(approver, gone)).status).toBe(200);
     for (const [wrong, path] of [
       [{ requires: { ...requires, action: 'aprove' } }, 'inputs.requires.action'],
       [{ requires: { ...requires, param: 'other' } }, 'inputs.requires.param'],

@@ -143,11 +143,11 @@ function serveRoutes(
   { store, secrets }: Functions,
   { runner, later, log, maxRooms }: Serving,
 ) {
-  const { database, operations, middlewares } = kernel;
+  const { database, operations, middlewares, schemas } = kernel;
   const sockets = createFunctionSockets({ ...kernel, runner, store, maxRooms });
   const { permissions } = kernel;
   const routes = createFunctionRoutes(
-    { runner, later, database, secrets, permissions },
+    { runner, later, database, secrets, permissions, schemas },
     operations,
     log,
   );

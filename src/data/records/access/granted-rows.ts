@@ -1,5 +1,6 @@
 /** What an offer asks of its callers beside what the schema asks (`Grant` of store.ts): actions of one's own. */
 import type { Caller } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
 import { errors, relocated } from '../../../kernel/errors.ts';
 import type {
   PermissionEngine,
@@ -8,7 +9,7 @@ import type {
 } from '../../../kernel/permissions.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
 import { recordErrors } from '../errors.ts';
-import { idTest } from '../sql/row-id.ts';
+import { idsTest, idTest } from '../sql/row-id.ts';
 import type { Grant, NeededAction } from '../store.ts';
 import { bothRules, canonicalIds, isTrusted } from './operation-access.ts';
 
@@ -78,13 +79,36 @@ async function recordHolds(
 }
 
 /** Throws 403, and 400 with its place for what is no id at all. */
-export async function requireAction(
+async function requireAction(
   engine: PermissionEngine,
-  { caller, scope, needs: { schema, id, action, place } }: Named,
+  { caller, scope, needs }: Named,
 ): Promise<void> {
+  const { schema, id, action, place } = needs;
   const may = await engine.check(caller, action, `${schema}:${id}`, scope).catch((error) => {
     throw relocated(error, (path) => (path === 'resource' ? place : path));
   });
-  if (may) return;
-  throw errors.FORBIDDEN({ message: `This needs the action "${action}" on ${schema}` });
+  if (!may) throw lacksAction(needs);
 }
+
+interface WithDatabase extends Dependencies {
+  readonly database: Queryable;
+}
+
+/** The same, of a record that is there: relations and rules also hold about what lies in the trash. */
+export async function requireActionOnRecord(
+  { permissions, schemas, database }: WithDatabase,
+  named: Named,
+): Promise<void> {
+  const { schema, id } = named.needs;
+  if (!permissions.engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  await requireAction(permissions.engine, named);
+  const target = schemas.get(schema);
+  if (!target) return;
+  const text = `select 1 from ${target.rows} g0 where ${idsTest(target, 'g0', '$1')}`;
+  const values = [canonicalIds(target, [id])];
+  const { rows } = await database.query({ text, values });
+  if (rows.length === 0) throw lacksAction(named.needs);
+}
+
+const lacksAction = ({ action, schema }: NeededAction) =>
+  errors.FORBIDDEN({ message: `This needs the action "${action}" on ${schema}` });

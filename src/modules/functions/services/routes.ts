@@ -1,7 +1,7 @@
 /** The client routes of functions: operations like any other, made from what each function declares. */
 import Type from 'typebox';
-import { requireAction } from '../../../data/records/access/granted-rows.ts';
-import { recordErrors } from '../../../data/records/errors.ts';
+import { requireActionOnRecord } from '../../../data/records/access/granted-rows.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import { middlewareContext } from '../../../kernel/middlewares/middleware-lists.ts';
@@ -32,7 +32,8 @@ import { type ReceivedWebhook, readWebhook, type WebhookParts } from './webhooks
 
 export interface RouteParts extends WebhookParts {
   readonly runner: FunctionRunner;
-  readonly permissions: Pick<PermissionPort, 'engine'>;
+  readonly permissions: PermissionPort;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
   /** Stores a message whose code runs later, with the note that it was taken; answers the id of the run. */
   readonly later: (one: StoredFunction, req: Req, take: ReceivedWebhook['take']) => Promise<string>;
 }
@@ -78,16 +79,16 @@ export function requestRoute(parts: RouteParts, one: StoredFunction): Operation 
 }
 
 /** Throws 403 for a caller who lacks the action on the record that they name, and 503 while nobody can tell. */
-async function requireHeld(
-  { permissions: { engine } }: RouteParts,
+const requireHeld = (
+  parts: RouteParts,
   caller: Caller,
   { schema, action, param }: FunctionRequires,
   params: Req,
-): Promise<void> {
-  if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  const needs = { schema, action, id: String(params[param]), place: param };
-  await requireAction(engine, { caller, scope: undefined, needs });
-}
+): Promise<void> =>
+  requireActionOnRecord(parts, {
+    ...{ caller, scope: undefined },
+    needs: { schema, action, id: String(params[param]), place: param },
+  });
 
 type Req = Readonly<Record<string, unknown>>;
 
