@@ -103,7 +103,7 @@ const addressOfSources = {
 const joinedPrelude = {
   name: 'joined-prelude',
   load: {
-    filter: { id: /\/sandbox\/prelude-text\.ts$/ },
+    filter: { id: /[\\/]sandbox[\\/]prelude-text\.ts$/ },
     async handler(id) {
       const { preludeText, PRELUDE_FILE } = await import(pathToFileURL(id).href);
       const [text, file] = [preludeText(), PRELUDE_FILE].map((value) => JSON.stringify(value));

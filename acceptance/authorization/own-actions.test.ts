@@ -348,5 +348,8 @@ describe("actions of one's own", () => {
     expect((await set(author, { title: 'again' })).status).toBe(200);
     const refused = await set(author, { verdict: 'good' });
     expect([refused.status, refused.body.code]).toEqual([403, 'FIELD_FORBIDDEN']);
+    // Who may set the field, and not change the record.
+    const withoutEdit = await set(approver, { verdict: 'good' });
+    expect([withoutEdit.status, withoutEdit.body.code]).toEqual([403, 'FORBIDDEN']);
   });
 });

@@ -252,27 +252,31 @@ export async function missError(
     ...(options.scope !== undefined && { scope: options.scope }),
   });
   const guarded = columns.filter((name) => context.rights.guarded.has(name));
-  const seen = guarded.length > 0 ? 't0."__v" as version' : '1';
+  const may = guarded.length > 0 ? context.predicate : undefined;
   const statement = dependencies.plans.statement(
     {
       schema,
-      shape: `seen|${seen}|${view.predicate?.shape ?? ''}`,
+      shape: `seen|${guarded.length > 0}|${view.predicate?.shape ?? ''}|${may?.shape ?? ''}`,
       values: [id],
-      dynamic: view.predicate !== undefined,
+      dynamic: view.predicate !== undefined || may !== undefined,
       class: classOf(view),
     },
-    (parameters) =>
-      `select ${seen} from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`,
+    (parameters) => {
+      const held = may?.compile('t0."_id"', parameters.next, 'row', 't0') ?? 'true';
+      const seen = guarded.length > 0 ? `t0."__v" as version, (${held}) is true as may` : '1';
+      return `select ${seen} from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
+    },
   );
-  const rows = await runWrite<{ version?: number }>(context, statement, database);
-  if (rows.length === 0) return recordErrors.RECORD_NOT_FOUND();
+  const [row] = await runWrite<{ version?: number; may?: boolean }>(context, statement, database);
+  if (!row) return recordErrors.RECORD_NOT_FOUND();
   if (
     options.expectedVersion !== undefined &&
-    (guarded.length === 0 || rows[0]?.version !== options.expectedVersion)
+    (guarded.length === 0 || row.version !== options.expectedVersion)
   ) {
     return errors.PRECONDITION_FAILED();
   }
-  if (guarded.length > 0) return fieldsForbidden(guarded.map((name) => place + name));
+  // Who may not change the record at all is told that, and not about fields.
+  if (guarded.length > 0 && row.may) return fieldsForbidden(guarded.map((name) => place + name));
   // Nothing forbids it: the record came, or came back, after the statement had looked for it.
   return context.predicate ? errors.FORBIDDEN() : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
 }
