@@ -101,6 +101,15 @@ it('answers texts of other types as they are, and the same in GraphQL as a resul
   expect(feed.headers.get('content-type')).toBe('application/xml; charset=utf-8');
   expect(feed.headers.get('cache-control')).toBe('max-age=60');
   expect(feed.headers.get('x-content-type-options')).toBe('nosniff');
+  await upload(platform.admin, {
+    name: 'page',
+    inputs: { method: 'GET' },
+    functionCode: "res('<p>ä</p>', { headers: { 'content-type': 'text/html' } })",
+  });
+  const page = await platform.client.get('/functions/page');
+  expect([page.text, page.headers.get('content-type')]).toEqual([
+    ...['<p>ä</p>', 'text/html; charset=utf-8'],
+  ]);
   const asked = await platform.client.post('/graphql', {
     query: '{ getFunctionsFeed { result } }',
   });

@@ -197,7 +197,9 @@ function textReply(
   { status, headers }: ReplyFacts,
 ): Reply {
   returnedBody(text, returns);
-  return Reply.text(JSON.parse(text) as string, type, status, { ...headers, ...noSniffing });
+  // Browsers take another one for HTML that does not say it.
+  const full = type.startsWith('text/') && !type.includes(';') ? `${type}; charset=utf-8` : type;
+  return Reply.text(JSON.parse(text) as string, full, status, { ...headers, ...noSniffing });
 }
 
 /** `{contentType, base64}` alone is a file. */
