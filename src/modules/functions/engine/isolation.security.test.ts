@@ -187,29 +187,20 @@ describe('many that cost much', () => {
   // On a full machine they get a hundredth of it.
   const long = { ms: 150_000, cpuMs: 60_000 };
 
-  it('a few run at a time, and who had to be ended lets the others go first', async () => {
+  it('two of a function run at a time of which none ever ends, and those that end do not wait for it', async () => {
     await run(code, { ...long, key: 'hostile', cpuMs: 200, onCall: as('loop') });
     expect(await run(code, { ...long, key: 'useful', onCall: as('much') })).toMatchObject({
       outcome: 'ok',
     });
-    const began: string[] = [];
     const started = (key: string, how: string) => {
       const end = new AbortController();
-      const onCall = async (): Promise<string> => {
-        began.push(key);
-        return JSON.stringify(how);
-      };
-      return { end, ended: run(code, { ...long, key, onCall, signal: end.signal }) };
+      return { end, ended: run(code, { ...long, key, onCall: as(how), signal: end.signal }) };
     };
     const hostile = Array.from({ length: 12 }, () => started('hostile', 'wait'));
     const useful = started('useful', 'nothing');
-    expect(pool.figures().waiting).toBe(5);
+    expect(pool.figures().waiting).toBe(10);
     expect(await value('return "fine"')).toBe('fine');
-    expect(began).not.toContain('useful');
-    // One place: the next one begins when the useful one leaves it for its call.
-    hostile[0]?.end.abort();
     expect(await useful.ended).toMatchObject({ outcome: 'ok' });
-    expect(began.indexOf('useful')).toBeLessThanOrEqual(8);
     for (const { end } of hostile) end.abort();
     // On a full machine the time of some is over by now.
     for (const { ended } of hostile)

@@ -9,6 +9,12 @@ const LITTLE_MS = 20;
 /** Functions that are remembered because a run of theirs has ended by itself. */
 const MAX_PROVEN = 10_000;
 
+/**
+ * What is known of a function. `unknown`: no run of it has ended by itself. `costly`: a run has cost much lately.
+ * `offender`: a run had to be ended lately.
+ */
+export type Standing = 'trusted' | 'unknown' | 'costly' | 'offender';
+
 interface Costly {
   /** On the clock of `performance.now()`. */
   readonly until: number;
@@ -20,12 +26,12 @@ export class KnownFunctions {
   readonly #costly = new Map<string, Costly>();
   readonly #proven = new Set<string>();
 
-  isCostly(key: string): boolean {
-    const known = this.#costly.get(key);
-    if (known === undefined) return false;
-    if (known.until > performance.now()) return true;
-    this.#costly.delete(key);
-    return false;
+  standing(key: string): Standing {
+    const costly = this.#costly.get(key);
+    if (costly !== undefined && costly.until > performance.now())
+      return costly.offences > 0 ? 'offender' : 'costly';
+    if (costly !== undefined) this.#costly.delete(key);
+    return this.#proven.has(key) ? 'trusted' : 'unknown';
   }
 
   /** How often runs of it had to be ended lately. */

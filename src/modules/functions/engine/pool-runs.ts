@@ -57,7 +57,7 @@ export interface Pool {
   figures(): {
     readonly processes: number;
     readonly running: number;
-    /** Of these, costly ones that wait for the end of others. */
+    /** Of these, those that wait for room. */
     readonly waiting: number;
     readonly pids: readonly number[];
   };
@@ -74,9 +74,9 @@ export interface Active {
   calls: number;
   /** Calls that are not answered yet. */
   openCalls: number;
-  /** When it began in its process, or the last of its calls was answered; on the clock of `performance.now()`. */
-  aloneSince: number;
   again: boolean;
+  /** When it began, nobody knew that its function behaves. */
+  isUnknown: boolean;
   /** What is known of its log while it goes on. */
   lines: readonly LogLine[];
   overdue: NodeJS.Timeout | undefined;
@@ -94,26 +94,35 @@ export const newActive = (given: NewActive): Active => ({
   process: undefined,
   calls: 0,
   openCalls: 0,
-  aloneSince: Number.POSITIVE_INFINITY,
   again: false,
+  isUnknown: false,
   lines: [],
   overdue: undefined,
   patientUntil: undefined,
 });
 
+/** It is in a process, and waits for no call of its own. */
+export const isComputing = ({ process, openCalls }: Active): boolean =>
+  process !== undefined && openCalls === 0;
+
 /** Milliseconds of processor time of a run that ran out of its time because it computes. */
 const COMPUTED_MS = 150;
 
-/** It had to be ended because of what it cost. Who dies with a process of others has done nothing. */
-export const isOffence = (
+/**
+ * It had to be ended because of what it cost. Who dies with a process of others has done nothing, and who had only turns
+ * of the processor may have needed no more than its time.
+ */
+export function isOffence(
   { outcome, cpuMs }: PoolEnd,
   { openCalls }: Active,
   { slow }: SandboxProcess,
-): boolean =>
-  outcome === 'cpu' ||
-  outcome === 'memory' ||
-  (outcome === 'crashed' && slow) ||
-  (outcome === 'timeout' && (cpuMs > COMPUTED_MS || (slow && openCalls === 0)));
+  isInTurns: boolean,
+): boolean {
+  if (outcome === 'cpu' || outcome === 'memory') return true;
+  if (outcome === 'timeout' && cpuMs > COMPUTED_MS) return true;
+  if (!slow || isInTurns) return false;
+  return outcome === 'crashed' || (outcome === 'timeout' && openCalls === 0);
+}
 
 /* What a process says is written by the code of others as soon as that has found a way out of its isolate. */
 
@@ -166,22 +175,6 @@ export function isOfProtocol(message: FromSandbox): boolean {
 }
 
 export const lost: PoolEnd = { outcome: 'crashed', text: '', logs: [], cpuMs: 0, memoryBytes: 0 };
-
-/** With less time left, a run in line is not begun: it would only be loaded. */
-const LITTLE_TIME_MS = 10;
-
-/** Those who behaved come before those who had to be ended, each in their order. */
-export function nextInLine(
-  line: Iterable<Active>,
-  offences: (key: string) => number,
-): Active | undefined {
-  let next: Active | undefined;
-  const soon = performance.now() + LITTLE_TIME_MS;
-  for (const one of line)
-    if (one.run.deadlineAt > soon && (!next || offences(one.run.key) < offences(next.run.key)))
-      next = one;
-  return next;
-}
 
 /** The end of a run whose text could not be read: nothing has run, and later it may. */
 export function notLoaded(error: unknown): PoolEnd {

@@ -87,81 +87,57 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
     expect(await next(lines)).toEqual({ outcome: 'ok', text: '3' });
   });
 
-  it('finds out from outside that strangers keep a process busy, which then has no time to say so', async () => {
+  it('lets few runs compute at once of functions that nobody knows, until one of them has ended by itself', async () => {
     const { lines } = start(`
-      const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
-      const keys = Array.from({ length: 9 }, (_, i) => 'stranger' + i);
-      const processes = new SandboxProcesses({
-        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log, startProgram: startProgramHere },
-        ...{ onMessage: quiet, onExit: quiet, computingIn: () => keys, costlyKeys: () => keys },
-      });
-      const one = processes.take(keys[0]);
-      one.running = keys.length;
-      const limits = { cpuMs: 60_000, memoryMb: 32, maxResultBytes: 1_000, maxLogBytes: 1_000 };
-      one.send({ t: 'load', key: 'loop', form: 'body', file: 'f.js' }, JSON.stringify({ code: 'for (;;);', packages: {} }));
-      one.send({ t: 'run', id: 1, key: 'loop', leftMs: 60_000, limits }, JSON.stringify({ facts: { caller: {} }, req: { context: {} } }));
-      const alive = setInterval(quiet, 20);
-      while (!one.slow) await new Promise((go) => setTimeout(go, 20));
-      say(keys.map((key) => processes.take(key) === one));
-      clearInterval(alive);
-      processes.close();
+      const most = { running: 0, ofOne: 0 };
+      const look = setInterval(() => {
+        const { running, waiting } = pool.figures();
+        most.running = Math.max(most.running, running - waiting);
+      }, 1);
+      const burn = 'const end = Date.now() + 20; while (Date.now() < end); return 1';
+      const many = await Promise.all(Array.from({ length: 60 }, (_, i) => run(burn, 'new' + i)));
+      const isOfOne = { running: most.running };
+      most.running = 0;
+      const ofOne = Array.from({ length: 30 }, () => run(burn, 'one'));
+      isOfOne.first = pool.figures().running - pool.figures().waiting;
+      const one = await Promise.all(ofOne);
+      clearInterval(look);
+      const good = (ends) => ends.filter(({ outcome }) => outcome === 'ok').length;
+      say([good(many), isOfOne.running, good(one), isOfOne.first, most.running > 2]);
+      pool.close();
     `);
-    expect(await next(lines)).toEqual(Array.from({ length: 9 }, () => true));
+    expect(await next(lines)).toEqual([60, 6, 30, 2, true]);
   });
 
-  it('counts what a process uses while it begins to nobody, and stops none before it is ready', async () => {
+  it('lets functions that nobody knows pass a flood of hostile ones as soon as it is one', async () => {
+    const { lines } = start(`
+      for (let i = 0; i < 40; i++) void run('for (;;);', 'hostile' + i, 60_000);
+      let end;
+      // Who comes with the flood waits with it.
+      for (let i = 0; end?.outcome !== 'ok'; i++) end = await run('return 1', 'new' + i, 1_000);
+      const { running, waiting } = pool.figures();
+      say([end.text, running > 20, running - waiting <= 8]);
+      pool.close();
+      process.exit();
+    `);
+    expect(await next(lines)).toEqual(['1', true, true]);
+  });
+
+  it('keeps those that cost much away from those that had to be ended', async () => {
     const { lines } = start(`
       const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
-      const keys = Array.from({ length: 9 }, (_, i) => 'stranger' + i);
-      const ready = [];
       const processes = new SandboxProcesses({
         ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log, startProgram: startProgramHere },
-        ...{ onMessage: (from) => ready.find((one) => one.of === from).go(), onExit: quiet },
-        ...{ computingIn: () => keys, costlyKeys: () => keys },
+        ...{ onMessage: quiet, onExit: quiet, runs: () => [], line: new Set() },
       });
-      const crowded = (of) => {
-        of.running = keys.length;
-        return new Promise((go) => ready.push({ of, go }));
-      };
-      const usual = processes.take(keys[0]);
-      await crowded(usual);
-      const told = [usual.slow, usual.usedMs() > 50];
+      const usual = processes.take('costly');
+      processes.slowDown('costly', usual);
       processes.offended('hostile');
-      const costly = processes.take('hostile');
-      const begins = crowded(costly);
-      const inTurns = () => (processes.weigh(() => ['hostile']), processes.isInTurns(costly));
-      told.push(costly === usual, inTurns());
-      await begins;
-      // Not before somebody watches over what is stopped.
-      told.push(await come(inTurns));
-      say(told);
+      const taken = ['costly', 'hostile', 'other'].map((key) => processes.take(key));
+      say([taken[0] === usual, new Set(taken).size, ...taken.map(({ use }) => use)]);
       processes.close();
     `);
-    expect(await next(lines)).toEqual([false, true, false, false, true]);
-  });
-
-  it('lets many that run for the first time use what that takes before it counts them as a flood', async () => {
-    const { lines } = start(`
-      const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
-      const keys = Array.from({ length: 40 }, (_, i) => 'stranger' + i);
-      const processes = new SandboxProcesses({
-        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log, startProgram: startProgramHere },
-        ...{ onMessage: quiet, onExit: quiet, computingIn: () => keys, costlyKeys: () => keys },
-      });
-      const one = processes.take(keys[0]);
-      one.running = keys.length;
-      const limits = { cpuMs: 60_000, memoryMb: 32, maxResultBytes: 1_000, maxLogBytes: 1_000 };
-      one.send({ t: 'load', key: 'loop', form: 'body', file: 'f.js' }, JSON.stringify({ code: 'for (;;);', packages: {} }));
-      one.send({ t: 'run', id: 1, key: 'loop', leftMs: 60_000, limits }, JSON.stringify({ facts: { caller: {} }, req: { context: {} } }));
-      const alive = setInterval(quiet, 20);
-      while (!one.isReady) await new Promise((go) => setTimeout(go, 1));
-      const before = one.usedMs();
-      while (!one.slow) await new Promise((go) => setTimeout(go, 5));
-      say(one.usedMs() - before >= 600);
-      clearInterval(alive);
-      processes.close();
-    `);
-    expect(await next(lines)).toBe(true);
+    expect(await next(lines)).toEqual([true, 3, 'costly', 'offenders', 'usual']);
   });
 
   it('says of a run that no process was there for it in its time that nothing has run', async () => {
@@ -215,30 +191,58 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       const ready = Promise.withResolvers();
       const processes = new SandboxProcesses({
         ...{ settings, log, startProgram: startProgramHere, onMessage: ready.resolve },
-        ...{ onExit: quiet, costlyKeys: () => ['behaves', 'hostile'] },
+        ...{ onExit: quiet, runs: () => [], line: new Set() },
       });
-      processes.slowDown('behaves', processes.take('behaves'));
-      const slow = processes.take('behaves');
-      await ready.promise;
-      slow.running = 4;
-      const inTurns = (keys) => (processes.weigh(() => keys), processes.isInTurns(slow));
-      const told = [inTurns(['behaves'])];
       processes.offended('hostile');
-      told.push(await come(() => inTurns(['behaves', 'hostile'])));
-      slow.running = 3;
-      told.push(inTurns(['hostile']));
+      const slow = processes.take('hostile');
+      const costly = processes.take('costly');
+      processes.slowDown('costly', costly);
+      costly.running = 4;
       slow.running = 4;
-      told.push(inTurns(['hostile']));
+      const inTurns = () => (processes.weigh(), processes.isInTurns(slow));
+      // Not before it is ready, and not before somebody watches over what is stopped.
+      const told = [inTurns()];
+      await ready.promise;
+      await come(() => slow.isReady);
+      told.push(await come(inTurns));
+      slow.running = 3;
+      told.push(inTurns());
+      slow.running = 4;
+      told.push(inTurns(), processes.isInTurns(costly));
       say({ told, pid: slow.pid });
       await new Promise(() => setInterval(quiet, 1_000));
     `);
     const { told, pid } = await next<{ told: readonly boolean[]; pid: number }>(lines);
     left.push(pid);
-    expect(told).toEqual([false, true, false, true]);
+    expect(told).toEqual([false, true, false, true, false]);
     await waitFor(() => stateOf(pid) === 'T');
     await waitFor(() => stateOf(pid) !== 'T', { everyMs: 1 });
     await waitFor(() => stateOf(pid) === 'T');
     child.kill('SIGKILL');
     await waitFor(() => !isThere(pid));
+  });
+
+  it('counts many that nobody knows as a flood only where many more of them wait', async () => {
+    const { lines } = start(`
+      const { Shares } = await import(${JSON.stringify(new URL('shares.ts', import.meta.url).href)});
+      const { KnownFunctions } = await import(${JSON.stringify(new URL('known-functions.ts', import.meta.url).href)});
+      const known = new KnownFunctions();
+      known.proved('known', 100);
+      const runsOf = (key, count, process) =>
+        Array.from({ length: count }, () => ({ run: { key }, process, openCalls: 0 }));
+      const slow = { slow: true };
+      const isFlood = (running, waiting) => new Shares({
+        ...{ log, known, startProgram: startProgramHere, slow: () => [] },
+        ...{ runs: () => [...running, ...waiting], line: new Set(waiting) },
+      }).isFlood();
+      say([
+        isFlood(runsOf('new', 8, slow), []),
+        isFlood(runsOf('new', 5, slow), runsOf('new', 40)),
+        isFlood(runsOf('known', 100, slow), runsOf('known', 40)),
+        isFlood(runsOf('new', 6, slow), runsOf('new', 19)),
+      ]);
+      process.exit();
+    `);
+    expect(await next(lines)).toEqual([false, false, false, true]);
   });
 });

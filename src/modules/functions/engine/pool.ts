@@ -6,6 +6,7 @@
 import type { StartProgram } from '../../../kernel/child-programs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { createTurnGate, createTurnQueue } from '../../../kernel/time-slices.ts';
+import { Line } from './line.ts';
 import { type CheckedText, PoolChecks } from './pool-checks.ts';
 import {
   type Active,
@@ -15,7 +16,6 @@ import {
   isOutOfTime,
   lost,
   newActive,
-  nextInLine,
   notLoaded,
   type Pool,
   type PoolEnd,
@@ -53,8 +53,8 @@ class ProcessPool implements Pool {
   readonly #processes: SandboxProcesses;
   readonly #active = new Map<number, Active>();
   readonly #checks = new PoolChecks();
-  /** Costly runs that wait for the end of others. */
-  readonly #line = new Set<Active>();
+  readonly #waiting = new Set<Active>();
+  readonly #line: Line;
   readonly #tellInTurn = createTurnQueue();
   readonly #beginInTurn = createTurnGate();
   #weighing: NodeJS.Immediate | undefined;
@@ -70,8 +70,13 @@ class ProcessPool implements Pool {
       ...parts,
       onMessage: (from, message, text) => this.#receive(from, message, text),
       onExit: (from) => this.#gone(from),
-      computingIn: (process, forMs) => this.#computingIn(process, forMs),
-      costlyKeys: this.#costlyKeys,
+      runs: () => this.#active.values(),
+      line: this.#waiting,
+    });
+    this.#line = new Line({
+      ...{ waiting: this.#waiting, processes: this.#processes },
+      begin: (active) => this.#begin(active),
+      beginLater: (active, waitMs) => this.#startLater(active, waitMs),
     });
   }
 
@@ -102,7 +107,12 @@ class ProcessPool implements Pool {
 
   figures(): ReturnType<Pool['figures']> {
     const { pids } = this.#processes;
-    return { processes: pids.length, running: this.#active.size, waiting: this.#line.size, pids };
+    return {
+      processes: pids.length,
+      running: this.#active.size,
+      waiting: this.#waiting.size,
+      pids,
+    };
   }
 
   close(): void {
@@ -118,14 +128,15 @@ class ProcessPool implements Pool {
       this.#startLater(active, waitMs);
       return;
     }
-    if (this.#processes.isFull(run.key)) {
-      this.#line.add(active);
-      return;
-    }
+    this.#line.take(active);
+  }
+
+  #begin(active: Active): void {
+    const { run } = active;
     const process = this.#processFor(active);
     if (!process) return;
     active.process = process;
-    active.aloneSince = performance.now();
+    active.isUnknown = !this.#processes.behaves(run.key);
     process.running += 1;
     this.#weigh();
     if (process.loaded.has(run.key)) this.#send(active, process);
@@ -159,28 +170,17 @@ class ProcessPool implements Pool {
     if (this.#weighing || !this.#processes.areSlow) return;
     this.#weighing = setImmediate(() => {
       this.#weighing = undefined;
-      this.#processes.weigh(this.#costlyKeys);
+      this.#processes.weigh();
     });
-  }
-
-  /** Of runs in slow processes, and of those that wait in line. */
-  #costlyKeys = (): readonly string[] =>
-    [...this.#active.values()]
-      .filter((one) => one.process?.slow ?? this.#line.has(one))
-      .map(({ run }) => run.key);
-
-  #computingIn(process: SandboxProcess, forMs: number): readonly string[] {
-    const before = performance.now() - forMs;
-    return [...this.#active.values()]
-      .filter((one) => one.process === process && one.openCalls === 0 && one.aloneSince < before)
-      .map(({ run }) => run.key);
   }
 
   /** Its process ends it, unless it has waited for one all its time. */
   #overdue(active: Active): void {
     const { process } = active;
-    if (process) active.overdue = setTimeout(() => this.#stuck(active, process), GRACE_MS);
-    else this.#finish(active, { ...lost, outcome: 'unavailable' });
+    if (process) {
+      active.overdue = setTimeout(() => this.#stuck(active, process), GRACE_MS);
+      this.#processes.letEnd(process);
+    } else this.#finish(active, { ...lost, outcome: 'unavailable' });
   }
 
   #send({ id, run }: Active, process: SandboxProcess): void {
@@ -202,7 +202,7 @@ class ProcessPool implements Pool {
 
   #receive(from: SandboxProcess, message: FromSandbox, text: string): void {
     if (message.t === 'ready') {
-      this.#processes.weigh(this.#costlyKeys);
+      this.#processes.weigh();
       return;
     }
     if (message.t === 'checked') {
@@ -223,6 +223,7 @@ class ProcessPool implements Pool {
     else if (message.t === 'hog') {
       this.#processes.slowDown(active.run.key, from);
       this.#weigh();
+      this.#line.serve();
     } else if (message.t === 'missing') {
       from.loaded.delete(active.run.key);
       void this.#load(active, from);
@@ -248,12 +249,11 @@ class ProcessPool implements Pool {
     active.calls += 1;
     active.openCalls += 1;
     if (active.openCalls === 1) from.waiting += 1;
-    if (this.#line.size > 0) this.#serveLine();
+    this.#leavesRoom(active, from);
     const answer = (ok: boolean, text: string): void => {
       // What has ended waits for nothing.
       if (this.#active.has(active.id)) {
         active.openCalls -= 1;
-        active.aloneSince = performance.now();
         if (active.openCalls === 0) from.waiting -= 1;
       }
       const again = ok && (active.run.mayBeginAgain?.() ?? false);
@@ -296,6 +296,7 @@ class ProcessPool implements Pool {
 
   #gone(process: SandboxProcess): void {
     this.#checks.gone(process);
+    if (process.slow) this.#processes.weigh();
     for (const active of [...this.#active.values()]) {
       if (active.process !== process) continue;
       if (process.isUnavailable) {
@@ -325,25 +326,23 @@ class ProcessPool implements Pool {
     // Signals outlive runs: one of a queue is the same for all that it ever begins.
     active.run.signal?.removeEventListener('abort', active.cancel);
     clearTimeout(active.overdue);
-    this.#line.delete(active);
+    this.#waiting.delete(active);
     const { process } = active;
     if (process) {
       process.running -= 1;
       if (active.openCalls > 0) process.waiting -= 1;
-      if (isOffence(end, active, process)) this.#processes.offended(active.run.key);
+      const isInTurns = this.#processes.isInTurns(process);
+      if (isOffence(end, active, process, isInTurns)) this.#processes.offended(active.run.key);
     }
     // A hundred that began together are ended together, and each end is an answer, a record and lines of the log.
     if (endsOfCode.has(end.outcome)) active.resolve(end);
     else this.#tellInTurn(() => active.resolve(end));
     this.#weigh();
-    if (process && this.#line.size > 0) this.#serveLine();
+    if (process) this.#leavesRoom(active, process);
     this.#restIfIdle();
   }
 
-  #serveLine(): void {
-    const next = nextInLine(this.#line, (key) => this.#processes.offences(key));
-    if (!next || this.#processes.isFull(next.run.key)) return;
-    this.#line.delete(next);
-    this.#start(next);
+  #leavesRoom({ isUnknown }: Active, process: SandboxProcess): void {
+    if (isUnknown || process.slow) this.#line.serve();
   }
 }

@@ -1,5 +1,4 @@
 /** One sandbox process, as the platform sees it. What it says is checked: it runs the code of others. */
-import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +11,9 @@ import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { isolateNiceness, lowerCrowd, lowerNewProcess, lowerSlowProcess } from './priorities.ts';
 import { encodeFrame, FrameReader, type FromSandbox, type ToSandbox } from './protocol.ts';
 
+/** Whose runs a process takes: of functions that behave or are not known yet, that cost much, that had to be ended lately. */
+export type ProcessUse = 'usual' | 'costly' | 'offenders';
+
 export interface SandboxProcessOptions {
   /** Megabytes that the process may have. */
   readonly megabytes: number;
@@ -21,9 +23,6 @@ export interface SandboxProcessOptions {
   /** Told once, however it ended. */
   onExit(from: SandboxProcess): void;
 }
-
-/** In which Linux tells times of processes, on every processor. */
-const TICK_MS = 10;
 
 const source = new URL('./sandbox/main.ts', import.meta.url);
 const entry = programFile('sandbox', source);
@@ -78,17 +77,15 @@ export class SandboxProcess {
   running = 0;
   /** Runs on it that wait for a call of theirs. */
   waiting = 0;
-  /** Takes no new runs of functions that behave. */
-  slow = false;
-  /** What it had used when many runs of strangers were first seen to compute in it. */
-  usedBefore: number | undefined;
-  /** The most that have computed in it at once since then. */
-  strangers = 0;
+  /** Whose runs it takes. */
+  use: ProcessUse = 'usual';
   readonly startedAt = performance.now();
   /** When it said something last; it says that it is ready first. */
   heardAt = performance.now();
   /** It has loaded what it needs. Until then nobody's code has used anything of what it uses. */
   isReady = false;
+  /** Until when it is not stopped, because it ends runs; on the clock of `performance.now()`. */
+  endsUntil = Number.NEGATIVE_INFINITY;
   /** The system had no process for it. */
   isUnavailable = false;
   readonly loaded = new Set<string>();
@@ -137,9 +134,14 @@ export class SandboxProcess {
     socket.write(frame);
   }
 
-  /** From now on it has the processor when nobody else needs it. */
-  slowDown(): void {
-    this.slow = true;
+  /** It has the processor when nobody else needs it, and takes no runs of functions that behave. */
+  get slow(): boolean {
+    return this.use !== 'usual';
+  }
+
+  /** From now on it is for functions that cost much. */
+  slowDown(use: Exclude<ProcessUse, 'usual'>): void {
+    this.use = use;
     if (this.pid !== undefined) lowerSlowProcess(this.pid);
   }
 
@@ -152,18 +154,6 @@ export class SandboxProcess {
   kill(): void {
     this.#isKilled = true;
     this.#program?.kill('SIGKILL');
-  }
-
-  /** Milliseconds of processor time that it has used, of all its threads; nothing where the system does not say. */
-  usedMs(): number | undefined {
-    if (process.platform !== 'linux') return undefined;
-    try {
-      const text = readFileSync(`/proc/${this.pid}/stat`, 'utf8');
-      const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-      return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
-    } catch {
-      return undefined;
-    }
   }
 
   /** Stands still until `resume`. */
