@@ -65,7 +65,7 @@ export interface Insights extends CollectedStatistics {
 }
 
 /** Kinds of statements that are shown: those that took most time in all. */
-const MAX_KINDS = 50;
+const MAX_KINDS = 200;
 const severities: readonly Advice['severity'][] = ['critical', 'warning', 'info'];
 
 /** A handful of bounded looks into the catalogue, in one read-only transaction. Throws 503 while a table is locked, and 504. */
