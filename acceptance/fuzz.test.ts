@@ -17,7 +17,7 @@ import { switchOn } from './switched-on.ts';
 
 /** CI judges a change, so it sends the same each time; every other run looks further. */
 const seed = Number(process.env.FUZZ_SEED ?? (process.env.CI ? 20_261_123 : Date.now() % 2 ** 31));
-const runsPerOperation = Number(process.env.FUZZ_RUNS ?? (process.env.CI ? 12 : 20));
+const runsPerOperation = Number(process.env.FUZZ_RUNS ?? (process.env.CI ? 8 : 20));
 
 /** First what only reads, last what takes away from others what they need. */
 function disruption({ method, path }: DescribedOperation): number {
