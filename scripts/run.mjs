@@ -202,6 +202,9 @@ async function runProgram(program, { script, args = [], env = {}, tied, here }, 
 function answerOf(name, extra) {
   if (name !== 'penstock' && name !== 'start') return undefined;
   const asks = (...options) => extra.some((one) => options.includes(one));
+  // Commands say themselves how they are used.
+  const isCommand = name === 'penstock' && extra[0] !== 'start' && !extra[0]?.startsWith('-');
+  if (asks('--help', '-h') && isCommand) return undefined;
   if (asks('--help', '-h')) return readFileSync(inRoot('bin/help.txt'), 'utf8');
   return asks('--version', '-v') ? `${readJson('package.json').version}\n` : undefined;
 }

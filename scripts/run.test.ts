@@ -133,6 +133,8 @@ describe('dependencies', () => {
       expect((await run(task, '-v')).stdout).toBe('1.2.3\n');
     }
     expect(await npmCalls()).toBe('');
+    // A command says it itself.
+    expect((await run('penstock', 'state', '--help')).stdout).not.toContain('Usage\n');
   });
 
   it('shows what npm said when it fails', async () => {

@@ -56,6 +56,16 @@ it('tells its version and how it is used', async () => {
   expect(help.stdout).toMatch(/ADMIN_HTTP_PORT +Port of the admin surface \[3030\]/);
 });
 
+it.each(['backup', 'restore', 'state', 'functions', 'doctor', 'test'])(
+  'tells how the command "%s" is used',
+  async (name) => {
+    const { stdout, stderr, code } = await penstock([name, '--help']);
+    expect({ stderr, code }).toEqual({ stderr: '', code: 0 });
+    expect(stdout).toMatch(new RegExp(`^Usage: penstock (${name}|backup) `));
+    expect(stdout).toMatch(/docs\/(guides|operations)\/[a-z-]+\.md/);
+  },
+);
+
 it.each([
   [['strat'], {}, 'There is no command "strat": see penstock --help\n'],
   [['start', '--fast'], {}, '"start" knows no argument "--fast": see penstock --help\n'],

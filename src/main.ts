@@ -15,18 +15,21 @@ const commands: readonly Command[] = [
     summary:
       '<file>: writes everything into one file, also while the platform runs; verify <file>: proves a backup',
     takesArguments: true,
+    usage: async () => (await import('./cli/backup.ts')).backupUsage,
     run: async (args) => (await import('./cli/backup.ts')).backup(args),
   },
   {
     name: 'restore',
     summary: '<file>: puts a backup into an empty data folder or database',
     takesArguments: true,
+    usage: async () => (await import('./cli/backup.ts')).backupUsage,
     run: async (args) => (await import('./cli/backup.ts')).restore(args),
   },
   {
     name: 'state',
     summary: 'plan|apply|export <file or folder>: the state of a running platform as files',
     takesArguments: true,
+    usage: async () => (await import('./cli/state/arguments.ts')).stateUsage,
     run: async (args) => (await import('./cli/state.ts')).state(args),
   },
   {
@@ -34,18 +37,21 @@ const commands: readonly Command[] = [
     summary:
       'pull|push <folder>, logs: functions as files, stored as they are written, and what they log',
     takesArguments: true,
+    usage: async () => (await import('./cli/functions.ts')).functionsUsage,
     run: async (args) => (await import('./cli/functions.ts')).functions(args),
   },
   {
     name: 'doctor',
     summary: 'looks at the installation and says what to do; --json for programs',
     takesArguments: true,
+    usage: async () => (await import('./cli/doctor.ts')).doctorUsage,
     run: async (args) => (await import('./cli/doctor.ts')).doctor(args),
   },
   {
     name: 'test',
     summary: 'permissions <file.yaml> ...: holds permission tests',
     takesArguments: true,
+    usage: async () => (await import('./cli/test-permissions.ts')).testUsage,
     run: async (args) =>
       (await import('./cli/test-permissions.ts')).testPermissions(
         args,
@@ -56,7 +62,8 @@ const commands: readonly Command[] = [
 
 async function main(args: readonly string[]): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
-    process.stdout.write(helpText(commands));
+    const asked = commands.find(({ name }) => name === args[0]);
+    process.stdout.write(asked?.usage ? `${await asked.usage()}\n` : helpText(commands));
     return 0;
   }
   if (args.includes('--version') || args.includes('-v')) {

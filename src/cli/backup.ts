@@ -20,7 +20,7 @@ import { platformMigrations } from '../platform.ts';
 import { createProgressLine, type ProgressLine, sizeText } from './progress-line.ts';
 import { listenForStop } from './stop-signal.ts';
 
-const usage = `Usage: penstock backup <file> [--with-keys]
+export const backupUsage = `Usage: penstock backup <file> [--with-keys]
        penstock backup verify <file>
        penstock restore <file> [--accept-unsigned]
 See docs/operations/backup.md`;
@@ -31,9 +31,10 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`);
 export async function backup(args: readonly string[]): Promise<number> {
   const withKeys = args.includes('--with-keys');
   const [first, second, ...rest] = args.filter((arg) => arg !== '--with-keys');
-  if (first === undefined || rest.length > 0 || first.startsWith('-')) throw new StartError(usage);
+  if (first === undefined || rest.length > 0 || first.startsWith('-'))
+    throw new StartError(backupUsage);
   if (first === 'verify' && second !== undefined) return verifyBackup(resolve(second));
-  if (second !== undefined) throw new StartError(usage);
+  if (second !== undefined) throw new StartError(backupUsage);
   return makeBackup(resolve(first), withKeys);
 }
 
@@ -128,7 +129,8 @@ async function verifyBackup(path: string): Promise<number> {
 export async function restore(args: readonly string[]): Promise<number> {
   const acceptUnsigned = args.includes('--accept-unsigned');
   const [file, ...rest] = args.filter((arg) => arg !== '--accept-unsigned');
-  if (file === undefined || rest.length > 0 || file.startsWith('-')) throw new StartError(usage);
+  if (file === undefined || rest.length > 0 || file.startsWith('-'))
+    throw new StartError(backupUsage);
   const path = resolve(file);
   const { settings, log } = environment();
   requireSession(settings);

@@ -7,6 +7,8 @@ export interface Command {
   readonly summary: string;
   /** Takes arguments of its own; others refuse them. */
   readonly takesArguments?: boolean;
+  /** What `--help` behind its name says; that of the whole command line where there is nothing more to say. */
+  usage?(): Promise<string>;
   /** Answers the exit code. A `StartError` is printed as one line and exits with 1. */
   run(args: readonly string[]): Promise<number>;
 }
@@ -24,7 +26,7 @@ Commands (start when none is given):
 ${list}
 
 Options:
-  --help     this text
+  --help     this text; behind a command, that of the command
   --version  the version
 
 Environment [default]:

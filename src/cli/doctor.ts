@@ -13,11 +13,12 @@ const marks: Readonly<Record<Severity, string>> = {
   problem: 'PROBLEM ',
 };
 
+export const doctorUsage = 'Usage: penstock doctor [--json] (see docs/operations/doctor.md)';
+
 /** Answers 1 when something hurts now, 0 otherwise. */
 export async function doctor(args: readonly string[]): Promise<number> {
   const asJson = args[0] === '--json';
-  if (args.length > (asJson ? 1 : 0))
-    throw new StartError('Usage: penstock doctor [--json] (see docs/operations/doctor.md)');
+  if (args.length > (asJson ? 1 : 0)) throw new StartError(doctorUsage);
   const settings = readSettings(process.env);
   const log = createLogger({ ...settings, logLevel: 'silent' });
   const findings = await examine({ settings, log, migrations: platformMigrations });

@@ -17,7 +17,7 @@ import {
 } from './functions/folder.ts';
 import { processTerminal, type Terminal } from './state/report.ts';
 
-const usage = `Usage: penstock functions pull <folder>
+export const functionsUsage = `Usage: penstock functions pull <folder>
        penstock functions push <folder> [--watch] [--prune] [--force]
        penstock functions logs [<name>]
 Options: ${addressUsage}
@@ -56,7 +56,8 @@ export async function functions(
   const { values, positionals } = parsed(args);
   const [command = '', target, ...rest] = positionals;
   const { environment } = terminal;
-  if (rest.length > 0 || (target === undefined && command !== 'logs')) throw new StartError(usage);
+  if (rest.length > 0 || (target === undefined && command !== 'logs'))
+    throw new StartError(functionsUsage);
   const api = adminApi({
     url: addressOf(values.url, environment),
     credential: await credentialOf(values['token-file'], environment),
@@ -64,7 +65,7 @@ export async function functions(
   const run = { api, terminal, signal };
   if (command === 'logs') return follow(run, target);
   if (command === 'pull') return pull(run, target ?? '');
-  if (command !== 'push') throw new StartError(usage);
+  if (command !== 'push') throw new StartError(functionsUsage);
   const { prune = false, force = false } = values;
   const code = await push(run, target ?? '', { prune, force });
   if (!values.watch) return code;
@@ -76,9 +77,12 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: flags, allowPositionals: true });
   } catch (error) {
-    throw new StartError(`${error instanceof Error ? error.message : String(error)}\n${usage}`, {
-      cause: error,
-    });
+    throw new StartError(
+      `${error instanceof Error ? error.message : String(error)}\n${functionsUsage}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

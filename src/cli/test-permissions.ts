@@ -9,7 +9,7 @@ import {
   runPermissionTests,
 } from '../modules/authorization/index.ts';
 
-const usage =
+export const testUsage =
   'Usage: penstock test permissions <file.yaml> ... (see docs/guides/permission-tests.md)';
 
 /** Answers the exit code: 0 when everything holds. Throws `StartError` for what cannot be read. */
@@ -18,7 +18,7 @@ export async function testPermissions(
   print: (text: string) => void,
 ): Promise<number> {
   const [what, ...files] = args;
-  if (what !== 'permissions' || files.length === 0) throw new StartError(usage);
+  if (what !== 'permissions' || files.length === 0) throw new StartError(testUsage);
   let failed = false;
   for (const file of files) {
     const { lines, holds } = await testFile(file);

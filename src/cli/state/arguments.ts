@@ -29,7 +29,7 @@ export interface Options {
   readonly types: string | undefined;
 }
 
-const usage = `Usage: penstock state export <file or folder> [--modules a,b] [--types a,b] [--keep-variables]
+export const stateUsage = `Usage: penstock state export <file or folder> [--modules a,b] [--types a,b] [--keep-variables]
        penstock state plan   <file or folder> [--prune]
        penstock state apply  <file or folder> [--prune] [--yes] [--dry-run] [--continue-on-error]
 Options: ${addressUsage}
@@ -68,7 +68,7 @@ export async function readOptions(
   const { values, positionals } = parsed(args);
   const [command = '', target, ...rest] = positionals;
   if (!commands.has(command) || target === undefined || rest.length > 0)
-    throw new StartError(usage);
+    throw new StartError(stateUsage);
   return {
     command: command as Options['command'],
     target,
@@ -93,9 +93,12 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: flags, allowPositionals: true });
   } catch (error) {
-    throw new StartError(`${error instanceof Error ? error.message : String(error)}\n${usage}`, {
-      cause: error,
-    });
+    throw new StartError(
+      `${error instanceof Error ? error.message : String(error)}\n${stateUsage}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
