@@ -257,6 +257,30 @@ describe('an invitation to a record that is gone', () => {
   });
 });
 
+describe('an invitation by somebody who may not share any more', () => {
+  it('is not shown to the invited, until they may again', async () => {
+    const [resource, bert, guest] = [
+      await create(),
+      await platform.registerUser(),
+      await platform.registerUser(),
+    ];
+    await verify(guest);
+    const shares = `/authorization/shares/${resource}`;
+    const editor = { subject: `User:${bert.userId}`, relation: 'editor' };
+    const received = async () => (await guest.api.get(`${path}/received`)).body.invitations;
+    expectStatus(await anna.api.post(shares, editor), 200, 'bert edits');
+    const offer = { resource, email: guest.email, relation: 'editor' };
+    expectStatus(await invite(bert, offer), 200, 'invite');
+    expect(await received()).toMatchObject([{ resource, invitedBy: bert.userId }]);
+    // Who reads may share, but not what lets others edit.
+    expectStatus(await anna.api.post(shares, { ...editor, relation: 'reader' }), 200, 'reads');
+    expectStatus(await anna.api.delete(shares, { query: editor }), 200, 'edits no more');
+    expect(await received()).toEqual([]);
+    expectStatus(await anna.api.post(shares, editor), 200, 'edits again');
+    expect(await received()).toMatchObject([{ resource }]);
+  });
+});
+
 describe('what is accepted', () => {
   const soon = (): string => new Date(Date.now() + 3_600_000).toISOString();
 

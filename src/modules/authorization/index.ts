@@ -75,7 +75,7 @@ export interface AuthorizationService
   /** Removes these relations, those that are not there included; joins the ambient transaction. */
   unrelate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
   /** What users give each other. */
-  readonly sharing: Pick<Sharing, 'requireGiver' | 'requireOffer' | 'areThere' | 'accept'>;
+  readonly sharing: Pick<Sharing, 'requireGiver' | 'requireOffer' | 'areOpen' | 'accept'>;
   /** What plain members of teams may do with the records of their teams; false where an operator defined `Team` themselves. */
   setTeamMemberAccess(access: TeamMemberAccess): Promise<boolean>;
 }

@@ -7,7 +7,6 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { authorizationErrors } from '../errors.ts';
-import type { Definition } from '../model/definition.ts';
 import {
   formatObject,
   formatSubject,
@@ -30,13 +29,11 @@ import {
 } from '../share-queries.ts';
 import type { Checks } from './checks.ts';
 import type { Models } from './definitions/models.ts';
+import { createGivers, type Given, type Givers, userSubject } from './share-givers.ts';
 import type { Tuples } from './tuples.ts';
 
 /** People and groups with whom users share one object. */
 const MAX_SHARES = 1000;
-
-/** Questions that the engine answers at once. */
-const MAX_QUESTIONS = 50;
 
 /** What somebody gives to somebody. */
 export interface Share {
@@ -73,8 +70,10 @@ export interface Sharing {
   requireGiver(userId: string, resource: ObjectRef, relation?: string): Promise<void>;
   /** The same, for a relation that is offered to one user; 400 for one that takes groups alone. */
   requireOffer(userId: string, resource: ObjectRef, relation: string): Promise<void>;
-  /** For each object whether it is there; what lies in the trash is not. */
-  areThere(resources: readonly ObjectRef[]): Promise<readonly boolean[]>;
+  /** For each offer whether whoever made it still may, of something that is there; what lies in the trash is not. */
+  areOpen(
+    offers: readonly Pick<Offer, 'by' | 'resource' | 'relation'>[],
+  ): Promise<readonly boolean[]>;
   /**
    * Gives a user what was offered to them by somebody who still may: joins the ambient transaction. What they have for
    * longer stays. Throws like `requireGiver`, and 409 when it is shared with too many.
@@ -83,11 +82,8 @@ export interface Sharing {
 }
 
 /** What a user was offered. */
-export interface Offer {
-  readonly by: string;
+export interface Offer extends Given {
   readonly to: string;
-  readonly resource: ObjectRef;
-  readonly relation: string;
   readonly expiresAt?: string | undefined;
 }
 
@@ -128,9 +124,13 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
           `"${relation}" takes no single users: share it with a group`,
         );
     },
-    async areThere(resources) {
+    async areOpen(offers) {
+      const resources = offers.map(({ resource }) => resource);
       const there = await existingObjects(database, kernel.schemas, resources);
-      return resources.map((resource) => there.has(formatObject(resource)));
+      const mayGive = await givers.mayGive(offers);
+      return offers.map(
+        ({ resource }, i) => there.has(formatObject(resource)) && mayGive[i] === true,
+      );
     },
     list: createList(kernel, givers),
     give: (caller, resource, share) =>
@@ -158,8 +158,6 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
     },
   };
 }
-
-type Givers = ReturnType<typeof createGivers>;
 
 /** With whom something is shared, for those who may share it. */
 function createList(
@@ -194,52 +192,6 @@ function createList(
       relations: shareable.filter((_, i) => given[i]?.every((action) => allowed.has(action))),
     };
   };
-}
-
-/** What callers may give away. */
-function createGivers({ models, checks }: Pick<Dependencies, 'models' | 'checks'>) {
-  /** The definition of a type that can be shared at all. */
-  const definitionOf = async ({ type }: ObjectRef): Promise<Definition> => {
-    const definition = (await models.engine()).model.get(type);
-    if (!definition) throw invalid('resource', 'type', `no type is called "${type}"`);
-    return definition;
-  };
-
-  const may = async (
-    userId: string,
-    resource: ObjectRef,
-    actions: readonly string[],
-  ): Promise<readonly boolean[]> => {
-    const questions = actions.map((action) => ({ subject: userSubject(userId), action, resource }));
-    const answers: boolean[] = [];
-    for (let at = 0; at < questions.length; at += MAX_QUESTIONS)
-      answers.push(...(await checks.allHold(questions.slice(at, at + MAX_QUESTIONS))));
-    return answers;
-  };
-
-  async function requireGiver(
-    userId: string,
-    resource: ObjectRef,
-    relation?: string,
-  ): Promise<void> {
-    const definition = await definitionOf(resource);
-    if (!definition.actions.has(shareAction) && relation === undefined)
-      throw authorizationErrors.SHARING_REFUSED();
-    if (relation !== undefined && !definition.shareable.has(relation))
-      throw invalid('relation', 'shareable', unshared(definition, relation));
-    const given = relation === undefined ? [] : actionsGiven(definition, relation);
-    const needed = [...new Set([shareAction, ...given])];
-    const answers = await may(userId, resource, needed);
-    const missing = needed.filter((_, i) => !answers[i]);
-    if (missing.length === 0) return;
-    throw missing.includes(shareAction)
-      ? authorizationErrors.SHARING_REFUSED()
-      : authorizationErrors.SHARING_REFUSED({
-          message: `As ${relation} one may ${missing.join(', ')} this, which you may not`,
-        });
-  }
-
-  return { definitionOf, may, requireGiver };
 }
 
 /** Throws 400 for a subject with whom nobody shares, or who is not there, and 403 for one whom the caller may not see. */
@@ -294,12 +246,3 @@ const conditional = () =>
   authorizationErrors.SHARING_REFUSED({
     message: 'An operator has given this relation under a condition: operators alone change it',
   });
-
-const unshared = ({ name, shareable }: Definition, relation: string): string => {
-  const known = [...shareable].map((one) => `"${one}"`).join(', ');
-  return known === ''
-    ? `${name} is not shared by users`
-    : `"${relation}" is not shared by users: of ${name}, ${known} can be`;
-};
-
-const userSubject = (id: string): SubjectRef => ({ type: 'User', id, relation: '' });

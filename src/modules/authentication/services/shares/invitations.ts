@@ -107,8 +107,12 @@ export function createShareInvitations(dependencies: Dependencies): ShareInvitat
       const { email, isVerified } = await registered(database, caller);
       if (email === null || !isVerified) return [];
       const invitations = await invitationsTo(database, email);
-      const there = await sharingOf(dependencies).areThere(invitations.map(resourceOf));
-      return invitations.filter((_, i) => there[i]);
+      const areOpen = await sharingOf(dependencies).areOpen(
+        invitations.map((one) => ({
+          ...{ by: one.invitedBy, resource: resourceOf(one), relation: one.relation },
+        })),
+      );
+      return invitations.filter((_, i) => areOpen[i]);
     },
     accept: (caller, presented) =>
       database.transaction((transaction) => accept(dependencies, transaction, caller, presented)),
