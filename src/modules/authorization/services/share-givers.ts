@@ -18,15 +18,14 @@ export interface Given {
   readonly relation: string;
 }
 
+interface GiversParts {
+  readonly models: Models;
+  readonly checks: Pick<Checks, 'allHold'>;
+}
+
 export type Givers = ReturnType<typeof createGivers>;
 
-export function createGivers({
-  models,
-  checks,
-}: {
-  readonly models: Models;
-  readonly checks: Checks;
-}) {
+export function createGivers({ models, checks }: GiversParts) {
   /** The definition of a type that can be shared at all. */
   const definitionOf = async ({ type }: ObjectRef): Promise<Definition> => {
     const definition = (await models.engine()).model.get(type);
@@ -34,42 +33,15 @@ export function createGivers({
     return definition;
   };
 
-  const allHold = async (questions: readonly Question[]): Promise<readonly boolean[]> => {
-    const answers: boolean[] = [];
-    for (let at = 0; at < questions.length; at += MAX_QUESTIONS)
-      answers.push(...(await checks.allHold(questions.slice(at, at + MAX_QUESTIONS))));
-    return answers;
-  };
-
   const may = (
     userId: string,
     resource: ObjectRef,
     actions: readonly string[],
   ): Promise<readonly boolean[]> =>
-    allHold(actions.map((action) => ({ subject: userSubject(userId), action, resource })));
-
-  /** What an offer needs of whoever makes it; nothing where there is no such offer any more. */
-  const neededFor = (definition: Definition | undefined, relation: string): readonly string[] =>
-    definition?.shareable.has(relation) && definition.actions.has(shareAction)
-      ? [...new Set([shareAction, ...actionsGiven(definition, relation)])]
-      : [];
-
-  /** For each offer whether whoever makes it may. */
-  const mayGive = async (offers: readonly Given[]): Promise<readonly boolean[]> => {
-    const { model } = await models.engine();
-    const questions = offers.map(({ by, resource, relation }) =>
-      neededFor(model.get(resource.type), relation).map((action) => ({
-        ...{ subject: userSubject(by), action, resource },
-      })),
+    allHold(
+      checks,
+      actions.map((action) => ({ subject: userSubject(userId), action, resource })),
     );
-    const answers = await allHold(questions.flat());
-    let at = 0;
-    return questions.map((own) => {
-      const held = answers.slice(at, at + own.length);
-      at += own.length;
-      return own.length > 0 && held.every(Boolean);
-    });
-  };
 
   async function requireGiver(
     userId: string,
@@ -93,7 +65,43 @@ export function createGivers({
         });
   }
 
-  return { definitionOf, may, mayGive, requireGiver };
+  return { definitionOf, may, requireGiver };
+}
+
+/** For each offer whether whoever makes it may. */
+export async function mayGive(
+  { models, checks }: GiversParts,
+  offers: readonly Given[],
+): Promise<readonly boolean[]> {
+  const { model } = await models.engine();
+  const questions = offers.map(({ by, resource, relation }) =>
+    neededFor(model.get(resource.type), relation).map((action) => ({
+      ...{ subject: userSubject(by), action, resource },
+    })),
+  );
+  const answers = await allHold(checks, questions.flat());
+  let at = 0;
+  return questions.map((own) => {
+    const held = answers.slice(at, at + own.length);
+    at += own.length;
+    return own.length > 0 && held.every(Boolean);
+  });
+}
+
+/** What an offer needs of whoever makes it; nothing where there is no such offer any more. */
+const neededFor = (definition: Definition | undefined, relation: string): readonly string[] =>
+  definition?.shareable.has(relation) && definition.actions.has(shareAction)
+    ? [...new Set([shareAction, ...actionsGiven(definition, relation)])]
+    : [];
+
+async function allHold(
+  checks: GiversParts['checks'],
+  questions: readonly Question[],
+): Promise<readonly boolean[]> {
+  const answers: boolean[] = [];
+  for (let at = 0; at < questions.length; at += MAX_QUESTIONS)
+    answers.push(...(await checks.allHold(questions.slice(at, at + MAX_QUESTIONS))));
+  return answers;
 }
 
 const unshared = ({ name, shareable }: Definition, relation: string): string => {

@@ -29,7 +29,7 @@ import {
 } from '../share-queries.ts';
 import type { Checks } from './checks.ts';
 import type { Models } from './definitions/models.ts';
-import { createGivers, type Given, type Givers, userSubject } from './share-givers.ts';
+import { createGivers, type Given, type Givers, mayGive, userSubject } from './share-givers.ts';
 import type { Tuples } from './tuples.ts';
 
 /** People and groups with whom users share one object. */
@@ -71,9 +71,7 @@ export interface Sharing {
   /** The same, for a relation that is offered to one user; 400 for one that takes groups alone. */
   requireOffer(userId: string, resource: ObjectRef, relation: string): Promise<void>;
   /** For each offer whether whoever made it still may, of something that is there; what lies in the trash is not. */
-  areOpen(
-    offers: readonly Pick<Offer, 'by' | 'resource' | 'relation'>[],
-  ): Promise<readonly boolean[]>;
+  areOpen(offers: readonly Given[]): Promise<readonly boolean[]>;
   /**
    * Gives a user what was offered to them by somebody who still may: joins the ambient transaction. What they have for
    * longer stays. Throws like `requireGiver`, and 409 when it is shared with too many.
@@ -124,14 +122,7 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
           `"${relation}" takes no single users: share it with a group`,
         );
     },
-    async areOpen(offers) {
-      const resources = offers.map(({ resource }) => resource);
-      const there = await existingObjects(database, kernel.schemas, resources);
-      const mayGive = await givers.mayGive(offers);
-      return offers.map(
-        ({ resource }, i) => there.has(formatObject(resource)) && mayGive[i] === true,
-      );
-    },
+    areOpen: (offers) => areOpen({ models, checks, ...kernel }, offers),
     list: createList(kernel, givers),
     give: (caller, resource, share) =>
       database.transaction(async () => {
@@ -157,6 +148,16 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
       if (!(await lastsAsLong(database, offered))) await write(caller, offered);
     },
   };
+}
+
+async function areOpen(
+  { database, schemas, ...parts }: Pick<Dependencies, 'database' | 'schemas' | 'models' | 'checks'>,
+  offers: readonly Given[],
+): Promise<readonly boolean[]> {
+  const resources = offers.map(({ resource }) => resource);
+  const there = await existingObjects(database, schemas, resources);
+  const may = await mayGive(parts, offers);
+  return resources.map((resource, i) => there.has(formatObject(resource)) && may[i] === true);
 }
 
 /** With whom something is shared, for those who may share it. */
