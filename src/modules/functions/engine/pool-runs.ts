@@ -74,6 +74,8 @@ export interface Active {
   calls: number;
   /** Calls that are not answered yet. */
   openCalls: number;
+  /** Its process has said whether it is at rest, whatever calls are open. */
+  rests: boolean | undefined;
   again: boolean;
   /** When it began, nobody knew that its function behaves. */
   isUnknown: boolean;
@@ -94,6 +96,7 @@ export const newActive = (given: NewActive): Active => ({
   process: undefined,
   calls: 0,
   openCalls: 0,
+  rests: undefined,
   again: false,
   isUnknown: false,
   lines: [],
@@ -101,9 +104,12 @@ export const newActive = (given: NewActive): Active => ({
   patientUntil: undefined,
 });
 
-/** It is in a process, and waits for no call of its own. */
-export const isComputing = ({ process, openCalls }: Active): boolean =>
-  process !== undefined && openCalls === 0;
+/** Its code waits for a call, or for a timer. */
+export const isWaiting = ({ openCalls, rests }: Active): boolean => rests ?? openCalls > 0;
+
+/** It is in a process, and does not wait. */
+export const isComputing = (active: Active): boolean =>
+  active.process !== undefined && !isWaiting(active);
 
 /** Milliseconds of processor time of a run that ran out of its time because it computes. */
 const COMPUTED_MS = 150;
@@ -114,14 +120,14 @@ const COMPUTED_MS = 150;
  */
 export function isOffence(
   { outcome, cpuMs }: PoolEnd,
-  { openCalls }: Active,
+  active: Active,
   { slow }: SandboxProcess,
   isInTurns: boolean,
 ): boolean {
   if (outcome === 'cpu' || outcome === 'memory') return true;
   if (outcome === 'timeout' && cpuMs > COMPUTED_MS) return true;
   if (!slow || isInTurns) return false;
-  return outcome === 'crashed' || (outcome === 'timeout' && openCalls === 0);
+  return outcome === 'crashed' || (outcome === 'timeout' && !isWaiting(active));
 }
 
 /* What a process says is written by the code of others as soon as that has found a way out of its isolate. */
@@ -167,6 +173,8 @@ export function isOfProtocol(message: FromSandbox): boolean {
       return isEnd(message);
     case 'lines':
       return areLines(message.lines);
+    case 'rest':
+      return typeof message.rests === 'boolean';
     case 'call':
       return typeof message.call === 'number' && typeof message.name === 'string';
     default:

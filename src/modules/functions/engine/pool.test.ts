@@ -18,13 +18,13 @@ const preparation = `
   const say = (value) => console.log(JSON.stringify(value));
   const soon = () => new Promise((go) => setTimeout(go, 5));
   const come = async (test) => { while (!test()) await soon(); return true; };
-  const run = (code, key, ms = 20_000) => pool.run({
+  const run = (code, key, ms = 20_000, call = async () => 'null') => pool.run({
     key, file: 'f.js', form: 'body',
     limits: { cpuMs: 2_000, memoryMb: 32, maxResultBytes: 1_000, maxLogBytes: 1_000 },
     deadlineAt: performance.now() + ms,
     input: JSON.stringify({ facts: { logCharacters: 100, caller: {} }, req: { context: {} } }),
     source: async () => ({ code: await code, packages: {} }),
-    call: async () => 'null',
+    call,
   });
 `;
 
@@ -121,6 +121,27 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       process.exit();
     `);
     expect(await next(lines)).toEqual(['1', true, true]);
+  });
+
+  it('has nobody wait for functions that only wait themselves, and counts what computes beside a call of its own', async () => {
+    const { lines } = start(`
+      let ended = 0;
+      const sleeping = 'await new Promise((go) => setTimeout(go, 60_000))';
+      for (let i = 0; i < 12; i++) void run(sleeping, 'sleeps' + i, 60_000).then(() => { ended += 1; });
+      const { text } = await run('return 1', 'new');
+      await come(() => pool.figures().waiting === 0);
+      say([text, ended, pool.figures().running]);
+      const never = () => new Promise(quiet);
+      const hides = 'void ctx.db.find("X").catch(() => 0); for (;;);';
+      for (let i = 0; i < 40; i++) void run(hides, 'hides' + i, 60_000, never);
+      let end;
+      for (let i = 0; end?.outcome !== 'ok'; i++) end = await run('return 1', 'newer' + i, 1_000);
+      say([end.text, pool.figures().waiting > 10]);
+      pool.close();
+      process.exit();
+    `);
+    expect(await next(lines)).toEqual(['1', 0, 12]);
+    expect(await next(lines)).toEqual(['1', true]);
   });
 
   it('keeps those that cost much away from those that had to be ended', async () => {

@@ -7,6 +7,7 @@ import type { StartProgram } from '../../../kernel/child-programs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { createTurnGate, createTurnQueue } from '../../../kernel/time-slices.ts';
 import { Line } from './line.ts';
+import { Overdue } from './overdue.ts';
 import { type CheckedText, PoolChecks } from './pool-checks.ts';
 import {
   type Active,
@@ -14,6 +15,7 @@ import {
   isOffence,
   isOfProtocol,
   isOutOfTime,
+  isWaiting,
   lost,
   newActive,
   notLoaded,
@@ -27,10 +29,6 @@ import { type SandboxProcess, SandboxUnavailable } from './sandbox-process.ts';
 
 export type { Pool, PoolEnd, PoolRun } from './pool-runs.ts';
 
-/** How long after its time a run may take to end before its process counts as stuck. */
-const GRACE_MS = 1_000;
-/** How long a process that begins, or runs in turns, may say nothing before it counts as stuck. */
-const SILENT_MS = 10_000;
 /** How long a run waits for a process where the system has none, and between two tries. */
 const PATIENCE_MS = 1_000;
 const AGAIN_MS = 250;
@@ -55,6 +53,7 @@ class ProcessPool implements Pool {
   readonly #checks = new PoolChecks();
   readonly #waiting = new Set<Active>();
   readonly #line: Line;
+  readonly #overdue: Overdue;
   readonly #tellInTurn = createTurnQueue();
   readonly #beginInTurn = createTurnGate();
   #weighing: NodeJS.Immediate | undefined;
@@ -72,6 +71,10 @@ class ProcessPool implements Pool {
       onExit: (from) => this.#gone(from),
       runs: () => this.#active.values(),
       line: this.#waiting,
+    });
+    this.#overdue = new Overdue({
+      ...{ log: this.#log, processes: this.#processes },
+      finish: (active, end) => this.#finish(active, end),
     });
     this.#line = new Line({
       ...{ waiting: this.#waiting, processes: this.#processes },
@@ -122,8 +125,7 @@ class ProcessPool implements Pool {
   #start(active: Active): void {
     const { run } = active;
     const waitMs = this.#processes.waitMs(run.key);
-    const leftMs = run.deadlineAt - performance.now();
-    active.overdue ??= setTimeout(() => this.#overdue(active), leftMs);
+    this.#overdue.watch(active);
     if (waitMs > 0) {
       this.#startLater(active, waitMs);
       return;
@@ -174,15 +176,6 @@ class ProcessPool implements Pool {
     });
   }
 
-  /** Its process ends it, unless it has waited for one all its time. */
-  #overdue(active: Active): void {
-    const { process } = active;
-    if (process) {
-      active.overdue = setTimeout(() => this.#stuck(active, process), GRACE_MS);
-      this.#processes.letEnd(process);
-    } else this.#finish(active, { ...lost, outcome: 'unavailable' });
-  }
-
   #send({ id, run }: Active, process: SandboxProcess): void {
     const leftMs = Math.max(1, run.deadlineAt - performance.now());
     process.send({ t: 'run', id, key: run.key, leftMs, limits: run.limits }, run.input);
@@ -224,6 +217,10 @@ class ProcessPool implements Pool {
       this.#processes.slowDown(active.run.key, from);
       this.#weigh();
       this.#line.serve();
+    } else if (message.t === 'rest') {
+      this.#changeWait(active, from, () => {
+        active.rests = message.rests;
+      });
     } else if (message.t === 'missing') {
       from.loaded.delete(active.run.key);
       void this.#load(active, from);
@@ -247,15 +244,15 @@ class ProcessPool implements Pool {
     args: string,
   ): void {
     active.calls += 1;
-    active.openCalls += 1;
-    if (active.openCalls === 1) from.waiting += 1;
-    this.#leavesRoom(active, from);
+    this.#changeWait(active, from, () => {
+      active.openCalls += 1;
+    });
     const answer = (ok: boolean, text: string): void => {
       // What has ended waits for nothing.
-      if (this.#active.has(active.id)) {
-        active.openCalls -= 1;
-        if (active.openCalls === 0) from.waiting -= 1;
-      }
+      if (this.#active.has(active.id))
+        this.#changeWait(active, from, () => {
+          active.openCalls -= 1;
+        });
       const again = ok && (active.run.mayBeginAgain?.() ?? false);
       from.send({ t: 'answer', id, call, ok, again }, text);
     };
@@ -272,26 +269,6 @@ class ProcessPool implements Pool {
     if (!this.#active.has(active.id)) return;
     active.process?.send({ t: 'cancel', id: active.id });
     if (!active.process) this.#finish(active, { ...lost, outcome: 'cancelled' });
-  }
-
-  #stuck(active: Active, process: SandboxProcess): void {
-    // It hears of it when it is ready, or in its next turn.
-    if (this.#mayBeLate(process)) process.send({ t: 'cancel', id: active.id });
-    else if (!process.ended) {
-      this.#log.warn(
-        { function: active.run.file },
-        'A sandbox process does not answer and is killed',
-      );
-      process.kill();
-    }
-    const outcome = process.isReady ? 'timeout' : 'unavailable';
-    this.#finish(active, { ...lost, outcome, logs: active.lines });
-  }
-
-  /** It begins on a machine that is full, or has its turns; for ever it may not be silent either. */
-  #mayBeLate(process: SandboxProcess): boolean {
-    const isSilent = performance.now() - process.heardAt > SILENT_MS;
-    return !isSilent && (!process.isReady || this.#processes.isInTurns(process));
   }
 
   #gone(process: SandboxProcess): void {
@@ -330,7 +307,7 @@ class ProcessPool implements Pool {
     const { process } = active;
     if (process) {
       process.running -= 1;
-      if (active.openCalls > 0) process.waiting -= 1;
+      if (isWaiting(active)) process.waiting -= 1;
       const isInTurns = this.#processes.isInTurns(process);
       if (isOffence(end, active, process, isInTurns)) this.#processes.offended(active.run.key);
     }
@@ -340,6 +317,17 @@ class ProcessPool implements Pool {
     this.#weigh();
     if (process) this.#leavesRoom(active, process);
     this.#restIfIdle();
+  }
+
+  /** Whoever waits leaves room to others. */
+  #changeWait(active: Active, process: SandboxProcess, change: () => void): void {
+    const before = isWaiting(active);
+    change();
+    const after = isWaiting(active);
+    if (before === after) return;
+    process.waiting += after ? 1 : -1;
+    if (after) this.#leavesRoom(active, process);
+    else if (process.slow) this.#weigh();
   }
 
   #leavesRoom({ isUnknown }: Active, process: SandboxProcess): void {

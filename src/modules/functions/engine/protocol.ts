@@ -117,6 +117,8 @@ export type FromSandbox =
   /** With the text that runs: the code without its types, every line and column in its place. */
   | { readonly t: 'checked'; readonly id: number; readonly facts: CheckedFacts }
   | { readonly t: 'missing'; readonly id: number }
+  /** The run is at rest, or computes, unlike others with as many open calls. */
+  | { readonly t: 'rest'; readonly id: number; readonly rests: boolean }
   /** The run has begun to cost more than most do. */
   | { readonly t: 'hog'; readonly id: number }
   | { readonly t: 'call'; readonly id: number; readonly call: number; readonly name: string }

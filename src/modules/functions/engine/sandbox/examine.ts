@@ -1,6 +1,6 @@
 /** What a text is before it is stored: body or module, with types or without, and which packages it asks for. */
 import type { CheckedFacts, SourceForm, UserError } from '../protocol.ts';
-import { checkSource } from './sandbox.ts';
+import { checkSource } from './compile.ts';
 import { errorOfTypeScript, withoutTypes } from './typescript.ts';
 import { errorOfUser } from './user-errors.ts';
 

@@ -12,11 +12,11 @@ import {
   type LoadedSource,
   type ToSandbox,
 } from '../protocol.ts';
+import type { Source } from './compile.ts';
 import { examine } from './examine.ts';
 import { Programs } from './programs.ts';
 import { SandboxRun } from './run.ts';
 import { CROWD } from './run-words.ts';
-import type { Source } from './sandbox.ts';
 import { placesIn } from './typescript.ts';
 import { watch as watchOfProcess } from './watch.ts';
 

@@ -1,5 +1,6 @@
 /** The functions that a sandbox process knows, their sandboxes, and which run gets which. */
-import { type CompileCache, Sandbox, type Source } from './sandbox.ts';
+import type { CompileCache, Source } from './compile.ts';
+import { Sandbox } from './sandbox.ts';
 
 export interface WaitingRun {
   readonly id: number;

@@ -7,7 +7,9 @@ import type {
   RunLimits,
   UserError,
 } from '../protocol.ts';
+import { Rest } from './rest.ts';
 import { RunLog } from './run-log.ts';
+import { RunTimers } from './run-timers.ts';
 import {
   AT_ONCE,
   type Head,
@@ -55,11 +57,12 @@ const LINES_TURNS = 100;
 export class SandboxRun implements SandboxEvents {
   readonly parts: RunParts;
   sandbox: Sandbox | undefined;
-  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #timers = new RunTimers((timer) => this.#fire(timer));
   #calls = 0;
   #openCalls = 0;
   readonly #sent: SentCalls;
   readonly #log: RunLog;
+  readonly #rest: Rest;
   #cpuBefore = 0;
   #cpuMs = 0;
   /** Of what the isolate says that it has used: what was counted, and what is new. */
@@ -81,6 +84,7 @@ export class SandboxRun implements SandboxEvents {
       parts.send({ t: 'call', id, call, name }, text),
     );
     this.#log = new RunLog(limits.maxLogBytes, (lines) => parts.send({ t: 'lines', id, lines }));
+    this.#rest = new Rest((rests) => parts.send({ t: 'rest', id, rests }));
     this.#toldAt = deadlineAt - Math.min(TOLD_MS, TOLD_PART * (deadlineAt - performance.now()));
   }
 
@@ -127,7 +131,6 @@ export class SandboxRun implements SandboxEvents {
     this.#claimed = 0;
     this.#partsHere = 0;
     this.#log.forget();
-    for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
     this.sandbox = undefined;
   }
@@ -146,6 +149,7 @@ export class SandboxRun implements SandboxEvents {
    */
   watch(now: number, share: number, computing: number): void {
     if (this.#ended) return;
+    this.#rest.look(this.sandbox?.isIdle === true, this.#openCalls);
     this.#usedMs += this.#newlyClaimed * share;
     if (now >= this.parts.deadlineAt) this.end(this.sandbox?.entered ? 'timeout' : 'unavailable');
     else if (this.#usedMs > this.parts.limits.cpuMs) this.end('cpu');
@@ -232,19 +236,7 @@ export class SandboxRun implements SandboxEvents {
 
   timer(timer: number, ms: number): void {
     if (this.#ended) return;
-    if (!Number.isFinite(timer) || !Number.isFinite(ms) || this.#timers.size > MAX_CALLS) {
-      this.end('error', brokenError);
-      return;
-    }
-    if (ms === 0) {
-      setImmediate(() => this.#fire(timer));
-      return;
-    }
-    const handle = setTimeout(() => {
-      this.#timers.delete(handle);
-      this.#fire(timer);
-    }, ms);
-    this.#timers.add(handle);
+    if (!this.#timers.set(timer, ms)) this.end('error', brokenError);
   }
 
   done(text: string): void {
@@ -321,7 +313,7 @@ export class SandboxRun implements SandboxEvents {
   #tell(end: Pick<RunEnd, 'outcome' | 'error' | 'reply'>, data: string, fit: boolean): void {
     this.#ended = true;
     this.#log.close();
-    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
     const { sandbox, parts } = this;
     const tell = (isFit: boolean): void => {
       const memoryBytes =

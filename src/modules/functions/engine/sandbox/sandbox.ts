@@ -3,21 +3,10 @@
  * function. No reference of the process is ever given to the isolate: functions that take and give texts are all it gets.
  */
 import ivm from 'isolated-vm';
-import type { LoadedSource, SourceForm } from '../protocol.ts';
 import { answerAtOnce } from './asked.ts';
+import { type CompileCache, compile, compileBody, type Source } from './compile.ts';
 import { PRELUDE_FILE, preludeText } from './prelude-text.ts';
 import { watch } from './watch.ts';
-
-export interface Source extends LoadedSource {
-  readonly form: SourceForm;
-  /** Name in stacks. */
-  readonly file: string;
-}
-
-/** What of a compilation the next sandbox of the same function can use. */
-export interface CompileCache {
-  data?: ivm.ExternalCopy<ArrayBuffer> | undefined;
-}
 
 /** What the owner of a sandbox hears from the code in it. */
 export interface SandboxEvents {
@@ -51,49 +40,6 @@ type EntryArguments = readonly (string | number | boolean)[];
 const preludeCache: CompileCache = {};
 let prelude: string | undefined;
 
-/** The parameters of the function that a text of the form `body` is the body of. */
-export const BODY_HEAD = '(async function (grpcSdk, req, res, ctx, require, module, exports) {\n';
-export const BODY_TAIL = '\n})';
-
-/** Compiles with what an earlier compilation left, and leaves the same for later ones. */
-async function compile(
-  isolate: ivm.Isolate,
-  code: string,
-  where: { readonly filename: string; readonly lineOffset?: number },
-  cache: CompileCache,
-): Promise<ivm.Script> {
-  if (cache.data) return isolate.compileScript(code, { ...where, cachedData: cache.data });
-  const script = await isolate.compileScript(code, { ...where, produceCachedData: true });
-  cache.data = (script as { readonly cachedData?: ivm.ExternalCopy<ArrayBuffer> }).cachedData;
-  return script;
-}
-
-/** Only parses. Throws what the parser says, with the place. */
-export async function checkSource(source: Source): Promise<void> {
-  const isolate = new ivm.Isolate({ memoryLimit: 64 });
-  try {
-    if (source.form === 'module')
-      await isolate.compileModule(source.code, { filename: source.file });
-    else await checkBody(isolate, source);
-  } finally {
-    isolate.dispose();
-  }
-}
-
-/** Within two kinds of brackets: a text that closes those around it fits into one of them alone. */
-async function checkBody(isolate: ivm.Isolate, source: Source): Promise<void> {
-  await compileBody(isolate, source, {});
-  const method = `({ async body() {\n${source.code}\n} })`;
-  await isolate.compileScript(method, { filename: source.file, lineOffset: -1 });
-}
-
-const compileBody = (
-  isolate: ivm.Isolate,
-  { code, file }: Pick<Source, 'code' | 'file'>,
-  cache: CompileCache,
-): Promise<ivm.Script> =>
-  compile(isolate, BODY_HEAD + code + BODY_TAIL, { filename: file, lineOffset: -1 }, cache);
-
 export class Sandbox {
   readonly isolate: ivm.Isolate;
   events: SandboxEvents | undefined;
@@ -112,7 +58,7 @@ export class Sandbox {
   #said: Said[] = [];
   /** Its name where parts on the thread of the process are looked at. */
   #slot: number | undefined;
-  /** Parts of the run that its own thread has not done yet. */
+  /** Parts of the run, and of loading its code, that its own thread has not done yet. */
   #there = 0;
   /** The end of the run, told while a part of it goes on. */
   #held: string | undefined;
@@ -127,6 +73,15 @@ export class Sandbox {
 
   /** Rejects with what the code throws while it is loaded. User code never runs on the thread of the process. */
   async load(source: Source, cache: CompileCache): Promise<void> {
+    this.#there += 1;
+    try {
+      await this.#load(source, cache);
+    } finally {
+      this.#there -= 1;
+    }
+  }
+
+  async #load(source: Source, cache: CompileCache): Promise<void> {
     const context = await this.isolate.createContext();
     prelude ??= preludeText();
     const script = await compile(this.isolate, prelude, { filename: PRELUDE_FILE }, preludeCache);

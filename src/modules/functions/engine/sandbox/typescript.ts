@@ -4,7 +4,7 @@
  */
 import { SourceMap, stripTypeScriptTypes } from 'node:module';
 import type { SourceForm, UserError } from '../protocol.ts';
-import { BODY_HEAD, BODY_TAIL } from './sandbox.ts';
+import { BODY_HEAD, BODY_TAIL } from './compile.ts';
 
 /** Where something of the text that runs stands in the source as it was written; lines and columns from 1. */
 export type PlaceOf = (line: number, column: number) => readonly [line: number, column: number];
