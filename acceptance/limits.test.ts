@@ -73,6 +73,22 @@ describe('what operators set for users and for the ids of requests', () => {
     await waitFor(async () => (await ask(as(ann))).status === 200);
   });
 
+  it('how many people stand behind one address', async () => {
+    const reset = async (): Promise<number> =>
+      (
+        await platform.client.post('/authentication/reset-password', {
+          passwordResetToken: 'of-a-person',
+          password: 'correct horse battery',
+        })
+      ).status;
+    const office = await Promise.all(Array.from({ length: 40 }, reset));
+    expect(new Set(office)).toEqual(new Set([400]));
+    await set({ rateLimit: { peoplePerAddress: 1 } });
+    expect(await reset()).toBe(429);
+    await set({ rateLimit: { peoplePerAddress: 10 } });
+    expect(await reset()).toBe(400);
+  });
+
   it('a header in which a proxy says the id', async () => {
     const ask = (headers: Readonly<Record<string, string>>) =>
       platform.client.get('/ready', { headers });

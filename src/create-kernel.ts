@@ -145,10 +145,10 @@ const withTickets = (
 
 /** Counters that forget, and those that do not. */
 const createBudgets = (
-  { database, metrics }: KernelParts,
+  { database, metrics, log }: KernelParts,
   redis: Parameters<typeof createLimits>[0]['redis'],
 ): Pick<Kernel, 'limits' | 'durableLimits'> => ({
-  limits: createLimits({ redis, metrics }),
+  limits: createLimits({ redis, metrics, log }),
   durableLimits: createDurableLimits({ database, metrics }),
 });
 

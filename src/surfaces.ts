@@ -311,9 +311,11 @@ function requestsOf(config: ConfigHandle<RouterConfig>): RequestSettingsProvider
 function limitsOf(config: ConfigHandle<RouterConfig>): LimitSettingsProvider {
   const read = ({ rateLimit }: RouterConfig): LimitSettings => {
     const { maxRequests: requests, resetInterval: seconds, perUser, store, failOpen } = rateLimit;
+    const { peoplePerAddress } = rateLimit;
     const standard = { requests, seconds, ...(rateLimit.burst > 0 && { burst: rateLimit.burst }) };
     return {
       standard,
+      peoplePerAddress,
       ...(perUser > 0 && { perUser: { ...standard, requests: perUser } }),
       counting: {
         ...(store === 'memory' && { local: true }),

@@ -158,7 +158,10 @@ describe('explicit joins', () => {
     expect((await bob.api.get('/chat/invitations/received')).status).toBe(200);
   });
 
-  it('are not guessed: an address asks for fifty links in an hour', async () => {
+  it('are not guessed: an address asks for fifty links in an hour, for each person behind it', async () => {
+    await platform.admin.patch('/config/router', {
+      config: { rateLimit: { peoplePerAddress: 1 } },
+    });
     const path = `/hook/chat/invitations/accept/${'x'.repeat(43)}`;
     expect((await platform.client.get('/hook/chat/invitations/maybe/x')).status).toBe(400);
     const statuses = await Promise.all(

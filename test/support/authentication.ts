@@ -145,7 +145,7 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
     bus,
     events,
     caches: createCaches(bus),
-    limits: createLimits({ redis: undefined, metrics: noMetrics }),
+    limits: createLimits({ redis: undefined, metrics: noMetrics, log: silentLog }),
     durableLimits: createDurableLimits({ database, metrics: noMetrics }),
     secrets,
     passwords: createPasswordHasher({ memoryKiB: 64, passes: 1 }),

@@ -128,7 +128,7 @@ async function startNode(
     database,
     bus,
     caches: createCaches(bus),
-    limits: createLimits({ redis: undefined, metrics: noMetrics }),
+    limits: createLimits({ redis: undefined, metrics: noMetrics, log: silentLog }),
     durableLimits: createDurableLimits({ database, metrics: noMetrics }),
     secrets,
     passwords: createPasswordHasher({ memoryKiB: 64, passes: 1 }),

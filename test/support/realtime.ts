@@ -129,7 +129,7 @@ function createKernel() {
     sockets: createSocketNamespaces(),
     operatorNotices: createOperatorNotices(),
     events: stream.events,
-    limits: createLimits({ redis: undefined, metrics: noMetrics }),
+    limits: createLimits({ redis: undefined, metrics: noMetrics, log: silentLog }),
     identity,
     tickets: { issue: async () => '', take: async () => undefined },
     schemas: {

@@ -27,6 +27,7 @@ import {
   type HttpSurfaces,
   startHttpSurfaces,
 } from '../../src/surfaces/http-surfaces.ts';
+import { silentLog } from './quiet.ts';
 
 export interface LogLine {
   readonly level: string;
@@ -78,7 +79,7 @@ export async function startSurfaceFixture(options: FixtureOptions = {}): Promise
       database: options.database ?? noDatabase,
       secrets: fixedSecrets,
       audit: options.audit ?? forgetfulAudit,
-      limits: createLimits({ redis: undefined, metrics }),
+      limits: createLimits({ redis: undefined, metrics, log: silentLog }),
       operations: registry,
       identity,
     },

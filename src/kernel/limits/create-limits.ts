@@ -1,14 +1,16 @@
 /** Makes the limits: in this process, or shared by all nodes through Redis. */
 import type { Redis } from '../redis.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { createMemoryLimits, type LimitBucket, type LimitState, type Limits } from './limits.ts';
 
 export interface LimitsOptions {
   readonly redis: Redis | undefined;
   readonly metrics: Metrics;
+  readonly log: Pick<Logger, 'warn'>;
 }
 
-export function createLimits({ redis, metrics }: LimitsOptions): Limits {
+export function createLimits({ redis, metrics, log }: LimitsOptions): Limits {
   const memory = createMemoryLimits();
   const refusals = metrics.counter(
     'rate_limited_total',
@@ -16,7 +18,14 @@ export function createLimits({ redis, metrics }: LimitsOptions): Limits {
     ['bucket'],
   );
   const counted = (bucket: LimitBucket, state: LimitState): LimitState => {
-    if (!state.allowed) refusals.inc({ bucket: bucket.name });
+    if (state.allowed) return state;
+    const { name, requests, seconds } = bucket;
+    refusals.inc({ bucket: name });
+    // The name is part of the text, so that each budget has a line of its own in a minute.
+    log.warn(
+      { requests, seconds },
+      `Refused, the budget is used up: ${name} (docs/operations/limits.md says which setting raises it)`,
+    );
     return state;
   };
   if (!redis) {

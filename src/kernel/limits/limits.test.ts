@@ -66,10 +66,18 @@ function behavesAsLimits(limitsOf: () => Limits): void {
 }
 
 describe('limits in memory', () => {
-  const limits = createLimits({ redis: undefined, metrics: noMetrics });
+  const limits = createLimits({ redis: undefined, metrics: noMetrics, log: silentLog });
   afterEach(() => vi.useRealTimers());
 
   behavesAsLimits(() => limits);
+
+  it('tells operators which budget is used up', () => {
+    const lines: string[] = [];
+    const log = { warn: (_fields: object, line: string) => void lines.push(line) };
+    const told = createLimits({ redis: undefined, metrics: noMetrics, log });
+    for (let i = 0; i < 4; i += 1) told.consume({ ...bucket, name: 'route:address' }, 'a');
+    expect(lines).toEqual([expect.stringContaining('route:address (docs/operations/limits.md')]);
+  });
 
   it('answers without a promise', () => {
     expect(limits.consume(bucket, 'now')).toMatchObject({ allowed: true, remaining: 2 });
@@ -109,7 +117,7 @@ await describeWithRedis('limits in Redis', () => {
   beforeAll(async () => {
     server = await startTestRedis();
     redis = await openRedis({ redisUrl: server.url }, silentLog, 'limits');
-    limits = createLimits({ redis, metrics: noMetrics });
+    limits = createLimits({ redis, metrics: noMetrics, log: silentLog });
   });
   afterAll(async () => {
     await redis?.close();
@@ -119,14 +127,14 @@ await describeWithRedis('limits in Redis', () => {
   behavesAsLimits(() => limits);
 
   it('shares the budget between nodes', async () => {
-    const other = createLimits({ redis, metrics: noMetrics });
+    const other = createLimits({ redis, metrics: noMetrics, log: silentLog });
     await limits.consume(bucket, 'shared', 2);
     expect(await other.consume(bucket, 'shared')).toMatchObject({ allowed: true, remaining: 0 });
     expect(await limits.consume(bucket, 'shared')).toMatchObject({ allowed: false });
   });
 
   it('counts on this node alone where the bucket says so', async () => {
-    const other = createLimits({ redis, metrics: noMetrics });
+    const other = createLimits({ redis, metrics: noMetrics, log: silentLog });
     const own = { ...bucket, local: true };
     for (let i = 0; i < 3; i += 1) await limits.consume(own, 'own');
     expect(await limits.consume(own, 'own')).toMatchObject({ allowed: false });
@@ -134,7 +142,7 @@ await describeWithRedis('limits in Redis', () => {
   });
 
   it('makes nobody wait for a Redis that hangs, and shares again when it answers', async () => {
-    const other = createLimits({ redis, metrics: noMetrics });
+    const other = createLimits({ redis, metrics: noMetrics, log: silentLog });
     await server.signal('SIGSTOP');
     const begin = performance.now();
     try {

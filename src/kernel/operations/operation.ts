@@ -48,13 +48,13 @@ export type Access =
   | 'masterKey'
   | 'adminSecondFactor';
 
-/** How often one caller may do this. */
+/** How often one user may do this. An address without a user may as often for each of the people it stands for. */
 export interface RateLimit {
   readonly requests: number;
   readonly seconds: number;
   /**
    * Body field that names the account or recipient the request is about (`email`).
-   * Then `requests` counts per account and address, and ten times that per address alone.
+   * Then `requests` counts per account and address, and so many times that per address alone.
    */
   readonly account?: string;
 }

@@ -84,6 +84,42 @@ describe('operation limiter', () => {
     ]);
   });
 
+  it('takes as many times the budget of one person per address without a user, as people stand behind it', () => {
+    const { taken, limits } = recorder();
+    let settings: LimitSettings = { standard: { requests: 300, seconds: 1 } };
+    const limiter = createOperationLimiter(limits, () => settings);
+    const begin = operation({ requests: 35, seconds: 900 });
+    const reset = operation({ requests: 8, seconds: 900, account: 'email' });
+    const own = () => taken.splice(0).filter(([name]) => name !== 'standard');
+    limiter.admit(begin, anonymous, '10.0.0.1');
+    limiter.admit(begin, user, '10.0.0.1');
+    expect(own()).toEqual([
+      ['auth.reset:address', '10.0.0.1', 350],
+      ['auth.reset', 'user:u1', 35],
+    ]);
+    settings = { ...settings, peoplePerAddress: 200 };
+    limiter.admit(begin, anonymous, '10.0.0.1');
+    limiter.admit(begin, user, '10.0.0.1');
+    limiter.admit(reset, anonymous, '10.0.0.1');
+    limiter.admitAccount(reset, { email: 'ann@example.com' }, '10.0.0.1');
+    expect(own()).toEqual([
+      ['auth.reset:address', '10.0.0.1', 7_000],
+      ['auth.reset', 'user:u1', 35],
+      ['auth.reset:address', '10.0.0.1', 1_600],
+      ['auth.reset:account', 'ann@example.com 10.0.0.1', 8],
+    ]);
+  });
+
+  it('takes no more of who is about to be an operator', () => {
+    const { taken, limits } = recorder();
+    const step = { ...operation({ requests: 60, seconds: 900 }), surface: 'admin' as const };
+    createOperationLimiter(limits).admit(step, anonymous, '10.0.0.1');
+    expect(taken).toEqual([
+      ['standard:admin', '10.0.0.1', 300],
+      ['auth.reset', '10.0.0.1', 60],
+    ]);
+  });
+
   it('follows changed settings', () => {
     const { taken, limits } = recorder();
     let settings: LimitSettings = { standard: { requests: 5, seconds: 1 } };

@@ -15,6 +15,8 @@ export interface LimitSettings {
   readonly standard: Pick<LimitBucket, 'requests' | 'seconds' | 'burst'>;
   /** The same of one signed-in user, where that is another one. */
   readonly perUser?: LimitSettings['standard'] | undefined;
+  /** How many people an address stands for where an operation has a limit of its own; 10 unless set. */
+  readonly peoplePerAddress?: number | undefined;
   /** Where all of these are counted, and what holds while that does not answer. */
   readonly counting?: Pick<LimitBucket, 'local' | 'failClosed'>;
   /** Replaces the declared limit of single operations, by operation id. */
@@ -30,8 +32,8 @@ export type LimitSettingsProvider = () => LimitSettings;
 const defaults: LimitSettings = { standard: { requests: 300, seconds: 1 } };
 export const defaultLimitSettings: LimitSettingsProvider = () => defaults;
 
-/** An address alone may do this many times what one account and address may. */
-const ADDRESS_FACTOR = 10;
+/** An office, a school, or a server that renders pages has one address for all its people. */
+const defaultPeople = 10;
 
 /** For whom something is counted. */
 interface Subject {
@@ -80,7 +82,9 @@ export function createOperationLimiter(
     const own = operation.limit === 'standard' ? undefined : buckets.of(operation, operation.limit);
     if (!own) return standard;
     const takeOwn = () =>
-      own.account ? take(own.address, addressKey(address)) : take(own.address, key);
+      own.account || kind === 'anonymous'
+        ? take(own.address, addressKey(address))
+        : take(own.caller, key);
     return standard instanceof Promise ? standard.then(takeOwn) : takeOwn();
   };
 
@@ -121,6 +125,7 @@ export function createOperationLimiter(
 }
 
 interface OperationBuckets {
+  readonly caller: LimitBucket;
   readonly address: LimitBucket;
   readonly account: LimitBucket | undefined;
 }
@@ -158,10 +163,7 @@ function createBuckets(settings: LimitSettingsProvider) {
       const current = refresh();
       const made = byOperation.get(operation);
       if (made) return made;
-      const fresh = operationBuckets(operation.id, declared, {
-        ...(current.operations?.get(operation.id) ?? declared),
-        ...current.counting,
-      });
+      const fresh = operationBuckets(operation, declared, current);
       byOperation.set(operation, fresh);
       return fresh;
     },
@@ -169,20 +171,22 @@ function createBuckets(settings: LimitSettingsProvider) {
 }
 
 function operationBuckets(
-  id: string,
-  { account }: RateLimit,
-  { requests, seconds, local, failClosed }: Omit<LimitBucket, 'name'>,
+  { id, surface }: Operation,
+  declared: RateLimit,
+  { operations, counting, peoplePerAddress = defaultPeople }: LimitSettings,
 ): OperationBuckets {
-  const counting = { ...(local && { local }), ...(failClosed && { failClosed }) };
+  const { requests, seconds } = operations?.get(id) ?? declared;
   const bucket = (name: string, max: number): LimitBucket => ({
     ...{ name, requests: max, seconds },
     ...counting,
   });
-  if (account === undefined) return { address: bucket(id, requests), account: undefined };
-  return {
-    address: bucket(`${id}:address`, requests * ADDRESS_FACTOR),
-    account: bucket(`${id}:account`, requests),
-  };
+  const caller = bucket(id, requests);
+  // Operators are few, and what they are asked before they are known guards every door.
+  if (declared.account === undefined && surface === 'admin')
+    return { caller, address: caller, account: undefined };
+  const address = bucket(`${id}:address`, requests * peoplePerAddress);
+  const account = declared.account === undefined ? undefined : bucket(`${id}:account`, requests);
+  return { caller, address, account };
 }
 
 function judge(bucket: LimitBucket, state: LimitState): void {

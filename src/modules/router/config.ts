@@ -38,6 +38,13 @@ const rateLimit = Type.Object({
     description:
       'Requests beyond `maxRequests` that may come at once after a quiet time. The budget then comes back bit by bit; with 0 it is whole again at the end of each `resetInterval`.',
   }),
+  peoplePerAddress: Type.Integer({
+    minimum: 1,
+    maximum: 100_000,
+    default: 10,
+    description:
+      'How many people one address stands for: sign-ups, logins, codes and links are limited for each of them. More where many share an address, such as a school, or a server that signs users in itself.',
+  }),
   store: Type.Union([Type.Literal('auto'), Type.Literal('memory')], {
     default: 'auto',
     description:

@@ -17,8 +17,8 @@ import { type OpenidRequest, type OpenidServer, openidPaths } from '../services/
 const bodyLimit = 65_536;
 /** Characters of a query: what it says is kept until the sign-in is over, for anybody who asks. */
 const maxQuery = 8_192;
-/** Of what browsers of anybody begin: each is kept for a while. */
-const beginLimit = { requests: 300, seconds: 300 } as const;
+/** Of what browsers of anybody begin, for each of the people behind an address: each is kept for a while. */
+const beginLimit = { requests: 30, seconds: 300 } as const;
 
 const facts = {
   surface: 'client',
