@@ -161,6 +161,28 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
     expect(await next(lines)).toEqual([true, 3, 'costly', 'offenders', 'usual']);
   });
 
+  it('begins one process at a time for those that cost much', async () => {
+    const { lines } = start(`
+      const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
+      const processes = new SandboxProcesses({
+        ...{ settings: () => ({ processes: 1, processMegabytes: 700 }), log, startProgram: startProgramHere },
+        ...{ onMessage: quiet, onExit: quiet, runs: () => [], line: new Set() },
+      });
+      processes.offended('hostile');
+      const told = [processes.waitMs('hostile') > 0, processes.waitMs('usual') > 0];
+      const usual = processes.take('usual');
+      told.push(processes.waitMs('hostile') > 0);
+      await come(() => usual.isReady);
+      told.push(processes.waitMs('hostile') > 0);
+      processes.slowDown('costly', usual);
+      usual.kill();
+      told.push(processes.waitMs('hostile') > 0);
+      say(told);
+      processes.close();
+    `);
+    expect(await next(lines)).toEqual([false, false, true, false, true]);
+  });
+
   it('says of a run that no process was there for it in its time that nothing has run', async () => {
     const { lines } = start(`
       const kill = async () => {

@@ -30,8 +30,8 @@ const IDLE_MS = 60_000;
 const LAST_IDLE_MS = 600_000;
 /** Processes for functions that cost much; the oldest gives way. */
 const MAX_COSTLY = 2;
-/** How often it is asked whether a killed process is gone. */
-const DYING_MS = 50;
+/** How often it is asked whether a process that begins has begun, and a killed one is gone. */
+const CHANGING_MS = 50;
 /** Milliseconds until a process is tried again after the system had none. */
 const NO_START_MS = 200;
 
@@ -92,8 +92,16 @@ export class SandboxProcesses {
     const use = useFor[this.#known.standing(key)];
     const pause = this.#pauses[use];
     if (!pause || this.#that((one) => one.use === use && !one.ended).length > 0) return 0;
-    const isDying = this.#that(({ slow, ended }) => slow && ended).length > 0;
-    return isDying ? Math.max(DYING_MS, pause.leftMs) : pause.leftMs;
+    return this.#isChanging() ? Math.max(CHANGING_MS, pause.leftMs) : pause.leftMs;
+  }
+
+  /**
+   * A process begins, which takes 0.2 s of a processor, or one was killed and the system still takes its memory apart, which
+   * may hold a processor for 80 ms without a break. One more start would hold the other processor of a small machine
+   * meanwhile, and nobody would be answered.
+   */
+  #isChanging(): boolean {
+    return this.#that(({ slow, ended, isReady }) => !isReady || (slow && ended)).length > 0;
   }
 
   /** The process in which a function runs next. Throws `SandboxUnavailable`. */
