@@ -138,6 +138,7 @@ class ProcessPool implements Pool {
     const process = this.#processFor(active);
     if (!process) return;
     active.process = process;
+    active.rests = undefined;
     active.isUnknown = !this.#processes.behaves(run.key);
     process.running += 1;
     this.#weigh();
