@@ -1,5 +1,6 @@
 /** What one connection may cost: readers that do not read, and far too many subscriptions (CWE-770). */
 import { once } from 'node:events';
+import { Manager } from 'socket.io-client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { type Api, createApi, type Json } from '../../test/support/api.ts';
@@ -197,6 +198,32 @@ describe('bounds of a connection', () => {
     expect(await open()).toBe(403);
     await realtime({ eventsPerSecond: 50, connectionsPer10s: 100_000 });
     expect(await open()).toBe(200);
+  });
+
+  it('lets one connection into its namespaces, however few connections an address may open', async () => {
+    const other = await createTestPlatform();
+    try {
+      const { accessToken: token } = await other.registerUser();
+      const realtime = { connectionsPer10s: 2 };
+      await other.admin.patch('/config/router', { config: { realtime } });
+      const manager = new Manager(other.addresses.client, {
+        path: '/realtime',
+        transports: ['websocket'],
+      });
+      const entered = ['/database/', '/channels/', '/chat/'].map(
+        (name) =>
+          new Promise((resolve) => {
+            const socket = manager.socket(name, { auth: { token } });
+            socket.on('connect', () => resolve('entered'));
+            socket.on('connect_error', ({ message }) => resolve(message));
+            socket.connect();
+          }),
+      );
+      expect(await Promise.all(entered)).toEqual(['entered', 'entered', 'entered']);
+      manager._close();
+    } finally {
+      await other.close();
+    }
   });
 
   it('refuses filters, positions and ids that are not meant for it, and goes on', async () => {

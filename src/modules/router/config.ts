@@ -125,7 +125,7 @@ const realtime = Type.Object({
     1,
     1_000_000,
     200,
-    'New sockets that one address may open in ten seconds. More where many users share one address.',
+    'New connections for sockets that one address may open in ten seconds, each with up to eight namespaces. More where many users share one address.',
   ),
   roomsPerSocket: count(
     1,

@@ -57,13 +57,13 @@ export interface Connection {
 export interface SocketLimits {
   /** Events that one socket may send. */
   readonly eventsPerSecond: number;
-  /** New connections of one address. */
+  /** New connections of one address, each with its namespaces. */
   readonly connectionsPer10s: number;
 }
 
 export interface SocketBudgets {
   readonly events: LimitBucket;
-  /** New sockets of one address. */
+  /** Namespaces that the connections of one address enter. */
   readonly connect: LimitBucket;
   /** New transports of one address: each takes memory before anybody says who it is. */
   readonly handshake: LimitBucket;
@@ -72,12 +72,22 @@ export interface SocketBudgets {
 /** Read for each event and connection, so that a change holds at once. */
 export type SocketBudgetsProvider = () => SocketBudgets;
 
+/**
+ * Namespaces that one client enters over its connection (lists, channels, chat, functions). Who is refused a connection
+ * comes back by itself; who is refused at a namespace never does, as Socket.IO takes that for final.
+ */
+const namespacesPerConnection = 8;
+
 export const socketBudgets = ({
   eventsPerSecond,
   connectionsPer10s: requests,
 }: SocketLimits): SocketBudgets => ({
   events: { name: 'realtime.events', requests: eventsPerSecond, seconds: 1 },
-  connect: { name: 'realtime.connect', requests, seconds: 10 },
+  connect: {
+    name: 'realtime.connect',
+    requests: requests * namespacesPerConnection,
+    seconds: 10,
+  },
   handshake: { name: 'realtime.handshake', requests, seconds: 10 },
 });
 
