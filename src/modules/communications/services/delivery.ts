@@ -2,14 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
-import type { Queryable } from '../../../kernel/database/database.ts';
 import type { HealthResult } from '../../../kernel/health.ts';
-import {
-  defineBatchJob,
-  defineJob,
-  type JobDefinition,
-  type NewJob,
-} from '../../../kernel/jobs/jobs.ts';
+import { defineBatchJob, defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { purgeBroadcasts } from '../broadcast-queries.ts';
 import { purgeChains } from '../chain-queries.ts';
@@ -24,11 +18,10 @@ import { purgeReports } from '../feedback-queries.ts';
 import { purgeNotifications } from '../inbox-queries.ts';
 import { type Channel, purgeMessages } from '../queries.ts';
 import { type Attempt, type Attempts, createAttempts, type Transports } from './attempts.ts';
+import { deliveryJob, enqueueAgain, type Lane, togetherJob } from './delivery-lanes.ts';
 import { measureMessages, type ProviderState } from './metrics.ts';
 import { type Pace, providersOf } from './providers/in-order.ts';
 import type { Delivery } from './providers/outcome.ts';
-
-export const deliveryJob = 'communications.deliver';
 
 /**
  * After this long an attempt that never finished counts as lost: longer than a batch takes, shorter than the queue
@@ -43,9 +36,7 @@ const expireInSeconds = 5 * 60;
 const queueRetries = 60;
 const purgeBatch = 5000;
 
-/** Messages that were stored together go out together: one job for so many of them at most. */
-const togetherJob = 'communications.deliver-together';
-const togetherAtMost = 32;
+/** Jobs of messages that go together, taken at once. */
 const togetherBatch = 2;
 /** Messages that are taken at once, and of those, how many are on their way at a time. */
 const batchSize = 64;
@@ -143,7 +134,7 @@ function deliveryJobs(sender: Sender): readonly JobDefinition[] {
         atOnce: batches,
         async handler(all, { signal }) {
           const ids = all.map(({ id }) => id);
-          await deliverAll(sender, ids, signal);
+          await deliverAll(sender, { ids, lane: 'alone', signal });
           return new Map();
         },
       },
@@ -157,32 +148,12 @@ function deliveryJobs(sender: Sender): readonly JobDefinition[] {
         atOnce: batches,
         async handler(all, { signal }) {
           const ids = all.flatMap((one) => one.ids);
-          await deliverAll(sender, ids, signal);
+          await deliverAll(sender, { ids, lane: 'together', signal });
           return new Map();
         },
       },
     }),
   ];
-}
-
-/** Leaves messages to be sent, those that are due at the same time by as few jobs as there can be. */
-export async function enqueueDeliveries(
-  jobs: Kernel['jobs'],
-  messages: readonly { readonly id: string; readonly startAfterSeconds?: number | undefined }[],
-  transaction?: Queryable,
-): Promise<void> {
-  const options = transaction && { transaction };
-  const [single, together]: [NewJob[], NewJob[]] = [[], []];
-  const byTime = Map.groupBy(messages, ({ startAfterSeconds }) => startAfterSeconds);
-  for (const [startAfterSeconds, some] of byTime)
-    for (let from = 0; from < some.length; from += togetherAtMost) {
-      const ids = some.slice(from, from + togetherAtMost).map(({ id }) => id);
-      const [id] = ids;
-      if (ids.length === 1) single.push({ data: { id }, startAfterSeconds });
-      else together.push({ data: { ids }, startAfterSeconds });
-    }
-  await jobs.enqueueMany(deliveryJob, single, options);
-  await jobs.enqueueMany(togetherJob, together, options);
 }
 
 /** So many failures running are no accident any more. Refused credentials never are. */
@@ -205,16 +176,18 @@ interface Sender extends Dependencies {
   readonly attempts: Attempts;
 }
 
+interface Batch {
+  readonly ids: readonly string[];
+  readonly lane: Lane;
+  readonly signal: AbortSignal;
+}
+
 /** One attempt of each. What failed waits in the queue for the next one. */
-async function deliverAll(
-  sender: Sender,
-  ids: readonly string[],
-  signal: AbortSignal,
-): Promise<void> {
+async function deliverAll(sender: Sender, { ids, lane, signal }: Batch): Promise<void> {
   const { database, jobs, attempts } = sender;
   const { claimed, busy } = await claimMessages(database, ids, { lostAfterMs });
   const suppressed = await suppressedOf(database, claimed);
-  const { turns, later } = await takeTurns(sender, claimed);
+  const { turns, later } = await takeTurns(sender, claimed, lane);
   const wait = (seconds: number, some: readonly string[]): void =>
     void later.set(seconds, [...(later.get(seconds) ?? []), ...some]);
   // Whoever has these may be lost.
@@ -245,12 +218,7 @@ async function deliverAll(
     await releaseMessages(database, untouched);
     wait(1, untouched);
   }
-  await enqueueDeliveries(
-    jobs,
-    [...later].flatMap(([startAfterSeconds, some]) =>
-      some.map((id) => ({ id, startAfterSeconds })),
-    ),
-  );
+  await enqueueAgain(jobs, lane, later);
   if (broken) throw broken.reason;
 }
 
@@ -267,12 +235,13 @@ interface Turn {
 async function takeTurns(
   { database, pace, config }: Sender,
   claimed: readonly ClaimedMessage[],
+  lane: Lane,
 ): Promise<{ readonly turns: Turn[]; readonly later: Map<number, string[]> }> {
   const turns: Turn[] = [];
   const later = new Map<number, string[]>();
   for (const [channel, messages] of Map.groupBy(claimed, (message) => message.channel)) {
     const [provider = ''] = providersOf(config(), channel);
-    const { waits, laterSeconds } = await pace.reserve(provider, messages.length);
+    const { waits, laterSeconds } = await pace.reserve(provider, messages.length, lane);
     const now = Date.now();
     for (const [place, wait] of waits.entries()) {
       const message = messages[place];

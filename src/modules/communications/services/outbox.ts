@@ -16,7 +16,8 @@ import {
 } from '../queries.ts';
 import { contentOf } from '../record-queries.ts';
 import { linksOf, type MessageContent, openContent } from './content.ts';
-import { type DeliverNow, deliveryJob } from './delivery.ts';
+import type { DeliverNow } from './delivery.ts';
+import { deliveryJob } from './delivery-lanes.ts';
 import type { MessageStore } from './messages.ts';
 import type { PlainEmail, Sms, Storing, TemplatedEmail } from './outgoing.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';

@@ -11,7 +11,8 @@ import type { CommunicationsConfig } from '../config.ts';
 import type { ChoicesRow } from '../preference-queries.ts';
 import { type Channel, insertMessages, lockKey, messageByKey, putContent } from '../queries.ts';
 import { isLarge, type MessageContent, sealContent, sealLargeContent } from './content.ts';
-import { enqueueDeliveries, lostAfterSeconds } from './delivery.ts';
+import { lostAfterSeconds } from './delivery.ts';
+import { enqueueDeliveries } from './delivery-lanes.ts';
 import type { Storing } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
 

@@ -6,10 +6,14 @@ import type { Kernel } from '../../../../host/kernel.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 import { takeSlots } from '../../delivery-queries.ts';
 import type { Channel } from '../../queries.ts';
+import type { Lane } from '../delivery-lanes.ts';
 import { type Delivery, DeliveryError } from './outcome.ts';
 
-/** How far ahead places are taken: what does not fit waits in the queue instead of in memory. Milliseconds. */
-const horizonMs = 10_000;
+/**
+ * How far ahead places are taken: what does not fit waits in the queue instead of in memory. What goes to many takes
+ * none of those behind its own: they are free for what somebody waits for. Milliseconds.
+ */
+const horizonMs: Readonly<Record<Lane, number>> = { alone: 10_000, together: 5_000 };
 
 export interface Pace {
   /**
@@ -19,6 +23,7 @@ export interface Pace {
   reserve(
     provider: string,
     count: number,
+    lane: Lane,
   ): Promise<{ readonly waits: readonly number[]; readonly laterSeconds: number }>;
 }
 
@@ -26,13 +31,13 @@ export const createPace = ({
   database,
   config,
 }: Pick<Kernel, 'database'> & { readonly config: () => CommunicationsConfig }): Pace => ({
-  async reserve(provider, count) {
+  async reserve(provider, count, lane) {
     const perSecond = perSecondOf(config(), provider);
     if (perSecond === 0) return { waits: Array.from({ length: count }, () => 0), laterSeconds: 0 };
     const { granted, firstMs, freeMs } = await takeSlots(database, provider, {
       count,
       perSecond,
-      horizonMs,
+      horizonMs: horizonMs[lane],
     });
     return {
       waits: Array.from({ length: granted }, (_, place) => firstMs + (place * 1000) / perSecond),
@@ -91,7 +96,7 @@ function lastOf(error: DeliveryError, all: readonly DeliveryError[]): DeliveryEr
 
 /** Throws `throttled` while there is no place for one more. */
 async function turnOf(pace: Pace, name: string): Promise<void> {
-  const { waits, laterSeconds } = await pace.reserve(name, 1);
+  const { waits, laterSeconds } = await pace.reserve(name, 1, 'alone');
   const [wait] = waits;
   if (wait === undefined)
     throw new DeliveryError('throttled', name, 'its limit is used up', laterSeconds);
