@@ -281,7 +281,7 @@ const definitionsOf = <K extends Definition['kind']>(
 function requireWithin({ depth, aliases, costs }: Measure, options: GraphqlOptions): void {
   if (costs.length > MAX_ROOT_FIELDS)
     throw tooMuch(
-      `The operation has ${costs.length} fields at its root: at most ${MAX_ROOT_FIELDS} are allowed`,
+      `The operation has ${costs.length} fields at its root: at most ${MAX_ROOT_FIELDS} are allowed, so ask for the others in another request`,
     );
   if (depth > options.maxDepth)
     throw tooMuch(`The operation is ${depth} levels deep: at most ${options.maxDepth} are allowed`);
