@@ -190,6 +190,12 @@ it('have bounds that operators set', async () => {
   expect(busy?.body).toMatchObject({ code: 'FUNCTION_BUSY' });
   expect(busy?.headers.get('retry-after')).toBe('1');
   expect(answers.some(({ status }) => status === 200)).toBe(true);
+  await upload(admin, {
+    name: 'soonOver',
+    functionCode: 'await new Promise((done) => setTimeout(done, 20)); return 1',
+  });
+  const call = async () => (await platform.client.get('/functions/soonOver')).status;
+  expect([await call(), ...(await Promise.all([call(), call()]))]).toEqual([200, 200, 200]);
   await configure({ limits: { maxConcurrencyPerFunction: 50, maxTimeoutMs: 100 } });
   expect((await platform.client.get('/functions/waits')).status).toBe(504);
   await configure({ limits: { maxTimeoutMs: 180_000 }, egress: { allow: ['*.allowed.example'] } });

@@ -22,6 +22,7 @@ import type { ExecutionWriter } from './executions.ts';
 import { fileOf } from './functions.ts';
 import { type HostCalls, RunScope } from './host-calls.ts';
 import type { FunctionMetrics } from './measure.ts';
+import { createPlaces } from './places.ts';
 import { accepted, conclude, type EndedRun, outcomeOf, userErrorOfEnd } from './run-end.ts';
 import type { RunRequest, RunResult, Target } from './run-request.ts';
 import { type FunctionStore, versionKey } from './store.ts';
@@ -48,40 +49,15 @@ export interface RunnerParts {
   readonly config: () => FunctionsConfig;
 }
 
-const RETRY_AFTER_SECONDS = 1;
-
 export function createRunner(parts: RunnerParts): FunctionRunner {
-  const active = new Map<string, number>();
-  let total = 0;
-
-  function enter({ _id, name }: StoredFunction): void {
-    const { maxConcurrency, maxConcurrencyPerFunction } = parts.config().limits;
-    const mine = active.get(_id) ?? 0;
-    if (total >= maxConcurrency || mine >= maxConcurrencyPerFunction)
-      throw functionErrors.FUNCTION_BUSY({
-        message: `Too many runs of ${mine >= maxConcurrencyPerFunction ? name : 'functions'} now: try again shortly`,
-        retryAfter: RETRY_AFTER_SECONDS,
-      });
-    active.set(_id, mine + 1);
-    total += 1;
-  }
-  function leave(id: string): void {
-    total -= 1;
-    const mine = (active.get(id) ?? 1) - 1;
-    if (mine === 0) active.delete(id);
-    else active.set(id, mine);
-  }
-
+  const places = createPlaces(parts.config);
   return {
-    active: (id) => active.get(id) ?? 0,
+    active: places.active,
     async run(request) {
       const target = await findTarget(parts, request);
-      enter(target.definition);
-      try {
-        return await onOwnAccount(parts, target, request);
-      } finally {
-        leave(target.definition._id);
-      }
+      return places.inPlace(target.definition._id, timeOf(parts, target, request), (deadlineMs) =>
+        onOwnAccount(parts, target, { ...request, deadlineMs }),
+      );
     },
   };
 }
