@@ -105,6 +105,35 @@ describe('a durable queue', () => {
       );
   });
 
+  it('takes what came later for somebody with nothing running before what waits for those who run', async () => {
+    const { queue } = newQueue();
+    const many = ['slow', 'slower'].flatMap((target) =>
+      Array.from({ length: 5 }, (_, n) => item(n, undefined, target)),
+    );
+    await queue.add(opened.database, many);
+    const begun: string[] = [];
+    const open: (() => void)[] = [];
+    const done: Verdict = { outcome: 'done' };
+    const worker = working(
+      queue,
+      async ({ target }) => {
+        begun.push(target);
+        await new Promise<void>((end) => open.push(end));
+        return done;
+      },
+      { concurrency: () => 4, perTarget: () => 2 },
+    );
+    await waitFor(async () => begun.length === 4);
+    await queue.add(opened.database, [item(1, undefined, 'quick')]);
+    open.shift()?.();
+    await waitFor(async () => begun.length === 5);
+    expect(begun.toSorted()).toEqual(['quick', 'slow', 'slow', 'slower', 'slower']);
+    const ending = setInterval(() => open.shift()?.(), 1);
+    await isDone(queue, 11);
+    clearInterval(ending);
+    await worker.stop();
+  });
+
   it('gives an item of a node that died to another one, and says so', async () => {
     const { queue } = newQueue();
     await queue.add(opened.database, [item(1, 'x'), item(2, 'x')]);

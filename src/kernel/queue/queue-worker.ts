@@ -95,7 +95,10 @@ export function startWorker(
   };
 }
 
-/** For each target with room, its oldest due items; of a lane only the first. */
+/**
+ * For each target with room, its oldest due items; of a lane only the first. Who has least running goes first: what
+ * came later for somebody else does not stand behind all that waits for a few slow ones.
+ */
 async function claim(state: WorkerState): Promise<readonly Claimed[]> {
   const { database, queue, options, running, token, leaseMs } = state;
   const room = options.concurrency() - running.size;
@@ -117,13 +120,14 @@ async function claim(state: WorkerState): Promise<readonly Claimed[]> {
           on r.target = t.target
         where t.target is not null
       ) t cross join lateral (
-        select i.id, i.due_at from penstock.queue_items i
+        select i.id, i.due_at, i.seq from penstock.queue_items i
         where i.queue = ${queue} and i.target = t.target and i.state = 'waiting' and i.due_at <= now()
           and (i.order_key is null or not exists (
             select from penstock.queue_items e where e.queue = i.queue and e.target = i.target
               and e.order_key = i.order_key and e.state = 'waiting' and e.seq < i.seq))
         order by i.due_at, i.seq limit greatest(t.room, 0) for update skip locked
-      ) d order by d.due_at limit ${room}
+      ) d order by ${perTarget}::int - t.room + row_number() over (partition by t.target order by d.due_at, d.seq), d.due_at
+      limit ${room}
     ), found as (
       select i.id, i.lease is not null as lost from penstock.queue_items i where i.id in (select id from due)
     )
