@@ -111,7 +111,11 @@ describe('GraphQL', () => {
     expect(
       (await platform.client.get('/graphql', { headers: { accept: 'text/html' } })).status,
     ).toBe(400);
-    await configure({ maxDepth: 2 });
+    const twice = '{ a: getDatabaseSong { count } b: getDatabaseSong { count } }';
+    expect((await ask(twice)).errors).toBeUndefined();
+    await configure({ maxRootFields: 1 });
+    expect((await ask(twice)).errors[0].extensions.code).toBe('GRAPHQL_LIMIT_EXCEEDED');
+    await configure({ maxRootFields: 20, maxDepth: 2 });
     expect(
       (await ask('{ getDatabaseSong { documents { title } } }')).errors[0].extensions.code,
     ).toBe('GRAPHQL_LIMIT_EXCEEDED');

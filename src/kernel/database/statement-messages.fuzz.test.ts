@@ -11,7 +11,7 @@ import { removeFolder, temporaryFolder } from '../../../test/support/temporary-f
 import { clientConfig, GuardedClient } from './connection.ts';
 import { isConnectionLoss } from './failures.ts';
 import { UndoneError } from './shared-statement.ts';
-import { MessageReader } from './statement-messages.ts';
+import { MessageReader, requireFields } from './statement-messages.ts';
 import { StatementSender } from './statement-sender.ts';
 
 const RUNS = 150;
@@ -331,6 +331,26 @@ it.each([1, 8_192, 20_000, 65_536])(
       reader.read(memory.subarray(0, bytes.copy(memory, 0, at, at + size)));
     expect(seen.map(({ length }) => length)).toEqual(sent.map(({ length }) => length));
     expect(Buffer.concat(seen).equals(Buffer.concat(sent))).toBe(true);
+  },
+);
+
+it.each([
+  ['no end', 'SERROR\0'],
+  ['a text without an end', 'SERR'],
+  ['a letter alone', 'SERROR\0C'],
+  ['nothing in it', ''],
+])(
+  'refuses an error and a notice with %s, for whose end the driver would look for ever',
+  (_what, content) => {
+    for (const type of ['E', 'N']) {
+      const bytes = message(type, Buffer.from(content));
+      // What follows in the same memory does not end it.
+      const memory = Buffer.concat([bytes, ready]);
+      const reader = new MessageReader(requireFields);
+      expect(() => reader.read(memory)).toThrow('no message');
+    }
+    const reader = new MessageReader(requireFields);
+    reader.read(Buffer.concat([failed, ...asides, ended]));
   },
 );
 

@@ -171,6 +171,24 @@ const MAX_LENGTH = 1_073_741_824;
 const brokenMessage = (): Error =>
   Object.assign(new Error('The database sent what is no message'), { code: '08P01' });
 
+/** Of errors and of notices. */
+const FIELDS: ReadonlySet<number> = new Set([0x45, 0x4e]);
+
+/**
+ * Throws for an error or a notice that does not end: fields, each a letter and a text that ends with a zero, and a zero
+ * after the last. The parser of the driver looks for that zero for ever.
+ */
+export function requireFields(type: number, bytes: Buffer, from: number, to: number): void {
+  if (!FIELDS.has(type)) return;
+  let at = from;
+  while (at < to && bytes[at] !== 0) {
+    const end = bytes.indexOf(0, at + 1);
+    if (end < 0) throw brokenMessage();
+    at = end + 1;
+  }
+  if (at >= to) throw brokenMessage();
+}
+
 /** Told of each whole message: its type, and where its content stands. */
 export type OnMessage = (type: number, bytes: Buffer, from: number, to: number) => void;
 

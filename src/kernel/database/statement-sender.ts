@@ -11,7 +11,7 @@ import {
   SharedStatement,
   SharedTransaction,
 } from './shared-statement.ts';
-import { MessageReader, MessageWriter } from './statement-messages.ts';
+import { MessageReader, MessageWriter, requireFields } from './statement-messages.ts';
 
 const [ZERO, NINE] = [0x30, 0x39];
 
@@ -138,15 +138,16 @@ export class StatementSender {
   /** What statements that go well bring is read here, all else by the driver. */
   readonly #onMessage = (type: number, bytes: Buffer, from: number, to: number): void => {
     const active = this.#driver._activeQuery;
-    if (!(active instanceof SharedTransaction)) this.#pass(bytes, from, to);
+    if (!(active instanceof SharedTransaction)) this.#pass(type, bytes, from, to);
     else if (type === ANSWERS.row) active.current?.row(bytes, from);
     else if (type === ANSWERS.completed) active.completed(countIn(bytes, from, to));
     else if (type === ANSWERS.ready) this.#driver.connection.emit('readyForQuery', ready);
     else if (type === ANSWERS.parsed) active.parsed();
-    else if (type !== ANSWERS.bound) this.#pass(bytes, from, to);
+    else if (type !== ANSWERS.bound) this.#pass(type, bytes, from, to);
   };
 
-  #pass(bytes: Buffer, from: number, to: number): void {
+  #pass(type: number, bytes: Buffer, from: number, to: number): void {
+    requireFields(type, bytes, from, to);
     const message = Buffer.from(bytes.subarray(from - HEADER_BYTES, to));
     for (const listener of this.#toDriver) listener(message);
   }

@@ -185,6 +185,14 @@ const graphql = Type.Object({
     default: 20,
     description: 'Aliases that an operation may have.',
   }),
+  maxRootFields: Type.Integer({
+    ...harmless,
+    minimum: 1,
+    maximum: 100,
+    default: 20,
+    description:
+      'Fields at the root of an operation. Each is a call of its own and counts as one request.',
+  }),
 });
 
 const captcha = Type.Object({

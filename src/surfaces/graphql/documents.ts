@@ -138,7 +138,6 @@ const MAX_TOKENS = 5_000;
 const MAX_BRACKETS = 64;
 const MAX_FIELDS = 500;
 const MAX_DIRECTIVES = 50;
-const MAX_ROOT_FIELDS = 20;
 /** Documents that are kept, and characters of all of them: a parsed one takes about a hundred times its text. */
 const MAX_KEPT = 400;
 const MAX_KEPT_TEXT = 250_000;
@@ -279,9 +278,9 @@ const definitionsOf = <K extends Definition['kind']>(
   );
 
 function requireWithin({ depth, aliases, costs }: Measure, options: GraphqlOptions): void {
-  if (costs.length > MAX_ROOT_FIELDS)
+  if (costs.length > options.maxRootFields)
     throw tooMuch(
-      `The operation has ${costs.length} fields at its root: at most ${MAX_ROOT_FIELDS} are allowed, so ask for the others in another request`,
+      `The operation has ${costs.length} fields at its root: at most ${options.maxRootFields} are allowed, so ask for the others in another request`,
     );
   if (depth > options.maxDepth)
     throw tooMuch(`The operation is ${depth} levels deep: at most ${options.maxDepth} are allowed`);

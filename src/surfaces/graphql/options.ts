@@ -11,6 +11,8 @@ export interface GraphqlOptions {
   readonly maxComplexity: number;
   /** Fields of an operation that are given another name. */
   readonly maxAliases: number;
+  /** Fields at the root of an operation; each is an operation of its own. */
+  readonly maxRootFields: number;
 }
 
 /** A live source of options. `current` answers the same object until something changed. */
@@ -27,6 +29,7 @@ export const defaultGraphqlOptions: GraphqlOptions = {
   maxDepth: 10,
   maxComplexity: 1_000,
   maxAliases: 20,
+  maxRootFields: 20,
 };
 
 export const fixedGraphqlOptions = (

@@ -51,6 +51,11 @@ export class KnownFunctions {
     return this.#proven.has(key);
   }
 
+  /** Runs of it end by themselves, however much they cost. */
+  isGood(key: string): boolean {
+    return this.isProven(key) && this.standing(key) !== 'offender';
+  }
+
   /** A run of it has ended by itself. What needed little counts as costly no more, unless it had to be ended before. */
   proved(key: string, cpuMs: number): void {
     if (cpuMs < LITTLE_MS && this.#costly.get(key)?.offences === 0) this.#costly.delete(key);

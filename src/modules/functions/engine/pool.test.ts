@@ -232,25 +232,30 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       const { SandboxProcesses } = await import(${JSON.stringify(new URL('processes.ts', import.meta.url).href)});
       const settings = () => ({ processes: 1, processMegabytes: 700 });
       const ready = Promise.withResolvers();
+      let runs = [];
       const processes = new SandboxProcesses({
         ...{ settings, log, startProgram: startProgramHere, onMessage: ready.resolve },
-        ...{ onExit: quiet, runs: () => [], line: new Set() },
+        ...{ onExit: quiet, runs: () => runs, line: new Set() },
       });
       processes.offended('hostile');
       const slow = processes.take('hostile');
       const costly = processes.take('costly');
       processes.slowDown('costly', costly);
-      costly.running = 4;
-      slow.running = 4;
+      const running = (count) => {
+        const run = (key, process) => ({ run: { key }, process, openCalls: 0 });
+        const other = run('costly', costly);
+        runs = [...Array(count).fill(run('hostile', slow)), other, other, other, other];
+      };
+      running(4);
       const inTurns = () => (processes.weigh(), processes.isInTurns(slow));
       // Not before it is ready, and not before somebody watches over what is stopped.
       const told = [inTurns()];
       await ready.promise;
       await come(() => slow.isReady);
       told.push(await come(inTurns));
-      slow.running = 3;
+      running(3);
       told.push(inTurns());
-      slow.running = 4;
+      running(4);
       told.push(inTurns(), processes.isInTurns(costly));
       say({ told, pid: slow.pid });
       await new Promise(() => setInterval(quiet, 1_000));
@@ -287,5 +292,28 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
       process.exit();
     `);
     expect(await next(lines)).toEqual([false, false, false, true]);
+  });
+
+  it('shares the processor as little as can be with many that may never end, not with those that do', async () => {
+    const { lines } = start(`
+      const { Shares } = await import(${JSON.stringify(new URL('shares.ts', import.meta.url).href)});
+      const { KnownFunctions } = await import(${JSON.stringify(new URL('known-functions.ts', import.meta.url).href)});
+      const known = new KnownFunctions();
+      const told = [];
+      const slow = { use: 'costly', slow: true, crowd: (isCrowd) => told.push(isCrowd) };
+      const runs = Array.from({ length: 8 }, (_, i) => ({ run: { key: 'k' + i }, process: slow, openCalls: 0 }));
+      const shares = new Shares({
+        ...{ log, known, startProgram: startProgramHere, slow: () => [slow] },
+        ...{ runs: () => runs, line: new Set() },
+      });
+      shares.weigh();
+      for (let i = 0; i < 5; i++) known.proved('k' + i, 5_000);
+      shares.weigh();
+      known.costs('k0', 1);
+      shares.weigh();
+      say(told);
+      process.exit();
+    `);
+    expect(await next(lines)).toEqual([true, false, true]);
   });
 });

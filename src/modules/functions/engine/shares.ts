@@ -11,7 +11,7 @@ import { MAX_UNPROVEN_RUNS } from './room.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { Turns } from './turns.ts';
 
-/** Of more runs than so many that compute, the processor is shared as little as can be. */
+/** Of more runs than so many that may never end by themselves, the processor is shared as little as can be. */
 const FEW_RUNS = 3;
 /** Runs that compute or wait in line, of functions of which none has ended by itself: more than so many are a flood. */
 const FLOOD = 24;
@@ -59,11 +59,10 @@ export class Shares {
     const isFlood = this.isFlood();
     if (isFlood) this.#reviewLater();
     const isBusyFlood = isFlood && performance.now() < this.#busyUntil;
-    const isCrowded = computing(slow) > FEW_RUNS;
-    const offenders = slow.filter(({ use }) => use === 'offenders');
-    const kept = isBusyFlood ? slow : computing(offenders) > FEW_RUNS ? offenders : [];
+    const crowds = slow.filter((process) => this.#unproven(process) > FEW_RUNS);
+    const kept = isBusyFlood ? slow : crowds.filter(({ use }) => use === 'offenders');
     // In turns they have little, and get that: on a full machine they would not go on at all otherwise.
-    for (const process of slow) process.crowd(isCrowded && !kept.includes(process));
+    for (const process of slow) process.crowd(crowds.includes(process) && !kept.includes(process));
     // A process that begins is let begin.
     const now = performance.now();
     this.#turns.give(kept.filter(({ isReady, endsUntil }) => isReady && endsUntil < now));
@@ -75,6 +74,15 @@ export class Shares {
     process.endsUntil = performance.now() + ENDING_MS;
     this.weigh();
     setTimeout(() => this.weigh(), ENDING_MS).unref();
+  }
+
+  /** Runs that compute in it, of functions that had to be ended lately, or of which none has ended by itself. */
+  #unproven(process: SandboxProcess): number {
+    const { known, runs } = this.#parts;
+    let found = 0;
+    for (const one of runs())
+      if (one.process === process && isComputing(one) && !known.isGood(one.run.key)) found += 1;
+    return found;
   }
 
   /**
@@ -114,6 +122,3 @@ export class Shares {
     }, REVIEW_MS).unref();
   }
 }
-
-const computing = (processes: readonly SandboxProcess[]): number =>
-  processes.reduce((sum, { running, waiting }) => sum + running - waiting, 0);
