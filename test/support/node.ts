@@ -75,7 +75,9 @@ export function createTestNode(addresses: NodeAddresses, credentials: NodeCreden
 
   const login = async (email: string, password: string, from?: string): Promise<TestUser> => {
     const answer = expectStatus(
-      await client.post('/authentication/local', { email, password }, coming(from)),
+      await unlessBusy(() =>
+        client.post('/authentication/local', { email, password }, coming(from)),
+      ),
       200,
       'login',
     );
@@ -106,11 +108,9 @@ export function createTestNode(addresses: NodeAddresses, credentials: NodeCreden
       password = userPassword,
       from,
     } = {}) {
-      expectStatus(
-        await client.post('/authentication/local/new', { email, password }, coming(from)),
-        200,
-        'registration',
-      );
+      const register = () =>
+        client.post('/authentication/local/new', { email, password }, coming(from));
+      expectStatus(await unlessBusy(register), 200, 'registration');
       return login(email, password, from);
     },
     async createSchema(definition) {
@@ -121,6 +121,15 @@ export function createTestNode(addresses: NodeAddresses, credentials: NodeCreden
       ).body;
     },
   };
+}
+
+/** Passwords of a dozen at once may be too many for a full machine: as a client does, it is tried again. */
+async function unlessBusy<T>(ask: () => Promise<Answer<T>>): Promise<Answer<T>> {
+  for (let tries = 0; ; tries += 1) {
+    const answer = await ask();
+    if (answer.status !== 503 || tries === 20) return answer;
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  }
 }
 
 const coming = (from: string | undefined) =>
