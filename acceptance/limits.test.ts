@@ -89,6 +89,51 @@ describe('what operators set for users and for the ids of requests', () => {
     expect(await reset()).toBe(400);
   });
 
+  it('limits of single operations in place of the declared ones', async () => {
+    const id = 'authentication.password.reset';
+    const route = '?path=/authentication/reset-password&action=POST';
+    const listed = async () =>
+      (await platform.admin.get(`/router/route-middlewares${route}`)).body.middlewares;
+    const [declared] = await listed();
+    expect(declared).toMatch(/^rateLimit:/);
+    const add = (middlewares: readonly string[]) =>
+      platform.admin.patch(`/router/patch-middleware${route}`, { middlewares });
+    expectStatus(await add([declared, 'rateLimit:900/1']), 200, 'another limit beside it');
+    const reset = async (): Promise<number> =>
+      (
+        await platform.client.post('/authentication/reset-password', {
+          passwordResetToken: 'of-a-person',
+          password: 'correct horse battery',
+        })
+      ).status;
+    await set({ rateLimit: { operations: { [id]: '1/3600' } } });
+    expect(await listed()).toEqual(['rateLimit:1/3600', 'rateLimit:900/1']);
+    const ofTenPeople = await Promise.all(Array.from({ length: 11 }, reset));
+    expect(ofTenPeople).toContain(429);
+    await set({ rateLimit: { operations: { [id]: '1000/1' } } });
+    expect(await listed()).toEqual(['rateLimit:1000/1', 'rateLimit:900/1']);
+    expect(await reset()).toBe(400);
+    // What the module declared is none that operators add: it would have no effect.
+    expect(await add(['rateLimit:1000/1', declared])).toMatchObject({ status: 400 });
+    await set({ rateLimit: { operations: { [id]: null } } });
+    expect(await listed()).toEqual([declared, 'rateLimit:900/1']);
+  });
+
+  it.each([
+    ['an operation that there is not', { 'no.such.operation': '5/1' }, /no\.such\.operation/],
+    ['one without a limit of its own', { 'router.routes.list': '5/1' }, /routes\.list/],
+    ['no numbers', { 'embeddings.search': 'many' }, /embeddings\.search/],
+    ['more than an hour', { 'embeddings.search': '5/3601' }, /embeddings\.search/],
+  ])('refuse %s', async (_what, operations, path) => {
+    const answer = await platform.admin.patch('/config/router', {
+      config: { rateLimit: { operations } },
+    });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: expect.stringMatching(path) }] },
+    });
+  });
+
   it('a header in which a proxy says the id', async () => {
     const ask = (headers: Readonly<Record<string, string>>) =>
       platform.client.get('/ready', { headers });

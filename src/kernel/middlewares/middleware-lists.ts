@@ -59,19 +59,27 @@ export const middlewareMeanings: ReadonlyMap<
   ],
 ]);
 
-const limitForm = /^rateLimit:([1-9]\d{0,5})\/([1-9]\d{0,3})$/;
-/** Seconds. */
-const LONGEST_WINDOW = 3_600;
+/** Requests and seconds, at most an hour of them: `50/1`. */
+export const limitPattern = '^[1-9][0-9]{0,5}/([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|3600)$';
+const limitForm = new RegExp(limitPattern);
+const LIMIT = 'rateLimit:';
 
-/** The budget that a name stands for. */
-function limitOf(name: string): RateLimit | undefined {
-  const [, requests, seconds] = limitForm.exec(name) ?? [];
-  if (requests === undefined || Number(seconds) > LONGEST_WINDOW) return undefined;
+/** So many requests in so many seconds. */
+export type LimitNumbers = Pick<RateLimit, 'requests' | 'seconds'>;
+
+/** What a text such as `50/1` says. */
+export function limitNumbers(text: string): LimitNumbers | undefined {
+  if (!limitForm.test(text)) return undefined;
+  const [requests, seconds] = text.split('/');
   return { requests: Number(requests), seconds: Number(seconds) };
 }
 
-const nameOfLimit = ({ requests, seconds }: RateLimit): string =>
-  `rateLimit:${requests}/${seconds}`;
+/** The budget that a name stands for. */
+const limitOf = (name: string): RateLimit | undefined =>
+  name.startsWith(LIMIT) ? limitNumbers(name.slice(LIMIT.length)) : undefined;
+
+export const nameOfLimit = ({ requests, seconds }: RateLimit): string =>
+  `${LIMIT}${requests}/${seconds}`;
 
 /** Middlewares that modules provide while they run are listed as `<prefix><name>`. */
 export const PROVIDED = 'function:';
@@ -79,7 +87,7 @@ export const PROVIDED = 'function:';
 const isProvided = (name: string): boolean => name.startsWith(PROVIDED);
 
 export const isMiddleware = (name: string): boolean =>
-  limitOf(name) !== undefined || (middlewareMeanings.has(name) && !name.startsWith('rateLimit:'));
+  limitOf(name) !== undefined || (middlewareMeanings.has(name) && !name.startsWith(LIMIT));
 
 /** What the module demands. */
 export function declaredMiddlewares({
@@ -96,11 +104,14 @@ export function isAddable(
     access,
     surface,
     limit,
-  }: Pick<Operation, 'access'> & Partial<Pick<Operation, 'surface' | 'limit'>>,
+    replacedLimit,
+  }: Pick<Operation, 'access'> & Partial<Pick<Operation, 'surface' | 'limit' | 'replacedLimit'>>,
 ): boolean {
   if (isProvided(name)) return surface === 'client' && limit !== 'none';
   if (name === 'authMiddleware') return access === 'public' || access === 'optionalUser';
   if (name === 'superAdminMiddleware') return access === 'admin';
+  // What the module declared is replaced: in a stored list it is what was demanded then.
+  if (replacedLimit && name === nameOfLimit(replacedLimit)) return false;
   return limitOf(name) !== undefined;
 }
 
@@ -132,6 +143,17 @@ export function middlewaresOf(operation: Operation, lists: MiddlewareLists): rea
   );
   const fitting = set.filter((name) => declared.includes(name) || isAddable(name, operation));
   return [...new Set([...missingDemands(fitting, operation), ...fitting])];
+}
+
+/** Other numbers for the limit that an operation declares; the same operation where it declares none. */
+export function withLimit(operation: Operation, numbers: LimitNumbers | undefined): Operation {
+  const { limit } = operation;
+  if (!numbers || typeof limit === 'string') return operation;
+  return Object.freeze({
+    ...operation,
+    limit: { ...limit, ...numbers },
+    replacedLimit: limit,
+  });
 }
 
 /** The same operation when nothing was added. It can only become stricter. */

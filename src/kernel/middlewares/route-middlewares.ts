@@ -6,24 +6,31 @@ import { moduleOfOperation, requireAuthority } from '../authority.ts';
 import { type Caller, callerKey } from '../caller.ts';
 import type { Database, Queryable, Transaction } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
-import { errors } from '../errors.ts';
 import type { Bus } from '../events/bus.ts';
 import type { Method, Operation, SurfaceName } from '../operations/operation.ts';
-import type { DecodedInput, OperationContext } from '../operations/operation-input.ts';
 import { type OperationRegistry, routesOf } from '../operations/registry.ts';
 import { middlewareErrors } from './errors.ts';
 import {
   declaredMiddlewares,
   isAddable,
   isMiddleware,
+  type LimitNumbers,
   type MiddlewareLists,
   middlewaresOf,
   missingDemands,
+  nameOfLimit,
   PROVIDED,
   type RunMiddleware,
   routeKeyOf,
+  withLimit,
   withMiddlewares,
 } from './middleware-lists.ts';
+import {
+  createProvidedMiddlewares,
+  fullName,
+  type ProvidedMiddleware,
+  type ProvidedMiddlewares,
+} from './provided-middlewares.ts';
 
 /* The lists that operators set, as they are stored. */
 
@@ -79,16 +86,15 @@ export interface RouteMiddlewares {
    * has no effect, and what their modules demand always holds.
    */
   put(caller: Caller, lists: ReadonlyMap<string, readonly string[] | undefined>): Promise<void>;
+  /** Limits in place of those that operations declare, by operation id. They hold when this returns, on this node. */
+  replaceLimits(limits: ReplacedLimits): void;
   /** Middlewares that a module runs itself. Those that are listed for routes and not there refuse every request (503). */
   provide(given: ReadonlyMap<string, ProvidedMiddleware>): void;
   /** Names of those. */
   provided(): readonly string[];
 }
 
-export type ProvidedMiddleware = (
-  context: OperationContext,
-  input: DecodedInput,
-) => Promise<Readonly<Record<string, unknown>> | undefined>;
+type ReplacedLimits = ReadonlyMap<string, LimitNumbers>;
 
 interface RouteMiddlewaresOptions {
   readonly database: Database;
@@ -96,8 +102,13 @@ interface RouteMiddlewaresOptions {
   readonly registry: OperationRegistry;
 }
 
-/** Operations with the middlewares that routes have beside their own. */
-function createAppliedOperations(lists: () => MiddlewareLists, run: RunMiddleware) {
+interface SetByOperators {
+  lists: MiddlewareLists;
+  limits: ReplacedLimits;
+}
+
+/** Operations with the limits and middlewares that operators set. */
+function createAppliedOperations(set: Readonly<SetByOperators>, run: RunMiddleware) {
   const declared = new WeakMap<Operation, Operation>();
   const strict = new WeakMap<
     Operation,
@@ -106,15 +117,16 @@ function createAppliedOperations(lists: () => MiddlewareLists, run: RunMiddlewar
   return {
     /** The same object as long as the list is the same: surfaces remember what they compiled for it. */
     apply(operation: Operation): Operation {
-      const names = middlewaresOf(operation, lists());
+      const own = withLimit(operation, set.limits.get(operation.id));
+      const names = middlewaresOf(own, set.lists);
       const known = strict.get(operation);
       if (known?.names === names.join()) return known.operation;
-      const made = withMiddlewares(operation, names, run);
+      const made = withMiddlewares(own, names, run);
       strict.set(operation, { names: names.join(), operation: made });
-      declared.set(made, operation);
+      declared.set(made, own);
       return made;
     },
-    /** What the module declared. */
+    /** What the module declared, with the limit in its place. */
     declaredOf: (operation: Operation): Operation => declared.get(operation) ?? operation,
   };
 }
@@ -124,11 +136,11 @@ export async function createRouteMiddlewares(
   options: RouteMiddlewaresOptions,
 ): Promise<RouteMiddlewares> {
   const { database, bus, registry } = options;
-  let lists: MiddlewareLists = new Map();
-  const own = createProvided();
-  const { apply, declaredOf } = createAppliedOperations(() => lists, own.run);
+  const state: SetByOperators = { lists: new Map(), limits: new Map() };
+  const own = createProvidedMiddlewares();
+  const { apply, declaredOf } = createAppliedOperations(state, own.run);
   const load = async (): Promise<void> => {
-    lists = await readLists(database);
+    state.lists = await readLists(database);
     registry.transform(apply);
   };
   const reload = oneAfterTheOther(load);
@@ -146,7 +158,7 @@ export async function createRouteMiddlewares(
     });
 
   const ofOperation = (operation: Operation): readonly string[] =>
-    middlewaresOf(declaredOf(operation), lists);
+    middlewaresOf(declaredOf(operation), state.lists);
   const served = lookup(registry);
   const known = (route: RouteName): Operation | undefined => {
     const found = served(routeKeyOf(route.surface, route.method, route.path));
@@ -155,15 +167,19 @@ export async function createRouteMiddlewares(
   const find = (route: RouteName): Operation => known(route) ?? absent();
 
   return {
-    of: (route) => middlewaresOf(find(route), lists),
+    of: (route) => middlewaresOf(find(route), state.lists),
     addedTo(route) {
-      const operation = lists.size === 0 ? undefined : known(route);
+      const operation = state.lists.size === 0 ? undefined : known(route);
       if (!operation) return [];
       const demanded = declaredMiddlewares(operation);
-      return middlewaresOf(operation, lists).filter((name) => !demanded.includes(name));
+      return middlewaresOf(operation, state.lists).filter((name) => !demanded.includes(name));
     },
     ofOperation,
-    stored: () => lists,
+    stored: () => state.lists,
+    replaceLimits(limits) {
+      state.limits = limits;
+      registry.transform(apply);
+    },
     provide: own.provide,
     provided: own.names,
     put: async (caller, given) => {
@@ -180,11 +196,16 @@ export async function createRouteMiddlewares(
       await change(async (transaction) => {
         // Other spellings of the route lose their lists, so that one list is in force.
         await removeLists(transaction, nothingAdded ? [key, ...aliases] : aliases);
-        if (!nothingAdded) await storeList(transaction, caller, key, requested);
+        if (!nothingAdded)
+          await storeList(transaction, caller, key, withoutOwnLimit(requested, operation));
       });
     },
   };
 }
+
+/** The operation's own limit is not stored: it may be another one later. */
+const withoutOwnLimit = (names: readonly string[], { limit }: Operation): readonly string[] =>
+  typeof limit === 'string' ? names : names.filter((name) => name !== nameOfLimit(limit));
 
 async function storeLists(
   transaction: Transaction,
@@ -235,35 +256,11 @@ function lookup(registry: OperationRegistry): (key: string) => Operation | undef
   };
 }
 
-/** What modules provide may be called by its name alone. */
-const fullName = (name: string, { has }: Provided): string =>
-  !isMiddleware(name) && has(name) ? PROVIDED + name : name;
-
-interface Provided extends Pick<RouteMiddlewares, 'provide'> {
-  has(name: string): boolean;
-  names(): readonly string[];
-  readonly run: RunMiddleware;
-}
-
-/** The middlewares that modules run themselves. */
-function createProvided(): Provided {
-  let provided: ReadonlyMap<string, ProvidedMiddleware> = new Map();
-  return {
-    provide(given) {
-      provided = given;
-    },
-    has: (name) => provided.has(name),
-    names: () => [...provided.keys()].map((name) => PROVIDED + name),
-    async run(name, context, input) {
-      const middleware = provided.get(name.slice(PROVIDED.length));
-      if (!middleware)
-        throw errors.UNAVAILABLE({ message: `The middleware ${name} does not run now` });
-      return middleware(context, input);
-    },
-  };
-}
-
-function requireAllowed(operation: Operation, names: readonly string[], provided: Provided): void {
+function requireAllowed(
+  operation: Operation,
+  names: readonly string[],
+  provided: ProvidedMiddlewares,
+): void {
   const exists = (name: string): boolean =>
     isMiddleware(name) || (name.startsWith(PROVIDED) && provided.has(name.slice(PROVIDED.length)));
   const unknown = names.find((name) => !exists(name));

@@ -80,6 +80,8 @@ interface OperationFacts {
   readonly path: string;
   readonly access: Access;
   readonly limit: Limit;
+  /** What the module declared, where operators set another limit in its place (`router.rateLimit.operations`). */
+  readonly replacedLimit?: RateLimit;
   /** Budgets that operators added to the route. The platform sets them; a declaration never does. */
   readonly addedLimits?: readonly RateLimit[];
   /** Shape of the 200 answer. A handler may return text where this is `TextResult`. */

@@ -19,11 +19,6 @@ export interface LimitSettings {
   readonly peoplePerAddress?: number | undefined;
   /** Where all of these are counted, and what holds while that does not answer. */
   readonly counting?: Pick<LimitBucket, 'local' | 'failClosed'>;
-  /** Replaces the declared limit of single operations, by operation id. */
-  readonly operations?: ReadonlyMap<
-    string,
-    { readonly requests: number; readonly seconds: number }
-  >;
 }
 
 /** Read for each request, so that a change of configuration holds at once. Answer the same object until something changed. */
@@ -173,9 +168,9 @@ function createBuckets(settings: LimitSettingsProvider) {
 function operationBuckets(
   { id, surface }: Operation,
   declared: RateLimit,
-  { operations, counting, peoplePerAddress = defaultPeople }: LimitSettings,
+  { counting, peoplePerAddress = defaultPeople }: LimitSettings,
 ): OperationBuckets {
-  const { requests, seconds } = operations?.get(id) ?? declared;
+  const { requests, seconds } = declared;
   const bucket = (name: string, max: number): LimitBucket => ({
     ...{ name, requests: max, seconds },
     ...counting,

@@ -147,6 +147,12 @@ const mcp = Type.Object({
     description:
       'Whether tools may answer secrets: those that are shown once, such as new API tokens, and stored ones.',
   }),
+  callsPer10s: Type.Integer({
+    minimum: 1,
+    maximum: 100_000,
+    default: 60,
+    description: 'Tool calls of one credential in 10 seconds: a model that loops is stopped.',
+  }),
 });
 
 const transports = Type.Object({

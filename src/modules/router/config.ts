@@ -9,6 +9,7 @@ import {
   hstsConfig,
   hstsProblems,
 } from '../../kernel/config/surface-config.ts';
+import { limitPattern } from '../../kernel/middlewares/middleware-lists.ts';
 import { channelProblems, channelsConfig } from './channels/definitions.ts';
 
 const rateLimit = Type.Object({
@@ -45,6 +46,19 @@ const rateLimit = Type.Object({
     description:
       'How many people one address stands for: sign-ups, logins, codes and links are limited for each of them. More where many share an address, such as a school, or a server that signs users in itself.',
   }),
+  operations: Type.Record(
+    Type.String({ pattern: '^[A-Za-z][\\w.-]{0,127}$' }),
+    Type.String({
+      pattern: limitPattern,
+      description: 'Requests and seconds, such as `50/1`; at most an hour',
+    }),
+    {
+      default: {},
+      maxProperties: 100,
+      description:
+        'Limits of single operations in place of the declared ones, such as `{ "embeddings.search": "50/1" }`. Operation ids are under `handler` in `GET /router/routes`.',
+    },
+  ),
   store: Type.Union([Type.Literal('auto'), Type.Literal('memory')], {
     default: 'auto',
     description:

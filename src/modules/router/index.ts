@@ -1,7 +1,12 @@
 /** The router: what can be set about the client surface as a whole, and which apps may use it. */
 
+import { isDeepStrictEqual } from 'node:util';
+import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
+import { invalid } from '../../kernel/errors.ts';
+import { limitNumbers } from '../../kernel/middlewares/middleware-lists.ts';
+import type { OperationRegistry } from '../../kernel/operations/registry.ts';
 import { withoutEnd } from '../../kernel/text.ts';
 import { createChannels, type Realtime } from './channels/index.ts';
 import { type RouterConfig, routerConfig } from './config.ts';
@@ -65,6 +70,7 @@ async function start({
     applyValidation(next);
     channels.redefined();
   });
+  const stopLimits = serveOwnLimits(kernel, config);
   const clients = createClients({ ...kernel, gate });
   let local = '';
   return {
@@ -92,9 +98,58 @@ async function start({
     ],
     async stop() {
       stopListening();
+      stopLimits();
       stopChannels();
       stopRelays();
       kernel.identity.apps = undefined;
     },
   };
+}
+
+/** The limits of single operations that operators set. Answers how to end that. */
+function serveOwnLimits(
+  { middlewares, operations }: Pick<Kernel, 'middlewares' | 'operations'>,
+  config: ConfigHandle<RouterConfig>,
+): () => void {
+  const apply = ({ rateLimit }: RouterConfig): void =>
+    middlewares.replaceLimits(
+      new Map(
+        Object.entries(rateLimit.operations).flatMap(([id, text]) => {
+          const numbers = limitNumbers(text);
+          return numbers ? [[id, numbers] as const] : [];
+        }),
+      ),
+    );
+  apply(config.current());
+  const stopListening = config.onChange((next, previous) => {
+    if (!isDeepStrictEqual(next.rateLimit.operations, previous.rateLimit.operations)) apply(next);
+  });
+  const endGuard = config.guard(async (next, previous, { force }) => {
+    if (!force) requireLimited(operations, next, previous);
+  });
+  return () => {
+    stopListening();
+    endGuard();
+  };
+}
+
+/** A limit that nothing asks for would be a silent one. Throws 400 for operations that there are not, or that declare none. */
+function requireLimited(
+  registry: OperationRegistry,
+  { rateLimit }: RouterConfig,
+  { rateLimit: before }: RouterConfig,
+): void {
+  for (const id of Object.keys(rateLimit.operations)) {
+    if (id in before.operations) continue;
+    const path = `rateLimit.operations.${id}`;
+    const found = registry.all().find(({ operation }) => operation.id === id);
+    if (!found)
+      throw invalid(path, 'exists', 'there is no such operation: GET /router/routes has their ids');
+    if (typeof found.operation.limit === 'string')
+      throw invalid(
+        path,
+        'limited',
+        'this operation has no limit of its own: PATCH /router/patch-middleware adds one',
+      );
+  }
 }

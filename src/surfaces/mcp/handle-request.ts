@@ -43,7 +43,11 @@ export interface McpParts {
 /** Bytes of a request. */
 const BODY_LIMIT = 1_048_576;
 /** Per principal; a model that loops is stopped before it does harm. */
-const callBudget: LimitBucket = { name: 'mcp.calls', requests: 60, seconds: 10 };
+const callBudget = (requests: number): LimitBucket => ({
+  name: 'mcp.calls',
+  requests,
+  seconds: 10,
+});
 
 export interface McpHandlers {
   readonly call: ProtocolHandler;
@@ -80,7 +84,7 @@ function createCallHandler(parts: McpParts): ProtocolHandler {
     const body = parsedBody(received);
     if (body instanceof RefusedBody) return body.answer;
     if (Array.isArray(body) && !takesBatches(exchange)) return noBatches;
-    const refusal = await payForCalls(parts.limits, caller, body);
+    const refusal = await payForCalls(parts, caller, body);
     if (refusal) return refusal;
     const mcp = requestParts(parts, { exchange, match, caller });
     const direct = await callDirectly(mcp, exchange, body);
@@ -204,7 +208,7 @@ const withoutCancellations = (body: unknown): unknown =>
 
 /** A tool call by itself, or everything in a batch: a hundred lists of all tools are no small work either. */
 async function payForCalls(
-  limits: Limits,
+  { limits, source }: Pick<McpParts, 'limits' | 'source'>,
   caller: Caller,
   body: unknown,
 ): Promise<Answer | undefined> {
@@ -212,12 +216,13 @@ async function payForCalls(
     ? body.length
     : Number(Reflect.get(Object(body), 'method') === 'tools/call');
   if (calls === 0) return undefined;
-  const state = await limits.consume(callBudget, principalOf(caller), calls);
+  const budget = callBudget(source.current().callsPer10s);
+  const state = await limits.consume(budget, principalOf(caller), calls);
   if (state.allowed) return undefined;
   const answer = rpcError(
     429,
     LIMIT_EXCEEDED,
-    `Too many tool calls: at most ${callBudget.requests} in ${callBudget.seconds} seconds`,
+    `Too many tool calls: at most ${budget.requests} in ${budget.seconds} seconds`,
   );
   return {
     ...answer,

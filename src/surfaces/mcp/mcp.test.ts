@@ -441,6 +441,12 @@ describe('MCP', () => {
       const refused = statuses.filter(({ status }) => status === 429);
       expect(refused.length).toBeGreaterThan(0);
       expect(refused[0]?.body.error.message).toContain('60 in 10 seconds');
+      const again = () =>
+        platform.adminAnonymous.post('/mcp', call, { headers: { credential: token } });
+      expect((await again()).status).toBe(429);
+      await platform.admin.patch('/config/admin', { mcp: { callsPer10s: 100_000 } });
+      expect((await again()).status).toBe(200);
+      await platform.admin.patch('/config/admin', { mcp: { callsPer10s: 60 } });
     });
 
     test('is not there when it is switched off', async () => {

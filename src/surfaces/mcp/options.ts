@@ -22,6 +22,8 @@ export interface McpOptions {
   readonly dynamic: boolean;
   /** Off: no tool answers a secret: neither one that is shown once, nor stored ones. */
   readonly allowSecrets: boolean;
+  /** Tool calls of one credential in 10 s. */
+  readonly callsPer10s: number;
 }
 
 /** A module's configuration, which has tools of its own. */
@@ -40,7 +42,7 @@ export interface McpSource {
 
 /** For surfaces that are started without a composition. */
 export const noMcp: McpSource = {
-  current: () => ({ enabled: false, dynamic: false, allowSecrets: false }),
+  current: () => ({ enabled: false, dynamic: false, allowSecrets: false, callsPer10s: 60 }),
   onChange: () => undefined,
   configDocuments: () => [],
 };

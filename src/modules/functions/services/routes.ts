@@ -5,7 +5,7 @@ import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import { middlewareContext } from '../../../kernel/middlewares/middleware-lists.ts';
-import type { ProvidedMiddleware } from '../../../kernel/middlewares/route-middlewares.ts';
+import type { ProvidedMiddleware } from '../../../kernel/middlewares/provided-middlewares.ts';
 import {
   anyType,
   type Cookie,
