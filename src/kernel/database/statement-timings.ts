@@ -114,8 +114,9 @@ function figuresOf({ kind, counts, count, total, max }: Series): StatementFigure
   return { ...kind, count, total, p50: below(0.5), p95: below(0.95), max };
 }
 
-/** A name has at most 63 bytes; without a bound, text that is full of quotes would be searched again from each of them. */
-const name = String.raw`(?:"(?:[^"]|""){1,63}"|[a-z_]\w{0,62})`;
+/** Stands for a quote within a quoted name while names are looked for: each then ends at the next quote. */
+const INNER_QUOTE = '\u0000';
+const name = String.raw`(?:"[^"]+"|[a-z_]\w*)`;
 const change = new RegExp(
   String.raw`\b(insert\s+into|update|delete\s+from)\s+(?:only\s+)?(${name}\.${name})`,
   'gi',
@@ -131,7 +132,8 @@ export function statementKind(text: string): StatementKind {
   // `extract(epoch from s.ends_at)` reads no table.
   const bare = text
     .replace(/'(?:[^']|'')*'/g, `''`)
-    .replace(/\bextract\s*\(\s*\w+\s+from\b/gi, 'extract(');
+    .replace(/\bextract\s*\(\s*\w+\s+from\b/gi, 'extract(')
+    .replaceAll('""', INNER_QUOTE);
   const changed = about(named(bare, change));
   if (changed)
     return { operation: changed.verb as 'insert' | 'update' | 'delete', table: changed.table };
@@ -176,4 +178,4 @@ function named(text: string, pattern: RegExp): readonly Named[] {
 
 /** `app."Post"` as `app.Post`. */
 const plain = (qualified: string): string =>
-  qualified.replace(/"((?:[^"]|"")+)"/g, (_, quoted: string) => quoted.replaceAll('""', '"'));
+  qualified.replaceAll('"', '').replaceAll(INNER_QUOTE, '"');

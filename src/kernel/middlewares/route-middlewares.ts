@@ -135,27 +135,14 @@ function createAppliedOperations(set: Readonly<SetByOperators>, run: RunMiddlewa
 export async function createRouteMiddlewares(
   options: RouteMiddlewaresOptions,
 ): Promise<RouteMiddlewares> {
-  const { database, bus, registry } = options;
+  const { registry } = options;
   const state: SetByOperators = { lists: new Map(), limits: new Map() };
   const own = createProvidedMiddlewares();
   const { apply, declaredOf } = createAppliedOperations(state, own.run);
-  const load = async (): Promise<void> => {
-    state.lists = await readLists(database);
+  const change = await followLists(options, (lists) => {
+    state.lists = lists;
     registry.transform(apply);
-  };
-  const reload = oneAfterTheOther(load);
-  await reload();
-  bus.subscribe(TOPIC, reload);
-  bus.freshness.watch('middlewares', reload);
-
-  const spread = async (): Promise<void> =>
-    void (await Promise.all([reload(), bus.announce(TOPIC, {})]));
-  /** Holds on every node when the transaction that this joins has ended. */
-  const change = (work: (transaction: Transaction) => Promise<void>): Promise<void> =>
-    database.transaction(async (transaction) => {
-      await work(transaction);
-      transaction.afterCommit(spread, { alsoInDoubt: true });
-    });
+  });
 
   const ofOperation = (operation: Operation): readonly string[] =>
     middlewaresOf(declaredOf(operation), state.lists);
@@ -201,6 +188,27 @@ export async function createRouteMiddlewares(
       });
     },
   };
+}
+
+/** Changes stored lists; the change holds on every node when the transaction that this joins has ended. */
+type ChangeLists = (work: (transaction: Transaction) => Promise<void>) => Promise<void>;
+
+/** Tells what is stored: before it answers, and after every change on any node. */
+async function followLists(
+  { database, bus }: RouteMiddlewaresOptions,
+  tell: (lists: MiddlewareLists) => void,
+): Promise<ChangeLists> {
+  const reload = oneAfterTheOther(async () => tell(await readLists(database)));
+  await reload();
+  bus.subscribe(TOPIC, reload);
+  bus.freshness.watch('middlewares', reload);
+  const spread = async (): Promise<void> =>
+    void (await Promise.all([reload(), bus.announce(TOPIC, {})]));
+  return (work) =>
+    database.transaction(async (transaction) => {
+      await work(transaction);
+      transaction.afterCommit(spread, { alsoInDoubt: true });
+    });
 }
 
 /** The operation's own limit is not stored: it may be another one later. */
