@@ -156,7 +156,7 @@ describe('a durable queue', () => {
     });
     worker.wake();
     await isDone(queue, 2);
-    hung.resolve({ outcome: 'dead' });
+    hung.resolve({ outcome: 'dead', log: 'Given up' });
     await sleep(20);
     await worker.stop();
     const { items } = await queue.list({}, { skip: 0, limit: 10 });
@@ -188,7 +188,13 @@ describe('a durable queue', () => {
     const { queue } = newQueue();
     await queue.add(opened.database, [item(1), item(2, undefined, 'b')]);
     await queue.hold(opened.database, 'a');
-    const worker = working(queue, ({ target }) => ({ outcome: target === 'b' ? 'dead' : 'done' }));
+    const warnings: unknown[] = [];
+    const worker = working(
+      queue,
+      ({ target }) =>
+        target === 'b' ? { outcome: 'dead', log: 'Work of b is given up' } : { outcome: 'done' },
+      { log: { ...silentLog, warn: (...said: unknown[]) => void warnings.push(said) } },
+    );
     await waitFor(
       async () => (await queue.list({ state: 'dead' }, { skip: 0, limit: 1 })).count === 1,
     );
@@ -197,6 +203,9 @@ describe('a durable queue', () => {
     worker.wake();
     await isDone(queue, 1);
     await worker.stop();
+    expect(warnings).toEqual([
+      [expect.objectContaining({ target: 'b', tries: 1 }), 'Work of b is given up'],
+    ]);
     const which = { target: 'b', since: new Date(0), max: 10 };
     expect(await queue.repeatDead(opened.database, which)).toBe(1);
     expect(await queue.figures()).toMatchObject({ waiting: 1, dead: 0 });

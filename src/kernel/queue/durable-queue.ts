@@ -49,7 +49,9 @@ export type Verdict = {
   /** Runs in the transaction that writes this down. */
   readonly hooked?: (transaction: Transaction) => Promise<void>;
 } & (
-  | { readonly outcome: 'done' | 'dead' }
+  | { readonly outcome: 'done' }
+  /** `log`: what the log says, such as of whom it was and where it is found. The same text comes once in a minute. */
+  | { readonly outcome: 'dead'; readonly log: string }
   /** `counts`: false for what is no failure, such as work that sleeps. */
   | { readonly outcome: 'again'; readonly afterMs: number; readonly counts?: false }
 );

@@ -167,7 +167,9 @@ async function runItem(state: WorkerState, item: Claimed): Promise<void> {
     .catch((error: unknown): Verdict => failed(options, item, error));
   const durationMs = Math.round(performance.now() - began);
   try {
-    await finish(state, item, { verdict, at, durationMs });
+    const isWritten = await finish(state, item, { verdict, at, durationMs });
+    if (isWritten && verdict.outcome === 'dead')
+      options.log.warn({ item: item.id, target: item.target, tries: item.attempt }, verdict.log);
   } catch (error) {
     options.log.warn(
       { err: error, queue: state.queue, item: item.id },
@@ -201,8 +203,8 @@ function attemptsOf(item: Claimed, { verdict, at, durationMs }: Ending): readonl
   return [...lost, { at, durationMs, outcome, ...(verdict.note && { note: verdict.note }) }];
 }
 
-/** Writes down the end of a try; nothing when another node has taken the item, or its target is gone or held. */
-async function finish(state: WorkerState, item: Claimed, ending: Ending): Promise<void> {
+/** Writes down the end of a try; false when another node has taken the item, or its target is gone or held. */
+async function finish(state: WorkerState, item: Claimed, ending: Ending): Promise<boolean> {
   const { verdict } = ending;
   const again = verdict.outcome === 'again';
   const uncounted = again && verdict.counts === false ? 1 : 0;
@@ -210,7 +212,7 @@ async function finish(state: WorkerState, item: Claimed, ending: Ending): Promis
   const next = again ? 'waiting' : verdict.outcome;
   // Words of others: what cannot be stored would have the item tried for ever.
   const tries = storableJson(attemptsOf(item, ending));
-  await state.database.transaction(async (transaction) => {
+  return state.database.transaction(async (transaction) => {
     const { count } = await transaction.query(sql`
       update penstock.queue_items set state = ${next}, lease = null, attempts = attempts - ${uncounted},
         due_at = now() + make_interval(secs => ${afterMs / 1000}::float8),
@@ -219,9 +221,10 @@ async function finish(state: WorkerState, item: Claimed, ending: Ending): Promis
           select t, n from jsonb_array_elements(tries || ${tries}::jsonb) with ordinality as x(t, n)
           order by n desc limit ${KEPT_TRIES}) kept)
       where id = ${item.id}::uuid and lease = ${state.token}::uuid and state = 'waiting'`);
-    if (count === 0) return;
+    if (count === 0) return false;
     await moveLane(transaction, state.queue, item, afterMs);
     await verdict.hooked?.(transaction);
+    return true;
   });
 }
 

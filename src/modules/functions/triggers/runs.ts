@@ -38,7 +38,10 @@ async function runItem(
   signal: AbortSignal,
 ): Promise<Verdict> {
   const definition = parts.store.byId(item.target);
-  if (!definition) return { outcome: 'dead', note: { error: 'the function was deleted' } };
+  if (!definition) {
+    const gone = 'the function was deleted';
+    return { outcome: 'dead', note: { error: gone }, log: `A run is given up: ${gone}` };
+  }
   if (!definition.enabled) return { outcome: 'again', afterMs: OFF_MS, counts: false };
   const data = item.data as unknown as RunData;
   const causes = [...('causes' in data ? (data.causes ?? []) : []), definition.name];
@@ -90,7 +93,7 @@ interface Failure {
 }
 
 function afterFailure(
-  { inputs, timeout }: StoredFunction,
+  { _id, name, inputs, timeout }: StoredFunction,
   item: QueueItem,
   { error, stopped, usual }: Failure,
 ): Verdict {
@@ -105,7 +108,10 @@ function afterFailure(
     ...(user && { executionId: user.executionId }),
   };
   const isLoop = error instanceof PenstockError && error.code === 'HOOK_DEPTH_EXCEEDED';
-  if (isLoop || attempt >= (inputs.attempts ?? usual.attempts)) return { outcome: 'dead', note };
+  if (isLoop || attempt >= (inputs.attempts ?? usual.attempts)) {
+    const log = `Runs of the function ${name} are given up: GET /functions/${_id}/queue?state=dead lists them`;
+    return { outcome: 'dead', note, log };
+  }
   const pause = (inputs.backoffMs ?? usual.backoffMs) * 2 ** (attempt - 1);
   return { outcome: 'again', afterMs: Math.min(pause, LONGEST_BACKOFF_MS), note };
 }

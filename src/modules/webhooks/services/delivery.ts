@@ -72,7 +72,10 @@ async function deliver(
   { item, signal }: Try,
 ): Promise<Verdict> {
   const endpoint = await endpointForDelivery(parts.database, item.target);
-  if (!endpoint) return { outcome: 'dead', note: { error: 'the endpoint was deleted' } };
+  if (!endpoint) {
+    const gone = 'the endpoint was deleted';
+    return { outcome: 'dead', note: { error: gone }, log: `A webhook is given up: ${gone}` };
+  }
   if (!endpoint.enabled) return held(parts, endpoint);
   const answer = await send(parts, fetchers(), { item, signal, endpoint });
   if (answer.status !== undefined && answer.status >= 200 && answer.status < 300) {
@@ -162,7 +165,10 @@ function failure(parts: WebhookParts, { item, endpoint, answer }: Failure): Verd
     const reason = isLast ? reasonToStop(parts, answer, since) : undefined;
     if (reason !== undefined) await stopEndpoint(parts, transaction, endpoint, reason);
   };
-  if (isLast) return { outcome: 'dead', note, hooked };
+  if (isLast) {
+    const log = `Webhooks of the endpoint ${endpoint.name} are given up: GET /webhooks/endpoints/${endpoint.id}/deliveries?state=dead lists them`;
+    return { outcome: 'dead', note, hooked, log };
+  }
   return { outcome: 'again', afterMs: Math.max(pause, answer.retryAfterMs ?? 0), note, hooked };
 }
 
