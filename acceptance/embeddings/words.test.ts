@@ -22,7 +22,9 @@ beforeAll(async () => {
   platform = await createTestPlatform();
   // On a slow machine one user waits for what is made in the background with more requests than users have.
   const rateLimit = { maxRequests: 1_000_000, operations: { 'embeddings.search': '1000/1' } };
-  expect((await platform.admin.patch('/config/router', { config: { rateLimit } })).status).toBe(200);
+  expect((await platform.admin.patch('/config/router', { config: { rateLimit } })).status).toBe(
+    200,
+  );
   [ann, bob] = [await platform.registerUser(), await platform.registerUser()];
   await platform.createSchema({
     name: 'Book',

@@ -76,6 +76,23 @@ it('a module imports them: default, names, subpaths, everything', async () => {
   expect(await call('module', code)).toEqual(['hello you', 6, 7, 12, 1]);
 });
 
+it('lodash is there for existing functions, as long as the operator installs no other one', async () => {
+  const body = `const _ = require('lodash');
+    return [_.chunk([1, 2, 3], 2), require('lodash/camelCase')('a b')];`;
+  expect(await call('lodash_body', body)).toEqual([[[1, 2], [3]], 'aB']);
+  const code = `import _, { groupBy } from 'lodash';
+    export default () => [_.VERSION, groupBy([1, 2, 3], (n) => n % 2)];`;
+  expect(await call('lodash_module', code)).toEqual([
+    expect.stringMatching(/^4\./),
+    { 0: [2], 1: [1, 3] },
+  ]);
+  expect((await refusal(`require('lodash/../fs')`)).message).toContain('no name of a package');
+  expect((await refusal(`require('lodash/nothing')`)).message).toContain('not installed');
+  await mkdir(join(modules, 'lodash'));
+  await writeFile(join(modules, 'lodash/index.js'), 'exports.mine = true;');
+  expect(await call('lodash_own', `return require('lodash').mine;`)).toBe(true);
+});
+
 it('types are taken away beside packages, and errors keep their place in the source', async () => {
   const functionCode = `import { fail } from 'helper';
     export default (ctx: { readonly requestId: string }): never => {

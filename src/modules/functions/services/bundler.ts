@@ -4,8 +4,8 @@
  * installed later changes no function that is stored.
  */
 import { realpath } from 'node:fs/promises';
-import { builtinModules } from 'node:module';
-import { join, sep } from 'node:path';
+import { builtinModules, createRequire } from 'node:module';
+import { dirname, join, sep } from 'node:path';
 import type { Plugin, RolldownLog } from 'rolldown';
 import { invalid } from '../../../kernel/errors.ts';
 import { shortened } from '../../../kernel/text.ts';
@@ -34,6 +34,8 @@ interface BundlerOptions {
 
 /** What every sandbox brings along. */
 const builtInPackages: ReadonlySet<string> = new Set(['axios']);
+/** Packages of the platform that existing functions take for granted; one that the operator installed goes first. */
+const givenPackages: ReadonlySet<string> = new Set(['lodash']);
 
 /** Of the process that finds out what a module imports. */
 const HEAP_MEGABYTES = 512;
@@ -49,10 +51,10 @@ export const createBundler = (options: BundlerOptions): Bundler => ({
   async bundle(request) {
     const asked = await packagesOf(request);
     if (asked.size === 0) return {};
-    const root = await realpath(options.folder).catch(() => undefined);
     const texts: [name: string, text: string][] = [];
     for (const [name, imports] of asked) {
-      if (!isName(name) || root === undefined) throw missing(name);
+      const root = isName(name) ? await folderOf(name, options.folder) : undefined;
+      if (root === undefined) throw missing(name);
       texts.push([name, await bundleOne({ name, form: request.form, root, imports })]);
     }
     const bytes = texts.reduce((sum, [, text]) => sum + Buffer.byteLength(text), 0);
@@ -62,6 +64,17 @@ export const createBundler = (options: BundlerOptions): Bundler => ({
     return Object.fromEntries(texts);
   },
 });
+
+/** The folder in which a package and all that it asks for are; nothing where nothing was installed. */
+async function folderOf(name: string, installed: string): Promise<string | undefined> {
+  const [first = ''] = name.split('/');
+  if (givenPackages.has(first)) {
+    const own = await realpath(join(installed, 'node_modules', first)).catch(() => undefined);
+    if (own === undefined)
+      return dirname(createRequire(import.meta.url).resolve(`${first}/package.json`));
+  }
+  return realpath(installed).catch(() => undefined);
+}
 
 /** By name, with what is imported from them. */
 async function packagesOf({
@@ -113,6 +126,7 @@ async function importsOf(code: string): Promise<ReadonlyMap<string, Imports>> {
 interface One {
   readonly name: string;
   readonly form: SourceForm;
+  /** Nothing outside of this folder becomes part of it. */
   readonly root: string;
   readonly imports: Imports | undefined;
 }
@@ -183,7 +197,7 @@ function named(error: unknown, { name, root }: One): unknown {
 const nodeModules: ReadonlySet<string> = new Set(builtinModules);
 const withoutScheme = (id: string): string => id.replace(/^node:/, '');
 
-/** Finds packages in the folder of the operator alone; what only Node has is a stub that says so when it is used. */
+/** Finds packages in their folder alone; what only Node has is a stub that says so when it is used. */
 const contained = (one: One, unresolved: Set<string>): Plugin => ({
   name: 'penstock-contained',
   async resolveId(id, importer, { kind }) {
