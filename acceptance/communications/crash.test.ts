@@ -66,7 +66,7 @@ describe('kill -9 while messages go out', { timeout: 600_000 + kills * 60_000 },
     const database = await connectToEmbedded(dataDir);
     try {
       const open = async () => {
-        // What a killed process had taken is given up after minutes: the clock is turned, not the rule.
+        // What a killed process had taken is given up after a minute: the clock is turned, not the rule.
         await database.query(
           `update penstock.messages set claimed_at = claimed_at - interval '10 minutes' where status = 'sending' and claimed_at < $1`,
           [begun],

@@ -92,4 +92,13 @@ describe('a change of the provider', () => {
     });
     expect(moved).toMatchObject({ status: 409, body: { code: 'PROVIDER_IN_USE' } });
   });
+
+  it('takes the first uploads after it, which come at once', async () => {
+    const local = { storagePath: join(platform.dataDir, 'elsewhere') };
+    const set = await platform.admin.patch('/config/storage?force=true', { local });
+    expect(set.status, set.text).toBe(200);
+    const contents = Array.from({ length: 8 }, (_, index) => `one of many ${index}`);
+    const ids = await Promise.all(contents.map(upload));
+    expect(await Promise.all(ids.map(read))).toEqual(contents);
+  });
 });

@@ -13,7 +13,7 @@ import { watchClock } from './clock.ts';
 import { createDueAlarm, type DueAlarm } from './due-alarm.ts';
 import { withCauses } from './job-causes.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
-import { makeQueue, openBoss } from './queues.ts';
+import { makeQueue, openBoss, touchEverySeconds } from './queues.ts';
 import { createRunner, type Runner } from './runner.ts';
 import { declareSchedules } from './schedules.ts';
 
@@ -171,6 +171,7 @@ async function work({ boss, alarm }: Work, { definition, runner }: Registration)
       localConcurrency: isScheduled ? 1 : (definition.batch?.atOnce ?? fetchers),
       burstWhenBatchFull: true,
       notifyPollingIntervalSeconds: lookEverySeconds,
+      heartbeatRefreshSeconds: touchEverySeconds,
       includeMetadata: true,
       perJobResults: true,
     },

@@ -7,8 +7,10 @@ import type { Database } from '../database/database.ts';
 import { migrate } from '../database/migrate.ts';
 import { migrations as limitMigrations } from '../limits/migrations.ts';
 import { migrations as queueMigrations } from '../queue/migrations.ts';
+import { createBossLink } from './boss-database.ts';
 import { createJobs, type RunningJobs } from './create-jobs.ts';
 import { defineBatchJob, defineJob, type JobDefinition } from './jobs.ts';
+import { openBoss } from './queues.ts';
 
 interface Attempt {
   readonly n: number;
@@ -247,6 +249,28 @@ describe('jobs', () => {
     expect(await limit()).toEqual({ retry_limit: 1 });
     await startNode([noting('test.changed', [], { retries: 7 })]);
     expect(await limit()).toEqual({ retry_limit: 7 });
+  });
+
+  it('gives back what nobody speaks of any more, but not what has a lease', async () => {
+    const over = Promise.withResolvers<void>();
+    const hanging = { data: Type.Object({}), handler: () => over.promise };
+    const all = [
+      defineJob({ ...hanging, name: 'test.orphan' }),
+      defineJob({ ...hanging, name: 'test.leased', hasLease: true }),
+    ];
+    const node = await startNode(all);
+    const ids = await Promise.all(all.map(({ name }) => node.enqueue(name, {})));
+    const states = async () =>
+      (await Promise.all(ids.map((id) => node.status(`${id}`)))).map((found) => found?.state);
+    await waitFor(async () => (await states()).every((state) => state === 'active'));
+    await kernel.database.query({
+      text: `update penstock_jobs.job set heartbeat_on = now() - interval '61 seconds' where state = 'active'`,
+    });
+    const boss = await openBoss(createBossLink(kernel.database).db, silentLog, all);
+    for (const { name } of all) await boss.supervise(name);
+    expect(await states()).toEqual(['retry', 'active']);
+    over.resolve();
+    await boss.stop({ close: false, graceful: false });
   });
 
   it('stops while it is still starting', async () => {

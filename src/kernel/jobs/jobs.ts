@@ -11,8 +11,10 @@ export interface JobDefinition<D extends TSchema = TSchema> {
   readonly schedule?: string;
   /** Attempts after the first failure; 5 unless set, with exponential backoff. */
   readonly retries?: number;
-  /** Seconds after which a running attempt counts as lost; 300 unless set. */
+  /** Seconds that a running attempt may take; 300 unless set. One whose process was killed is lost sooner (queues.ts). */
   readonly expireInSeconds?: number;
+  /** It holds a lease of its own for `expireInSeconds`: whoever took it up sooner would leave it to the one that was killed. */
+  readonly hasLease?: boolean;
   handler(data: Static<D>, context: JobContext): Promise<void>;
   /** Runs several at once where that costs less than one after the other. */
   readonly batch?: JobBatch<D>;

@@ -13,6 +13,14 @@ const keepDoneSeconds = 24 * 3600;
 const defaultRetries = 5;
 const defaultExpireSeconds = 300;
 const longestBackoffSeconds = 3600;
+/**
+ * Whoever works on a job says so every `touchEverySeconds`. What nobody spoke of for `lostAfterSeconds` belonged to a
+ * process that was killed, and somebody else takes it up: one look in `lookEverySeconds`, of all nodes together. Longer
+ * than the database may be away without the same being done twice (docs/decisions/456).
+ */
+export const touchEverySeconds = 10;
+const lostAfterSeconds = 60;
+const lookEverySeconds = 30;
 
 async function createBoss(db: BossDatabase, log: Logger): Promise<PgBoss> {
   // Loaded when the first job is needed, so that readiness does not wait for it.
@@ -21,6 +29,8 @@ async function createBoss(db: BossDatabase, log: Logger): Promise<PgBoss> {
     db,
     schema: jobSchema,
     useListenNotify: true,
+    superviseIntervalSeconds: lookEverySeconds,
+    monitorIntervalSeconds: lookEverySeconds,
     // Rebuilding indexes needs a connection outside of our transactions; vacuum suffices for these sizes.
     reindex: false,
   });
@@ -56,15 +66,20 @@ export async function openBoss(
 const attempts = (definition: JobDefinition) => ({
   retryLimit: definition.retries ?? defaultRetries,
   expireInSeconds: definition.expireInSeconds ?? defaultExpireSeconds,
+  ...(definition.hasLease ? {} : { heartbeatSeconds: lostAfterSeconds }),
 });
 
 /** Whether a queue that an earlier version made still fits. */
 function isAsDefined(
-  queue: Pick<QueueOptions, 'retryLimit' | 'expireInSeconds'>,
+  queue: Pick<QueueOptions, 'retryLimit' | 'expireInSeconds' | 'heartbeatSeconds'>,
   definition: JobDefinition,
 ): boolean {
-  const { retryLimit, expireInSeconds } = attempts(definition);
-  return queue.retryLimit === retryLimit && queue.expireInSeconds === expireInSeconds;
+  const { retryLimit, expireInSeconds, heartbeatSeconds } = attempts(definition);
+  return (
+    queue.retryLimit === retryLimit &&
+    queue.expireInSeconds === expireInSeconds &&
+    (queue.heartbeatSeconds ?? undefined) === heartbeatSeconds
+  );
 }
 
 export const makeQueue = (boss: PgBoss, definition: JobDefinition): Promise<void> =>

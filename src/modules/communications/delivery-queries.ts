@@ -28,8 +28,8 @@ interface Taken extends Omit<ClaimedMessage, 'attempts'> {
 }
 
 /**
- * Takes messages for delivery, so that no two workers send one. What a worker took `lostAfterMs` ago and never finished
- * is taken again, and its timeline says that it may arrive twice, under the same Message-ID. `busy`: another worker has
+ * Takes messages for delivery, so that no two workers send one. What a worker took, never finished and did not speak of
+ * for `lostAfterMs` is taken again, and its timeline says that it may arrive twice, under the same Message-ID. `busy`: another worker has
  * them. `onlyDue`: not those that wait for their time; their job comes then.
  */
 export async function claimMessages(
@@ -57,6 +57,11 @@ export async function claimMessages(
     busy: rows.filter(({ attempts }) => attempts === null).map(({ id }) => id),
   };
 }
+
+/** Says of messages that whoever took them is still at work on them. */
+export const renewClaims = (database: Queryable, ids: readonly string[]): Promise<unknown> =>
+  database.query(sql`
+    update penstock.messages set claimed_at = now() where id = any(${ids}::uuid[]) and status = 'sending'`);
 
 /** Gives back what was taken and not begun: that was no attempt. */
 export const releaseMessages = (database: Queryable, ids: readonly string[]): Promise<unknown> =>

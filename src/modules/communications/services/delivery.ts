@@ -12,6 +12,7 @@ import {
   type ClaimedMessage,
   claimMessages,
   releaseMessages,
+  renewClaims,
   suppressedOf,
 } from '../delivery-queries.ts';
 import { purgeReports } from '../feedback-queries.ts';
@@ -24,12 +25,13 @@ import { type Pace, providersOf } from './providers/in-order.ts';
 import type { Delivery } from './providers/outcome.ts';
 
 /**
- * After this long an attempt that never finished counts as lost: longer than a batch takes, shorter than the queue
- * waits. Milliseconds.
+ * Whoever works on messages says so every `renewEveryMs`. What nobody spoke of for `lostAfterMs` is lost: longer than an
+ * ending is kept that the database does not take, shorter than the queue waits (docs/decisions/456). Milliseconds.
  */
-const lostAfterMs = 4 * 60_000;
+const lostAfterMs = 45_000;
+const renewEveryMs = 10_000;
 /** The same for a message whose first attempt is made by whoever stored it. */
-export const lostAfterSeconds = 5 * 60;
+export const lostAfterSeconds = 60;
 /** When the queue gives up on an attempt and starts the next. */
 const expireInSeconds = 5 * 60;
 /** For what breaks here; how often a provider is asked is configured. */
@@ -102,9 +104,12 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
       const [message] = (await claimMessages(database, [id], { lostAfterMs, onlyDue: true }))
         .claimed;
       if (!message) return undefined;
-      const suppressed = await suppressedOf(database, [message]);
-      const { ended, noted } = await attempts.make(message, suppressed.get(id));
-      await noted();
+      const ended = await whileHeld(dependencies, [id], async () => {
+        const suppressed = await suppressedOf(database, [message]);
+        const { ended: end, noted } = await attempts.make(message, suppressed.get(id));
+        await noted();
+        return end;
+      });
       if (!('error' in ended)) return ended;
       const { error, last, pauseSeconds: startAfterSeconds } = ended;
       if (!last) await jobs.enqueue(deliveryJob, { id }, { startAfterSeconds });
@@ -182,10 +187,37 @@ interface Batch {
   readonly signal: AbortSignal;
 }
 
+/** Does something with messages that were taken, and keeps others from taking them for lost meanwhile. */
+export async function whileHeld<T>(
+  { database, log }: Pick<Dependencies, 'database' | 'log'>,
+  ids: readonly string[],
+  work: () => Promise<T>,
+): Promise<T> {
+  const renew = (): void =>
+    void renewClaims(database, ids).catch((error: unknown) =>
+      log.warn({ err: error }, 'That messages are worked on could not be noted'),
+    );
+  const timer = setInterval(renew, renewEveryMs);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+  }
+}
+
 /** One attempt of each. What failed waits in the queue for the next one. */
-async function deliverAll(sender: Sender, { ids, lane, signal }: Batch): Promise<void> {
+async function deliverAll(sender: Sender, batch: Batch): Promise<void> {
+  const taken = await claimMessages(sender.database, batch.ids, { lostAfterMs });
+  const ids = taken.claimed.map(({ id }) => id);
+  await whileHeld(sender, ids, () => deliverTaken(sender, batch, taken));
+}
+
+async function deliverTaken(
+  sender: Sender,
+  { lane, signal }: Omit<Batch, 'ids'>,
+  { claimed, busy }: Awaited<ReturnType<typeof claimMessages>>,
+): Promise<void> {
   const { database, jobs, attempts } = sender;
-  const { claimed, busy } = await claimMessages(database, ids, { lostAfterMs });
   const suppressed = await suppressedOf(database, claimed);
   const { turns, later } = await takeTurns(sender, claimed, lane);
   const wait = (seconds: number, some: readonly string[]): void =>

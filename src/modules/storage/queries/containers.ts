@@ -104,11 +104,21 @@ export const operatorContainers = async (database: Queryable): Promise<readonly 
     )
   ).rows;
 
-/** Keeps a container from being deleted until the transaction ends; false when it is gone. Others may count on it meanwhile. */
-export const holdContainer = async (database: Queryable, name: string): Promise<boolean> =>
+/**
+ * Keeps a container from being deleted until the transaction ends; false when it is gone. Others may count on it meanwhile,
+ * unless it is held `alone`: by whoever will change its bucket.
+ */
+export const holdContainer = async (
+  database: Queryable,
+  name: string,
+  alone = false,
+): Promise<boolean> =>
   (
     await database.query(
-      statement(`select 1 from ${containers} c where c."name" = $1 for key share`, [name]),
+      statement(
+        `select 1 from ${containers} c where c."name" = $1 for ${alone ? 'update' : 'key share'}`,
+        [name],
+      ),
     )
   ).count > 0;
 

@@ -47,11 +47,15 @@ type WithBucket = (container: ContainerRow) => Promise<ContainerRow>;
 function createWithBucket(parts: StorageParts): WithBucket {
   const { database, provider, bucketOf, log } = parts;
 
-  /** Makes it, and the container's, while nobody removes either. */
+  /**
+   * Makes it, and the container's, while nobody removes either. Who turns the container to it holds it alone from the
+   * beginning: of two uploads that share it, each would wait for the other to let go, again with each further try.
+   */
   const make = ({ name, bucket: from }: ContainerRow, bucket: string): Promise<void> =>
     database.outside(() =>
       database.transaction(async (transaction) => {
-        if (!(await holdContainer(transaction, name))) throw storageErrors.CONTAINER_NOT_FOUND();
+        const isHeld = await holdContainer(transaction, name, from !== bucket);
+        if (!isHeld) throw storageErrors.CONTAINER_NOT_FOUND();
         await makeBucket(parts, transaction, bucket);
         // What comes from now on lies on the store that is configured; what is there stays until it is brought over.
         if (from !== bucket) await turnBucket(transaction, { name, from, to: bucket });

@@ -140,6 +140,7 @@ const sliceJob = (
     data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
     retries: RETRIES,
     expireInSeconds: LOST_SECONDS,
+    hasLease: true,
     async handler({ id }, { signal, log }) {
       const lease = { token: newId(), seconds: LOST_SECONDS };
       // It is paused or over, or somebody else is at it and asks for the next slice.
