@@ -8,9 +8,11 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Upload } from 'tus-js-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { describeWithPostgres15 } from '../../test/support/servers/fixtures.ts';
 import { startTwoNodes, type TwoNodes } from '../../test/support/two-nodes.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { bearer } from './requests.ts';
 
 const MEGABYTE = 1_048_576;
@@ -51,6 +53,28 @@ await describeWithPostgres15('a resumable upload over two nodes', () => {
     await nodes?.close();
     await rm(folder, { recursive: true, force: true });
   }, 60_000);
+
+  it('is told to be in danger while each keeps files in a folder of its own', async () => {
+    const { first, second } = nodes;
+    const headers = { accept: 'application/json' };
+    const statuses = () =>
+      Promise.all(
+        [first, second].map(async ({ admin }) => {
+          const { checks } = (await admin.get('/ready', { headers })).body;
+          return checks.find(({ name }: Json) => name === 'storage.folder').status;
+        }),
+      );
+    const keepIn = async (storagePath: string) => {
+      const body = { config: { local: { storagePath } } };
+      const set = await first.admin.patch('/config/storage?force=true', body);
+      expectStatus(set, 200, 'another folder');
+    };
+    await keepIn('');
+    await waitFor(async () => (await statuses()).every((status) => status === 'warn'));
+    expect(second.stdout()).toContain('Set local.storagePath to a folder that all nodes share');
+    await keepIn(folder);
+    await waitFor(async () => (await statuses()).every((status) => status === 'pass'));
+  });
 
   it('goes on at the second when the first is killed, and the file is whole', async () => {
     const user = await nodes.first.registerUser();

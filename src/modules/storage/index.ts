@@ -27,6 +27,7 @@ import { createLinks } from './services/links.ts';
 import type { ListedFile } from './services/listing.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
 import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
+import { createNodeFolders } from './services/node-folders.ts';
 import {
   bareBucketOf,
   createProviderSource,
@@ -127,6 +128,7 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
   await services.containers
     .ensureDefault()
     .catch((error: unknown) => log.warn({ err: error }, 'The default container is not there yet'));
+  const endFolders = await watchFolders(context, source);
   return {
     service: serviceOf(services),
     operations: [],
@@ -141,10 +143,33 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
       endGuard();
       endProbe();
       endAction();
+      await endFolders();
       publish();
       services.renditions.close();
       await source.close();
     },
+  };
+}
+
+/** Tells when nodes keep files in folders of their own; answers how to end that. */
+async function watchFolders(
+  { kernel, config, log }: Context,
+  { current: provider }: ProviderSource,
+): Promise<() => Promise<void>> {
+  const current = () => config.current();
+  const { dataDir } = kernel.settings;
+  const folders = createNodeFolders({ ...kernel, config: current, dataDir, provider, log });
+  let running = true;
+  kernel.health.register({
+    name: 'storage.folder',
+    run: async () => (running ? folders.check() : { status: 'pass' }),
+  });
+  await folders.look();
+  const stopListening = config.onChange(() => folders.look());
+  return async () => {
+    running = false;
+    stopListening();
+    await folders.leave().catch(() => undefined);
   };
 }
 

@@ -173,6 +173,14 @@ const owners = `
     union all select owner, size from penstock.storage_trash where owner is not null) f group by owner;
 `;
 
+/** Which folder each node sees that keeps files on a disk: the mark of it (services/node-folders.ts). */
+const folders = `
+  create table penstock.storage_folders (
+    node_id text primary key,
+    mark text not null
+  );
+`;
+
 export const migrations: readonly Migration[] = [
   { id: '0001-uploads', run: async (database) => void (await database.query({ text: uploads })) },
   { id: '0002-tasks', run: async (database) => void (await database.query({ text: tasks })) },
@@ -193,4 +201,5 @@ export const migrations: readonly Migration[] = [
   },
   { id: '0016-growth', run: async (database) => void (await database.query({ text: growth })) },
   { id: '0017-owners', run: async (database) => void (await database.query({ text: owners })) },
+  { id: '0018-folders', run: async (database) => void (await database.query({ text: folders })) },
 ];

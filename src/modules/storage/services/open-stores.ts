@@ -66,6 +66,10 @@ export function createOpenStores({
   };
 }
 
+/** The folder of the local store. */
+export const localRoot = ({ local }: Pick<StoreSettings, 'local'>, dataDir: string): string =>
+  local.storagePath || join(dataDir, 'storage');
+
 /** Each way to a store is code that only those read who use it. */
 export async function openProvider(
   config: StoreSettings,
@@ -74,7 +78,7 @@ export async function openProvider(
   switch (config.provider) {
     case 'local': {
       const { createLocalProvider } = await import('../providers/local.ts');
-      return createLocalProvider({ root: config.local.storagePath || join(dataDir, 'storage') });
+      return createLocalProvider({ root: localRoot(config, dataDir) });
     }
     case 'azure': {
       const { createAzureProvider } = await import('../providers/azure.ts');
