@@ -25,6 +25,8 @@ const common = ['docs', 'mcp'];
 const runsPerOperation = 3;
 
 let platform: TestPlatform;
+/** Those that a token of operators opens. */
+let adminOperations: readonly DescribedOperation[];
 beforeAll(async () => {
   platform = await createTestPlatform({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
   await liftLimits(platform.admin);
@@ -33,6 +35,9 @@ beforeAll(async () => {
     name: 'Note',
     fields: { title: { type: 'String' }, author: { type: 'Relation', model: 'User' } },
   });
+  adminOperations = (await describedOperations('admin', platform.admin)).filter(({ credentials }) =>
+    credentials.includes('apiToken'),
+  );
 });
 afterAll(() => platform.close());
 
@@ -49,10 +54,6 @@ const codeOf = async (
 const exceeded = '403 SCOPE_EXCEEDED';
 
 const moduleOf = ({ operation }: DescribedOperation): string => operation.split('.', 1)[0] ?? '';
-const adminOperations = async (): Promise<DescribedOperation[]> =>
-  (await describedOperations('admin', platform.admin)).filter(({ credentials }) =>
-    credentials.includes('apiToken'),
-  );
 
 /** What belongs to the other modules, as an operator sees it. */
 async function fingerprint(module: string): Promise<unknown> {
@@ -78,9 +79,7 @@ describe('a token that is narrowed to one module', () => {
     { timeout: 120_000 },
     async (module) => {
       const api = await narrowed(module, 'write');
-      const foreign = (await adminOperations()).filter(
-        (one) => ![module, ...common].includes(moduleOf(one)),
-      );
+      const foreign = adminOperations.filter((one) => ![module, ...common].includes(moduleOf(one)));
       expect(foreign.length).toBeGreaterThan(20);
       const wrong: string[] = [];
       for (const { method, path, operation } of foreign) {
@@ -125,7 +124,7 @@ describe('a token that is narrowed to one module', () => {
       ]);
       let serial = 0;
       try {
-        for (const operation of (await adminOperations()).filter(
+        for (const operation of adminOperations.filter(
           (one) => moduleOf(one) === module && one.method !== 'GET',
         )) {
           for (const one of fc.sample(requestsTo(operation, dictionary), {

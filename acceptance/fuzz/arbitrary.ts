@@ -87,10 +87,12 @@ const hostileValues: readonly unknown[] = [
   Array.from({ length: 1001 }, () => 0),
 ];
 
+const anyJson = fc.jsonValue();
+
 const hostile: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom(...hostileTexts),
   fc.constantFrom(...hostileValues),
-  fc.jsonValue(),
+  anyJson,
 );
 
 /** Values that mean something to the platform under test, by the name of the property or parameter that takes them. */
@@ -131,7 +133,7 @@ function valueFor(
   generation: Generation,
   depth: number,
 ): fc.Arbitrary<unknown> {
-  const fitting = depth > 5 ? fc.jsonValue() : fittingValue(schema, generation, depth);
+  const fitting = depth > 5 ? anyJson : fittingValue(schema, generation, depth);
   return generation.hostile
     ? fc.oneof({ weight: 7, arbitrary: fitting }, { weight: 1, arbitrary: hostile })
     : fitting;
@@ -171,7 +173,7 @@ function byType(schema: JsonSchema, generation: Generation, depth: number): fc.A
     case 'object':
       return objectFor(schema, generation, depth);
     default:
-      return fc.jsonValue();
+      return anyJson;
   }
 }
 
@@ -204,8 +206,16 @@ function textFor(schema: JsonSchema): fc.Arbitrary<string> {
   });
 }
 
-/** Text for a pattern; any text where the generator does not know the pattern's syntax. */
+const knownPatterns = new Map<string, fc.Arbitrary<string>>();
+
+/** Text for a pattern; any text where the generator does not know the pattern's syntax. One is dear to make, so it is kept. */
 function matching(pattern: string): fc.Arbitrary<string> {
+  const made = knownPatterns.get(pattern) ?? makeMatching(pattern);
+  knownPatterns.set(pattern, made);
+  return made;
+}
+
+function makeMatching(pattern: string): fc.Arbitrary<string> {
   try {
     return fc.stringMatching(new RegExp(pattern));
   } catch {
@@ -228,7 +238,7 @@ function objectFor(
       ? schema.additionalProperties
       : Object.values(schema.patternProperties ?? {})[0];
   if (!extra) return known;
-  const plainKeys = fc.stringMatching(/^[a-z]{1,8}$/);
+  const plainKeys = matching('^[a-z]{1,8}$');
   const keys = generation.hostile
     ? fc.oneof(
         plainKeys,

@@ -54,11 +54,13 @@ function describe(
   shared: Parameter[],
 ): DescribedOperation {
   const responses = Object.entries<Json>(operation.responses ?? {});
-  const validators = new Map<number, Validator>();
+  const schemas = new Map<number, Json>();
   for (const [status, response] of responses) {
     const schema = response.content?.['application/json']?.schema;
-    if (Number(status) < 400 && schema) validators.set(Number(status), Compile(schema));
+    if (Number(status) < 400 && schema) schemas.set(Number(status), schema);
   }
+  // Made when an answer comes: who only reads the list needs none of them.
+  const validators = new Map<number, Validator>();
   return {
     ...place,
     id: operation.operationId ?? `${place.method} ${place.path}`,
@@ -76,8 +78,11 @@ function describe(
       ),
     ),
     check(status, body) {
-      const validator = validators.get(status);
-      if (!validator || validator.Check(body)) return [];
+      const schema = schemas.get(status);
+      if (!schema) return [];
+      const validator = validators.get(status) ?? Compile(schema);
+      validators.set(status, validator);
+      if (validator.Check(body)) return [];
       return validator.Errors(body).map((error) => `${error.instancePath}: ${error.message}`);
     },
   };
