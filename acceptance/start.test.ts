@@ -135,6 +135,7 @@ describe('a start on an empty data folder', { timeout: 120_000 }, () => {
   it('writes structured logs after the banner, and no secret into logs and metrics', async () => {
     const metricsPort = await freePort();
     const platform = await spawn({
+      afterFirstStart: true,
       env: { LOG_LEVEL: 'debug', METRICS_PORT: String(metricsPort) },
     });
     const user = await platform.registerUser();

@@ -147,11 +147,14 @@ function openedSecret(
   }
 }
 
+/** By schema: platforms that start one after the other in a process have the same ones. */
+const validators = new WeakMap<object, Validator>();
+
 /** Validates by the schema, then by the rules across keys. Compiled at the first use: most documents never change. */
 function createProblemFinder(definition: ConfigDefinition): (complete: Tree) => readonly Problem[] {
-  let validator: Validator | undefined;
   return (complete) => {
-    validator ??= Compile(definition.schema);
+    const validator = validators.get(definition.schema) ?? Compile(definition.schema);
+    validators.set(definition.schema, validator);
     if (!validator.Check(complete))
       return problemsOf(
         definition.schema,

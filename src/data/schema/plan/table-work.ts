@@ -49,11 +49,18 @@ export async function workOf(
   const layoutOf = layoutsOf((key) => next.get(key)?.declaration);
   const layoutBefore = layoutsOf((key) => snapshot.get(key));
   const intended = new Set(changePlan.drafts);
+  const changed = new Set(
+    [...changePlan.destroy, ...changePlan.drafts.map(({ declaration }) => declaration.name)].map(
+      (name) => name.toLowerCase(),
+    ),
+  );
   const pause = createTimeSlices();
   const all: TableWork[] = [];
   for (const draft of next.values()) {
     await pause();
     const isIntended = intended.has(draft);
+    // Reading its fields is what costs most where there are many schemas.
+    if (!isIntended && !mentions(draft.declaration, changed)) continue;
     if (!isIntended && isDamaged(draft.declaration)) continue;
     const before = snapshot.get(draft.declaration.name.toLowerCase());
     const work = tableWork(draft, before, layoutOf);
@@ -64,6 +71,17 @@ export async function workOf(
   }
   return all;
 }
+
+/** Whether a field may point to one of these schemas: each text counts, for files are fields of the type `File`. */
+const mentions = ({ fields, extensions }: Declaration, names: ReadonlySet<string>): boolean =>
+  hasText([fields, extensions], names);
+
+const hasText = (value: unknown, texts: ReadonlySet<string>): boolean =>
+  typeof value === 'string'
+    ? texts.has(value.toLowerCase())
+    : typeof value === 'object' &&
+      value !== null &&
+      Object.values(value).some((one) => hasText(one, texts));
 
 /** Layouts of the schemas that are there. */
 const layoutsOf =
