@@ -7,7 +7,7 @@ export function listCases(bench: Bench): void {
   bench.check('lists by key and page, and a prefix is a beginning, not a part', async () => {
     const { provider } = bench;
     const bucket = await bench.bucket();
-    const keys = Array.from({ length: 1500 }, (_, at) => `a/${at % 7}/${at}`);
+    const keys = Array.from({ length: 2400 }, (_, at) => `a/${at % 7}/${at}`);
     const others = ['a', 'a!', 'a0', 'aa/1', 'b/a/1', 'a/b/c/d'];
     const left = [...keys, ...others].map((key) => ({ bucket, key }));
     const worker = async () => {
@@ -16,7 +16,7 @@ export function listCases(bench: Bench): void {
     };
     await Promise.all(Array.from({ length: 16 }, worker));
     const pages = await pagesOf(provider, bucket, '');
-    expect(pages.map(({ length }) => length)).toEqual([1000, 506]);
+    expect(pages.map(({ length }) => length)).toEqual([1000, 1000, 406]);
     expect(pages.flat()).toEqual([...keys, ...others].sort());
     expect((await pagesOf(provider, bucket, 'a/')).flat()).toEqual([...keys, 'a/b/c/d'].sort());
     expect((await pagesOf(provider, bucket, 'a/3/1')).flat()).toEqual(
