@@ -61,13 +61,20 @@ export async function define(
     if (builtIn.has(name)) await change(api, name, shell);
     else await expectOk(api.post('/authorization/resources', { name, ...shell }), `define ${name}`);
   }
-  for (const { name, relations, conditions = {} } of resources) {
+  // What has no more than a name is whole by now, as is after it what has no permissions.
+  for (const { name, relations, conditions = {} } of resources.filter(saysMore)) {
     const permissions = emptied(permissionsOf(resources, name));
     await change(api, name, { relations, permissions, conditions });
   }
-  for (const { name, relations, permissions, conditions = {} } of resources)
+  for (const { name, relations, permissions, conditions = {} } of resources.filter(hasPermissions))
     await change(api, name, { relations, permissions, conditions });
 }
+
+type Defined = RelationshipCase['resources'][number];
+
+const hasPermissions = ({ permissions }: Defined): boolean => Object.keys(permissions).length > 0;
+const saysMore = ({ relations, permissions, conditions = {} }: Defined): boolean =>
+  Object.keys({ ...relations, ...permissions, ...conditions }).length > 0;
 
 const emptied = (map: Readonly<Record<string, unknown>>): Record<string, readonly never[]> =>
   Object.fromEntries(Object.keys(map).map((name) => [name, []]));
