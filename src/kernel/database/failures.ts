@@ -60,6 +60,8 @@ const socketCodes = new Set([
 ]);
 /** admin_shutdown, crash_shutdown, cannot_connect_now, idle_session_timeout, too_many_connections. */
 const lossStates = new Set(['57P01', '57P02', '57P03', '57P05', '53300']);
+/** The server is there, and takes no further connection now: one that is given back, here or elsewhere, makes room. */
+export const isFull = (error: unknown): boolean => codeOf(error) === '53300';
 /** The driver reports these without a code. */
 const driverLoss =
   /^(Connection terminated|Client has encountered a connection error|Client was closed|timeout expired|timeout exceeded when trying)/;

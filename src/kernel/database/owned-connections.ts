@@ -15,8 +15,14 @@ import {
   prepareSession,
   sessionMark,
 } from './connection.ts';
-import { unavailable } from './failures.ts';
-import { FairTurns, type TurnBounds, type TurnFigures, type Waiting } from './fair-turns.ts';
+import { isFull, unavailable } from './failures.ts';
+import {
+  FairTurns,
+  type TurnBounds,
+  type TurnFigures,
+  type Waiting,
+  waitedTooLong,
+} from './fair-turns.ts';
 
 /* Ends the sessions of one process at the server, for a stop whose time is over: asks PostgreSQL to stop what a
  * connection is running, over a connection of its own as the protocol wants it. */
@@ -110,6 +116,9 @@ export interface OwnedConnection {
 }
 
 const IDLE_MS = 30_000;
+/** How soon the server is asked again for a connection that it refused: with others here that come back soon, and without. */
+const REFUSED_MS = 1_000;
+const REFUSED_ALONE_MS = 100;
 /** How exactly a deadline is kept, in ms. */
 const WATCH_MS = 25;
 
@@ -119,12 +128,17 @@ interface Kept {
   idleSince: number;
 }
 
+/** Who has a turn and no connection yet. */
+interface Missing extends PromiseWithResolvers<Kept> {
+  readonly waiting: Waiting;
+}
+
 export class OwnedConnections {
   readonly #options: OwnedConnectionsOptions;
   readonly #turns: FairTurns;
   readonly #idle: Kept[] = [];
-  /** Who has a turn and no connection yet, in order. */
-  readonly #missing: PromiseWithResolvers<Kept>[] = [];
+  /** In order. */
+  readonly #missing: Missing[] = [];
   #opening = false;
   readonly #lent = new Set<Loan>();
   #watch: NodeJS.Timeout | undefined;
@@ -146,7 +160,7 @@ export class OwnedConnections {
     if (this.#ending) throw unavailable();
     const end = await this.#turns.take(group, waiting);
     try {
-      const kept = this.#idle.pop() ?? (await this.#next());
+      const kept = this.#idle.pop() ?? (await this.#next(waiting));
       const loan = new Loan(kept, (broken) => {
         this.#lent.delete(loan);
         this.#takeBack(kept, broken);
@@ -177,8 +191,8 @@ export class OwnedConnections {
   }
 
   /** The next one that is given back or opened. */
-  #next(): Promise<Kept> {
-    const turn = Promise.withResolvers<Kept>();
+  #next(waiting: Waiting): Promise<Kept> {
+    const turn = { ...Promise.withResolvers<Kept>(), waiting };
     this.#missing.push(turn);
     if (!this.#opening) void this.#openMissing();
     return turn.promise;
@@ -191,10 +205,26 @@ export class OwnedConnections {
       try {
         this.#takeBack(await this.#open(), false);
       } catch (error) {
-        for (const turn of this.#missing.splice(0)) turn.reject(error);
+        if (isFull(error) && !this.#ending) await this.#waitForRoom(error);
+        else for (const turn of this.#missing.splice(0)) turn.reject(error);
       }
     }
     this.#opening = false;
+  }
+
+  /** Until the server is asked again. Who has waited too long meanwhile is refused, as in every other line. */
+  async #waitForRoom(error: unknown): Promise<void> {
+    this.#options.log.warn({ err: error }, 'A further database connection could not be opened');
+    const until = performance.now() + (this.#lent.size > 0 ? REFUSED_MS : REFUSED_ALONE_MS);
+    while (this.#missing.length > 0 && !this.#ending && performance.now() < until) {
+      await sleep(WATCH_MS);
+      const now = performance.now();
+      for (const turn of this.#missing.splice(0)) {
+        const { deadlineAt, patientUntil } = turn.waiting;
+        if (now < deadlineAt && now < patientUntil) this.#missing.push(turn);
+        else turn.reject(waitedTooLong(turn.waiting, now));
+      }
+    }
   }
 
   async #open(): Promise<Kept> {
@@ -237,10 +267,11 @@ export class OwnedConnections {
     }
   }
 
-  /** Those that were used last are at the end. */
+  /** Those that were used last are at the end. The last of all stays: a server that is full would not give it back. */
   #closeIdle(): void {
     const before = performance.now() - IDLE_MS;
     while (this.#idle[0] && this.#idle[0].idleSince < before) {
+      if (this.#idle.length + this.#lent.size === 1) return;
       const kept = this.#idle.shift();
       if (!kept) return;
       kept.broken = true;

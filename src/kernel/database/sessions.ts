@@ -1,11 +1,13 @@
 /** Connections for long maintenance, each opened for its work and closed after it. */
 
 import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from '../telemetry/logger.ts';
 import { type ClientOptions, clientConfig, prepareSession } from './connection.ts';
 import type { Queryable } from './database.ts';
-import { toPublicError } from './failures.ts';
+import { isFull, toPublicError } from './failures.ts';
+import { waitedTooLong, waitingNow } from './fair-turns.ts';
 
 /*
  * Cluster-wide locks by name: session-level advisory locks, each on a
@@ -66,6 +68,25 @@ interface LockConnections {
   readonly log: Logger;
 }
 
+/** How soon a server that takes no further connection is asked again. */
+const REFUSED_MS = 100;
+
+/** A connection, as soon as the server takes one: as long as whatever else works for a request waits for its turn. */
+async function whenThereIsRoom<T>(connect: () => Promise<T>): Promise<T> {
+  const waiting = waitingNow();
+  for (;;) {
+    try {
+      return await connect();
+    } catch (error) {
+      if (!isFull(error)) throw toPublicError(error);
+      const now = performance.now();
+      if (now >= waiting.deadlineAt || now >= waiting.patientUntil)
+        throw waitedTooLong(waiting, now);
+      await sleep(REFUSED_MS);
+    }
+  }
+}
+
 /** Runs the work while a connection of its own holds the lock; `undefined` when `acquire` did not get it. */
 async function onConnection<T>(
   { pool, log }: LockConnections,
@@ -73,9 +94,7 @@ async function onConnection<T>(
   acquire: string,
   work: () => Promise<T>,
 ): Promise<T | undefined> {
-  const client = await pool.connect().catch((error: unknown) => {
-    throw toPublicError(error);
-  });
+  const client = await whenThereIsRoom(() => pool.connect());
   let broken = false;
   const onError = (error: Error): void => {
     broken = true;
@@ -115,16 +134,26 @@ interface Sessions {
 
 export function createSessions(connection: ClientOptions, log: Logger): Sessions {
   const open = new Set<pg.Client>();
+  const connect = async (): Promise<pg.Client> => {
+    const client = new pg.Client(clientConfig(connection));
+    client.on('error', (error) =>
+      log.warn({ err: error }, 'A connection for maintenance was lost'),
+    );
+    open.add(client);
+    try {
+      await client.connect();
+      return client;
+    } catch (error) {
+      open.delete(client);
+      void client.end().catch(() => undefined);
+      throw error;
+    }
+  };
 
   return {
     async run(work) {
-      const client = new pg.Client(clientConfig(connection));
-      client.on('error', (error) =>
-        log.warn({ err: error }, 'A connection for maintenance was lost'),
-      );
-      open.add(client);
+      const client = await whenThereIsRoom(connect);
       try {
-        await client.connect();
         await prepareSession(client, connection);
         // Whatever the server or the role has as its default.
         await client.query('set statement_timeout = 0');

@@ -6,7 +6,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Db } from 'pg-boss';
+import { keepTrying } from '../database/connection.ts';
 import type { Database, Queryable } from '../database/database.ts';
+import { PenstockError } from '../errors.ts';
 
 /** What pg-boss calls. */
 export type BossDatabase = Db;
@@ -55,9 +57,17 @@ export function createBossLink(database: Database): BossLink {
     async listen(channel, onNotification, onReconnect) {
       let open = true;
       announce = onNotification;
-      await database.listen(channel, (payload) => {
-        if (open) onNotification(payload);
-      });
+      const listen = (): Promise<void> =>
+        database.listen(channel, (payload) => {
+          if (open) onNotification(payload);
+        });
+      try {
+        await listen();
+      } catch (error) {
+        if (!(error instanceof PenstockError) || error.code !== 'UNAVAILABLE') throw error;
+        // pg-boss asks once, and would do without until the next start.
+        void keepTrying(listen, () => !open).then(() => open && onReconnect());
+      }
       database.onListening((connected) => {
         if (open && connected) onReconnect();
       });
