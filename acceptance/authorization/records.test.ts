@@ -307,6 +307,11 @@ describe('records with row authorization', () => {
     expect(refused.map(({ status, body }) => [status, body.code])).toEqual(
       refused.map(() => [409, 'RESOURCE_IN_USE']),
     );
+    expect(refused.map(({ body }) => body.errors?.map(({ path: lost }: Json) => lost))).toEqual([
+      undefined,
+      ['permissions.read'],
+      ['relations.owner'],
+    ]);
     expect((await user(ada).api.get('/database/Kept')).body.count).toBe(1);
     expectStatus(await platform.admin.delete(path, { query: { force: true } }), 200, 'force');
     expect((await user(ada).api.get('/database/Kept')).status).toBe(503);

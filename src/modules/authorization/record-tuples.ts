@@ -69,7 +69,15 @@ export const takesOwner = (definition: Definition | undefined, type: string): bo
 
 /** True when users can own records of the type, and it says who may read, edit and delete them. */
 export const servesRecords = (definition: Definition): boolean =>
-  takesOwner(definition, 'User') && recordActions.every((action) => definition.actions.has(action));
+  missingForRecords(definition).length === 0;
+
+/** What records need of their type and it does not have, as members of a definition. */
+export const missingForRecords = (definition: Definition): readonly string[] => [
+  ...(takesOwner(definition, 'User') ? [] : ['relations.owner']),
+  ...recordActions
+    .filter((action) => !definition.actions.has(action))
+    .map((action) => `permissions.${action}`),
+];
 
 /** The ids that a field of a row holds, as a list; `row` and `field` are SQL. */
 const heldIds = (row: string, field: string): string =>

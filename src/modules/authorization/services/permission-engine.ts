@@ -19,7 +19,7 @@ import {
 } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
-import { servesRecords } from '../record-tuples.ts';
+import { missingForRecords, servesRecords } from '../record-tuples.ts';
 import { rolesByIds } from '../role-queries.ts';
 import type { Checks } from './checks.ts';
 import { isTrusted, subjectOf, userSubject } from './checks.ts';
@@ -151,7 +151,8 @@ async function prepareRecords(
       recordDefinition(schema, knownSubjects(model, recordSubjects())),
     );
   else if (!servesRecords(definition)) {
-    const message = `The resource definition ${schema} is there already, but lacks the actions read, edit and delete, or the relation "${ownerRelation}" for User`;
+    const lacks = missingForRecords(definition).join(', ');
+    const message = `The resource definition ${schema} is there already, but lacks ${lacks}: records need the actions read, edit and delete, and the relation "${ownerRelation}" for User`;
     throw authorizationErrors.RESOURCE_INCOMPATIBLE({ message });
   }
 }

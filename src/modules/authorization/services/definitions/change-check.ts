@@ -10,7 +10,7 @@ import { ownerRelation } from '../../model/grammar.ts';
 import { buildModel, type Model } from '../../model/model.ts';
 import { checkAgainst } from '../../model/reference-check.ts';
 import { fits } from '../../model/tuple.ts';
-import { servesRecords } from '../../record-tuples.ts';
+import { missingForRecords } from '../../record-tuples.ts';
 import { deleteAlike, examplesOf, type TupleShape } from '../../tuple-removals.ts';
 import {
   type DefinitionContent,
@@ -163,8 +163,7 @@ export async function checkDefinitions(
       const definition = parsedDefinition(content);
       const problems = checkAgainst(definition, next);
       if (problems.length > 0) throw invalidDefinition(problems);
-      if (willServe(content.name) && !servesRecords(definition))
-        throw neededByRecords(content.name);
+      if (willServe(content.name)) requireServesRecords(definition);
       if (stored.has(content.name))
         await requireValidTuples({
           database,
@@ -188,10 +187,23 @@ export async function checkDefinitions(
   });
 }
 
+/** The type of records that are there goes. */
 export const neededByRecords = (name: string) =>
   authorizationErrors.RESOURCE_IN_USE({
-    message: `Records of ${name} are served by its actions read, edit and delete and its relation "owner" for User; force=true takes them away all the same`,
+    message: `Records of ${name} are served by this type; force=true takes it away all the same`,
   });
+
+/** Throws 409 for a type of records without what these are served by, and names it. */
+export function requireServesRecords(definition: Definition): void {
+  const missing = missingForRecords(definition);
+  if (missing.length === 0) return;
+  const message =
+    'records are served by the actions read, edit and delete and a relation "owner" for User';
+  throw authorizationErrors.RESOURCE_IN_USE({
+    message: `${missing.join(', ')}: ${message}; force=true leaves this out all the same`,
+    errors: missing.map((path): Problem => ({ path, rule: 'inUse', message })),
+  });
+}
 
 /** Throws 409 where something stored asks its callers for an action that would be gone. `place`: before the paths. */
 export function requireUsed(

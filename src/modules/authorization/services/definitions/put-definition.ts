@@ -7,11 +7,10 @@ import type { Events } from '../../../../kernel/events/events.ts';
 import { newId } from '../../../../kernel/ids.ts';
 import { type Definition, invalidDefinition } from '../../model/definition.ts';
 import { checkAgainst } from '../../model/reference-check.ts';
-import { servesRecords } from '../../record-tuples.ts';
 import {
-  neededByRecords,
   parsed,
   removeInvalidTuples,
+  requireServesRecords,
   requireUnbroken,
   requireUsed,
   requireValidTuples,
@@ -75,8 +74,7 @@ export async function putDefinition(
     ...(mayCome ? [] : recordRuleProblems(definition, schema)),
   ];
   if (problems.length > 0) throw invalidDefinition(problems);
-  if (!change.force && hasRecords(content.name) && !servesRecords(definition))
-    throw neededByRecords(content.name);
+  if (!change.force && hasRecords(content.name)) requireServesRecords(definition);
   const before = stored.get(content.name);
   // Those of an import were looked at before, with everything that comes with them.
   if (!change.force && !mayCome)
