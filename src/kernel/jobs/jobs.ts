@@ -13,8 +13,6 @@ export interface JobDefinition<D extends TSchema = TSchema> {
   readonly retries?: number;
   /** Seconds that a running attempt may take; 300 unless set. One whose process was killed is lost sooner (queues.ts). */
   readonly expireInSeconds?: number;
-  /** It holds a lease of its own for `expireInSeconds`: whoever took it up sooner would leave it to the one that was killed. */
-  readonly hasLease?: boolean;
   handler(data: Static<D>, context: JobContext): Promise<void>;
   /** Runs several at once where that costs less than one after the other. */
   readonly batch?: JobBatch<D>;

@@ -66,7 +66,7 @@ export async function openBoss(
 const attempts = (definition: JobDefinition) => ({
   retryLimit: definition.retries ?? defaultRetries,
   expireInSeconds: definition.expireInSeconds ?? defaultExpireSeconds,
-  ...(definition.hasLease ? {} : { heartbeatSeconds: lostAfterSeconds }),
+  heartbeatSeconds: lostAfterSeconds,
 });
 
 /** Whether a queue that an earlier version made still fits. */
@@ -78,7 +78,7 @@ function isAsDefined(
   return (
     queue.retryLimit === retryLimit &&
     queue.expireInSeconds === expireInSeconds &&
-    (queue.heartbeatSeconds ?? undefined) === heartbeatSeconds
+    queue.heartbeatSeconds === heartbeatSeconds
   );
 }
 

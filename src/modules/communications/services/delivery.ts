@@ -4,6 +4,7 @@ import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
 import type { HealthResult } from '../../../kernel/health.ts';
 import { defineBatchJob, defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { lostAfterMs, whileHeld } from '../../../kernel/jobs/while-held.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { purgeBroadcasts } from '../broadcast-queries.ts';
 import { purgeChains } from '../chain-queries.ts';
@@ -24,13 +25,7 @@ import { measureMessages, type ProviderState } from './metrics.ts';
 import { type Pace, providersOf } from './providers/in-order.ts';
 import type { Delivery } from './providers/outcome.ts';
 
-/**
- * Whoever works on messages says so every `renewEveryMs`. What nobody spoke of for `lostAfterMs` is lost: longer than an
- * ending is kept that the database does not take, shorter than the queue waits (docs/decisions/456). Milliseconds.
- */
-const lostAfterMs = 45_000;
-const renewEveryMs = 10_000;
-/** The same for a message whose first attempt is made by whoever stored it. */
+/** When a message is lost whose first attempt is made by whoever stored it. */
 export const lostAfterSeconds = 60;
 /** When the queue gives up on an attempt and starts the next. */
 const expireInSeconds = 5 * 60;
@@ -104,7 +99,7 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
       const [message] = (await claimMessages(database, [id], { lostAfterMs, onlyDue: true }))
         .claimed;
       if (!message) return undefined;
-      const ended = await whileHeld(dependencies, [id], async () => {
+      const ended = await whileTaken(dependencies, [id], async () => {
         const suppressed = await suppressedOf(database, [message]);
         const { ended: end, noted } = await attempts.make(message, suppressed.get(id));
         await noted();
@@ -187,29 +182,18 @@ interface Batch {
   readonly signal: AbortSignal;
 }
 
-/** Does something with messages that were taken, and keeps others from taking them for lost meanwhile. */
-export async function whileHeld<T>(
+/** Does something with messages that were taken. */
+const whileTaken = <T>(
   { database, log }: Pick<Dependencies, 'database' | 'log'>,
   ids: readonly string[],
   work: () => Promise<T>,
-): Promise<T> {
-  const renew = (): void =>
-    void renewClaims(database, ids).catch((error: unknown) =>
-      log.warn({ err: error }, 'That messages are worked on could not be noted'),
-    );
-  const timer = setInterval(renew, renewEveryMs);
-  try {
-    return await work();
-  } finally {
-    clearInterval(timer);
-  }
-}
+): Promise<T> => whileHeld({ renew: () => renewClaims(database, ids), log }, work);
 
 /** One attempt of each. What failed waits in the queue for the next one. */
 async function deliverAll(sender: Sender, batch: Batch): Promise<void> {
   const taken = await claimMessages(sender.database, batch.ids, { lostAfterMs });
   const ids = taken.claimed.map(({ id }) => id);
-  await whileHeld(sender, ids, () => deliverTaken(sender, batch, taken));
+  await whileTaken(sender, ids, () => deliverTaken(sender, batch, taken));
 }
 
 async function deliverTaken(

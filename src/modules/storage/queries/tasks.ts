@@ -153,6 +153,20 @@ export const leaseTask = async (
     )
   ).rows.length > 0;
 
+/** Says of a task that whoever has it is still at work on it. */
+export const renewTask = (
+  database: Queryable,
+  id: string,
+  { token, seconds }: { readonly token: string; readonly seconds: number },
+): Promise<unknown> =>
+  database.query(
+    statement(
+      `update penstock.storage_tasks set lease_until = now() + $3::integer * interval '1 second'
+       where id = $1::uuid and lease = $2::uuid`,
+      [id, token, seconds],
+    ),
+  );
+
 export const releaseTask = (database: Queryable, id: string, token: string): Promise<unknown> =>
   database.query(
     statement(

@@ -7,6 +7,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { defineErrors, PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { lostAfterMs, whileHeld } from '../../../kernel/jobs/while-held.ts';
 import {
   insertTask,
   leaseTask,
@@ -15,6 +16,7 @@ import {
   noteTask,
   purgeTasks,
   releaseTask,
+  renewTask,
   type TaskKind,
   type TaskRow,
   taskById,
@@ -69,9 +71,9 @@ export interface Tasks {
 }
 
 const taskJob = 'storage.task';
-/** Of a slice; and when one counts as lost. */
+/** Of a slice, and what its last step may take beyond that. */
 const SLICE_MS = 3_000;
-const LOST_SECONDS = 300;
+const LONGEST_SECONDS = 300;
 const RETRIES = 10;
 const KEPT_DAYS = 30;
 
@@ -139,15 +141,15 @@ const sliceJob = (
     name: taskJob,
     data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
     retries: RETRIES,
-    expireInSeconds: LOST_SECONDS,
-    hasLease: true,
+    expireInSeconds: LONGEST_SECONDS,
     async handler({ id }, { signal, log }) {
-      const lease = { token: newId(), seconds: LOST_SECONDS };
+      const lease = { token: newId(), seconds: lostAfterMs / 1_000 };
       // It is paused or over, or somebody else is at it and asks for the next slice.
       if (!(await leaseTask(database, id, lease))) return;
       try {
         const task = await taskById(database, id);
-        if (task) await run(task, lease.token, signal);
+        const renew = () => renewTask(database, id, lease);
+        if (task) await whileHeld({ renew, log }, () => run(task, lease.token, signal));
       } catch (error) {
         log.warn({ err: error, task: id }, 'A slice of a task failed');
         // What is refused is refused the next time too.
