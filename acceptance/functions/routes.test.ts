@@ -133,6 +133,13 @@ it('answers files, and cookies that are safe', async () => {
   for (const part of [/^seen=yes;/, /; HttpOnly/, /; Secure/]) expect(cookie).toMatch(part);
   const split = await platform.client.get('/functions/filed?cookie=a%3B%20b');
   expect([split.status, split.headers.get('set-cookie')]).toEqual([500, null]);
+  const functionCode = `res(1, { cookies: { seen: 'yes', colour: 'green' } })`;
+  await upload(platform.admin, { name: 'named', functionCode });
+  const { headers } = await platform.client.get('/functions/named');
+  expect(headers.getSetCookie().map((one) => one.split(';', 1)[0])).toEqual([
+    'seen=yes',
+    'colour=green',
+  ]);
 });
 
 it('leaves paths to the platform that are its own', async () => {

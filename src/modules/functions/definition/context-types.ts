@@ -155,7 +155,7 @@ export interface Request<Params = Record<string, any>> {
 export interface ReplyOptions {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly cookies?: readonly object[];
+  readonly cookies?: readonly object[] | Readonly<Record<string, string>>;
   readonly redirect?: string;
 }
 

@@ -73,22 +73,42 @@ export function readHeaders(headers: unknown): ReplyHeaders {
   return found;
 }
 
-/** A slip in what is said about the answer would be an answer with 200. Throws what is wrong. */
-export function requireReply(data: unknown, options: unknown): void {
-  if (options === undefined || options === null) return;
+/**
+ * What code says about its answer, with its cookies as a list. A slip in it would be an answer with 200: throws what is
+ * wrong.
+ */
+export function readReply(data: unknown, options: unknown): unknown {
+  if (options === undefined || options === null) return undefined;
   if (typeof options !== 'object' || Array.isArray(options))
     throw new TypeError('After the data res takes {status, headers, cookies, redirect}');
   const stray = Object.keys(options).find((word) => !replyWords.includes(word));
   if (stray !== undefined)
     throw new TypeError(`res does not know ${stray}: it takes status, headers, cookies, redirect`);
-  const { status, headers, cookies, redirect } = options as Readonly<Record<string, unknown>>;
+  const { status, headers, redirect } = options as Readonly<Record<string, unknown>>;
   requireStatus(status, redirect);
-  if (cookies !== undefined && !(Array.isArray(cookies) && cookies.length <= maxCookies))
-    throw new TypeError(`res takes a list of at most ${maxCookies} cookies: [{name, value}]`);
+  const cookies = readCookies((options as Readonly<Record<string, unknown>>).cookies);
   const type = readHeaders(headers).find(([name]) => name === 'content-type')?.[1];
   if (type !== undefined && typeof data !== 'string' && !type.startsWith('application/json'))
     throw new TypeError('content-type is for texts; of bytes return {contentType, base64}');
+  return cookies === undefined ? options : { ...options, cookies };
 }
+
+/** `{colour: 'green'}` says the same as `[{name: 'colour', value: 'green'}]`. */
+function readCookies(cookies: unknown): readonly unknown[] | undefined {
+  if (cookies === undefined) return undefined;
+  const list =
+    typeof cookies !== 'object' || cookies === null || Array.isArray(cookies)
+      ? cookies
+      : Object.entries(cookies).map(([name, value]) => ({ name, value }));
+  if (!Array.isArray(list) || list.length > maxCookies || !list.every(isCookie))
+    throw new TypeError(
+      `res takes at most ${maxCookies} cookies: [{name, value}] or {name: value}`,
+    );
+  return list;
+}
+
+const isCookie = (one: unknown): boolean =>
+  typeof one === 'object' && one !== null && typeof Reflect.get(one, 'value') === 'string';
 
 function requireStatus(status: unknown, redirect: unknown): void {
   if (status !== undefined && !isReplyStatus(status))

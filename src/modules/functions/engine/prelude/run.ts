@@ -12,7 +12,7 @@ import {
   toJson,
 } from './core.ts';
 import { maxCauses } from './globals.ts';
-import { requireReply } from './reply.ts';
+import { readReply } from './reply.ts';
 import { axiosLike } from './web.ts';
 
 interface RunInput {
@@ -112,8 +112,8 @@ async function callProgram(input: RunInput, { ctx }: MadeContext): Promise<Finis
     tell = resolve;
   });
   const res: Res = (value, options) => {
-    requireReply(value, options);
-    answered ??= { value, options };
+    const reply = readReply(value, options);
+    answered ??= { value, options: reply };
     tell();
   };
   const module = { exports: {} as unknown };
