@@ -61,6 +61,27 @@ it('a dry run sees what it writes, and leaves nothing', async () => {
   expect(await entries()).toHaveLength(4);
 });
 
+it('a dry run is one for the hooks and the functions too that it reaches', async () => {
+  await platform.createSchema({ name: 'Dry', fields: { text: 'String' }, conduitOptions: {} });
+  const told = `await ctx.fetch('https://example.org/').then(() => 'sent', (error) => error.message)`;
+  await upload(platform.admin, { name: 'asked', functionCode: `return ${told};` });
+  await upload(platform.admin, {
+    name: 'hears',
+    functionType: 'hook',
+    inputs: { trigger: { schema: 'Dry', op: 'create', when: 'before' } },
+    functionCode: `return { text: ${told} };`,
+  });
+  const { _id } = await upload(platform.admin, {
+    name: 'reaches',
+    inputs: { method: 'POST', rights: 'system' },
+    functionCode: `const { text } = await ctx.system.db.create('Dry', { text: 'one' });
+      return [text, (await ctx.call('GET /functions/asked')).result];`,
+  });
+  const { result, error } = await invoke(platform.admin, _id, { dryRun: true });
+  expect(error).toBeNull();
+  expect(result).toEqual([1, 2].map(() => 'A dry run does not do this: fetch'));
+});
+
 const program = `import type { Context, Request, Respond } from './penstock';
 export default async function program(ctx: Context, req: Request<{ readonly id: string }>, res: Respond) {
   const entry = await ctx.db.get('Entry', req.params.id);

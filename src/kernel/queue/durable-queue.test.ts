@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
 import { silentLog } from '../../../test/support/log.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import type { Database } from '../database/database.ts';
 import { migrations as eventMigrations } from '../events/migrations.ts';
 import { createDurableQueue } from './create-durable-queue.ts';
 import type { DurableQueue, QueueItem, Verdict, WorkerOptions } from './durable-queue.ts';
@@ -162,6 +163,58 @@ describe('a durable queue', () => {
     const { items } = await queue.list({}, { skip: 0, limit: 10 });
     expect(items.map(({ state }) => state)).toEqual(['done', 'done']);
     expect(items[1]?.tries.map(({ outcome }) => outcome)).toEqual(['lost', 'done']);
+  });
+
+  it('does not begin anew what it works on itself, when its lease ran out in a pause', async () => {
+    const { name, queue } = newQueue();
+    await queue.add(opened.database, [item(1, 'x')]);
+    const open: (() => void)[] = [];
+    const seen: unknown[] = [];
+    const worker = working(queue, async ({ data }) => {
+      seen.push(data.n);
+      await new Promise<void>((end) => open.push(end));
+      return { outcome: 'done' };
+    });
+    await waitFor(async () => open.length === 1);
+    await opened.database.query({
+      text: `update penstock.queue_items set due_at = now() where queue = $1 and lease is not null`,
+      values: [name],
+    });
+    await queue.add(opened.database, [item(2)]);
+    worker.wake();
+    await waitFor(async () => seen.includes(2));
+    const ending = setInterval(() => open.shift()?.(), 1);
+    await isDone(queue, 2);
+    clearInterval(ending);
+    await worker.stop();
+    expect(seen).toEqual([1, 2]);
+    const { items } = await queue.list({}, { skip: 0, limit: 10 });
+    expect(items.map(({ tries }) => tries.map(({ outcome }) => outcome))).toEqual([
+      ['done'],
+      ['done'],
+    ]);
+  });
+
+  it('waits for no later look with what becomes due while it looks', async () => {
+    const { name } = newQueue();
+    const next: unknown[] = [];
+    const slow = new Proxy(opened.database, {
+      get: (real, key) => (key === 'query' ? query : Reflect.get(real, key)),
+    });
+    const query: Database['query'] = async (statement) => {
+      const isNext = statement.text.includes('min(due_at)');
+      if (isNext) await sleep(60);
+      const found = await opened.database.query(statement);
+      if (isNext) next.push((found.rows[0] as { readonly ms: unknown }).ms);
+      return found as never;
+    };
+    const queue = createDurableQueue(slow, name);
+    await queue.add(opened.database, [{ ...item(1), dueAt: new Date(Date.now() + 40) }]);
+    const worker = working(queue, () => ({ outcome: 'done' }));
+    await waitFor(async () => next.length > 0);
+    expect(next[0]).toBeLessThan(0);
+    await isDone(queue, 1);
+    await worker.stop();
   });
 
   it('never works on an item at two nodes at once', async () => {

@@ -60,9 +60,9 @@ export function startWorker(
   };
 
   const turn = async (): Promise<number> => {
-    const claimed = await claim(state);
-    for (const item of claimed) begin(item);
-    return claimed.length > 0 ? 0 : untilNext(state);
+    const look = await claim(state);
+    for (const item of look.claimed) begin(item);
+    return look.claimed.length > 0 ? 0 : untilNext(state, look);
   };
   const recover = (error: unknown): number => {
     if (!ended.signal.aborted)
@@ -95,18 +95,26 @@ export function startWorker(
   };
 }
 
+/** What a look has found. */
+interface Look {
+  /** On the clock of the database; nothing where nobody had room to look. */
+  readonly at: string | null;
+  readonly claimed: readonly Claimed[];
+}
+
 /**
  * For each target with room, its oldest due items; of a lane only the first. Who has least running goes first: what
- * came later for somebody else does not stand behind all that waits for a few slow ones.
+ * came later for somebody else does not stand behind all that waits for a few slow ones. What runs here is never begun
+ * again beside itself: after a pause of this process, or of the database, its own leases are over too.
  */
-async function claim(state: WorkerState): Promise<readonly Claimed[]> {
+async function claim(state: WorkerState): Promise<Look> {
   const { database, queue, options, running, token, leaseMs } = state;
   const room = options.concurrency() - running.size;
-  if (room <= 0) return [];
+  if (room <= 0) return { at: null, claimed: [] };
   const perTarget = options.perTarget();
   const used = Map.groupBy(running.values(), ({ item }) => item.target);
   const rooms = [...used].map(([target, items]) => [target, perTarget - items.length] as const);
-  const { rows } = await database.query<Claimed>(sql`
+  const { rows } = await database.query<{ at: string } & (Claimed | { id: null })>(sql`
     with recursive targets as (
       (select target from penstock.queue_items where queue = ${queue} and state = 'waiting' order by target limit 1)
       union all
@@ -122,6 +130,7 @@ async function claim(state: WorkerState): Promise<readonly Claimed[]> {
       ) t cross join lateral (
         select i.id, i.due_at, i.seq from penstock.queue_items i
         where i.queue = ${queue} and i.target = t.target and i.state = 'waiting' and i.due_at <= now()
+          and not i.id = any(${[...running.keys()]}::uuid[])
           and (i.order_key is null or not exists (
             select from penstock.queue_items e where e.queue = i.queue and e.target = i.target
               and e.order_key = i.order_key and e.state = 'waiting' and e.seq < i.seq))
@@ -130,20 +139,26 @@ async function claim(state: WorkerState): Promise<readonly Claimed[]> {
       limit ${room}
     ), found as (
       select i.id, i.lease is not null as lost from penstock.queue_items i where i.id in (select id from due)
+    ), claimed as (
+      update penstock.queue_items i set attempts = i.attempts + 1, lease = ${token}::uuid, leased_at = now(),
+        due_at = now() + make_interval(secs => ${leaseMs / 1000}::float8)
+      from found f where i.id = f.id and i.state = 'waiting'
+      returning i.id::text as id, i.target, i.order_key as "orderKey", i.data, i.attempts as attempt,
+        i.created_at as "createdAt", f.lost, to_json(i.leased_at)#>>'{}' as "startedAt"
     )
-    update penstock.queue_items i set attempts = i.attempts + 1, lease = ${token}::uuid, leased_at = now(),
-      due_at = now() + make_interval(secs => ${leaseMs / 1000}::float8)
-    from found f where i.id = f.id and i.state = 'waiting'
-    returning i.id::text as id, i.target, i.order_key as "orderKey", i.data, i.attempts as attempt,
-      i.created_at as "createdAt", f.lost, to_json(i.leased_at)#>>'{}' as "startedAt"`);
-  return rows;
+    select to_json(now())#>>'{}' as at, c.* from (select) this left join claimed c on true`);
+  return { at: rows[0]?.at ?? null, claimed: rows.filter((row) => row.id !== null) };
 }
 
-/** Milliseconds until the next item is due, as far as it is known now. */
-async function untilNext({ database, queue }: WorkerState): Promise<number> {
+/**
+ * Milliseconds until the next item is due, as far as it is known now. What has become due since a look was no item of
+ * that look, and is not waited for.
+ */
+async function untilNext({ database, queue }: WorkerState, { at }: Look): Promise<number> {
   const { rows } = await database.query<{ ms: number | null }>(sql`
     select (extract(epoch from min(due_at) - now()) * 1000)::float8 as ms from penstock.queue_items
-    where queue = ${queue} and state = 'waiting' and due_at > now() and due_at < now() + interval '5 seconds'`);
+    where queue = ${queue} and state = 'waiting' and due_at < now() + interval '5 seconds'
+      and due_at > coalesce(${at}::timestamptz, now())`);
   const ms = rows[0]?.ms ?? LOOK_EVERY_MS;
   return Math.min(Math.max(ms + 1, 5), LOOK_EVERY_MS);
 }

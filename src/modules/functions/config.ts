@@ -36,7 +36,7 @@ const limits = Type.Object({
   processes: whole(
     0,
     [0, 32],
-    'Processes in which functions run on one node. 0: one for every two processors.',
+    'Processes in which functions run on one node. 0: one for every two processors. One more begins where each has 80 runs.',
   ),
   processMb: whole(1_024, [128, 16_384], 'Megabytes that one such process may have.'),
 });

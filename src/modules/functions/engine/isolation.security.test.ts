@@ -200,7 +200,7 @@ describe('many that cost much', () => {
     };
     const hostile = Array.from({ length: 12 }, () => started('hostile', 'wait'));
     const useful = started('useful', 'nothing');
-    expect(pool.figures().waiting).toBe(10);
+    await waitFor(() => pool.figures().waiting === 10);
     expect(await value('return "fine"')).toBe('fine');
     expect(await useful.ended).toMatchObject({ outcome: 'ok' });
     for (const { end } of hostile) end.abort();
@@ -445,6 +445,7 @@ describe('the process', () => {
     { error: { name: {}, message: 'm' } },
     { error: { name: 'x', message: 'm', code: 5 } },
     { error: { name: 'x', message: 'm', status: '400' } },
+    { error: { name: 'x', message: 'm', cause: { name: 'x' } } },
     { reply: [] },
     { logs: [{ level: 'log', text: {}, at: 1 }] },
     { logs: {} },

@@ -155,7 +155,8 @@ function isUserError(error: unknown): error is UserError {
   if (!isObject(error) || error.name === undefined || error.message === undefined) return false;
   const is = (kind: string) => (name: string) =>
     error[name] === undefined || typeof error[name] === kind;
-  return errorTexts.every(is('string')) && errorNumbers.every(is('number'));
+  const isWhole = errorTexts.every(is('string')) && errorNumbers.every(is('number'));
+  return isWhole && (error.cause === undefined || isUserError(error.cause));
 }
 
 const isEnd = ({ outcome, error, reply, logs, cpuMs, memoryBytes }: RunEnd): boolean =>

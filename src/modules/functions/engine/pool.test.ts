@@ -87,6 +87,51 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
     expect(await next(lines)).toEqual({ outcome: 'ok', text: '3' });
   });
 
+  it('has one more process where the runs of one wait, so that nobody waits for those who wait', async () => {
+    const { lines } = start(`
+      const waits = 'return ctx.call("x")';
+      await Promise.all([run(waits, 'a'), run(waits, 'b')]);
+      const answers = [];
+      const call = () => new Promise((go) => answers.push(go));
+      const many = Array.from({ length: 80 }, (_, i) => run(waits, i % 2 ? 'a' : 'b', 20_000, call));
+      await come(() => answers.length === 80);
+      const other = run('return 3', 'c', 2_000);
+      say([(await other).outcome, pool.figures().processes]);
+      for (const go of answers) go('4');
+      say((await Promise.all(many)).filter(({ text }) => text === '4').length);
+      pool.close();
+    `);
+    expect(await next(lines)).toEqual(['ok', 2]);
+    expect(await next(lines)).toBe(80);
+  });
+
+  it('begins nothing any more once it is closed', async () => {
+    const { lines } = start(`
+      const ends = [1, 2, 3].map(() => run('for (;;);', 'u'));
+      await come(() => pool.figures().pids.length === 1);
+      pool.close();
+      say((await Promise.all(ends)).map(({ outcome }) => outcome));
+      say(pool.figures());
+    `);
+    expect(await next(lines)).toEqual(['crashed', 'crashed', 'unavailable']);
+    expect(await next(lines)).toMatchObject({ processes: 0, running: 0 });
+  });
+
+  it('examines and runs in another process after a text that has broken the parser of one', async () => {
+    const { lines } = start(`
+      const deep = (n) => 'const a: any = ' + '['.repeat(n) + ']'.repeat(n);
+      const typed = 'const x: number = 1; return x';
+      const told = await Promise.all([deep(3_000), typed, deep(2_000), typed].map((code) => pool.check(code, 'f.js')));
+      say(told.map(({ error }) => error?.message ?? 'good'));
+      say([(await pool.check(typed, 'f.js')).language, (await run('return 1', 'a')).outcome]);
+      await come(() => pool.figures().processes === 1);
+      pool.close();
+    `);
+    const deep = 'the code is nested too deeply: no parser reads it';
+    expect(await next(lines)).toEqual([deep, 'good', deep, 'good']);
+    expect(await next(lines)).toEqual(['typescript', 'ok']);
+  });
+
   it('lets few runs compute at once of functions that nobody knows, until one of them has ended by itself', async () => {
     const { lines } = start(`
       const most = { running: 0, ofOne: 0 };

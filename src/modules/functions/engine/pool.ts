@@ -50,7 +50,7 @@ class ProcessPool implements Pool {
   readonly #log: Logger;
   readonly #processes: SandboxProcesses;
   readonly #active = new Map<number, Active>();
-  readonly #checks = new PoolChecks();
+  readonly #checks = new PoolChecks(() => this.#processes.take(''));
   readonly #waiting = new Set<Active>();
   readonly #line: Line;
   readonly #overdue: Overdue;
@@ -101,7 +101,7 @@ class ProcessPool implements Pool {
 
   async check(code: string, file: string): Promise<CheckedText> {
     this.#lastId += 1;
-    return this.#checks.begin(this.#processes.take(''), this.#lastId, code, file);
+    return this.#checks.begin(this.#lastId, { code, file });
   }
 
   drop(key: string): void {
@@ -164,7 +164,7 @@ class ProcessPool implements Pool {
   #waitForProcess(active: Active): void {
     const now = performance.now();
     active.patientUntil ??= now + PATIENCE_MS;
-    if (now < active.patientUntil) this.#startLater(active, AGAIN_MS);
+    if (now < active.patientUntil && !this.#processes.closed) this.#startLater(active, AGAIN_MS);
     else this.#finish(active, { ...lost, outcome: 'unavailable' });
   }
 
@@ -197,6 +197,11 @@ class ProcessPool implements Pool {
   #receive(from: SandboxProcess, message: FromSandbox, text: string): void {
     if (message.t === 'ready') {
       this.#processes.weigh();
+      return;
+    }
+    if (message.t === 'worn') {
+      this.#processes.retire(from);
+      this.#checks.leave(from);
       return;
     }
     if (message.t === 'checked') {
@@ -316,7 +321,10 @@ class ProcessPool implements Pool {
     if (endsOfCode.has(end.outcome)) active.resolve(end);
     else this.#tellInTurn(() => active.resolve(end));
     this.#weigh();
-    if (process) this.#leavesRoom(active, process);
+    if (process) {
+      this.#processes.endIfRetired(process);
+      this.#leavesRoom(active, process);
+    }
     this.#restIfIdle();
   }
 

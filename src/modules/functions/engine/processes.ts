@@ -5,6 +5,7 @@
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { KnownFunctions, type Standing } from './known-functions.ts';
 import type { Active } from './pool-runs.ts';
+import { MAX_RUNS } from './protocol.ts';
 import { roomFor } from './room.ts';
 import {
   type ProcessUse,
@@ -91,7 +92,7 @@ export class SandboxProcesses {
   waitMs(key: string): number {
     const use = useFor[this.#known.standing(key)];
     const pause = this.#pauses[use];
-    if (!pause || this.#that((one) => one.use === use && !one.ended).length > 0) return 0;
+    if (!pause || this.#fitting(use).length > 0) return 0;
     return this.#isChanging() ? Math.max(CHANGING_MS, pause.leftMs) : pause.leftMs;
   }
 
@@ -104,14 +105,22 @@ export class SandboxProcesses {
     return this.#that(({ slow, ended, isReady }) => !isReady || (slow && ended)).length > 0;
   }
 
-  /** The process in which a function runs next. Throws `SandboxUnavailable`. */
+  /** Those that take runs for this use, the one with the fewest first. */
+  #fitting(use: ProcessUse): SandboxProcess[] {
+    const fitting = this.#that((one) => one.use === use && !one.ended && !one.isWorn);
+    return fitting.sort((a, b) => a.running - b.running);
+  }
+
+  /** The process in which a function runs next: one more than usual where all are full. Throws `SandboxUnavailable`. */
   take(key: string): SandboxProcess {
+    if (this.#closed) throw new SandboxUnavailable();
     clearTimeout(this.#idle);
     const use = useFor[this.#known.standing(key)];
-    const fitting = this.#that((one) => one.use === use && !one.ended);
-    const [first, ...others] = fitting.sort((a, b) => a.running - b.running);
+    const fitting = this.#fitting(use);
+    const [first] = fitting;
     const most = use === 'usual' ? this.#parts.settings().processes : 1;
-    if (first && (first.running === 0 || 1 + others.length >= most)) return first;
+    const isFull = use === 'usual' && (first?.running ?? 0) >= MAX_RUNS;
+    if (first && (first.running === 0 || (fitting.length >= most && !isFull))) return first;
     const made = this.#spawnOr(first);
     if (made === first) return made;
     if (use !== 'usual') made.slowDown(use);
@@ -135,6 +144,17 @@ export class SandboxProcesses {
     this.#known.costs(key);
     if (!process.slow) this.#giveUp(process);
     if (this.#shares.isFlood()) this.#suspectLine();
+  }
+
+  /** It can examine no more texts: it goes with the last of its runs. */
+  retire(process: SandboxProcess): void {
+    process.isWorn = true;
+    this.endIfRetired(process);
+  }
+
+  /** A run in it has ended. */
+  endIfRetired(process: SandboxProcess): void {
+    if (process.isWorn && process.running === 0) process.kill();
   }
 
   #giveUp(process: SandboxProcess): void {
@@ -230,7 +250,7 @@ export class SandboxProcesses {
 
   /** `kept`: how many stay of those that take functions which behave. */
   #endIdle(kept: number): void {
-    const spared = this.#that(({ slow, ended }) => !slow && !ended).slice(0, kept);
+    const spared = this.#fitting('usual').slice(0, kept);
     for (const process of this.#all)
       if (process.running === 0 && !spared.includes(process)) process.kill();
   }

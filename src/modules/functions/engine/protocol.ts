@@ -32,6 +32,12 @@ export type ToSandbox =
   | { readonly t: 'cancel'; readonly id: number }
   | { readonly t: 'drop'; readonly key: string };
 
+/**
+ * Runs that one process has at once: each needs an isolate, and keeps it while it waits. With more, runs would wait for the
+ * end of others that may be waiting for them.
+ */
+export const MAX_RUNS = 80;
+
 export interface GivenAnswer {
   readonly call: number;
   readonly ok: boolean;
@@ -117,6 +123,8 @@ export type FromSandbox =
   /** With the text that runs: the code without its types, every line and column in its place. */
   | { readonly t: 'checked'; readonly id: number; readonly facts: CheckedFacts }
   | { readonly t: 'missing'; readonly id: number }
+  /** It can examine nothing any more: what it was asked and has not answered is to be asked elsewhere. */
+  | { readonly t: 'worn' }
   /** The run is at rest, or computes, unlike others with as many open calls. */
   | { readonly t: 'rest'; readonly id: number; readonly rests: boolean }
   /** The run has begun to cost more than most do. */

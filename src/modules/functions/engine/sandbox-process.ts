@@ -84,6 +84,8 @@ export class SandboxProcess {
   heardAt = performance.now();
   /** It has loaded what it needs. Until then nobody's code has used anything of what it uses. */
   isReady = false;
+  /** It examines no more texts, and takes no more runs. */
+  isWorn = false;
   /** Until when it is not stopped, because it ends runs; on the clock of `performance.now()`. */
   endsUntil = Number.NEGATIVE_INFINITY;
   /** The system had no process for it. */

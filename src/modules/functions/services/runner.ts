@@ -2,7 +2,7 @@
  * Runs functions: bounds, the way into a sandbox, calls of the platform on behalf of the caller, one record for each run.
  * Everything that starts a function (routes, events, schedules, hooks, operators) goes through `FunctionRunner`.
  */
-import { AsyncResource } from 'node:async_hooks';
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
@@ -49,16 +49,23 @@ export interface RunnerParts {
   readonly config: () => FunctionsConfig;
 }
 
+/** What a dry run causes is part of it: the hooks of what it writes, and other functions that it calls. */
+const insideDryRun = new AsyncLocalStorage<true>();
+
 export function createRunner(parts: RunnerParts): FunctionRunner {
   const places = createPlaces(parts.config);
+  const run = async (request: RunRequest): Promise<RunResult> => {
+    const target = await findTarget(parts, request);
+    return places.inPlace(target.definition._id, timeOf(parts, target, request), (deadlineMs) =>
+      onOwnAccount(parts, target, { ...request, deadlineMs }),
+    );
+  };
   return {
     active: places.active,
-    async run(request) {
-      const target = await findTarget(parts, request);
-      return places.inPlace(target.definition._id, timeOf(parts, target, request), (deadlineMs) =>
-        onOwnAccount(parts, target, { ...request, deadlineMs }),
-      );
-    },
+    run: (request) =>
+      request.dryRun || insideDryRun.getStore()
+        ? insideDryRun.run(true, () => run({ ...request, dryRun: true }))
+        : run(request),
   };
 }
 

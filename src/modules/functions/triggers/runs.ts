@@ -119,11 +119,16 @@ function afterFailure(
 /** Milliseconds in which code begins on any machine that has room for it. */
 const FAIR_MS = 1_000;
 
-/** It could not begin, and that is not because its own time is too short to begin in: that it would be for ever. */
-const isBusy = (error: unknown, timeout: number): boolean =>
-  error instanceof PenstockError &&
-  error.code === functionErrors.FUNCTION_BUSY.code &&
-  (timeout >= FAIR_MS || userErrorOf(error)?.user.code !== 'UNAVAILABLE');
+/**
+ * It could not begin, and that is not because its own time is too short to begin in: that it would be for ever. Code that
+ * refuses with the same code has begun.
+ */
+function isBusy(error: unknown, timeout: number): boolean {
+  if (!(error instanceof PenstockError) || error.code !== functionErrors.FUNCTION_BUSY.code)
+    return false;
+  const user = userErrorOf(error)?.user;
+  return user === undefined || (user.code === 'UNAVAILABLE' && timeout >= FAIR_MS);
+}
 
 /** What the code gets as `req`. Records are read when the run begins: as they are then. */
 async function requestOf(

@@ -4,12 +4,14 @@ import { type OpenTestDatabase, openTestDatabase } from '../../../../test/suppor
 import { silentLog } from '../../../../test/support/log.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import type { Database } from '../../../kernel/database/database.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import { migrations as eventMigrations } from '../../../kernel/events/migrations.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { createDurableQueue } from '../../../kernel/queue/create-durable-queue.ts';
 import type { QueueWorker, Verdict } from '../../../kernel/queue/durable-queue.ts';
 import { migrations as queueMigrations } from '../../../kernel/queue/migrations.ts';
+import { UserCodeError } from '../errors.ts';
 import { migrations } from '../migrations.ts';
 import { type HostCall, type RunScope, RunSuspended } from '../services/host-calls.ts';
 import type { RunRequest } from '../services/run-request.ts';
@@ -242,6 +244,31 @@ it('refuses a second step of one name in a try, and lets one that failed be trie
       ...{ status: 400, message: expect.stringContaining('names are unique') },
     });
   }
+});
+
+it('goes on with what another try has kept of a step that both have done', async () => {
+  const item = { id: newId() };
+  const [lost, found] = [1, 2].map(() => workflowCalls(opened.database, item));
+  for (const calls of [lost, found]) await asked(calls as never, 'step.begin', { name: 'pick' });
+  const end = (calls: typeof lost, value: unknown) =>
+    asked(calls as never, 'step.end', { name: 'pick', value });
+  expect(await end(lost, 1)).toBeUndefined();
+  expect(await end(found, 2)).toEqual({ value: 1 });
+});
+
+it('counts a refusal by the code as a try, whatever code it has', async () => {
+  const user = { name: 'Rejection', message: 'no', code: 'FUNCTION_BUSY' };
+  const run = { logs: [], executionId: newId(), duration: 1, cpuMs: 1, memoryPeak: 1 };
+  const cause = new UserCodeError(user, run);
+  const refusal = new PenstockError('FUNCTION_BUSY', 503, 'no', { cause });
+  const parts = partsWith({ runner: { run: () => Promise.reject(refusal) } });
+  await parts.queue.add(opened.database, [
+    { target: definition._id, dedupe: newId(), data: { kind: 'event', topic: 'x' } },
+  ]);
+  worker = startRuns(parts);
+  await waitFor(
+    async () => (await parts.queue.list({ state: 'dead' }, { skip: 0, limit: 1 })).count > 0,
+  );
 });
 
 it('refuses a second sleep of one name in a try', async () => {

@@ -74,8 +74,10 @@ const stepCalls = (
       const step = `step:${stepName(given.name)}`;
       once.failed(step);
       const text = valueText(given.value);
-      await endStep(database, id, step, text);
+      const isFirst = await endStep(database, id, step, text);
       once.take(step);
+      // A try that lost its lease had ended it before: what that one has kept counts.
+      return isFirst ? undefined : { value: (await stepOf(database, id, step))?.value ?? null };
     },
   ],
   // It may be tried again.
@@ -225,15 +227,17 @@ async function stepOf(
   return rows[0];
 }
 
+/** False where it had ended before. */
 async function endStep(
   database: Database,
   item: string,
   name: string,
   value: string,
-): Promise<void> {
-  await database.query(sql`
+): Promise<boolean> {
+  const { count } = await database.query(sql`
     insert into penstock.function_steps (item, name, done, value) values (${item}::uuid, ${name}, true, ${value}::jsonb)
     on conflict (item, name) do nothing`);
+  return count > 0;
 }
 
 interface Waiting {

@@ -173,8 +173,10 @@ async function step(name: string, work: () => unknown): Promise<unknown> {
     await callPlatform('step.fail', { name, message: String(error) });
     throw error;
   }
-  await callPlatform('step.end', { name, value });
-  return value;
+  const kept = (await callPlatform('step.end', { name, value })) as
+    | { readonly value: unknown }
+    | undefined;
+  return kept ? kept.value : value;
 }
 
 export interface MadeContext {

@@ -1,5 +1,7 @@
 import { expect, it } from 'vitest';
+import type { Source } from './compile.ts';
 import { examine } from './examine.ts';
+import { placesOf } from './typescript.ts';
 
 it.each([
   ['return {', 1, 9],
@@ -61,6 +63,13 @@ it.each(['return 1 }) ; (async function(){ ', 'return 1; } }); ({ async body() {
     expect(facts.error).toMatchObject({ name: 'SyntaxError', line: 1, column: expect.any(Number) });
   },
 );
+
+it('reads the map of a text once, however many lines ask for places', async () => {
+  const { text } = await examine('enum A { B }\nthrow new Error(String(A.B))', 'f.ts');
+  const source: Source = { code: text, form: 'body', file: 'f.ts', packages: {} };
+  expect(placesOf(source)).toBeTypeOf('function');
+  expect(placesOf(source)).toBe(placesOf(source));
+});
 
 it('says what it is that no parser reads', async () => {
   const { facts } = await examine(`return ${'('.repeat(50_000)}1${')'.repeat(50_000)}`, 'f.js');

@@ -1,7 +1,7 @@
 /** What a text is before it is stored: body or module, with types or without, and which packages it asks for. */
 import type { CheckedFacts, SourceForm, UserError } from '../protocol.ts';
 import { checkSource } from './compile.ts';
-import { errorOfTypeScript, withoutTypes } from './typescript.ts';
+import { errorOfTypeScript, NoParser, withoutTypes } from './typescript.ts';
 import { errorOfUser } from './user-errors.ts';
 
 interface Examined {
@@ -30,7 +30,7 @@ interface Reading extends Examined {
 }
 
 /**
- * Reads a text in one way after the other until one makes sense: the form that it looks like (a line that begins with
+ * Rejects with `NoParser`. Reads a text in one way after the other until one makes sense: the form that it looks like (a line that begins with
  * `export`) is not always its form (such a line in a text, all in one line). Where none does, the one that came furthest
  * tells what is wrong: the parser of JavaScript ends at the first type.
  */
@@ -67,6 +67,7 @@ async function asTypeScript(code: string, form: SourceForm, file: string): Promi
     const error = await problemOf(text, form, file);
     return { facts: factsOf(text, form, 'typescript'), text, error };
   } catch (error) {
+    if (error instanceof NoParser) throw error;
     const wrong = inText(errorOfTypeScript(error, form), code);
     return { facts: factsOf(code, form, 'typescript'), text: code, error: wrong };
   }

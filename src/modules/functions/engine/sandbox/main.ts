@@ -17,7 +17,7 @@ import { examine } from './examine.ts';
 import { Programs } from './programs.ts';
 import { SandboxRun } from './run.ts';
 import { CROWD } from './run-words.ts';
-import { placesIn } from './typescript.ts';
+import { isParserBroken, NoParser, placesOf } from './typescript.ts';
 import { watch as watchOfProcess } from './watch.ts';
 
 /** Of the socket to the platform. */
@@ -154,9 +154,9 @@ function begin(message: Extract<ToSandbox, { t: 'run' }>, input: string): void {
     send({ t: 'missing', id });
     return;
   }
-  const source = { file: known.file, places: () => placesIn(known.code, known.form) };
+  const source = { file: known.file, places: () => run.doing(() => placesOf(known)) };
   const deadlineAt = performance.now() + leftMs;
-  const run = new SandboxRun({
+  const run: SandboxRun = new SandboxRun({
     ...{ id, key, source, limits, input, deadlineAt, send, done: finish },
     again: (one, sandbox) => programs.beginAgain(key, one, sandbox),
   });
@@ -178,12 +178,22 @@ function finish(run: SandboxRun, fit: boolean): void {
   programs.release(parts.key, sandbox, fit, run.spentMs);
 }
 
+const notExamined = { name: 'Error', message: 'The code could not be examined' };
+
 async function check(
   { id, file }: Extract<ToSandbox, { t: 'check' }>,
   code: string,
 ): Promise<void> {
-  const { facts, text } = await examine(code, file);
-  send({ t: 'checked', id, facts }, text);
+  try {
+    const { facts, text } = await examine(code, file);
+    send({ t: 'checked', id, facts }, text);
+    if (isParserBroken()) send({ t: 'worn' });
+  } catch (error) {
+    // The platform hears of that with the text that has broken the parser, and asks another process.
+    if (error instanceof NoParser) return;
+    const facts = { form: 'body', language: 'javascript', packages: [] } as const;
+    send({ t: 'checked', id, facts: { ...facts, error: notExamined } });
+  }
 }
 
 function receive(message: ToSandbox, text: string): void {

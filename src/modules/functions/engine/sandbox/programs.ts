@@ -1,4 +1,5 @@
 /** The functions that a sandbox process knows, their sandboxes, and which run gets which. */
+import { MAX_RUNS } from '../protocol.ts';
 import type { CompileCache, Source } from './compile.ts';
 import { Sandbox } from './sandbox.ts';
 
@@ -28,8 +29,7 @@ interface Program {
   timer: NodeJS.Timeout | undefined;
 }
 
-/** Sandboxes of one process, and texts that it keeps. */
-const MAX_SANDBOXES = 80;
+/** Texts that one process keeps. */
 const MAX_PROGRAMS = 500;
 /** Of all their texts, packages included. */
 const MAX_CHARACTERS = 100_000_000;
@@ -179,7 +179,7 @@ export class Programs {
   }
 
   #make(program: Program): void {
-    if (this.#sandboxes >= MAX_SANDBOXES && !this.#evict()) return;
+    if (this.#sandboxes >= MAX_RUNS && !this.#evict()) return;
     const run = program.queue.shift();
     if (!run) return;
     this.#sandboxes += 1;

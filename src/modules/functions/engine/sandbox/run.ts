@@ -247,6 +247,16 @@ export class SandboxRun implements SandboxEvents {
     this.#usedMs += ms;
   }
 
+  /** Work of the process for this run. */
+  doing<T>(part: () => T): T {
+    const began = performance.now();
+    try {
+      return part();
+    } finally {
+      this.worked(performance.now() - began);
+    }
+  }
+
   #fire(timer: number): void {
     if (this.#ended) return;
     this.#partsHere = 0;
