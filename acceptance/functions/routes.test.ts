@@ -339,3 +339,25 @@ it('runs before a route as a middleware, and lets nobody pass when it is gone', 
   await platform.admin.patch(route, { middlewares });
   expect(await platform.client.get('/functions/guarded')).toMatchObject({ status: 200 });
 });
+
+it.each([
+  ['a status of an error', `res({ message: 'no' }, { status: 403 });`],
+  ['a redirection', `res(null, { redirect: '/login' });`],
+  ['false', 'return false'],
+  ['a list', 'return []'],
+])('lets nobody pass whom a middleware may have meant to refuse: %s', async (_what, code) => {
+  const name = `refuses_${Math.random().toString(36).slice(2)}`;
+  const { _id } = await upload(platform.admin, {
+    ...{ name, functionType: 'middleware', inputs: {}, functionCode: code },
+  });
+  await upload(platform.admin, { name: `behind_${name}`, functionCode: 'return 1' });
+  const route = `path=/functions/behind_${name}&action=GET`;
+  const list = await platform.admin.get(`/router/route-middlewares?${route}`);
+  const { middlewares } = list.body as { middlewares: string[] };
+  await platform.admin.patch(`/router/patch-middleware?${route}`, {
+    middlewares: [...middlewares, name],
+  });
+  expect(await platform.client.get(`/functions/behind_${name}`)).toMatchObject({ status: 500 });
+  const { body } = await platform.admin.get(`/functions/executions/${_id}`);
+  expect(body.functionExecutions[0].error.message).toContain('ctx.reject or a throw');
+});

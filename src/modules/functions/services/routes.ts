@@ -16,6 +16,7 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
 import type { PermissionPort } from '../../../kernel/permissions.ts';
+import { shortened } from '../../../kernel/text.ts';
 import type { FunctionRequires, StoredFunction } from '../definition/definition.ts';
 import { inputSchemas, outputShape, pathParams, returnedBody } from '../definition/inputs.ts';
 import {
@@ -310,8 +311,17 @@ export function providedMiddlewares(
   );
 }
 
-function contextFrom({ returns }: StoredFunction, text: string) {
+/** Nothing is let through that may have been meant as a refusal (`return false`). */
+function contextFrom({ name, returns }: StoredFunction, text: string) {
   if (text === '') return undefined;
-  const json = returns === null ? text : returnedBody(text, returns);
-  return objectOf(parseBoundedJson(json, 'The result'));
+  const value = parseBoundedJson(
+    returns === null ? text : returnedBody(text, returns),
+    'The result',
+  );
+  if (value === null) return undefined;
+  if (typeof value === 'object' && !Array.isArray(value)) return objectOf(value);
+  const what = Array.isArray(value) ? 'a list' : shortened(text, 64);
+  throw new TypeError(
+    `The middleware ${name} answers ${what}: it refuses by ctx.reject or a throw, and answers an object or nothing`,
+  );
 }

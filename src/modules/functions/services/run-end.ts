@@ -3,6 +3,7 @@ import { callerKey } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import type { FunctionsConfig } from '../config.ts';
+import type { FunctionKind } from '../definition/definition.ts';
 import { ReturnError } from '../definition/inputs.ts';
 import type { PoolEnd } from '../engine/pool.ts';
 import type { UserError } from '../engine/protocol.ts';
@@ -12,10 +13,15 @@ import { type RunScope, RunSuspended } from './host-calls.ts';
 import type { RunRequest, RunResult, Target } from './run-request.ts';
 
 /** A result that nobody can use is the failure of its run. */
-export function accepted(end: PoolEnd, { accept }: RunRequest): PoolEnd {
-  if (!accept || end.outcome !== 'ok') return end;
+export function accepted(
+  end: PoolEnd,
+  { accept }: RunRequest,
+  { definition: { functionType } }: Target,
+): PoolEnd {
+  if (end.outcome !== 'ok') return end;
   try {
-    accept({ text: end.text, reply: end.reply });
+    if (!answersClients.has(functionType)) requireNoRefusal(functionType, end);
+    accept?.({ text: end.text, reply: end.reply });
     return end;
   } catch (error) {
     const { name, message } = error as Error;
@@ -23,6 +29,22 @@ export function accepted(end: PoolEnd, { accept }: RunRequest): PoolEnd {
       error instanceof ReturnError ? { name: 'ReturnError', code: error.code } : { name };
     return { ...end, outcome: 'error', error: { ...facts, message } };
   }
+}
+
+/** The kinds whose answer is sent to a client, with the status that they name. */
+const answersClients: ReadonlySet<FunctionKind> = new Set(['request', 'webhook']);
+
+const FIRST_STATUS_BEYOND_SUCCESS = 300;
+
+/** Where no client is answered, `res(data, {status: 403})` would be dropped: what was refused would go on. */
+function requireNoRefusal(kind: FunctionKind, end: PoolEnd): void {
+  const { redirect } = end.reply ?? {};
+  const status = statusOf(end);
+  if (redirect === undefined && status < FIRST_STATUS_BEYOND_SUCCESS) return;
+  const what = redirect === undefined ? `a status of ${status}` : 'a redirection';
+  throw new TypeError(
+    `A function of the kind ${kind} does not answer a client, so ${what} is lost: refuse by ctx.reject or a throw`,
+  );
 }
 
 interface RecordParts {

@@ -163,7 +163,7 @@ async function runTarget(
     onLines: (lines) => telling.lines(scope.maskedLines(lines)),
     signal: scope.signalWith(request.signal),
   });
-  const end = accepted(finished, request);
+  const end = accepted(finished, request, target);
   if (givenUp.has(finished.outcome) && !scope.suspended) account?.giveUp();
   await scope.close(end.outcome === 'ok');
   const durationMs = performance.now() - startedAt;
