@@ -22,7 +22,11 @@ const limits = Type.Object({
   maxConcurrencyPerFunction: whole(50, [1, 10_000], 'Runs of one function at once on one node.'),
   maxConcurrency: whole(200, [1, 10_000], 'Runs of all functions at once on one node.'),
   maxResultBytes: whole(6 * MEGABYTE, [KILOBYTE, 32 * MEGABYTE], 'Bytes of one result.'),
-  maxLogBytes: tuned(64 * KILOBYTE, [0, MEGABYTE], 'Bytes of the log of one run. More is cut off.'),
+  maxLogBytes: tuned(
+    64 * KILOBYTE,
+    [0, MEGABYTE],
+    'Bytes of the log of one run, of at most 5,000 lines. More is cut off.',
+  ),
   maxCodeBytes: tuned(
     512 * KILOBYTE,
     [KILOBYTE, 4 * MEGABYTE],

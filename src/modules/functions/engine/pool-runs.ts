@@ -115,20 +115,28 @@ export const isComputing = (active: Active): boolean =>
 const COMPUTED_MS = 150;
 
 /**
- * It had to be ended because of what it cost. Who dies with a process of others has done nothing, and who had only turns
- * of the processor may have needed no more than its time.
+ * It had to be ended because of what it cost. Who dies with a process of others has done nothing. `isExcused`: it had only
+ * turns of the processor, and may have needed no more than its time; or its function behaves, and was there when the
+ * process was left to those that cost much.
  */
 export function isOffence(
   { outcome, cpuMs }: PoolEnd,
   active: Active,
-  { slow }: SandboxProcess,
-  isInTurns: boolean,
+  { slow }: Pick<SandboxProcess, 'slow'>,
+  isExcused: boolean,
 ): boolean {
   if (outcome === 'cpu' || outcome === 'memory') return true;
   if (outcome === 'timeout' && cpuMs > COMPUTED_MS) return true;
-  if (!slow || isInTurns) return false;
+  if (!slow || isExcused) return false;
   return outcome === 'crashed' || (outcome === 'timeout' && !isWaiting(active));
 }
+
+/** Its process has died, and as far as is known not of it. `behaves`: its function does, so that others were meant. */
+export const mayRunAgain = (
+  { again, calls }: Pick<Active, 'again' | 'calls'>,
+  { slow }: Pick<SandboxProcess, 'slow'>,
+  behaves: boolean,
+): boolean => !again && calls === 0 && (!slow || behaves);
 
 /* What a process says is written by the code of others as soon as that has found a way out of its isolate. */
 

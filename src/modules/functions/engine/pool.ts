@@ -17,6 +17,7 @@ import {
   isOutOfTime,
   isWaiting,
   lost,
+  mayRunAgain,
   newActive,
   notLoaded,
   type Pool,
@@ -139,7 +140,7 @@ class ProcessPool implements Pool {
     if (!process) return;
     active.process = process;
     active.rests = undefined;
-    active.isUnknown = !this.#processes.behaves(run.key);
+    active.isUnknown = !this.#behaves(active);
     process.running += 1;
     this.#weigh();
     if (process.loaded.has(run.key)) this.#send(active, process);
@@ -285,7 +286,7 @@ class ProcessPool implements Pool {
       if (process.isUnavailable) {
         active.process = undefined;
         this.#waitForProcess(active);
-      } else if (active.calls === 0 && !active.again && !this.#processes.closed && !process.slow) {
+      } else if (!this.#processes.closed && mayRunAgain(active, process, this.#behaves(active))) {
         active.again = true;
         active.lines = [];
         active.process = undefined;
@@ -314,8 +315,8 @@ class ProcessPool implements Pool {
     if (process) {
       process.running -= 1;
       if (isWaiting(active)) process.waiting -= 1;
-      const isInTurns = this.#processes.isInTurns(process);
-      if (isOffence(end, active, process, isInTurns)) this.#processes.offended(active.run.key);
+      const isExcused = this.#processes.isInTurns(process) || this.#behaves(active);
+      if (isOffence(end, active, process, isExcused)) this.#processes.offended(active.run.key);
     }
     // A hundred that began together are ended together, and each end is an answer, a record and lines of the log.
     if (endsOfCode.has(end.outcome)) active.resolve(end);
@@ -326,6 +327,10 @@ class ProcessPool implements Pool {
       this.#leavesRoom(active, process);
     }
     this.#restIfIdle();
+  }
+
+  #behaves({ run }: Active): boolean {
+    return this.#processes.behaves(run.key);
   }
 
   /** Whoever waits leaves room to others. */

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { KnownFunctions } from './known-functions.ts';
 import { inOrder } from './line.ts';
-import { type Active, newActive, type PoolRun } from './pool-runs.ts';
+import { type Active, isOffence, lost, mayRunAgain, newActive, type PoolRun } from './pool-runs.ts';
 import { roomFor } from './room.ts';
 import type { ProcessUse, SandboxProcess } from './sandbox-process.ts';
 
@@ -74,5 +74,19 @@ describe('room for runs', () => {
     const offences: Readonly<Record<string, number>> = { often: 5, once: 1 };
     const order = inOrder([...line, active('once')], (key) => offences[key] ?? 0);
     expect(order.map(({ run }) => run.key)).toEqual(['new', 'once', 'once', 'often']);
+  });
+});
+
+describe('a process of functions that cost much, when it dies', () => {
+  it('has done nothing to those that behave, and were there before it was left to the others', () => {
+    const one = active('any');
+    for (const slow of [true, false])
+      for (const behaves of [true, false]) {
+        const isTheirs = slow && !behaves;
+        expect(isOffence(lost, one, { slow }, behaves)).toBe(isTheirs);
+        expect(mayRunAgain(one, { slow }, behaves)).toBe(!isTheirs);
+      }
+    expect(mayRunAgain({ ...one, calls: 1 }, { slow: false }, true)).toBe(false);
+    expect(isOffence({ ...lost, outcome: 'cpu' }, one, { slow: false }, true)).toBe(true);
   });
 });

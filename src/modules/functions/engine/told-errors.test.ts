@@ -211,3 +211,8 @@ it('takes what can be said of an answer', async () => {
   expect(end).toMatchObject({ outcome: 'ok', reply: { status: 303, redirect: '/x' } });
   expect(await run('res(1, null);')).toMatchObject({ outcome: 'ok', text: '1' });
 });
+
+it('keeps so many lines of a log, however short they are', async () => {
+  const { outcome, logs } = await run('for (let i = 0; i < 6_000; i++) console.log("");');
+  expect([outcome, logs.length]).toEqual(['ok', 5_000]);
+});

@@ -61,9 +61,9 @@ it('tells an operation that a run has called when the run has ended', async () =
   await call(ended, { args: ['things.wait'] });
   await call(other, { args: ['GET /things'] });
   expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
-  await ended.close(true);
+  await ended.close();
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
-  await other.close(false);
+  await other.close();
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
 });
 
@@ -112,7 +112,7 @@ it('undoes a transaction that is open only when its run has ended', async () => 
   const begin = databaseCalls({ database, records: {} as RecordStore }).get('db.begin');
   const scope = scopeOf();
   const begun = begin?.(scope, {});
-  await scope.close(true);
+  await scope.close();
   isOpen.resolve();
   await begun;
   expect([end, scope.transactions.size]).toEqual(['undone', 0]);

@@ -172,18 +172,18 @@ export class RunScope {
 
   /** Keeps a transaction until the run ends; one that opened later than that is undone. */
   async keep(id: string, open: OpenTransaction): Promise<void> {
-    if (this.#isOver) await open.abandon(false);
+    if (this.#isOver) await open.abandon();
     else this.transactions.set(id, open);
   }
 
   /** Ends what the run left open: a transaction that was not committed is undone. */
-  async close(ok: boolean): Promise<void> {
+  async close(): Promise<void> {
     this.#isOver = true;
     this.#ending?.abort(runEnded);
     if (this.transactions.size === 0) return;
     const open = [...this.transactions.values()];
     this.transactions.clear();
-    await Promise.all(open.map((one) => one.abandon(ok)));
+    await Promise.all(open.map((one) => one.abandon()));
   }
 
   maskedLines = (lines: readonly LogLine[]): readonly LogLine[] =>

@@ -165,7 +165,7 @@ async function runTarget(
   });
   const end = accepted(finished, request, target);
   if (givenUp.has(finished.outcome) && !scope.suspended) account?.giveUp();
-  await scope.close(end.outcome === 'ok');
+  await scope.close();
   const durationMs = performance.now() - startedAt;
   const one = { executionId, target, request, scope, end: scope.masked(end), durationMs };
   done(target.definition.functionType, outcomeOf(one), durationMs, end.memoryBytes);

@@ -8,8 +8,8 @@ export interface OpenTransaction {
   within<T>(work: () => Promise<T>): Promise<T>;
   commit(): Promise<void>;
   rollback(): Promise<void>;
-  /** The run has ended and left it open. */
-  abandon(ok: boolean): Promise<void>;
+  /** The run has ended and left it open: it is undone. */
+  abandon(): Promise<void>;
 }
 
 class RolledBack extends Error {}

@@ -55,11 +55,13 @@ function writtenOnce(): (key: string, value: unknown) => unknown {
   };
 }
 
+const mostLines = 5_000;
+
 /** A method of the console; silent once the log of the run is full. */
 const logLine =
   (level: string) =>
   (...values: unknown[]): void => {
-    if (runState.logLeft <= 0) return;
+    if (runState.logLeft <= 0 || runState.lines >= mostLines) return;
     const text = values.map(writtenValue).join(' ').slice(0, runState.logLeft);
     runState.logLeft -= text.length + 1;
     runState.lines += 1;

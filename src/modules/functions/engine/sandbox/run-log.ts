@@ -1,6 +1,8 @@
 /** The lines that one run logs, up to a bound. */
 import type { LogLine } from '../protocol.ts';
 
+/** Each costs the platform as much as some dozens of characters, however short it is. */
+const MAX_LINES = 5_000;
 /** Milliseconds after which lines are told, where the run goes on so long. */
 const TELL_MS = 50;
 
@@ -26,7 +28,7 @@ export class RunLog {
   }
 
   get isFull(): boolean {
-    return this.#bytes >= this.#mostBytes;
+    return this.#bytes >= this.#mostBytes || this.#lines.length >= MAX_LINES;
   }
 
   /** Somebody has heard of a line. */

@@ -152,11 +152,8 @@ async function callOperation(
   const compiled = compileOperation(operation);
   const decoded = compiled.accept(placesOf(input));
   const context = contextOf(scope, caller, log);
-  const work = async () =>
-    answerOf(compiled, await depth.run(level, () => operation.handler(context, decoded)), context);
-  const { transaction } = given;
-  const open = transaction === undefined ? undefined : scope.transactions.get(String(transaction));
-  const answer = await (open ? open.within(work) : work());
+  const handled = await depth.run(level, () => operation.handler(context, decoded));
+  const answer = answerOf(compiled, handled, context);
   if (answer.stream) throw errors.CONFLICT({ message: 'What this answers can only be streamed' });
   return new JsonText(answer.json ? answer.body : JSON.stringify(answer.body));
 }
