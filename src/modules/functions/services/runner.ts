@@ -155,7 +155,7 @@ async function runTarget(
       maxLogBytes: limits.maxLogBytes,
     },
     deadlineAt,
-    input: inputText(target, request, { leftMs, logCharacters: limits.maxLogBytes, executionId }),
+    input: inputText(target, request, { leftMs, limits, executionId }),
     // Whoever makes room for this run asks: the end of another one, or a message of a process.
     source: () => flow.runInAsyncScope(() => sourceOf(parts, target)),
     call: (callName, args) => flow.runInAsyncScope(() => calls.call(scope, callName, args)),
@@ -202,7 +202,11 @@ async function sourceOf(
 function inputText(
   { definition, version }: Target,
   { req = {}, caller, trigger, attempt = 1, idempotencyKey, requestId }: RunRequest,
-  run: { readonly leftMs: number; readonly logCharacters: number; readonly executionId: string },
+  run: {
+    readonly leftMs: number;
+    readonly limits: FunctionsConfig['limits'];
+    readonly executionId: string;
+  },
 ): string {
   const facts = {
     requestId: requestId ?? run.executionId,
@@ -214,7 +218,8 @@ function inputText(
     deadline: Date.now() + Math.floor(run.leftMs),
     caller: callerFacts(caller),
     system: definition.inputs.rights === 'system',
-    logCharacters: run.logCharacters,
+    logCharacters: run.limits.maxLogBytes,
+    mostCharacters: run.limits.maxResultBytes,
   };
   return JSON.stringify({ facts, req });
 }

@@ -17,6 +17,8 @@ export interface RunFacts {
   /** Whether `ctx.system` is there. */
   readonly system: boolean;
   readonly logCharacters: number;
+  /** Of one call, and of the result. */
+  readonly mostCharacters?: number;
 }
 
 type Method = (...args: unknown[]) => Promise<unknown>;

@@ -47,6 +47,8 @@ interface RunState {
   pending: number;
   /** Characters that may still be logged. */
   logLeft: number;
+  /** Characters of one call, of all that are under way, and of the result: the process has no room for any number. */
+  mostCharacters: number;
   /** Lines that were logged. */
   lines: number;
   asked: number;
@@ -59,6 +61,7 @@ interface RunState {
 export const runState: RunState = {
   pending: 0,
   logLeft: 0,
+  mostCharacters: 0,
   lines: 0,
   asked: 0,
   posted: 0,
@@ -69,6 +72,8 @@ export const runState: RunState = {
 const mostAtOnce = 100;
 const mostCalls = 10_000;
 const mostAsked = 20_000;
+/** Characters of what is asked at once. */
+const mostInQuestion = 8_000_000;
 
 interface WaitingCall {
   readonly ok: (value: unknown) => void;
@@ -80,6 +85,53 @@ interface WaitingCall {
 const waitingCalls = new Map<number, WaitingCall>();
 const timers = new Map<number, Timer>();
 let lastNumber = 0;
+
+interface Posted {
+  readonly call: number;
+  readonly name: string;
+  readonly text: string;
+  next: Posted | undefined;
+}
+
+/** Calls under way, and those that wait here for their answers. Nothing of it has a method that code could change. */
+const posting = {
+  calls: 0,
+  characters: 0,
+  first: undefined as Posted | undefined,
+  last: undefined as Posted | undefined,
+};
+let sizes: Record<number, number> = { __proto__: null } as never;
+
+function postLater(one: Posted): void {
+  if (posting.last) posting.last.next = one;
+  else posting.first = one;
+  posting.last = one;
+  postThoseThatFit();
+}
+
+/** A single one always does. */
+function postThoseThatFit(): void {
+  for (let one = posting.first; one; one = posting.first) {
+    const { call, name, text, next } = one;
+    const characters = posting.characters + text.length;
+    if (posting.calls > 0 && characters > runState.mostCharacters) return;
+    posting.first = next;
+    if (!next) posting.last = undefined;
+    posting.calls += 1;
+    posting.characters = characters;
+    sizes[call] = text.length;
+    out().post(call, name, text);
+  }
+}
+
+function postedIsAnswered(call: number): void {
+  const size = sizes[call];
+  if (size === undefined) return;
+  delete sizes[call];
+  posting.calls -= 1;
+  posting.characters -= size;
+  postThoseThatFit();
+}
 
 /** What the platform answers, with the place of the call. */
 function failureOf(text: string, asked: Error): Error {
@@ -111,20 +163,30 @@ export function callPlatform(name: string, args: unknown): Promise<unknown> {
   } catch (error) {
     return Promise.reject(error);
   }
+  const { mostCharacters } = runState;
+  if (text.length > mostCharacters) return Promise.reject(tooLargeCall(mostCharacters));
   const asked = new Error('The platform');
   return new Promise((ok, no) => {
     lastNumber += 1;
     runState.pending += 1;
     waitingCalls.set(lastNumber, { ok, no, asked });
-    out().post(lastNumber, name, text);
+    postLater({ call: lastNumber, name, text, next: undefined });
   });
 }
+
+const tooLargeCall = (most: number): Error =>
+  Object.assign(new RangeError(`The arguments of a call are larger than ${most} bytes`), {
+    code: 'CALL_TOO_LARGE',
+  });
 
 /** Something that the sandbox process answers at once. */
 export function askProcess(name: string, value: unknown): unknown {
   runState.asked += 1;
   if (runState.asked > mostAsked) throw new Error('More than 20,000 such calls in one run');
-  const text = bridge.ask(name, toJson(value));
+  const question = toJson(value);
+  if (question.length > mostInQuestion)
+    throw new TypeError(`More than ${mostInQuestion} characters at once`);
+  const text = bridge.ask(name, question);
   if (text.startsWith('!')) throw new TypeError(text.slice(1));
   return text === '' ? undefined : parseJson(text);
 }
@@ -143,6 +205,7 @@ export function answerCall(call: number, ok: boolean, text: string, now: boolean
   if (!waiting) return;
   waitingCalls.delete(call);
   runState.pending -= 1;
+  postedIsAnswered(call);
   if (ok) waiting.ok(text === '' ? undefined : parseJson(text));
   else waiting.no(failureOf(text, waiting.asked));
   checkIdle();
@@ -186,12 +249,18 @@ export function stopTimer(number: unknown): void {
 }
 
 /** Nothing of a run is left for the next one. */
-export function resetRun(logLeft: number): void {
+export function resetRun(logLeft: number, mostCharacters = Infinity): void {
   waitingCalls.clear();
   timers.clear();
+  posting.calls = 0;
+  posting.characters = 0;
+  posting.first = undefined;
+  posting.last = undefined;
+  sizes = { __proto__: null } as never;
   // Set one by one: `Object.assign` may be the code's own by now, and would be handed the bounds.
   runState.pending = 0;
   runState.logLeft = logLeft;
+  runState.mostCharacters = mostCharacters;
   runState.lines = 0;
   runState.asked = 0;
   runState.posted = 0;

@@ -98,6 +98,11 @@ function resultText(value: unknown): string {
   }
 }
 
+const tooLargeResult = (most: number): Error =>
+  Object.assign(new RangeError(`The result is larger than ${most} bytes`), {
+    code: 'RESULT_TOO_LARGE',
+  });
+
 interface Finished {
   readonly value: unknown;
   readonly options: unknown;
@@ -139,13 +144,15 @@ async function drainCalls(): Promise<void> {
 /** The head of the result as JSON, a line break, and the data as JSON. */
 async function invoke(text: string): Promise<string> {
   const input = parseJson(text) as RunInput;
-  resetRun(input.facts.logCharacters);
+  resetRun(input.facts.logCharacters, input.facts.mostCharacters);
   const context = (input.req.context ?? {}) as Record<string, unknown>;
   const made = makeContext(input.facts, context);
   current = made;
   try {
     const { value, options } = await callProgram(input, made);
     const data = resultText(value);
+    const { mostCharacters } = runState;
+    if (data.length > mostCharacters) throw tooLargeResult(mostCharacters);
     await drainCalls();
     return `${toJson({ ok: true, reply: options, lines: runState.lines })}\n${data}`;
   } catch (error) {
