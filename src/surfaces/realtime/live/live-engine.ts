@@ -115,8 +115,9 @@ export function createLiveEngine(
     { operation, input, since },
     listener,
   ) => {
-    const read = await openRead(kernel, caller, operation, input);
-    return hub.listen(read, listener, since);
+    // As it is now: who listens when a schema changes is asked for again.
+    const current = () => operationsById(kernel.operations.all()).get(operation.id);
+    return hub.listen(() => openRead(kernel, caller, current(), input), listener, since);
   };
   return {
     watch: (caller, request, listener) => {
@@ -134,10 +135,10 @@ export function createLiveEngine(
 async function openRead(
   { schemas }: Pick<EngineKernel, 'schemas'>,
   caller: Caller,
-  operation: Operation,
+  operation: Operation | undefined,
   input: DecodedInput,
 ): Promise<LiveRead> {
-  if (!operation.live) throw realtimeErrors.SUBSCRIPTION_NOT_FOUND();
+  if (!operation?.live) throw realtimeErrors.SUBSCRIPTION_NOT_FOUND();
   if (caller.kind === 'anonymous' && !['public', 'optionalUser'].includes(operation.access))
     throw errors.UNAUTHORIZED();
   const read = await operation.live(caller, compileOperation(operation).accept(input));

@@ -30,7 +30,7 @@ async function hubOf(users: readonly string[], throughUsers: boolean, leans?: Re
     const about = { key: 'list', audience: user, rightsOf: user, schema: 'Note' };
     const listener = { admits: () => true, entered() {}, tell() {}, ended() {} };
     await hub.listen(
-      { kind: 'rows', ...about, related: new Set<string>(), rows },
+      async () => ({ kind: 'rows', ...about, related: new Set<string>(), rows }),
       listener,
       undefined,
     );
@@ -84,5 +84,65 @@ describe('a change of rights', () => {
     tellOfRecord('Project', 'update');
     await waitFor(() => reads.get('ann') === 4);
     hub.stop();
+  });
+});
+
+describe('a question that ends while somebody waits to be let in', () => {
+  const about = { key: 'list', audience: 'ann', rightsOf: undefined, schema: 'Note' };
+  const entering = () => {
+    const entered: string[] = [];
+    const listener = {
+      admits: () => true,
+      entered: ({ id }: { id: string }) => void entered.push(id),
+      tell: () => expect.unreachable('who was not let in yet has nothing to hear'),
+      ended: () => expect.unreachable('it was not one of the listeners yet'),
+    };
+    return { entered, listener };
+  };
+
+  it('is asked anew as it is then, before and after its schema has changed', async () => {
+    const { hub } = await hubOf([], false);
+    const { entered, listener } = entering();
+    const reading = Promise.withResolvers<void>();
+    let asked = 0;
+    const all = async () => {
+      if (asked === 1) await reading.promise;
+      return [];
+    };
+    const listening = hub.listen(
+      async () => {
+        asked += 1;
+        const rows = { limit: 10, byId: true, all, among: all };
+        return { kind: 'rows', ...about, related: new Set<string>(), rows };
+      },
+      listener,
+      undefined,
+    );
+    await waitFor(() => hub.counts().queries === 1);
+    hub.schemasChanged(['Note']);
+    reading.resolve();
+    const { query, beginning } = await listening;
+    expect({ asked, kind: beginning.kind, entered }).toEqual({
+      ...{ asked: 2, kind: 'records', entered: [query.id] },
+    });
+    expect(hub.counts()).toEqual({ queries: 1, listeners: 1 });
+  });
+
+  it('is told that the platform stops, and not asked for ever', async () => {
+    const { hub } = await hubOf([], false);
+    const { listener } = entering();
+    const reading = Promise.withResolvers<void>();
+    const all = async () => {
+      await reading.promise;
+      return [];
+    };
+    const rows = { limit: 10, byId: true, all, among: all };
+    const read = { kind: 'rows', ...about, related: new Set<string>(), rows } as const;
+    const listening = hub.listen(async () => read, listener, undefined);
+    const refused = expect(listening).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await waitFor(() => hub.counts().queries === 1);
+    hub.stop();
+    reading.resolve();
+    await refused;
   });
 });

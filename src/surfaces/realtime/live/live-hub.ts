@@ -1,11 +1,12 @@
 /** All questions of this node that somebody listens to, and what of everything that happens concerns which of them. */
 import type { FittingRecords, LiveRecords } from '../../../data/records/store.ts';
+import { errors } from '../../../kernel/errors.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { LiveFilter, LiveRead } from '../../../kernel/operations/live-read.ts';
 import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import { realtimeErrors } from '../errors.ts';
 import type { OfferedChange } from './list-state.ts';
-import { type LiveBeginning, type LiveListener, LiveQuery } from './live-query.ts';
+import { type LiveBeginning, type LiveListener, LiveQuery, QueryEnded } from './live-query.ts';
 
 export interface LiveHubParts {
   readonly records: Pick<LiveRecords, 'fitting'>;
@@ -23,9 +24,9 @@ export interface LiveHubParts {
 }
 
 export interface LiveHub {
-  /** Listens to a question. Rejects as its reading does. */
+  /** Listens to a question; `ask` answers what is read for it as things are now. Rejects as that and its reading do. */
   listen(
-    read: LiveRead,
+    ask: () => Promise<LiveRead>,
     listener: LiveListener,
     since: string | undefined,
   ): Promise<{ readonly query: LiveQuery; readonly beginning: LiveBeginning }>;
@@ -37,6 +38,8 @@ export interface LiveHub {
 
 /** Questions of one node. */
 const MAX_QUERIES = 20_000;
+/** Times a question is asked anew for who was to be let in when it ended. */
+const ATTEMPTS = 5;
 /** Readings at the same time. */
 const READINGS = 4;
 /**
@@ -61,6 +64,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
   );
 
   let unfollow: (() => void) | undefined;
+  let stopped = false;
   const forget = (key: string): void => {
     queries.delete(key);
     if (queries.size > 0) return;
@@ -82,6 +86,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     const key = `${read.kind} ${read.audience} ${read.key}`;
     const known = queries.get(key);
     if (known) return known;
+    if (stopped) throw errors.UNAVAILABLE();
     if (queries.size >= MAX_QUERIES) throw realtimeErrors.QUERY_LIMIT_EXCEEDED();
     const query: LiveQuery = new LiveQuery({
       read,
@@ -99,10 +104,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
   sweep.unref();
 
   return {
-    async listen(read, listener, since) {
-      const query = open(read);
-      return { query, beginning: await query.join(listener, since) };
-    },
+    listen: (ask, listener, since) => enter(async () => open(await ask()), listener, since),
     schemasChanged(names) {
       for (const query of [...queries.values()])
         if (names.some((name) => isAbout(query.read, name))) query.end('changed');
@@ -112,10 +114,28 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
       listeners: [...queries.values()].reduce((sum, { listeners }) => sum + listeners.size, 0),
     }),
     stop() {
+      stopped = true;
       clearInterval(sweep);
       for (const query of [...queries.values()]) query.end('lost');
     },
   };
+}
+
+/** Lets a listener in; where the question ends before that, it is asked anew. */
+async function enter(
+  open: () => Promise<LiveQuery>,
+  listener: LiveListener,
+  since: string | undefined,
+): ReturnType<LiveHub['listen']> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+    const query = await open();
+    try {
+      return { query, beginning: await query.join(listener, since) };
+    } catch (error) {
+      if (!(error instanceof QueryEnded)) throw error;
+    }
+  }
+  throw errors.UNAVAILABLE();
 }
 
 /** Ends questions that nobody came back to, and looks at rights that may have ended by themselves. */

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errors } from '../../../kernel/errors.ts';
 import {
   AudienceChanged,
   type LiveRead,
@@ -36,6 +35,11 @@ export interface LiveListener {
   tell(message: LiveMessage): void;
   /** The query has ended, after a `gap`. */
   ended(): void;
+}
+
+/** The question has ended before this listener was let in: nothing is wrong with it, and it can be asked anew. */
+export class QueryEnded extends Error {
+  override readonly name = 'QueryEnded';
 }
 
 /** What a new listener begins with. */
@@ -142,10 +146,11 @@ export class LiveQuery {
     await this.#work();
   }
 
-  /** Lets a listener in, who has been admitted. Rejects as the reading does. */
+  /** Lets a listener in, who has been admitted. Rejects as the reading does, and with `QueryEnded`. */
   async join(listener: LiveListener, since: string | undefined): Promise<LiveBeginning> {
     // Who comes back while something is being told must not hear it twice.
     await this.#publishing;
+    if (this.#ended) throw new QueryEnded();
     const missed = this.#missedSince(since);
     if (missed && this.read.rightsOf === undefined) {
       this.#enter(listener);
@@ -193,8 +198,7 @@ export class LiveQuery {
     this.#parts.onEnd();
     const about = error === undefined ? {} : { error: describeError(error) };
     const message = { event: 'gap', data: { watch: this.id, reason, ...about } } as const;
-    for (const begin of this.#initialReaders.splice(0))
-      begin({ error: error ?? errors.UNAVAILABLE() });
+    for (const begin of this.#initialReaders.splice(0)) begin({ error: error ?? new QueryEnded() });
     const listeners = [...this.listeners];
     this.listeners.clear();
     for (const listener of listeners) {
