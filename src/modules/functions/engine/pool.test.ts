@@ -107,33 +107,33 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
 
   it('has no more of what code asks for in a process than one call, so that others do not die of it', async () => {
     const { lines } = start(`
-      const waits = 'return ctx.call("x")';
-      await run(waits, 'waits');
-      const answers = [];
-      const other = run(waits, 'waits', 20_000, () => new Promise((go) => answers.push(go)));
-      await come(() => answers.length === 1);
-      const facts = { logCharacters: 100, mostCharacters: 5_000_000, caller: {} };
+      let open = 0, most = 0;
+      const call = async (_name, args) => {
+        open += 1;
+        most = Math.max(most, open);
+        await soon();
+        open -= 1;
+        return String(args.length);
+      };
+      // The bound of the process itself is far away.
+      const limits = { cpuMs: 5_000, memoryMb: 32, maxResultBytes: 100_000, maxLogBytes: 1_000 };
+      const facts = { logCharacters: 100, mostCharacters: 1_000, caller: {} };
+      const input = JSON.stringify({ facts, req: { context: {} } });
       const ask = (code) => pool.run({
-        key: code, file: 'f.js', form: 'body',
-        limits: { cpuMs: 5_000, memoryMb: 128, maxResultBytes: 5_000_000, maxLogBytes: 1_000 },
+        ...{ key: code, file: 'f.js', form: 'body', limits, input, call },
         deadlineAt: performance.now() + 20_000,
-        input: JSON.stringify({ facts, req: { context: {} } }),
         source: async () => ({ code, packages: {} }),
-        call: async (_name, args) => { await soon(); return String(args.length); },
       });
-      const many = (count, size) => 'const text = "x".repeat(' + size + ');' +
-        'const ask = (_, i) => ctx.call("x", text + i).then(() => "taken", (error) => error.code);' +
-        'const all = await Promise.all(Array.from({ length: ' + count + ' }, ask)); return [...new Set(all)]';
-      const text = await ask(many(20, 20_000_000)), parts = await ask(many(99, 900_000));
-      say([text.text, parts.text]);
-      say((await ask('return "x".repeat(60_000_000)')).error.code);
-      answers[0]('4');
-      say((await other).text);
+      const many = await ask('const ask = () => ctx.call("x", "x".repeat(900));' +
+        'return (await Promise.all(Array.from({ length: 20 }, ask))).length');
+      say([many.text, most]);
+      say((await ask('return ctx.call("x", "x".repeat(2_000))')).error?.code);
+      say((await ask('return "x".repeat(2_000)')).error?.code);
       pool.close();
     `);
-    expect(await next(lines)).toEqual(['["CALL_TOO_LARGE"]', '["taken"]']);
+    expect(await next(lines)).toEqual(['20', 1]);
+    expect(await next(lines)).toBe('CALL_TOO_LARGE');
     expect(await next(lines)).toBe('RESULT_TOO_LARGE');
-    expect(await next(lines)).toBe('4');
   });
 
   it('begins nothing any more once it is closed', async () => {
