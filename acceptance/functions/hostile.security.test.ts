@@ -176,6 +176,20 @@ it('gives nobody more than their token by way of a function', async () => {
   expect(refused.map(({ status, body }) => [status, body.code])).toEqual(
     refused.map(() => [403, 'SCOPE_EXCEEDED']),
   );
+  // It may write each Leaf, and a hook would act for operators who may do everything.
+  const both = await platform.admin.post('/api-tokens', {
+    name: 'functions and data',
+    scopes: ['functions', 'database', 'write'],
+  });
+  credential.headers.credential = both.body.token;
+  const leaf = { schema: 'Leaf', op: 'create' };
+  expect(
+    await store('hook', { trigger: { ...leaf, when: 'before' } }, 'before_leaf'),
+  ).toMatchObject({ status: 403, body: { message: expect.stringContaining('whoever writes') } });
+  expect((await store('hook', { trigger: { ...leaf, when: 'after' } }, 'after_leaf')).status).toBe(
+    200,
+  );
+  credential.headers.credential = made.body.token;
   const whole = { method: 'GET', rights: 'system' };
   const { _id } = await upload(platform.admin, {
     name: 'trusted',

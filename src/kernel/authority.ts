@@ -66,6 +66,8 @@ const isEffectScope = (scope: string): boolean =>
 export type AuthorityObject =
   /** Data and settings of one module. */
   | { readonly kind: 'module'; readonly module: string }
+  /** Whatever the platform or another operator may do; `what` needs that, in words. */
+  | { readonly kind: 'everything'; readonly what: string }
   /** A change of configuration keys; `guarded` are those that are not marked harmless. */
   | { readonly kind: 'configKeys'; readonly module: string; readonly guarded: readonly string[] }
   /** A schema, or its records. */
@@ -82,6 +84,12 @@ function denialOf(caller: Caller, object: AuthorityObject): PenstockError | unde
   switch (object.kind) {
     case 'module':
       return outsideOf(caller, object.module, `what belongs to the module ${object.module}`);
+    case 'everything':
+      return modulesOfCaller(caller) === undefined
+        ? undefined
+        : operationErrors.SCOPE_EXCEEDED({
+            message: `${object.what} needs a token for all modules`,
+          });
     case 'schema':
       return outsideOf(
         caller,

@@ -97,7 +97,8 @@ const modulesOfOperations: ReadonlyMap<string, string> = new Map([
 
 /**
  * What the code of a function touches by itself: with the rights of the system everything, and what it is called for.
- * Whoever writes it must be allowed to touch that, or a token for functions alone were one for all.
+ * A hook before writes acts for whoever writes, and that may be an operator or the platform itself. Whoever writes the
+ * function must be allowed to touch all that, or a token for functions alone were one for all.
  */
 function touchedBy(
   { schemas }: Pick<FunctionsParts, 'schemas'>,
@@ -109,12 +110,17 @@ function touchedBy(
   const [source = '', , schema = ''] = hears ? event.split(/[.:]/) : [];
   return [
     mine,
-    ...(rights === 'system' ? [moduleObject('*')] : []),
     ...(module === undefined ? [] : [moduleObject(module)]),
     ...schemaObject(schemas.get(trigger?.schema ?? '')),
     ...(source === '' ? [] : [moduleObject(source), ...schemaObject(schemas.get(schema))]),
+    ...(rights === 'system' ? [withSystemRights] : []),
+    ...(trigger?.schema !== undefined && trigger.when === 'before' ? [beforeWrites] : []),
   ];
 }
+
+const everything = (what: string) => ({ kind: 'everything', what }) as const;
+const withSystemRights = everything('Code with the rights of the system');
+const beforeWrites = everything('A hook before writes, which acts for whoever writes,');
 
 export function createFunctions(parts: FunctionsParts): Functions {
   const { store, database } = parts;
