@@ -237,6 +237,31 @@ describe('a durable queue', () => {
     expect(seen).toHaveLength(200);
   });
 
+  it('begins what is repeated after the one of its lane that runs', async () => {
+    const { queue } = newQueue();
+    await queue.add(opened.database, [item(1, 'x'), item(2, 'x'), item(3, 'x'), item(4, 'y')]);
+    const second = Promise.withResolvers<Verdict>();
+    const begun: unknown[] = [];
+    const worker = working(queue, ({ data }) => {
+      const isFirst = data.n === 1 && !begun.includes(1);
+      begun.push(data.n);
+      if (data.n === 2) return second.promise;
+      return isFirst ? { outcome: 'dead', log: 'Given up' } : { outcome: 'done' };
+    });
+    await waitFor(() => begun.includes(2));
+    const { items } = await queue.list({ state: 'dead' }, { skip: 0, limit: 1 });
+    expect(await queue.repeat(opened.database, items[0]?.id ?? '')).toBe(true);
+    worker.wake();
+    await queue.add(opened.database, [item(5, 'y')]);
+    worker.wake();
+    await waitFor(() => begun.includes(5));
+    expect(begun.filter((n) => n === 1)).toHaveLength(1);
+    second.resolve({ outcome: 'done' });
+    await isDone(queue, 5);
+    await worker.stop();
+    expect(begun.filter((n) => n !== 4 && n !== 5)).toEqual([1, 2, 1, 3]);
+  });
+
   it('holds, resumes, repeats and forgets', async () => {
     const { queue } = newQueue();
     await queue.add(opened.database, [item(1), item(2, undefined, 'b')]);

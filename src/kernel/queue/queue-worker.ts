@@ -105,7 +105,8 @@ interface Look {
 /**
  * For each target with room, its oldest due items; of a lane only the first. Who has least running goes first: what
  * came later for somebody else does not stand behind all that waits for a few slow ones. What runs here is never begun
- * again beside itself: after a pause of this process, or of the database, its own leases are over too.
+ * again beside itself: after a pause of this process, or of the database, its own leases are over too. What is repeated
+ * (it has tries, and none of this round) waits for the one of its lane that runs, which came after it.
  */
 async function claim(state: WorkerState): Promise<Look> {
   const { database, queue, options, running, token, leaseMs } = state;
@@ -134,6 +135,9 @@ async function claim(state: WorkerState): Promise<Look> {
           and (i.order_key is null or not exists (
             select from penstock.queue_items e where e.queue = i.queue and e.target = i.target
               and e.order_key = i.order_key and e.state = 'waiting' and e.seq < i.seq))
+          and (i.order_key is null or i.attempts > 0 or i.tries = '[]' or not exists (
+            select from penstock.queue_items e where e.queue = i.queue and e.target = i.target
+              and e.order_key = i.order_key and e.state = 'waiting' and e.lease is not null and e.due_at > now()))
         order by i.due_at, i.seq limit greatest(t.room, 0) for update skip locked
       ) d order by ${perTarget}::int - t.room + row_number() over (partition by t.target order by d.due_at, d.seq), d.due_at
       limit ${room}
