@@ -73,6 +73,21 @@ it('has the rights of the system only where the definition says so', async () =>
   expect((await call(code, {}, false)).status).toBe(500);
 });
 
+it('has them neither where code calls it that has them', async () => {
+  const functionCode = "return (await ctx.db.count('Diary', {})) > 0";
+  for (const [name, rights] of [
+    ['helper', undefined],
+    ['trusted_helper', 'system'],
+  ] as const) {
+    await upload(platform.admin, { name, functionCode, inputs: { method: 'GET', rights } });
+    const code = `return (await ctx.system.call('GET /functions/${name}')).result`;
+    const answer = await call(code, { rights: 'system' }, false);
+    expect([answer.status, answer.body.result]).toEqual(
+      rights === 'system' ? [200, true] : [401, undefined],
+    );
+  }
+});
+
 it('uses no more than the capabilities that the definition lists', async () => {
   const code = "await ctx.db.create('Diary', { text: 'x' })";
   expect((await call(code, { capabilities: ['database:read:Diary'] })).status).toBe(500);

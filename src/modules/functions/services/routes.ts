@@ -93,16 +93,20 @@ const requireHeld = (
 
 type Req = Readonly<Record<string, unknown>>;
 
+/** Code has the rights of the system only where its own definition says so, whoever calls it; else it acts as a visitor. */
+const callerFor = (caller: Caller, { rights }: StoredFunction['inputs']): Caller =>
+  caller.kind === 'system' && rights !== 'system' ? { kind: 'anonymous' } : caller;
+
 /** Runs a function and makes of its result what `read` does: what that refuses is a failure of the run. */
 export async function runFor<T>(
   runner: FunctionRunner,
-  { _id: functionId, functionType: trigger }: StoredFunction,
+  { _id: functionId, functionType: trigger, inputs }: StoredFunction,
   { caller, requestId }: Pick<OperationContext, 'caller' | 'requestId'>,
   { req, read }: { readonly req: Req; readonly read: (result: RunAnswer) => T },
 ): Promise<T> {
   const taken: { value?: T } = {};
   await runner.run({
-    ...{ functionId, caller, requestId, req, trigger },
+    ...{ functionId, caller: callerFor(caller, inputs), requestId, req, trigger },
     accept(result) {
       taken.value = read(result);
     },
