@@ -276,7 +276,11 @@ describe('state as a document', () => {
       },
     });
     expect(answer.status).toBe(409);
-    expect(answer.body.errors[0].path).toBe('modules.authorization.resourceDefinitions.0');
+    expect(answer.body.errors.map(({ path }: Json) => path)).toEqual(
+      ['relations.owner', 'permissions.read', 'permissions.edit', 'permissions.delete'].map(
+        (lost) => `modules.authorization.resourceDefinitions.0.${lost}`,
+      ),
+    );
     expect(await state()).toBe(exported);
   });
 
