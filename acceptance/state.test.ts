@@ -237,6 +237,19 @@ describe('state as a document', () => {
       'modules.authorization.resourceDefinitions.0.relations.b[0]',
     ],
     [
+      'a rule about what no record has',
+      {
+        modules: {
+          authorization: {
+            resourceDefinitions: [
+              { name: 'A', relations: {}, permissions: { read: [{ rule: 'record.b == 1' }] } },
+            ],
+          },
+        },
+      },
+      'modules.authorization.resourceDefinitions.0.permissions.read[0].rule',
+    ],
+    [
       'a missing parent',
       { modules: { authentication: { teams: [{ name: 'a', parentTeamName: 'Nowhere' }] } } },
       'modules.authentication.teams.0.parentTeamName',

@@ -9,9 +9,14 @@ describe('questions with a context', () => {
   let platform: TestPlatform;
   let ada: TestUser;
   const subject = () => `User:${ada.userId}`;
-  const relate = (resource: string, condition?: string, attributes?: object) =>
+  const relate = (
+    resource: string,
+    condition?: string,
+    attributes?: object,
+    relatedTo = subject(),
+  ) =>
     platform.admin.post('/authorization/relations', {
-      subject: subject(),
+      subject: relatedTo,
       relation: 'viewer',
       resource,
       ...(condition && { condition }),
@@ -92,6 +97,11 @@ describe('questions with a context', () => {
     });
     expect(await who('office', { context: { address: '10.9.0.1' } })).toEqual({ subjects: [] });
     expect(await who('office')).toEqual({ subjects: [], incomplete: true });
+    const office = { office: '10.1.0.0/16' };
+    await relate('Room:everybody', 'inOffice', office, 'User:*');
+    expect(await who('everybody')).toEqual({ subjects: [], incomplete: true });
+    const inside = { context: { address: '10.1.0.1' } };
+    expect(await who('everybody', inside)).toEqual({ subjects: ['User:*'] });
     const contextualTuples = [
       { subject: 'User:guest', relation: 'viewer', resource: 'Room:empty' },
     ];

@@ -67,6 +67,22 @@ describe('several definitions', () => {
     expect(expectStatus(together, 200, 'many').body.resources[0].version).toBe(2_000_000_002);
   });
 
+  it('with rules about what no record has are refused, in a dry run too', async () => {
+    const ruled = {
+      name: 'Ruled',
+      relations: { owner: ['User'] },
+      permissions: { read: [{ rule: 'record.a == 1' }] },
+    };
+    for (const dryRun of [true, false]) {
+      const { status, body } = await define([crew, ruled], { dryRun });
+      expect([dryRun, status, body.errors?.[0].path]).toEqual([
+        dryRun,
+        400,
+        'definitions.1.permissions.read[0].rule',
+      ]);
+    }
+  });
+
   it('change together or not at all', async () => {
     const changed = { ...crew, permissions: { ...crew.permissions, rest: ['member'] } };
     const wrong = { ...ship, permissions: { sail: ['nobody'] } };

@@ -174,6 +174,20 @@ describe('preconditions', () => {
     expect(await tuplesOf(resource)).toHaveLength(1);
   });
 
+  it('let one of two in that each write what the other wants absent of a subject', async () => {
+    const claim = (user: string, other: string) =>
+      change({
+        writes: [{ subject: `User:${user}`, relation: 'owner', resource: fresh() }],
+        preconditions: [{ exists: false, relation: 'owner', subject: `User:${other}` }],
+      });
+    const pairs = Array.from({ length: 10 }, (_, i) => [`left${i}`, `right${i}`] as const);
+    const answers = await Promise.all(
+      pairs.map(([one, other]) => Promise.all([claim(one, other), claim(other, one)])),
+    );
+    const statuses = answers.map((pair) => pair.map(({ status }) => status).sort());
+    expect(statuses).toEqual(pairs.map(() => [200, 412]));
+  });
+
   it('let a hand-over happen once, whoever asks for it at the same time', async () => {
     const resource = fresh();
     await permissions.relate(`User:ada owner ${resource}`);

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestDatabase } from '../../../test/support/database.ts';
+import { isWaiting } from '../../../test/support/locks.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import type { Database } from '../../kernel/database/database.ts';
 import { migrations as eventMigrations } from '../../kernel/events/migrations.ts';
 import { newId } from '../../kernel/ids.ts';
@@ -151,6 +153,21 @@ describe('stored tuples', () => {
       page,
     );
     expect(left.tuples.map(({ resource }) => resource.id)).toEqual(['3', '4']);
+  });
+
+  it('are not purged when they get another end at that moment', async () => {
+    const past = new Date(Date.now() - 60_000).toISOString();
+    await write(tuple('renewed', '1', { expiresAt: past }));
+    const other = await opened.openAgain();
+    let purged: Promise<number> | undefined;
+    await database.transaction(async (transaction) => {
+      await writeTuples(transaction, [tuple('renewed', '1')], 'test');
+      purged = deleteExpired(other, 10, 'test');
+      await waitFor(() => isWaiting(other));
+    });
+    expect(await purged).toBe(0);
+    const renewed = { subject: { type: 'User', id: 'renewed', relation: '' } };
+    expect((await listTuples(database, 'relation', renewed, page)).count).toBe(1);
   });
 
   it('can be walked in pages', async () => {

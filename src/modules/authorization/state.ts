@@ -45,16 +45,17 @@ export const definitionState = (definitions: Definitions): StateType => ({
   },
   isRemovable: ({ name }) => !builtInNames.has(String(name)),
   async check(_caller, changes, whole) {
-    const gone = whole.changes('database', 'schemas').filter(({ action }) => action === 'delete');
+    const schemas = whole.changes('database', 'schemas');
+    const gone = schemas.filter(({ action }) => action === 'delete');
+    const coming = schemas.filter(({ action }) => action !== 'delete');
     const places = new Map(changes.map(({ key, place }) => [key, place]));
     await definitions.checkAll(
       {
         defined: changes.flatMap(({ after }) => (after ? [contentOf(after)] : [])),
         removed: changes.filter(({ action }) => action === 'delete').map(({ key }) => key),
         withoutSchema: new Set(gone.map(({ key }) => key)),
-        withSchema: new Set(
-          whole.documents('database', 'schemas').map(({ document }) => String(document.name)),
-        ),
+        // The others are as they will be.
+        withSchema: new Set(coming.map(({ key }) => key)),
         withRecords: new Set(
           whole
             .documents('database', 'schemas')

@@ -106,8 +106,9 @@ export async function deleteExpired(
   limit: number,
   actor: string,
 ): Promise<number> {
+  // Asked again of each where it is deleted: one that got another end meanwhile stays.
   const expired = (next: Next): string =>
-    `t.id in (select id from penstock.tuples where expires_at < now() order by expires_at limit ${next(limit)})`;
+    `t.expires_at < now() and t.id in (select id from penstock.tuples where expires_at < now() order by expires_at limit ${next(limit)})`;
   return runDelete(database, expired, actor);
 }
 

@@ -392,6 +392,20 @@ describe('pages', () => {
     expect(walked).toEqual(ids.filter((_, i) => !revoked.includes(i)));
   });
 
+  it('hold an object that asks about itself, and no object where everybody of its type does', async () => {
+    await table.replace([]);
+    const asked = async (subject: string) =>
+      (
+        await engine.listResources(
+          table.database,
+          { ...list, subject: parseSubject(subject, 'subject') },
+          { limit: 10 },
+        )
+      ).items;
+    expect(await asked('Doc:1')).toEqual(['1']);
+    expect(await asked('Doc:*')).toEqual([]);
+  });
+
   it('hold each once where it is found in several ways, and evaluate what must be', async () => {
     const ids = Array.from({ length: 150 }, (_, i) => `d${String(i).padStart(3, '0')}`);
     await table.replace([

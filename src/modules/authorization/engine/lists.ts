@@ -138,11 +138,12 @@ function resourceCandidates(
   const principals = named ?? [];
   const lookups = lookupsTo(model, { subject, goal, principals });
   const columns = lookupColumns(lookups);
+  const isOwn =
+    isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal }) ||
+    hasOwnSet(model, subject, goal);
   const known = [
-    ...(isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal }) ||
-    hasOwnSet(model, subject, goal)
-      ? [subject.id]
-      : []),
+    // Everybody of a type is no object.
+    ...(isOwn && subject.id !== '*' ? [subject.id] : []),
     ...evaluationContext.contextual.flatMap(({ subject: s, resource }) =>
       [s, resource].flatMap((o) => (o.type === goal.type && o.id !== '*' ? [o.id] : [])),
     ),

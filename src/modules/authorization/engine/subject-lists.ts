@@ -115,7 +115,7 @@ async function allowedSubjects(
 ): Promise<readonly string[]> {
   const questions = questionsOf(search, ids);
   const bounds = await asked;
-  noteDoubt(doubt, bounds.slice(ids[0] === '*' ? 1 : 0));
+  noteDoubt(doubt, bounds);
   return ids.filter((_, i) => bounds[i]?.sure || (questions[i] && isSelf(questions[i])));
 }
 

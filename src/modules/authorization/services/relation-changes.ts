@@ -54,7 +54,7 @@ export function createRelationChanges({ database, models, tuples }: Dependencies
     requireDistinct(writes, deletes);
     return database.transaction(async (transaction) => {
       const { model } = await models.engine();
-      await lockNamed(transaction, preconditions, [...writes, ...deletes]);
+      await lockNamed(transaction, { writes, deletes, preconditions });
       await requirePreconditions(transaction, model, preconditions);
       for (const [i, tuple] of writes.entries())
         requirePossible(`writes.${i}`, writeProblem(model, tuple));
@@ -90,16 +90,16 @@ function requireDistinct(writes: readonly TimedTuple[], deletes: readonly TimedT
 
 /**
  * That something is not there is held among calls with preconditions, by a lock on every object that they name, in one
- * order for all.
+ * order for all. What one writes another may want absent of the resource, or of the subject.
  */
 async function lockNamed(
   transaction: Queryable,
-  preconditions: readonly Precondition[],
-  changed: readonly TimedTuple[],
+  { writes, deletes, preconditions }: RelationChanges,
 ): Promise<void> {
   if (preconditions.length === 0) return;
   const objects = [
-    ...changed.map(({ resource }) => resource),
+    ...writes.flatMap(({ resource, subject }) => [resource, subject]),
+    ...deletes.map(({ resource }) => resource),
     ...preconditions.flatMap(({ filter }) => filter.resource ?? filter.subject ?? []),
   ].map(formatObject);
   await lockObjects(transaction, [...new Set(objects)].sort());

@@ -38,7 +38,7 @@ import {
   putDefinition,
 } from './put-definition.ts';
 import { type DefinitionVersion, dropDefinition, listVersions } from './queries.ts';
-import { needsBinding, withFields } from './record-fields.ts';
+import { needsBinding, requireSoundRules, withFields } from './record-fields.ts';
 import {
   type DefinitionContent,
   type NewDefinition,
@@ -191,8 +191,10 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
     bindAgain: createBinding(dependencies, change),
     checkAll: async (requested, place) => {
       const defined = requested.defined.map((content) => {
+        const mayCome = requested.withSchema.has(content.name);
         try {
-          return bound(content, requested.withSchema.has(content.name));
+          if (!mayCome) requireSoundRules(content, schemas.get(content.name));
+          return bound(content, mayCome);
         } catch (error) {
           throw relocated(error, (path) => `${place(content.name)}.${path}`);
         }

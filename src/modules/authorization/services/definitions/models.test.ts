@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestDatabase } from '../../../../../test/support/database.ts';
+import { isWaiting } from '../../../../../test/support/locks.ts';
 import { noMetrics, silentLog } from '../../../../../test/support/quiet.ts';
+import { waitFor } from '../../../../../test/support/wait-for.ts';
 import { system } from '../../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../../kernel/database/database.ts';
 import type { Bus } from '../../../../kernel/events/bus.ts';
@@ -10,6 +12,7 @@ import { alwaysFresh } from '../../../../kernel/freshness/freshness.ts';
 import { migrations } from '../../migrations.ts';
 import { createDefinitions } from './definitions.ts';
 import { createModels } from './models.ts';
+import { guardFields } from './record-fields.ts';
 
 /** A bus whose messages nobody hears; `connected` says whether it knows. */
 function deafBus() {
@@ -189,5 +192,31 @@ describe('definitions in force', () => {
     expect((await define(after, 'Sound', 1)).status).toBe('processed');
     expect(await after.definitions.remove(caller, 'Broken')).toBe(0);
     expect((await after.definitions.all()).map(({ name }) => name)).not.toContain('Broken');
+  });
+
+  it('keep a change that somebody else commits while the table of their schema goes', async () => {
+    const one = node();
+    await define(one, 'Leaving');
+    const fields = '{"folder": {"field": "folder", "many": false, "type": "Leaving"}}';
+    const text = (set: string) =>
+      `update penstock.resource_definitions set ${set} where name = 'Leaving'`;
+    await opened.database.query({ text: text(`fields = '${fields}'`) });
+    const other = await opened.openAgain();
+    let leaving: Promise<unknown> | undefined;
+    await one.models.change(
+      async (transaction) => {
+        await transaction.query({ text: text(`act_as = 'changed'`) });
+        leaving = other.transaction((own) =>
+          guardFields(own, new Map([['Leaving', undefined]]), new Map(), new Set()),
+        );
+        await waitFor(() => isWaiting(other));
+      },
+      async () => undefined,
+    );
+    await leaving;
+    const { rows } = await other.query({
+      text: `select act_as, fields from penstock.resource_definitions where name = 'Leaving'`,
+    });
+    expect(rows).toEqual([{ act_as: 'changed', fields: {} }]);
   });
 });

@@ -13,9 +13,11 @@ import { cutText } from '../../../../kernel/text.ts';
 import { rulesIn, typedRule } from '../../engine/record-rules.ts';
 import type { Definition } from '../../model/definition.ts';
 import { invalidDefinition, isFromField, type RecordField } from '../../model/definition.ts';
+import { definitionsLock } from './models.ts';
 import { saveDefinition } from './queries.ts';
 import {
   type DefinitionContent,
+  parsedDefinition,
   type StoredDefinition,
   validDefinitions,
 } from './stored-definition.ts';
@@ -87,9 +89,11 @@ export function needsBinding(
 
 /**
  * Keeps schemas from losing a field that a definition takes a relation from; with a table, its relations go in the same
- * transaction. Statements over fields are right as long as that is so.
+ * transaction. Statements over fields are right as long as that is so: no definition changes until the commit, neither
+ * between the look at it and what is written of it, nor to one that takes a field which goes.
  */
 export const guardFields: SchemaGuard = async (transaction, schemas) => {
+  await transaction.query({ text: `select pg_advisory_xact_lock(${definitionsLock})` });
   const { rows } = await transaction.query<StoredFields>(sql`
     select id, name, relations, fields, permissions, conditions, act_as as "actAs", version
     from penstock.resource_definitions where name = any(${[...schemas.keys()]}) and fields <> '{}'`);
@@ -135,6 +139,15 @@ export function recordRuleProblems(
       throw error;
     }
   });
+}
+
+/** Throws 400 for rules that are none over these records. */
+export function requireSoundRules(
+  content: DefinitionContent,
+  schema: CompiledSchema | undefined,
+): void {
+  const problems = recordRuleProblems(parsedDefinition(content), schema);
+  if (problems.length > 0) throw invalidDefinition(problems);
 }
 
 /** Keeps schemas from losing what a rule speaks of. With a whole table its rules hold for nobody. */
