@@ -5,7 +5,11 @@ import { type Caller, system } from '../../kernel/caller.ts';
 import { createHooks, type HookHandler, type Hooks } from '../../kernel/hooks/hooks.ts';
 import { fieldTest } from '../conditions/condition.ts';
 import type { PlatformOptions } from '../schema/language/definition.ts';
-import { type RecordHookOperation, type RecordHookValue, recordHookPoint } from './record-hooks.ts';
+import {
+  type RecordHookOperation,
+  type RecordHookValue,
+  recordHookPoint,
+} from './record-hook-value.ts';
 import type { RecordStore } from './store.ts';
 
 const caller: Caller = {

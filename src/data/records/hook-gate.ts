@@ -2,14 +2,10 @@
 import type { Caller } from '../../kernel/caller.ts';
 import type { Hooks } from '../../kernel/hooks/hooks.ts';
 import { recordErrors } from './errors.ts';
+import { MAX_SELECTED } from './hooked-batches.ts';
 import type { RecordGate } from './record-gate.ts';
-import {
-  askWith,
-  MAX_SELECTED,
-  type RecordHookValue,
-  recordHookPoint,
-  withRecordHooks,
-} from './record-hooks.ts';
+import { askWith, type RecordHookValue, recordHookPoint } from './record-hook-value.ts';
+import { withRecordHooks } from './record-hooks.ts';
 import { createRecordStore, type RecordStoreOptions } from './record-store.ts';
 import { type LookParts, look, lookAtOne } from './seen-records.ts';
 import type { RecordInput, RecordStore } from './store.ts';

@@ -1,17 +1,18 @@
 /** Hooks before records are written, by whatever way. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openRecordKernel, type RecordKernel } from '../../../test/support/record-kernel.ts';
-import { system } from '../../kernel/caller.ts';
+import { type Caller, system } from '../../kernel/caller.ts';
 import { errors } from '../../kernel/errors.ts';
 import { createHooks, type HookHandler, type Hooks } from '../../kernel/hooks/hooks.ts';
+import { newId } from '../../kernel/ids.ts';
 import { fieldTest, literal } from '../conditions/condition.ts';
 import {
   type RecordHookOperation,
   type RecordHookValue,
   recordHookPoint,
-  withRecordHooks,
-} from './record-hooks.ts';
-import type { RecordStore } from './store.ts';
+} from './record-hook-value.ts';
+import { withRecordHooks } from './record-hooks.ts';
+import type { Assignment, RecordStore } from './store.ts';
 
 const caller = system('test');
 const schema = 'Order';
@@ -180,5 +181,149 @@ describe('a hook before a write', () => {
       'system:test',
       'system:test via before-update',
     ]);
+  });
+});
+
+describe('a hook before a write by somebody who may not change every record', () => {
+  const [ann, bob] = [newId(), newId()].map(
+    (userId): Caller => ({
+      ...{ kind: 'user', userId, sessionId: userId, clientId: 'test', complete: true },
+      authenticatedAt: Date.now(),
+    }),
+  ) as [Caller, Caller];
+  const total = (value: number) => fieldTest('total', { kind: 'equal', right: literal(value) });
+  const set = [{ field: 'total', action: 'increment', value: 100, place: 'total' }] as const;
+  const own = (by: Caller, value: number) =>
+    kernel.records.create(by, 'Own', { total: value }).then(({ id }) => id);
+  const heard: unknown[] = [];
+  beforeAll(async () => {
+    await kernel.schemas.create(caller, {
+      name: 'Own',
+      fields: { total: 'Number', by: { type: 'ObjectId', required: true } },
+      options: { owner: { field: 'by', limit: ['update', 'delete'] }, history: true },
+    });
+  });
+  beforeEach(() => {
+    heard.length = 0;
+    records = kernel.hooked(hooks);
+    for (const operation of ['update', 'delete'] as const)
+      hooks.register<RecordHookValue>(
+        recordHookPoint('Own', operation),
+        operation,
+        async (call) => {
+          heard.push(call.value.id);
+          return undefined;
+        },
+      );
+  });
+
+  it('is not asked about those, nor tells of them', async () => {
+    const id = await own(bob, 1);
+    await kernel.records.update(bob, 'Own', id, { total: 2 });
+    for (const write of [
+      () => records.update(ann, 'Own', id, { total: 3 }),
+      () => records.replace(ann, 'Own', id, { total: 3 }),
+      () => records.updateMany(ann, 'Own', [{ _id: id, total: 3 }]),
+      () => records.replaceMany(ann, 'Own', [{ _id: id, total: 3 }]),
+      () => records.remove(ann, 'Own', id),
+      () => records.history.restore(ann, 'Own', id, 0),
+    ])
+      await expect(write()).rejects.toMatchObject({ status: 403 });
+    expect(heard).toEqual([]);
+    expect(parsed(await records.update(bob, 'Own', id, { total: 3 }))).toMatchObject({ total: 3 });
+    expect(heard).toEqual([id]);
+  });
+
+  it('leaves those alone that a condition means as well, as without a hook', async () => {
+    const [mine] = [await own(ann, 10), await own(bob, 10)];
+    expect(await records.updateWhere(ann, 'Own', set, { filter: total(10) })).toBe(1);
+    expect(await records.removeWhere(ann, 'Own', { filter: total(110) })).toBe(1);
+    expect(await records.removeWhere(ann, 'Own', { filter: total(10) })).toBe(0);
+    expect(heard).toEqual([mine, mine]);
+  });
+
+  it('passes over what the condition does not mean any more', async () => {
+    const [first, second] = [await own(ann, 20), await own(ann, 20)];
+    hooks.register<RecordHookValue>(recordHookPoint('Own', 'update'), 'other', async () => {
+      await kernel.records.update(caller, 'Own', second, { total: 21 });
+      return undefined;
+    });
+    expect(await records.updateWhere(ann, 'Own', set, { filter: total(20) })).toBe(1);
+    expect(heard).toEqual([first]);
+    expect(parsed(await kernel.records.get(caller, 'Own', second))).toMatchObject({ total: 21 });
+  });
+
+  it('leaves the assignments of an endpoint as they are, in their order', async () => {
+    const fields = {
+      total: 'Number',
+      tags: ['String'],
+      box: { a: 'Number', b: 'Number' },
+    } as const;
+    await kernel.schemas.create(caller, { name: 'Assigned', fields });
+    const made = { total: 1, tags: ['a'], box: { a: 1, b: 1 } };
+    const [plain, hooked] = (await kernel.records.createMany(caller, 'Assigned', [made, made])).map(
+      ({ id }) => id,
+    ) as [string, string];
+    const assign = (field: string, action: Assignment['action'], value: unknown) => ({
+      ...{ field, action, value, place: field },
+    });
+    const assignments = [
+      assign('total', 'set', 5),
+      assign('total', 'increment', 2),
+      assign('tags', 'append', ['b', 'c']),
+      assign('tags', 'append', 'd'),
+      assign('tags', 'remove', 'a'),
+      assign('box', 'set', { a: 2 }),
+    ];
+    const byId = (id: string) => fieldTest('_id', { kind: 'equal', right: literal(id) });
+    const granted = { granted: true };
+    await kernel.records.updateWhere(ann, 'Assigned', assignments, {
+      ...{ ...granted, filter: byId(plain) },
+    });
+    const told: unknown[] = [];
+    hooks.register<RecordHookValue>(recordHookPoint('Assigned', 'update'), 'look', async (call) => {
+      told.push(call.value.input);
+      return undefined;
+    });
+    await records.updateWhere(ann, 'Assigned', assignments, { ...granted, filter: byId(hooked) });
+    expect(told).toEqual([
+      {
+        ...{ total: 5, box: { a: 2 }, $inc: { total: 2 }, $pull: { tags: { $each: ['a'] } } },
+        $push: { tags: { $each: ['b', 'c', 'd'] } },
+      },
+    ]);
+    const { total, tags, box } = parsed(await kernel.records.get(caller, 'Assigned', hooked));
+    expect(parsed(await kernel.records.get(caller, 'Assigned', plain))).toMatchObject({
+      ...{ total, tags, box },
+    });
+    expect({ total, tags }).toEqual({ total: 7, tags: ['b', 'c', 'd'] });
+  });
+
+  it('is asked about the change of a record that came while it was asked about a new one', async () => {
+    const id = newId();
+    const asked: unknown[] = [];
+    register('create', async ({ value }) => {
+      if (asked.push(value.operation) === 1)
+        await kernel.records.replace(caller, schema, id, { total: 1 }, { upsert: true });
+      return undefined;
+    });
+    register('update', async ({ value }) => {
+      asked.push([value.operation, value.previous?.total]);
+      return undefined;
+    });
+    await records.replace(caller, schema, id, { total: 5 }, { upsert: true });
+    expect(asked).toEqual(['create', ['update', 1]]);
+  });
+
+  it('does not turn a lack of rights into a conflict', async () => {
+    const id = await own(bob, 30);
+    const asSeen = { expectedVersion: 0 };
+    await expect(kernel.records.update(ann, 'Own', id, { total: 1 }, asSeen)).rejects.toMatchObject(
+      { status: 403 },
+    );
+    await kernel.records.update(bob, 'Own', id, { total: 31 });
+    await expect(kernel.records.update(ann, 'Own', id, { total: 1 }, asSeen)).rejects.toMatchObject(
+      { status: 412 },
+    );
   });
 });

@@ -8,7 +8,12 @@ import type { CompiledSchema } from '../schema/compile/compiled.ts';
 import { canonicalId, isRecordId } from '../schema/language/record-key.ts';
 import type { SchemaRegistry } from '../schema/registry/registry.ts';
 import { rightsOf } from './access/field-access.ts';
-import { isRowAuthorised, requireOffered, rowPredicate } from './access/operation-access.ts';
+import {
+  canonicalIds,
+  isRowAuthorised,
+  requireOffered,
+  rowPredicate,
+} from './access/operation-access.ts';
 import {
   createRequestScopes,
   type OpenRequestScope,
@@ -35,7 +40,7 @@ import {
   type WriteDependencies,
 } from './write/write-context.ts';
 import { createRecord, replaceRecord, updateRecord, upsertRecord } from './write/write-record.ts';
-import { removeSelected, updateSelected } from './write/write-selected.ts';
+import { meantRecords, removeSelected, updateSelected } from './write/write-selected.ts';
 
 /*
  * Who may read, asked without reading: the same rules as `get`, for whoever tells of records instead of showing them
@@ -206,6 +211,12 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     },
     async removeWhere(caller, name, { filter, ...writeOptions }) {
       return removeSelected(await write(caller, name, 'delete', writeOptions), filter);
+    },
+    async meant(caller, name, operation, { among, ...asked }) {
+      const { filter: _, fields: __, limit: ___, ...writeOptions } = asked;
+      const context = await write(caller, name, operation, { ...writeOptions, ids: among });
+      const ids = among && canonicalIds(context.schema, among);
+      return meantRecords(context, { ...asked, ...(ids && { among: ids }) });
     },
     holder: (caller) => createRecordLocks(write, caller),
     trash: createTrash(write),

@@ -69,6 +69,21 @@ export interface SelectionOptions extends Grant {
   readonly scope?: string;
 }
 
+/** Asking which records a write would change. */
+export interface MeantOptions extends SelectionOptions {
+  /** Fields that are to be set: some may be set in some records only. */
+  readonly fields?: readonly string[];
+  /** Ids among which the records are. */
+  readonly among?: readonly string[];
+  readonly limit: number;
+}
+
+export interface MeantRecord {
+  readonly id: string;
+  /** Undefined for tables that count no versions. */
+  readonly version: number | undefined;
+}
+
 /** Looking for the records whose vectors are nearest to a given one. */
 export interface NearestOptions extends SelectionOptions {
   /** A field of type Vector. */
@@ -154,6 +169,10 @@ export interface WriteOptions extends Grant {
   readonly expectedVersion?: number;
   /** Replacing: the record is created under this id when it is not there. */
   readonly upsert?: boolean;
+  /** Changing one record: further changes, in their order, by code of the platform. Then operators are taken of everybody. */
+  readonly assigned?: readonly Assignment[];
+  /** With `upsert`: nothing but a new record is written; 412 where it is there. */
+  readonly absent?: boolean;
 }
 
 export interface MoveOptions extends Pick<WriteOptions, 'scope' | 'expectedVersion'> {
@@ -310,6 +329,13 @@ export interface RecordStore extends RecordAccess, LiveRecords {
   ): Promise<number>;
   /** Deletes every record that fits a condition; answers how many. All or nothing. */
   removeWhere(caller: Caller, schema: string, options: SelectionOptions): Promise<number>;
+  /** The records that a write by this condition would change now, in the order of their ids. */
+  meant(
+    caller: Caller,
+    schema: string,
+    operation: 'update' | 'delete',
+    options: MeantOptions,
+  ): Promise<readonly MeantRecord[]>;
   /** For transactions that change several records by their ids. */
   holder(caller: Caller): RecordHolder;
   readonly trash: RecordTrash;

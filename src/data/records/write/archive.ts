@@ -1,6 +1,7 @@
 /** What becomes of records that were deleted or changed: the trash and the history, as the store offers them. */
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors, PenstockError, type Problem } from '../../../kernel/errors.ts';
+import { all } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { Field, ObjectField } from '../../schema/language/field.ts';
 import { historyTable } from '../../schema/migrations.ts';
@@ -30,6 +31,7 @@ import {
   type WriteContext,
 } from './write-context.ts';
 import { changeRecord, insertRecord } from './write-record.ts';
+import { meantRecords } from './write-selected.ts';
 
 /* Making a record what it was: checked against the schema of today, and a new version like any other change. */
 
@@ -50,6 +52,10 @@ async function restoreVersion(
     const { stored } = state;
     if (!stored) throw await absence(context, id);
     if (!state.exists && isTrusted(caller)) return reviveRecord(context, id, { ...state, stored });
+    // What hooks and rules say of a record is not for those who may not change it.
+    const about = { filter: all(), among: [id.toLowerCase()], limit: 1 };
+    if (context.predicate && (await meantRecords(context, about)).length === 0)
+      throw await missError(context, id);
     const kept = [...schema.tree.fields].filter(
       ([name, { hidden }]) => hidden || rights.denied.has(name) || rights.guarded.has(name),
     );

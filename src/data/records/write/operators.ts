@@ -39,8 +39,10 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** True when the schema takes operators of this caller. */
-const takesOperators = ({ schema, caller }: WriteContext): boolean =>
-  isTrusted(caller) || schema.modelOptions.conduit.cms.crudOperations.update.operators === true;
+const takesOperators = ({ schema, caller, options }: WriteContext): boolean =>
+  isTrusted(caller) ||
+  options.assigned !== undefined ||
+  schema.modelOptions.conduit.cms.crudOperations.update.operators === true;
 
 const operatorsIn = (input: RecordInput): readonly string[] =>
   Object.keys(input).filter((key) => key.startsWith('$'));
@@ -55,7 +57,7 @@ export function refuseOperators(
   if (first !== undefined) throw invalid(place + shortName(first), 'operator', message);
 }
 
-/** The changes that the operators of an input mean. Throws 400. */
+/** The changes that the operators of an input mean, behind those that are there already. Throws 400. */
 export function operatorsOf(context: WriteContext, input: RecordInput): readonly Assignment[] {
   if (!takesOperators(context)) {
     refuseOperators(
@@ -81,7 +83,11 @@ export function operatorsOf(context: WriteContext, input: RecordInput): readonly
     );
   });
   requireApart(assignments, input);
-  return assignments;
+  const { assigned = [] } = context.options;
+  const others = { ...input, ...touchedInput(assignments) };
+  for (const { field, place } of assigned)
+    if (Object.hasOwn(others, field)) throw twice(field, place);
+  return [...assigned, ...assignments];
 }
 
 interface Use {
@@ -113,11 +119,13 @@ function requireApart(assignments: readonly Assignment[], input: RecordInput): v
   const seen = new Map<string, string>();
   for (const { field, place } of assignments) {
     const other = Object.hasOwn(input, field) ? field : seen.get(field);
-    if (other !== undefined && other !== place)
-      throw invalid(place, 'conflict', `"${shortName(field)}" is changed twice`);
+    if (other !== undefined && other !== place) throw twice(field, place);
     seen.set(field, place);
   }
 }
+
+const twice = (field: string, place: string): Error =>
+  invalid(place, 'conflict', `"${shortName(field)}" is changed twice`);
 
 /** Fields that the assignments touch, as an input: for the question whether they may be set. */
 export const touchedInput = (assignments: readonly Assignment[]): RecordInput =>

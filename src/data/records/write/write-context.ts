@@ -241,6 +241,11 @@ interface Miss {
   readonly place?: string;
 }
 
+interface Held {
+  readonly version: number | null;
+  readonly may: boolean | null;
+}
+
 /** Why a statement found no row to change: 404 when the caller cannot see one, else 412, 403 or 409. */
 export async function missError(
   context: WriteContext,
@@ -253,28 +258,27 @@ export async function missError(
   });
   const guarded = columns.filter((name) => context.rights.guarded.has(name));
   const may = guarded.length > 0 ? context.predicate : undefined;
+  const asksVersion = options.expectedVersion !== undefined;
   const statement = dependencies.plans.statement(
     {
       schema,
-      shape: `seen|${guarded.length > 0}|${view.predicate?.shape ?? ''}|${may?.shape ?? ''}`,
+      shape: `seen|${guarded.length > 0}|${asksVersion}|${view.predicate?.shape ?? ''}|${may?.shape ?? ''}`,
       values: [id],
       dynamic: view.predicate !== undefined || may !== undefined,
       class: classOf(view),
     },
     (parameters) => {
       const held = may?.compile('t0."_id"', parameters.next, 'row', 't0') ?? 'true';
-      const seen = guarded.length > 0 ? `t0."__v" as version, (${held}) is true as may` : '1';
+      const version = asksVersion ? 't0."__v"' : 'null';
+      const seen = `${version} as version, ${guarded.length > 0 ? `(${held}) is true` : 'null'} as may`;
       return `select ${seen} from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
     },
   );
-  const [row] = await runWrite<{ version?: number; may?: boolean }>(context, statement, database);
+  const [row] = await runWrite<Held>(context, statement, database);
   if (!row) return recordErrors.RECORD_NOT_FOUND();
-  if (
-    options.expectedVersion !== undefined &&
-    (guarded.length === 0 || row.version !== options.expectedVersion)
-  ) {
+  // Of the version that was seen something else is in the way.
+  if (options.expectedVersion !== undefined && row.version !== options.expectedVersion)
     return errors.PRECONDITION_FAILED();
-  }
   // Who may not change the record at all is told that, and not about fields.
   if (guarded.length > 0 && row.may) return fieldsForbidden(guarded.map((name) => place + name));
   // Nothing forbids it: the record came, or came back, after the statement had looked for it.

@@ -322,12 +322,15 @@ export async function upsertRecord(
       message: `${schema.name} does not let clients choose ids: upsert is switched off`,
     });
   }
-  if (await isThere(replacing, id)) return replaceRecord(replacing, id, input);
-  if (options.expectedVersion !== undefined) throw errors.PRECONDITION_FAILED();
+  const there = await isThere(replacing, id);
+  if (there ? options.absent : options.expectedVersion !== undefined)
+    throw errors.PRECONDITION_FAILED();
+  if (there) return replaceRecord(replacing, id, input);
+  const created = await createUnder(await contexts.create(), id, input);
+  if (created) return created;
+  if (options.absent) throw errors.PRECONDITION_FAILED();
   // Somebody else may have been faster: then it is a replacement after all.
-  return (
-    (await createUnder(await contexts.create(), id, input)) ?? replaceRecord(replacing, id, input)
-  );
+  return replaceRecord(replacing, id, input);
 }
 
 /** Throws 409 for an id that cannot be taken: with that of a destroyed record, somebody would have its history. */

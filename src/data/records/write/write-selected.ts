@@ -10,7 +10,7 @@ import { filteredStatement } from '../read/selection.ts';
 import { updatedRows, withKeptParts } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { allRows, idsTest, live } from '../sql/row-id.ts';
-import type { Assignment } from '../store.ts';
+import type { Assignment, MeantOptions, MeantRecord } from '../store.ts';
 import {
   assignmentTexts,
   type BoundAssignment,
@@ -98,6 +98,25 @@ export async function updateSelected(
   return outcome;
 }
 
+/** The records that such a change, or a deletion, would be about now. */
+export async function meantRecords(
+  context: WriteContext,
+  { filter: condition, fields = [], among, limit }: MeantOptions,
+): Promise<readonly MeantRecord[]> {
+  const { schema, caller, dependencies, options } = context;
+  const { scope, granted } = options;
+  const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
+  const predicate = settableRows(context, fields);
+  const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
+    const where = rowsText({ schema, predicate }, filter, parameters);
+    const ids = among ? ` and ${idsTest(schema, 't0', parameters.next(among))}` : '';
+    const version = schema.mapping ? 'null' : 't0."__v"';
+    return `select t0."_id"::text as id, ${version} as version from ${allRows(schema)} t0 where ${where}${ids} order by t0."_id" limit ${limit}`;
+  });
+  const rows = await runWrite<{ id: string; version: number | null }>(context, statement);
+  return rows.map(({ id, version }) => ({ id, version: version ?? undefined }));
+}
+
 const requireKnownLinks = async (
   context: WriteContext,
   assignments: readonly BoundAssignment[],
@@ -136,7 +155,7 @@ export async function removeSelected(context: WriteContext, condition: Condition
 }
 
 const rowsText = (
-  { schema, predicate }: WriteContext,
+  { schema, predicate }: Pick<WriteContext, 'schema' | 'predicate'>,
   filter: RecordFilter,
   parameters: Parameters,
 ): string =>

@@ -3,7 +3,7 @@ import {
   type RecordHookOperation,
   type RecordHookValue,
   recordHookPoint,
-} from '../../../data/records/record-hooks.ts';
+} from '../../../data/records/record-hook-value.ts';
 import { PenstockError, type Problem } from '../../../kernel/errors.ts';
 import type { HookCall, HookHandler } from '../../../kernel/hooks/hooks.ts';
 import {
