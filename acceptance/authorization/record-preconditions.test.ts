@@ -118,6 +118,8 @@ describe('what records say', () => {
       const filters: Record<string, string>[] = [
         { resource, relation },
         { resourceType: 'Job', relation },
+        { subject: tuple.subject, relation },
+        { subjectType: 'User', relation },
         tuple,
       ];
       for (const query of filters)

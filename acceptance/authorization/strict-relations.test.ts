@@ -102,6 +102,23 @@ describe('relations that take just what they name', () => {
     expect((await write(`${user}u`, 'pilot', ship)).status).toBe(400);
     const wide = `User:${'ü'.repeat(1_024)}`;
     expect((await write(wide, 'pilot', 'Ship:a')).status).toBe(200);
+    const other = `User:${'ü'.repeat(1_023)}z`;
+    for (const user of [wide, other])
+      expect((await write(user, 'pilot', 'Ship:wide')).status).toBe(200);
+    const page = async (cursor?: string) => {
+      const query = {
+        resource: 'Ship:wide',
+        permission: 'board',
+        limit: '1',
+        ...(cursor && { cursor }),
+      };
+      const answer = await platform.admin.get('/authorization/permissions/subjects', { query });
+      expect(answer.status, answer.text).toBe(200);
+      return answer.body;
+    };
+    const first = await page();
+    expect(first.subjects).toEqual([other]);
+    expect((await page(first.cursor)).subjects).toEqual([wide]);
     const refused = await write(wide, 'pilot', ship);
     expect([refused.status, refused.body.errors[0].rule]).toEqual([400, 'length']);
   });

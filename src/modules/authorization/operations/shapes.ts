@@ -106,7 +106,7 @@ export const sortBy = (fields: Iterable<string>, first: string) =>
 export const cursorPaging = {
   limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000, description: 'How many at most' }),
   cursor: Type.Optional(
-    Type.String({ maxLength: 2048, description: 'Where the page before ended' }),
+    Type.String({ maxLength: 4096, description: 'Where the page before ended' }),
   ),
 };
 

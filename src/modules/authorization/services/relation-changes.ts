@@ -15,7 +15,8 @@ import {
 } from '../queries.ts';
 import type { Models } from './definitions/models.ts';
 import { holdInRecords } from './relation-list.ts';
-import { deleteProblem, type Tuples, writeProblem } from './tuples.ts';
+import { deleteProblem, writeProblem } from './tuple-problems.ts';
+import type { Tuples } from './tuples.ts';
 
 /** What must be there, or must not, for anything to be written. */
 export interface Precondition {

@@ -7,9 +7,8 @@ import { errors, invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import type { ObjectDirectory } from '../../../kernel/pipeline/input-authority.ts';
 import { authorizationErrors } from '../errors.ts';
-import type { RecordField } from '../model/definition.ts';
 import { grantedAction, type Model } from '../model/model.ts';
-import { formatTuple, tupleProblem } from '../model/tuple.ts';
+import { formatTuple } from '../model/tuple.ts';
 import {
   findTuple,
   listTuples,
@@ -41,6 +40,7 @@ import {
   findFieldRelation,
   listRelations,
 } from './relation-list.ts';
+import { inTheRecord, matchProblem, writeProblem } from './tuple-problems.ts';
 import { createTupleWriter } from './tuple-writer.ts';
 
 export interface Tuples {
@@ -222,9 +222,7 @@ function createRemoval(
       requireNarrow(filter);
       const actor = callerKey(caller);
       const { model } = await models.engine();
-      const type = filter.resource?.type ?? filter.resourceType;
-      if (type !== undefined && filter.relation !== undefined)
-        requireFit(deleteProblem(model, type, filter.relation));
+      requireFit(matchProblem(model, filter));
       const count = await database.transaction(async (transaction) => {
         const stored = await deleteTuples(transaction, kind, filter, actor);
         const inRecords =
@@ -274,31 +272,6 @@ async function clearInRecord(
   if (field) throw inTheRecord('id', inRecord, field);
   return (await clearExactly(database, model, [found], actor)) > 0;
 }
-
-/** Why a tuple cannot be stored: it does not fit, or a field of the record says it. */
-export const writeProblem = (model: Model, tuple: TimedTuple): PenstockError | undefined =>
-  deleteProblem(model, tuple.resource.type, tuple.relation) ?? tupleProblem(model, tuple);
-
-/** Why a tuple cannot be deleted: a field of the record says it. */
-export function deleteProblem(
-  model: Model,
-  type: string,
-  relation: string,
-): PenstockError | undefined {
-  const field = model.fieldOf(type, relation);
-  return field && inTheRecord('relation', { type, relation }, field);
-}
-
-const inTheRecord = (
-  path: string,
-  { type, relation }: { readonly type: string; readonly relation: string },
-  field: RecordField | undefined,
-): PenstockError =>
-  invalid(
-    path,
-    'record',
-    `${type}.${relation} is the field "${field?.field}" of the record: change the record`,
-  );
 
 /** Throws the problem; of several tuples, with the place of the one that has it. */
 function requireFit(refusal: PenstockError | undefined, index?: number): void {

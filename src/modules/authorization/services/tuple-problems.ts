@@ -1,0 +1,47 @@
+/** What is wrong with tuples that operators write and delete, held against the definitions. */
+import { invalid, type PenstockError } from '../../../kernel/errors.ts';
+import type { RecordField } from '../model/definition.ts';
+import type { Model } from '../model/model.ts';
+import { tupleProblem } from '../model/tuple.ts';
+import type { TimedTuple, TupleFilter } from '../queries.ts';
+
+/** Why a tuple cannot be stored: it does not fit, or a field of the record says it. */
+export const writeProblem = (model: Model, tuple: TimedTuple): PenstockError | undefined =>
+  deleteProblem(model, tuple.resource.type, tuple.relation) ?? tupleProblem(model, tuple);
+
+/** Why a tuple cannot be deleted: a field of the record says it. */
+export function deleteProblem(
+  model: Model,
+  type: string,
+  relation: string,
+): PenstockError | undefined {
+  const field = model.fieldOf(type, relation);
+  return field && inTheRecord('relation', { type, relation }, field);
+}
+
+/** The same for all that match: of no type that they can be about would anything be deleted. */
+export function matchProblem(
+  model: Model,
+  { resource, resourceType, relation }: TupleFilter,
+): PenstockError | undefined {
+  if (relation === undefined) return undefined;
+  const type = resource?.type ?? resourceType;
+  const types = type === undefined ? model.types() : [type];
+  const having = types.filter((one) => model.get(one)?.relations.has(relation));
+  const [first] = having;
+  return first !== undefined && having.every((one) => model.fieldOf(one, relation))
+    ? deleteProblem(model, first, relation)
+    : undefined;
+}
+
+/** The 400 for a relation that a field says. */
+export const inTheRecord = (
+  path: string,
+  { type, relation }: { readonly type: string; readonly relation: string },
+  field: RecordField | undefined,
+): PenstockError =>
+  invalid(
+    path,
+    'record',
+    `${type}.${relation} is the field "${field?.field}" of the record: change the record`,
+  );
