@@ -310,6 +310,28 @@ describe('nobody', () => {
     expect((await take(bob, resource, bob, 'reader')).status).toBe(200);
   });
 
+  it('changes what an operator gives under a condition at the same moment', async () => {
+    const resources = await Promise.all(Array.from({ length: 20 }, create));
+    const [shared, unshared] = [resources.slice(0, 10), resources.slice(10)];
+    for (const resource of shared) await give(anna, resource, bob, 'reader');
+    const relation = { subject: subjectOf(bob), relation: 'reader', condition: 'weekdays' };
+    await Promise.all([
+      ...resources.map((resource) =>
+        platform.admin.post('/authorization/relations', { ...relation, resource }),
+      ),
+      ...unshared.map((resource) => give(anna, resource, bob, 'reader')),
+      ...shared.map((resource) => take(anna, resource, bob, 'reader')),
+    ]);
+    const conditions = await Promise.all(
+      resources.map(async (resource) => {
+        const query = { resource, subject: subjectOf(bob) };
+        const { body } = await platform.admin.get('/authorization/relations', { query });
+        return body.relations.map(({ condition }: Json) => condition);
+      }),
+    );
+    expect(conditions).toEqual(resources.map(() => ['weekdays']));
+  });
+
   it('leaves relations about records behind that are deleted at the same time', async () => {
     const left: { readonly query: { readonly resource: string } }[] = [];
     for (let round = 0; round < 10; round += 1) {

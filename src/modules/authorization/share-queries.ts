@@ -63,10 +63,12 @@ export async function sharesOf(
 }
 
 /** One after the other for each object, until the transaction ends: what is counted then stays so. */
-export const lockShares = (database: Queryable, { type, id }: ObjectRef): Promise<unknown> =>
-  database.query(
-    sql`select pg_advisory_xact_lock(hashtextextended(${`penstock.shares ${type}:${id}`}, 0))`,
-  );
+export function lockShares(database: Queryable, objects: readonly ObjectRef[]): Promise<unknown> {
+  const names = [...new Set(objects.map(formatObject))].sort();
+  return database.query(sql`
+    select pg_advisory_xact_lock(hashtextextended('penstock.shares ' || o.name, 0))
+    from unnest(${names}::text[]) with ordinality o(name, n) order by o.n`);
+}
 
 /** How many shares count now beside this one; counting stops at `max`. */
 export async function countOtherShares(

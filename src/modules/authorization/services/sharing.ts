@@ -138,6 +138,7 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
         if (!isOwn || !definition.shareable.has(relation))
           await requireGiver(caller.userId, resource, relation);
         const gone = { subject, relation, resource };
+        if (!isOwn) await lockShares(database, [resource]);
         if (!isOwn && (await isConditional(database, gone))) throw conditional();
         await tuples.removeAll(caller, [gone]);
       }),
@@ -232,7 +233,7 @@ async function requireRoom(
   tuple: TimedTuple,
   relations: readonly string[],
 ): Promise<void> {
-  await lockShares(database, tuple.resource);
+  await lockShares(database, [tuple.resource]);
   if ((await countOtherShares(database, tuple, relations, MAX_SHARES)) >= MAX_SHARES)
     throw authorizationErrors.SHARES_FULL();
 }

@@ -18,6 +18,7 @@ import {
   type TupleKind,
   type TuplePage,
 } from '../queries.ts';
+import { lockShares } from '../share-queries.ts';
 import {
   deleteExactly,
   deleteRelation,
@@ -127,7 +128,9 @@ export function createTuples(dependencies: Dependencies): Tuples {
       const model = await modelFor(dependencies, tuples);
       for (const [i, tuple] of tuples.entries())
         requireFit(writeProblem(model, tuple), tuples.length > 1 ? i : undefined);
-      const written = await writeFitting(dependencies, writeAll, { caller, model, tuples });
+      const written = await besideShares(database, model, tuples, () =>
+        writeFitting(dependencies, writeAll, { caller, model, tuples }),
+      );
       announce();
       await requireStillFit(dependencies, caller, model, [...written.values()]);
       return tuples.flatMap((tuple) => written.get(formatTuple(tuple)) ?? []);
@@ -144,6 +147,28 @@ export function createTuples(dependencies: Dependencies): Tuples {
         : listTuples(database, kind, filter, page),
     ...createRemoval(dependencies, announce),
   };
+}
+
+/**
+ * What operators give under a condition is not taken for a share by a user who shares the same at that moment: one comes
+ * after the other.
+ */
+function besideShares<T>(
+  database: Database,
+  model: Model,
+  tuples: readonly TimedTuple[],
+  write: () => Promise<T>,
+): Promise<T> {
+  const limited = tuples.filter(
+    ({ condition, relation, resource: { type } }) =>
+      condition !== undefined && model.get(type)?.shareable.has(relation),
+  );
+  if (limited.length === 0) return write();
+  return database.transaction(async (transaction) => {
+    const objects = limited.map(({ resource }) => resource);
+    await lockShares(transaction, objects);
+    return write();
+  });
 }
 
 /** True always, so that a record can say it. */
