@@ -50,7 +50,7 @@ export async function removeRecord(context: WriteContext, id: string): Promise<v
 }
 
 /** True when users may write relations about the record until it is locked: one statement would not see them, and leave them behind. */
-async function mayGainRelations({ schema, dependencies }: WriteContext): Promise<boolean> {
+export async function mayGainRelations({ schema, dependencies }: WriteContext): Promise<boolean> {
   const { authorization } = schema.modelOptions.conduit;
   if (!authorization.enabled || schema.softDelete) return false;
   return (await dependencies.permissions.engine?.heldByUsers?.(schema.name)) ?? false;

@@ -29,7 +29,7 @@ import {
   movedColumn,
 } from './placement-text.ts';
 import { requireReferences } from './references.ts';
-import { cascadeBeforeRemoval, hasDependants } from './removal.ts';
+import { cascadeBeforeRemoval, hasDependants, mayGainRelations } from './removal.ts';
 import { eventRows, removedRows } from './statements.ts';
 import { announceEvents, runWrite, type WriteContext } from './write-context.ts';
 import { requireSettable, settableRows } from './write-rights.ts';
@@ -139,7 +139,7 @@ export async function removeSelected(context: WriteContext, condition: Condition
   const { scope, granted } = options;
   const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
   const count = await dependencies.database.transaction(async (transaction) => {
-    if (!hasDependants(context))
+    if (!(hasDependants(context) || (await mayGainRelations(context))))
       return removeRows(
         context,
         (parameters) => rowsText(context, filter, parameters),
