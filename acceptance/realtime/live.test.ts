@@ -198,6 +198,34 @@ describe('live lists', () => {
     await waitFor(() => count.value()[0].posts === 1);
   });
 
+  const stateIs = (value: string) => ({
+    AND: [{ schemaField: 'state', operation: 0, comparisonField: { type: 'Custom', value } }],
+  });
+
+  it('asks anew once an endpoint says something else, and ends with it', async () => {
+    const endpoint = {
+      ...{ name: 'someState', operation: 0, selectedSchema: postId, authentication: true },
+      ...{ inputs: [], query: stateIs('wide') },
+    };
+    const made = await platform.admin.post('/database/customEndpoints', endpoint);
+    const path = `/database/customEndpoints/${expectStatus(made, 200, 'someState').body._id}`;
+    const list = await listen(platform, reader, { endpoint: 'someState' });
+    await create(owner, 'Post', { title: 'first', state: 'wide' });
+    await waitFor(() => list.told.length === 1);
+    expectStatus(
+      await platform.admin.patch(path, { ...endpoint, query: stateIs('narrow') }),
+      200,
+      'narrow',
+    );
+    await waitFor(() => list.told.includes('gap changed'));
+    await create(owner, 'Post', { title: 'second', state: 'wide' });
+    const again = await listen(platform, reader, { endpoint: 'someState' });
+    expect(titles(again)).toEqual([]);
+    expectStatus(await platform.admin.delete(path), 200, 'delete');
+    await waitFor(() => again.told.includes('gap changed'));
+    expect([list.told, again.told]).toEqual([['added first', 'gap changed'], ['gap changed']]);
+  });
+
   it('goes on from a position, and says where it cannot', async () => {
     const request = { schema: 'Post', query: { state: 'resumed' } };
     const first = await listen(platform, reader, request);

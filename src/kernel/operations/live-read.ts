@@ -55,6 +55,8 @@ interface LiveFacts {
   readonly related: ReadonlySet<string>;
   /** What the question itself was made from: when this record changes, it has to be asked anew. */
   readonly madeFrom?: { readonly schema: string; readonly id: string } | undefined;
+  /** Aborted once the operation itself says something else, or is gone: then it has to be asked anew. */
+  readonly ends?: AbortSignal | undefined;
 }
 
 /** Reading rejects as the operation itself does, and with `AudienceChanged`. */

@@ -6,7 +6,12 @@ import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import { createLiveHub } from './live-hub.ts';
 
 /** A hub, and how often the list of each user was read; nothing but events makes it read again. */
-async function hubOf(users: readonly string[], throughUsers: boolean, leans?: RecordDependencies) {
+async function hubOf(
+  users: readonly string[],
+  throughUsers: boolean,
+  leans?: RecordDependencies,
+  related: ReadonlySet<string> = new Set(),
+) {
   let heard: (event: PublishedEvent) => void = () => expect.unreachable('nobody follows');
   const reads = new Map<string, number>();
   const hub = createLiveHub({
@@ -17,7 +22,8 @@ async function hubOf(users: readonly string[], throughUsers: boolean, leans?: Re
       return () => undefined;
     },
     reachesThroughUsers: async () => throughUsers,
-    dependenciesOf: async () => leans,
+    dependenciesOf: async (schema) =>
+      related.size === 0 || related.has(schema) ? leans : undefined,
     log: (error) => expect.unreachable(String(error)),
     onTold: () => undefined,
   });
@@ -29,11 +35,7 @@ async function hubOf(users: readonly string[], throughUsers: boolean, leans?: Re
     const rows = { limit: 10, byId: true, all, among: all };
     const about = { key: 'list', audience: user, rightsOf: user, schema: 'Note' };
     const listener = { admits: () => true, entered() {}, tell() {}, ended() {} };
-    await hub.listen(
-      async () => ({ kind: 'rows', ...about, related: new Set<string>(), rows }),
-      listener,
-      undefined,
-    );
+    await hub.listen(async () => ({ kind: 'rows', ...about, related, rows }), listener, undefined);
   }
   const tell = (subject: string): void =>
     heard({
@@ -83,6 +85,14 @@ describe('a change of rights', () => {
     await sleep(100);
     tellOfRecord('Project', 'update');
     await waitFor(() => reads.get('ann') === 4);
+    hub.stop();
+  });
+
+  it('has lists read again that hold records of others whose rights hang on it', async () => {
+    const leans = { values: new Set(['Project']), presence: new Set<string>() };
+    const { hub, reads, tellOfRecord } = await hubOf(['ann'], false, leans, new Set(['Task']));
+    tellOfRecord('Project', 'update');
+    await waitFor(() => reads.get('ann') === 2);
     hub.stop();
   });
 });

@@ -7,6 +7,7 @@ import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import { realtimeErrors } from '../errors.ts';
 import type { OfferedChange } from './list-state.ts';
 import { type LiveBeginning, type LiveListener, LiveQuery, QueryEnded } from './live-query.ts';
+import { createTurns } from './live-turns.ts';
 
 export interface LiveHubParts {
   readonly records: Pick<LiveRecords, 'fitting'>;
@@ -40,8 +41,6 @@ export interface LiveHub {
 const MAX_QUERIES = 20_000;
 /** Times a question is asked anew for who was to be let in when it ended. */
 const ATTEMPTS = 5;
-/** Readings at the same time. */
-const READINGS = 4;
 /**
  * Milliseconds in which changes are gathered before it is asked whom they concern: at least, and at most while a schema
  * changes all the time. In between it is so many times what the last look took, so that one look serves several writes.
@@ -88,15 +87,13 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     if (known) return known;
     if (stopped) throw errors.UNAVAILABLE();
     if (queries.size >= MAX_QUERIES) throw realtimeErrors.QUERY_LIMIT_EXCEEDED();
-    const query: LiveQuery = new LiveQuery({
-      read,
-      run: turns,
-      log: parts.log,
-      onTold: parts.onTold,
-      onEnd: () => queries.get(key) === query && forget(key),
+    const query = createQuery(parts, { read, turns }, (ended) => {
+      if (queries.get(key) === ended) forget(key);
     });
     queries.set(key, query);
     unfollow ??= parts.follow(heard);
+    // Between the question and this moment.
+    if (read.ends?.aborted) query.end('changed');
     return query;
   };
 
@@ -119,6 +116,29 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
       for (const query of [...queries.values()]) query.end('lost');
     },
   };
+}
+
+interface Begun {
+  readonly read: LiveRead;
+  readonly turns: ReturnType<typeof createTurns>;
+}
+
+/** It ends with the operation that it was asked of. */
+function createQuery(
+  { log, onTold }: LiveHubParts,
+  { read, turns }: Begun,
+  forget: (query: LiveQuery) => void,
+): LiveQuery {
+  const change = (): void => query.end('changed');
+  const query: LiveQuery = new LiveQuery({
+    ...{ read, run: turns, log, onTold },
+    onEnd() {
+      read.ends?.removeEventListener('abort', change);
+      forget(query);
+    },
+  });
+  read.ends?.addEventListener('abort', change);
+  return query;
 }
 
 /** Lets a listener in; where the question ends before that, it is asked anew. */
@@ -176,32 +196,6 @@ function touchRights(queries: Iterable<LiveQuery>, userId?: string): void {
     const { rightsOf } = query.read;
     if (rightsOf !== undefined && (userId === undefined || userId === rightsOf)) query.touch('all');
   }
-}
-
-/** One reading after the other, a few at a time: listeners never take the database from those who ask. */
-function createTurns({ onOwnAccount }: LiveHubParts) {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-  const enter = (): Promise<void> | undefined => {
-    if (running < READINGS) {
-      running += 1;
-      return undefined;
-    }
-    return new Promise((resolve) => waiting.push(resolve));
-  };
-  const leave = (): void => {
-    const next = waiting.shift();
-    if (next) next();
-    else running -= 1;
-  };
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    await enter();
-    try {
-      return await onOwnAccount(work);
-    } finally {
-      leave();
-    }
-  };
 }
 
 interface Changes {
@@ -269,28 +263,31 @@ async function concern(
   for (const query of lists) tellOf(query, { ids, asked, since }, found);
 }
 
-/** Questions about records whose rights hang on the records that changed: of these nothing is told as a change of rights. */
+/**
+ * Questions in which records have a part whose rights hang on the records that changed: of these nothing is told as a
+ * change of rights.
+ */
 async function touchLeaning(
   { dependenciesOf, log }: LiveHubParts,
   queries: readonly LiveQuery[],
   schema: string,
   { since, hasEnded }: Changes,
 ): Promise<void> {
-  const bySchema = Map.groupBy(
-    queries.filter(({ read }) => read.rightsOf !== undefined),
-    ({ read }) => read.schema,
-  );
+  const ruled = queries.filter(({ read }) => read.rightsOf !== undefined);
+  const parts = new Set(ruled.flatMap(({ read }) => [read.schema, ...read.related]));
+  const leaning = new Set<string>();
   try {
-    for (const [about, touched] of bySchema) {
+    for (const about of parts) {
       const dependencies = await dependenciesOf(about);
-      if (!dependencies?.values.has(schema) && !(hasEnded && dependencies?.presence.has(schema)))
-        continue;
-      for (const query of touched) query.touch('all', since);
+      if (dependencies?.values.has(schema) || (hasEnded && dependencies?.presence.has(schema)))
+        leaning.add(about);
     }
   } catch (error) {
     // The next look at all rights, some seconds later, sees it.
     log(error);
   }
+  for (const query of ruled)
+    if ([...leaning].some((name) => isAbout(query.read, name))) query.touch('all', since);
 }
 
 /** Hands a list what changed of it; where that is not known, it is read. */

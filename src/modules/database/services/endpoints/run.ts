@@ -99,7 +99,7 @@ export async function liveEndpoint(
   const rows = { ...scoped(call), filter: filterOf(call) };
   if (operation === endpointOperation.aggregate) {
     const { rows: _, key, ...facts } = await records.live(caller, schema, rows);
-    const text = JSON.stringify([endpoint.name, endpoint.aggregate, query, key]);
+    const text = JSON.stringify([endpoint._id, endpoint.__v, query, key]);
     return {
       ...facts,
       ...made,
@@ -116,7 +116,9 @@ export async function liveEndpoint(
     throw invalid('endpoint', 'live', `${endpoint.name} changes something: nothing to listen to`);
   const limit = paginated ? rangeOf(query) : { limit: WHOLE_LIST };
   const options = { ...rows, ...sortOf(query), ...populateOf(query), ...limit };
-  return { ...(await records.live(caller, schema, options)), ...made };
+  const read = await records.live(caller, schema, options);
+  // Of this endpoint alone: another one may ask the same, and end at another time.
+  return { ...read, ...made, key: JSON.stringify([endpoint._id, endpoint.__v, read.key]) };
 }
 
 /** An endpoint that compares with fields of the user asks something else once these have changed. */
