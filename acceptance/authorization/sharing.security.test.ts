@@ -75,6 +75,12 @@ const idOf = (resource: string): string => resource.slice(resource.indexOf(':') 
 beforeAll(async () => {
   platform = await createTestPlatform();
   await liftLimits(platform.admin);
+  const operations = { 'authorization.shares.give': '100000/1' };
+  expectStatus(
+    await platform.admin.patch('/config/router', { config: { rateLimit: { operations } } }),
+    200,
+    'as many shares as the model gives in a minute',
+  );
   await platform.admin.patch('/config/authentication', { config: { teams: { enabled: true } } });
   [anna, bob, cyd, dan] = [
     await platform.registerUser(),
