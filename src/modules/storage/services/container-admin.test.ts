@@ -10,9 +10,11 @@ import { waitFor } from '../../../../test/support/wait-for.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { StorageProvider } from '../providers/provider.ts';
 import type { ContainerRow } from '../queries/containers.ts';
+import { keyOf, placeOf } from './naming.ts';
 import { createStorageServices, type StorageServices } from './storage-services.ts';
 
 const operator = system('test');
+const type = { contentType: 'text/plain' };
 
 let storage: TestStorage;
 let plain: StorageServices;
@@ -60,6 +62,9 @@ describe('the removal of a container', () => {
         async deleteBucket(asked) {
           late.begin();
           await waitFor(async () => (await storage.provider.list(bucket, '')).objects.length > 0);
+          // And others whose upload has been given up already, before anybody has deleted them.
+          const key = keyOf(randomUUID(), 1);
+          await storage.provider.put({ bucket, key }, Buffer.from('given up'), type);
           await storage.provider.deleteBucket(asked);
         },
       }),
@@ -67,6 +72,36 @@ describe('the removal of a container', () => {
     await removing.containerAdmin.remove(operator, _id, false);
     expect(await late.end).toBe('CONTAINER_NOT_FOUND');
     await isGone(bucket);
+  });
+
+  it('deletes no bytes that an upload has just brought, which may become a file of the next one', async () => {
+    const name = storage
+      .partsOf(storage.platform.kernel.database, storage.provider)
+      .config().defaultContainer;
+    // From now on the container is known for a moment, and looked at anew where it is another one.
+    const first = await upload(plain, name);
+    const { _id, bucket } = await plain.containers.resolve(operator, name);
+    const late = later(() => upload(plain, name));
+    const removing = servicesOn(
+      storeWith({
+        async list(asked, prefix, ...rest) {
+          if (asked === bucket && prefix === '') {
+            late.begin();
+            await waitFor(async () =>
+              (await storage.provider.list(asked, '')).objects.some(
+                ({ key }) => key !== placeOf(first).key,
+              ),
+            );
+          }
+          return storage.provider.list(asked, prefix, ...rest);
+        },
+      }),
+    );
+    await removing.containerAdmin.remove(operator, _id, true);
+    // The default container is there whenever somebody needs it.
+    const file = await late.end;
+    expect(file).toMatchObject({ container: name, state: 'ready' });
+    expect(await storage.provider.head(placeOf(file))).toMatchObject({ size: file.size });
   });
 
   it('is what an upload hears of whose bytes find no bucket any more', async () => {

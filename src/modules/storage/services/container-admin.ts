@@ -3,7 +3,6 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { storageErrors } from '../errors.ts';
 import { containerEvent } from '../events.ts';
 import { mediaTypeOf } from '../names.ts';
-import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import {
   type ContainerChange,
   type ContainerRow,
@@ -17,12 +16,11 @@ import { addGrowth, releaseUsage } from '../queries/counters.ts';
 import { deleteFolders } from '../queries/folders.ts';
 import { forgetTrashOf } from '../queries/trash.ts';
 import { uploadsIn } from '../queries/uploads.ts';
+import { enqueueBucketRemoval, removeBucket } from './buckets.ts';
 import type { Contents } from './contents.ts';
 import type { Emptying } from './emptying.ts';
-import { contentKeyOf } from './naming.ts';
 import type { Placing } from './placing.ts';
 import { usageReleaseOf } from './quotas.ts';
-import { deleteEmpty, enqueueBucketRemoval } from './removing.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
 export interface ContainerAdmin {
@@ -64,7 +62,7 @@ export function createContainerAdmin(
       );
       await deleteContainer(transaction, id);
       await events.emit(transaction, caller, containerEvent('delete', container));
-      await onStore(log, async () => removeBucket(await provider(), container.bucket));
+      await onStore(log, async () => removeBucket(transaction, await provider(), container.bucket));
       await enqueueBucketRemoval(parts, transaction, container.bucket);
       return container;
     });
@@ -99,20 +97,4 @@ export function createContainerAdmin(
 /** `image/png`, or `image/*` for all images. */
 export function requireTypePattern(pattern: string): void {
   mediaTypeOf(pattern.endsWith('/*') ? `${pattern.slice(0, -1)}x` : pattern);
-}
-
-/** Nothing refers to what is in it. */
-async function removeBucket(store: StorageProvider, bucket: string): Promise<void> {
-  if (!(await store.bucketExists(bucket))) return;
-  for await (const place of ownObjects(store, bucket)) await store.delete(place);
-  await deleteEmpty(store, bucket);
-}
-
-async function* ownObjects(store: StorageProvider, bucket: string): AsyncGenerator<ObjectPlace> {
-  let cursor: string | undefined;
-  do {
-    const page = await store.list(bucket, '', cursor);
-    for (const { key } of page.objects) if (contentKeyOf(key) !== undefined) yield { bucket, key };
-    cursor = page.cursor;
-  } while (cursor !== undefined);
 }

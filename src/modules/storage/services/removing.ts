@@ -7,8 +7,7 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent, filesGone } from '../events.ts';
-import { type ObjectPlace, ProviderError, type StorageProvider } from '../providers/provider.ts';
-import { lockBucket, usesOfBucket } from '../queries/containers.ts';
+import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
 import { type FileRow, knownObjects } from '../queries/files.ts';
 import { deleteLinksOf } from '../queries/links.ts';
 import { keepInTrash } from '../queries/trash.ts';
@@ -185,48 +184,3 @@ function byBucket(places: readonly ObjectPlace[]): ReadonlyMap<string, readonly 
   }
   return found;
 }
-
-/* Buckets of containers that were removed: an upload that came meanwhile may have kept one, or left folders in it. */
-
-const bucketJob = 'storage.remove-bucket';
-/** Seconds after a removal, and between two looks while something is still on its way there. */
-const FIRST_LOOK_SECONDS = 2;
-const NEXT_LOOK_SECONDS = 60;
-
-/** Looks at a bucket once more after the transaction that removes its container. */
-export const enqueueBucketRemoval = (
-  { jobs }: Pick<StorageParts, 'jobs'>,
-  transaction: Queryable,
-  bucket: string,
-): Promise<unknown> =>
-  jobs.enqueue(bucketJob, { bucket }, { transaction, startAfterSeconds: FIRST_LOOK_SECONDS });
-
-/** Who comes to a bucket after this finds none: only who makes a container makes its bucket. */
-export const createBucketRemovalJob = ({
-  provider,
-  database,
-  jobs,
-}: Pick<StorageParts, 'provider' | 'database' | 'jobs'>): JobDefinition =>
-  defineJob({
-    name: bucketJob,
-    data: Type.Object({ bucket: Type.String() }),
-    retries: RETRIES,
-    async handler({ bucket }) {
-      const store = await provider();
-      const uses = await database.transaction(async (transaction) => {
-        await lockBucket(transaction, bucket);
-        const found = await usesOfBucket(transaction, bucket);
-        if (found.length === 0) await deleteEmpty(store, bucket);
-        return found;
-      });
-      // Files of another container go with theirs; uploads end by themselves.
-      if (uses.includes('upload') && !uses.includes('container'))
-        await jobs.enqueue(bucketJob, { bucket }, { startAfterSeconds: NEXT_LOOK_SECONDS });
-    },
-  });
-
-/** A bucket with objects of others stays. */
-export const deleteEmpty = (store: StorageProvider, bucket: string): Promise<void> =>
-  store.deleteBucket(bucket).catch((error: unknown) => {
-    if (!(error instanceof ProviderError) || error.problem !== 'NOT_EMPTY') throw error;
-  });
