@@ -75,6 +75,55 @@ describe('permissions cannot be talked round', () => {
     });
   });
 
+  it('who may only represent an object has its rights on others, not those on itself', async () => {
+    await permissions.define({
+      name: 'Project',
+      relations: { owner: ['User', 'Project'], member: ['User'] },
+      permissions: { read: ['owner'], edit: ['owner'], delete: ['owner'], represent: ['member'] },
+      actAs: 'represent',
+    });
+    await platform.createSchema({
+      name: 'Project',
+      fields: { text: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    const create = async (query = {}) => {
+      const answer = await owner.api.post('/database/Project', { text: 'x' }, { query });
+      return expectStatus<{ _id: string }>(answer, 200, 'create').body._id;
+    };
+    const project = await create();
+    await permissions.relate(
+      `User:${owner.userId} member Project:${project}`,
+      `User:${stranger.userId} member Project:${project}`,
+    );
+    const query = { scope: `Project:${project}` };
+    const child = await create(query);
+    const path = (id: string) => `/database/Project/${id}`;
+    const statuses = async (id: string) => [
+      (await stranger.api.get(path(id), { query })).status,
+      (await stranger.api.patch(path(id), { text: 'y' }, { query })).status,
+      (await stranger.api.delete(path(id), { query })).status,
+    ];
+    const check = async (id: string) =>
+      (
+        await stranger.api.get('/authorization/check', {
+          query: { action: 'delete', resource: `Project:${id}`, ...query },
+        })
+      ).body;
+    expect(await check(project)).toEqual({ allowed: false });
+    expect(await statuses(project)).toEqual([404, 404, 404]);
+    const list = await stranger.api.get('/database/Project', { query });
+    expect((list.body as { documents: { _id: string }[] }).documents.map((d) => d._id)).toEqual([
+      child,
+    ]);
+    expect(await check(child)).toEqual({ allowed: true });
+    expect(await statuses(child)).toEqual([200, 200, 200]);
+    // A relation of the object to itself says that it is meant.
+    await permissions.relate(`Project:${project} owner Project:${project}`);
+    expect(await check(project)).toEqual({ allowed: true });
+    expect(await statuses(project)).toEqual([200, 200, 200]);
+  });
+
   it('a scope in the body or an owner in the record changes nothing', async () => {
     const record = { text: 'x', scope: 'Team:t', owner: `User:${owner.userId}`, _id: randomUUID() };
     const { body } = expectStatus(

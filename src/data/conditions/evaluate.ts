@@ -11,7 +11,9 @@ export type ValueCondition = Tree<Leaf<Operand, ValueTest>>;
 export interface ConditionResult {
   /** True whatever the missing values are. */
   readonly holds: boolean;
-  /** Context values that the answer depends on and that the request did not give; empty when it is certain. */
+  /** False where it is false whatever they are. Neither: it hangs on them, or values cannot be compared. */
+  readonly possible: boolean;
+  /** Context values that `holds` depends on and that the request did not give; empty when it is certain. */
   readonly missing: readonly string[];
 }
 
@@ -29,7 +31,11 @@ export function evaluateCondition(condition: ValueCondition, read: ReadOperand):
   const missing = new Set<string>();
   const outcomes = outcomesOf(condition, read, missing);
   const open = (outcomes & isTrue) !== 0 && outcomes !== isTrue;
-  return { holds: outcomes === isTrue, missing: open ? [...missing] : [] };
+  return {
+    holds: outcomes === isTrue,
+    possible: outcomes !== isFalse,
+    missing: open ? [...missing] : [],
+  };
 }
 
 function outcomesOf(condition: ValueCondition, read: ReadOperand, missing: Set<string>): Outcomes {

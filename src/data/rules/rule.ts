@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { errors, type Problem } from '../../kernel/errors.ts';
 import { checkRule } from './check.ts';
 import type { RuleEnvironment } from './environment.ts';
-import { type Expression, isTrue } from './expression.ts';
+import { type Expression, isError, isTrue } from './expression.ts';
 import { type Known, reduceRule } from './reduce.ts';
 import { condition, sqlContext } from './sql.ts';
 import { isStoredValue } from './sql-storage.ts';
@@ -17,7 +17,9 @@ import type { RuleValue } from './values.ts';
 export interface RuleAnswer {
   /** True whatever the missing values are. */
   readonly holds: boolean;
-  /** Values that the answer hangs on and that nobody gave; empty when it is certain. */
+  /** False where it is false whatever they are. Neither: it hangs on them, or nothing can be said of these values. */
+  readonly possible: boolean;
+  /** Values that `holds` hangs on and that nobody gave; empty when it is certain. */
   readonly missing: readonly string[];
 }
 
@@ -164,9 +166,13 @@ function placesOf(stored: Expression, parts: readonly Expression[]): readonly St
 const trial = { alias: 'r', next: (): string => 'null', trial: true };
 
 function answerOf(reduced: Expression): RuleAnswer {
-  if (reduced.kind === 'constant') return { holds: reduced.value === true, missing: [] };
-  const open = reduced.kind === 'open' && (reduced.outcomes & isTrue) !== 0;
-  return { holds: false, missing: open ? reduced.names : [] };
+  if (reduced.kind !== 'open') {
+    const holds = reduced.kind === 'constant' && reduced.value === true;
+    return { holds, possible: holds, missing: [] };
+  }
+  const { outcomes, names } = reduced;
+  const missing = (outcomes & isTrue) !== 0 ? names : [];
+  return { holds: false, possible: (outcomes & (isTrue | isError)) !== 0, missing };
 }
 
 const missingOf = (reduced: Expression): readonly string[] => [

@@ -123,21 +123,25 @@ describe('rules', () => {
   });
 
   it('say which values are missing, and only where the answer hangs on them', () => {
-    expect(ask('a && b', { a: true })).toEqual({ holds: false, missing: ['b'] });
-    expect(ask('a && b', { a: false })).toEqual({ holds: false, missing: [] });
-    expect(ask('b && a', { a: false })).toEqual({ holds: false, missing: [] });
-    expect(ask('a || b', { b: true })).toEqual({ holds: true, missing: [] });
-    expect(ask('!(a || b)', { b: true })).toEqual({ holds: false, missing: [] });
-    expect(ask('a ? b : false', {})).toEqual({ holds: false, missing: ['a', 'b'] });
-    expect(ask('a ? b : b', { b: true })).toEqual({ holds: false, missing: ['a'] });
+    expect(ask('a && b', { a: true })).toEqual({ holds: false, possible: true, missing: ['b'] });
+    expect(ask('a && b', { a: false })).toEqual({ holds: false, possible: false, missing: [] });
+    expect(ask('b && a', { a: false })).toEqual({ holds: false, possible: false, missing: [] });
+    expect(ask('a || b', { b: true })).toEqual({ holds: true, possible: true, missing: [] });
+    expect(ask('!(a || b)', { b: true })).toEqual({ holds: false, possible: false, missing: [] });
+    expect(ask('a ? b : false', {})).toEqual({ holds: false, possible: true, missing: ['a', 'b'] });
+    expect(ask('a ? b : b', { b: true })).toEqual({ holds: false, possible: true, missing: ['a'] });
     // Whatever the missing value is, nothing divides by zero.
-    expect(ask('b && 1 / 0 == 1', {})).toEqual({ holds: false, missing: [] });
+    expect(ask('b && 1 / 0 == 1', {})).toEqual({ holds: false, possible: true, missing: [] });
   });
 
   it('have no answer for nobody: what is null in a record is not the id of a visitor', () => {
     const rule = compileRule('record.author == caller.id', environment);
     const visitor = (name: string) => (name === 'caller.id' ? ('error' as const) : undefined);
-    expect(rule.evaluate(visitor, { author: null })).toEqual({ holds: false, missing: [] });
+    expect(rule.evaluate(visitor, { author: null })).toEqual({
+      holds: false,
+      possible: true,
+      missing: [],
+    });
     expect(rule.predicate(visitor, { alias: 'r', next: String }).sql).toBe('null::boolean');
   });
 

@@ -30,17 +30,27 @@ export function naiveCheck(
 ): boolean {
   if (subject.relation === '' && subject.type === object.type && subject.id === object.id)
     return true;
-  const fitting = dataSet.tuples.filter((t) => fits(dataSet, t) && holds(dataSet, t));
-  return has(
-    { ...dataSet, tuples: fitting, subject, found: new Set() },
-    object,
-    `action ${action}`,
-    [],
-  );
+  return has(searchOf(dataSet, subject), object, `action ${action}`, []);
+}
+
+/** What gives needs tuples that hold; what takes away counts unless a tuple certainly does not. */
+function searchOf(dataSet: NaiveDataSet, subject: SubjectRef): Search {
+  const fitting = dataSet.tuples.filter((t) => fits(dataSet, t));
+  const among = (counts: (holds: boolean | undefined) => boolean) => ({
+    ...dataSet,
+    tuples: fitting.filter((t) => counts(holds(dataSet, t))),
+    subject,
+    found: new Set<string>(),
+  });
+  const search: Search = { ...among((holds) => holds === true), against: () => against };
+  const against: Search = { ...among((holds) => holds !== false), against: () => search };
+  return search;
 }
 
 interface Search extends NaiveDataSet {
   readonly subject: SubjectRef;
+  /** The search for what is taken away by what this one is for. */
+  readonly against: () => Search;
   /** What was found to be true; that stays true wherever it is asked again. */
   readonly found: Set<string>;
 }
@@ -105,17 +115,22 @@ function means(search: Search, object: ObjectRef, e: Expression, path: readonly 
       return e.of.every((part) => means(search, object, part, path));
     case 'exclusion':
       // What is excluded cannot hang on what is being asked: definitions where it would are refused.
-      return means(search, object, e.base, path) && !means(search, object, e.subtract, []);
+      return (
+        means(search, object, e.base, path) && !means(search.against(), object, e.subtract, [])
+      );
     case 'arrow': {
       const strict = search.definitions.get(object.type)?.relations.get(e.relation)?.[0]?.strict;
-      const leading = tuplesOf(search, object, e.relation).filter((t) =>
-        t.subject.relation === '' ? t.subject.id !== '*' : strict === true,
-      );
+      const leading = (from: Search) =>
+        tuplesOf(from, object, e.relation).filter((t) =>
+          t.subject.relation === '' ? t.subject.id !== '*' : strict === true,
+        );
       const one = (t: Tuple) => {
         const name = actionOf(search, t.subject.type, e.target);
         return name !== undefined && has(search, t.subject, name, path);
       };
-      return e.all ? leading.length > 0 && leading.every(one) : leading.some(one);
+      if (!e.all) return leading(search).some(one);
+      // Also what only may lead there takes the answer away.
+      return leading(search).length > 0 && leading(search.against()).every(one);
     }
   }
 }
@@ -169,22 +184,22 @@ function meansSubject(entry: AllowedSubject, subject: SubjectRef): boolean {
 function holds(
   { definitions, context, now }: NaiveDataSet,
   { expired, condition: name, resource, attributes = {} }: Tuple,
-): boolean {
+): boolean | undefined {
   if (expired) return false;
   if (name === undefined) return true;
   const condition = definitions.get(resource.type)?.conditions.get(name);
-  return condition !== undefined && isTrue(condition, { context, attributes, now });
+  return condition !== undefined && truthOf(condition, { context, attributes, now });
 }
 
-/** The few kinds of condition that the generated models use. */
-function isTrue(
+/** The few kinds of condition that the generated models use; nothing where it cannot be decided. */
+function truthOf(
   condition: Condition,
   values: {
     context: Readonly<Record<string, unknown>>;
     attributes: Readonly<Record<string, unknown>>;
     now: string;
   },
-): boolean {
+): boolean | undefined {
   if (condition.kind !== 'test' || condition.test.kind === 'exists')
     throw new Error('not generated');
   const { left: one, test } = condition;
@@ -199,6 +214,7 @@ function isTrue(
             ? values.attributes[o.name]
             : undefined;
   const [left, right] = [value(one), value(test.right)];
-  if (left === undefined || right === undefined) return false;
-  return test.kind === 'equal' ? left === right : String(left) < String(right);
+  if (left === undefined || right === undefined) return undefined;
+  if (test.kind === 'equal') return left === right;
+  return Number.isNaN(Date.parse(String(left))) ? undefined : String(left) < String(right);
 }

@@ -103,7 +103,10 @@ export function evaluationContextOf(
 
 /** An object has every declared action on itself (spec/authorization.md 5.5); only the question itself is meant, not what it rests on. */
 export const isSelf = ({ subject, object, name }: Resolved): boolean =>
-  name.kind === 'action' && subject.relation === '' && sameObject(subject, object);
+  name.kind === 'action' &&
+  subject.relation === '' &&
+  !subject.represented &&
+  sameObject(subject, object);
 
 /** Evaluations of several questions, in their order: over one load where that is not too large. Throws `BREADTH_EXCEEDED`. */
 export async function evaluateAll(
@@ -209,10 +212,14 @@ const uniqueBy = (refs: readonly SubjectRef[]): readonly SubjectRef[] => [
   ...new Map(refs.map((ref) => [`${formatObject(ref)}#${ref.relation}`, ref])).values(),
 ];
 
+/** Whether a request could say more; what no request can decide is not allowed. */
+export const isOpen = ({ sure, possible, missing }: CandidateBounds): boolean =>
+  sure !== possible && (missing?.size ?? 0) > 0;
+
 /** The answer of a verdict, or the error that says why there is none. */
-function answerOf({ sure, possible, missing }: Verdict): boolean {
-  if (sure === possible) return sure;
-  throw contextMissing([...missing]);
+function answerOf(verdict: Verdict): boolean {
+  if (isOpen(verdict)) throw contextMissing([...verdict.missing]);
+  return verdict.sure;
 }
 
 const contextMissing = (names: readonly string[]): PenstockError =>
@@ -273,10 +280,10 @@ export async function answerAll(
   return each;
 }
 
-const answerIn = ({ sure, possible, missing }: Verdict): Answer =>
-  sure === possible
-    ? { allowed: sure }
-    : { allowed: false, undecided: contextMissing([...missing]) };
+const answerIn = (verdict: Verdict): Answer =>
+  isOpen(verdict)
+    ? { allowed: false, undecided: contextMissing([...verdict.missing]) }
+    : { allowed: verdict.sure };
 
 const isTooMuch = (error: unknown): error is PenstockError =>
   error instanceof PenstockError && error.code === engineErrors.BREADTH_EXCEEDED.code;
@@ -285,13 +292,18 @@ const isTooMuch = (error: unknown): error is PenstockError =>
 
 const CHUNK = 200;
 
+/** Bounds, with the values of a request that they hang on. */
+export interface CandidateBounds extends Bounds {
+  readonly missing?: ReadonlySet<string>;
+}
+
 /** Bounds of each question, in order, without the rule of the object itself (`isSelf`). */
 export async function keepAllowed(
   engineScope: EngineScope,
   questions: readonly Resolved[],
   evaluationContext: EvaluationContext,
-): Promise<readonly Bounds[]> {
-  const found: Bounds[] = [];
+): Promise<readonly CandidateBounds[]> {
+  const found: CandidateBounds[] = [];
   for (let start = 0; start < questions.length; start += CHUNK) {
     const chunk = questions.slice(start, start + CHUNK);
     found.push(...(await evaluateAll(engineScope, chunk, evaluationContext)));

@@ -260,6 +260,27 @@ describe('questions without an answer', () => {
     expect(await check('User:a read Doc:1')).toBe(true);
   });
 
+  it('takes away what a condition takes that nobody can decide, and gives nothing by it', async () => {
+    // There is nothing to compare the place of the request with.
+    const guest = tuple('User:a guest Doc:1', { condition: 'place' });
+    await table.replace([guest, tuple('User:a viewer Doc:1')]);
+    const options = { context: { place: 'home' } };
+    expect(await check('User:a look Doc:1', options)).toBe(true);
+    expect(await check('User:a apart Doc:1', options)).toBe(false);
+    expect(await check('User:a visit Doc:1', options)).toBe(false);
+    for (const action of ['apart', 'visit'])
+      expect(
+        await engine.listResources(
+          table.database,
+          { subject: { type: 'User', id: 'a', relation: '' }, action, type: 'Doc' },
+          { limit: 10, ...options },
+        ),
+      ).toEqual({ items: [] });
+    const told = await engine.explain(table.database, question('User:a apart Doc:1'), options);
+    expect(told).toMatchObject({ outcome: 'denied', missing: [] });
+    expect(JSON.stringify(told)).toContain('cannot be decided');
+  });
+
   it('takes at most 50 questions and 100 contextual tuples, which must fit', async () => {
     const many = Array.from({ length: 51 }, () => question('User:a read Doc:1'));
     expect(await failure(engine.check(table.database, many))).toEqual([400, 'INVALID_ARGUMENTS']);

@@ -210,17 +210,22 @@ function arrowBounds(state: EvaluationState, object: ObjectRef, arrow: Arrow): B
 }
 
 /** Whether a tuple counts now: not expired, and its condition holds. */
-export function tupleBounds(
-  state: EvaluationState,
-  { expired, condition: name, attributes = {}, resource }: Tuple,
-): Bounds {
-  const { model, context, now } = state.evaluation;
-  if (expired) return no;
-  if (name === undefined) return yes;
-  const condition = model.condition(resource.type, name);
-  if (!condition) return no;
-  const { holds, missing } = evaluateCondition(condition, { context, attributes, now });
+export function tupleBounds(state: EvaluationState, tuple: Tuple): Bounds {
+  const { bounds, missing } = tupleStanding(state.evaluation, tuple);
   for (const value of missing) state.missing.add(value);
-  if (holds) return yes;
-  return missing.length > 0 ? unknown : no;
+  return bounds;
+}
+
+/** The same with the context values that it hangs on. */
+export function tupleStanding(
+  { model, context, now }: Evaluation,
+  { expired, condition: name, attributes = {}, resource }: Tuple,
+): { readonly bounds: Bounds; readonly missing: readonly string[] } {
+  if (expired) return { bounds: no, missing: [] };
+  if (name === undefined) return { bounds: yes, missing: [] };
+  const condition = model.condition(resource.type, name);
+  if (!condition) return { bounds: no, missing: [] };
+  const { holds, possible, missing } = evaluateCondition(condition, { context, attributes, now });
+  // What nobody can decide gives nothing, and what it takes away is taken away.
+  return { bounds: holds ? yes : possible ? unknown : no, missing };
 }

@@ -12,6 +12,7 @@ import {
   type EngineScope,
   evaluateAll,
   evaluationContextOf,
+  isOpen,
   isSelf,
   resolve,
 } from './ask.ts';
@@ -31,7 +32,7 @@ import {
   nodeBounds,
   setBounds,
   targetBounds,
-  tupleBounds,
+  tupleStanding,
 } from './evaluate.ts';
 import {
   type Arrow,
@@ -40,7 +41,7 @@ import {
   supportingTuple,
   supportsSet,
 } from './explanation-grounds.ts';
-import { type Bounds, isOwnSet, nodeKey, yes } from './graph.ts';
+import { isOwnSet, nodeKey, yes } from './graph.ts';
 import { limits } from './limits.ts';
 import { canBeTried, suggestChanges } from './suggestions.ts';
 
@@ -71,13 +72,13 @@ export async function explain(
     evaluationContextOf(engineScope.model, options),
   );
   if (!verdict) throw new Error('a question without a verdict');
-  const { state, sure, possible, missing } = verdict;
+  const { state, sure, missing } = verdict;
   const reason = explainNode(
     { state, left: { lines: MAX_REASONS }, trail: new Set() },
     object,
     name,
   );
-  const outcome = sure === possible ? (sure ? 'allowed' : 'denied') : 'undecided';
+  const outcome = isOpen(verdict) ? 'undecided' : sure ? 'allowed' : 'denied';
   const suggest = outcome === 'denied' && options?.suggest === true;
   return {
     ...reason,
@@ -180,22 +181,28 @@ function tellRelation(telling: Telling, object: ObjectRef, relation: string): To
 
 function tellTuple(state: EvaluationState, tuple: Tuple): Told {
   const { subject, relation, resource, condition } = tuple;
-  const bounds = tupleBounds(state, tuple);
+  const standing = tupleStanding(state.evaluation, tuple);
   const stands = `${formatSubject(subject)} stands in ${relation} of ${formatObject(resource)}`;
   return {
-    allowed: bounds.sure,
-    because: `${stands}${doubt(tuple, bounds, condition)}`,
+    allowed: standing.bounds.sure,
+    because: `${stands}${doubt(tuple, standing, condition)}`,
     tuple: formatTuple(tuple),
     parts: [],
   };
 }
 
-function doubt({ expired }: Tuple, bounds: Bounds, condition: string | undefined): string {
+function doubt(
+  { expired }: Tuple,
+  { bounds, missing }: ReturnType<typeof tupleStanding>,
+  condition: string | undefined,
+): string {
   if (expired) return ', but its time is over';
   if (condition === undefined) return '';
   if (bounds.sure) return `, and the condition "${condition}" holds`;
+  if (missing.length > 0)
+    return `, but the condition "${condition}" needs values that were not given`;
   return bounds.possible
-    ? `, but the condition "${condition}" needs values that were not given`
+    ? `, but the condition "${condition}" cannot be decided: a value is absent or of another type, so it gives nothing and takes away`
     : `, but the condition "${condition}" does not hold`;
 }
 

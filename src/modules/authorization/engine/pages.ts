@@ -2,8 +2,8 @@
 
 import { createHash } from 'node:crypto';
 import { invalid } from '../../../kernel/errors.ts';
+import { type CandidateBounds, isOpen } from './ask.ts';
 import type { Page, PageOptions } from './engine.ts';
-import type { Bounds } from './graph.ts';
 import { engineErrors, limits } from './limits.ts';
 
 /* Cursors of lists: the last item of a page, bound to the question by a checksum so that it cannot be used for another. */
@@ -70,11 +70,11 @@ export async function readPage(
   return { items, cursor: writeCursor(source.question, after) };
 }
 
-/** Whether something was left out because it cannot be decided. */
+/** Whether something was left out because a value was missing. */
 export interface Doubt {
   found: boolean;
 }
 
-export function noteDoubt(doubt: Doubt, bounds: readonly Bounds[]): void {
-  if (bounds.some(({ sure, possible }) => possible && !sure)) doubt.found = true;
+export function noteDoubt(doubt: Doubt, bounds: readonly CandidateBounds[]): void {
+  if (bounds.some(isOpen)) doubt.found = true;
 }

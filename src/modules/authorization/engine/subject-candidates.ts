@@ -7,8 +7,13 @@ import { expansionTo, isExact, originsOf, rulesTo } from '../model/expansion-rul
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import type { Model, Name } from '../model/model.ts';
 import { arrayText, liveTuple } from '../tuple-sql.ts';
-import { type EngineScope, type EvaluationContext, keepAllowed } from './ask.ts';
-import { type Bounds, no, yes } from './graph.ts';
+import {
+  type CandidateBounds,
+  type EngineScope,
+  type EvaluationContext,
+  keepAllowed,
+} from './ask.ts';
+import { no, yes } from './graph.ts';
 import { sizesOf } from './limits.ts';
 import { type Lookup, lookupsOf } from './reverse-expansion.ts';
 import { recordRelationsNaming, sourcedStatement, sourceOf, tupleSource } from './tuple-source.ts';
@@ -103,32 +108,32 @@ export interface Candidates {
 export function candidateBounds(
   scope: EngineScope,
   { goal, object, sort, evaluationContext }: Candidates,
-): (ids: readonly string[]) => Promise<readonly Bounds[]> {
+): (ids: readonly string[]) => Promise<readonly CandidateBounds[]> {
   const { model } = scope;
   const origins = originsOf(model, goal);
   const exact = isExact(model, goal);
   const { open } = expansionTo(model, [goal, ...origins]);
   const apart = sort.relation !== '' || evaluationContext.contextual.length > 0 || open.length > 0;
-  const one = async (id: string, around = evaluationContext): Promise<Bounds> => {
+  const one = async (id: string, around = evaluationContext): Promise<CandidateBounds> => {
     const question = { subject: { ...sort, id }, object, name: goal };
     return (await keepAllowed(scope, [question], around))[0] ?? no;
   };
   // Whom rules name has as one of everybody what somebody whom nothing names has not.
   const { unnamed: _, ...whoever } = evaluationContext;
   /** What everybody has, each of them has. */
-  let everybodys: Promise<Bounds> | undefined;
+  let everybodys: Promise<CandidateBounds> | undefined;
   return async (ids) => {
     everybodys ??= apart ? undefined : one('*', whoever);
     const together = everybodys && !(await everybodys).possible;
     const walked = together
       ? await walkTogether(scope, { goal, object, origins, sort }, ids)
       : { leading: new Set<string>(), undecided: new Set(ids) };
-    const boundsOf = (id: string): Bounds | Promise<Bounds> => {
+    const boundsOf = (id: string): CandidateBounds | Promise<CandidateBounds> => {
       if (walked.undecided.has(id)) return one(id);
       if (!walked.leading.has(id)) return no;
       return exact ? yes : one(id);
     };
-    const found: Bounds[] = [];
+    const found: CandidateBounds[] = [];
     for (const id of ids) found.push(await boundsOf(id));
     return found;
   };

@@ -4,6 +4,7 @@ import { cutText } from '../../../kernel/text.ts';
 import { formatObject, formatSubject, type ObjectRef, sameObject } from '../model/grammar.ts';
 import { keyOf, type Name } from '../model/model.ts';
 import {
+  type CandidateBounds,
   type EngineScope,
   type EvaluationContext,
   evaluationContextOf,
@@ -13,7 +14,7 @@ import {
   resolveName,
 } from './ask.ts';
 import type { Page, PageOptions, SubjectQuestion } from './engine.ts';
-import { type Bounds, isPlain } from './graph.ts';
+import { isPlain } from './graph.ts';
 import { limits, sizesOf } from './limits.ts';
 import { type Doubt, noteDoubt, readPage } from './pages.ts';
 import { rulesBelow } from './record-rules.ts';
@@ -100,12 +101,12 @@ const questionsOf = (
 
 const evaluatedTogether =
   (engineScope: EngineScope, search: SubjectSearch) =>
-  (ids: readonly string[]): Promise<readonly Bounds[]> =>
+  (ids: readonly string[]): Promise<readonly CandidateBounds[]> =>
     keepAllowed(engineScope, questionsOf(search, ids), search.evaluationContext);
 
 interface Evaluated {
   readonly ids: readonly string[];
-  readonly bounds: Promise<readonly Bounds[]>;
+  readonly bounds: Promise<readonly CandidateBounds[]>;
   readonly doubt: Doubt;
 }
 

@@ -14,6 +14,8 @@ export interface ObjectRef {
 /** Who stands on the left side of a tuple. `relation` is empty for a plain object; `id` is `*` for the wildcard. */
 export interface SubjectRef extends ObjectRef {
   readonly relation: string;
+  /** Somebody acts for it by an action of its own (`actAs`): then it is not its own master (`isSelf`). Never part of a tuple. */
+  readonly represented?: true;
 }
 
 /** Names of types, relations, actions and conditions. */

@@ -27,7 +27,11 @@ const messagesOf = (input: unknown): readonly string[] => {
 describe('conditions in CEL', () => {
   it('take a parameter from the tuple, else from the request', () => {
     const condition = { params: { until: 'timestamp' }, rule: 'now < until' };
-    expect(ask(condition, { until: '2026-07-01T00:00:00Z' })).toEqual({ holds: true, missing: [] });
+    expect(ask(condition, { until: '2026-07-01T00:00:00Z' })).toEqual({
+      holds: true,
+      possible: true,
+      missing: [],
+    });
     expect(ask(condition, {}, { until: '2026-07-01T00:00:00Z' }).holds).toBe(true);
     const both = ask(
       condition,
@@ -35,7 +39,7 @@ describe('conditions in CEL', () => {
       { until: '2026-07-01T00:00:00Z' },
     );
     expect(both.holds).toBe(false);
-    expect(ask(condition, {})).toEqual({ holds: false, missing: ['until'] });
+    expect(ask(condition, {})).toEqual({ holds: false, possible: true, missing: ['until'] });
   });
 
   it('refuse a value of another type, with its name', () => {
@@ -48,8 +52,8 @@ describe('conditions in CEL', () => {
         errors: [{ path: 'context.amount', rule: 'type', message: 'must be a whole number' }],
       }),
     );
-    // Written when another type was declared: no value, and never true.
-    expect(ask(condition, { amount: '5' })).toEqual({ holds: false, missing: [] });
+    // Written when another type was declared: no value, never true, and nothing that is certainly false.
+    expect(ask(condition, { amount: '5' })).toEqual({ holds: false, possible: true, missing: [] });
   });
 
   it('say what is wrong with them, and where', () => {

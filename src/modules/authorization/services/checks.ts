@@ -89,7 +89,9 @@ function createActing({ database, models }: ChecksOptions): Checks['acting'] {
         [{ subject, action: gate, resource: object }],
         options,
       );
-      return allowed === true ? plain(object) : undefined;
+      if (allowed !== true) return undefined;
+      // Who may only represent it may not delete it because it may delete itself.
+      return { ...plain(object), ...(gate !== action && { represented: true as const }) };
     });
   };
   return (subject, action, scope, options) =>

@@ -51,7 +51,7 @@ export interface ConditionPairs {
 
 /** What all conditions of tuples come to that a question can meet, however many tuples have them. */
 export interface ConditionValues {
-  /** Those that hold for sure, or those that do not hold for sure, of tuples about objects of a type. */
+  /** Those that hold for sure, or those that fail for sure, of tuples about objects of a type. */
   of(type: string, standing: 'holding' | 'failing'): ConditionPairs;
   /** Values of the request that others hang on. */
   readonly missing: readonly string[];
@@ -88,7 +88,7 @@ export async function conditionValues(
     const input = { context, attributes, now: new Date().toISOString() };
     const result = condition && evaluateCondition(condition, input);
     for (const value of result?.missing ?? []) missing.add(value);
-    if (result && !result.holds && result.missing.length > 0) return;
+    if (result?.possible && !result.holds) return;
     const pairs = ofType(`${type} ${result?.holds ? 'holding' : 'failing'}`);
     pairs.conditions.push(name);
     pairs.attributes.push(text);
@@ -192,12 +192,12 @@ function standingOf(model: Model, row: TupleRow, now: string): Bounds {
   const tuple = tupleOf(row);
   const condition = model.condition(row.resource_type, row.condition ?? '');
   if (!condition || !fits(model, tuple)) return { sure: false, possible: false };
-  const { holds, missing } = evaluateCondition(condition, {
+  const { holds, possible } = evaluateCondition(condition, {
     context: {},
     attributes: tuple.attributes ?? {},
     now,
   });
-  return { sure: holds, possible: holds || missing.length > 0 };
+  return { sure: holds, possible };
 }
 
 function add(

@@ -68,8 +68,10 @@ interface PlanRequest extends Goal {
   readonly bound: number;
 }
 
-const planKey = ({ subject, goal }: Goal, reach: ReachableSet): string =>
-  reach === nothing ? `${formatSubject(subject)} ${keyOf(goal)}` : keyOf(goal);
+const planKey = ({ subject, goal }: Goal, reach: ReachableSet): string => {
+  const name = `${subject.represented ? 'represented ' : ''}${keyOf(goal)}`;
+  return reach === nothing ? `${formatSubject(subject)} ${name}` : name;
+};
 
 /** The plan that was made from this reach before, where it rests on nothing else. */
 export const keptPlan = (
