@@ -314,6 +314,54 @@ test('users choose by kind and channel; what belongs to their account always com
     expect((await user.api.patch('/notifications/preferences', body)).status).toBe(400);
 });
 
+test('what a user chooses in several requests at once is all kept', async () => {
+  const quietHours = { start: '22:00', end: '06:00' };
+  const preferences = [{ category: 'news', channel: 'email', enabled: false }];
+  const said = [{ locale: 'de' }, { timezone: 'Europe/Athens' }, { quietHours }, { preferences }];
+  const users = await Promise.all(Array.from({ length: 4 }, () => platform.registerUser()));
+  for (const { api } of users) {
+    const path = '/notifications/preferences';
+    const answers = await Promise.all(said.map((one) => api.patch(path, one)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    expect((await api.get(path)).body).toEqual(Object.assign({}, ...said));
+  }
+});
+
+test('changes of a template that come at once are all kept, with the names that they use', async () => {
+  const { body: unified } = await post('/communications/templates', {
+    name: 'AtOnce',
+    channels: ['email', 'push', 'sms'],
+    email: { subject: 'old', body: 'old' },
+    push: { title: 'old', body: 'old' },
+    sms: { message: 'old' },
+  });
+  const { body: mail } = await post('/email/templates', {
+    name: 'MailAtOnce',
+    subject: 'old',
+    body: 'old',
+  });
+  for (const n of [1, 2, 3, 4]) {
+    const said = [
+      { email: { subject: `{{a${n}}}`, body: 'new' } },
+      { push: { title: `{{b${n}}}`, body: 'new' } },
+      { sms: { message: `{{c${n}}}` } },
+    ];
+    const path = `/communications/templates/${unified.template._id}`;
+    await Promise.all(said.map((one) => patch(path, one)));
+    expect((await get(path)).body.template).toMatchObject({
+      ...Object.assign({}, ...said),
+      variables: [`a${n}`, `b${n}`, `c${n}`],
+    });
+    const texts = [{ subject: `{{s${n}}}` }, { body: `{{t${n}}}` }];
+    const mailPath = `/email/templates/${mail.template._id}`;
+    await Promise.all(texts.map((one) => patch(mailPath, one)));
+    expect((await get(mailPath)).body.template).toMatchObject({
+      ...Object.assign({}, ...texts),
+      variables: [`t${n}`, `s${n}`],
+    });
+  }
+});
+
 test('one click in a mail says no to its kind, also by the mail program itself (RFC 8058)', async () => {
   const user = await platform.registerUser();
   const send = () =>

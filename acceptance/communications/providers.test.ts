@@ -245,6 +245,29 @@ describe('files of storage', () => {
     expect(arrived).toEqual([]);
   });
 
+  test('that the scanner has found something in go out with no mail', async () => {
+    const scanner = await startFakeService(() => ({ status: 200, body: { result: 'infected' } }));
+    const scan = (url: string) => platform.admin.patch('/config/storage', { scan: { url } });
+    expect((await scan(`${scanner.url}/scan`)).status).toBe(200);
+    const fileId = await upload();
+    await waitFor(
+      async () =>
+        (await owner.api.get(`/storage/getFileUrl/${fileId}`)).body.code === 'FILE_INFECTED',
+    );
+    expect((await scan('')).status).toBe(200);
+    await scanner.close();
+    for (const transport of ['smtp', 'mailersend']) {
+      await useMail({ transport, failover: [] });
+      const id = await send({ email: 'ada@example.org', attachments: [{ fileId }] });
+      expect(await ended(id, 'sent', 'failed')).toMatchObject({
+        status: 'failed',
+        error: expect.stringContaining('the scanner'),
+      });
+    }
+    expect(arrived).toEqual([]);
+    expect(second.requests).toEqual([]);
+  });
+
   test('that nobody knows, or with content beside them, are refused', async () => {
     const at = (attachments: object[]) =>
       platform.admin.post('/email/send', {

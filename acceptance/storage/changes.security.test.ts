@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { system } from '../../src/kernel/caller.ts';
+import type { StorageProvider } from '../../src/modules/storage/providers/provider.ts';
 import { createStorageServices } from '../../src/modules/storage/services/storage-services.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -72,6 +73,21 @@ describe('a container with limits', () => {
     await platform.admin.patch(`/storage/containers/${_id}`, { allowedMimeTypes: ['image/*'] });
     expect((await change({ alias: 'still there' })).status).toBe(200);
   });
+
+  it('of a module is made by no user, whatever becomes of the request that names it', async () => {
+    await platform.admin.patch('/config/storage', { allowContainerCreation: true });
+    const container = `module-${randomUUID()}`;
+    const id = await upload();
+    for (const refused of [
+      await sendForm(platform, ann, ['x.txt', 'x'], { fields: { container, isPublic: 'true' } }),
+      await ann.api.patch(`/storage/file/${id}`, { container }),
+      await ann.api.post('/storage/folder', { name: 'a', container, isPublic: true }),
+    ])
+      expect(refused).toMatchObject({ status: 403, body: { code: 'FILE_ACCESS_DENIED' } });
+    const { containers } = (await platform.admin.get('/storage/containers?limit=200')).body;
+    expect(containers.map(({ name }: { name: string }) => name)).not.toContain(container);
+    await platform.admin.patch('/config/storage', { allowContainerCreation: false });
+  });
 });
 
 describe('a change whose bytes take their time', () => {
@@ -104,6 +120,24 @@ describe('a change whose bytes take their time', () => {
     const changed = await files.update(caller, _id, { alias: 'new' }, body);
     expect(changed).toMatchObject({ isPublic: false, folder: 'kept/', alias: 'new', size: 6 });
     expect(await files.find(_id)).toMatchObject({ isPublic: false, metadata: { kept: true } });
+  });
+
+  it('is 409 where the content that is copied goes just then, and not a failure of the store', async () => {
+    const { files, caller, _id } = await begin();
+    const gone = Object.assign(Object.create(storage.provider) as StorageProvider, {
+      async copy(...given: Parameters<StorageProvider['copy']>) {
+        await files.remove(caller, _id);
+        await storage.provider.delete(given[0]);
+        return storage.provider.copy(...given);
+      },
+    });
+    const copying = createStorageServices(
+      storage.partsOf(storage.platform.kernel.database, gone),
+    ).files;
+    await expect(copying.copy(caller, _id, { name: randomUUID() })).rejects.toMatchObject({
+      status: 409,
+      code: 'UPLOAD_CLOSED',
+    });
   });
 
   it('is refused where the file went into another container', async () => {

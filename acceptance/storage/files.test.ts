@@ -103,6 +103,10 @@ describe('an upload in two steps', () => {
   it('works once, and leaves the old content until the new one has come', async () => {
     const name = named();
     const { body: first } = await sendForm(platform, ann, [name, 'first']);
+    const tooLarge = { name: named(), size: 1e12 };
+    const refused = await ann.api.patch(`/storage/upload/${first.id}`, tooLarge);
+    expect(refused).toMatchObject({ status: 413, body: { code: 'FILE_TOO_LARGE' } });
+    expect((await ann.api.get(`/storage/file/${first.id}`)).body.name).toBe(name);
     const again = await ann.api.patch(`/storage/upload/${first.id}`, { size: 6 });
     expect(again.status).toBe(200);
     const read = () =>

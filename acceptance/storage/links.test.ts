@@ -152,6 +152,24 @@ describe('the trash', () => {
     expect((await ann.api.delete(`/storage/trash/${id}`)).status).toBe(404);
     await configure({ trash: { days: 0 } });
   });
+
+  it('gives no private file back into a container that is public by now', async () => {
+    await configure({ trash: { days: 3 } });
+    const { body: container } = await platform.admin.post('/storage/containers', {
+      name: `c-${randomUUID()}`,
+    });
+    const id = await upload({ container: container.name });
+    expect((await ann.api.delete(`/storage/file/${id}`)).status).toBe(200);
+    const turn = (said: object) =>
+      platform.admin.patch(`/storage/containers/${container._id}`, said);
+    expect((await turn({ isPublic: true })).status).toBe(200);
+    const restore = () => ann.api.post(`/storage/trash/${id}/restore`, {});
+    expect(await restore()).toMatchObject({ status: 400, body: { code: 'PRIVATE_IN_PUBLIC' } });
+    expect((await turn({ quota: 1_000_000 })).status).toBe(200);
+    expect((await turn({ isPublic: false })).status).toBe(200);
+    expect((await restore()).status).toBe(200);
+    await configure({ trash: { days: 0 } });
+  });
 });
 
 describe('a file with an end', () => {

@@ -129,6 +129,10 @@ describe('files with relations', () => {
       data: Buffer.from('x').toString('base64'),
     });
     expect(refused.status).toBe(403);
+    const address = (scope: string) =>
+      ann.api.patch(`/storage/upload/${made.body._id}?scope=${scope}`, {});
+    expect((await address(`Team:${teamId}`)).status).toBe(200);
+    expect((await address('nobody')).status).toBe(400);
     expect(await mine(ben, `&scope=Team:${teamId}`)).toContain(made.body._id);
     const own = await ann.api.get(`/storage/files?scope=Team:${teamId}`);
     expect(own.body.files.map(({ _id }: { _id: string }) => _id)).toEqual([made.body._id]);

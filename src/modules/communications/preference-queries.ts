@@ -46,15 +46,18 @@ export const saveSettings = (
     on conflict (user_id) do update set locale = excluded.locale, timezone = excluded.timezone,
       quiet_start = excluded.quiet_start, quiet_end = excluded.quiet_end`);
 
-export const ownSettings = async (
-  database: Queryable,
+/** Locked until the transaction ends, also where the user has said nothing before: the row is made then. */
+export async function lockSettings(
+  transaction: Queryable,
   userId: string,
-): Promise<Omit<ChoicesRow, 'userId' | 'preferences'> | undefined> =>
-  (
-    await database.query<Omit<ChoicesRow, 'userId' | 'preferences'>>(sql`
-      select locale, timezone, quiet_start as "quietStart", quiet_end as "quietEnd" from penstock.message_settings
-      where user_id = ${userId}::uuid for update`)
-  ).rows[0];
+): Promise<Omit<ChoicesRow, 'userId' | 'preferences'> | undefined> {
+  await transaction.query(sql`
+    insert into penstock.message_settings (user_id) values (${userId}::uuid) on conflict do nothing`);
+  const { rows } = await transaction.query<Omit<ChoicesRow, 'userId' | 'preferences'>>(sql`
+    select locale, timezone, quiet_start as "quietStart", quiet_end as "quietEnd" from penstock.message_settings
+    where user_id = ${userId}::uuid for update`);
+  return rows[0];
+}
 
 export const savePreferences = (
   database: Queryable,

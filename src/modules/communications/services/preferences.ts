@@ -9,7 +9,7 @@ import {
   choicesOf,
   countPreferences,
   liftUnsubscribes,
-  ownSettings,
+  lockSettings,
   type Preference,
   savePreferences,
   saveSettings,
@@ -56,8 +56,8 @@ export const createPreferences = ({
     async change(userId, change) {
       const settings = settingsOf(change);
       await database.transaction(async (transaction) => {
-        const before = (await ownSettings(transaction, userId)) ?? noChoices(userId);
-        await saveSettings(transaction, userId, { ...before, ...settings });
+        const before = await lockSettings(transaction, userId);
+        await saveSettings(transaction, userId, { ...noChoices(userId), ...before, ...settings });
         const { preferences = [] } = change;
         if (preferences.length === 0) return;
         await savePreferences(transaction, userId, lastOfEach(preferences));

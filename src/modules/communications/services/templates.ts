@@ -250,6 +250,8 @@ function update(
   from?: 'provider',
 ): Promise<RecordText> {
   return database.transaction(async (transaction) => {
+    // The names that it uses follow from both texts: others may just be changing one of them.
+    await lockTemplateNames(transaction);
     const before = JSON.parse(
       (await unlessMissing(() => records.get(asModule, schema, id))).json,
     ) as TemplateInput;
@@ -269,7 +271,6 @@ function update(
         errors: [{ path: 'name', rule: 'fixed', message: 'this template belongs to a module' }],
       });
     }
-    await lockTemplateNames(transaction);
     if (await isNameTaken(transaction, name, id)) throw messageErrors.TEMPLATE_EXISTS();
     const held = from === undefined ? await externalTemplate(transaction, id) : undefined;
     if (held) await followAtProvider({ jobs }, transaction, held);

@@ -110,6 +110,8 @@ export function createUnifiedTemplates({ database, records }: Dependencies): Uni
     create,
     update: (id, change) =>
       database.transaction(async (transaction) => {
+        // What is not said stays as it is now: others may just be changing it.
+        await lockTemplateNames(transaction);
         const stored = inputOf(JSON.parse((await get(id)).json) as StoredUnified);
         // Names that texts use are found anew.
         const { variables: _found, ...before } = stored;

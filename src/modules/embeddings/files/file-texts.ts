@@ -63,7 +63,7 @@ async function bytesOf(
       length += chunk.length;
     }
   } catch (error) {
-    if (error instanceof PenstockError && error.status === 404) return undefined;
+    if (error instanceof PenstockError && error.status < 500) return undefined;
     throw error;
   }
   return length === size ? bytes : undefined;

@@ -87,6 +87,7 @@ const restore = ({ trash, links }: StorageServices, facts: Facts): Operation =>
       storageErrors.TRASHED_FILE_NOT_FOUND,
       storageErrors.CONTAINER_NOT_FOUND,
       storageErrors.INVALID_NAME,
+      storageErrors.PRIVATE_IN_PUBLIC,
       storageErrors.FILE_EXISTS,
       storageErrors.QUOTA_EXCEEDED,
     ],

@@ -234,6 +234,7 @@ const uploadAgain = (services: StorageServices): Operation =>
     path: '/storage/upload/:id',
     input: {
       params: FileParams,
+      query: Type.Object(scopeField),
       body: Type.Object({
         ...fileFields,
         size: Type.Optional(Type.Integer({ minimum: 0, default: 0 })),
@@ -244,8 +245,9 @@ const uploadAgain = (services: StorageServices): Operation =>
     summary: 'Get an address for new content of a file',
     description:
       'The file keeps its content until the new one has arrived. What else is said holds at once.',
-    async handler({ caller }, { params, body: { size = 0, ...patch } }) {
+    async handler({ caller }, { params, query: { scope }, body: { size = 0, ...said } }) {
       const { signedUploads } = services;
+      const patch = { ...said, scope };
       return signedAnswer(services, await signedUploads.beginAgain(caller, params.id, patch, size));
     },
   });

@@ -107,7 +107,7 @@ export interface Containers {
 }
 
 export function createContainers(parts: StorageParts): Containers {
-  const { database, events, bucketOf, config, log } = parts;
+  const { database, events, bucketOf, config, log, access } = parts;
   const withBucket = createWithBucket(parts);
 
   /**
@@ -152,6 +152,8 @@ export function createContainers(parts: StorageParts): Containers {
     const known = seen ?? (await containerByName(database, name));
     if (known) return withBucket(known);
     if (!mayCreate(caller, name)) throw storageErrors.CONTAINER_CREATION_DENIED();
+    // Else one of a module would be there, public perhaps, before its file is refused.
+    access.requireCreate(caller, name);
     const isDefault = name === config().defaultContainer;
     const made = await make(caller, name, isDefault ? false : isPublic);
     const found = made ?? (await containerByName(database, name));
@@ -164,6 +166,7 @@ export function createContainers(parts: StorageParts): Containers {
     ensureDefault: async () => void (await resolve(system('storage.start'), undefined)),
     async create(caller, name, isPublic) {
       containerOf(name);
+      access.requireCreate(caller, name);
       if (await containerByName(database, name)) throw storageErrors.CONTAINER_EXISTS();
       const made = await make(caller, name, isPublic);
       if (!made) throw storageErrors.CONTAINER_EXISTS();

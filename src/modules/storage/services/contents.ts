@@ -11,7 +11,7 @@ import { fileEvent } from '../events.ts';
 import { discard, type ObjectPlace } from '../providers/provider.ts';
 import type { ContainerRow } from '../queries/containers.ts';
 import type { Growth } from '../queries/counters.ts';
-import type { FileRow, StoredContent } from '../queries/files.ts';
+import { type FileRow, knownObjects, type StoredContent } from '../queries/files.ts';
 import { insertUpload, takeAndCount, type UploadKind, type UploadRow } from '../queries/uploads.ts';
 import { createAbandonUpload } from './abandoned-uploads.ts';
 import { onStoreOf } from './containers.ts';
@@ -28,7 +28,7 @@ import { chargeOf, requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
 import { enqueueChecksum, enqueueScan, toScan } from './scanning.ts';
 import { contentTypeOf, requireAllowed } from './sniffing.ts';
-import { existing, type StorageParts } from './storage-parts.ts';
+import { existing, isMissingObject, type StorageParts } from './storage-parts.ts';
 
 /** Bytes on the store that are no content yet. */
 export interface ArrivedContent {
@@ -133,11 +133,8 @@ export function createContents(shared: StorageParts): Contents {
       const { upload, named } = await begin(parts, caller, expected);
       await named;
       try {
-        await onStoreOf(parts, bucket, async () =>
-          (await parts.provider()).copy(
-            { bucket: from.bucket, key: from.objectKey },
-            { bucket, key: upload.objectKey },
-          ),
+        await onStoreOf(parts, bucket, () =>
+          copyObject(parts, from, { bucket, key: upload.objectKey }),
         );
         const content = { ...from, bucket, objectKey: upload.objectKey };
         return { upload, content };
@@ -186,6 +183,24 @@ async function begin(
     }),
   );
   return { upload, named: Promise.resolve() };
+}
+
+/** Throws UPLOAD_CLOSED where the content was replaced or deleted since it was looked at: that is no failure of the store. */
+async function copyObject(
+  { provider, database }: StorageParts,
+  { bucket, objectKey: key }: StoredContent,
+  to: ObjectPlace,
+): Promise<void> {
+  try {
+    await (await provider()).copy({ bucket, key }, to);
+  } catch (error) {
+    if (!isMissingObject(error) || (await knownObjects(database, bucket, [key])).has(key))
+      throw error;
+    throw storageErrors.UPLOAD_CLOSED({
+      message: 'The file was changed or deleted meanwhile: try again',
+      cause: error,
+    });
+  }
 }
 
 async function storeBody(

@@ -5,7 +5,7 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { type FileRow, lockFilesNamed } from '../queries/files.ts';
 import { isModuleContainer } from './access.ts';
 import type { FileBody } from './file-changes.ts';
-import { isWithheld } from './scanning.ts';
+import { isWithheld, servable } from './scanning.ts';
 import type { StorageServices } from './storage-services.ts';
 
 export interface ModuleFile {
@@ -41,7 +41,7 @@ export interface ModuleFiles {
   find(id: string): Promise<ModuleFile | undefined>;
   /** The same, when this caller may read it; `undefined` for any other. */
   readable(caller: Caller, id: string): Promise<ModuleFile | undefined>;
-  /** The content, for a module that has asked before whether somebody may read it. Throws FILE_NOT_FOUND. */
+  /** The content, for a module that has asked before whether somebody may read it. Throws FILE_NOT_FOUND, FILE_EXAMINED, FILE_INFECTED. */
   read(id: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
   /** An address of the content that works for a while, for whoever has it. Throws FILE_NOT_FOUND. */
   readUrl(id: string): Promise<string>;
@@ -84,7 +84,7 @@ export function createModuleFiles({
         return undefined;
       return viewOf(file);
     },
-    read: async (id, signal) => delivery.stream(await files.find(id), signal),
+    read: async (id, signal) => delivery.stream(servable(config(), await files.find(id)), signal),
     readUrl: async (id) => links.readUrl(await files.find(id), true),
     removeNamed: async (transaction, container, names) =>
       files.removeAll(

@@ -170,8 +170,12 @@ export const createRemovalJob = ({
 
 /** The renditions first: they are found by their source. */
 async function deleteWhole(store: StorageProvider, { bucket, key }: ObjectPlace): Promise<void> {
-  const { objects } = await store.list(bucket, renditionPrefix(key));
-  for (const rendition of objects) await store.delete({ bucket, key: rendition.key });
+  let cursor: string | undefined;
+  do {
+    const page = await store.list(bucket, renditionPrefix(key), cursor);
+    for (const rendition of page.objects) await store.delete({ bucket, key: rendition.key });
+    cursor = page.cursor;
+  } while (cursor !== undefined);
   await store.delete({ bucket, key });
 }
 

@@ -104,10 +104,10 @@ function createUploadOpening(
   const addresses = createAddresses(parts);
 
   const beginAgain: SignedUploads['beginAgain'] = async (caller, id, patch, size) => {
+    await requireAnnounced(parts, { contents, files }, caller, { id, patch, size });
     const file = await files.update(caller, id, patch);
     const container = await containerByName(database, file.container);
     if (!container) throw storageErrors.CONTAINER_NOT_FOUND();
-    requireSize(contents, size, container);
     const uploadId = newId();
     const upload = await database.transaction(async (transaction) => {
       const generation = await parts.fileWrites.nextGeneration(transaction, id, uploadId);
@@ -149,10 +149,27 @@ function createUploadOpening(
         if ('made' in done) await noteOpened(parts, transaction, caller, upload);
         return done;
       });
-      if ('there' in placed) return beginAgain(caller, placed.there._id, {}, size);
+      const { scope } = request;
+      if ('there' in placed) return beginAgain(caller, placed.there._id, { scope }, size);
       return { file: placed.made, address: await addresses.of(upload) };
     },
   };
+}
+
+/** Whether such bytes can come at all, before anything of the file is changed. Throws FILE_TOO_LARGE, QUOTA_EXCEEDED, 403, 404. */
+async function requireAnnounced(
+  parts: StorageParts,
+  { contents, files }: Pick<Dependencies, 'contents' | 'files'>,
+  caller: Caller,
+  { id, patch, size }: { readonly id: string; readonly patch: FilePatch; readonly size: number },
+): Promise<void> {
+  if (size === 0) return;
+  const file = await files.find(id);
+  await parts.access.require(caller, 'edit', file, patch.scope);
+  const container = await containerByName(parts.database, patch.container ?? file.container);
+  if (container) requireSize(contents, size, container);
+  const had = file.generation > 0 ? file.size : 0;
+  await requireRoomOf(parts, file.owner, Math.max(0, size - had));
 }
 
 function requireSize(contents: Contents, size: number, container: ContainerRow): void {

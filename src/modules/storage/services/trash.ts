@@ -18,6 +18,7 @@ import {
 import { authorOf, isOperator } from './access.ts';
 import { ensureFolders } from './containers.ts';
 import type { ListPage } from './listing.ts';
+import { visibilityIn } from './placing.ts';
 import { releaseFileUsage, requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
 import { enqueueChecksum, enqueueScan } from './scanning.ts';
@@ -31,7 +32,7 @@ export interface Trash {
   ): Promise<{ readonly rows: readonly TrashedFile[]; readonly count: number }>;
   /**
    * Brings a file back to where it was, under another name if requested. Throws TRASHED_FILE_NOT_FOUND, FILE_EXISTS,
-   * CONTAINER_NOT_FOUND, QUOTA_EXCEEDED.
+   * CONTAINER_NOT_FOUND, PRIVATE_IN_PUBLIC, QUOTA_EXCEEDED.
    */
   restore(caller: Caller, id: string, name?: string): Promise<FileRow>;
   /** Deletes it for good. Throws TRASHED_FILE_NOT_FOUND. */
@@ -71,6 +72,7 @@ export function createTrash(parts: StorageParts): Trash {
         const container = await containerByName(transaction, trashed.container);
         if (!container || !(await holdContainer(transaction, container.name)))
           throw storageErrors.CONTAINER_NOT_FOUND();
+        visibilityIn(container, trashed.rest.isPublic === true);
         await ensureFolders(transaction, caller, { container, folder: trashed.folder });
         const made = await insertFile(transaction, restored(trashed, name), tuples).catch(
           (error: unknown) => {

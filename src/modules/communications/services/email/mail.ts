@@ -29,14 +29,14 @@ export interface OutgoingMail extends Required<Omit<MailParts, 'replyTo' | 'trac
 export interface MailFiles {
   /** Nothing where this caller may not read it, or storage is off. */
   readable(caller: Caller, id: string): Promise<ModuleFile | undefined>;
-  /** Its content; nothing while storage is off. Throws FILE_NOT_FOUND. */
+  /** Its content; nothing while storage is off. Throws FILE_NOT_FOUND, FILE_EXAMINED, FILE_INFECTED. */
   read(id: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
 }
 
 /** Bytes of all files in one mail, those of storage among them. */
 export const maxFileBytes = 20_000_000;
 
-/** A file that was attached is not there any more, or has become too large. */
+/** A file that was attached is not there any more, has become too large, or is harmful. */
 export class AttachmentGone extends Error {}
 
 /** Milliseconds for reading one file: what hangs keeps no place. */
@@ -53,8 +53,10 @@ export async function openFile(
     if (!found) throw away();
     return found;
   } catch (error) {
-    if (error instanceof PenstockError && error.status === 404)
-      throw new AttachmentGone(`the file ${filename} is no longer there`);
+    const status = error instanceof PenstockError ? error.status : 500;
+    if (status === 404) throw new AttachmentGone(`the file ${filename} is no longer there`);
+    if (status === 403)
+      throw new AttachmentGone(`the scanner has found something in the file ${filename}`);
     throw error instanceof DeliveryError ? error : away();
   }
 }
