@@ -164,6 +164,40 @@ test('acting as a user is marked, short, and proves nothing', async () => {
   ).toBe(404);
 });
 
+test('acting as a user ends with the sessions of the operator, and with the rights to it', async () => {
+  const user = await platform.registerUser();
+  const password = 'Helping-Hand-99';
+  const made = await platform.admin.post('/admins', {
+    username: 'helper',
+    password,
+    isSuperAdmin: true,
+  });
+  const path = `/admins/${expectStatus(made, 200, 'admin').body.admin._id}`;
+  const login = async () =>
+    (await platform.admin.post('/login', { username: 'helper', password })).body.token as string;
+  const act = async (token: string) => {
+    const route = `/authentication/users/${user.userId}/impersonate`;
+    const { body } = await platform.adminAnonymous.post(route, { reason: 'a case' }, { token });
+    const acting = { token: String(body.accessToken) };
+    expect((await platform.client.get('/authentication/user', acting)).status).toBe(200);
+    return async () => (await platform.client.get('/authentication/user', acting)).status;
+  };
+  const token = await login();
+  const before = await act(token);
+  await platform.adminAnonymous.post('/logout', undefined, { token });
+  expect(await before()).toBe(401);
+  for (const end of [{ isSuperAdmin: false }, { active: false }]) {
+    const status = await act(await login());
+    expectStatus(await platform.admin.patch(path, end), 200, 'change');
+    expect(await status()).toBe(401);
+    await platform.admin.patch(path, { isSuperAdmin: true, active: true });
+  }
+  const last = await act(await login());
+  expectStatus(await platform.admin.delete(path), 200, 'deletion');
+  expect(await last()).toBe(401);
+  expect((await user.api.get('/authentication/user')).status).toBe(200);
+});
+
 test('acting as a user changes nothing of what signs them in, whatever is known of them', async () => {
   await platform.admin.patch('/config/authentication', {
     config: {

@@ -5,6 +5,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { AdminCaller, Caller, UserCaller } from './caller.ts';
+import type { Transaction } from './database/database.ts';
 import { headerOf } from './request-header.ts';
 
 /*
@@ -95,6 +96,11 @@ export interface ClientIdentity {
   authenticate(credentials: PresentedCredentials): UserCaller | Promise<UserCaller>;
   /** Absent: cookies are no credentials. */
   readonly cookieTokens?: CookieTokens;
+  /**
+   * Ends the sessions in which this admin acts as users, for the transaction that ends the admin's own. Absent: there
+   * are none.
+   */
+  endImpersonations?(transaction: Transaction, adminId: string): Promise<void>;
 }
 
 export interface AdminIdentity {

@@ -67,6 +67,17 @@ test('the honest answer is accepted, so that the refusals below mean something',
   expect(await signInWith(withClaims({}))).toEqual({ status: 200, code: undefined });
 });
 
+test('half a character, where the provider has cut a name in an emoji, keeps nobody out', async () => {
+  const cut = { name: 'Ann \ud83d', picture: 'https://pictures.example/\ud83d' };
+  const email = 'cut@provider.example';
+  expect(await signInWith(withClaims({ sub: 'cut', email, ...cut }))).toEqual({
+    status: 200,
+    code: undefined,
+  });
+  // Of an id nothing may be guessed.
+  expect((await signInWith(withClaims({ sub: 'cut\ud83d', email }))).status).toBe(503);
+});
+
 describe('ID tokens that are refused', () => {
   test.each<[string, () => object]>([
     ['another issuer', () => ({ iss: 'https://evil.example' })],

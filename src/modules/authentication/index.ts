@@ -135,7 +135,7 @@ async function start(
   });
   measureUsers(kernel);
   const cookies = parts.tokenCookies;
-  kernel.identity.client = createClientIdentity({ accessTokens, states, keys, cookies });
+  kernel.identity.client = createClientIdentity({ ...kernel, accessTokens, states, keys, cookies });
 
   return {
     service: serviceOf(parts),

@@ -69,6 +69,11 @@ const sessionsOfUser = `
   create index sessions_of_user on penstock.sessions (user_id);
 `;
 
+/** A change of an admin looks for them. */
+const impersonations = `
+  create index sessions_of_operator on penstock.sessions (impersonated_by) where impersonated_by is not null;
+`;
+
 /**
  * `sessions`: `expires_at` is the absolute end, `ends_at` moves with each renewal up to it; `complete`
  * is false while a second factor is pending. `refresh_tokens`: one family per session, SHA-256 only.
@@ -98,4 +103,8 @@ export const migrations: readonly Migration[] = [
     run: async (database) => void (await database.query({ text: sessionsOfUser })),
   },
   ...openidMigrations,
+  {
+    id: '0103-impersonations',
+    run: async (database) => void (await database.query({ text: impersonations })),
+  },
 ];

@@ -106,7 +106,7 @@ function assemble(
 ) {
   const { database, caches, secrets, passwords, settings } = kernel;
   const quotas = createFailureQuotas(kernel.durableLimits, () => admin.current().rateLimit);
-  const accounts = createAccounts(database, caches);
+  const accounts = createAccounts(kernel);
   const tokens = createAdminTokens(secrets);
   const apiTokens = createApiTokens({ database, caches, secrets, log: kernel.log });
   const twoFactor = createTwoFactor(database, secrets);

@@ -146,6 +146,12 @@ describe('sessions of admins', () => {
         body: { active: false },
       }),
     deletion: ({ id }) => fixture.node.call('core.admins.delete', { masterKey, params: { id } }),
+    'deactivation, with the id in capitals': ({ id }) =>
+      fixture.node.call('core.admins.update', {
+        masterKey,
+        params: { id: id.toUpperCase() },
+        body: { active: false },
+      }),
   };
 
   it.each(Object.keys(endings))('end at once on every node: %s', async (ending) => {

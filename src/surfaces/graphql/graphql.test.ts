@@ -312,6 +312,18 @@ describe('writing', () => {
     expect(first.body.data.a._id).not.toBe(first.body.data.b._id);
     expect(second.headers.get('idempotency-replayed')).toBe('true');
   });
+
+  it('honours it for each operation of a list', async () => {
+    const api = platform.client.with({ 'idempotency-key': 'once-2' });
+    const query =
+      'mutation M($t: String!) { postDatabaseFirm(params: { title: $t }) { _id title } }';
+    const list = ['C', 'D'].map((t) => ({ query, variables: { t } }));
+    const first = await api.post('/graphql', list);
+    expect(first.body).toMatchObject(
+      ['C', 'D'].map((title) => ({ data: { postDatabaseFirm: { title } } })),
+    );
+    expect((await api.post('/graphql', list)).body).toEqual(first.body);
+  });
 });
 
 describe('errors', () => {

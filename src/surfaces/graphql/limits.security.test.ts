@@ -293,6 +293,24 @@ describe('rate limits', () => {
     }
   });
 
+  it('count every operation of a list, of which the first is paid with the request', async () => {
+    const fixture = await startGraphqlFixture(
+      {},
+      { limits: () => ({ standard: { requests: 12, seconds: 3_600 } }) },
+    );
+    try {
+      const ten = Array.from({ length: 10 }, () => ({ query: '{ getAb { result } }' }));
+      const first = await fixture.send(ten);
+      expect(JSON.parse(first.text)).toEqual(
+        ten.map(() => ({ data: { getAb: { result: '/ab' } } })),
+      );
+      const second: { errors?: unknown }[] = JSON.parse((await fixture.send(ten)).text);
+      expect(second.map(({ errors }) => errors === undefined)).toEqual(ten.map((_, i) => i < 2));
+    } finally {
+      await fixture.close();
+    }
+  });
+
   it('of single operations hold for aliases and for both ways in', async () => {
     const fixture = await startGraphqlFixture();
     try {

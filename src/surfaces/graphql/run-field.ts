@@ -19,10 +19,18 @@ import type { TypeBuilder } from './types.ts';
 export const resolveOperation: ResolveOperation = (field) => (_source, args, context, info) =>
   (context as FieldRunner).run(field, args as Arguments, info);
 
+/** Of the standard budget: a request pays once, whether it holds one operation or a list of them. */
+export interface Payment {
+  isLeft: boolean;
+}
+
 interface FieldRunnerParts {
   readonly request: Call;
   readonly pipeline: Pipeline;
   readonly identity: Identity;
+  readonly payment: Payment;
+  /** Of the operation in the request. */
+  readonly place: number;
   readonly types: TypeBuilder;
   readonly operation: PreparedOperation;
   readonly measure?: MeasureField | undefined;
@@ -31,14 +39,13 @@ interface FieldRunnerParts {
 /** Headers of an operation's answer that mean something on an answer of many. */
 const passedOn = ['idempotency-replayed'] as const;
 
-/** Runs the fields of one request, which has paid for the first of them. */
+/** Runs the fields of one operation. */
 export class FieldRunner implements FieldCaller {
   /** Headers that operations gave their answers and that stand for the whole. */
   readonly headers: Record<string, string> = {};
   /** Cookies of all of them. */
   cookies: readonly string[] = noCookies;
   readonly #parts: FieldRunnerParts;
-  #prepaid = true;
   #known: Map<string, Answer | GraphQLError> | undefined;
 
   constructor(parts: FieldRunnerParts) {
@@ -50,9 +57,10 @@ export class FieldRunner implements FieldCaller {
     { name, selection }: FieldPlace,
     input: () => DecodedInput,
   ): MaybePromise<Answer> {
-    const { request, pipeline, identity, operation, measure } = this.#parts;
+    const { request, pipeline, identity, payment, place, operation, measure } = this.#parts;
     const { id } = compiled.operation;
-    const call = new NestedCall(request, compiled, name);
+    // A GraphQL name has no dot, so no two fields of a request are one call.
+    const call = new NestedCall(request, compiled, place === 0 ? name : `${place}.${name}`);
     call.isPart = operation.measure.costs.length > 1;
     call.requested = selection.requested;
     call.requestedExactly = selection.isPlain;
@@ -60,8 +68,8 @@ export class FieldRunner implements FieldCaller {
     const secondsSince = (): number => (performance.now() - began) / 1_000;
     return concluded(
       () => {
-        const admitted = pipeline.admit(call, { identity, prepaid: this.#prepaid });
-        this.#prepaid = false;
+        const admitted = pipeline.admit(call, { identity, prepaid: payment.isLeft });
+        payment.isLeft = false;
         return andThen(admitted, (caller) => pipeline.run(call, caller, input()));
       },
       (answer) => {

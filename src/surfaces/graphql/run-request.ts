@@ -22,7 +22,7 @@ import {
   requestError,
   tooMuch,
 } from './responses.ts';
-import { FieldRunner } from './run-field.ts';
+import { FieldRunner, type Payment } from './run-field.ts';
 import type { BuiltSchema } from './schema.ts';
 
 /** What a request runs against; the whole of it stays as it is until the request ends. */
@@ -64,7 +64,7 @@ export const runAll = (
 ): MaybePromise<Answer> =>
   andThen(parts.state(), (state) => {
     const budget = { objects: state.options.maxComplexity };
-    const turn = { exchange, identity, form, state, budget };
+    const turn = { exchange, identity, form, state, budget, payment: { isLeft: true }, place: 0 };
     return isList(requests) ? runList(parts, turn, requests) : run(parts, turn, requests);
   });
 
@@ -79,9 +79,9 @@ async function runList(
   requests: readonly GraphqlRequest[],
 ): Promise<Answer> {
   const answers: Answer[] = [];
-  for (const request of requests) {
+  for (const [place, request] of requests.entries()) {
     try {
-      answers.push(await run(parts, turn, request));
+      answers.push(await run(parts, { ...turn, place }, request));
     } catch (error) {
       answers.push(refusal(error, turn.form, errorContext(parts, turn.exchange)));
     }
@@ -100,6 +100,10 @@ interface Turn extends Running {
   readonly state: GraphqlState;
   /** What the operations of this request may still ask for. */
   readonly budget: { objects: number };
+  /** What the request paid, for one of all its fields. */
+  readonly payment: Payment;
+  /** Of the operation in a list; 0 where it stands alone. */
+  readonly place: number;
 }
 
 /** The document. Clients with persisted queries send its hash first, and the document when they hear that it is needed. */
@@ -117,7 +121,7 @@ function documentOf({ query, extensions }: GraphqlRequest): string {
 }
 
 function run(parts: HandlerParts, turn: Turn, request: GraphqlRequest): MaybePromise<Answer> {
-  const { exchange, identity, state, budget } = turn;
+  const { exchange, identity, state, budget, payment, place } = turn;
   const { built, documents } = state;
   const variables = request.variables ?? {};
   const operation = chooseOperation(
@@ -128,7 +132,8 @@ function run(parts: HandlerParts, turn: Turn, request: GraphqlRequest): MaybePro
   const { pipeline, measure } = parts;
   const { types } = built;
   const call = new SharedCall(exchange);
-  const runner = new FieldRunner({ request: call, pipeline, identity, types, operation, measure });
+  const shared = { request: call, pipeline, identity, payment, place, measure };
+  const runner = new FieldRunner({ ...shared, types, operation });
   const executed = (plain: ResultParts | undefined): MaybePromise<Answer> =>
     plain
       ? answerOf(parts, turn, runner, plain)

@@ -26,7 +26,7 @@ export class NestedCall implements Call {
   readonly #request: Call;
   readonly #name: string;
 
-  /** `name`: of the field in the answer. Fields of one request with one Idempotency-Key are different calls. */
+  /** `name`: of the field in the answers. Fields of one request with one Idempotency-Key are different calls. */
   constructor(request: Call, compiled: CompiledOperation, name: string) {
     this.compiled = compiled;
     this.requestId = request.requestId;

@@ -69,5 +69,5 @@ export function adminOf(caller: Caller): AdminCaller {
 /** An id of the path; anything that is none is 400. */
 export function idOf(path: string, text: string): string {
   if (!isId(text)) throw invalid(path, 'format', 'must be an id');
-  return text;
+  return text.toLowerCase();
 }

@@ -1,8 +1,9 @@
 /** The admins behind credentials, read through a cache that every change empties on every node before it answers. */
-import type { Caches } from '../../../kernel/cache.ts';
+import type { Kernel } from '../../../host/kernel.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
-import type { Database, Transaction } from '../../../kernel/database/database.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import type { Identity } from '../../../kernel/identity.ts';
 import { isCommonPassword } from '../../../kernel/security/password-hasher.ts';
 import { type AdminRow, findAdmin } from '../queries/admins.ts';
 
@@ -52,20 +53,29 @@ export function checkPassword(path: string, password: string, username: string):
 export interface Accounts {
   /** The admin with this id; without a promise when it is cached. */
   get(id: string): AdminRow | undefined | Promise<AdminRow | undefined>;
-  /** Runs a change of one admin; afterwards no node answers with what was before. */
+  /**
+   * Runs a change of one admin that ends their sessions or takes rights from them; afterwards no node answers with what
+   * was before, and they act as no user any more.
+   */
   change<T>(id: string, work: (transaction: Transaction) => Promise<T>): Promise<T>;
 }
 
 /** An upper bound for how long a node that lost its peers unnoticed may be wrong. */
 const TTL_MS = 30_000;
 
-export function createAccounts(database: Database, caches: Caches): Accounts {
+interface Dependencies extends Pick<Kernel, 'database' | 'caches'> {
+  /** Of the client surface; none while nobody signs in there. */
+  readonly identity: Pick<Identity, 'client'>;
+}
+
+export function createAccounts({ database, caches, identity }: Dependencies): Accounts {
   const cache = caches.create<AdminRow>({ name: 'core.admins', maxEntries: 1_000, ttlMs: TTL_MS });
   return {
     get: (id) => cache.get(id) ?? cache.load(id, () => findAdmin(database, id)),
     change: (id, work) =>
       database.transaction(async (transaction) => {
         const result = await work(transaction);
+        await identity.client?.endImpersonations?.(transaction, id);
         transaction.afterCommit(() => cache.invalidate([id]), { alsoInDoubt: true });
         return result;
       }),

@@ -63,7 +63,7 @@ export function textOf(
   const value = Object.hasOwn(claims, name) ? claims[name] : undefined;
   if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value);
   if (typeof value !== 'string' || value === '' || value.length > maxLength) return undefined;
-  return value.replace(/\p{Cc}/gu, ' ');
+  return storable(value.replace(/\p{Cc}/gu, ' '));
 }
 
 /** The address of a picture, which is often long. */

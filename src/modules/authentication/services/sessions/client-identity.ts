@@ -2,30 +2,30 @@
  * The client port of the kernel: who a bearer token stands for. Everything that fails, fails closed. On
  * the warm path (token seen, session state cached) there is no promise and no query.
  */
-import type { UserCaller } from '../../../../kernel/caller.ts';
+import type { Kernel } from '../../../../host/kernel.ts';
+import { anonymous, type UserCaller } from '../../../../kernel/caller.ts';
+import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors, PenstockError } from '../../../../kernel/errors.ts';
 import type { ClientIdentity, PresentedCredentials } from '../../../../kernel/identity.ts';
 import { serializeCookie } from '../../../../kernel/operations/reply.ts';
 import { authErrors } from '../../errors.ts';
+import { userEvent } from '../../events.ts';
 import type { AccessTokens } from '../tokens/access-tokens.ts';
 import type { SigningKeys } from '../tokens/signing-keys.ts';
-import type { SessionState } from './queries.ts';
+import { revokeImpersonations, type SessionState } from './queries.ts';
 import type { SessionStates } from './sessions.ts';
 import type { TokenCookies } from './token-cookies.ts';
 
-interface Dependencies {
+interface Dependencies extends Pick<Kernel, 'events'> {
   readonly accessTokens: AccessTokens;
   readonly states: SessionStates;
   readonly keys: SigningKeys;
   readonly cookies: TokenCookies;
 }
 
-export function createClientIdentity({
-  accessTokens,
-  states,
-  keys,
-  cookies,
-}: Dependencies): ClientIdentity {
+export function createClientIdentity(dependencies: Dependencies): ClientIdentity {
+  const { accessTokens, states, keys, cookies } = dependencies;
+
   const checked = (caller: UserCaller): UserCaller | Promise<UserCaller> => {
     const state = states.get(caller.sessionId);
     if (state instanceof Promise) return state.then((loaded) => accept(caller, loaded));
@@ -75,7 +75,23 @@ export function createClientIdentity({
         throw errors.UNAUTHORIZED({ headers: { 'www-authenticate': 'Bearer' } });
       return byCookie(cookie, credentials);
     },
+    endImpersonations: (transaction, adminId) =>
+      endImpersonations(dependencies, transaction, adminId),
   };
+}
+
+async function endImpersonations(
+  { events, states }: Dependencies,
+  transaction: Transaction,
+  adminId: string,
+): Promise<void> {
+  const ended = await revokeImpersonations(transaction, adminId);
+  for (const { id, userId } of ended)
+    await events.emit(transaction, anonymous, userEvent('revokeSessions', [userId], id));
+  states.dropAfter(
+    transaction,
+    ended.map(({ id }) => id),
+  );
 }
 
 /** RFC 6750 3.1: a client that sees this renews its token. */

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { credentials } from '../../../../../test/support/authentication.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
+import type { Events } from '../../../../kernel/events/events.ts';
 import type { SigningKeys } from '../tokens/signing-keys.ts';
 import { createClientIdentity } from './client-identity.ts';
 import type { SessionState } from './queries.ts';
@@ -43,6 +44,7 @@ function authenticate({
     states,
     keys,
     cookies,
+    events: {} as unknown as Events,
     accessTokens: { issue: () => '', verify },
   });
   return (async () => identity.authenticate(credentials('token')))();

@@ -232,6 +232,17 @@ export const revokeSessions = (
       where user_id = any(${userIds}::uuid[]) and revoked_at is null and id is distinct from ${except}::uuid returning id`),
   );
 
+/** Ends the sessions in which this admin acts as users. */
+export const revokeImpersonations = async (
+  database: Queryable,
+  adminId: string,
+): Promise<readonly { readonly id: string; readonly userId: string }[]> =>
+  (
+    await database.query<{ id: string; userId: string }>(identitySql`
+      update penstock.sessions set revoked_at = now(), revoked_reason = 'revoked'
+      where impersonated_by = ${adminId} and revoked_at is null returning id, user_id as "userId"`)
+  ).rows;
+
 /** Ends the user's other sessions of the same client (`same`), or those of other clients. */
 export const revokeByClient = (
   database: Queryable,
