@@ -115,6 +115,37 @@ describe('the quota of a user', () => {
     await expectCounted();
   });
 
+  it('holds for all uploads together that were begun and not ended', async () => {
+    await quota(10);
+    const ann = await platform.registerUser();
+    const tus = async (method: string, path: string, headers: object, body = '') => {
+      const url = new URL(path, platform.addresses.client);
+      const given = { ...bearer(ann), 'tus-resumable': '1.0.0', ...headers };
+      const response = await fetch(url, { method, headers: given, ...(body && { body }) });
+      return { status: response.status, location: response.headers.get('location') ?? '' };
+    };
+    const begin = () =>
+      tus('POST', '/storage/resumable', {
+        'upload-length': '6',
+        'upload-metadata': `filename ${base64(randomUUID())}`,
+      });
+    const send = (path: string, offset: number, body: string) => {
+      const type = 'application/offset+octet-stream';
+      return tus('PATCH', path, { 'upload-offset': String(offset), 'content-type': type }, body);
+    };
+    const [first, second] = [(await begin()).location, (await begin()).location];
+    expect((await send(first, 0, '12345')).status).toBe(204);
+    expect((await begin()).status).toBe(413);
+    expect((await send(second, 0, '12345')).status).toBe(413);
+    expect((await send(first, 5, '6')).status).toBe(204);
+    expect(await usage(ann)).toMatchObject({ files: 1, size: 6, left: 4 });
+    expect((await send(second, 0, '12345')).status).toBe(413);
+    const { files } = (await ann.api.get('/storage/files')).body;
+    expect((await ann.api.delete(`/storage/file/${files[0]._id}`)).status).toBe(200);
+    expect((await send(second, 0, '123456')).status).toBe(204);
+    await expectCounted();
+  });
+
   it('follows a change of the configuration at once, and counts what was there before', async () => {
     await quota(0);
     const ann = await platform.registerUser();

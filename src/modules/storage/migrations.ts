@@ -181,6 +181,11 @@ const folders = `
   );
 `;
 
+/** What a user has begun to upload, where there is a quota. */
+const unfinished = `
+  create index storage_resumable_of_caller on penstock.storage_resumable (caller) where file_id is null;
+`;
+
 export const migrations: readonly Migration[] = [
   { id: '0001-uploads', run: async (database) => void (await database.query({ text: uploads })) },
   { id: '0002-tasks', run: async (database) => void (await database.query({ text: tasks })) },
@@ -202,4 +207,8 @@ export const migrations: readonly Migration[] = [
   { id: '0016-growth', run: async (database) => void (await database.query({ text: growth })) },
   { id: '0017-owners', run: async (database) => void (await database.query({ text: owners })) },
   { id: '0018-folders', run: async (database) => void (await database.query({ text: folders })) },
+  {
+    id: '0019-unfinished-uploads',
+    run: async (database) => void (await database.query({ text: unfinished })),
+  },
 ];

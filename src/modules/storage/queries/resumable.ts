@@ -72,6 +72,24 @@ export const resumableById = (database: Queryable, id: string): Promise<Resumabl
     ),
   );
 
+/** Bytes that have come for uploads of a caller, this one left out, that are no files yet. */
+export const unfinishedBytes = async (
+  database: Queryable,
+  caller: string,
+  except: string,
+): Promise<number> =>
+  (
+    await firstOf(
+      database.query<{ bytes: number }>(
+        statement(
+          `select coalesce(sum("offset"), 0)::bigint as bytes from penstock.storage_resumable
+           where caller = $1 and file_id is null and id <> $2::uuid`,
+          [caller, except],
+        ),
+      ),
+    )
+  )?.bytes ?? 0;
+
 /** Takes the lock when nobody holds it; else whoever does is told that somebody waits. Undefined: there is no such upload. */
 export const lockResumable = async (
   database: Queryable,

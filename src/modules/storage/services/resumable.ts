@@ -1,10 +1,12 @@
 /** Uploads that are continued, from their beginning to the file that they become. */
+import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import { containerByName } from '../queries/containers.ts';
+import { usageOf } from '../queries/counters.ts';
 import { type FileRow, fileById } from '../queries/files.ts';
 import {
   deleteResumable,
@@ -14,6 +16,7 @@ import {
   lockResumable,
   type ResumableRow,
   resumableById,
+  unfinishedBytes,
   unlockResumable,
 } from '../queries/resumable.ts';
 import { insertUpload, takeUpload } from '../queries/uploads.ts';
@@ -22,7 +25,7 @@ import type { Contents } from './contents.ts';
 import type { Files } from './files.ts';
 import { keyOf } from './naming.ts';
 import type { FileRequest, Placing } from './placing.ts';
-import { requireRoom } from './quotas.ts';
+import { boundedOwner, requireRoom, roomOf } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
 import { createResumableBytes, type ResumableBytes, tailKeyOf } from './resumable-bytes.ts';
 import { toScan } from './scanning.ts';
@@ -64,7 +67,13 @@ export interface ResumableLock {
   release(): Promise<void>;
 }
 
-export interface Resumable extends Pick<ResumableBytes, 'append'> {
+export interface Resumable {
+  /** As `ResumableBytes.append`. Throws QUOTA_EXCEEDED where what has come for other uploads leaves no room for this one. */
+  append(
+    caller: Caller,
+    row: ResumableRow,
+    ...[token, source]: [token: string, source: Readable]
+  ): Promise<number>;
   /** Throws what an upload of such a file would throw. */
   create(caller: Caller, upload: NewResumable): Promise<void>;
   /** The caller's own upload. Throws FILE_NOT_FOUND. */
@@ -90,7 +99,10 @@ export function createResumable(parts: StorageParts, dependencies: Dependencies)
   const { database } = parts;
   const all: ResumableParts = { ...parts, ...dependencies, bytes: createResumableBytes(parts) };
   return {
-    append: all.bytes.append,
+    async append(caller, row, token, source) {
+      await requireRoomBeside(all, caller, row);
+      return all.bytes.append(row, token, source);
+    },
     lock: (id, signal, onRequested) => takeLock(parts, id, { signal, onRequested }),
     create: (caller, upload) => create(all, caller, upload),
     async find(caller, id) {
@@ -107,6 +119,22 @@ interface ResumableParts extends StorageParts, Dependencies {
   readonly bytes: ResumableBytes;
 }
 
+/**
+ * What has come for an upload lies on the store, although it is no file yet: all that a user has begun needs room together,
+ * or many uploads that never end would take as much as anybody likes. Throws QUOTA_EXCEEDED.
+ */
+async function requireRoomBeside(
+  { database, config }: Pick<StorageParts, 'database' | 'config'>,
+  caller: Caller,
+  { id, size, request }: Pick<ResumableRow, 'id' | 'size'> & { readonly request: FileRequest },
+): Promise<void> {
+  const owner = boundedOwner({ config }, caller, request.scope);
+  if (owner === null) return;
+  const { size: used } = await usageOf(database, owner);
+  const coming = await unfinishedBytes(database, callerKey(caller), id);
+  requireRoom(roomOf({ config }, owner, used + coming), size);
+}
+
 async function create(
   { database, config, contents, placing }: ResumableParts,
   caller: Caller,
@@ -115,7 +143,7 @@ async function create(
   const placement = await placing.placeFree(caller, request);
   const limit = contents.limitOf(placement.container);
   if (size > limit) throw tooLarge(limit);
-  requireRoom(placement.room, size);
+  await requireRoomBeside({ database, config }, caller, { id, size, request });
   const { bucket } = placement.container;
   const seconds = config().upload.pendingExpiry;
   const main = { id: newId(), objectKey: keyOf(id, 1) };

@@ -171,7 +171,7 @@ function createStore(
     async write(source: Readable, id: string): Promise<number> {
       const row = await resumable.find(caller, id);
       const token = locks.get(id)?.token ?? '';
-      return resumable.append(row, token, source);
+      return resumable.append(caller, row, token, source);
     },
     async remove(id: string): Promise<void> {
       await resumable.remove(await resumable.find(caller, id));
