@@ -301,14 +301,51 @@ test('a provider that nobody knows is refused by name and changes nothing; anoth
   expect(text.requests).toMatchObject([{ headers: { authorization: 'Bearer second-key' } }]);
 });
 
-test('a push message that no device took is no success: the chain goes on', async () => {
-  await useMail();
+const newFirebase = () => {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  const firebase = {
+  return {
     ...{ projectId: 'p', clientEmail: 'push@p.example' },
     privateKey: privateKey.export({ format: 'pem', type: 'pkcs8' }),
     ...{ endpoint: text.url, tokenEndpoint: `${text.url}/token` },
   };
+};
+
+test('no device that took nothing makes a success of another, and an operator asks all of them anew', async () => {
+  const pushNotifications = { providerName: 'firebase', firebase: newFirebase() };
+  await configure({ pushNotifications, providers: { allowInternal: true } });
+  const says = (status: number, errorCode: string) => ({
+    status,
+    body: { error: { code: status, details: [{ errorCode }] } },
+  });
+  const token = { body: { access_token: 'a', expires_in: 3600 } };
+  const asked: string[] = [];
+  text.answer = ({ path, text: said }) => {
+    if (path === '/token') return token;
+    asked.push(said.includes('busy') ? 'busy' : 'odd');
+    const isFirst = asked.at(-1) === 'busy' && asked.filter((one) => one === 'busy').length === 1;
+    if (isFirst) return { ...says(503, 'UNAVAILABLE'), headers: { 'retry-after': '1' } };
+    return says(400, 'INVALID_ARGUMENT');
+  };
+  const { api, userId } = await platform.registerUser();
+  for (const name of ['busy', 'odd'])
+    await api.post('/token', { token: `${name}-${userId}`, platform: 'ANDROID' });
+  const id = (await post('/push/send', { userId, title: 'x' })).body.messageId;
+  await ended(id, 'failed');
+  expect(asked.toSorted()).toEqual(['busy', 'busy', 'odd']);
+  asked.length = 0;
+  text.answer = ({ path, text: said }) => {
+    if (path !== '/token') asked.push(said.includes('busy') ? 'busy' : 'odd');
+    return path === '/token' ? token : { body: { name: 'x' } };
+  };
+  await expectStatus(await post(`/communications/messages/${id}/retry`, {}), 200, 'retry');
+  await ended(id);
+  expect(asked.toSorted()).toEqual(['busy', 'odd']);
+  await configure({ pushNotifications: { providerName: 'basic' } });
+});
+
+test('a push message that no device took is no success: the chain goes on', async () => {
+  await useMail();
+  const firebase = newFirebase();
   // A panel saves it again without a change; it goes on working.
   for (let times = 0; times < 2; times += 1)
     await configure({ pushNotifications: { providerName: 'firebase', firebase } });

@@ -23,9 +23,12 @@ export interface OutgoingPush {
   readonly userId: string;
   readonly note: PushNote;
   readonly platform: string | null;
-  /** Devices that an earlier attempt has done with. */
+  /** Devices that an earlier attempt has done with, as it noted them. */
   readonly completed: readonly string[];
 }
+
+/** In front of devices that took nothing: an operator who sends the message again asks them anew (`requeueMessage`). */
+const refusedMark = '!';
 
 export interface PushTransport {
   /** Throws `DeliveryError` while a device is left that may be reached later. */
@@ -74,16 +77,19 @@ export function createPushTransport(
       const startedAt = new Date();
       const done = new Set(completed);
       const devices = await devicesOf(database, userId, platform);
-      const waiting = devices.filter((device) => !done.has(device.id));
+      const waiting = devices.filter(
+        (device) => !done.has(device.id) && !done.has(refusedMark + device.id),
+      );
       if (isPushSandbox(config())) return { outcome: 'captured' };
       const results = await sendAll(byProvider(waiting, providerOf), note, id);
       await keepResults(database, results, startedAt);
-      const completedNow = results.filter(({ outcome }) => outcome !== 'later');
-      for (const { device } of completedNow) done.add(device);
+      for (const { device, outcome } of results)
+        if (outcome !== 'later') done.add(outcome === 'accepted' ? device : refusedMark + device);
       return summaryOf(results, {
         devices: devices.length,
         note: () => noteCompleted(database, id, [...done]).then(() => undefined),
         already: completed.length,
+        tookBefore: completed.some((device) => !device.startsWith(refusedMark)),
       });
     },
     close: () => apns.close?.(),
@@ -158,30 +164,36 @@ interface Progress {
   readonly devices: number;
   /** Devices that earlier attempts have done with. */
   readonly already: number;
+  /** One of them took the message. */
+  readonly tookBefore: boolean;
   note(): Promise<void>;
 }
 
 async function summaryOf(
   results: readonly DeviceResult[],
-  { devices, already, note }: Progress,
+  { devices, already, tookBefore, note }: Progress,
 ): Promise<Delivery> {
   const asked = [...new Set(results.map((result) => result.provider))].join(', ');
   const provider = asked || (devices + already === 0 ? inboxAlone : 'push');
-  const detail = words(
-    results.map((result) => `${result.outcome}: ${result.detail}`).join('; ') ||
-      (devices === 0 ? 'the user has no device' : ''),
-  );
+  const said = results.map((result) => `${result.outcome}: ${result.detail}`).join('; ');
+  const detail = words(said || nothingSaid({ devices, already, tookBefore }));
   const took = results.filter(({ outcome }) => outcome === 'accepted').length;
-  const accepted = already > 0 || took > 0;
+  const accepted = tookBefore || took > 0;
   const later = results.filter((result) => result.outcome === 'later');
   const isStopped = later.every(({ refusesKey }) => refusesKey);
   if (later.length > 0) await note();
   // Where our credentials are refused, it is sent if any other device took it.
   if (later.length > 0 && !(isStopped && accepted))
     throw laterError(later, { detail, provider, took });
-  if (accepted || results.length === 0)
+  if (accepted || (results.length === 0 && already === 0))
     return { outcome: 'accepted', provider, detail, devices: took };
   return { outcome: 'refused', provider, about: 'recipient', reason: detail };
+}
+
+/** Why nobody was asked. */
+function nothingSaid({ devices, already, tookBefore }: Omit<Progress, 'note'>): string {
+  if (devices === 0 && already === 0) return 'the user has no device';
+  return tookBefore ? '' : 'no device took it';
 }
 
 type Later = DeviceResult & { readonly outcome: 'later' };
