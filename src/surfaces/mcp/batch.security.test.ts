@@ -26,6 +26,25 @@ test('every message of a batch counts, whatever it asks for', async () => {
   expect((await another(40, 'ping')).status).toBe(429);
 });
 
+test('with one Idempotency-Key, calls of one tool are different calls, and sent again the same ones', async () => {
+  const api = platform.admin.with({ 'idempotency-key': 'batch-1' });
+  const users = ['a', 'b'].map((name, id) => ({
+    ...{ jsonrpc: '2.0', id, method: 'tools/call' },
+    params: {
+      name: 'post_authentication_users',
+      arguments: { email: `${name}@batch.example`, password: 'correct horse battery staple' },
+    },
+  }));
+  const call = async () =>
+    (await api.post('/mcp?modules=authentication', users)).body.map(
+      ({ result }: { result: { structuredContent: { data?: { user: object } } } }) =>
+        result.structuredContent.data?.user,
+    );
+  const made = await call();
+  expect(made).toMatchObject([{ email: 'a@batch.example' }, { email: 'b@batch.example' }]);
+  expect(await call()).toEqual(made);
+});
+
 test('a request that is cancelled beside itself is answered, and keeps no place', async () => {
   const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
   const cancelled = (requestId: number) => ({

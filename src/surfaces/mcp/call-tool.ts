@@ -46,8 +46,9 @@ export function createToolCaller({
   log,
   allowSecrets,
 }: ToolCallerParts): ToolCaller {
+  const nameOf = callNames();
   const called = async (tool: Tool, args: Arguments): Promise<CallToolResult> => {
-    const call = new NestedCall(request, tool.compiled, tool.name);
+    const call = new NestedCall(request, tool.compiled, nameOf(tool));
     requireDeclared(tool, args);
     const admitted = pipeline.admit(call);
     const caller = admitted instanceof Promise ? await admitted : admitted;
@@ -75,6 +76,16 @@ export function createToolCaller({
           throw error;
         }),
       ),
+  };
+}
+
+/** Of the calls of one request, by which an Idempotency-Key tells them apart: a batch comes again in its order. */
+function callNames(): (tool: Pick<Tool, 'name'>) => string {
+  const counts = new Map<string, number>();
+  return ({ name }) => {
+    const before = counts.get(name) ?? 0;
+    counts.set(name, before + 1);
+    return before === 0 ? name : `${before}.${name}`;
   };
 }
 
