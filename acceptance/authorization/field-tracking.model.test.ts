@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectStatus, type TestNode, type TestUser } from '../../test/support/node.ts';
 import { permissionsApi } from '../../test/support/permissions.ts';
-import { type Random, randomOf } from '../../test/support/random-rules.ts';
+import { type Random, randomOf } from '../../test/support/random-numbers.ts';
 import { startTwoNodes, type TwoNodes } from '../../test/support/two-nodes.ts';
 
 /** Changes, with every list asked after each: few with every test, more with `FIELD_STEPS=400`. */

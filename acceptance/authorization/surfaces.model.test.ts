@@ -20,7 +20,7 @@ import {
 } from '../../test/support/permission-data/records-world.ts';
 import { liftLimits, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform } from '../../test/support/platform.ts';
-import { type Random, randomOf } from '../../test/support/random-rules.ts';
+import { type Random, randomOf } from '../../test/support/random-numbers.ts';
 import { startTwoNodes } from '../../test/support/two-nodes.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 

@@ -9,7 +9,7 @@ import type { Json } from '../../test/support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../../test/support/database.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
-import { type Random, randomOf } from '../../test/support/random-rules.ts';
+import { type Random, randomOf } from '../../test/support/random-numbers.ts';
 import {
   describeWithPostgres15,
   describeWithRedis,

@@ -1,6 +1,8 @@
 /** Random rules in CEL, rows to ask them of, and values that they need. The same ones for the same seed. */
 import { type RuleType, readType } from '../../src/data/rules/types.ts';
 import { type RuleValue, readValue } from '../../src/data/rules/values.ts';
+import { chosenRule, knownTypes, knownValues } from './random-choices.ts';
+import type { Random } from './random-numbers.ts';
 
 export type Json = Record<string, unknown>;
 
@@ -18,24 +20,11 @@ export const fields = {
   nums: ['Number'],
   seo: { slug: 'String', rank: 'Number', at: 'Date', on: 'Boolean', words: ['String'] },
   lines: [{ price: 'Number', name: 'String' }],
+  days: ['Date'],
   meta: 'JSON',
   author: { type: 'Relation', model: 'Author' },
   friends: [{ type: 'Relation', model: 'Author' }],
 } as const;
-
-/** A small generator of our own: the same numbers on every machine. */
-export function randomOf(seed: number) {
-  let state = seed;
-  const next = (): number => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-    return (state >>> 8) / 2 ** 24;
-  };
-  return {
-    chance: (odds: number): boolean => next() < odds,
-    pick: <T>(items: readonly T[]): T => items[Math.floor(next() * items.length)] as T,
-  };
-}
-export type Random = ReturnType<typeof randomOf>;
 
 const texts = [
   '',
@@ -63,6 +52,8 @@ const free = [
   ['a', 1, 2.5, true, null, ['a', 1], { x: 'a', y: 1, z: null, l: ['a', 2] }, { x: 2 }],
   // Parts of what stands beside them in a list.
   [{}, [], { x: { a: 1 }, l: [{ a: 1, b: 2 }, null] }, { x: ['a'], l: [['a', 1]] }],
+  // Beyond the whole numbers of JSON.
+  [2 ** 53, { x: 2 ** 60, y: 1e21, l: [2 ** 53, 0.1] }],
 ].flat();
 
 export function rowOf(random: Random, authors: readonly string[]): Json {
@@ -94,6 +85,7 @@ export function rowOf(random: Random, authors: readonly string[]): Json {
         name: maybe(() => random.pick(texts)),
       })),
     ),
+    days: maybe(() => some(moments)),
     meta: maybe(() => random.pick(free)),
     author: maybe(() => random.pick(authors)),
     friends: maybe(() => some(authors)),
@@ -102,6 +94,7 @@ export function rowOf(random: Random, authors: readonly string[]): Json {
 
 export const parameters = new Map<string, RuleType>(
   Object.entries({
+    ...knownTypes,
     ps: 'string',
     pi: 'int',
     pd: 'double',
@@ -134,6 +127,7 @@ export function inputValues(
     pn: [[], [1], [1, 2, -7]],
     pm: [{}, { a: 1 }, { a: 2, B: -1, '': 0 }],
     pj: free,
+    ...knownValues,
   };
   const values = new Map<string, RuleValue>([
     ['now', readValue({ kind: 'timestamp' }, moments[1], 'now')],
@@ -164,6 +158,9 @@ export function ruleOf(random: Random, type: string, depth: number): string {
         () => `(${of('bool')} && ${of('bool')})`,
         () => `(${of('bool')} || ${of('bool')})`,
         () => `!(${of('bool')})`,
+        () => chosenRule(random, of),
+        () => chosenRule(random, of),
+        () => `!(${chosenRule(random, of)})`,
         () => `(${of('bool')} ? ${of('bool')} : ${of('bool')})`,
         () => {
           const kind = leaf('string', 'int', 'double', 'timestamp', 'bool', 'duration');
@@ -237,7 +234,16 @@ export function ruleOf(random: Random, type: string, depth: number): string {
       );
     case 'int':
       if (depth <= 0)
-        return leaf('record.i', 'record.big', 'pi', '0', '1', '-7', '9223372036854775807');
+        return leaf(
+          'record.i',
+          'record.big',
+          'pi',
+          '0',
+          '1',
+          '-7',
+          '9223372036854775807',
+          '9007199254740993',
+        );
       return make(
         () => ruleOf(random, 'int', 0),
         () => `(${of('int')} ${leaf('+', '-', '*', '/', '%')} ${of('int')})`,

@@ -2,6 +2,7 @@
 import { nearestName } from '../../kernel/operations/unknown-input.ts';
 import { postgresPattern } from '../records/filter/postgres-pattern.ts';
 import { PatternError } from '../schema/language/pattern/syntax.ts';
+import { isKnown } from './choice.ts';
 import type { Expression } from './expression.ts';
 import { functionNames, overloadsOf, type RuleFunction } from './functions.ts';
 import { RuleError } from './syntax.ts';
@@ -70,9 +71,12 @@ export function member(of: Expression, key: string, at: number): Expression {
   if (type.kind === 'json')
     return node([of], { kind: 'member', of, key, type, nullable: true, at });
   if (type.kind === 'map')
-    return node([of], { kind: 'member', of, key, type: type.values, nullable: false, at });
+    return node([of], { kind: 'member', of, key, ...itemType(type.values), at });
   return refuse(at, 'field', noMembers(of));
 }
+
+/** Free JSON may be null, where it is there. */
+const itemType = (type: RuleType) => ({ type, nullable: type.kind === 'json' });
 
 const unknownMember = (type: Extract<RuleType, { kind: 'object' }>, key: string): string =>
   type.row
@@ -217,9 +221,19 @@ function index(of: Expression, key: Expression, at: number): Expression {
   if (key.kind === 'constant' && typeof key.value === 'string' && type.kind !== 'list')
     return member(of, key.value, at);
   if (type.kind === 'map' && key.type.kind === 'string')
-    return node([of, key], { kind: 'index', of, key, type: type.values, at });
-  if (type.kind === 'list' && key.type.kind === 'int')
-    return node([of, key], { kind: 'index', of, key, type: type.items, nullable: of.row, at });
+    return node([of, key], { kind: 'index', of, key, ...itemType(type.values), at });
+  if (type.kind === 'list' && key.type.kind === 'int') {
+    const { type: items, nullable } = itemType(type.items);
+    const isStored = !isKnown(of);
+    return node([of, key], {
+      kind: 'index',
+      of,
+      key,
+      type: items,
+      nullable: nullable || isStored,
+      at,
+    });
+  }
   return refuse(at, 'type', `${typeText(type)} has no items by ${typeText(key.type)}`);
 }
 

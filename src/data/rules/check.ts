@@ -1,6 +1,7 @@
 /** Gives a rule its types. Everything that is wrong with it is found here, with its place, before it ever runs. */
 import { isStorable } from '../../kernel/text.ts';
 import { bool, boolean, call, member, narrowed, node, refuse, widened } from './check-calls.ts';
+import { isKnown } from './choice.ts';
 import type { RuleEnvironment } from './environment.ts';
 import type { Expression, Macro } from './expression.ts';
 import { parseRule, type Syntax, type SyntaxInfo } from './syntax.ts';
@@ -186,12 +187,13 @@ function each(call: MacroCall, at: number, checking: Checking): Expression {
   if (source.type.kind !== 'list')
     return refuse(at, 'type', `${macro}() does not go through ${typeText(source.type)}`);
   const variable = name.exprKind.value.name;
+  const isStored = !isKnown(source);
   const item: Expression = {
     kind: 'variable',
     name: variable,
     type: source.type.items,
-    nullable: source.row || source.type.items.kind === 'json',
-    row: source.row,
+    nullable: isStored || source.type.items.kind === 'json',
+    row: isStored,
     at,
   };
   const body = typed(bodySyntax, { ...checking, scope: [...checking.scope, [variable, item]] });

@@ -1,5 +1,6 @@
 /** What functions and comparisons of a rule come to once all their parts are known. */
 import { compilePattern } from '../schema/language/pattern/compile.ts';
+import { isKnown } from './choice.ts';
 import type { Expression, Of } from './expression.ts';
 import { functionOf } from './functions.ts';
 import type { RuleType } from './types.ts';
@@ -20,6 +21,7 @@ export type Strict = Exclude<
     | 'if'
     | 'each'
     | 'has'
+    | 'choice'
   >
 >;
 
@@ -89,12 +91,21 @@ export function computed(expression: Strict, values: readonly RuleValue[]): Rule
     case 'in':
       return includes(b, a);
     case 'list':
-      return values;
-    case 'map':
-      return new Map(expression.entries.map(([key], i) => [key, values[i] ?? null]));
+      return itemsOf(expression.type, values);
+    case 'map': {
+      const items = itemsOf(expression.type, values);
+      return new Map(expression.entries.map(([key], i) => [key, items[i] ?? null]));
+    }
     case 'call':
       return called(expression, values);
   }
+}
+
+/** Whole numbers beside others in a list or map are numbers of that kind. */
+function itemsOf(type: RuleType, values: readonly RuleValue[]): readonly RuleValue[] {
+  const of = type.kind === 'list' ? type.items : type.kind === 'map' ? type.values : type;
+  if (of.kind !== 'double') return values;
+  return values.map((value) => (typeof value === 'bigint' ? Number(value) : value));
 }
 
 function memberOf(of: RuleValue, key: string, type: RuleType): RuleValue | undefined {
@@ -104,12 +115,12 @@ function memberOf(of: RuleValue, key: string, type: RuleType): RuleValue | undef
   return storedValue(type, value);
 }
 
-function indexed(of: RuleValue, key: RuleValue, { nullable }: Of<'index'>): RuleValue | undefined {
-  if (of instanceof Map) return of.get(String(key));
+function indexed(of: RuleValue, key: RuleValue, { of: list }: Of<'index'>): RuleValue | undefined {
+  if (of instanceof Map) return typeof key === 'string' ? of.get(key) : undefined;
   const isPlace = Array.isArray(of) && typeof key === 'bigint' && key >= 0n;
   const found: RuleValue | undefined = isPlace ? of[Number(key)] : undefined;
   // What is not there in a record is null.
-  return found ?? (nullable ? null : undefined);
+  return found === undefined && !isKnown(list) ? null : found;
 }
 
 function narrowedValue(value: RuleValue, { kind }: RuleType): RuleValue | undefined {

@@ -39,6 +39,12 @@ export type Expression = Common &
         readonly field?: Field;
       }
     | { readonly kind: 'index'; readonly of: Expression; readonly key: Expression }
+    /** One of several known values, by a text of the record; an error for other texts. */
+    | {
+        readonly kind: 'choice';
+        readonly key: Expression;
+        readonly entries: readonly (readonly [key: string, value: Expression])[];
+      }
     | { readonly kind: 'has'; readonly of: Expression }
     | { readonly kind: 'and' | 'or'; readonly of: readonly Expression[] }
     | { readonly kind: 'not'; readonly of: Expression }

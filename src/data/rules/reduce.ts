@@ -3,8 +3,10 @@
  * missing for stays open, with its name; and without a record the rest is an expression over its fields.
  */
 import { errors } from '../../kernel/errors.ts';
+import { chosen, isSpread, ofEach, picked } from './choice.ts';
 import { computed, partsOf, rest, type Strict, withParts } from './compute.ts';
 import { anything, type Expression, isError, isFalse, isTrue, type Of } from './expression.ts';
+import { RuleError } from './syntax.ts';
 import { plain } from './types.ts';
 import { type RuleValue, storedValue } from './values.ts';
 
@@ -17,16 +19,31 @@ export interface Known {
 
 interface Reducing {
   readonly known: Known;
+  /** Nothing is known yet: values from outside stay in the expression, as they would stand in a query. */
+  readonly trial: boolean;
   readonly bound: ReadonlyMap<string, RuleValue>;
   readonly budget: { left: number };
 }
 
 /** Steps of one evaluation: lists of a request multiply the parts of a rule. */
 const MAX_STEPS = 50_000;
+/** Values of a known list or map among which the record chooses, in the time of one step. */
+const ITEMS_PER_STEP = 4;
 
 /** A constant, an open part, or an expression over the record. Throws 400 for values that multiply the rule too often. */
 export function reduceRule(expression: Expression, known: Known): Expression {
-  return reduce(expression, { known, bound: new Map(), budget: { left: MAX_STEPS } });
+  return reduce(expression, {
+    known,
+    trial: false,
+    bound: new Map(),
+    budget: { left: MAX_STEPS },
+  });
+}
+
+/** The form in which a rule becomes a query, before any value is known. Throws `RuleError`. */
+export function triedRule(expression: Expression): Expression {
+  const known: Known = { input: () => undefined };
+  return reduce(expression, { known, trial: true, bound: new Map(), budget: { left: MAX_STEPS } });
 }
 
 const bool = plain('bool');
@@ -50,13 +67,14 @@ const errorOf = (expression: Expression): Of<'open'> => openOf(expression, isErr
 
 const isResolved = ({ kind }: Expression): boolean => kind === 'constant' || kind === 'open';
 
-function spend({ budget }: Reducing, steps: number): void {
+function spend({ budget, trial }: Reducing, steps: number): void {
   budget.left -= steps;
-  if (budget.left < 0)
-    throw errors.INVALID_ARGUMENTS({
-      message:
-        'A rule with lists and texts of this size is too expensive: give fewer or shorter ones',
-    });
+  if (budget.left >= 0) return;
+  if (trial) throw new RuleError('size', 0, 'the rule becomes too large a query');
+  throw errors.INVALID_ARGUMENTS({
+    message:
+      'A rule with lists and texts of this size is too expensive: give fewer or shorter ones',
+  });
 }
 
 /** Characters, or items, that are looked at or copied in the time of one step. */
@@ -80,7 +98,7 @@ function reduce(expression: Expression, state: Reducing): Expression {
     case 'open':
       return expression;
     case 'input':
-      return inputValue(expression, state);
+      return state.trial ? expression : inputValue(expression, state);
     case 'field':
       return state.known.record
         ? constantOf(expression, storedValue(expression.type, state.known.record[expression.name]))
@@ -91,7 +109,9 @@ function reduce(expression: Expression, state: Reducing): Expression {
     }
     case 'and':
     case 'or':
-      return junction(expression, state);
+      return junction(expression, (part) => reduce(part, state));
+    case 'choice':
+      return choice(expression, state);
     case 'not':
       return negation(expression, reduce(expression.of, state));
     case 'if':
@@ -140,11 +160,14 @@ function combined(a: number, b: number, strong: number): number {
   return result;
 }
 
-function junction(expression: Of<'and' | 'or'>, state: Reducing): Expression {
+function junction(
+  expression: Of<'and' | 'or'>,
+  reduced: (part: Expression) => Expression,
+): Expression {
   const strong = expression.kind === 'and' ? isFalse : isTrue;
   const parts: Expression[] = [];
   for (const part of expression.of) {
-    const found = reduce(part, state);
+    const found = reduced(part);
     if (isResolved(found) && outcomesOf(found) === strong) return resolved(expression, strong, []);
     parts.push(found);
   }
@@ -192,12 +215,26 @@ function conditional(expression: Of<'if'>, state: Reducing): Expression {
 /* Functions and comparisons: all their parts first. */
 
 function strict(expression: Strict, state: Reducing): Expression {
-  const parts = partsOf(expression).map((part) => reduce(part, state));
+  return answered(
+    expression,
+    partsOf(expression).map((part) => reduce(part, state)),
+    state,
+  );
+}
+
+function answered(expression: Strict, parts: readonly Expression[], state: Reducing): Expression {
   const open = parts.filter((part) => part.kind === 'open');
   if (open.some(({ outcomes }) => outcomes === isError)) return errorOf(expression);
   if (open.length > 0)
     return openOf(expression, anything, [...new Set(open.flatMap(({ names }) => names))]);
-  if (!parts.every((part) => part.kind === 'constant')) return withParts(expression, parts);
+  const spread = parts.findIndex(isSpread);
+  const several = parts[spread];
+  if (several)
+    return ofEach(several, expression.type, (value) => {
+      spend(state, 1);
+      return answered(expression, parts.with(spread, value), state);
+    });
+  if (!parts.every((part) => part.kind === 'constant')) return unresolved(expression, parts, state);
   const values = parts.map((part) => part.value);
   // Functions read and copy texts; everything else compares them.
   const perCharacter = expression.kind === 'call' ? 1 : 0;
@@ -207,14 +244,44 @@ function strict(expression: Strict, state: Reducing): Expression {
   return value === undefined ? errorOf(expression) : constantOf(expression, value);
 }
 
+/** What hangs on the record, or on values that are not known yet. */
+function unresolved(expression: Strict, parts: readonly Expression[], state: Reducing): Expression {
+  const [of, key] = parts;
+  if (expression.kind !== 'index' || !of || !key?.row || of.row)
+    return withParts(expression, parts);
+  const found = chosen(expression, of, key);
+  if (found) spend(state, Math.ceil(found.entries.length / ITEMS_PER_STEP));
+  return found ?? errorOf(expression);
+}
+
+function choice(expression: Of<'choice'>, state: Reducing): Expression {
+  const key = reduce(expression.key, state);
+  if (key.kind === 'constant') return reduce(picked(expression, key.value), state);
+  if (key.kind === 'open') return openOf(expression, key.outcomes, key.names);
+  const entries = expression.entries.map(([name, value]) => [name, reduce(value, state)] as const);
+  return { ...expression, key, entries };
+}
+
 /** `has(map.key)` asks for the key, and everything else for a value that is not null. */
 function presence(expression: Of<'has'>, state: Reducing): Expression {
-  if (expression.of.kind === 'member' && expression.of.of.type.kind === 'map') {
-    const map = reduce(expression.of.of, state);
-    if (map.kind === 'constant' && map.value instanceof Map)
-      return constantOf(expression, map.value.has(expression.of.key));
-  }
-  const of = reduce(expression.of, state);
+  const { of } = expression;
+  return of.kind === 'member' && of.of.type.kind === 'map'
+    ? keyPresence(expression, of, reduce(of.of, state))
+    : valuePresence(expression, reduce(of, state));
+}
+
+function keyPresence(expression: Of<'has'>, member: Of<'member'>, map: Expression): Expression {
+  if (isSpread(map)) return ofEach(map, bool, (one) => keyPresence(expression, member, one));
+  if (map.kind === 'open') return openOf(expression, map.outcomes, map.names);
+  if (map.kind !== 'constant')
+    return rest({ ...expression, of: rest({ ...member, of: map }, [map]) }, [map]);
+  return map.value instanceof Map
+    ? constantOf(expression, map.value.has(member.key))
+    : errorOf(expression);
+}
+
+function valuePresence(expression: Of<'has'>, of: Expression): Expression {
+  if (isSpread(of)) return ofEach(of, bool, (one) => valuePresence(expression, one));
   if (of.kind === 'open') return openOf(expression, of.outcomes, of.names);
   if (of.kind === 'constant') return constantOf(expression, of.value !== null);
   return rest({ ...expression, of }, [of]);
@@ -223,9 +290,18 @@ function presence(expression: Of<'has'>, state: Reducing): Expression {
 /* Macros over lists. */
 
 function iteration(expression: Of<'each'>, state: Reducing): Expression {
-  const list = reduce(expression.list, state);
+  return gone(expression, reduce(expression.list, state), state);
+}
+
+/** Through a list that is reduced already. */
+function gone(expression: Of<'each'>, list: Expression, state: Reducing): Expression {
+  if (isSpread(list))
+    return ofEach(list, expression.type, (one) => {
+      spend(state, 1);
+      return gone(expression, one, state);
+    });
   if (list.kind === 'open') return { ...list, type: expression.type };
-  if (list.kind !== 'constant') {
+  if (list.kind !== 'constant' || state.trial) {
     const bound = new Map(state.bound);
     bound.delete(expression.variable);
     const body = reduce(expression.body, { ...state, bound });
@@ -243,7 +319,8 @@ function iteration(expression: Of<'each'>, state: Reducing): Expression {
   if (macro === 'exists' || macro === 'all') {
     const kind = macro === 'all' ? 'and' : 'or';
     const row = bodies.some((body) => body.row);
-    return junction({ kind, of: bodies, type: bool, nullable: false, row, at }, state);
+    const all = { kind, of: bodies, type: bool, nullable: false, row, at } as const;
+    return junction(all, (body) => body);
   }
   return collected({ ...expression, type }, items, bodies);
 }

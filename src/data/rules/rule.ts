@@ -6,9 +6,10 @@
 import { LRUCache } from 'lru-cache';
 import { errors, type Problem } from '../../kernel/errors.ts';
 import { checkRule } from './check.ts';
+import { isKnown } from './choice.ts';
 import type { RuleEnvironment } from './environment.ts';
 import { type Expression, isError, isTrue } from './expression.ts';
-import { type Known, reduceRule } from './reduce.ts';
+import { type Known, reduceRule, triedRule } from './reduce.ts';
 import { condition, sqlContext } from './sql.ts';
 import { isStoredValue } from './sql-storage.ts';
 import { placeOf, RuleError } from './syntax.ts';
@@ -88,7 +89,7 @@ export function compileRule(text: string, environment: RuleEnvironment): Compile
 }
 
 function createRule(text: string, expression: Expression): CompiledRule {
-  if (expression.row) condition(expression, sqlContext(trial));
+  if (expression.row) tryAsQuery(expression);
   const parts = [...partsOf(expression)];
   return {
     text,
@@ -106,6 +107,11 @@ function createRule(text: string, expression: Expression): CompiledRule {
   };
 }
 
+/** Throws `RuleError` for what can't be part of a query whatever the values are. */
+function tryAsQuery(expression: Expression): void {
+  condition(triedRule(expression), sqlContext(trial));
+}
+
 /** What a trial admits can only be too large with the values of a request. */
 function refusedAs400<T>(work: () => T): T {
   try {
@@ -120,7 +126,7 @@ function refusedAs400<T>(work: () => T): T {
 
 function comparedWith(parts: readonly Expression[], input: string): Compared {
   const isInput = (one: Expression): boolean => one.kind === 'input' && one.name === input;
-  const isStored = (one: Expression): boolean => one.row && isStoredValue(one);
+  const isStored = (one: Expression): boolean => isStoredValue(one) && !isKnown(one);
   const places = parts.flatMap((part): readonly (readonly StoredPlace[])[] => {
     if (part.kind === 'equal' && [part.left, part.right].some(isInput))
       return [part.left, part.right].filter(isStored).map((side) => placesOf(side, parts));

@@ -66,6 +66,10 @@ describe('rules', () => {
       'record.status': 'type: line 1, column 7: a rule must be true or false, and this is string',
       'record.tags.map(t, t + "x") == ["ax"]':
         "sql: line 1, column 29: these lists are not compared, so that it can't be part of a query",
+      'record.tags[size(record.status)] == "a"':
+        "sql: line 1, column 13: a place in a list of the record is taken from the record: use exists(), so that it can't be part of a query",
+      '{"a": ["b"]}[record.status].exists_one(t, t == record.author)':
+        "sql: line 1, column 28: exists_one() of a known list looks at the record, as exists() and all() may, so that it can't be part of a query",
       'record.status.split(",").size() > 1':
         "sql: line 1, column 14: the size of this list is not computed, so that it can't be part of a query",
       'record.status.matches("(?=a)")': 'pattern: line 1, column 23: ',
@@ -145,6 +149,36 @@ describe('rules', () => {
     expect(rule.predicate(visitor, { alias: 'r', next: String }).sql).toBe('null::boolean');
   });
 
+  it('take values of known maps by a field: scalars in one parameter, whatever their number', () => {
+    const many = (value: unknown) =>
+      Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`region ${i}`, value]));
+    const asked = (text: string, type: string, value: unknown) => {
+      const own = new Map([['own', typeOf(type)]]);
+      const rule = compileRule(text, ruleEnvironment({ parameters: own, record }));
+      const values: unknown[] = [];
+      const next = (one: unknown) => `$${values.push(one)}`;
+      const known = inputsFrom(new Map([['own', readValue(typeOf(type), value, 'own')]]));
+      return { values, sql: rule.predicate(known, { alias: 'r', next }).sql };
+    };
+    const scalars = asked('size(record.status) < own[record.status]', 'map<int>', many(3));
+    expect(scalars.sql).toBe('(char_length(r."status") < (($1::jsonb ->> r."status")::bigint))');
+    expect(scalars.values).toHaveLength(1);
+    const lists = 'record.status in own[record.status]';
+    expect(asked(lists, 'map<list<string>>', { a: ['b'] }).values).toHaveLength(2);
+    expect(() => asked(lists, 'map<list<string>>', many(['b']))).toThrow(/too large a query/);
+  });
+
+  it('do not take a known id that the record chooses for an id in the record', () => {
+    const of = (text: string) => compileRule(text, environment).comparedWith('caller.id');
+    expect(of('caller.id in record.tags').only).toBe(true);
+    for (const text of [
+      'caller.id in {"a": ["b"]}[record.status]',
+      'caller.id == {"a": "b"}[record.status]',
+      '{"a": ["b"]}[record.status].exists(id, id == caller.id)',
+    ])
+      expect([text, of(text)]).toEqual([text, { places: [], only: false }]);
+  });
+
   it('take only values of their types', () => {
     const wrong: readonly (readonly [string, unknown])[] = [
       ['int', '5'],
@@ -189,7 +223,7 @@ describe('rules', () => {
     );
     const examples = [
       ...table.matchAll(
-        /`((?:record|caller|now|cidr|'a')[^`]*[=<>)][^`]*|'a' in [^`]*|caller\.id in [^`]*)`/g,
+        /`((?:record|caller|now|cidr|'a'|\{')[^`]*[=<>)][^`]*|'a' in [^`]*|caller\.id in [^`]*)`/g,
       ),
     ]
       .map(([, text = '']) => text)
@@ -202,6 +236,8 @@ describe('rules', () => {
       parameters: new Map([['address', typeOf('ip')]]),
       record: new Map<string, Field>([
         ...record,
+        ['region', text],
+        ['amount', price],
         ['address', { kind: 'object', fields: new Map([['city', text]]), ...plain }],
         ['meta', { kind: 'json', ...plain }],
         ['members', { kind: 'array', items: text, ...plain }],

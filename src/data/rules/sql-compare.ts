@@ -15,8 +15,8 @@ import { constantSql } from './sql-values.ts';
 import { isNumber } from './types.ts';
 
 export function equality({ left, right, at }: Of<'equal'>, context: SqlContext): string {
-  if (left.type.kind === 'null') return absence(right, context);
-  if (right.type.kind === 'null') return absence(left, context);
+  if (left.type.kind === 'null') return absence(left, right, context);
+  if (right.type.kind === 'null') return absence(right, left, context);
   for (const side of [left, right])
     if (side.kind === 'if' && side.row && side.nullable)
       return refuse(side.at, 'an answer of ?: that may be null is compared');
@@ -45,7 +45,8 @@ function totalEquality(value: Expression, other: Expression, a: string, b: strin
   return `(case when ${b} is not null then ${a} = ${b} and ${a} is not null end)`;
 }
 
-function absence(expression: Expression, context: SqlContext): string {
+function absence(nothing: Expression, expression: Expression, context: SqlContext): string {
+  if (nothing.row) return refuse(nothing.at, 'null is taken from a list of the record');
   if (expression.nullable) return `(not ${context.write.presence(expression, context)})`;
   return `(case when ${context.write.text(expression, context)} is not null then false end)`;
 }

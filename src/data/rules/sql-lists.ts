@@ -112,7 +112,8 @@ function inIds(item: Expression, list: Of<'field'>, context: SqlContext): string
 function keyIn(item: Expression, map: Expression, at: number, context: SqlContext): string {
   if (map.row) return refuse(at, 'keys of this map are not searched: use has()');
   const value = context.write.text(item, context);
-  return `(case when ${value} is not null then ${context.write.jsonb(map, context)} ? ${value} end)`;
+  const keys = map.kind === 'constant' && map.value instanceof Map ? [...map.value.keys()] : [];
+  return `(case when ${value} is not null then ${value} = any(${context.next(keys)}::text[]) end)`;
 }
 
 /** Elements of a stored list. A body that is an error for one element decides nothing. */
@@ -122,7 +123,11 @@ export function iteration(expression: Of<'each'>, context: SqlContext): string {
     return refuse(at, `${macro}() works only on lists that are known beforehand`);
   if (!list.row) {
     // Only when a rule is tried: known lists are gone through by the evaluator.
-    if (macro === 'exists_one') return refuse(at, 'exists_one() asks for fields of the record');
+    if (macro === 'exists_one')
+      return refuse(
+        at,
+        'exists_one() of a known list looks at the record, as exists() and all() may',
+      );
     return context.write.condition(body, context);
   }
   if (!isList(list)) return refuse(list.at, 'this list is not gone through');

@@ -88,7 +88,7 @@ export function scalarOf(value: string, { type, at }: Expression): string {
     case 'int':
       return as(
         'number',
-        `case when mod((${value})::numeric, 1) = 0 and abs((${value})::numeric) < 9007199254740992 then (${value})::numeric end`,
+        `case when mod((${value})::numeric, 1) = 0 and abs((${value})::numeric) < 9007199254740992 then trunc((${value})::numeric) end`,
       );
     case 'bool':
       return as('boolean', `(${value})::boolean`);

@@ -1,5 +1,5 @@
 /** Values that are known before a statement is made, as parameters of it. */
-import type { Expression } from './expression.ts';
+import type { Expression, Of } from './expression.ts';
 import { type Address, addressText, type Network, networkText } from './network.ts';
 import { momentTextOf } from './time.ts';
 import type { RuleType } from './types.ts';
@@ -70,7 +70,23 @@ function parameterOf(value: RuleValue, type: RuleType, moments: boolean): unknow
   }
 }
 
-/** As it would stand in a jsonb column. */
+/**
+ * One of several values that are known, by a text that PostgreSQL computes: in the text form of their type, which
+ * is exact. Null for other texts, and for an error.
+ */
+export function choiceSql(
+  { entries, type }: Of<'choice'>,
+  key: string,
+  context: ConstantSql,
+): string {
+  const texts = entries.map(([name, one]) => {
+    const value = one.kind === 'constant' ? parameterOf(one.value, one.type, false) : null;
+    return `${JSON.stringify(name)}:${value === null ? 'null' : JSON.stringify(String(value))}`;
+  });
+  return `(${context.next(`{${texts.join(',')}}`)}::jsonb ->> ${key})::${sqlType(type, false)}`;
+}
+
+/** As it would stand in a jsonb column: whole numbers as the doubles that they are on the wire. */
 export const jsonOf = (expression: Expression): string =>
   expression.kind === 'constant' ? jsonText(expression.value, expression.type) : 'null';
 
@@ -86,7 +102,7 @@ function jsonText(value: RuleValue, type: RuleType): string {
   }
   if (type.kind === 'timestamp' && typeof value === 'bigint')
     return JSON.stringify(storedMoment(value));
-  return typeof value === 'bigint' ? String(value) : JSON.stringify(value);
+  return JSON.stringify(typeof value === 'bigint' ? Number(value) : value);
 }
 
 /** Dates in jsonb have milliseconds. */

@@ -5,6 +5,7 @@
 import { postgresPattern } from '../records/filter/postgres-pattern.ts';
 import { columnType } from '../schema/language/field.ts';
 import { compilePattern } from '../schema/language/pattern/compile.ts';
+import { isScalar } from './choice.ts';
 import type { Expression, Of } from './expression.ts';
 import { functionSql, momentPartOf, momentPartSql } from './function-sql.ts';
 import { equality, ordering } from './sql-compare.ts';
@@ -19,9 +20,10 @@ import {
   type SqlContext,
   scalarOf,
 } from './sql-storage.ts';
-import { constantSql, jsonOf } from './sql-values.ts';
+import { choiceSql, constantSql, jsonOf } from './sql-values.ts';
 import { RuleError } from './syntax.ts';
 import { offsetOf } from './time.ts';
+import { typeText } from './types.ts';
 
 /** A value of type jsonb, null where there is none. */
 function jsonb(expression: Expression, context: SqlContext): string {
@@ -32,7 +34,7 @@ function jsonb(expression: Expression, context: SqlContext): string {
         ? column(context, expression.name)
         : columnType(expression.field) === 'uuid[]'
           ? `to_jsonb(${column(context, expression.name)})`
-          : `to_jsonb(${text(expression, context)})`;
+          : asJson(expression, context);
     case 'variable':
       return context.elements.get(expression.name) ?? refuse(expression.at, 'it has no element');
     case 'member':
@@ -42,13 +44,17 @@ function jsonb(expression: Expression, context: SqlContext): string {
     case 'index':
       return itemOf(expression, context);
     default:
-      return `to_jsonb(${text(expression, context)})`;
+      return asJson(expression, context);
   }
 }
 
+/** Whole numbers are doubles where they stand beside JSON, as in JavaScript. */
+const asJson = (expression: Expression, context: SqlContext): string =>
+  `to_jsonb(${text(expression, context)}${expression.type.kind === 'int' ? '::float8' : ''})`;
+
 function itemOf({ of, key }: Of<'index'>, context: SqlContext): string {
-  if (of.type.kind === 'map') return `(${jsonb(of, context)} -> ${text(key, context)})`;
-  if (key.row) return refuse(key.at, 'a place in a list is taken from the record');
+  if (key.row)
+    return refuse(key.at, 'a place in a list of the record is taken from the record: use exists()');
   const place = key.kind === 'constant' ? Number(key.value) : 0;
   // Negative places would count from the end.
   if (place < 0 || place > 1_000_000) return 'null::jsonb';
@@ -82,6 +88,8 @@ function textOf(expression: Expression, context: SqlContext): string {
       return conditional(expression, context, text);
     case 'call':
       return callText(expression, context);
+    case 'choice':
+      return choice(expression, context, text);
     default:
       return refuse(expression.at, 'this is not computed for each record');
   }
@@ -100,6 +108,24 @@ function conditional(
   part: (expression: Expression, context: SqlContext) => string,
 ): string {
   return `(case ${condition(test, context)} when true then ${part(yes, context)} when false then ${part(no, context)} end)`;
+}
+
+/** Scalars stand in one parameter; what hangs on the record in other ways is written for each of them. */
+function choice(
+  expression: Of<'choice'>,
+  context: SqlContext,
+  part: (expression: Expression, context: SqlContext) => string,
+): string {
+  const { entries, type } = expression;
+  if (!isScalar(type))
+    return refuse(expression.at, `a ${typeText(type)} that the record chooses is not compared`);
+  const key = text(expression.key, context);
+  const isPlain = entries.every(([, { kind }]) => kind === 'constant' || kind === 'open');
+  if (isPlain) return `(${choiceSql(expression, key, constants(context))})`;
+  const cases = entries.map(
+    ([name, value]) => `when ${context.next(name)}::text then ${part(value, context)}`,
+  );
+  return `(case ${key} ${cases.join(' ')} end)`;
 }
 
 function callText(expression: Of<'call'>, context: SqlContext): string {
@@ -156,6 +182,8 @@ function conditionOf(expression: Expression, context: SqlContext): string {
       return presence(expression.of, context);
     case 'each':
       return iteration(expression, context);
+    case 'choice':
+      return choice(expression, context, condition);
     case 'call':
       return callText(expression, context);
     default:
