@@ -259,6 +259,21 @@ describe('the scanner', () => {
     expect((await ann.api.delete(`/storage/file/${infected}`)).status).toBe(200);
   });
 
+  it('takes no use from a link that was asked for too early', async () => {
+    answer = undefined;
+    const id = await upload();
+    const made = await ann.api.post(`/storage/file/${id}/links`, { maxUses: 1 });
+    const use = () => readContent(platform, made.body.url);
+    expect((await use()).status).toBe(409);
+    answer = 'clean';
+    await waitFor(async () => (await urlStatus(id)) === 200);
+    expect(
+      (await readContent(platform, made.body.url, { headers: { range: 'bytes=99-' } })).status,
+    ).toBe(416);
+    expect((await use()).status).toBe(200);
+    expect((await use()).status).toBe(404);
+  });
+
   it('looks at a file where it lies now, when it was moved meanwhile', async () => {
     const name = `c-${randomUUID()}`;
     expect((await platform.admin.post('/storage/containers', { name })).status).toBe(200);

@@ -157,21 +157,20 @@ const use = (services: StorageServices): Operation =>
     ],
     audit: services.config().audit.downloads,
     summary: 'Read a file by a link',
-    description: 'Each request is one use, also one for a part.',
+    description:
+      'Each answer is one use, also one of a part. A refusal is none: while the file is being scanned, the link stays good.',
     async handler(context, { params: { token }, headers }) {
       const { sharedLinks, signedUploads, delivery } = services;
       // Whoever reads the log shall not read the file by it.
       context.audited({ target: 'link' });
-      const { link, file } = await sharedLinks.use(token);
+      const { link, file } = await sharedLinks.open(token);
       context.audited({ target: `id:${file._id} link:${link._id}` });
       const ready = withContent(services, await signedUploads.confirmed(file));
       const { range, 'if-range': ifRange } = headers;
-      return delivery.reply(ready, {
-        range,
-        ifRange,
-        download: link.download,
-        context,
-      });
+      const { download } = link;
+      const reply = delivery.reply(ready, { range, ifRange, download, context });
+      await sharedLinks.use(token);
+      return reply;
     },
   });
 

@@ -43,13 +43,22 @@ export const insertLink = (
     ),
   );
 
+const usable = 'token_hash = $1 and expires_at > now() and (max_uses is null or uses < max_uses)';
+
+/** As long as it may still be used. */
+export const usableLink = (database: Queryable, tokenHash: string): Promise<LinkRow | undefined> =>
+  firstOf(
+    database.query<LinkRow>(
+      statement(`select ${columns} from penstock.storage_links where ${usable}`, [tokenHash]),
+    ),
+  );
+
 /** Uses it once, if it may still be used: the row decides, for however many that try at once. */
 export const useLink = (database: Queryable, tokenHash: string): Promise<LinkRow | undefined> =>
   firstOf(
     database.query<LinkRow>(
       statement(
-        `update penstock.storage_links set uses = uses + 1, last_used_at = now()
-         where token_hash = $1 and expires_at > now() and (max_uses is null or uses < max_uses) returning ${columns}`,
+        `update penstock.storage_links set uses = uses + 1, last_used_at = now() where ${usable} returning ${columns}`,
         [tokenHash],
       ),
     ),

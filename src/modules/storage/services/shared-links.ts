@@ -7,7 +7,14 @@ import { newId } from '../../../kernel/ids.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
 import { storageErrors } from '../errors.ts';
 import type { FileRow } from '../queries/files.ts';
-import { deleteLink, insertLink, type LinkRow, listLinks, useLink } from '../queries/links.ts';
+import {
+  deleteLink,
+  insertLink,
+  type LinkRow,
+  listLinks,
+  usableLink,
+  useLink,
+} from '../queries/links.ts';
 import { authorOf } from './access.ts';
 import type { Files } from './files.ts';
 import type { ListPage } from './listing.ts';
@@ -35,8 +42,10 @@ export interface SharedLinks {
   revoke(caller: Caller, fileId: string, linkId: string, scope?: string): Promise<void>;
   /** The same for operators. */
   revokeAny(linkId: string): Promise<void>;
-  /** Counts one use. Throws LINK_NOT_FOUND for a link that is none, over, used up or taken back. */
-  use(token: string): Promise<{ readonly link: LinkRow; readonly file: FileRow }>;
+  /** What it leads to; counts nothing. Throws LINK_NOT_FOUND for a link that is none, over, used up or taken back. */
+  open(token: string): Promise<{ readonly link: LinkRow; readonly file: FileRow }>;
+  /** Counts one use, when the answer is certain. Throws LINK_NOT_FOUND. */
+  use(token: string): Promise<void>;
 }
 
 export function createSharedLinks(
@@ -77,9 +86,13 @@ export function createSharedLinks(
       removed(await deleteLink(database, linkId, fileId));
     },
     revokeAny: async (linkId) => removed(await deleteLink(database, linkId)),
-    async use(token) {
-      const link = existing(await useLink(database, sha256(token)), storageErrors.LINK_NOT_FOUND);
+    async open(token) {
+      const found = await usableLink(database, sha256(token));
+      const link = existing(found, storageErrors.LINK_NOT_FOUND);
       return { link, file: await files.find(link.fileId) };
+    },
+    async use(token) {
+      existing(await useLink(database, sha256(token)), storageErrors.LINK_NOT_FOUND);
     },
   };
 }
