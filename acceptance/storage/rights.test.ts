@@ -136,8 +136,16 @@ describe('files with relations', () => {
     expect(await mine(ben, `&scope=Team:${teamId}`)).toContain(made.body._id);
     const own = await ann.api.get(`/storage/files?scope=Team:${teamId}`);
     expect(own.body.files.map(({ _id }: { _id: string }) => _id)).toEqual([made.body._id]);
+    await platform.admin.patch('/config/storage', { trash: { days: 1 } });
     const gone = await ben.api.delete(`/storage/file/${made.body._id}`);
     expect(gone.status, gone.text).toBe(200);
+    // Whoever may bring it back finds it.
+    for (const [user, found] of [
+      [ben, 1],
+      [eve, 0],
+    ] as const)
+      expect((await user.api.get('/storage/trash')).body).toMatchObject({ filesCount: found });
+    await platform.admin.patch('/config/storage', { trash: { days: 0 } });
     const left = await platform.admin.get(
       `/authorization/relations?resource=File:${made.body._id}`,
     );

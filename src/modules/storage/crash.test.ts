@@ -156,7 +156,8 @@ const scenarios: Readonly<Record<string, Scenario>> = {
         const lock = await resumable.lock(id, signal, () => undefined);
         try {
           const row = await resumable.find(caller, id);
-          await resumable.append(row, lock.token, Readable.from([Buffer.from(piece)]));
+          const body = Readable.from([Buffer.from(piece)]);
+          await resumable.append(caller, row, lock.token, body);
           await resumable.finish(caller, await resumable.find(caller, id));
         } finally {
           await lock.release();

@@ -181,6 +181,11 @@ const folders = `
   );
 `;
 
+/** What somebody has deleted that was not theirs alone. */
+const deleters = `
+  create index storage_trash_of_deleter on penstock.storage_trash (deleted_by);
+`;
+
 /** What a user has begun to upload, where there is a quota. */
 const unfinished = `
   create index storage_resumable_of_caller on penstock.storage_resumable (caller) where file_id is null;
@@ -210,5 +215,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0019-unfinished-uploads',
     run: async (database) => void (await database.query({ text: unfinished })),
+  },
+  {
+    id: '0020-trash-by-deleter',
+    run: async (database) => void (await database.query({ text: deleters })),
   },
 ];

@@ -65,7 +65,7 @@ export async function keepInTrash(
 export interface TrashFilter {
   readonly skip: number;
   readonly limit: number;
-  /** Only of these owners, or deleted by them. */
+  /** Only what they owned or deleted. */
   readonly owner?: string | undefined;
   readonly container?: string | undefined;
 }
@@ -75,7 +75,7 @@ export async function listTrash(
   database: Queryable,
   { skip, limit, owner, container }: TrashFilter,
 ): Promise<{ readonly rows: readonly TrashedFile[]; readonly count: number }> {
-  const where = `($1::text is null or owner = $1) and ($2::text is null or container = $2) and expires_at > now()`;
+  const where = `($1::text is null or owner = $1 or deleted_by = $1) and ($2::text is null or container = $2) and expires_at > now()`;
   const values = [owner ?? null, container ?? null];
   const { rows } = await database.query<TrashedFile>({
     text: `select ${columns} from penstock.storage_trash where ${where} order by deleted_at desc, id desc offset $3 limit $4`,

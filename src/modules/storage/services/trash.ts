@@ -25,7 +25,7 @@ import { enqueueChecksum, enqueueScan } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 export interface Trash {
-  /** What the caller owned; operators see all, or that of one container. */
+  /** What the caller owned or deleted; operators see all, or that of one container. */
   list(
     caller: Caller,
     page: ListPage & { readonly container?: string | undefined },
