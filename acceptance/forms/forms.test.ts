@@ -335,6 +335,23 @@ it('answers 404 for ids that nothing has, in any shape', async () => {
   }
 });
 
+it('is the same form with its id in capitals, also once it is switched off', async () => {
+  const { _id } = await createForm(platform.admin);
+  const capitals = _id.toUpperCase();
+  const values = { email: 'a@b.cd', message: 'x' };
+  const statuses = async () =>
+    Promise.all([_id, capitals].map(async (id) => (await submit(id, values)).status));
+  expect(await statuses()).toEqual([200, 200]);
+  for (const [id, enabled, status] of [
+    [_id, false, 404],
+    [_id, true, 200],
+    [capitals, false, 404],
+  ] as const) {
+    expect((await platform.admin.put(`/admin/forms/${id}`, { enabled })).status).toBe(200);
+    expect(await statuses()).toEqual([status, status]);
+  }
+});
+
 it('wants a signed-in user where the form says so', async () => {
   const form = await createForm(platform.admin, { authRequired: true });
   const values = { email: 'a@b.cd', message: 'x' };

@@ -36,8 +36,11 @@ export interface KnownForms {
 export function createKnownForms({ caches, database }: Pick<Kernel, 'caches' | 'database'>) {
   const cache = caches.create<FormRow>({ name: 'forms', maxEntries: 2_000, ttlMs: 60_000 });
   const known: KnownForms = {
-    find: async (id) => (isId(id) ? cache.load(id, () => formById(database, id)) : undefined),
-    forget: (id) => cache.invalidate([id]),
+    async find(asked) {
+      const id = asked.toLowerCase();
+      return isId(id) ? cache.load(id, () => formById(database, id)) : undefined;
+    },
+    forget: (id) => cache.invalidate([id.toLowerCase()]),
   };
   return known;
 }
