@@ -331,21 +331,25 @@ describe('nobody', () => {
     const [shared, unshared] = [resources.slice(0, 10), resources.slice(10)];
     for (const resource of shared) await give(anna, resource, bob, 'reader');
     const relation = { subject: subjectOf(bob), relation: 'reader', condition: 'weekdays' };
+    const byOperator = resources.map((resource) =>
+      platform.admin.post('/authorization/relations', { ...relation, resource }),
+    );
     await Promise.all([
-      ...resources.map((resource) =>
-        platform.admin.post('/authorization/relations', { ...relation, resource }),
-      ),
       ...unshared.map((resource) => give(anna, resource, bob, 'reader')),
       ...shared.map((resource) => take(anna, resource, bob, 'reader')),
     ]);
+    const statuses = (await Promise.all(byOperator)).map(({ status }) => status);
+    // A machine that is too busy refuses a few.
+    const written = resources.filter((_, i) => statuses[i] !== 503);
+    expect(new Set(statuses.filter((status) => status !== 503))).toEqual(new Set([200]));
     const conditions = await Promise.all(
-      resources.map(async (resource) => {
+      written.map(async (resource) => {
         const query = { resource, subject: subjectOf(bob) };
         const { body } = await platform.admin.get('/authorization/relations', { query });
         return body.relations.map(({ condition }: Json) => condition);
       }),
     );
-    expect(conditions).toEqual(resources.map(() => ['weekdays']));
+    expect(conditions).toEqual(written.map(() => ['weekdays']));
   });
 
   it('leaves relations about records behind that are deleted at the same time', async () => {
