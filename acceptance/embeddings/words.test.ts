@@ -2,6 +2,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
+import { assign, compare, input, location, operation } from '../../test/support/endpoints.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -287,4 +288,31 @@ it('reads texts anew when their fields get other names before they are written',
   };
   await waitFor(async () => (await found('plover')) === 1);
   expect(await found('lapwing')).toBe(0);
+});
+
+it('finds records that are too large to be read together', async () => {
+  await platform.createSchema({
+    name: 'Tome',
+    fields: { shelf: 'String', body: 'String' },
+  } as Json);
+  const config = { schemaName: 'Tome', sourceFields: ['body'], targetField: 'w', provider: 'none' };
+  expect((await platform.admin.post('/embeddings/configs', config)).status).toBe(200);
+  const inputDocuments = Array.from({ length: 24 }, () => ({ shelf: 'low' }));
+  const many = await platform.admin.post('/database/schemas/Tome/docs/many', { inputDocuments });
+  expect(many.status, many.text).toBe(200);
+  const made = await platform.admin.post('/database/customEndpoints', {
+    ...{ name: 'write', operation: operation.patch, selectedSchemaName: 'Tome' },
+    inputs: [input('body', 'String', location.body)],
+    query: compare('shelf', 0, ['Custom', 'low']),
+    assignments: [assign('body', 0, 'Input', 'body')],
+  });
+  expect(made.status, made.text).toBe(200);
+  // All change at once, and are read 32 at a time: 19 MB.
+  const body = `quagga ${' '.repeat(800_000)}`;
+  const changed = await platform.client.patch('/database/function/write', { body });
+  expect(changed.body).toEqual({ matchedCount: 24, modifiedCount: 24 });
+  await waitFor(async () => {
+    const found = await search('quagga', { schemaName: 'Tome', limit: 1, userId: undefined });
+    return found.hits.length === 1;
+  });
 });

@@ -1,5 +1,6 @@
 /** Webhooks as operators and receivers meet them (docs/guides/webhooks.md). */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { assign, compare, input, location, operation } from '../../test/support/endpoints.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -89,6 +90,31 @@ describe('a delivery', () => {
     });
     expect(deliveries).toHaveLength(3);
     expect(receiver.arrivals.every(({ body }) => body.data.record === undefined)).toBe(true);
+    await remove(endpoint._id);
+  });
+
+  it('is made for each of many records that are too large to be read together', async () => {
+    const endpoint = await createEndpoint(platform.admin, {
+      ...{ url: receiver.url, schemas: ['Other'], events: ['record.updated'], payload: 'ids' },
+      condition: { total: { $gt: 0 } },
+    });
+    const docs = Array.from({ length: 90 }, () => ({ total: 77 }));
+    expectStatus(await platform.client.post('/database/Other/many', { docs }), 200, 'many');
+    const definition = {
+      ...{ name: 'enlarge', operation: operation.patch, selectedSchemaName: 'Other' },
+      inputs: [input('note', 'String', location.body)],
+      query: compare('total', 0, ['Custom', 77]),
+      assignments: [assign('note', 0, 'Input', 'note')],
+    };
+    const made = await platform.admin.post('/database/customEndpoints', definition);
+    expectStatus(made, 200, 'endpoint');
+    const note = 'x'.repeat(200_000);
+    const changed = await platform.client.patch('/database/function/enlarge', { note });
+    expect(changed.body).toEqual({ matchedCount: 90, modifiedCount: 90 });
+    await waitFor(() => Promise.resolve(receiver.arrivals.length >= 90 || undefined), {
+      what: '90 deliveries',
+    });
+    expect(new Set(receiver.arrivals.map(({ body }) => body.data.id)).size).toBe(90);
     await remove(endpoint._id);
   });
 
@@ -316,6 +342,20 @@ describe('an endpoint', () => {
       expect((await narrow.post('/webhooks/endpoints', body)).body.code).toBe('SCOPE_EXCEEDED');
     }
     const wider = await token('webhooks', 'database', 'write');
+    // What was delivered holds the records.
+    const other = await createEndpoint(platform.admin, { url: receiver.url, schemas: ['Order'] });
+    await create('Order', { total: 5 });
+    const [delivery] = await deliveriesIn(platform.admin, other._id, { state: 'done' });
+    for (const path of [
+      `/webhooks/endpoints/${other._id}/deliveries`,
+      `/webhooks/deliveries/${delivery?._id}`,
+    ]) {
+      expect((await narrow.get(path)).body.code).toBe('SCOPE_EXCEEDED');
+      expect((await wider.get(path)).status).toBe(200);
+    }
+    const replay = `/webhooks/deliveries/${delivery?._id}/replay`;
+    expect((await narrow.post(replay, {})).body.code).toBe('SCOPE_EXCEEDED');
+    await remove(other._id);
     const body = { name: 'wider', url: 'https://example.com/', events: ['record.*'] };
     const made = await wider.post('/webhooks/endpoints', { ...body, schemas: ['Order'] });
     expectStatus(made, 200, 'wider');

@@ -8,7 +8,8 @@ import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
-import { all } from '../../conditions/condition.ts';
+import { all, fieldTest, literal } from '../../conditions/condition.ts';
+import { inFittingParts } from '../fitting-parts.ts';
 
 const admin = system('test');
 let kernel: RecordKernel;
@@ -20,6 +21,10 @@ beforeAll(async () => {
   for (let part = 0; part < 10; part += 1) await kernel.records.createMany(admin, 'Large', some);
 });
 afterAll(() => kernel?.close());
+
+interface Ids {
+  readonly documents: readonly { readonly _id: string }[];
+}
 
 const refused = { status: 400, errors: [{ path: 'limit', rule: 'bytes' }] };
 
@@ -38,6 +43,29 @@ test('a page is refused when its records are too large together, and fewer of th
     count: 70,
     documents: [{}, {}],
   });
+});
+
+test('records that are too large together are read in parts, in their order', async () => {
+  const ids = (
+    JSON.parse(await kernel.records.list(admin, 'Large', { limit: 10 })) as Ids
+  ).documents.map(({ _id }) => _id);
+  for (let skip = 10; skip < 70; skip += 10)
+    for (const { _id } of (
+      JSON.parse(await kernel.records.list(admin, 'Large', { limit: 10, skip })) as Ids
+    ).documents)
+      ids.push(_id);
+  const read: string[] = [];
+  await inFittingParts(
+    ids,
+    async (some) => {
+      const filter = fieldTest('_id', { kind: 'in', right: literal(some) });
+      const found = JSON.parse(await kernel.records.find(admin, 'Large', { filter }));
+      expect(found).toHaveLength(some.length);
+      read.push(...some);
+    },
+    () => Promise.reject(new Error('none is too large by itself')),
+  );
+  expect(read).toEqual(ids);
 });
 
 test('a record is refused with more of what it refers to than one answer holds', async () => {

@@ -1,7 +1,7 @@
 /** The part of a list that is asked for: by `skip`, or by the cursor at which an earlier page ended. */
 
 import { identifier } from '../../../kernel/database/sql.ts';
-import { invalid, type PenstockError } from '../../../kernel/errors.ts';
+import { invalid, PenstockError } from '../../../kernel/errors.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { ListOptions } from '../store.ts';
@@ -49,6 +49,10 @@ export const tooMany = (): PenstockError =>
     'bytes',
     `the records are larger than ${MEGABYTES} MB together: ask for fewer of them`,
   );
+
+/** Whether this says that records are too large together: fewer of them may be read. */
+export const isTooLargeTogether = (error: unknown): boolean =>
+  error instanceof PenstockError && error.errors?.[0]?.rule === 'bytes';
 
 const DEFAULT_LIMIT = 25;
 /** Records of one list. */

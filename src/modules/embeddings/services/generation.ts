@@ -1,5 +1,6 @@
 /** Makes vectors of records that wait for them: claim, read, embed, write. */
 import { randomUUID } from 'node:crypto';
+import { isTooLargeTogether } from '../../../data/records/page/page.ts';
 import { system } from '../../../kernel/caller.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
@@ -73,9 +74,10 @@ interface Claimed {
   readonly rows: readonly ClaimedRow[];
 }
 
-/** What a provider does not take, PostgreSQL cannot hold, or the store of files has lost. */
+/** What a provider does not take, PostgreSQL cannot hold or read together, or the store of files has lost. */
 function isOfOneRecord(error: unknown): boolean {
   if (error instanceof ModelError) return error.failure === 'refused';
+  if (isTooLargeTogether(error)) return true;
   if (error instanceof PenstockError) return error.code === 'PROVIDER_ERROR';
   return /^(?:22|54)/.test(codeOf(error) ?? '');
 }

@@ -3,6 +3,7 @@
  * that wait for one. Written in the transaction in which the position of the events moves on.
  */
 import { fieldTest, literal } from '../../../data/conditions/condition.ts';
+import { inFittingParts } from '../../../data/records/fitting-parts.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
@@ -50,9 +51,9 @@ export async function fanOutRuns(
   const items: NewItem[] = [];
   for (const event of taken) {
     const concerned = functions.filter((one) => concerns(one, event));
-    const isOrdered = concerned.some(({ inputs }) => inputs.orderBy !== undefined);
-    const records = isOrdered ? await recordsOf(parts, event) : noRecords;
-    items.push(...concerned.flatMap((one) => itemsOf(one, event, records)));
+    const paths = new Set(concerned.flatMap(({ inputs }) => inputs.orderBy ?? []));
+    const keys = paths.size > 0 ? await orderKeysOf(parts, event, paths) : noKeys;
+    items.push(...concerned.flatMap((one) => itemsOf(one, event, keys)));
   }
   await parts.queue.add(transaction, items);
   await wakeWaiting(transaction, taken);
@@ -68,37 +69,52 @@ function firstOf(events: readonly PublishedEvent[]): readonly PublishedEvent[] {
   return end < 0 ? events : events.slice(0, end);
 }
 
-type Records = ReadonlyMap<string, unknown>;
-const noRecords: Records = new Map();
+/** What runs about a record are ordered by: by the path of a field and the id of the record. */
+type OrderKeys = ReadonlyMap<string, ReadonlyMap<string, string>>;
+const noKeys: OrderKeys = new Map();
 const asModule = system('functions');
 
-/** The records that an event is about, by id, as far as they are there and not hidden. */
-async function recordsOf(
-  { records, database }: TriggerParts,
+/** Of the records that an event is about, as far as they are there and not hidden. */
+async function orderKeysOf(
+  { records, database, log }: TriggerParts,
   { schema, operation, ids = [] }: PublishedEvent,
-): Promise<Records> {
-  if (schema === undefined || operation === undefined || operation === 'delete') return noRecords;
-  const filter = fieldTest('_id', { kind: 'in', right: literal(ids) });
-  try {
+  paths: ReadonlySet<string>,
+): Promise<OrderKeys> {
+  if (schema === undefined || operation === undefined || operation === 'delete') return noKeys;
+  const keys = new Map([...paths].map((path) => [path, new Map<string, string>()]));
+  const read = async (some: readonly string[]): Promise<void> => {
+    const filter = fieldTest('_id', { kind: 'in', right: literal(some) });
     const json = await database.part(() =>
       records.find(asModule, schema, { filter, granted: true }),
     );
-    const list = JSON.parse(json) as readonly { readonly _id: string }[];
-    return new Map(list.map((record) => [record._id, record]));
+    for (const record of JSON.parse(json) as readonly { readonly _id: string }[])
+      for (const [path, known] of keys) {
+        const key = keyAt(path, record);
+        if (key !== undefined) known.set(record._id, key);
+      }
+  };
+  try {
+    await inFittingParts(ids, read, async (id) =>
+      log.warn(
+        { schema, id },
+        'A record is too large to be read: its runs have an order of their own',
+      ),
+    );
   } catch (error) {
     // The schema is gone: there is nothing to order by.
-    if (error instanceof PenstockError && error.status < 500) return noRecords;
+    if (error instanceof PenstockError && error.status < 500) return noKeys;
     throw error;
   }
+  return keys;
 }
 
 /** One run for each record that an event is about, or for the event. */
 function itemsOf(
   definition: StoredFunction,
   event: PublishedEvent,
-  records: Records,
+  keys: OrderKeys,
 ): readonly NewItem[] {
-  const { _id: target, functionType } = definition;
+  const { _id: target, functionType, inputs } = definition;
   const { sequence, topic, occurredAt, schema, operation, payload, causes } = event;
   const kind = functionType === 'hook' ? 'hook' : 'event';
   const about = { sequence, topic, occurredAt, ...(causes && { causes }) };
@@ -110,21 +126,21 @@ function itemsOf(
   }
   if (operation === undefined || schema === undefined) {
     const data: RunData = { kind, ...base, ...(event.ids && { ids: event.ids }) };
-    const orderKey = keyIn(definition, event.payload) ?? event.ids?.[0] ?? topic;
+    const orderKey = keyAt(inputs.orderBy, event.payload) ?? event.ids?.[0] ?? topic;
     return [{ target, dedupe: `event:${sequence}`, orderKey, data }];
   }
   return (event.ids ?? []).map((id, i) => {
     const data: RunData = { kind, ...base, operation, ids: [id] };
-    const orderKey = keyIn(definition, records.get(id)) ?? `${schema}:${id}`;
+    const orderKey = keys.get(inputs.orderBy ?? '')?.get(id) ?? `${schema}:${id}`;
     return { target, dedupe: `event:${sequence}:${i}`, orderKey, data };
   });
 }
 
-/** What runs in order: the value at `orderBy` in the record or the payload, where there is one. */
-function keyIn({ inputs }: StoredFunction, source: unknown): string | undefined {
-  if (inputs.orderBy === undefined) return undefined;
+/** What runs in order: the value at a path (`orderBy`) in the record or the payload, where there is one. */
+function keyAt(path: string | undefined, source: unknown): string | undefined {
+  if (path === undefined) return undefined;
   let value = source;
-  for (const name of inputs.orderBy.split('.'))
+  for (const name of path.split('.'))
     value =
       typeof value === 'object' && value !== null && Object.hasOwn(value, name)
         ? (value as Record<string, unknown>)[name]

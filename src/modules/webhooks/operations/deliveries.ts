@@ -1,7 +1,10 @@
 /** What was sent to endpoints, what became of it, and sending it again. */
 import Type from 'typebox';
+import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import type { ItemRow } from '../../../kernel/queue/durable-queue.ts';
 import { webhookErrors } from '../errors.ts';
 import type { Endpoints } from '../services/endpoints.ts';
 import type { WebhookParts } from '../services/parts.ts';
@@ -19,7 +22,8 @@ const about = { endpointId: 'inside' } as const;
 /** Deliveries that one call replays. */
 const MAX_REPLAYED = 1_000;
 
-export interface DeliveryParts extends Pick<WebhookParts, 'queue' | 'database' | 'wake'> {
+export interface DeliveryParts
+  extends Pick<WebhookParts, 'queue' | 'database' | 'schemas' | 'wake'> {
   readonly endpoints: Endpoints;
 }
 
@@ -31,7 +35,32 @@ export const deliveryOperations = (parts: DeliveryParts): readonly Operation[] =
   replayFailed(parts),
 ];
 
-const list = ({ queue, endpoints }: DeliveryParts): Operation =>
+/** A delivery holds what its event was about: a narrow token reads it where it might read that itself. */
+function requireContent(
+  { schemas }: DeliveryParts,
+  caller: Caller,
+  rows: readonly Pick<ItemRow, 'data'>[],
+): void {
+  const origins = new Set(rows.map(({ data }) => originOf(data)));
+  for (const { module, schema } of [...origins].map(readOrigin)) {
+    const known = schema === undefined ? [] : schemaObject(schemas.get(schema));
+    requireAuthority(caller, ...(known.length > 0 ? known : [{ kind: 'module', module } as const]));
+  }
+}
+
+/** Of one text, so that each is asked once. */
+const originOf = ({ type, data }: ItemRow['data']): string => {
+  const [word = ''] = String(type).split('.');
+  const { schema } = (data ?? {}) as { readonly schema?: unknown };
+  return word === 'record' ? `database ${String(schema)}` : word;
+};
+
+const readOrigin = (origin: string): { readonly module: string; readonly schema?: string } => {
+  const [module = '', schema] = origin.split(' ');
+  return { module, ...(schema !== undefined && { schema }) };
+};
+
+const list = (parts: DeliveryParts): Operation =>
   defineOperation({
     ...adminFacts,
     about,
@@ -42,14 +71,15 @@ const list = ({ queue, endpoints }: DeliveryParts): Operation =>
     output: Type.Object({ deliveries: Type.Array(Delivery), count: Type.Integer() }),
     errors: [WEBHOOK_NOT_FOUND],
     summary: 'List deliveries to an endpoint, with their tries, newest first',
-    handler: async (_context, { params, query }) => {
-      const { id } = await endpoints.get(params.endpointId);
-      const { items, count } = await queue.list({ target: id, state: query.state }, query);
+    handler: async ({ caller }, { params, query }) => {
+      const { id } = await parts.endpoints.get(params.endpointId);
+      const { items, count } = await parts.queue.list({ target: id, state: query.state }, query);
+      requireContent(parts, caller, items);
       return { deliveries: items.map(deliveryOnWire), count };
     },
   });
 
-const get = ({ queue }: DeliveryParts): Operation =>
+const get = (parts: DeliveryParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'webhooks.deliveries.get',
@@ -59,9 +89,10 @@ const get = ({ queue }: DeliveryParts): Operation =>
     output: Delivery,
     errors: [DELIVERY_NOT_FOUND],
     summary: 'Read a delivery, with its tries',
-    handler: async (_context, { params }) => {
-      const row = await queue.get(params.deliveryId);
+    handler: async ({ caller }, { params }) => {
+      const row = await parts.queue.get(params.deliveryId);
       if (!row) throw DELIVERY_NOT_FOUND();
+      requireContent(parts, caller, [row]);
       return deliveryOnWire(row);
     },
   });
@@ -93,8 +124,9 @@ const test = ({ queue, endpoints, database, wake }: DeliveryParts): Operation =>
     },
   });
 
-const replay = ({ queue, database, wake }: DeliveryParts): Operation =>
-  defineOperation({
+const replay = (parts: DeliveryParts): Operation => {
+  const { queue, database, wake } = parts;
+  return defineOperation({
     ...adminFacts,
     id: 'webhooks.deliveries.replay',
     method: 'POST',
@@ -106,14 +138,16 @@ const replay = ({ queue, database, wake }: DeliveryParts): Operation =>
     summary: 'Send a delivery once more',
     description:
       'Under the same `webhook-id`, whatever became of it. While its endpoint is off it is held.',
-    handler: async (_context, { params }) => {
+    handler: async ({ caller }, { params }) => {
       const row = await queue.get(params.deliveryId);
       if (!row) throw DELIVERY_NOT_FOUND();
+      requireContent(parts, caller, [row]);
       await queue.repeat(database, row.id);
       wake();
       return deliveryOnWire((await queue.get(row.id)) ?? row);
     },
   });
+};
 
 const replayFailed = ({ queue, database, endpoints, wake }: DeliveryParts): Operation =>
   defineOperation({

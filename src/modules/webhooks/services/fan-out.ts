@@ -4,6 +4,8 @@
  */
 import { all, type Condition, fieldTest, literal } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
+import { inFittingParts } from '../../../data/records/fitting-parts.ts';
+import { isTooLargeTogether } from '../../../data/records/page/page.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
@@ -15,6 +17,8 @@ import type { WebhookParts } from './parts.ts';
 
 /** Records that one transaction looks at; a single event may name a thousand. */
 const MAX_RECORDS = 1_000;
+/** Of records that are kept for the next endpoint. */
+const MAX_SHARED_BYTES = 16 * 1024 * 1024;
 const asModule = system('webhooks');
 
 /** Something that happened to one record, or something else. */
@@ -68,8 +72,15 @@ export async function fanOut(
       ({ event, type, record }) =>
         event.occurredAt >= since && concerns(endpoint, type, record?.schema),
     );
-    if (found.length > 0)
-      await parts.queue.add(transaction, await itemsOf(parts, endpoint, { found, lookUp }));
+    await inFittingParts(
+      found,
+      async (some) => {
+        const records = await recordsOf(endpoint, some, lookUp);
+        await parts.queue.add(transaction, itemsOf(parts, endpoint, some, records));
+      },
+      async (fact) =>
+        void (await parts.queue.add(transaction, itemsOf(parts, endpoint, [fact], 'too large'))),
+    );
   }
   return taken.at(-1)?.sequence;
 }
@@ -91,23 +102,26 @@ type LookUp = (
   ids: readonly string[],
 ) => Promise<Found | undefined>;
 
-interface Matching {
-  readonly found: readonly Fact[];
-  readonly lookUp: LookUp;
-}
+/** Records by schema and id. */
+type Seen = ReadonlyMap<string, Found> | 'too large';
 
-async function itemsOf(
+function itemsOf(
   { config }: WebhookParts,
   endpoint: EndpointRow,
-  { found, lookUp }: Matching,
-): Promise<readonly NewItem[]> {
-  const records = await recordsOf(endpoint, found, lookUp);
+  facts: readonly Fact[],
+  seen: Seen,
+): readonly NewItem[] {
   const { maxBodyBytes } = config().delivery;
-  return found.flatMap((fact): readonly NewItem[] => {
+  return facts.flatMap((fact): readonly NewItem[] => {
     const { record } = fact;
-    const seen = record && records.get(record.schema);
-    if (endpoint.condition && record && !record.gone && !seen?.has(record.id)) return [];
-    const body = bodyOf(endpoint, fact, record && seen?.get(record.id), maxBodyBytes);
+    const found = typeof seen === 'string' ? undefined : record && seen.get(record.schema);
+    const isUnfit = endpoint.condition && record && !record.gone && !found?.has(record.id);
+    // A record that nobody can read may fit: its receiver is told that it was too large.
+    if (isUnfit && seen !== 'too large') return [];
+    const body =
+      seen === 'too large' && record
+        ? tooLargeBody(fact, record)
+        : bodyOf(endpoint, fact, record && found?.get(record.id), maxBodyBytes);
     const orderKey = endpoint.ordered ? keyOf(fact) : undefined;
     return [{ target: endpoint.id, dedupe: fact.dedupe, orderKey, data: body }];
   });
@@ -135,33 +149,42 @@ async function recordsOf(
 /** Reads records as anybody with all rights sees them: hidden fields are never among them. */
 function createLookUp(parts: WebhookParts): LookUp {
   const { records, database, log } = parts;
-  const known = new Map<string, Promise<Found>>();
+  /** What several endpoints ask for, as far as it takes little memory. */
+  const known = new Map<string, Found>();
+  let keptBytes = 0;
 
   const read = async (
     schema: string,
     ids: readonly string[],
-    condition: Condition | undefined,
-  ): Promise<Found> => {
+    condition?: Condition,
+  ): Promise<{ readonly found: Found; readonly bytes: number }> => {
     const filter = fieldTest('_id', { kind: 'in', right: literal(ids) });
     const options = { filter: condition ? all(condition, filter) : filter, granted: true };
     const json = await database.part(() => records.find(asModule, schema, options));
     const list = JSON.parse(json) as readonly { readonly _id: string }[];
-    return new Map(list.map((record) => [record._id, record]));
+    const found = new Map(list.map((record) => [record._id, record]));
+    return { found, bytes: json.length };
+  };
+
+  const readShared = async (schema: string, ids: readonly string[]): Promise<Found> => {
+    const key = `${schema} ${ids.join()}`;
+    const kept = known.get(key);
+    if (kept) return kept;
+    const { found, bytes } = await read(schema, ids);
+    keptBytes += bytes;
+    if (keptBytes <= MAX_SHARED_BYTES) known.set(key, found);
+    return found;
   };
 
   return async (endpoint, schema, ids) => {
     try {
-      if (endpoint.condition) {
-        const seen = await read(schema, ids, parseFilter(endpoint.condition, 'condition'));
-        await noteProblem(database, endpoint.id, null);
-        return seen;
-      }
-      const key = `${schema} ${ids.join()}`;
-      const reading = known.get(key) ?? read(schema, ids, undefined);
-      known.set(key, reading);
-      return await reading;
+      if (!endpoint.condition) return await readShared(schema, ids);
+      const { found } = await read(schema, ids, parseFilter(endpoint.condition, 'condition'));
+      await noteProblem(database, endpoint.id, null);
+      return found;
     } catch (error) {
       if (!(error instanceof PenstockError) || error.status >= 500) throw error;
+      if (isTooLargeTogether(error)) throw error;
       log.warn(
         { err: error, endpoint: endpoint.name, schema },
         'A webhook could not look at records',
@@ -183,7 +206,14 @@ function bodyOf(
   const data = { schema: record.schema, id: record.id };
   if (payload === 'ids' || seen === undefined) return { ...head, data };
   const whole = { ...head, data: { ...data, record: seen } };
-  return Buffer.byteLength(JSON.stringify(whole)) <= maxBytes
-    ? whole
-    : { ...head, data: { ...data, tooLarge: true } };
+  const isSmall = Buffer.byteLength(JSON.stringify(whole)) <= maxBytes;
+  return isSmall ? whole : tooLargeBody({ event, type }, record);
 }
+
+const tooLargeBody = (
+  { event, type }: Pick<Fact, 'event' | 'type'>,
+  { schema, id }: NonNullable<Fact['record']>,
+): Record<string, unknown> => ({
+  ...{ type, timestamp: event.occurredAt },
+  data: { schema, id, tooLarge: true },
+});
