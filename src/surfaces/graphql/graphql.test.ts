@@ -313,6 +313,24 @@ describe('writing', () => {
     expect(second.headers.get('idempotency-replayed')).toBe('true');
   });
 
+  it('acts as nobody any more once a field before has signed out', async () => {
+    const signsOut = 'postAuthenticationLogout { result }';
+    const reads = { query: '{ getAuthenticationUser { _id } }' };
+    const { api } = await platform.registerUser();
+    const fields = `mutation { ${signsOut} after: deleteAuthenticationSessions { result } }`;
+    expect((await api.post('/graphql', { query: fields })).body).toMatchObject({
+      data: { postAuthenticationLogout: { result: 'LoggedOut' } },
+      errors: [{ path: ['after'], extensions: { code: 401 } }],
+    });
+    const { api: again } = await platform.registerUser();
+    const list = [reads, { query: `mutation { ${signsOut} }` }, reads];
+    expect((await again.post('/graphql', list)).body).toMatchObject([
+      { data: { getAuthenticationUser: { _id: expect.any(String) } } },
+      { data: { postAuthenticationLogout: { result: 'LoggedOut' } } },
+      { errors: [{ extensions: { code: 401 } }] },
+    ]);
+  });
+
   it('honours it for each operation of a list', async () => {
     const api = platform.client.with({ 'idempotency-key': 'once-2' });
     const query =

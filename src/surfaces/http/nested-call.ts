@@ -70,7 +70,10 @@ export class NestedCall implements Call {
   }
 }
 
-/** Believes or refuses the credential of a request once, however many fields ask. */
+/**
+ * Refuses the credential of a request once, however many fields ask, and believes it for each of them anew: one may sign
+ * out, or delete, who the next one would act as.
+ */
 export class IdentityOfRequest implements Identity {
   readonly admin: Identity['admin'];
   readonly apps: Identity['apps'];
@@ -86,7 +89,8 @@ export class IdentityOfRequest implements Identity {
 class ClientOfRequest implements ClientIdentity {
   readonly cookieTokens?: CookieTokens;
   readonly #client: ClientIdentity;
-  #caller: MaybePromise<UserCaller> | undefined;
+  /** Of fields that ask at the same time. */
+  #asking: Promise<UserCaller> | undefined;
   #refusal: { readonly error: unknown } | undefined;
 
   constructor(client: ClientIdentity) {
@@ -96,12 +100,25 @@ class ClientOfRequest implements ClientIdentity {
 
   authenticate(credentials: PresentedCredentials): MaybePromise<UserCaller> {
     if (this.#refusal) throw this.#refusal.error;
+    if (this.#asking) return this.#asking;
     try {
-      this.#caller ??= this.#client.authenticate(credentials);
-      return this.#caller;
+      const asked = this.#client.authenticate(credentials);
+      return asked instanceof Promise ? this.#ask(asked) : asked;
     } catch (error) {
       this.#refusal = { error };
       throw error;
+    }
+  }
+
+  async #ask(asked: Promise<UserCaller>): Promise<UserCaller> {
+    this.#asking = asked;
+    try {
+      return await asked;
+    } catch (error) {
+      this.#refusal = { error };
+      throw error;
+    } finally {
+      this.#asking = undefined;
     }
   }
 }
