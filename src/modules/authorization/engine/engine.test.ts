@@ -281,6 +281,47 @@ describe('questions without an answer', () => {
     expect(JSON.stringify(told)).toContain('cannot be decided');
   });
 
+  it('lets nobody through while a ban gets a condition, or another one', async () => {
+    const barring = buildModel(
+      [
+        { name: 'User', relations: {}, permissions: {} },
+        {
+          name: 'Note',
+          relations: { viewer: ['User'], banned: ['User', 'User with since'] },
+          permissions: { read: { exclusion: { base: ['viewer'], subtract: ['banned'] } } },
+          conditions: { since: { lt: [{ attribute: 'from' }, { now: true }] } },
+        },
+      ].map(parseDefinition),
+      1,
+    );
+    const id = '01900000-0000-7000-8000-00000000000a';
+    const seen = tuple(`User:a viewer Note:${id}`);
+    const bannedFrom = (from: string) =>
+      tuple(`User:a banned Note:${id}`, { condition: 'since', attributes: { from } });
+    const [always, past, later] = [
+      tuple(`User:a banned Note:${id}`),
+      bannedFrom('2001-01-01T00:00:00Z'),
+      bannedFrom('2999-01-01T00:00:00Z'),
+    ];
+    /** Whether the row is shown where the tuples change between the plan and the statement. */
+    const isShown = async (before: Tuple, after?: Tuple) => {
+      await table.replace([seen, before]);
+      const subject = parseSubject('User:a', 'subject');
+      const rows = { subject, action: 'read', type: 'Note' };
+      const { compile } = await createEngine(barring).predicate(table.database, rows);
+      if (after) await table.replace([seen, after]);
+      const values: unknown[] = [[id]];
+      const test = compile('t0."_id"', (value) => `$${values.push(value)}`);
+      const text = `select t0."_id" from unnest($1::uuid[]) t0("_id") where ${test}`;
+      return (await table.database.query({ text, values })).rows.length > 0;
+    };
+    expect(await isShown(later)).toBe(true);
+    expect(await isShown(past)).toBe(false);
+    expect(await isShown(always, past)).toBe(false);
+    expect(await isShown(past, always)).toBe(false);
+    expect(await isShown(later, past)).toBe(false);
+  });
+
   it('takes at most 50 questions and 100 contextual tuples, which must fit', async () => {
     const many = Array.from({ length: 51 }, () => question('User:a read Doc:1'));
     expect(await failure(engine.check(table.database, many))).toEqual([400, 'INVALID_ARGUMENTS']);

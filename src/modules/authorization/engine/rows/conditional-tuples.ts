@@ -12,23 +12,35 @@ import type { Bounds } from '../graph.ts';
 import { engineErrors, sizesOf } from '../limits.ts';
 import { arrowsIn } from '../tuple-loading.ts';
 
-/** Ids of conditional tuples that count, by relation. */
+/** What tuples with a condition come to that were looked up, by relation. */
 export interface ConditionalTuples {
-  ids(relation: string, polarity: keyof Bounds): readonly string[];
+  /** Ids of those that hold for sure. */
+  holding(relation: string): readonly string[];
+  /** Those that fail for sure: what was written since they were looked up is not among them. */
+  failing(relation: string): SeenTuples;
 }
 
-export const noConditional: ConditionalTuples = { ids: () => [] };
+/** Tuples as they were: one that is written anew keeps its id. */
+export interface SeenTuples {
+  readonly ids: readonly string[];
+  /** The transaction that wrote each (`xmin`). */
+  readonly written: readonly string[];
+}
 
-const text = `select ${tupleColumns}, id, false as expired from (
+const noneSeen: SeenTuples = { ids: [], written: [] };
+
+export const noConditional: ConditionalTuples = { holding: () => [], failing: () => noneSeen };
+
+const text = `select ${tupleColumns}, id, written, false as expired from (
     select r.* from unnest((select $1::text[])) w(relation) cross join unnest((select $2::text[]), (select $3::text[]), (select $4::text[])) s(s_type, s_id, s_relation)
       cross join lateral (
-        select t.* from penstock.tuples t
+        select t.*, t.xmin::text as written from penstock.tuples t
          where t.subject_type = s.s_type and t.subject_id = s.s_id and t.subject_relation = s.s_relation
            and t.resource_type = $6::text and t.relation = w.relation and t.condition is not null and ${liveTuple('t')}
          limit (select $7::bigint)) r
     union all
     select r.* from unnest((select $5::text[])) w(relation) cross join lateral (
-        select t.* from penstock.tuples t
+        select t.*, t.xmin::text as written from penstock.tuples t
          where t.resource_type = $6::text and t.relation = w.relation and t.condition is not null and ${liveTuple('t')}
          limit (select $7::bigint)) r
   ) x limit (select $7::bigint)`;
@@ -152,16 +164,18 @@ const relationsWithConditions = (
     return [...new Map(conditional.map((one) => [`${one.type} ${one.relation}`, one])).values()];
   });
 
-/** Loads and evaluates them. Throws `PERMISSION_SET_TOO_LARGE` when they are more than the bound. Context is not given: what hangs on it is possible, not sure. */
+/**
+ * Loads and evaluates them. Throws `PERMISSION_SET_TOO_LARGE` when they are more than the bound. Context is not given:
+ * what hangs on it is possible, not sure. The rows are asked by a later statement: what takes a right away counts there
+ * unless it was seen to fail here, so that nobody slips through while a ban gets a condition.
+ */
 export async function conditionalTuples(
   { model, database }: EngineScope,
   { goal, subjects, bound }: RowSubjects,
 ): Promise<ConditionalTuples> {
   const { some, every } = conditionalRelations(model, goal);
-  const found: Record<keyof Bounds, Map<string, string[]>> = {
-    sure: new Map(),
-    possible: new Map(),
-  };
+  const holding = new Map<string, string[]>();
+  const failing = new Map<string, { ids: string[]; written: string[] }>();
   if (some.length + every.length > 0) {
     const values = [
       some,
@@ -172,20 +186,30 @@ export async function conditionalTuples(
       goal.type,
       bound + 1,
     ];
-    const { rows } = await database.query<TupleRow & { readonly id: string }>({
-      name,
-      text,
-      values,
-    });
+    const { rows } = await database.query<SeenRow>({ name, text, values });
     if (rows.length > bound) throw engineErrors.PERMISSION_SET_TOO_LARGE();
     const now = new Date().toISOString();
     for (const row of rows) {
       const { sure, possible } = standingOf(model, row, now);
-      if (sure) add(found.sure, row);
-      if (possible) add(found.possible, row);
+      if (sure) mapped(holding, row.relation, () => []).push(row.id);
+      if (possible) continue;
+      const seen = mapped(failing, row.relation, () => ({ ids: [], written: [] }));
+      seen.ids.push(row.id);
+      seen.written.push(row.written);
     }
   }
-  return { ids: (relation, polarity) => found[polarity].get(relation) ?? [] };
+  return {
+    holding: (relation) => holding.get(relation) ?? [],
+    failing: (relation) => failing.get(relation) ?? noneSeen,
+  };
+}
+
+type SeenRow = TupleRow & { readonly id: string; readonly written: string };
+
+function mapped<V>(map: Map<string, V>, key: string, make: () => V): V {
+  const known = map.get(key) ?? make();
+  map.set(key, known);
+  return known;
 }
 
 function standingOf(model: Model, row: TupleRow, now: string): Bounds {
@@ -198,15 +222,6 @@ function standingOf(model: Model, row: TupleRow, now: string): Bounds {
     now,
   });
   return { sure: holds, possible };
-}
-
-function add(
-  found: Map<string, string[]>,
-  { relation, id }: { readonly relation: string; readonly id: string },
-): void {
-  const ids = found.get(relation);
-  if (ids) ids.push(id);
-  else found.set(relation, [id]);
 }
 
 /** True when tuples of the rows themselves may have conditions. */

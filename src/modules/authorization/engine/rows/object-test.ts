@@ -12,6 +12,7 @@ import { liveTuple } from '../../tuple-sql.ts';
 import { descentText } from '../descent.ts';
 import { engineErrors } from '../limits.ts';
 import { sourceOf, type TupleSource } from '../tuple-source.ts';
+import { conditionText } from './counted-conditions.ts';
 import { type Cycle, cycleOf, hopsOf, type Step, stepsOf } from './cycles.ts';
 import {
   type Builder,
@@ -22,7 +23,7 @@ import {
   opposite,
   type Polarity,
 } from './predicate-builder.ts';
-import { conditionText, not, renderTest, type Test } from './predicate-tree.ts';
+import { not, renderTest, type Test } from './predicate-tree.ts';
 
 /** Objects that one statement asks about, each by an expression of its own; far more than any model needs. */
 const MAX_TESTS = 500;

@@ -17,12 +17,12 @@ import { type Bounds, meansSet } from '../graph.ts';
 import type { Principal } from '../principals.ts';
 import { type CallerFacts, recordRule, ruleInputs } from '../record-rules.ts';
 import type { ConditionalTuples, ConditionValues } from './conditional-tuples.ts';
+import type { ConditionTest, CountedConditions } from './counted-conditions.ts';
 import {
   type Arm,
   allOf,
   always,
   anyOf,
-  type ConditionTest,
   literal,
   never,
   not,
@@ -256,14 +256,17 @@ function armsFor(
   };
   const column = model.columnOf(type, relation);
   if (!column || as.relation !== '') return [arm];
-  return [arm, { ...arm, field: column, conditional: [], satisfied: undefined }];
+  return [
+    arm,
+    { ...arm, field: column, conditional: [], failing: undefined, satisfied: undefined },
+  ];
 }
 
 /** Which tuples of a relation count by what conditions they have. */
 export function conditionsFor(
   { model, conditional, conditions }: Builder,
   { type, relation, polarity, as }: ArmPlace,
-): Pick<Arm, 'unconditional' | 'conditional' | 'satisfied'> {
+): CountedConditions {
   const entries = (model.get(type)?.relations.get(relation) ?? []).filter((allowed) =>
     allows(allowed, as),
   );
@@ -272,7 +275,10 @@ export function conditionsFor(
   );
   const unconditional = names.length < entries.length;
   if (names.length === 0) return { unconditional, conditional: [] };
-  if (!conditions) return { unconditional, conditional: conditional.ids(relation, polarity) };
+  if (!conditions && polarity === 'sure')
+    return { unconditional, conditional: conditional.holding(relation) };
+  if (!conditions)
+    return { unconditional, conditional: [], failing: conditional.failing(relation) };
   return {
     unconditional,
     conditional: [],

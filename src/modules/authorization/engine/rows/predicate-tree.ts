@@ -3,10 +3,11 @@ import { tableName } from '../../../../data/schema/compile/layout.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
 import type { RecordField } from '../../model/definition.ts';
 import { listValue, liveTuple, uuidOf } from '../../tuple-sql.ts';
+import { type CountedConditions, conditionText } from './counted-conditions.ts';
 import { packedTest, packedUuidTest, rowIds } from './packed-ids.ts';
 
 /** Which subjects a tuple of the row must have. */
-export interface Arm {
+export interface Arm extends CountedConditions {
   readonly relations: readonly string[];
   readonly subjectType: string;
   /** Relation of the subject set; empty for objects and wildcards. */
@@ -16,18 +17,9 @@ export interface Arm {
   readonly holds?: (id: string, next: (value: unknown) => string) => string;
   /** The ids are those that do not count; `*` never does. */
   readonly except: boolean;
-  /** Tuples without a condition count. */
-  readonly unconditional: boolean;
-  /** Tuples with a condition that count, by the id of the tuple. */
-  readonly conditional: readonly string[];
-  /** Instead: those that count by what their conditions and attributes are. */
-  readonly satisfied?: ConditionTest | undefined;
   /** Set where the relation is a field of the row: then there are no tuples. */
   readonly field?: RecordField | undefined;
 }
-
-/** A condition of SQL on a tuple `t` that has a condition. */
-export type ConditionTest = (next: (value: unknown) => string) => string;
 
 export type Test =
   | { readonly kind: 'constant'; readonly holds: boolean }
@@ -57,7 +49,9 @@ export function tupleTest(arms: readonly Arm[]): Test {
   const useful = arms.filter(
     (arm) =>
       (arm.except || arm.holds !== undefined || arm.ids.length > 0) &&
-      (arm.unconditional || arm.conditional.length > 0 || arm.satisfied !== undefined),
+      (arm.unconditional ||
+        arm.conditional.length > 0 ||
+        (arm.failing ?? arm.satisfied) !== undefined),
   );
   return useful.length === 0 ? never : { kind: 'tuple', arms: merge(useful) };
 }
@@ -89,9 +83,9 @@ const flatten = (kind: 'all' | 'any', tests: readonly Test[]): readonly Test[] =
 
 /** Arms that differ in their ids only, or in their relations only, are one lookup. */
 function merge(arms: readonly Arm[]): readonly Arm[] {
-  const isSimple = ({ conditional, satisfied, except, holds, field }: Arm): boolean =>
+  const isSimple = ({ conditional, failing, satisfied, except, holds, field }: Arm): boolean =>
     conditional.length === 0 &&
-    satisfied === undefined &&
+    (failing ?? satisfied) === undefined &&
     !except &&
     holds === undefined &&
     (field === undefined || field.typeColumn !== undefined);
@@ -321,22 +315,4 @@ function subjectText(
   // "is true" keeps the planner from making a join of it, which would be run for each row.
   const listed = `(t.subject_id in (select h.id from unnest(${array}) h(id)))`;
   return except ? ` and t.subject_id <> '*' and ${listed} is not true` : ` and ${listed} is true`;
-}
-
-/** `and ...`: what the condition of a tuple `t` must be. */
-export function conditionText(
-  {
-    unconditional,
-    conditional,
-    satisfied,
-  }: Pick<Arm, 'unconditional' | 'conditional' | 'satisfied'>,
-  next: (value: unknown) => string,
-): string {
-  if (satisfied)
-    return ` and (${unconditional ? 't.condition is null or ' : ''}${satisfied(next)})`;
-  // `num_nulls` instead of `is null`: a partial index on unconditional tuples does not hold the text of the resource's
-  // id. Taken for these lookups, it would be read through for each row: all denials of somebody, row after row.
-  if (conditional.length === 0) return ' and num_nulls(t.condition) = 1';
-  const listed = `t.id = any(${next(listValue(conditional, 'uuid'))}::uuid[])`;
-  return unconditional ? ` and (t.condition is null or ${listed})` : ` and ${listed}`;
 }
