@@ -22,6 +22,7 @@ const configure = async (teams: object) => {
     enabled: true,
     sendEmail: false,
     inviteUrl: 'https://app.example.com/join?from=mail',
+    maxPerDay: 200,
   };
   const all = {
     enabled: true,
@@ -235,6 +236,19 @@ describe('a list of invitations', () => {
     expect((await register({ email: address(), invitationToken: handle })).status).toBe(403);
     expect((await accept(user, handle)).status).toBe(200);
     expect(await roleOf(user)).toBe('readAll');
+  });
+
+  test('are made by one user up to a number in a day, whatever teams they make', async () => {
+    await configure({ invites: { maxPerDay: 2 } });
+    const user = await platform.registerUser();
+    const statuses: number[] = [];
+    for (let round = 0; round < 4; round += 1) {
+      const made = await user.api.post(teamPath, { name: `team ${next()}` });
+      const body = { email: address(), role: 'member' };
+      statuses.push((await user.api.post(`${teamPath}/${made.body._id}/invite`, body)).status);
+    }
+    expect(statuses).toEqual([200, 200, 429, 429]);
+    await configure({});
   });
 
   test('of a user without an address is empty', async () => {

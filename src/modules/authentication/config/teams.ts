@@ -46,6 +46,13 @@ export const teamsConfig = Type.Object({
       description:
         'How long an invitation to an address is good for. Persistent ones last until they are revoked. Milliseconds.',
     }),
+    maxPerDay: Type.Integer({
+      default: 200,
+      minimum: 1,
+      maximum: 100_000,
+      description:
+        'Invitations to addresses that one user makes in 24 hours, over all teams. Operators make any number.',
+    }),
   }),
 });
 

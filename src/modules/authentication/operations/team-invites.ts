@@ -119,11 +119,12 @@ const inviteOperation = ({ own }: InviteServices): Operation =>
       authErrors.REDIRECT_NOT_ALLOWED,
       authErrors.USER_DATA_UNKNOWN,
       authErrors.INVITES_DISABLED,
+      authErrors.ATTEMPTS_EXHAUSTED,
       ...refusals,
     ],
     summary: 'Invite somebody to a team',
     description:
-      'Answers the token of the invitation, this once. It replaces an earlier invitation of the same address, works once, and ends after `teams.invites.expiryPeriod`.',
+      'Answers the token of the invitation, this once. It replaces an earlier invitation of the same address, works once, and ends after `teams.invites.expiryPeriod`. A user makes up to `teams.invites.maxPerDay` in 24 hours (429).',
     handler: (context, { params, body }) =>
       own.invite(userOf(context), canonicalId(params.teamId), body),
   });

@@ -5,9 +5,10 @@
 
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
-import type { Database, Transaction } from '../../../../kernel/database/database.ts';
+import type { Transaction } from '../../../../kernel/database/database.ts';
 import { invalid } from '../../../../kernel/errors.ts';
 import { newId } from '../../../../kernel/ids.ts';
+import { requireAllowed } from '../../../../kernel/limits/durable-limits.ts';
 import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
 import type { TeamsConfig } from '../../config/teams.ts';
 import { authErrors } from '../../errors.ts';
@@ -29,6 +30,8 @@ import {
 } from './invite-queries.ts';
 import { type Person, type TeamRow, teamById } from './queries.ts';
 import { requireTeam } from './teams.ts';
+
+const DAY_SECONDS = 86_400;
 
 interface NewInvitation {
   readonly role: TeamRole;
@@ -194,15 +197,20 @@ export interface OwnInvites {
   mine(caller: UserCaller): Promise<readonly (InviteRow & { readonly teamName: string })[]>;
 }
 
-interface OwnDependencies {
-  readonly database: Database;
+interface OwnDependencies extends Pick<Kernel, 'database' | 'durableLimits'> {
   readonly invites: Invites;
   readonly access: TeamAccess;
   readonly config: () => TeamsConfig;
 }
 
 export function createOwnInvites(dependencies: OwnDependencies): OwnInvites {
-  const { database, invites, access, config } = dependencies;
+  const { database, durableLimits, invites, access, config } = dependencies;
+  /** Mails to strangers, whatever teams somebody makes and from whichever address they come. Throws 429. */
+  const requireBudget = async ({ userId }: UserCaller): Promise<void> => {
+    const requests = config().invites.maxPerDay;
+    const bucket = { name: 'authentication.team-invites', requests, seconds: DAY_SECONDS };
+    requireAllowed(await durableLimits.consume(bucket, userId));
+  };
   /** Runs the work with the right to it, alone among all changes of the team. */
   const permitted = <T>(
     caller: UserCaller,
@@ -230,6 +238,7 @@ export function createOwnInvites(dependencies: OwnDependencies): OwnInvites {
       requireSwitchedOn();
       return permitted(caller, teamId, 'invite', async () => {
         await access.requireReach(caller.userId, teamId, [invitation.role]);
+        await requireBudget(caller);
         return invites.invite(caller, teamId, invitation, person);
       });
     },
