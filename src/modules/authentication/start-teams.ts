@@ -30,7 +30,7 @@ import { createTeams } from './services/teams/teams.ts';
 interface Dependencies
   extends Pick<
     Kernel,
-    'database' | 'events' | 'records' | 'schemas' | 'permissions' | 'operations'
+    'database' | 'durableLimits' | 'events' | 'records' | 'schemas' | 'permissions' | 'operations'
   > {
   readonly authorization: OptionalModule<AuthorizationService>;
   readonly storage: OptionalModule<StorageService>;
