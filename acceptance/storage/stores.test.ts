@@ -110,6 +110,33 @@ describe.each(Object.keys(stores))('files on %s', (kind) => {
     });
   }, 60_000);
 
+  it('take bytes at addresses of their own, with what the answer says to send', async () => {
+    const direct = async (given: boolean) =>
+      expect(
+        (await platform.admin.patch('/config/storage', { config: { upload: { direct: given } } }))
+          .status,
+      ).toBe(200);
+    await direct(true);
+    const send = async (begun: Json, content: string) =>
+      (await fetch(begun.url, { method: 'PUT', headers: begun.headers, body: content })).status;
+    const begun = await ann.api.post('/storage/upload', {
+      ...{ name: `${randomUUID()}.txt`, mimeType: 'text/plain', size: 5 },
+    });
+    expect(begun.status, begun.text).toBe(200);
+    const { id } = begun.body;
+    expect(new URL(begun.body.url).host).not.toBe(new URL(platform.addresses.client).host);
+    const complete = () => ann.api.post(`/storage/upload/${id}/complete`);
+    expect((await complete()).body.code).toBe('FILE_PENDING');
+    expect(await send(begun.body, 'first')).toBeLessThan(300);
+    expect((await complete()).body).toMatchObject({ state: 'ready', size: 5 });
+    expect((await read(id)).bytes.toString()).toBe('first');
+    const again = await ann.api.patch(`/storage/upload/${id}`, { mimeType: 'text/plain' });
+    expect(await send(again.body, 'the second')).toBeLessThan(300);
+    // The first reader finds it, where nobody has said that it is there.
+    expect((await read(id)).bytes.toString()).toBe('the second');
+    await direct(false);
+  }, 60_000);
+
   it('come in pieces that are resumed, and get their checksum', async () => {
     const content = randomBytes(18 * MEGABYTE);
     const id = await sendResumable(platform, ann, content, `${randomUUID()}.bin`);
