@@ -192,6 +192,13 @@ test('acting as a user ends with the sessions of the operator, and with the righ
     expect(await status()).toBe(401);
     await platform.admin.patch(path, { isSuperAdmin: true, active: true });
   }
+  const operator = { token: await login() };
+  const minted = await platform.adminAnonymous.post('/api-tokens', { name: 'ticket' }, operator);
+  const byToken = await act(String(minted.body.token));
+  const { body } = await platform.adminAnonymous.get('/api-tokens', operator);
+  const revoked = `/api-tokens/${body.tokens[0]._id}`;
+  expectStatus(await platform.adminAnonymous.delete(revoked, operator), 200, 'revocation');
+  expect(await byToken()).toBe(401);
   const last = await act(await login());
   expectStatus(await platform.admin.delete(path), 200, 'deletion');
   expect(await last()).toBe(401);

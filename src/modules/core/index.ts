@@ -104,11 +104,11 @@ function assemble(
   config: ConfigHandle<CoreConfig>,
   admin: ConfigHandle<AdminConfig>,
 ) {
-  const { database, caches, secrets, passwords, settings } = kernel;
+  const { database, secrets, passwords, settings } = kernel;
   const quotas = createFailureQuotas(kernel.durableLimits, () => admin.current().rateLimit);
   const accounts = createAccounts(kernel);
   const tokens = createAdminTokens(secrets);
-  const apiTokens = createApiTokens({ database, caches, secrets, log: kernel.log });
+  const apiTokens = createApiTokens(kernel);
   const twoFactor = createTwoFactor(database, secrets);
   const lifetimeSeconds = () => admin.current().auth.tokenExpirationTime;
   const count = loginCounter(kernel);

@@ -64,13 +64,13 @@ export async function deleteApiToken(
   database: Queryable,
   id: string,
   owner: TokenOwner,
-): Promise<string | undefined> {
+): Promise<{ readonly tokenPrefix: string; readonly adminId: string | null } | undefined> {
   const { all, id: ownerId } = ownerValues(owner);
-  const { rows } = await database.query<{ tokenPrefix: string }>(sql`
+  const { rows } = await database.query<{ tokenPrefix: string; adminId: string | null }>(sql`
     delete from penstock.admin_api_tokens
     where id = ${id} and (${all}::boolean or admin_id is not distinct from ${ownerId}::uuid)
-    returning token_prefix as "tokenPrefix"`);
-  return rows[0]?.tokenPrefix;
+    returning token_prefix as "tokenPrefix", admin_id as "adminId"`);
+  return rows[0];
 }
 
 export interface StoredApiToken {

@@ -6,6 +6,7 @@ import type { Caches } from '../../../kernel/cache.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
+import type { Identity } from '../../../kernel/identity.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { randomToken } from '../../../kernel/security/tokens.ts';
@@ -59,6 +60,7 @@ export interface ApiTokens {
   create(caller: AdminCaller, input: NewApiToken): Promise<MintedToken>;
   /** The caller's own tokens; with `all` (master key only) everybody's. */
   list(caller: AdminCaller, all: boolean): Promise<readonly queries.ApiTokenRow[]>;
+  /** Ends what its operator does as users, too. */
   revoke(caller: AdminCaller, id: string, all: boolean): Promise<void>;
   /** A new token in place of one of the caller's own: the same name and scopes, and no later end. Throws 403, 404. */
   renew(caller: AdminCaller, id: string): Promise<MintedToken>;
@@ -71,9 +73,17 @@ export interface ApiTokensOptions {
   readonly caches: Caches;
   readonly secrets: SecretBox;
   readonly log: Logger;
+  /** Of the client surface; none while nobody signs in there. */
+  readonly identity: Pick<Identity, 'client'>;
 }
 
-export function createApiTokens({ database, caches, secrets, log }: ApiTokensOptions): ApiTokens {
+export function createApiTokens({
+  database,
+  caches,
+  secrets,
+  log,
+  identity,
+}: ApiTokensOptions): ApiTokens {
   const cache = caches.create<queries.StoredApiToken>({
     name: 'core.api-tokens',
     maxEntries: 5_000,
@@ -92,9 +102,12 @@ export function createApiTokens({ database, caches, secrets, log }: ApiTokensOpt
 
   const revoke = (id: string, owner: queries.TokenOwner): Promise<void> =>
     database.transaction(async (transaction) => {
-      const prefix = await queries.deleteApiToken(transaction, id, owner);
-      if (prefix === undefined) throw coreErrors.API_TOKEN_NOT_FOUND();
-      transaction.afterCommit(() => cache.invalidate([prefix]), { alsoInDoubt: true });
+      const gone = await queries.deleteApiToken(transaction, id, owner);
+      if (!gone) throw coreErrors.API_TOKEN_NOT_FOUND();
+      // A session does not know with which credential it was opened: all of this operator end.
+      const operator = gone.adminId ?? masterPrincipal.adminId;
+      await identity.client?.endImpersonations?.(transaction, operator);
+      transaction.afterCommit(() => cache.invalidate([gone.tokenPrefix]), { alsoInDoubt: true });
     });
 
   return {
