@@ -337,6 +337,18 @@ describe('state as a document', () => {
         'from-the-environment',
       );
       expect(modules.authentication.google.clientSecret).toBe('shared');
+      // A token of a super admin that is narrowed to modules gets no secret of others by naming it.
+      const scopes = ['core', 'router', 'write'];
+      const made = await other.admin.post('/api-tokens', { name: 'narrow', scopes });
+      const narrow = other.adminAnonymous.with({ credential: made.body.token });
+      const smtp = 'communications.email.transportSettings.smtp.auth.password';
+      for (const $secret of [smtp, 'shared']) {
+        const secretKey = { $secret };
+        const taken = { configs: { modules: { router: { captcha: { secretKey } } } } };
+        expect((await narrow.post('/state/import', taken)).body.errors).toMatchObject([
+          { path: 'configs.modules.router.captcha.secretKey', rule: 'secret' },
+        ]);
+      }
     } finally {
       await other.close();
     }
@@ -417,5 +429,31 @@ describe('state as a document', () => {
     ).body.entries;
     expect(JSON.stringify(imports)).toContain('"what":"authorization.roles"');
     expect(changesOf((await plan(revealed.body)).body)).toEqual([]);
+  });
+
+  it('takes functions that stand before routes along with the routes that name them', async () => {
+    const given = {
+      name: 'no_tea',
+      functionType: 'middleware',
+      functionCode: "ctx.reject(403, '')",
+    };
+    expectStatus(await source.admin.post('/functions/upload', given), 200, 'function');
+    const query = { path: '/authentication/user', action: 'GET' };
+    const { middlewares } = (await source.admin.get('/router/route-middlewares', { query })).body;
+    const names = { middlewares: [...middlewares, 'no_tea'] };
+    const patched = await source.admin.patch('/router/patch-middleware', names, { query });
+    expectStatus(patched, 200, 'middleware');
+    const types = 'routeMiddlewares,functions.functions';
+    const part = (await source.admin.get('/state/export', { query: { types } })).body;
+    const { router } = part.modules;
+    const alone = (await plan({ modules: { router } })).body;
+    expect(alone.obstacles.map(({ path }: Json) => path.split('.').slice(0, 3).join('.'))).toEqual([
+      'modules.router.routeMiddlewares',
+    ]);
+    expectStatus(await put(part), 200, 'import');
+    expect((await target.admin.get('/router/route-middlewares', { query })).body).toEqual(
+      (await source.admin.get('/router/route-middlewares', { query })).body,
+    );
+    expect(changesOf((await plan({ modules: { router } })).body)).toEqual([]);
   });
 });

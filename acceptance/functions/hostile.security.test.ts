@@ -189,6 +189,8 @@ it('gives nobody more than their token by way of a function', async () => {
   expect((await store('hook', { trigger: { ...leaf, when: 'after' } }, 'after_leaf')).status).toBe(
     200,
   );
+  for (const event of ['database:*', 'database:create:*', 'database:create:User'])
+    expect((await store('event', { event }, 'any_schema')).body.code, event).toBe('SCOPE_EXCEEDED');
   credential.headers.credential = made.body.token;
   const whole = { method: 'GET', rights: 'system' };
   const { _id } = await upload(platform.admin, {

@@ -139,4 +139,46 @@ describe('event relays', () => {
     expect(await post({ ...base, busEvent: 'authentication:*' })).toBe(403);
     expect(await post({ ...base, busEvent: 'router:create:client' })).toBe(200);
   });
+
+  it('is about the records of a schema for those alone who may touch its module, by every door', async () => {
+    const scopes = ['router', 'database', 'core'];
+    const { token } = (await platform.admin.post('/api-tokens', { name: 'wider', scopes })).body;
+    const wider = platform.adminAnonymous.with({ credential: token });
+    const given = (busEvent: string) => ({ name: busEvent, busEvent, socketEvent: 'wider' });
+    const statusOf = async (busEvent: string) => (await wider.post(path, given(busEvent))).status;
+    for (const busEvent of ['database:create:User', 'database:create:Us*', 'database:*'])
+      expect(await statusOf(busEvent), busEvent).toBe(403);
+    expect(await statusOf('database:create:Post')).toBe(200);
+    const theirs = given('authentication:*');
+    const { _id } = await relay(theirs);
+    expect((await wider.delete(`${path}/${_id}`)).status).toBe(403);
+    for (const changed of [{ socketEvent: 'other' }, { name: 'new' }]) {
+      const eventRelays = [{ ...theirs, ...changed }];
+      const planned = await wider.post('/state/import', { modules: { router: { eventRelays } } });
+      expect(planned.body.code).toBe('SCOPE_EXCEEDED');
+    }
+    expect((await platform.admin.delete(`${path}/${_id}`)).status).toBe(200);
+  });
+
+  it('tells of a record whose id a client writes in capitals', async () => {
+    const kinds = [
+      { schema: 'Post', more: {} },
+      { schema: 'Task', more: { resourceType: 'Task', permission: 'read' } },
+    ];
+    const client = await listener(owner);
+    for (const { schema, more } of kinds) {
+      const { _id: relayId } = await relay({
+        ...{ name: `${schema} in capitals`, busEvent: `database:update:${schema}` },
+        ...{ socketEvent: schema, ...more },
+      });
+      const id = await create(owner, schema, { title: 'one' });
+      const place = { relayId: relayId.toUpperCase(), resourceId: id.toUpperCase() };
+      expect(await client.ask('subscribe', place)).toMatchObject({ ok: true });
+      await owner.api.patch(`/database/${schema}/${id}`, { title: 'two' });
+      await waitFor(() => client.of(schema).length === 1, { what: `the change of a ${schema}` });
+      expect(client.of(schema)[0].id).toBe(id);
+      await client.ask('unsubscribe', { relayId, resourceId: id });
+    }
+    expect(client.of('ended')).toEqual([]);
+  });
 });

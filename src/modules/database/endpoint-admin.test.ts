@@ -238,6 +238,34 @@ describe('the design of custom endpoints', () => {
     ]);
   });
 
+  it('keeps all of several changes at once, under either spelling of the ids', async () => {
+    const selectedSchemaName = await bench.posts([]);
+    const { _id, selectedSchema } = await bench.endpoint('busy', {
+      ...{ operation: GET, selectedSchemaName, query: {} },
+    });
+    const path = `/database/customEndpoints/${_id.toUpperCase()}`;
+    const changes = [
+      { authentication: true },
+      { endpointDescription: 'described' },
+      { paginated: true },
+      { sorted: true },
+    ];
+    const answers = await Promise.all(
+      changes.map((change) =>
+        platform.admin.patch(path, { selectedSchema: selectedSchema.toUpperCase(), ...change }),
+      ),
+    );
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    expect((await platform.admin.get(path)).body).toMatchObject({
+      ...Object.assign({}, ...changes),
+      ...{ selectedSchema, __v: 4 },
+    });
+    const schema = `/database/schemas/${selectedSchema.toUpperCase()}`;
+    expect((await platform.admin.get(schema)).body.name).toBe(selectedSchemaName);
+    const removals = await Promise.all([1, 2].map(() => platform.admin.delete(path)));
+    expect(removals.map(({ status }) => status).sort()).toEqual([200, 404]);
+  });
+
   it('lists, exports and imports, all or nothing', async () => {
     const selectedSchemaName = await bench.posts([{ title: 'a' }]);
     await bench.endpoint('zeta', { operation: GET, selectedSchemaName, query: {}, inputs: [] });

@@ -7,7 +7,7 @@ import Type from 'typebox';
 import type { Caller } from '../../kernel/caller.ts';
 import type { Database } from '../../kernel/database/database.ts';
 import type { Problem } from '../../kernel/errors.ts';
-import { isMiddleware, routeKeyOf } from '../../kernel/middlewares/middleware-lists.ts';
+import { isMiddleware, PROVIDED, routeKeyOf } from '../../kernel/middlewares/middleware-lists.ts';
 import type { RouteMiddlewares } from '../../kernel/middlewares/route-middlewares.ts';
 import type { Method } from '../../kernel/operations/operation.ts';
 import { invalidInput } from '../../kernel/operations/problems.ts';
@@ -16,6 +16,7 @@ import {
   placed,
   type StateChange,
   type StateDocument,
+  type StateImport,
   type StateType,
 } from '../../kernel/state.ts';
 import { NewClientShape } from './operations/clients.ts';
@@ -61,8 +62,9 @@ export const middlewareState = (middlewares: RouteMiddlewares): StateType => ({
       const [of, action, path] = key.split(' ');
       return of === surface ? [{ action, path, middlewares: names }] : [];
     }),
-  async complete(_caller, documents) {
-    const problems = documents.flatMap(unknownNames);
+  async complete(_caller, documents, whole) {
+    const known = new Set([...middlewares.provided(), ...providedBy(whole)]);
+    const problems = documents.flatMap((one) => unknownNames(one, known));
     if (problems.length > 0) throw invalidInput(problems);
     return documents.map(({ document }) => ({
       action: document.action,
@@ -83,9 +85,20 @@ function keyOfDocument({ action, path }: StateDocument): string {
   return routeKeyOf(surface, action as Method, String(path));
 }
 
-const unknownNames = ({ document, place }: PlacedDocument): readonly Problem[] =>
+/** Functions that the same import brings, as lists name them. */
+const providedBy = (whole: StateImport): readonly string[] =>
+  whole
+    .documents('functions', 'functions')
+    .flatMap(({ document: { functionType, name } }) =>
+      functionType === 'middleware' ? [PROVIDED + String(name)] : [],
+    );
+
+const unknownNames = (
+  { document, place }: PlacedDocument,
+  provided: ReadonlySet<string>,
+): readonly Problem[] =>
   (document.middlewares as readonly string[]).flatMap((name, i) =>
-    isMiddleware(name)
+    isMiddleware(name) || provided.has(name)
       ? []
       : [
           {
@@ -186,6 +199,13 @@ export const relayState = (relays: Relays): StateType => {
           ),
         );
       return completed;
+    },
+    async check(caller, changes) {
+      const documents = changes.flatMap(({ before, after }) => [before, after]);
+      relays.requireAuthorityOver(
+        caller,
+        documents.flatMap((one) => (one ? [{ busEvent: String(one.busEvent) }] : [])),
+      );
     },
     async apply(caller, changes) {
       const ids = new Map((await relays.list(every)).relays.map(({ _id, name }) => [name, _id]));

@@ -26,6 +26,7 @@ export interface SchemaRegistry {
   /** Brings a module's own schemas up to date (no statement at all when nothing changed). */
   install(owner: string, definitions: readonly SchemaDefinition[]): Promise<void>;
   get(name: string): CompiledSchema | undefined;
+  /** In either spelling. */
   byId(id: string): CompiledSchema | undefined;
   /** All schemas, by name. */
   all(): readonly CompiledSchema[];

@@ -88,7 +88,7 @@ function createLoadedSchemas(
 
   return {
     get: (name) => snapshot.byName.get(name),
-    byId: (id) => snapshot.byId.get(id),
+    byId: (id) => snapshot.byId.get(id.toLowerCase()),
     all: () => snapshot.all,
     leftOut: () => [...snapshot.leftOut.values()],
     known: (name) => snapshot.byName.get(name) ?? snapshot.leftOut.get(name),
@@ -97,7 +97,7 @@ function createLoadedSchemas(
     },
     declaration: (name) => snapshot.declarations.get(name),
     nameOf(id) {
-      const schema = snapshot.byId.get(id);
+      const schema = snapshot.byId.get(id.toLowerCase());
       if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
       return schema.name;
     },

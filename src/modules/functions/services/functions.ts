@@ -113,6 +113,7 @@ function touchedBy(
     ...(module === undefined ? [] : [moduleObject(module)]),
     ...schemaObject(schemas.get(trigger?.schema ?? '')),
     ...(source === '' ? [] : [moduleObject(source), ...schemaObject(schemas.get(schema))]),
+    ...(source === 'database' && event.includes('*') ? [ofAnySchema] : []),
     ...(rights === 'system' ? [withSystemRights] : []),
     ...(trigger?.schema !== undefined && trigger.when === 'before' ? [beforeWrites] : []),
   ];
@@ -120,6 +121,7 @@ function touchedBy(
 
 const everything = (what: string) => ({ kind: 'everything', what }) as const;
 const withSystemRights = everything('Code with the rights of the system');
+const ofAnySchema = everything('Hearing of records of any schema');
 const beforeWrites = everything('A hook before writes, which acts for whoever writes,');
 
 export function createFunctions(parts: FunctionsParts): Functions {

@@ -1,9 +1,11 @@
 /** The namespace `/events/`: who hears what of the events that relays pass on. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import Type from 'typebox';
+import { canonicalId } from '../../../data/schema/language/record-key.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { errors, PenstockError } from '../../../kernel/errors.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
+import { isId } from '../../../kernel/ids.ts';
 import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import {
   defineSocketEvent,
@@ -17,7 +19,10 @@ import type { RelayRow } from './store.ts';
 import { factsOf, renderMessage, resourcesOf } from './template.ts';
 
 export interface RelayParts
-  extends Pick<Kernel, 'bus' | 'events' | 'limits' | 'metrics' | 'permissions' | 'sockets'> {
+  extends Pick<
+    Kernel,
+    'bus' | 'events' | 'limits' | 'metrics' | 'permissions' | 'schemas' | 'sockets'
+  > {
   readonly relays: Relays;
   readonly log: Logger;
 }
@@ -47,6 +52,17 @@ const Place = Type.Object({
 
 const roomOf = (relayId: string, resourceId = ''): string =>
   `${relayId.toLowerCase()}:${resourceId}`;
+
+/** A resource in one spelling, whatever clients and events write: ids of records in small letters. */
+function canonicalResource(
+  { schemas }: Pick<RelayParts, 'schemas'>,
+  { permission, resourceType }: RelayRow,
+  id: string,
+): string {
+  if (permission === null || resourceType === null) return isId(id) ? id.toLowerCase() : id;
+  const schema = schemas.get(resourceType);
+  return schema ? canonicalId(schema.key, id) : id;
+}
 
 /** Answers how to stop. */
 export function startRelays(parts: RelayParts): () => void {
@@ -117,12 +133,11 @@ function relayNamespace(parts: RelayParts, places: Places): SocketNamespace {
           const { allowed, resetMs } = await parts.limits.consume(askBudget, connection.userId);
           if (!allowed)
             throw errors.RATE_LIMIT({ retryAfter: Math.max(1, Math.ceil(resetMs / 1_000)) });
-          const room = roomOf(relayId, resourceId);
-          const found = { connection, relayId, resourceId: resourceId ?? '', room };
+          const asked = { connection, relayId, resourceId: resourceId ?? '' };
           try {
-            const { socketEvent } = await requireSubscriber(parts, found);
-            places.enter(found);
-            return { event: socketEvent };
+            const relay = await requireSubscriber(parts, asked);
+            places.enter({ ...asked, room: roomFor(parts, relay, asked) });
+            return { event: relay.socketEvent };
           } catch (error) {
             if (error instanceof PenstockError && error.status < 500) denied.inc();
             throw error;
@@ -134,7 +149,9 @@ function relayNamespace(parts: RelayParts, places: Places): SocketNamespace {
         summary: 'Hear it no more.',
         input: Place,
         async handler(connection, { relayId, resourceId }) {
-          const known = places.of(connection)?.get(roomOf(relayId, resourceId));
+          const relay = await activeRelay(parts, relayId);
+          const asked = { relayId, resourceId: resourceId ?? '' };
+          const known = relay && places.of(connection)?.get(roomFor(parts, relay, asked));
           if (known) places.leave(known);
           return {};
         },
@@ -150,20 +167,33 @@ function relayNamespace(parts: RelayParts, places: Places): SocketNamespace {
   };
 }
 
+const activeRelay = async (
+  { relays }: Pick<RelayParts, 'relays'>,
+  id: string,
+): Promise<RelayRow | undefined> =>
+  (await relays.active()).find(({ _id }) => _id === id.toLowerCase());
+
+const roomFor = (
+  parts: RelayParts,
+  relay: RelayRow,
+  { resourceId }: Pick<Subscription, 'resourceId'>,
+): string => roomOf(relay._id, canonicalResource(parts, relay, resourceId));
+
 /** Throws 404, 403, 400, and 503 while permissions cannot be asked. */
 async function requireSubscriber(
-  { relays, permissions }: RelayParts,
+  parts: RelayParts,
   { connection, relayId, resourceId }: Omit<Subscription, 'room'>,
 ): Promise<RelayRow> {
   const caller = await connection.caller();
-  const relay = (await relays.active()).find(({ _id }) => _id === relayId.toLowerCase());
+  const { permissions } = parts;
+  const relay = await activeRelay(parts, relayId);
   if (!relay) throw routerErrors.EVENT_RELAY_NOT_FOUND();
   const { permission, resourceType } = relay;
   if (permission === null || resourceType === null) return relay;
   // Nobody may do something with everything of a type.
   if (resourceId === '') throw routerErrors.EVENT_RESOURCE_REQUIRED();
   if (!permissions.engine) throw errors.UNAVAILABLE();
-  const resource = `${resourceType}:${resourceId}`;
+  const resource = `${resourceType}:${canonicalResource(parts, relay, resourceId)}`;
   const mayHear = await permissions.engine
     .check(caller, permission, resource)
     .catch((error: unknown) => {
@@ -180,14 +210,19 @@ const matches = (pattern: string, topic: string): boolean =>
 
 /** To the sockets of this node: the other nodes see the event too. */
 async function passOn(
-  { relays, sockets, log }: RelayParts,
+  parts: RelayParts,
   { rooms }: Pick<Places, 'rooms'>,
   event: PublishedEvent,
 ): Promise<void> {
+  const { relays, sockets, log } = parts;
   for (const relay of await relays.active()) {
     if (!matches(relay.busEvent, event.topic)) continue;
     const facts = factsOf(event);
-    for (const { room, id } of audiencesOf(relay, resourcesOf(facts, relay.resourceIdPath))) {
+    for (const { room, id } of audiencesOf(
+      parts,
+      relay,
+      resourcesOf(facts, relay.resourceIdPath),
+    )) {
       if (!rooms.has(room)) continue;
       const text = renderMessage(relay.messageTemplate, facts, id);
       if (text === undefined)
@@ -198,8 +233,9 @@ async function passOn(
 }
 
 /** Who is to hear of these resources: those who named one, and those who hear everything. */
-function audiencesOf({ _id, permission }: RelayRow, ids: readonly string[]) {
-  const named = ids.map((id) => ({ room: roomOf(_id, id), id }));
+function audiencesOf(parts: RelayParts, relay: RelayRow, ids: readonly string[]) {
+  const { _id, permission } = relay;
+  const named = ids.map((id) => ({ room: roomFor(parts, relay, { resourceId: id }), id }));
   if (permission !== null) return named;
   const room = roomOf(_id);
   return ids.length === 0

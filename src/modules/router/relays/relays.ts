@@ -1,6 +1,6 @@
 /** Event relays as operators keep them, and as every node has them at hand. */
 import type { Kernel } from '../../../host/kernel.ts';
-import { requireAuthority } from '../../../kernel/authority.ts';
+import { type AuthorityObject, requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import type { Problem } from '../../../kernel/errors.ts';
@@ -32,6 +32,8 @@ export interface Relays {
   create(caller: Caller, relay: NewRelay): Promise<RelayRow>;
   update(caller: Caller, id: string, change: RelayChange): Promise<RelayRow>;
   remove(caller: Caller, id: string): Promise<void>;
+  /** Throws 403 where one of them passes on what is not the caller's. */
+  requireAuthorityOver(caller: Caller, relays: readonly Pick<RelayDefinition, 'busEvent'>[]): void;
   /** Those that are switched on, mostly from memory. What a call has changed is known on every node when it returns. */
   active(): Promise<readonly RelayRow[]>;
 }
@@ -82,13 +84,16 @@ export function createRelays({
   database,
   events,
   caches,
-}: Pick<Kernel, 'database' | 'events' | 'caches'>): Relays {
+  schemas,
+}: Pick<Kernel, 'database' | 'events' | 'caches' | 'schemas'>): Relays {
   const cache = caches.create<{ readonly relays: readonly RelayRow[] }>({
     ...{ name: 'router.relays', maxEntries: 1, ttlMs: 60_000 },
   });
   const changing = changesOf({ database, events, forget: () => cache.invalidate([ALL]) });
+  const requireAuthorityOver: Relays['requireAuthorityOver'] = (caller, relays) =>
+    requireAuthority(caller, ...relays.flatMap((relay) => heardBy(schemas, relay)));
   const put = (caller: Caller, id: string, relay: RelayDefinition): Promise<RelayRow> => {
-    requireAuthority(caller, { kind: 'module', module: moduleOf(relay.busEvent) });
+    requireAuthorityOver(caller, [relay]);
     return putRelay(database, id, checkedRelay(relay));
   };
 
@@ -110,14 +115,16 @@ export function createRelays({
     update: (caller, id, change) =>
       changing(caller, 'update', id, async (before) => {
         if (!before) throw routerErrors.EVENT_RELAY_NOT_FOUND();
-        requireAuthority(caller, { kind: 'module', module: moduleOf(before.busEvent) });
+        requireAuthorityOver(caller, [before]);
         return put(caller, id, { ...before, ...defined(change) });
       }),
     remove: (caller, id) =>
       changing(caller, 'delete', id, async (before) => {
         if (!before) throw routerErrors.EVENT_RELAY_NOT_FOUND();
+        requireAuthorityOver(caller, [before]);
         await deleteRelay(database, id);
       }),
+    requireAuthorityOver,
     async active() {
       const { relays } = await cache.load(ALL, () =>
         listRelays(database, { skip: 0, limit: MAX_RELAYS }),
@@ -142,8 +149,21 @@ const defined = <T extends object>(given: T): { [K in keyof T]: Exclude<T[K], un
     [K in keyof T]: Exclude<T[K], undefined>;
   };
 
-/** Whose events they are: what is before the colon. */
-const moduleOf = (busEvent: string): string => busEvent.split(':')[0] ?? '';
+/**
+ * What a relay tells of: the module before the colon. Events of records are of the schema that they name; a pattern that
+ * may be about records of any schema is about all modules.
+ */
+function heardBy(
+  schemas: Pick<Kernel['schemas'], 'get'>,
+  { busEvent }: Pick<RelayDefinition, 'busEvent'>,
+): readonly AuthorityObject[] {
+  const [module = '', , schema = ''] = busEvent.split(':');
+  const ofModule = { kind: 'module', module } as const;
+  if (module !== 'database') return [ofModule];
+  if (busEvent.endsWith('*'))
+    return [ofModule, { kind: 'everything', what: 'Passing on events of records of any schema' }];
+  return [ofModule, ...schemaObject(schemas.get(schema))];
+}
 
 function relayProblems(relay: RelayDefinition): readonly Problem[] {
   const { socketEvent, resourceType, resourceIdPath, permission, messageTemplate } = relay;

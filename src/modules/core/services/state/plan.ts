@@ -4,8 +4,10 @@
  * beside all others of the import. What is no document of this platform is refused; what stands in the way of one is
  * part of the plan.
  */
+import { hasAuthority } from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { byText, checksumInSlices, sameValue } from '../../../../kernel/canonical.ts';
+import { moduleOfConfig } from '../../../../kernel/config/config-definition.ts';
 import type { ConfigDifference, ConfigService } from '../../../../kernel/config/config-service.ts';
 import {
   fillDefaults,
@@ -14,7 +16,6 @@ import {
   type Tree,
 } from '../../../../kernel/config/tree.ts';
 import { errors } from '../../../../kernel/errors.ts';
-import { isSuperAdmin } from '../../../../kernel/identity.ts';
 import {
   type PlacedDocument,
   placed,
@@ -144,7 +145,7 @@ async function planConfigs(
     const { patch, problems } = resolveSecrets(
       requested as Tree,
       { module, node, current, place },
-      { given, environment, isTrusted: isSuperAdmin(caller) },
+      { given, environment, mayName: (reference) => mayName(config, caller, reference) },
     );
     refusals.addProblems(problems);
     const preview = await refusals.of(() =>
@@ -169,6 +170,13 @@ async function planConfigs(
     });
   }
   return planned;
+}
+
+/** Super admins may name any secret; one whose token is narrowed to modules those of its modules, as elsewhere. */
+function mayName(config: ConfigService, caller: Caller, reference: string): boolean {
+  const [name = ''] = reference.split('.');
+  const module = moduleOfConfig(name, config.definition(name) ?? {});
+  return hasAuthority(caller, { kind: 'secrets', module });
 }
 
 const wouldBe = (node: SchemaNode, current: Tree, patch: unknown): unknown =>

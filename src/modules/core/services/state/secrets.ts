@@ -38,8 +38,8 @@ export interface SecretSources {
   /** By reference. */
   readonly given: ReadonlyMap<string, string>;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** May name any variable of the environment. Others only those of the keys themselves, so that no secret ends where it was not meant to. */
-  readonly isTrusted: boolean;
+  /** Whether this variable of the environment may be named where it is not that of the key itself: no secret ends where it was not meant to. */
+  readonly mayName: (reference: string) => boolean;
 }
 
 interface Referring {
@@ -58,7 +58,7 @@ interface Referring {
 export function resolveSecrets(
   config: Tree,
   { module, node, current, place }: Referring,
-  { given, environment, isTrusted }: SecretSources,
+  { given, environment, mayName }: SecretSources,
 ): { readonly patch: Tree; readonly problems: readonly Problem[] } {
   const problems: Problem[] = [];
   const at = (path: Path): string => [place, ...path].join('.');
@@ -68,7 +68,7 @@ export function resolveSecrets(
     const isOwn = reference === [module, ...path].join('.');
     const found =
       given.get(reference) ??
-      (isOwn || isTrusted ? environment[secretVariable(reference)] : undefined);
+      (isOwn || mayName(reference) ? environment[secretVariable(reference)] : undefined);
     if (found !== undefined) return found;
     if (valueAt(current, path)) return secretMask;
     const message = `no value is known: send it as secrets["${reference}"], or set ${secretVariable(reference)} where the platform runs`;

@@ -7,7 +7,7 @@ import type { SchemaRegistry } from '../../../../data/schema/registry/registry.t
 import { unknownAction } from '../../../../kernel/action-uses.ts';
 import { requireAuthority, schemaObject } from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import { invalid, type Problem } from '../../../../kernel/errors.ts';
+import { errors, invalid, type Problem } from '../../../../kernel/errors.ts';
 import type { PermissionPort } from '../../../../kernel/permissions.ts';
 import { createTimeSlices, mapInSlices } from '../../../../kernel/time-slices.ts';
 import { databaseErrors } from '../../errors.ts';
@@ -120,6 +120,9 @@ export interface EndpointAdmin {
   brokenBy(after: readonly CompiledSchema[]): Promise<readonly string[]>;
 }
 
+/** Rounds against others who change the same endpoint. Each lost round means that a change of theirs was stored. */
+const ATTEMPTS = 50;
+
 export function createEndpointAdmin(
   store: EndpointStore,
   schemas: SchemaRegistry,
@@ -150,11 +153,18 @@ export function createEndpointAdmin(
       return store.create(caller, endpoint);
     },
     async update(caller, id, body) {
-      const { _id, __v, createdAt, updatedAt, damage, ...current } = get(id);
       const { name: _name, operation: _operation, ...changes } = body;
-      const endpoint = checked(caller, changes, { current });
-      await requireKnownAction(permissions, endpoint);
-      return store.update(caller, _id, endpoint);
+      for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+        const { _id, __v: version, createdAt, updatedAt, damage, ...current } = get(id);
+        const endpoint = checked(caller, changes, { current });
+        await requireKnownAction(permissions, endpoint);
+        const changed = await store.update(caller, { id: _id, version }, endpoint);
+        if (changed) return changed;
+      }
+      throw errors.CONFLICT({
+        message: 'This endpoint is being changed by others all the time: try again',
+        retryAfter: 1,
+      });
     },
     async remove(caller, id) {
       await store.remove(caller, get(id)._id);

@@ -68,11 +68,14 @@ const insertEndpoint = (id: string, definition: EndpointDefinition): Statement =
   insert into penstock.custom_endpoints (id, name, schema_name, definition, version, created_at, updated_at)
   values (${id}, ${definition.name}, ${definition.selectedSchemaName}, ${JSON.stringify(definition)}, 0, now(), now())`;
 
-/** Answers a row when the endpoint was there. */
-const updateEndpoint = (id: string, definition: EndpointDefinition): Statement => sql`
+/** Answers a row when the endpoint was there, and as whoever changes it knew it. */
+const updateEndpoint = (
+  { id, version }: KnownVersion,
+  definition: EndpointDefinition,
+): Statement => sql`
   update penstock.custom_endpoints
   set schema_name = ${definition.selectedSchemaName}, definition = ${JSON.stringify(definition)}, version = version + 1, updated_at = now()
-  where id = ${id} returning id`;
+  where id = ${id} and version = ${version} returning id`;
 
 /** Answers a row when the endpoint was there. */
 const deleteEndpoint = (id: string): Statement =>
@@ -94,14 +97,26 @@ const putEndpoint = (id: string, definition: EndpointDefinition): Statement => s
   select ${id}, ${definition.name}, ${definition.selectedSchemaName}, ${JSON.stringify(definition)}, 0, now(), now()
   where not exists (select 1 from penstock.custom_endpoints where name = ${definition.name})`;
 
+/** An endpoint as somebody has read it. */
+interface KnownVersion {
+  readonly id: string;
+  readonly version: number;
+}
+
 export interface EndpointStore {
   /** By name. Endpoints that did not change stay the same objects. */
   all(): readonly StoredEndpoint[];
+  /** In either spelling. */
   byId(id: string): StoredEndpoint | undefined;
   /** Runs on every node after it has taken in a change, before the changing call returns. */
   onChange(listener: () => void | Promise<void>): void;
   create(caller: Caller, definition: EndpointDefinition): Promise<StoredEndpoint>;
-  update(caller: Caller, id: string, definition: EndpointDefinition): Promise<StoredEndpoint>;
+  /** Nothing where it has been changed since this version: what is stored is known here then. */
+  update(
+    caller: Caller,
+    known: KnownVersion,
+    definition: EndpointDefinition,
+  ): Promise<StoredEndpoint | undefined>;
   remove(caller: Caller, id: string): Promise<void>;
   /** Changes endpoints of the same name, which keep their ids; all of it, or nothing. */
   import(caller: Caller, definitions: readonly EndpointDefinition[]): Promise<void>;
@@ -156,7 +171,7 @@ export async function createEndpointStore(options: StoreOptions): Promise<Endpoi
 
   return {
     all: () => endpoints,
-    byId: (id) => endpoints.find(({ _id }) => _id === id),
+    byId: (id) => endpoints.find(({ _id }) => _id === id.toLowerCase()),
     onChange: (listener) => void listeners.push(listener),
     close() {
       open = false;
@@ -168,11 +183,20 @@ export async function createEndpointStore(options: StoreOptions): Promise<Endpoi
       });
       return live(id);
     },
-    async update(caller, id, definition) {
-      await change(caller, async (transaction) =>
-        requireRow(await transaction.query(updateEndpoint(id, definition))),
-      );
-      return live(id);
+    async update(caller, known, definition) {
+      let isStale = false;
+      try {
+        await change(caller, async (transaction) => {
+          const { rows } = await transaction.query(updateEndpoint(known, definition));
+          isStale = rows.length === 0;
+          requireRow({ rows });
+        });
+      } catch (error) {
+        if (!isStale) throw error;
+        await refresh();
+      }
+      const now = live(known.id);
+      return isStale ? undefined : now;
     },
     remove: (caller, id) =>
       change(caller, async (transaction) =>
@@ -245,9 +269,9 @@ export function scopedEndpointStore(
       requireAuthorityOver(caller, definition.selectedSchemaName);
       return store.create(caller, definition);
     },
-    async update(caller, id, definition) {
-      requireAuthorityOver(caller, before(id), definition.selectedSchemaName);
-      return store.update(caller, id, definition);
+    async update(caller, known, definition) {
+      requireAuthorityOver(caller, before(known.id), definition.selectedSchemaName);
+      return store.update(caller, known, definition);
     },
     async remove(caller, id) {
       requireAuthorityOver(caller, before(id));
