@@ -157,6 +157,25 @@ describe('chat for operators', () => {
     expect((await platform.admin.post(path, message)).status).toBe(200);
   });
 
+  it('shows accounts to a credential that reaches them, and their ids to others', async () => {
+    const room = await makeRoom(ann, [bob]);
+    await ann.api.post(`/chat/rooms/${room}/messages`, { contentType: 'text', content: 'hello' });
+    const members = { path: `/chat/rooms/${room}`, query: { populate: 'participants' } };
+    const words = { path: '/chat/messages', query: { roomId: room, populate: 'senderUser' } };
+    for (const [scopes, isShown] of [
+      [['chat', 'read'], false],
+      [['chat', 'authentication', 'read'], true],
+    ] as const) {
+      const { token } = (await platform.admin.post('/api-tokens', { name: 'reader', scopes })).body;
+      const reader = platform.adminAnonymous.with({ credential: token });
+      for (const { path, query } of [members, words]) {
+        const { text } = await reader.get(path, { query });
+        expect(text).toContain(ann.userId);
+        expect(text.includes(ann.email)).toBe(isShown);
+      }
+    }
+  });
+
   it('is there for models too', async () => {
     const list = await platform.admin.post(
       '/mcp?modules=chat',

@@ -115,3 +115,21 @@ it('everybody who has to do with a room is held before it goes, so that no delet
     expect(rows).toHaveLength(0);
   }
 });
+
+it('a room whose owner is deleted gets another: the first of its admins, or of its members', async () => {
+  for (const isAdmin of [true, false]) {
+    const dora = await platform.registerUser();
+    const room = await makeRoom(dora, [bob, eve]);
+    const path = `/chat/rooms/${room}`;
+    const admin = { users: [eve.userId], role: 'admin' };
+    if (isAdmin) expect((await dora.api.put(`${path}/roles`, admin)).status).toBe(200);
+    const { body } = await dora.api.get(`${path}/members`);
+    const [first] = body.members.filter(({ role }: Json) => role === 'member');
+    const heir = isAdmin ? eve.userId : first.user;
+    await platform.admin.delete(`/authentication/users/${dora.userId}`);
+    await waitFor(async () => {
+      const { members } = (await bob.api.get(`${path}/members`)).body;
+      return members.some(({ user, role }: Json) => user === heir && role === 'owner');
+    });
+  }
+});

@@ -222,6 +222,21 @@ describe('messages', () => {
     expect(body.messages.map(({ message }: Json) => message)).toEqual(['meanwhile', 'before']);
   });
 
+  it('of all rooms are found behind rooms in which nothing is shown', async () => {
+    await configure(platform, { history: 'joined' });
+    try {
+      const dora = await platform.registerUser();
+      const [known, late] = [await makeRoom(ann, [dora]), await makeRoom(ann, [bob])];
+      await say(ann, known, 'for dora too');
+      await say(ann, late, 'before dora came');
+      await ann.api.put(`/chat/rooms/${late}/addUsers`, { users: [dora.userId] });
+      const { body } = await dora.api.get('/chat/messages', { query: { limit: 1 } });
+      expect(body).toMatchObject({ messages: [{ message: 'for dora too' }], count: 1 });
+    } finally {
+      await configure(platform, { history: 'shared' });
+    }
+  });
+
   it('of one socket are counted by kind', async () => {
     const [a, , room] = await both(await makeRoom(ann, [bob]));
     await configure(platform, { rateLimit: { typingPer10s: 2 } });

@@ -188,3 +188,18 @@ it('who was silenced has no voice after they have left and come back either', as
   await comeBack();
   expectStatus(await say(), 200, 'a message');
 });
+
+it('nobody blocks themselves: they could make no room any more', async () => {
+  const answer = await ann.api.put(`/chat/blocks/${ann.userId}`, {});
+  expect(answer).toMatchObject({ status: 400, body: { errors: [{ path: 'userId' }] } });
+});
+
+it('what is kept with a room is bounded: it comes with every list of the rooms of its members', async () => {
+  const refused = { status: 400, body: { errors: [{ path: 'metadata', rule: 'maxLength' }] } };
+  const metadata = { text: 'x'.repeat(65_536) };
+  const room = { roomName: 'large', users: [bob.userId], metadata };
+  expect(await ann.api.post('/chat/rooms', room)).toMatchObject(refused);
+  const id = await makeRoom(ann, [bob]);
+  expect(await ann.api.patch(`/chat/rooms/${id}`, { metadata })).toMatchObject(refused);
+  expect((await ann.api.patch(`/chat/rooms/${id}`, { metadata: null })).status).toBe(200);
+});

@@ -104,3 +104,42 @@ it('who accepts waits for who deletes the room, and neither for the other in a c
     body: { code: 'CHAT_INVITATION_NOT_FOUND' },
   });
 });
+
+it('a ban holds, and roles protect, also while the room changes', async () => {
+  await configure(platform, { explicit_room_joins: { enabled: false } });
+  const [dora, eve] = await Promise.all([platform.registerUser(), platform.registerUser()]);
+  const room = await makeRoom(ann, [bob, eve], 'Changing');
+  const path = `/chat/rooms/${room}`;
+  const roles = { users: [bob.userId], role: 'admin' };
+  expect((await ann.api.put(`${path}/roles`, roles)).status).toBe(200);
+  const held = async (work: () => Promise<void>): Promise<void> => {
+    await database.query('begin');
+    await database.query('select from "app"."ChatRoom" where "_id" = $1 for no key update', [room]);
+    await work();
+    await database.query('commit');
+  };
+  const answers: Promise<{ status: number; body: Json }>[] = [];
+  await held(async () => {
+    answers.push(ann.api.put(`${path}/addUsers`, { users: [dora.userId] }));
+    await waitFor(async () => (await waiting()) === 1);
+    answers.push(ann.api.post(`${path}/bans`, { user: dora.userId }));
+    // Behind the addition, or at once.
+    await Promise.race([answers[1], waitFor(async () => (await waiting()) === 2)]);
+  });
+  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200);
+  expect((await dora.api.get(path)).status).toBe(404);
+  expect((await ann.api.put(`${path}/addUsers`, { users: [dora.userId] })).body).toMatchObject({
+    code: 'CHAT_USER_NOT_ALLOWED',
+  });
+
+  let removal: Promise<{ status: number; body: Json }> | undefined;
+  await held(async () => {
+    removal = bob.api.put(`${path}/removeUsers`, { users: [eve.userId] });
+    await waitFor(async () => (await waiting()) > 0);
+    await database.query(
+      `update "app"."ChatMember" set "role" = 'owner' where "room" = $1 and "user" = $2`,
+      [room, eve.userId],
+    );
+  });
+  expect(await removal).toMatchObject({ status: 403, body: { code: 'ROOM_ROLE_REQUIRED' } });
+});

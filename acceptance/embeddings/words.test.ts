@@ -315,4 +315,13 @@ it('finds records that are too large to be read together', async () => {
     const found = await search('quagga', { schemaName: 'Tome', limit: 1, userId: undefined });
     return found.hits.length === 1;
   });
+  // So are those that were there before.
+  const second = await platform.admin.post('/embeddings/configs', {
+    ...{ ...config, sourceFields: ['shelf'], targetField: 'shelves' },
+  });
+  expect(second.status, second.text).toBe(200);
+  await waitFor(async () => {
+    const asked = { schemaName: 'Tome', targetField: 'shelves', limit: 1, userId: undefined };
+    return (await search('low', asked)).hits.length === 1;
+  });
 });

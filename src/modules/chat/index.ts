@@ -7,7 +7,7 @@ import { communications } from '../communications/index.ts';
 import { router } from '../router/index.ts';
 import { storage } from '../storage/index.ts';
 import { type ChatConfig, chatConfig } from './config.ts';
-import { chatJobs } from './jobs.ts';
+import { chatJobs, leaveToHeirs } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { adminMessageOperations } from './operations/admin-messages.ts';
 import { adminRoomOperations } from './operations/admin-rooms.ts';
@@ -109,6 +109,9 @@ async function start({
   const stops = [
     config.onChange(publish),
     followStorage(parts),
+    services.authentication.onErasure((transaction, users) =>
+      leaveToHeirs(parts, transaction, users),
+    ),
     kernel.sockets.register(chatNamespace(chatServices)),
     kernel.operatorNotices.register(chatNotices),
   ];

@@ -32,7 +32,7 @@ import {
   restriction,
 } from '../sql/prepared-statements.ts';
 import { idsTest } from '../sql/row-id.ts';
-import type { CountMode, SelectOptions, StreamOptions } from '../store.ts';
+import type { CountMode, ReadOptions, SelectOptions, StreamOptions } from '../store.ts';
 import { classOfReached } from './page-class.ts';
 import {
   type PageWay,
@@ -41,7 +41,7 @@ import {
   type View,
   viewOf,
 } from './record-view.ts';
-import { createRenderContext, recordJson, selectList } from './render.ts';
+import { createRenderContext, recordJson, renderingOf, selectList } from './render.ts';
 
 /** Rows of a schema that fit a filter and that the caller may read. */
 export interface Selection {
@@ -120,7 +120,7 @@ export async function listSelected(
   const predicate = hits ? undefined : view.predicate;
   const read = (mode: CountMode, pageMs: number | undefined) => {
     const by = async (way: PageWay): Promise<PageRow | undefined> => {
-      const statement = selectedStatement(plans, selection, { page, mode, ...way });
+      const statement = selectedStatement(plans, selection, { page, mode, options, ...way });
       const [row] = await runRead<PageRow>({ database, limitMs: pageMs }, schema, statement);
       return row;
     };
@@ -137,12 +137,13 @@ export async function listSelected(
 interface SelectedPage extends PageWay {
   readonly page: Page;
   readonly mode: CountMode;
+  readonly options: ReadOptions;
 }
 
 function selectedStatement(
   plans: PlanCache,
   selection: Selection,
-  { page, mode, first, reached }: SelectedPage,
+  { page, mode, options, first, reached }: SelectedPage,
 ): Statement {
   const { schema, view } = selection;
   const { among } = page;
@@ -152,12 +153,8 @@ function selectedStatement(
     ...(reached && { class: classOfReached(reached, page, view) }),
   };
   return filteredStatement(plans, request, (parameters) => {
-    const columns = selectList(
-      schema,
-      't0',
-      view.populate,
-      createRenderContext(parameters, view.conditions),
-    );
+    const rendering = renderingOf(schema, options, view.populate);
+    const columns = rendering.columns('t0', createRenderContext(parameters, view.conditions));
     // What the statement does not say must add no value to it: PostgreSQL refuses values of no type.
     const rows = (): string => fittingRows(selection, parameters);
     const found = reached && reachedPage({ schema, rows: rows(), among }, reached, parameters);
@@ -174,7 +171,7 @@ function selectedStatement(
     const guard = view.predicate?.guard;
     return pageStatement(found ? { ...text, named: [found.named, ...text.named] } : text, {
       columns,
-      json: recordJson(schema, 'x'),
+      json: rendering.json,
       counted,
       mayBeShort: first?.otherwise !== undefined,
       also: guard ? `, ${guard(parameters.next)} as current` : '',

@@ -36,7 +36,7 @@ export const RoomName = Type.String({
 });
 export const Metadata = Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
   maxProperties: 50,
-  description: 'What the app wants to keep with it.',
+  description: 'What the app wants to keep with it: at most 65,536 bytes as JSON.',
 });
 export const Role = Type.Enum(roomRoles);
 export const Emoji = Type.String({

@@ -262,3 +262,30 @@ export const emptyRooms = async (
       select r."_id" as id, r."name" from "app"."ChatRoom" r where not r."deleted"
         and not exists (select from "app"."ChatMember" m where m."room" = r."_id") limit ${limit}::integer`)
   ).rows;
+
+/** Rooms with members and without an owner, as when the owner's account was deleted. */
+export const ownerlessRooms = async (
+  database: Queryable,
+  limit: number,
+): Promise<readonly string[]> =>
+  (
+    await database.query<{ id: string }>(sql`
+      select r."_id" as id from "app"."ChatRoom" r where not r."deleted"
+        and exists (select from "app"."ChatMember" m where m."room" = r."_id")
+        and not exists (select from "app"."ChatMember" m where m."room" = r."_id" and m."role" = 'owner') limit ${limit}::integer`)
+  ).rows.map(({ id }) => id);
+
+/** Rooms that have no owner beside these users, behind one. */
+export const roomsOwnedBy = async (
+  database: Queryable,
+  users: readonly string[],
+  { after, limit }: { readonly after: string | null; readonly limit: number },
+): Promise<readonly string[]> =>
+  (
+    await database.query<{ id: string }>(sql`
+      select distinct m."room" as id from "app"."ChatMember" m
+      where m."user" = any(${users}::uuid[]) and m."role" = 'owner' and (${after}::uuid is null or m."room" > ${after}::uuid)
+        and not exists (select from "app"."ChatMember" o where o."room" = m."room" and o."role" = 'owner'
+          and o."user" <> all(${users}::uuid[]))
+      order by m."room" limit ${limit}::integer`)
+  ).rows.map(({ id }) => id);

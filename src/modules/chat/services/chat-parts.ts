@@ -2,7 +2,7 @@
 import type { Kernel } from '../../../host/kernel.ts';
 import type { OptionalModule } from '../../../host/module.ts';
 import type { UserCaller } from '../../../kernel/caller.ts';
-import { errors } from '../../../kernel/errors.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
 import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { CommunicationsService } from '../../communications/index.ts';
@@ -81,3 +81,12 @@ export const hiddenBefore = (
 export const distinct = (ids: readonly string[]): readonly string[] => [
   ...new Set(ids.map((id) => id.toLowerCase())),
 ];
+
+/** Bytes of what an app keeps with a room, as JSON: it comes with each list of rooms of each member. */
+const MAX_METADATA = 65_536;
+
+/** Throws 400. */
+export function requireSmallMetadata(metadata: unknown): void {
+  if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > MAX_METADATA)
+    throw invalid('metadata', 'maxLength', `takes at most ${MAX_METADATA} bytes as JSON`);
+}

@@ -1,6 +1,6 @@
 /** What keeps a conversation bearable: silence, bans, blocks and reports. */
 import { type Caller, callerKey, type UserCaller } from '../../../kernel/caller.ts';
-import type { Transaction } from '../../../kernel/database/database.ts';
+import { invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { chatErrors } from '../errors.ts';
 import { dropInvitationsTo } from '../queries/invitations.ts';
@@ -52,7 +52,7 @@ export interface Moderation {
   resolve(caller: Caller, reportId: string): Promise<void>;
 }
 
-export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUsers'>): Moderation {
+export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'keepOut'>): Moderation {
   const { database, hub } = parts;
   /** Throws unless the caller is above the other. */
   const requireAbove = async (caller: UserCaller, roomId: string, user: string) => {
@@ -77,15 +77,13 @@ export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUse
       hub.toUsers([user], 'silenced', { room: roomId, until: until?.toISOString() ?? null });
     },
     async ban(caller, roomId, { user, reason, until }) {
-      const member = await requireAbove(caller, roomId, user);
+      await requireAbove(caller, roomId, user);
       await requireUser(user);
       const ban = { user, bannedBy: caller.userId, reason: reason ?? null, until: until ?? null };
-      const keepOut = async (transaction: Transaction): Promise<void> => {
+      await rooms.keepOut(caller, roomId, user, async (transaction) => {
         await putBan(transaction, roomId, ban);
         await dropInvitationsTo(transaction, roomId, user);
-      };
-      if (member) await rooms.removeUsers(caller, roomId, [user], keepOut);
-      else await database.transaction(keepOut);
+      });
     },
     async unban(caller, roomId, user) {
       requireRole(await requireMember(parts, roomId, caller.userId), 'admin');
@@ -96,6 +94,8 @@ export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUse
       return bansOf(database, roomId, page);
     },
     async block({ userId }, user) {
+      // They could make no room, and say nothing in a direct one.
+      if (user === userId) throw invalid('userId', 'self', 'name somebody else');
       await requireUser(user);
       await putBlock(database, userId, user);
     },

@@ -1,5 +1,6 @@
 /** Puts documents in the place of ids: of users what is public of them, and nothing else. */
 import { publicRecords } from '../../../data/records/read/public-records.ts';
+import { hasAuthority } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { findRooms } from '../queries/rooms.ts';
@@ -63,7 +64,9 @@ export async function populated<D extends Document>(
 
 const none: ReadonlyMap<string, unknown> = new Map();
 
-/** Operators see accounts, as their lists show them; users see what is public. */
+const accounts = { kind: 'module', module: 'authentication' } as const;
+
+/** Operators see accounts, as their lists show them, where their credential reaches these; users see what is public. */
 async function usersOf(
   parts: ChatParts,
   caller: Caller,
@@ -71,6 +74,7 @@ async function usersOf(
 ): Promise<ReadonlyMap<string, unknown>> {
   if (ids.length === 0) return none;
   if (caller.kind === 'admin') {
+    if (!hasAuthority(caller, accounts)) return none;
     const { rows } = await parts.database.query<{ _id: string }>(sql`
       select "_id", "email", "username", "active", "isVerified", "createdAt" from "app"."User" where "_id" = any(${ids}::uuid[])`);
     return new Map(rows.map((row) => [row._id, row]));

@@ -5,7 +5,7 @@ import { invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { insertMembers, membersAmong } from '../queries/members.ts';
 import { directRoom, insertRoom, lockRoom, logParticipants } from '../queries/rooms.ts';
-import { type ChatParts, distinct } from './chat-parts.ts';
+import { type ChatParts, distinct, requireSmallMetadata } from './chat-parts.ts';
 import type { Invitations } from './invitations.ts';
 import { type RoomEntry, requireAddable } from './room-entry.ts';
 
@@ -37,6 +37,7 @@ export function createRoomCreation(
   return {
     direct: createDirect(parts, entry),
     async create(caller, { name, users: requested, metadata }) {
+      requireSmallMetadata(metadata);
       const id = newId();
       const creator = caller.userId;
       const others = distinct(requested).filter((user) => user !== creator);

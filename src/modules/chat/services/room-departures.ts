@@ -18,20 +18,19 @@ import {
   type RoomRow,
   removeRoom,
 } from '../queries/rooms.ts';
-import { type ChatParts, distinct, requireMember, requireRole } from './chat-parts.ts';
+import type { RoomRole } from '../schemas.ts';
+import { type ChatParts, distinct, reaches, requireMember, requireRole } from './chat-parts.ts';
 import type { Entry } from './room-entry.ts';
 
 export interface RoomDepartures {
-  /** `also` is done in the same transaction. */
-  removeUsers(
-    caller: UserCaller,
-    roomId: string,
-    users: readonly string[],
-    also?: (transaction: Transaction) => Promise<void>,
-  ): Promise<void>;
+  removeUsers(caller: UserCaller, roomId: string, users: readonly string[]): Promise<void>;
+  /** Does `ban` and takes the user out, where they are in the room: nobody who brings them in meanwhile undoes it. */
+  keepOut(caller: UserCaller, roomId: string, user: string, ban: Ban): Promise<void>;
   removeAsServer(caller: Caller, roomId: string, users: readonly string[]): Promise<void>;
   leave(caller: UserCaller, roomId: string): Promise<void>;
 }
+
+type Ban = (transaction: Transaction) => Promise<void>;
 
 /** What became of a room when members went. */
 interface Departure {
@@ -53,56 +52,92 @@ export function createRoomDepartures(parts: ChatParts): RoomDepartures {
   };
 
   return {
-    async removeUsers(caller, roomId, requested, also) {
-      const member = await requireMember(parts, roomId, caller.userId);
-      requireRole(member, 'admin');
-      if (member.isDirect) throw chatErrors.DIRECT_ROOM_PROTECTED();
+    async removeUsers(caller, roomId, requested) {
+      requireRole(await requireMember(parts, roomId, caller.userId), 'admin');
       const users = distinct(requested);
       const gone = await database.transaction(async (transaction) => {
-        const roles = await membersAmong(transaction, roomId, users);
+        const room = await lockDeparting(parts, transaction, roomId, users);
+        const roles = await requireRemovable(parts, caller, roomId, users);
         if (roles.size === 0) throw chatErrors.CHAT_MEMBER_NOT_FOUND();
-        // Who has the same role is no less: only an owner removes admins, and nobody another owner.
-        for (const [user, role] of roles)
-          if (
-            user !== caller.userId &&
-            (role === 'owner' || (role === 'admin' && member.role !== 'owner'))
-          )
-            throw chatErrors.ROOM_ROLE_REQUIRED();
-        await also?.(transaction);
-        return departing(transaction, caller, { roomId, users, action: 'remove' });
+        return departing(transaction, caller, room, { users, action: 'remove' });
       });
       await departed(gone, caller.userId);
     },
-    async removeAsServer(caller, roomId, users) {
-      const entry = { roomId, users: distinct(users), action: 'remove' } as const;
-      const gone = await database.transaction((transaction) =>
-        departing(transaction, caller, entry),
-      );
+    async keepOut(caller, roomId, user, ban) {
+      const gone = await database.transaction(async (transaction) => {
+        const room = await lockDeparting(parts, transaction, roomId, [user]);
+        const roles = await requireRemovable(parts, caller, roomId, [user]);
+        await ban(transaction);
+        if (roles.size === 0) return undefined;
+        return departing(transaction, caller, room, { users: [user], action: 'remove' });
+      });
+      if (gone) await departed(gone, caller.userId);
+    },
+    async removeAsServer(caller, roomId, requested) {
+      const users = distinct(requested);
+      const gone = await database.transaction(async (transaction) => {
+        const room = await lockDeparting(parts, transaction, roomId, users);
+        return departing(transaction, caller, room, { users, action: 'remove' });
+      });
       await departed(gone, null);
     },
     async leave(caller, roomId) {
-      const entry = { roomId, users: [caller.userId], action: 'leave' } as const;
+      const users = [caller.userId];
       const gone = await database.transaction(async (transaction) => {
         await requireMember({ database: parts.database }, roomId, caller.userId);
-        return departing(transaction, caller, entry);
+        const room = await lockDeparting(parts, transaction, roomId, users);
+        return departing(transaction, caller, room, { users, action: 'leave' });
       });
       await departed(gone, caller.userId);
     },
   };
 }
 
-/** Takes members out, and the room with the last of them. Throws CHAT_MEMBER_NOT_FOUND when none was in it. */
+/** Locks a room, and everybody whom the departure touches before that. Throws CHAT_ROOM_NOT_FOUND. */
+async function lockDeparting(
+  { config }: Pick<ChatParts, 'config'>,
+  transaction: Transaction,
+  roomId: string,
+  users: readonly string[],
+): Promise<RoomRow> {
+  const { auditMode, deleteEmptyRooms } = config();
+  const last = deleteEmptyRooms ? users.length + 1 : users.length;
+  await holdWhereItMayEnd(transaction, { roomId, last, audited: auditMode });
+  const room = await lockRoom(transaction, roomId, users);
+  if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+  return room;
+}
+
+/**
+ * Throws unless the caller may take them out: roles as they are now that the room is locked. Answers those of the members
+ * among them.
+ */
+async function requireRemovable(
+  parts: Pick<ChatParts, 'database'>,
+  caller: UserCaller,
+  roomId: string,
+  users: readonly string[],
+): Promise<ReadonlyMap<string, RoomRole>> {
+  const member = await requireMember(parts, roomId, caller.userId);
+  requireRole(member, 'admin');
+  if (member.isDirect) throw chatErrors.DIRECT_ROOM_PROTECTED();
+  const roles = await membersAmong(parts.database, roomId, users);
+  // Who has the same role is no less: only an owner removes admins, and nobody another owner.
+  for (const [user, role] of roles)
+    if (user !== caller.userId && reaches(role, member.role)) throw chatErrors.ROOM_ROLE_REQUIRED();
+  return roles;
+}
+
+/** Takes members out of a locked room, and the room with the last of them. Throws CHAT_MEMBER_NOT_FOUND when none was in it. */
 function createDeparting({ events, config }: ChatParts) {
   return async (
     transaction: Transaction,
     caller: Caller,
-    { roomId, users, action }: Entry,
+    room: RoomRow,
+    { users, action }: Omit<Entry, 'roomId'>,
   ): Promise<Departure> => {
     const { auditMode, deleteEmptyRooms } = config();
-    const last = deleteEmptyRooms ? users.length + 1 : users.length;
-    await holdWhereItMayEnd(transaction, { roomId, last, audited: auditMode });
-    const room = await lockRoom(transaction, roomId, users);
-    if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+    const roomId = room.id;
     const gone = await deleteMembers(transaction, roomId, users);
     if (gone.length === 0) throw chatErrors.CHAT_MEMBER_NOT_FOUND();
     const entries = gone.map((user) => ({ id: newId(), user, action }));
@@ -137,6 +172,17 @@ async function ensureOwner(transaction: Transaction, roomId: string): Promise<vo
   if (members.some(({ role }) => role === 'owner')) return;
   const heir = members.find(({ role }) => role === 'admin') ?? members[0];
   if (heir) await setRoles(transaction, roomId, [heir.user], 'owner');
+}
+
+/** Rooms whose owners' accounts are gone get others, each under its lock. */
+export async function giveOwners(
+  { database }: Pick<ChatParts, 'database'>,
+  roomIds: readonly string[],
+): Promise<void> {
+  for (const id of roomIds)
+    await database.transaction(async (transaction) => {
+      if (await lockRoom(transaction, id)) await ensureOwner(transaction, id);
+    });
 }
 
 interface TakingAway extends Pick<ChatParts, 'events'> {

@@ -19,6 +19,7 @@ import {
   reaches,
   requireMember,
   requireRole,
+  requireSmallMetadata,
   requireWriter,
 } from './chat-parts.ts';
 import type { Invitations } from './invitations.ts';
@@ -140,6 +141,7 @@ function upkeep(parts: ChatParts): RoomUpkeep {
   const { database, events, config, hub } = parts;
   return {
     async update(caller, roomId, change) {
+      requireSmallMetadata(change.metadata);
       const member = await requireWriter(parts, roomId, caller.userId);
       requireRole(member, 'admin');
       await updateRoom(database, roomId, change);

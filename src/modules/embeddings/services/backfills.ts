@@ -264,6 +264,9 @@ async function pageAfter(parts: Parts, run: RunRow): Promise<ScanPage> {
   return { found: 0, ids, next: next === undefined ? '' : GONE + next };
 }
 
+/** The records themselves may be too large together. */
+const idAlone = new Map([['_id', new Map()]]);
+
 /** In the order of the ids. What is written behind the place that is reached, and changed later, events tell. */
 async function readPage({ records }: EmbeddingParts, run: RunRow): Promise<ScanPage> {
   const text = await records.select(reader, run.schemaName, {
@@ -271,6 +274,7 @@ async function readPage({ records }: EmbeddingParts, run: RunRow): Promise<ScanP
     limit: run.batchSize,
     count: 'none',
     cursor: run.position ?? '',
+    only: idAlone,
   });
   const { documents, nextCursor } = JSON.parse(text) as {
     readonly documents: readonly { readonly _id: string }[];
