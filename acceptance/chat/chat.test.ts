@@ -1,3 +1,4 @@
+import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -274,6 +275,37 @@ describe('chat', () => {
       { event: 'message-edited', data: { messageId: first._id, message: 'uno' } },
       { event: 'message', data: { content: 'three' } },
     ]);
+  });
+
+  it('answers in sync each message as new, also one that was changed after a page of others came', async () => {
+    const room = await makeRoom(ann, [bob]);
+    const b = await connectChat(platform, bob);
+    const hand = new Client({ connectionString: platform.databaseUrl ?? '' });
+    await hand.connect();
+    // 250 messages, of which the first was the last to change.
+    await hand.query(
+      `insert into "app"."ChatMessage" ("_id", "room", "senderUser", "messageType", "message", "files", "mentions", "seq",
+        "change", "changeKind", "replyCount", "deleted", "removed", "createdAt", "updatedAt", "__v")
+      select gen_random_uuid(), $1, $2, 'text', n::text, '{}', '{}', n, case n when 1 then 251 else n end,
+        case n when 1 then 'reacted' else 'sent' end, 0, false, false, now(), now(), 0 from generate_series(1, 250) n`,
+      [room, ann.userId],
+    );
+    await hand.query(
+      'update "app"."ChatRoom" set "lastSeq" = 250, "lastChange" = 251 where "_id" = $1',
+      [room],
+    );
+    await hand.end();
+    const heard: string[] = [];
+    let answer = { lastSeq: 0, lastChange: 0, more: true };
+    while (answer.more) {
+      const { lastSeq: afterSeq, lastChange: afterChange } = answer;
+      const page = await b.ask('sync', { roomId: room, afterSeq, afterChange });
+      for (const { event, data } of page.changes) heard.push(`${event} ${data.content}`);
+      answer = page;
+    }
+    expect(new Set(heard).size).toBe(250);
+    expect(heard).toContain('message 1');
+    expect(answer).toMatchObject({ lastSeq: 250, lastChange: 251 });
   });
 
   it('shows typing without storing it, reactions, answers, mentions and words', async () => {

@@ -61,6 +61,7 @@ function createSync(parts: ChatParts): MessageSync['sync'] {
         : [];
     const changes =
       afterChange === undefined ? [] : await changesAfter(database, roomId, afterChange, SYNC_PAGE);
+    const more = messages.length === SYNC_PAGE || changes.length === SYNC_PAGE;
     return {
       messages: messages.map(messageEvent),
       changes: changes.flatMap((row) => {
@@ -68,9 +69,12 @@ function createSync(parts: ChatParts): MessageSync['sync'] {
         const told = row.seq > hidden ? eventOf(row, isNew) : undefined;
         return told ? [told] : [];
       }),
-      lastSeq: messages.at(-1)?.seq ?? Math.max(from, ...changes.map(({ seq }) => seq)),
+      lastSeq:
+        messages.at(-1)?.seq ??
+        // A message stands where it was last changed: one of the first may come on a later page, and is new there.
+        (more ? from : Math.max(from, member.lastSeq, ...changes.map(({ seq }) => seq))),
       lastChange: changes.at(-1)?.change ?? afterChange ?? member.lastChange,
-      more: messages.length === SYNC_PAGE || changes.length === SYNC_PAGE,
+      more,
     };
   };
 }

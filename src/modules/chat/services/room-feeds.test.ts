@@ -6,24 +6,28 @@ import { createRoomFeeds } from './room-feeds.ts';
 
 const room = 'room';
 
-const row = (seq: number) => ({
+const row = (seq: number, change = seq) => ({
   ...{ id: `m${seq}`, room, sender: 'ann', type: 'text', content: `${seq}`, files: [] },
-  ...{ mentions: [], seq, change: seq, changeKind: 'sent', nonce: null, threadRoot: null },
+  ...{ mentions: [], seq, change, nonce: null, threadRoot: null },
+  changeKind: change === seq ? 'sent' : 'reacted',
   ...{ deleted: false, createdAt: new Date(0), reactions: [] },
 });
 
-/** Feeds of a database that holds messages 1 to `last`; `reading` is asked before each answer. */
-function openFeeds(last: number, reading: () => Promise<void>) {
-  const told: number[] = [];
+/** Feeds of a database that holds messages 1 to `last`, the first of them last changed as `changed` says; `reading` is asked before each answer. */
+function openFeeds(last: number, reading: () => Promise<void>, changed: readonly number[] = []) {
+  const told: (number | string)[] = [];
+  const all = Array.from({ length: last }, (_, n) => row(n + 1, changed[n])).sort(
+    (a, b) => a.change - b.change,
+  );
   const query = async ({ values }: { readonly values: readonly unknown[] }) => {
     await reading();
-    const after = Number(values[1]);
-    const rows = Array.from({ length: last - after }, (_, n) => row(after + n + 1));
+    const [, after, limit] = values.map(Number);
+    const rows = all.filter(({ change }) => change > (after ?? 0)).slice(0, limit);
     return { rows, count: rows.length };
   };
   const database = { query, outside: (work: () => unknown) => work() } as unknown as Database;
-  const emit = (_room: string, _event: string, data: unknown): void =>
-    void told.push((data as { readonly seq: number }).seq);
+  const emit = (_room: string, event: string, data: unknown): void =>
+    void told.push(event === 'message' ? (data as { readonly seq: number }).seq : event);
   return { told, feeds: createRoomFeeds({ database, emit, log: silentLog }) };
 }
 
@@ -54,4 +58,13 @@ it('tries again until it is filled, though nothing else happens in the room', as
   feeds.reached(room, 3);
   await vi.advanceTimersByTimeAsync(10_000);
   expect(told).toEqual([2, 3]);
+});
+
+it('tells messages as new and in their order, also those that were changed after hundreds of others came', async () => {
+  const { told, feeds } = openFeeds(700, async () => undefined, [701, 702]);
+  feeds.open(room, place(1), 0);
+  feeds.reached(room, 702);
+  await vi.waitFor(() => expect(told).toHaveLength(700));
+  const others = Array.from({ length: 699 }, (_, n) => n + 2);
+  expect(told).toEqual([...others, 'message-reaction']);
 });

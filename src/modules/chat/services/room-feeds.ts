@@ -2,7 +2,7 @@
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { changesAfter } from '../queries/messages.ts';
-import { type Emitted, eventOf } from './wire.ts';
+import { type ChangedMessage, type Emitted, eventOf } from './wire.ts';
 
 /** Something that was stored in a room, with what is told of it. */
 export interface StoredChange extends Emitted {
@@ -139,35 +139,46 @@ interface Filling extends Pick<Dependencies, 'database' | 'emit'> {
   readonly isCurrent: IsCurrent;
 }
 
-/** Tells what is stored behind the place of the feed, page by page. */
+/**
+ * Tells what is stored behind the place of the feed. It is read to its end before anything of it is told: a message stands
+ * where it was last changed, so that one of the first may come on the last page, and messages are told in their order.
+ */
 async function fill(
   { database, emit, isCurrent }: Filling,
   room: string,
   feed: Feed,
 ): Promise<void> {
-  for (let page = 0; feed.known > feed.change; page += 1) {
-    const rows = await database.outside(() => changesAfter(database, room, feed.change, PAGE));
-    if (!isCurrent(room, feed)) return;
-    const last = rows.at(-1);
-    if (!last) {
-      feed.change = feed.known;
-      break;
+  for (let isBehind = true; isBehind; isBehind = feed.known > feed.change) {
+    const found = new Map<string, ChangedMessage>();
+    let { change } = feed;
+    let isWhole = false;
+    for (let page = 0; !isWhole && page < PAGES; page += 1) {
+      const rows = await database.outside(() => changesAfter(database, room, change, PAGE));
+      if (!isCurrent(room, feed)) return;
+      for (const row of rows) found.set(row.id, row);
+      change = rows.at(-1)?.change ?? Math.max(change, feed.known);
+      isWhole = rows.length < PAGE;
     }
-    if (page >= PAGES) {
-      emit(room, 'gap', { room, afterSeq: feed.seq });
-      feed.seq = Math.max(feed.seq, ...rows.map(({ seq }) => seq));
-      feed.change = Math.max(last.change, feed.known);
-      break;
-    }
-    const fresh = rows.filter(({ seq }) => seq > feed.seq).sort((a, b) => a.seq - b.seq);
-    const changed = rows.filter(({ seq }) => seq <= feed.seq);
-    for (const row of [...fresh, ...changed]) {
-      const told = eventOf(row, row.seq > feed.seq);
-      if (told) emit(room, told.event, told.data, row.seq);
-      feed.seq = Math.max(feed.seq, row.seq);
-    }
-    feed.change = last.change;
-    feed.known = Math.max(feed.known, last.change);
+    if (isWhole) tellAll(emit, room, feed, [...found.values()]);
+    else emit(room, 'gap', { room, afterSeq: feed.seq });
+    feed.seq = Math.max(feed.seq, ...[...found.values()].map(({ seq }) => seq));
+    feed.change = isWhole ? change : Math.max(change, feed.known);
+    feed.known = Math.max(feed.known, change);
   }
   feed.filling = false;
+}
+
+/** New messages first, in their order, then what became of earlier ones. */
+function tellAll(
+  emit: Emit,
+  room: string,
+  { seq: before }: Place,
+  rows: readonly ChangedMessage[],
+): void {
+  const fresh = rows.filter(({ seq }) => seq > before).sort((a, b) => a.seq - b.seq);
+  const changed = rows.filter(({ seq }) => seq <= before).sort((a, b) => a.change - b.change);
+  for (const row of [...fresh, ...changed]) {
+    const told = eventOf(row, row.seq > before);
+    if (told) emit(room, told.event, told.data, row.seq);
+  }
 }
