@@ -391,6 +391,37 @@ describe('data of modules', () => {
     ).toBe(exceeded);
   });
 
+  it('is not reached through an import of states', async () => {
+    const { admin } = platform;
+    await platform.createSchema({
+      name: 'Attached',
+      fields: { file: { type: 'Relation', model: 'File' } },
+    });
+    const value = '01a22744-ea28-746e-b441-3b30817baf0a';
+    const link = { schemaField: 'file', action: 0, assignmentField: { type: 'Custom', value } };
+    const endpoint = { name: 'attach', operation: 1, selectedSchemaName: 'Attached' };
+    await admin.post('/authorization/roles', { name: 'editor' });
+    const rule = { resource: 'File', action: 'read', role: 'editor' };
+    const documents: readonly (readonly [string, string, Json])[] = [
+      ['database', 'customEndpoints', { ...endpoint, assignments: [link] }],
+      ['database', 'indexes', { schemaName: 'User', fields: ['email', 'createdAt'] }],
+      ['authorization', 'rules', rule],
+    ];
+    for (const [module, type, document] of documents) {
+      const api = await narrowed('core', module, 'write');
+      const state = { modules: { [module]: { [type]: [document] } } };
+      expect(await codeOf(api.post('/state/import', state)), type).toBe(exceeded);
+    }
+    // A rule that is there is about a type too, whether or not its change names one.
+    const authorization = await narrowed('authorization', 'write');
+    const { _id } = (await admin.post('/authorization/rules', rule)).body;
+    const path = `/authorization/rules/${_id}`;
+    expect(await codeOf(authorization.put(path, { action: 'delete' }))).toBe(exceeded);
+    expect(await codeOf(authorization.delete(path))).toBe(exceeded);
+    expect((await admin.put(path, { action: 'delete' })).status).toBe(200);
+    expect((await admin.delete(path)).status).toBe(200);
+  });
+
   it('is neither read from messages nor changed in templates', async () => {
     const { email } = await platform.registerUser();
     await platform.client.post('/authentication/forgot-password', { email });

@@ -34,6 +34,21 @@ it('stores a function, runs it, and records the run', async () => {
   });
 });
 
+it('keeps all of several changes at once', async () => {
+  const { _id } = await upload(platform.admin, { name: 'busy', functionCode: 'return 1' });
+  const changes = [{ timeout: 5_000 }, { returns: { n: 'Number' } }, { functionCode: 'return 2' }];
+  const answers = await Promise.all(
+    changes.map((change) => platform.admin.patch(`/functions/${_id}`, change)),
+  );
+  expect(answers.map(({ status, text }) => [status, text])).toEqual(
+    changes.map(() => [200, '{"updated":true}']),
+  );
+  expect((await platform.admin.get(`/functions/${_id}`)).body).toMatchObject({
+    ...Object.assign({}, ...changes),
+    version: 4,
+  });
+});
+
 it('tells line and column of the source as it was written, also with types', async () => {
   const made = await upload(platform.admin, {
     name: 'typed',

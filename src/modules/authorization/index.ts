@@ -115,7 +115,7 @@ function createServices({ kernel, config, log }: Context) {
   const tokens = createConsistencyTokens(secrets);
   const heldRoles = createHeldRoles({ database, models });
   const roles = createRoles({ database, events, records, tuples, heldRoles });
-  const rules = createRules({ database, events });
+  const rules = createRules({ database, events, objects });
   const legacyCheck = createLegacyCheck({ database, records, schemas, models, checks, heldRoles });
   const verifications = createVerifications({ database, jobs, schemas, models });
   const ownerAssignments = createOwnerAssignments({ database, schemas, events, jobs, models });

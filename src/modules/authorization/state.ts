@@ -189,7 +189,12 @@ export const ruleState = (database: Database, rules: Rules): StateType => ({
     if (problems.length > 0) throw invalidInput(problems);
     return documents.map(({ document }) => ruleDocument(document as StateDocument & RuleInput));
   },
-  async check(_caller, changes, whole) {
+  async check(caller, changes, whole) {
+    const documents = changes.flatMap(({ before, after }) => [before, after]);
+    rules.requireAuthorityOver(
+      caller,
+      documents.flatMap((one) => (one ? [String(one.resource)] : [])),
+    );
     const names = await roleNames(database, whole);
     const problems = changes.flatMap(({ after, place }): readonly Problem[] => {
       if (!after || names.has(String(after.role))) return [];

@@ -1,6 +1,7 @@
 /** What is searched of which schema, as state: by schema and target, as it will be when a change is complete. */
 import Type from 'typebox';
 import type { SchemaRegistry } from '../../data/schema/registry/registry.ts';
+import { requireAuthority, schemaObject } from '../../kernel/authority.ts';
 import {
   type PlacedDocument,
   placed,
@@ -36,7 +37,9 @@ export const configState = ({ configs, config, schemas }: Parts): StateType => (
   async complete(_caller, documents) {
     return Promise.all(documents.map((one) => placed(one.place, () => completed(config(), one))));
   },
-  async check(_caller, changes, whole) {
+  async check(caller, changes, whole) {
+    const searched = changes.flatMap(({ after }) => (after ? String(after.schemaName) : []));
+    requireAuthority(caller, ...searched.flatMap((name) => schemaObject(schemas.get(name))));
     const arriving = new Set(
       ['schemas', 'extensions'].flatMap((type) =>
         whole.changes('database', type).map(({ key }) => key),

@@ -1,9 +1,11 @@
 /** Rules of the 0.16 line: whoever holds a role may do an action, where conditions hold (spec/authorization.md 2.2). */
+import { requireAuthority } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { newId } from '../../../kernel/ids.ts';
+import type { ObjectDirectory } from '../../../kernel/pipeline/input-authority.ts';
 import { authorizationErrors } from '../errors.ts';
 import { invalidDefinition } from '../model/definition.ts';
 import {
@@ -27,9 +29,11 @@ export interface RuleInput {
   readonly conditions?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** All throw 404 for an unknown rule, 400 for an unknown role and for conditions that are not sound, and 409 for a rule that is there. */
+/** All throw 403 for types of modules that the caller may not touch, 404 for an unknown rule, 400 for an unknown role and for conditions that are not sound, and 409 for a rule that is there. */
 export interface Rules {
   list(filter: RuleFilter): ReturnType<typeof listRules>;
+  /** Throws 403 for a type of a module that the caller may not touch. */
+  requireAuthorityOver(caller: Caller, resources: readonly (string | undefined)[]): void;
   create(caller: Caller, rule: RuleInput): Promise<RuleRow>;
   update(caller: Caller, id: string, change: Partial<RuleInput>): Promise<RuleRow>;
   remove(caller: Caller, id: string): Promise<void>;
@@ -38,10 +42,15 @@ export interface Rules {
 export function createRules({
   database,
   events,
+  objects,
 }: {
   readonly database: Database;
   readonly events: Events;
+  readonly objects: Pick<ObjectDirectory, 'type'>;
 }): Rules {
+  const requireAuthorityOver: Rules['requireAuthorityOver'] = (caller, resources) =>
+    requireAuthority(caller, ...resources.flatMap((resource = '') => objects.type(resource) ?? []));
+
   const tell = (
     transaction: Transaction,
     caller: Caller,
@@ -52,8 +61,10 @@ export function createRules({
 
   return {
     list: (filter) => listRules(database, filter),
+    requireAuthorityOver,
     create: (caller, { role, conditions = {}, resource, action }) =>
       database.transaction(async (transaction) => {
+        requireAuthorityOver(caller, [resource]);
         requireSound(conditions);
         const id = newId();
         await insertRule(transaction, {
@@ -69,7 +80,8 @@ export function createRules({
     update: (caller, id, { role, conditions, resource, action }) =>
       database.transaction(async (transaction) => {
         if (conditions) requireSound(conditions);
-        await requireRule(transaction, id);
+        const before = await requireRule(transaction, id);
+        requireAuthorityOver(caller, [before.resource, resource]);
         await updateRule(transaction, id, {
           ...(role === undefined ? {} : { roleId: await roleIdOf(transaction, role) }),
           ...(resource === undefined ? {} : { resource }),
@@ -81,6 +93,7 @@ export function createRules({
       }),
     remove: (caller, id) =>
       database.transaction(async (transaction) => {
+        requireAuthorityOver(caller, [(await requireRule(transaction, id)).resource]);
         if (!(await deleteRule(transaction, id))) throw authorizationErrors.RULE_NOT_FOUND();
         await tell(transaction, caller, 'delete', id);
       }),

@@ -51,6 +51,8 @@ export const endpointState = ({ endpoints: { admin, store }, declarations }: Par
     );
     const { registry } = await declarations.after(caller, whole);
     requireAuthority(caller, ...schemas.flatMap((name) => schemaObject(registry.get(name))));
+    for (const { after } of changes)
+      if (after) admin.requireConstants(caller, after as unknown as EndpointDefinition, registry);
     requireDistinct(store.all(), whole);
     await requireKnownActions(admin, changes, whole);
   },

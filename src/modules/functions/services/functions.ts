@@ -7,6 +7,7 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
+import { overLatest } from '../../../kernel/over-latest.ts';
 import type { PermissionPort } from '../../../kernel/permissions.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import type { FunctionsConfig } from '../config.ts';
@@ -149,24 +150,24 @@ export function createFunctions(parts: FunctionsParts): Functions {
       await write(caller, { id, given });
       return get(id);
     },
-    async update(caller, id, change) {
-      requireAuthority(caller, mine, ...touched(id));
-      const { functionType, ...before } = get(id);
-      requireKind(change, functionType);
-      const code = change.functionCode ?? (await codeOf(parts, id, before.version)).code;
-      const given = { ...definitionOf(before), ...change, functionType, functionCode: code };
-      await write(caller, { id, given, exists: true });
-      return get(id);
-    },
-    async rollback(caller, id, version) {
-      requireAuthority(caller, mine, ...touched(id));
-      const { name, functionType } = get(id);
-      const { code, definition } = await codeOf(parts, id, version);
-      const { inputs, returns, timeout } = definition;
-      const given = { name, functionType, inputs, returns, timeout, functionCode: code };
-      await write(caller, { id, given, exists: true });
-      return get(id);
-    },
+    update: (caller, id, change) =>
+      overLatest('This function', async () => {
+        requireAuthority(caller, mine, ...touched(id));
+        const { functionType, ...before } = get(id);
+        requireKind(change, functionType);
+        const code = change.functionCode ?? (await codeOf(parts, id, before.version)).code;
+        const given = { ...definitionOf(before), ...change, functionType, functionCode: code };
+        return write(caller, { id, given, over: before.version });
+      }),
+    rollback: (caller, id, version) =>
+      overLatest('This function', async () => {
+        requireAuthority(caller, mine, ...touched(id));
+        const { name, functionType, version: over } = get(id);
+        const { code, definition } = await codeOf(parts, id, version);
+        const { inputs, returns, timeout } = definition;
+        const given = { name, functionType, inputs, returns, timeout, functionCode: code };
+        return write(caller, { id, given, over });
+      }),
     async enable(caller, id, enabled) {
       requireAuthority(caller, mine, ...touched(id));
       await store.enable(caller, id, enabled);
@@ -211,28 +212,36 @@ async function codeOf({ database }: FunctionsParts, id: string, version: number)
 interface Writing {
   readonly id: string;
   readonly given: GivenFunction;
-  readonly exists?: boolean;
+  /** The version that it changes; none for a new function. */
+  readonly over?: number;
 }
 
-/** Examines a function and stores it as a new version. */
+/** Examines a function and stores it as a new version. Nothing where it was changed meanwhile: this node knows the latest then. */
 function createWriter(parts: FunctionsParts, get: Functions['get']) {
-  return async (caller: Caller, { id, given, exists = false }: Writing): Promise<void> => {
+  return async (
+    caller: Caller,
+    { id, given, over }: Writing,
+  ): Promise<StoredFunction | undefined> => {
     const { functionCode, ...definition } = given;
     requireAuthority(caller, ...touchedBy(parts, given));
     const prepared = await prepare(parts, given);
     const checksum = createHash('sha256')
       .update(JSON.stringify([definition, functionCode, prepared.packages]))
       .digest('hex');
-    if (exists && get(id).checksum === checksum) return;
+    if (over !== undefined && get(id).checksum === checksum) return get(id);
+    let isLatest = true;
     await parts.store.change(caller, async (transaction) => {
-      if (exists && (await lockFunction(transaction, id)) === undefined)
+      if (over !== undefined && (await lockFunction(transaction, id)) === undefined)
         throw functionErrors.FUNCTION_NOT_FOUND();
-      const version = exists ? (await lastVersion(transaction, id)) + 1 : 1;
-      const store = exists ? updateFunction : insertFunction;
+      isLatest = over === undefined || (await lastVersion(transaction, id)) === over;
+      if (!isLatest) return;
+      const version = (over ?? 0) + 1;
+      const store = over === undefined ? insertFunction : updateFunction;
       const by = writtenBy(caller);
       const code = functionCode;
       await store(transaction, { ...prepared, id, version, definition, code, checksum, by });
     });
+    return isLatest ? get(id) : undefined;
   };
 }
 

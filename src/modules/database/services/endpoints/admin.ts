@@ -5,9 +5,14 @@ import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts
 import { schemaErrors } from '../../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { unknownAction } from '../../../../kernel/action-uses.ts';
-import { requireAuthority, schemaObject } from '../../../../kernel/authority.ts';
+import {
+  type AuthorityObject,
+  requireAuthority,
+  schemaObject,
+} from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import { errors, invalid, type Problem } from '../../../../kernel/errors.ts';
+import { invalid, type Problem } from '../../../../kernel/errors.ts';
+import { overLatest } from '../../../../kernel/over-latest.ts';
 import type { PermissionPort } from '../../../../kernel/permissions.ts';
 import { createTimeSlices, mapInSlices } from '../../../../kernel/time-slices.ts';
 import { databaseErrors } from '../../errors.ts';
@@ -110,6 +115,10 @@ export interface EndpointAdmin {
   import(caller: Caller, bodies: readonly EndpointBody[]): Promise<void>;
   /** What a body means beside these schemas, which may not be declared yet. Throws like `create`; `place` comes before each path. */
   defined(body: EndpointBody, place: string, among: SchemaRegistry): EndpointDefinition;
+  /**
+   * A constant link is not asked of those who call: whoever writes it has authority over what it leads to. Throws 403.
+   */
+  requireConstants(caller: Caller, endpoint: EndpointDefinition, among: SchemaRegistry): void;
   /** Whether a type has an action; true while nobody can say. */
   knowsAction(schema: string, action: string): Promise<boolean>;
   /** Throws 409 when endpoints use one of these schemas. */
@@ -119,9 +128,6 @@ export interface EndpointAdmin {
   /** Names of the endpoints that would not fit their schemas any more. */
   brokenBy(after: readonly CompiledSchema[]): Promise<readonly string[]>;
 }
-
-/** Rounds against others who change the same endpoint. Each lost round means that a change of theirs was stored. */
-const ATTEMPTS = 50;
 
 export function createEndpointAdmin(
   store: EndpointStore,
@@ -134,6 +140,9 @@ export function createEndpointAdmin(
     return endpoint;
   }
 
+  const requireConstants: EndpointAdmin['requireConstants'] = (caller, endpoint, among) =>
+    requireAuthority(caller, ...constantModels(endpoint, among, permissions));
+
   /** What the caller may store of a body. Throws 400 and 403. */
   const checked = (
     caller: Caller,
@@ -141,7 +150,7 @@ export function createEndpointAdmin(
     { current, place = '' }: { current?: EndpointDefinition; place?: string } = {},
   ): EndpointDefinition => {
     const endpoint = checkedDefinition(body, current, { place, among: schemas });
-    requireConstants(caller, endpoint, { schemas, permissions });
+    requireConstants(caller, endpoint, schemas);
     return endpoint;
   };
 
@@ -152,20 +161,13 @@ export function createEndpointAdmin(
       await requireKnownAction(permissions, endpoint);
       return store.create(caller, endpoint);
     },
-    async update(caller, id, body) {
-      const { name: _name, operation: _operation, ...changes } = body;
-      for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+    update: (caller, id, { name: _name, operation: _operation, ...changes }) =>
+      overLatest('This endpoint', async () => {
         const { _id, __v: version, createdAt, updatedAt, damage, ...current } = get(id);
         const endpoint = checked(caller, changes, { current });
         await requireKnownAction(permissions, endpoint);
-        const changed = await store.update(caller, { id: _id, version }, endpoint);
-        if (changed) return changed;
-      }
-      throw errors.CONFLICT({
-        message: 'This endpoint is being changed by others all the time: try again',
-        retryAfter: 1,
-      });
-    },
+        return store.update(caller, { id: _id, version }, endpoint);
+      }),
     async remove(caller, id) {
       await store.remove(caller, get(id)._id);
     },
@@ -178,18 +180,20 @@ export function createEndpointAdmin(
     },
     knowsAction: async (schema, action) =>
       (await permissions.engine?.knows(schema, action)) ?? true,
+    requireConstants,
     defined: (body, place, among) => checkedDefinition(body, undefined, { place, among }),
     usersOf: (names) => endpointsOf(store, names),
     brokenBy: (after) => brokenEndpoints(store.all(), schemas, after),
-    requireUnused(names) {
-      const used = endpointsOf(store, names);
-      if (used.length === 0) return;
-      const list = used.slice(0, 10);
-      throw databaseErrors.SCHEMA_IN_USE({
-        message: `Custom endpoints use this schema: ${list.join(', ')}. Remove them first`,
-      });
-    },
+    requireUnused: (names) => requireNone(endpointsOf(store, names)),
   };
+}
+
+function requireNone(used: readonly string[]): void {
+  if (used.length === 0) return;
+  const list = used.slice(0, 10);
+  throw databaseErrors.SCHEMA_IN_USE({
+    message: `Custom endpoints use this schema: ${list.join(', ')}. Remove them first`,
+  });
 }
 
 const endpointsOf = (store: EndpointStore, schemas: readonly string[]): readonly string[] =>
@@ -198,18 +202,19 @@ const endpointsOf = (store: EndpointStore, schemas: readonly string[]): readonly
     .filter(({ selectedSchemaName }) => schemas.includes(selectedSchemaName))
     .map(({ name }) => name);
 
-/** A constant link is not asked of those who call: whoever writes it has authority over what it leads to. Throws 403. */
-function requireConstants(
-  caller: Caller,
+/** What constant links lead to whose own rules would be asked of users. */
+function constantModels(
   { selectedSchemaName, assignments }: EndpointDefinition,
-  { schemas, permissions }: { schemas: SchemaRegistry; permissions: PermissionPort },
-): void {
+  schemas: SchemaRegistry,
+  permissions: PermissionPort,
+): readonly AuthorityObject[] {
   const relations = schemas.get(selectedSchemaName)?.relations;
-  for (const { schemaField, assignmentField } of assignments) {
+  return assignments.flatMap(({ schemaField, assignmentField }) => {
     const model = relations?.get(schemaField)?.model ?? '';
-    if (assignmentField.type === 'Custom' && permissions.rules.has(model))
-      requireAuthority(caller, ...schemaObject(schemas.get(model)));
-  }
+    return assignmentField.type === 'Custom' && permissions.rules.has(model)
+      ? schemaObject(schemas.get(model))
+      : [];
+  });
 }
 
 /** Throws 400 for an action that the definition does not have now. One that it loses later lets nobody in. */

@@ -158,11 +158,7 @@ export async function createEndpointStore(options: StoreOptions): Promise<Endpoi
     work: (transaction: Transaction) => Promise<void>,
   ): Promise<void> => changeOnce(options, refresh, caller, work);
 
-  function live(id: string): StoredEndpoint {
-    const endpoint = endpoints.find(({ _id }) => _id === id);
-    if (!endpoint) throw databaseErrors.ENDPOINT_NOT_FOUND();
-    return endpoint;
-  }
+  const live = (id: string): StoredEndpoint => found(endpoints.find(({ _id }) => _id === id));
 
   const refreshOpen = async (): Promise<void> => (open ? refresh() : undefined);
   bus.subscribe(TOPIC, refreshOpen);
@@ -184,19 +180,14 @@ export async function createEndpointStore(options: StoreOptions): Promise<Endpoi
       return live(id);
     },
     async update(caller, known, definition) {
-      let isStale = false;
-      try {
-        await change(caller, async (transaction) => {
-          const { rows } = await transaction.query(updateEndpoint(known, definition));
-          isStale = rows.length === 0;
-          requireRow({ rows });
-        });
-      } catch (error) {
-        if (!isStale) throw error;
-        await refresh();
-      }
+      let isLatest = false;
+      // Where it was changed or deleted meanwhile, this node takes that in.
+      await change(caller, async (transaction) => {
+        const { rows } = await transaction.query(updateEndpoint(known, definition));
+        isLatest = rows.length > 0;
+      });
       const now = live(known.id);
-      return isStale ? undefined : now;
+      return isLatest ? now : undefined;
     },
     remove: (caller, id) =>
       change(caller, async (transaction) =>
@@ -237,6 +228,11 @@ function sameWhereUnchanged(
   const keyOf = ({ _id, __v, damage = '' }: StoredEndpoint): string => `${_id}:${__v}:${damage}`;
   const known = new Map(before.map((endpoint) => [keyOf(endpoint), endpoint]));
   return loaded.map((endpoint) => known.get(keyOf(endpoint)) ?? endpoint);
+}
+
+function found(endpoint: StoredEndpoint | undefined): StoredEndpoint {
+  if (!endpoint) throw databaseErrors.ENDPOINT_NOT_FOUND();
+  return endpoint;
 }
 
 function requireRow({ rows }: { readonly rows: readonly unknown[] }): void {
