@@ -129,6 +129,34 @@ it('is for those alone who may read the record, and with it its file', async () 
   expect(await found('platypus', bob)).toEqual([]);
 });
 
+it('is for operators whose credential reaches files, also in the name of a user', async () => {
+  const credential = async (...scopes: string[]) => {
+    const { token } = (await platform.admin.post('/api-tokens', { name: 'reader', scopes })).body;
+    return platform.adminAnonymous.with({ credential: token });
+  };
+  const narrow = await credential('embeddings', 'database', 'write');
+  const wide = await credential('embeddings', 'database', 'storage', 'write');
+  const body = { schemaName: 'Paper', mode: 'keyword', text: 'kangaroo', highlight: true };
+  for (const more of [{}, { userId: ann.userId }]) {
+    const asked = { ...body, ...more };
+    const refused = { status: 403, body: { code: 'SCOPE_EXCEEDED' } };
+    expect(await narrow.post('/embeddings/search', asked)).toMatchObject(refused);
+    expect((await wide.post('/embeddings/search', asked)).body.hits).toHaveLength(1);
+  }
+  const query = { text: 'kangaroo', kinds: 'record' };
+  expect((await narrow.get('/search', { query })).body).toMatchObject({ results: [] });
+  expect((await wide.get('/search', { query })).body.results).toHaveLength(1);
+  const config = { schemaName: 'Paper', targetField: 'other', provider: 'none', backfill: 'none' };
+  for (const [sourceFields, status] of [
+    [['title', 'main'], 403],
+    [['title'], 200],
+  ] as const) {
+    const answer = await narrow.post('/embeddings/configs', { ...config, sourceFields });
+    expect(answer.status, answer.text).toBe(status);
+    if (status === 200) await platform.admin.delete(`/embeddings/configs/${answer.body.config.id}`);
+  }
+});
+
 it('follows the content of a file, and its end', async () => {
   const id = ids.get('notes.txt');
   const data = Buffer.from('Now it is a wombat').toString('base64');

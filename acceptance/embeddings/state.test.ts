@@ -84,3 +84,15 @@ it('is changed and added by an import, refused with its place, and comes with it
   expect(arriving.status, arriving.text).toBe(200);
   expect((await searches()).map(({ schemaName }) => schemaName)).toContain('Arriving');
 });
+
+it('is imported for schemas alone that the credential reaches', async () => {
+  const scopes = ['core', 'embeddings', 'write'];
+  const { token } = (await platform.admin.post('/api-tokens', { name: 'narrow', scopes })).body;
+  const narrow = platform.adminAnonymous.with({ credential: token });
+  const search = { schemaName: 'Page', sourceFields: ['title'], provider: 'none' };
+  const searches = [{ ...search, targetField: 'another' }];
+  const state = { modules: { embeddings: { searches } } };
+  const answer = await narrow.post('/state/import', state);
+  expect([answer.status, answer.body.code], answer.text).toEqual([403, 'SCOPE_EXCEEDED']);
+  expect((await platform.admin.post('/state/import', state)).status).toBe(200);
+});

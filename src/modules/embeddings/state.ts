@@ -49,14 +49,14 @@ export const configState = ({ configs, config, schemas }: Parts): StateType => (
       // Of a schema that the same import brings, its fields are looked at when it is there.
       if (!after || (!schemas.get(String(after.schemaName)) && arriving.size > 0)) continue;
       if (arriving.has(String(after.schemaName))) continue;
-      await placed(place, () => configs.check(inputOf(after)));
+      await placed(place, () => configs.check(caller, inputOf(after)));
     }
   },
-  async apply(_caller, changes) {
+  async apply(caller, changes) {
     const stored = await configs.list();
     for (const { key, after, place } of changes) {
       const known = stored.find((one) => keyOf(documentOf(one)) === key);
-      if (after) await placed(place, () => configs.save(inputOf(after)));
+      if (after) await placed(place, () => configs.save(caller, inputOf(after)));
       else if (known) await configs.remove(known.id);
     }
   },

@@ -114,8 +114,8 @@ const save = (configs: Configs): Operation =>
     summary: 'Make texts of a schema searchable, or change how',
     description:
       'The same schema and target again is a change. Another model, or other fields, are made ready beside what is there: searches use the old vectors until the new ones are complete.',
-    async handler(_, { body }) {
-      const { config, warnings } = await configs.save(body as ConfigInput);
+    async handler({ caller }, { body }) {
+      const { config, warnings } = await configs.save(caller, body as ConfigInput);
       return { config: configDocument(config), warnings: [...warnings] };
     },
   });

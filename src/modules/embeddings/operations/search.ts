@@ -222,7 +222,8 @@ const adminSearch = (search: Search): Operation =>
     handler: async ({ caller }, { body: { userId, scope, adminOperator = false, ...body } }) => {
       const isUser = userId !== undefined && !adminOperator;
       const asker = isUser ? userCaller(userId) : caller;
-      return answerOf(await search(asker, inputOf(body, scope, MAX_ADMIN_HITS)));
+      const input = { ...inputOf(body, scope, MAX_ADMIN_HITS), operator: caller };
+      return answerOf(await search(asker, input));
     },
   });
 

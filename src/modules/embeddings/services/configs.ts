@@ -2,6 +2,8 @@
 
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
+import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
@@ -28,6 +30,7 @@ import {
   requireEligible,
   requireSources,
 } from './recipe.ts';
+import { filesSearched } from './texts.ts';
 
 interface Saved {
   readonly config: ConfigRow;
@@ -39,9 +42,9 @@ export interface Configs {
   /** Throws 404. */
   find(id: string): Promise<ConfigRow>;
   /** Makes a configuration, or changes that of the same target. */
-  save(input: ConfigInput): Promise<Saved>;
+  save(caller: Caller, input: ConfigInput): Promise<Saved>;
   /** Throws what `save` would refuse it for. */
-  check(input: ConfigInput): void;
+  check(caller: Caller, input: ConfigInput): void;
   /** Its vectors go in the background, `now` or with those of others. Throws 404. */
   remove(id: string, now?: boolean): Promise<ConfigRow>;
 }
@@ -66,8 +69,8 @@ export function createConfigs(parts: ConfigsParts): Configs {
   return {
     list,
     find,
-    async save(input) {
-      const schema = checkedSchema(parts, input);
+    async save(caller, input) {
+      const schema = checkedSchema(parts, caller, input);
       const recipe = recipeOf(parts.config(), input);
       const position = await parts.events.position();
       const there = await database.transaction(async (transaction) => {
@@ -82,8 +85,8 @@ export function createConfigs(parts: ConfigsParts): Configs {
       parts.wake();
       return { config: await find(there.id), warnings: warningsOf(recipe, started, there) };
     },
-    check(input) {
-      checkedSchema(parts, input);
+    check(caller, input) {
+      checkedSchema(parts, caller, input);
       recipeOf(parts.config(), input);
     },
     async remove(id, now = false) {
@@ -100,9 +103,14 @@ export function createConfigs(parts: ConfigsParts): Configs {
 }
 
 /** Throws 400, 403 and 404. */
-function checkedSchema({ schemas, config }: EmbeddingParts, input: ConfigInput): CompiledSchema {
+function checkedSchema(
+  { schemas, config }: EmbeddingParts,
+  caller: Caller,
+  input: ConfigInput,
+): CompiledSchema {
   const schema = schemas.get(input.schemaName);
   if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
+  requireAuthority(caller, ...schemaObject(schema), ...filesSearched(schema, input.sourceFields));
   requireEligible(schema);
   if (schema.tree.fields.has(input.targetField))
     throw invalid('targetField', 'taken', `${schema.name} has a field of this name`);

@@ -14,7 +14,7 @@ import { ofModulesOf } from '../../storage/index.ts';
 import { allConfigs, type ConfigRow } from '../queries/configs.ts';
 import type { Hit } from './hits.ts';
 import type { Search } from './search.ts';
-import { fileSchemaName, plainFieldsOf, textOf } from './texts.ts';
+import { fileSchemaName, filesSearched, plainFieldsOf, textOf } from './texts.ts';
 
 export const kindsOfThings = ['record', 'user', 'file', 'schema', 'setting', 'operation'] as const;
 export type ThingKind = (typeof kindsOfThings)[number];
@@ -100,15 +100,11 @@ const asTyped = (text: string): string => (/[\p{L}\p{N}]$/u.test(text) ? `${text
 /** Those that the searches of schemas find. Fails when none of them could be asked. */
 async function records(parts: EverythingParts, asked: Question): Promise<readonly Thing[]> {
   const { caller } = asked;
-  const configs = (await allConfigs(parts.database)).filter(({ enabled, schemaName }) => {
+  const configs = (await allConfigs(parts.database)).filter(({ enabled, schemaName, current }) => {
     const schema = parts.schemas.get(schemaName);
     const isRecord = schemaName !== fileSchemaName;
-    return (
-      enabled &&
-      schema &&
-      isRecord &&
-      schemaObject(schema).every((one) => hasAuthority(caller, one))
-    );
+    const objects = [...schemaObject(schema), ...filesSearched(schema, current.sourceFields)];
+    return enabled && schema && isRecord && objects.every((one) => hasAuthority(caller, one));
   });
   const found: Thing[] = [];
   for (let at = 0; at < configs.length; at += AT_ONCE) {

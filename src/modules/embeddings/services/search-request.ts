@@ -7,6 +7,7 @@ import type { RankedOptions } from '../../../data/records/store.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { shortName } from '../../../data/schema/language/names.ts';
 import { isRecordId } from '../../../data/schema/language/record-key.ts';
+import { requireAuthority } from '../../../kernel/authority.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { cutText, isStorable } from '../../../kernel/text.ts';
@@ -19,11 +20,13 @@ import { MAX_RANKED } from '../queries/words.ts';
 import type { VectorIndex } from '../scan/vector-index.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { type DepthHint, fewOf, type Readable } from './permitted.ts';
-import { contentField, fileSchemaName, plainFieldsOf, textOf } from './texts.ts';
+import { contentField, fileSchemaName, filesSearched, plainFieldsOf, textOf } from './texts.ts';
 
 export type SearchMode = 'vector' | 'keyword' | 'hybrid';
 
 export interface SearchInput {
+  /** Who asks in the name of a user. */
+  readonly operator?: Caller | undefined;
   readonly schemaName: string;
   readonly text?: string | undefined;
   /** Id of a record of the same schema: what is like it. */
@@ -102,6 +105,7 @@ export async function requestOf(
   const filter = filterOf(input);
   const { configs, reads } = await readableConfigs(parts, caller, input);
   const { current } = chosenConfig(configs, input);
+  requireFileAuthority(parts, caller, input, current);
   requireGroup(parts, input);
   const documents = new Map<string, string>();
   const readable = readableBy(parts, { caller, input, filter, generation: current, documents });
@@ -120,6 +124,17 @@ export async function requestOf(
       reads === 'all' && input.filter === undefined ? undefined : fewOf(readable, MAX_RANKED),
     ),
   };
+}
+
+/** Throws 403 for an operator whose credential does not reach the files whose texts would be searched. */
+function requireFileAuthority(
+  { schemas }: Pick<SearchParts, 'schemas'>,
+  caller: Caller,
+  { operator = caller, schemaName }: SearchInput,
+  { sourceFields }: GenerationRow,
+): void {
+  if (operator.kind !== 'admin') return;
+  requireAuthority(operator, ...filesSearched(schemas.get(schemaName), sourceFields));
 }
 
 function once<T>(ask: () => Promise<T>): () => Promise<T> {

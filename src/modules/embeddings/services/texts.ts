@@ -1,5 +1,6 @@
 /** From a record to the texts that get vectors. */
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { AuthorityObject } from '../../../kernel/authority.ts';
 import { cutText } from '../../../kernel/text.ts';
 
 /** UTF-16 units of one record that are looked at; what is behind them is not found. */
@@ -28,6 +29,13 @@ export const fileFieldsOf = (
     (field) =>
       schema?.relations.get(field)?.model === fileSchemaName || isContent(schema?.name, field),
   );
+
+/** What of a search is of another module than its schema: what stands in files is as closed as the files themselves. */
+export const filesSearched = (
+  schema: CompiledSchema | undefined,
+  fields: readonly string[],
+): readonly AuthorityObject[] =>
+  fileFieldsOf(schema, fields).length === 0 ? [] : [{ kind: 'module', module: 'storage' }];
 
 /** Those whose texts stand in the record itself. */
 export function plainFieldsOf(
