@@ -137,11 +137,11 @@ export async function messagesOfAll(
   const mine = `"app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room" where m."user" = $1::uuid and not r."deleted"`;
   const visible = `t."room" = a."_id" and not t."deleted" and t."seq" > case when $2::boolean then a."joinedSeq" else 0 end`;
   const found = `${visible} and ${has} $5)`;
-  // A room in which nothing is shown takes no place of one in which something is.
-  const shown = joinedOnly
+  // A room in which nothing is visible takes no place of one in which something is.
+  const withVisible = joinedOnly
     ? `and exists (select from "app"."ChatMessage" s where s."room" = r."_id" and s."seq" > m."joinedSeq" and not s."deleted")`
     : '';
-  const text = `with active as (select r."_id", m."joinedSeq" from ${mine} and r."lastMessageAt" is not null ${shown}
+  const text = `with active as (select r."_id", m."joinedSeq" from ${mine} and r."lastMessageAt" is not null ${withVisible}
       order by r."lastMessageAt" desc ${search === undefined ? 'limit $3::integer + $4::integer' : ''}),
     newest as (select n.id from active a cross join lateral (select t."_id" as id, t."createdAt" from "app"."ChatMessage" t
       where ${search === undefined ? visible : found} order by t."seq" desc limit $3::integer + $4::integer) n
