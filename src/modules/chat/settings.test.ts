@@ -53,6 +53,16 @@ describe('settings of chat', () => {
   const run = (text: string, values: readonly unknown[] = []) =>
     platform.kernel.database.query<Json>({ text, values });
 
+  it('a room that has lost its owner while nobody saw to it gets another', async () => {
+    const room = await makeRoom(ann, [bob], 'Left alone');
+    await run(`update "app"."ChatMember" set "role" = 'member' where "room" = $1`, [room]);
+    await platform.kernel.jobs.enqueue('chat.tidy', {});
+    await waitFor(async () => {
+      const { members } = (await bob.api.get(`/chat/rooms/${room}/members`)).body;
+      return members.filter(({ role }: Json) => role === 'owner').length === 1;
+    });
+  });
+
   it('offlinePush.enabled: one push for a room, to those without a socket who have not muted it', async () => {
     await configure(node, { offlinePush: { enabled: true } });
     const [carl, dora] = [await node.registerUser(), await node.registerUser()];
