@@ -193,6 +193,16 @@ function suite(redis: boolean): void {
     expect(a.of('ended')).toEqual([{ channel: 'game:three' }]);
     expect(await refusal(a.ask('join', { channel: 'game:three' }))).toBe('404 CHANNEL_NOT_FOUND');
     await define(nodes.first, definitions);
+    // Where the id becomes that of a user, it has one spelling, and the channel of the other spelling ends.
+    const shouted = `game:${ann.userId.toUpperCase()}`;
+    await a.join(shouted);
+    const game = { ...definitions.find(({ pattern }) => pattern === 'game:{id}'), join: 'self' };
+    const others = definitions.filter(({ pattern }) => pattern !== 'game:{id}');
+    await define(nodes.second, [...others, game]);
+    await waitFor(() => a.of('ended').length === 2);
+    expect(a.of('ended')[1]).toEqual({ channel: shouted });
+    expect((await a.join(shouted)).channel).toBe(`game:${ann.userId}`);
+    await define(nodes.first, definitions);
   });
 
   it('answers bad input with its error, and goes on', async () => {

@@ -6,7 +6,7 @@ import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { closeClients, connect, create, createSchemas, grant } from './clients.ts';
+import { allOperations, closeClients, connect, create, createSchemas, grant } from './clients.ts';
 
 const path = '/router/event-relays';
 
@@ -158,6 +158,36 @@ describe('event relays', () => {
       expect(planned.body.code).toBe('SCOPE_EXCEEDED');
     }
     expect((await platform.admin.delete(`${path}/${_id}`)).status).toBe(200);
+  });
+
+  it('ends when a change of the record itself ends the right to read it', {
+    timeout: 60_000,
+  }, async () => {
+    const fields = { title: 'String', state: 'String' } as const;
+    const conduitOptions = { cms: allOperations, authorization: { enabled: true } };
+    await platform.createSchema({ name: 'Ruled', fields, conduitOptions });
+    const { relations, permissions, conditions } = (
+      await platform.admin.get('/authorization/resources/Ruled')
+    ).body;
+    const read = [...permissions.read, { rule: "record.state == 'open'" }];
+    const definition = { relations, conditions, permissions: { ...permissions, read } };
+    const defined = await platform.admin.patch('/authorization/resources/Ruled', definition);
+    expectStatus(defined, 200, 'the rule');
+    const { _id: relayId } = await relay({
+      ...{ name: 'ruled', busEvent: 'database:update:Ruled', socketEvent: 'ruled' },
+      ...{ resourceType: 'Ruled', permission: 'read' },
+    });
+    const ids = [];
+    for (let i = 0; i < 8; i += 1) ids.push(await create(owner, 'Ruled', { state: 'open' }));
+    const client = await listener(reader);
+    for (const resourceId of ids)
+      expect(await client.ask('subscribe', { relayId, resourceId })).toMatchObject({ ok: true });
+    // One after the other, so that the look at everybody from time to time would not do within the time of a test.
+    for (const [at, resourceId] of ids.entries()) {
+      await owner.api.patch(`/database/Ruled/${resourceId}`, { state: 'closed' });
+      await waitFor(() => client.of('ended').length > at, { what: 'the end' });
+    }
+    expect(client.of('ruled')).toHaveLength(ids.length);
   });
 
   it('tells of a record whose id a client writes in capitals', async () => {

@@ -250,12 +250,12 @@ function createRechecks(parts: MembersParts, end: (member: Member) => Promise<vo
   const look = async (member: Member): Promise<unknown> => {
     try {
       const found = findChannel(parts, parts.definitions(), member.found.channel);
+      // Ids of it are ids of something else now, and written otherwise: it is another channel.
+      if (found.channel !== member.found.channel) return await end(member);
       await parts.bus.freshness.catchUp();
       const rights = await rightsIn(parts, await member.connection.caller(), found);
-      member.rights = rights;
-      member.found = found;
-      if (!rights.join) await end(member);
-      return undefined;
+      Object.assign(member, { rights, found });
+      return rights.join ? undefined : await end(member);
     } catch (error) {
       if (error instanceof PenstockError && error.status < 500) return end(member);
       parts.log.warn({ err: error }, 'The rights of a member of a channel could not be asked');

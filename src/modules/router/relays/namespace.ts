@@ -95,8 +95,10 @@ export function startRelays(parts: RelayParts): () => void {
   const unserve = sockets.register(relayNamespace(parts, places));
   const unfollow = events.subscribe('*', (event) => {
     if (rooms.size === 0) return undefined;
-    if (/^(?:authorization:|router:[a-z]+:relay$)/.test(event.topic)) rechecks.soon();
-    return passOn(parts, places, event);
+    if (/^(?:authorization:|router:[a-z]+:relay$)/.test(event.topic)) rechecks.soon('all');
+    return passOn(parts, places, event).then(async () =>
+      rechecks.soon(await roomsAbout(parts, places, event)),
+    );
   });
   return () => {
     unfollow();
@@ -243,10 +245,26 @@ function audiencesOf(parts: RelayParts, relay: RelayRow, ids: readonly string[])
     : [...ids.map((id) => ({ room, id })), ...named];
 }
 
+/** Subscriptions whose rights are about what has just changed: rules read fields of the record itself. */
+async function roomsAbout(
+  parts: RelayParts,
+  { rooms }: Pick<Places, 'rooms'>,
+  { schema, ids = [] }: PublishedEvent,
+): Promise<readonly string[]> {
+  if (schema === undefined) return [];
+  const relays = (await parts.relays.active()).filter(
+    ({ permission, resourceType }) => permission !== null && resourceType === schema,
+  );
+  return relays
+    .flatMap((relay) => ids.map((resourceId) => roomFor(parts, relay, { resourceId })))
+    .filter((room) => rooms.has(room));
+}
+
 /** Asks again whether subscribers may hear what they hear, and ends what they may not. */
 function createRechecks(parts: RelayParts, places: Places) {
   const outside = AsyncLocalStorage.snapshot();
   let due: NodeJS.Timeout | undefined;
+  let touched: Set<string> | 'all' = new Set();
   const look = async (subscription: Subscription): Promise<void> => {
     const { connection, relayId, resourceId } = subscription;
     try {
@@ -260,21 +278,28 @@ function createRechecks(parts: RelayParts, places: Places) {
       connection.emit('ended', { relayId, ...(resourceId !== '' && { resourceId }) });
     }
   };
-  const lookAtAll = async (): Promise<void> => {
+  const lookAt = async (rooms: ReadonlySet<string> | 'all'): Promise<void> => {
     await parts.bus.freshness.catchUp();
-    for (const subscription of places.all()) await look(subscription);
+    for (const subscription of places.all())
+      if (rooms === 'all' || rooms.has(subscription.room)) await look(subscription);
   };
-  const run = (): void => {
-    due = undefined;
-    void outside(lookAtAll).catch((error: unknown) =>
+  const run = (rooms: ReadonlySet<string> | 'all'): void =>
+    void outside(() => lookAt(rooms)).catch((error: unknown) =>
       parts.log.warn({ err: error }, 'The rights of subscribers to events could not be asked'),
     );
+  const runDue = (): void => {
+    const rooms = touched;
+    due = undefined;
+    touched = new Set();
+    run(rooms);
   };
-  const sweep = setInterval(run, SWEEP_MS);
+  const sweep = setInterval(() => run('all'), SWEEP_MS);
   sweep.unref();
   return {
-    soon(): void {
-      due ??= setTimeout(run, GATHER_MS).unref();
+    soon(rooms: readonly string[] | 'all'): void {
+      if (rooms === 'all') touched = 'all';
+      else if (touched !== 'all') for (const room of rooms) touched.add(room);
+      if (rooms.length > 0) due ??= setTimeout(runDue, GATHER_MS).unref();
     },
     stop(): void {
       clearInterval(sweep);
