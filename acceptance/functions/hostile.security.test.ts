@@ -203,6 +203,8 @@ it('gives nobody more than their token by way of a function', async () => {
     await platform.adminAnonymous.patch(`/functions/${_id}`, change, credential),
     await platform.adminAnonymous.post(`/functions/${_id}/rollback`, { version: 1 }, credential),
     await platform.adminAnonymous.put(`/functions/${_id}/secrets/KEY`, { value: 'x' }, credential),
+    await platform.adminAnonymous.delete(`/functions/${_id}`, credential),
+    await platform.adminAnonymous.delete(`/functions?ids=${_id}`, credential),
   ])
     expect([answer.status, answer.body.code]).toEqual([403, 'SCOPE_EXCEEDED']);
 });
