@@ -315,6 +315,11 @@ describe('moderation', () => {
     expect((await ann.api.put(roles, { users: [ann.userId], role: 'member' })).body.code).toBe(
       'ROOM_OWNER_REQUIRED',
     );
+    // When the last owner goes, everybody hears who owns the room now.
+    expect((await ann.api.put(`/chat/leave/${room}`)).status).toBe(200);
+    const heir = { room, users: [bob.userId], role: 'owner' };
+    await waitFor(() => b.of('roles-changed').some(({ role }) => role === 'owner'));
+    expect(b.of('roles-changed').at(-1)).toEqual(heir);
     await configure(platform, { permissions: { addUsers: 'anyMember' } });
   });
 });

@@ -25,8 +25,9 @@ export const chatJobs = (parts: ChatParts, rooms: Rooms): readonly JobDefinition
  * Deletes what is too old, invitations that have expired, and rooms whose members' accounts are gone. Rooms that have lost
  * their owner while nobody saw to it get another.
  */
-const tidy = ({ database, config }: ChatParts, rooms: Rooms): JobDefinition =>
-  defineJob({
+const tidy = (parts: ChatParts, rooms: Rooms): JobDefinition => {
+  const { database, config } = parts;
+  return defineJob({
     name: 'chat.tidy',
     data: Type.Object({}),
     schedule: '17 * * * *',
@@ -43,9 +44,10 @@ const tidy = ({ database, config }: ChatParts, rooms: Rooms): JobDefinition =>
         system('chat.tidy'),
         empty.map(({ id }) => id),
       );
-      await giveOwners({ database }, await ownerlessRooms(database, BATCH));
+      await giveOwners(parts, await ownerlessRooms(database, BATCH));
     },
   });
+};
 
 const heirsJobName = 'chat.heirs';
 

@@ -37,17 +37,20 @@ interface Departure {
   readonly room: RoomRow;
   readonly users: readonly string[];
   readonly deleted: boolean;
+  /** Who owns the room from now on, where its last owner went. */
+  readonly heir: string | undefined;
 }
 
 export function createRoomDepartures(parts: ChatParts): RoomDepartures {
   const { database, hub } = parts;
   const departing = createDeparting(parts);
   const departed = async (
-    { room, users, deleted }: Departure,
+    { room, users, deleted, heir }: Departure,
     by: string | null,
   ): Promise<void> => {
     await hub.membersChanged(room.id, users);
     hub.toRoom(room.id, 'participants-changed', { room: room.id, added: [], removed: users, by });
+    tellHeir(parts, room.id, heir);
     if (deleted) await hub.roomDeleted(room.id, room.name);
   };
 
@@ -146,8 +149,8 @@ function createDeparting({ events, config }: ChatParts) {
     const left = await countMembers(transaction, roomId);
     const deleted = left === 0 || (left === 1 && deleteEmptyRooms);
     if (deleted) await takeAway(transaction, caller, { room, audited: auditMode, events });
-    else await ensureOwner(transaction, roomId);
-    return { room, users: gone, deleted };
+    const heir = deleted ? undefined : await ensureOwner(transaction, roomId);
+    return { room, users: gone, deleted, heir };
   };
 }
 
@@ -166,23 +169,30 @@ async function holdWhereItMayEnd(
     await holdUsersOf(transaction, [roomId]);
 }
 
-/** When the last owner went, the longest of those with the highest role takes over. */
-async function ensureOwner(transaction: Transaction, roomId: string): Promise<void> {
+/** When the last owner went, the longest of those with the highest role takes over. Answers who that is. */
+async function ensureOwner(transaction: Transaction, roomId: string): Promise<string | undefined> {
   const members = await allMembers(transaction, roomId);
-  if (members.some(({ role }) => role === 'owner')) return;
+  if (members.some(({ role }) => role === 'owner')) return undefined;
   const heir = members.find(({ role }) => role === 'admin') ?? members[0];
   if (heir) await setRoles(transaction, roomId, [heir.user], 'owner');
+  return heir?.user;
+}
+
+function tellHeir({ hub }: Pick<ChatParts, 'hub'>, room: string, heir: string | undefined): void {
+  if (heir !== undefined) hub.toRoom(room, 'roles-changed', { room, users: [heir], role: 'owner' });
 }
 
 /** Rooms whose owners' accounts are gone get others, each under its lock. */
 export async function giveOwners(
-  { database }: Pick<ChatParts, 'database'>,
+  parts: Pick<ChatParts, 'database' | 'hub'>,
   roomIds: readonly string[],
 ): Promise<void> {
-  for (const id of roomIds)
-    await database.transaction(async (transaction) => {
-      if (await lockRoom(transaction, id)) await ensureOwner(transaction, id);
-    });
+  for (const id of roomIds) {
+    const heir = await parts.database.transaction(async (transaction) =>
+      (await lockRoom(transaction, id)) ? ensureOwner(transaction, id) : undefined,
+    );
+    tellHeir(parts, id, heir);
+  }
 }
 
 interface TakingAway extends Pick<ChatParts, 'events'> {
