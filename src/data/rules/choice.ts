@@ -4,7 +4,7 @@
  * JavaScript, and never that of a form in which the values would stand in a table.
  */
 import { type Expression, isError, type Of } from './expression.ts';
-import { plain, type RuleType } from './types.ts';
+import { isScalar, plain, type RuleType } from './types.ts';
 import type { RuleValue } from './values.ts';
 
 /** Whether no value of the record is in it: the record says at most which one of several is meant. */
@@ -27,20 +27,6 @@ export function isKnown(expression: Expression): boolean {
       return false;
   }
 }
-
-const scalars: readonly string[] = [
-  'bool',
-  'int',
-  'double',
-  'string',
-  'timestamp',
-  'duration',
-  'ip',
-  'cidr',
-];
-
-/** Whether SQL has an exact form of the values. */
-export const isScalar = ({ kind }: RuleType): boolean => scalars.includes(kind);
 
 /** Whether what is asked of the expression is asked of each of its values instead. */
 export const isSpread = (expression: Expression): boolean =>

@@ -5,7 +5,6 @@
 import { postgresPattern } from '../records/filter/postgres-pattern.ts';
 import { columnType } from '../schema/language/field.ts';
 import { compilePattern } from '../schema/language/pattern/compile.ts';
-import { isScalar } from './choice.ts';
 import type { Expression, Of } from './expression.ts';
 import { functionSql, momentPartOf, momentPartSql } from './function-sql.ts';
 import { equality, ordering } from './sql-compare.ts';
@@ -23,7 +22,7 @@ import {
 import { choiceSql, constantSql, jsonOf } from './sql-values.ts';
 import { RuleError } from './syntax.ts';
 import { offsetOf } from './time.ts';
-import { typeText } from './types.ts';
+import { isScalar, typeText } from './types.ts';
 
 /** A value of type jsonb, null where there is none. */
 function jsonb(expression: Expression, context: SqlContext): string {

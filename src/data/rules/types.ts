@@ -1,7 +1,7 @@
 /** The types of values that rules are about, and how they are written: `timestamp`, `list<string>`, `map<int>`. */
 import type { Field } from '../schema/language/field.ts';
 
-const plainKinds = [
+const scalarKinds = [
   'bool',
   'int',
   'double',
@@ -10,8 +10,9 @@ const plainKinds = [
   'duration',
   'ip',
   'cidr',
-  'json',
 ] as const;
+
+const plainKinds = [...scalarKinds, 'json'] as const;
 
 type PlainKind = (typeof plainKinds)[number];
 
@@ -27,6 +28,10 @@ export type RuleType =
       readonly row: boolean;
       readonly members: ReadonlyMap<string, Member>;
     };
+
+/** Whether SQL has an exact form of the values. */
+export const isScalar = ({ kind }: RuleType): boolean =>
+  (scalarKinds as readonly string[]).includes(kind);
 
 export interface Member {
   readonly type: RuleType;
