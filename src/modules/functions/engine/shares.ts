@@ -65,7 +65,15 @@ export class Shares {
     for (const process of slow) process.crowd(crowds.includes(process) && !kept.includes(process));
     // A process that begins is let begin.
     const now = performance.now();
-    this.#turns.give(kept.filter(({ isReady, endsUntil }) => isReady && endsUntil < now));
+    this.#turns.give(kept.filter((one) => one.isReady && !this.#isEnding(one, now)));
+  }
+
+  /** It has to end runs, and has not yet: what begins in it meanwhile computes as well. */
+  #isEnding(process: SandboxProcess, now: number): boolean {
+    if (process.endsUntil < now) return false;
+    for (const { process: its, run } of this.#parts.runs())
+      if (its === process && run.deadlineAt <= now) return true;
+    return false;
   }
 
   /** The time of a run in it is over: it goes on for a moment, in which it ends what has no time left. */
