@@ -278,6 +278,28 @@ describe('live lists', () => {
     expect(new Set(told.map(({ record }: Json) => record.title))).toEqual(new Set(['twice']));
   });
 
+  it('ends when something is put before its route, and is refused while that cannot be asked', async () => {
+    const query = { path: '/database/Post', action: 'GET' };
+    const put = async (...added: readonly string[]) => {
+      const path = '/router/patch-middleware';
+      const middlewares = ['authMiddleware', ...added];
+      expectStatus(await platform.admin.patch(path, { middlewares }, { query }), 200, path);
+    };
+    const list = await listen(platform, reader, { schema: 'Post' });
+    const other = await listen(platform, reader, { schema: 'Post', query: { state: 'x' } });
+    await put('rateLimit:900/1');
+    await waitFor(() => list.told.includes('gap changed'));
+    const { ask } = await connect(platform, reader);
+    expect(await ask('watch', { schema: 'Post' })).toMatchObject({
+      ok: false,
+      error: { status: 403, message: expect.stringContaining('rateLimit:900/1') },
+    });
+    expect((await reader.api.get('/listen?schema=Post')).status).toBe(403);
+    await put();
+    expect(await ask('watch', { schema: 'Post' })).toMatchObject({ ok: true });
+    expect(other.told).toEqual([]);
+  });
+
   it('ends when its schema is not offered any more', async () => {
     const fields = { title: { type: 'String' } } as const;
     const { _id } = await platform.createSchema({ name: 'Passing', fields });

@@ -34,6 +34,8 @@ const operation = (
     handler: () => ({}),
   });
 
+const noInput = { params: {}, query: {}, headers: {}, body: undefined };
+
 const clientAccess: readonly Access[] = [
   'public',
   'optionalUser',
@@ -80,6 +82,16 @@ describe('a stored list', () => {
       const effective = middlewaresOf(given, under(path, ['authMiddleware'], given));
       expect(withMiddlewares(given, effective).access).toBe('user');
     }
+  });
+
+  test('that asks something of each request is not passed by listening', async () => {
+    const live = () => Promise.reject(new Error('it was asked'));
+    const given = { ...operation('client', 'optionalUser'), live };
+    for (const name of ['rateLimit:3/60', 'function:judge'])
+      await expect(
+        withMiddlewares(given, ['authMiddleware?', name]).live?.({ kind: 'anonymous' }, noInput),
+      ).rejects.toMatchObject({ status: 403, message: expect.stringContaining(name) });
+    expect(withMiddlewares(given, ['authMiddleware']).live).toBe(live);
   });
 
   test('loses what no longer fits, and keeps what the module came to demand', () => {

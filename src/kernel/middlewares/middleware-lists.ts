@@ -167,11 +167,13 @@ export function withMiddlewares(
   if (added.length === 0) return operation;
   const limits = added.map(limitOf).filter((limit): limit is RateLimit => limit !== undefined);
   const provided = added.filter(isProvided);
+  const asked = added.filter((name) => isProvided(name) || limitOf(name));
   return Object.freeze({
     ...operation,
     access: stricter(operation.access, added),
     ...(limits.length > 0 ? { addedLimits: limits } : {}),
     ...(provided.length > 0 ? { handler: guarded(operation, provided, run) } : {}),
+    ...(operation.live && asked.length > 0 ? { live: unasked(asked) } : {}),
   });
 }
 
@@ -201,6 +203,14 @@ const guarded =
     }
     return operation.handler(context, input);
   };
+
+/** What looks at each request, or counts them, cannot be asked by an answer that comes without any. */
+const unasked = (names: readonly string[]) => (): Promise<never> =>
+  Promise.reject(
+    errors.FORBIDDEN({
+      message: `This route asks ${names.join(', ')} for each request: call it instead of listening to it`,
+    }),
+  );
 
 function stricter(access: Access, added: readonly string[]): Access {
   if (added.includes('authMiddleware') && (access === 'public' || access === 'optionalUser'))

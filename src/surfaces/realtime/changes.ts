@@ -100,13 +100,13 @@ export function createChangeHub(events: Dependencies): ChangeHub {
     async resume(subscription, sequence) {
       const entry: Entry = { subscription, replayedTo: 0, held: [], overrun: false };
       const leave = enter(entry);
-      if (!(await replay(events, entry, sequence))) {
-        leave();
-        return undefined;
+      let isWhole = false;
+      try {
+        isWhole = (await replay(events, entry, sequence)) && (await release(entry));
+      } finally {
+        if (!isWhole) leave();
       }
-      if (await release(entry)) return leave;
-      leave();
-      return undefined;
+      return isWhole ? leave : undefined;
     },
     async deliver(event) {
       const entries = event.schema === undefined ? undefined : bySchema.get(event.schema);

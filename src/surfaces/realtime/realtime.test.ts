@@ -83,6 +83,30 @@ describe('realtime surface', () => {
     await waitFor(() => changes.length === 2);
   });
 
+  it('has one subscription of what is subscribed to twice at once, and none when it is left', async () => {
+    await fixture.change('Post', document(1));
+    const { socket, changes, ask } = await fixture.connected();
+    const twice = await Promise.all(
+      [1, 2].map(() => ask('subscribe', { schema: 'Post', since: 1 })),
+    );
+    expect(twice).toMatchObject([{ ok: true }, { ok: true }]);
+    expect(fixture.surface.counts().subscriptions).toBe(1);
+    await fixture.change('Post', document(2));
+    await ask('unsubscribe', { schema: 'Post' });
+    expect(changes).toHaveLength(1);
+    socket.disconnect();
+    await waitFor(() => fixture.surface.counts().subscriptions === 0);
+  });
+
+  it('keeps no subscription of a past that could not be read', async () => {
+    const { ask } = await fixture.connected();
+    const { since } = fixture.events;
+    fixture.events.since = () => Promise.reject(new Error('the database is away'));
+    expect(await ask('subscribe', { schema: 'Post', since: 0 })).toMatchObject({ ok: false });
+    fixture.events.since = since;
+    expect(fixture.surface.counts().subscriptions).toBe(0);
+  });
+
   it('says resync when the past is gone or too long, and goes on live', async () => {
     await fixture.change('Post', document(1));
     await fixture.change('Post', document(1));

@@ -79,6 +79,11 @@ export const Subscribe = Type.Object({
   since: Type.Optional(Type.Integer({ minimum: 0 })),
 });
 
+/** What is listened to, or is about to be. */
+interface Slot {
+  leave?: () => void;
+}
+
 export interface Subscriptions {
   /**
    * Answers the sequence from which on everything is delivered; `resync` when what `since` asked for
@@ -107,10 +112,10 @@ export function createSubscriptions(
 ): Subscriptions {
   const { socket, session, events, hub } = parts;
   /** By target; while a slot is being filled it holds nothing yet. */
-  const held = new Map<string, (() => void) | undefined>();
+  const held = new Map<string, Slot>();
 
   const drop = (key: string): void => {
-    held.get(key)?.();
+    held.get(key)?.leave?.();
     held.delete(key);
   };
   /**
@@ -125,9 +130,9 @@ export function createSubscriptions(
     }
     return false;
   };
-  /** Keeps a subscription, or gives it up at once when the socket went away or the target was left meanwhile. */
-  const keep = (key: string, leave: () => void): void => {
-    if (socket.connected && held.has(key)) held.set(key, leave);
+  /** Keeps a subscription, or gives it up at once when the socket went away, or the target was left or asked for anew. */
+  const keep = (key: string, slot: Slot, leave: () => void): void => {
+    if (socket.connected && held.get(key) === slot) slot.leave = leave;
     else leave();
   };
 
@@ -138,18 +143,19 @@ export function createSubscriptions(
       const key = keyOf(target);
       drop(key);
       if (held.size >= maxSubscriptions) throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED();
-      held.set(key, undefined);
+      const slot: Slot = {};
+      held.set(key, slot);
       const subscription = subscriptionTo(parts, target, (error) => refuse(target, error), end);
       try {
         const resumed = since === undefined ? undefined : await resume(parts, subscription, since);
-        keep(key, resumed ?? hub.add(subscription));
+        keep(key, slot, resumed ?? hub.add(subscription));
         // Read after the subscription is live: what came between is delivered, not lost.
         return {
           sequence: await events.position(),
           ...(since !== undefined && !resumed && { resync: true as const }),
         };
       } catch (error) {
-        drop(key);
+        if (held.get(key) === slot) drop(key);
         throw error;
       }
     },

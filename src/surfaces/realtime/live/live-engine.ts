@@ -96,6 +96,7 @@ export function createLiveEngine(
     onTold: (lagMs) => lag(lagMs / 1_000),
   });
   kernel.schemas.onChange((names) => hub.schemasChanged(names));
+  const endOf = createEnds(kernel.operations);
   kernel.metrics.gauge(
     'realtime_live_queries',
     'Different questions that are kept current',
@@ -117,7 +118,8 @@ export function createLiveEngine(
   ) => {
     // As it is now: who listens when a schema changes is asked for again.
     const current = () => operationsById(kernel.operations.all()).get(operation.id);
-    return hub.listen(() => openRead(kernel, caller, current(), input), listener, since);
+    const ask = () => openRead({ ...kernel, endOf }, { caller, operation: current(), input });
+    return hub.listen(ask, listener, since);
   };
   return {
     watch: (caller, request, listener) => {
@@ -132,19 +134,47 @@ export function createLiveEngine(
   };
 }
 
+type EndOf = (operation: Operation) => AbortSignal;
+
+/** Aborts once an operation is not there any more as it was: it was withdrawn, or says or asks something else. */
+function createEnds(operations: EngineKernel['operations']): EndOf {
+  const open = new Map<Operation, AbortController>();
+  operations.onChange(() => {
+    if (open.size === 0) return;
+    const now = operationsById(operations.all());
+    for (const [operation, controller] of open) {
+      if (now.get(operation.id) === operation) continue;
+      open.delete(operation);
+      controller.abort();
+    }
+  });
+  return (operation) => {
+    const controller = open.get(operation) ?? new AbortController();
+    open.set(operation, controller);
+    return controller.signal;
+  };
+}
+
+interface Opening {
+  readonly caller: Caller;
+  readonly operation: Operation | undefined;
+  readonly input: DecodedInput;
+}
+
 async function openRead(
-  { schemas }: Pick<EngineKernel, 'schemas'>,
-  caller: Caller,
-  operation: Operation | undefined,
-  input: DecodedInput,
+  { schemas, endOf }: Pick<EngineKernel, 'schemas'> & { readonly endOf: EndOf },
+  { caller, operation, input }: Opening,
 ): Promise<LiveRead> {
   if (!operation?.live) throw realtimeErrors.SUBSCRIPTION_NOT_FOUND();
   if (caller.kind === 'anonymous' && !['public', 'optionalUser'].includes(operation.access))
     throw errors.UNAUTHORIZED();
+  // Before the question is put together: what changes meanwhile ends it.
+  const ends = endOf(operation);
   const read = await operation.live(caller, compileOperation(operation).accept(input));
   if (schemas.get(read.schema)?.modelOptions.conduit.realtime?.enabled === false)
     throw realtimeErrors.SUBSCRIPTION_NOT_FOUND();
-  return read;
+  // Another operation may ask the same, and end at another time.
+  return { ...read, key: `${operation.id} ${read.key}`, ends };
 }
 
 const byId = new WeakMap<readonly OwnedOperation[], ReadonlyMap<string, Operation>>();

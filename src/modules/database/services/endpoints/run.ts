@@ -99,7 +99,7 @@ export async function liveEndpoint(
   const rows = { ...scoped(call), filter: filterOf(call) };
   if (operation === endpointOperation.aggregate) {
     const { rows: _, key, ...facts } = await records.live(caller, schema, rows);
-    const text = JSON.stringify([endpoint._id, endpoint.__v, query, key]);
+    const text = JSON.stringify([query, key]);
     return {
       ...facts,
       ...made,
@@ -117,8 +117,7 @@ export async function liveEndpoint(
   const limit = paginated ? rangeOf(query) : { limit: WHOLE_LIST };
   const options = { ...rows, ...sortOf(query), ...populateOf(query), ...limit };
   const read = await records.live(caller, schema, options);
-  // Of this endpoint alone: another one may ask the same, and end at another time.
-  return { ...read, ...made, key: JSON.stringify([endpoint._id, endpoint.__v, read.key]) };
+  return { ...read, ...made };
 }
 
 /** An endpoint that compares with fields of the user asks something else once these have changed. */

@@ -42,9 +42,6 @@ interface RouteParts {
   readonly schemas: SchemaRegistry;
 }
 
-/** Ends what listens to the answers of endpoints that are served no longer, or otherwise. */
-const listening = new WeakMap<Operation, AbortController>();
-
 function endpointRoute(
   { records, schemas }: RouteParts,
   endpoint: StoredEndpoint,
@@ -54,8 +51,7 @@ function endpointRoute(
   const path = inputs
     .filter(({ location }) => location === inputLocation.path)
     .map((input) => `/:${input.name}`);
-  const ends = new AbortController();
-  const route = defineOperation({
+  return defineOperation({
     id: `database.functions.${name}`,
     surface: 'client',
     method: methodOf[operation] ?? 'GET',
@@ -71,16 +67,12 @@ function endpointRoute(
     summary: `Call the endpoint ${name}`,
     ...(endpointDescription !== '' && { description: endpointDescription }),
     ...(methodOf[operation] === 'GET' && {
-      live: async (caller: Caller, input: DecodedInput) => ({
-        ...(await liveEndpoint(records, endpoint, { caller, input })),
-        ends: ends.signal,
-      }),
+      live: (caller: Caller, input: DecodedInput) =>
+        liveEndpoint(records, endpoint, { caller, input }),
     }),
     handler: ({ caller }, input) =>
       runEndpoint(records, endpoint, { caller, input }) as Promise<never>,
   });
-  listening.set(route, ends);
-  return route;
 }
 
 /** The bodies of spec/database.md 1.2. */
@@ -250,7 +242,6 @@ export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endp
   const store = scopedEndpointStore(await createEndpointStore({ database, bus, events }), schemas);
   const serving = createEndpointServing({ records, schemas }, log);
   let running = true;
-  let before: readonly Operation[] = [];
   const publishNow = async (): Promise<void> => {
     const { served, leftOut } = await serving.lookAt(store.all());
     await operations.prepare(owner, served);
@@ -259,9 +250,6 @@ export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endp
     operations.replace(owner, served, ({ id }, name) =>
       log.error({ id, name }, 'A custom endpoint is left out: its route is taken'),
     );
-    const still = new Set(served);
-    for (const one of before) if (!still.has(one)) listening.get(one)?.abort();
-    before = served;
   };
   let queue: Promise<void> = Promise.resolve();
   /** One after the other: the last one sees what is there last. */
