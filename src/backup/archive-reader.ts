@@ -32,7 +32,10 @@ export interface ProvenArchive {
   readonly header: Header;
   readonly structure: Structure;
   readonly manifest: Manifest;
-  /** Everything but header and manifest, in order. Each entry must be read before the next. */
+  /**
+   * Everything but header and manifest, in order. Each entry must be read before the next. Throws StartError for a file
+   * that is another one by now: whoever uses what comes must be able to undo it until the end.
+   */
   read(): AsyncGenerator<ArchiveEntry>;
 }
 
@@ -59,20 +62,36 @@ export async function proveArchive(path: string, onProgress: Progress): Promise<
   if (!isManifest.Check(manifest) || !isStructure.Check(structure))
     throw damaged(path, 'its list of contents is missing: the file was cut off');
   compare(path, seen, manifest);
-  return { header, manifest, structure, read: () => contentOf(path) };
+  return { header, manifest, structure, read: () => contentOf(path, seen) };
 }
 
-async function* contentOf(path: string): AsyncGenerator<ArchiveEntry> {
+async function* contentOf(path: string, proven: Manifest['entries']): AsyncGenerator<ArchiveEntry> {
+  let index = 0;
   for await (const entry of entriesOf(path)) {
-    if (entry.name !== headerName && entry.name !== manifestName) yield entry;
-    else await skip(entry);
+    const expected = proven[index++];
+    if (entry.name !== expected?.name) throw exchanged(path);
+    const content = sameContent(path, entry.content, expected.sha256);
+    if (entry.name !== headerName && entry.name !== manifestName) yield { ...entry, content };
+    else for await (const _piece of content);
   }
+  if (index !== proven.length) throw exchanged(path);
 }
 
-/** The next entry comes only when this one has been read. */
-async function skip({ content }: ArchiveEntry): Promise<void> {
-  for await (const _piece of content);
+async function* sameContent(
+  path: string,
+  content: AsyncIterable<Buffer>,
+  sha256: string,
+): AsyncGenerator<Buffer> {
+  const hash = createHash('sha256');
+  for await (const piece of content) {
+    hash.update(piece);
+    yield piece;
+  }
+  if (hash.digest('hex') !== sha256) throw exchanged(path);
 }
+
+const exchanged = (path: string): StartError =>
+  new StartError(`${path} was changed while it was read: nothing was changed; begin again`);
 
 async function sizeOf(path: string): Promise<number> {
   const facts = await stat(path).catch((cause: NodeJS.ErrnoException) => {

@@ -1,8 +1,7 @@
 /** Writes a backup file. It appears in its place whole or not at all. */
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createReadStream } from 'node:fs';
-import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, link, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -30,8 +29,9 @@ type Chunks = AsyncIterable<Buffer> | Iterable<Buffer>;
 
 /** @throws StartError when the file cannot be made there, as do all its functions when it cannot be written. */
 export async function createArchiveWriter(path: string): Promise<ArchiveWriter> {
-  const temporary = `${path}.part`;
-  const file = await open(temporary, 'w', 0o600).catch((cause) => {
+  // A name of its own: two that are made at once under one name would write into each other.
+  const temporary = `${path}.${randomBytes(4).toString('hex')}.part`;
+  const file = await open(temporary, 'wx', 0o600).catch((cause) => {
     throw notWritten(path, cause);
   });
   const tar = pack();
@@ -71,15 +71,20 @@ export async function createArchiveWriter(path: string): Promise<ArchiveWriter> 
     entries,
     add: (name, content) => entry(name, content.length, [content]),
     async addFile(name, source, onRead) {
-      const facts = await stat(source).catch(ifAbsent);
-      if (!facts) return false;
-      await entry(name, facts.size, wholeFile(source, facts.size, onRead));
+      const content = await openUnlessGone(source);
+      if (!content) return false;
+      try {
+        const { size } = await content.stat();
+        await entry(name, size, wholeFile({ path: source, content, size }, onRead));
+      } finally {
+        await content.close();
+      }
       return true;
     },
     async finish() {
       tar.finalize();
       await written;
-      await rename(temporary, path);
+      await giveName(temporary, path);
       await syncFolder(dirname(path));
     },
     async abandon() {
@@ -123,28 +128,53 @@ async function syncFolder(path: string): Promise<void> {
   await folder?.close();
 }
 
-function ifAbsent(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error;
+/** @throws StartError when something has that name by now: a backup overwrites nothing. */
+async function giveName(temporary: string, path: string): Promise<void> {
+  try {
+    await link(temporary, path);
+  } catch (cause) {
+    // Some file systems have no second names.
+    if (!(await stat(path).catch(() => undefined))) return rename(temporary, path);
+    throw new StartError(
+      `${path} was made by somebody else meanwhile: nothing of this backup is left; choose another name`,
+      { cause },
+    );
+  }
+  await rm(temporary, { force: true });
+}
+
+const openUnlessGone = (path: string): Promise<FileHandle | undefined> =>
+  open(path).catch((cause) => {
+    if (cause.code !== 'ENOENT') throw notRead(path, cause);
+    return undefined;
+  });
+
+const notRead = (path: string, cause: Error): StartError =>
+  new StartError(
+    `${path} could not be read (${cause.message}): a backup without it would not be whole`,
+    { cause },
+  );
+
+interface OpenFile {
+  readonly path: string;
+  readonly content: FileHandle;
+  readonly size: number;
 }
 
 /** The first `size` bytes: a file may grow while it is read. */
 async function* wholeFile(
-  path: string,
-  size: number,
+  { path, content, size }: OpenFile,
   onRead: (bytes: number) => void,
 ): AsyncGenerator<Buffer> {
   if (size === 0) return;
+  const chunks = content.createReadStream({ end: size - 1, autoClose: false });
   try {
-    for await (const chunk of createReadStream(path, { end: size - 1 }) as AsyncIterable<Buffer>) {
+    for await (const chunk of chunks as AsyncIterable<Buffer>) {
       yield chunk;
       onRead(chunk.length);
     }
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    if (code === undefined) throw cause;
-    throw new StartError(
-      `${path} could not be read (${message}): a backup without it would not be whole`,
-      { cause },
-    );
+    if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
+    throw notRead(path, cause as Error);
   }
 }

@@ -1,7 +1,7 @@
 import { copyFile, mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { visitStore } from '../../examples/music-store/store.ts';
 import { createTestDatabase } from '../../test/support/database.ts';
 import { silentLog } from '../../test/support/log.ts';
@@ -12,6 +12,7 @@ import {
   testEnvironment,
 } from '../../test/support/platform.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { backup as command } from '../cli/backup.ts';
 import { refuseUnknown } from '../kernel/database/migrate.ts';
 import { readSettings } from '../kernel/settings/settings.ts';
 import { platformMigrations, startPlatform } from '../platform.ts';
@@ -191,6 +192,57 @@ describe('a backup of a running platform', () => {
     expect(await names(path)).toContain('keys.json');
     expect(await names(archive)).not.toContain('keys.json');
   });
+
+  test('holds a key that comes from the environment as well, and no other one', async () => {
+    const path = join(folder, 'environment.penstock');
+    await writeFile(join(platform.dataDir, 'secrets.json'), '{}');
+    await make(path, true);
+    for await (const { name, content } of (await proveArchive(path, quiet)).read()) {
+      const text = Buffer.concat(await Array.fromAsync(content)).toString();
+      if (name === 'keys.json') expect(JSON.parse(text)).toEqual({ masterKey: testMasterKey });
+    }
+    await expect(make(`${path}-not`, true, noKeys)).rejects.toThrow(/without --with-keys/);
+    await expect(
+      make(`${path}-not`, true, { ...noKeys, masterKey: 'another-key-0123456789' }),
+    ).rejects.toThrow(/without --with-keys/);
+  });
+
+  test('is examined before it runs anywhere: one that others may have made is not verified', async () => {
+    const unsigned = join(folder, 'stranger.penstock');
+    await make(unsigned, false, noKeys);
+    const { archive: forged, ran } = await forge();
+    vi.stubEnv('PENSTOCK_DATA_DIR', join(folder, 'nowhere'));
+    vi.stubEnv('MASTER_KEY', testMasterKey);
+    await expect(command(['verify', unsigned])).rejects.toThrow(/not signed.*--accept-unsigned/);
+    await expect(command(['verify', forged])).rejects.toThrow(/changed by somebody/);
+    vi.stubEnv('MASTER_KEY', 'another-key-0123456789');
+    await expect(command(['verify', archive])).rejects.toThrow(
+      /of an installation with other keys/,
+    );
+    vi.unstubAllEnvs();
+    expect(await stat(ran).catch(() => undefined)).toBeUndefined();
+  });
+
+  /** The signed backup with one statement more, and checksums that fit. */
+  const forge = async () => {
+    const { createArchiveWriter } = await import('./archive-writer.ts');
+    const { header, structure, manifest, read } = await proveArchive(archive, quiet);
+    const ran = join(folder, 'ran');
+    const forged = join(folder, 'forged.penstock');
+    const writer = await createArchiveWriter(forged);
+    await writer.add('penstock-backup.json', Buffer.from(JSON.stringify(header)));
+    for await (const { name, content } of read()) {
+      const bytes = Buffer.concat(await Array.fromAsync(content));
+      const evil = { ...structure, before: [`copy (select 1) to '${ran}'`, ...structure.before] };
+      await writer.add(name, name === 'structure.json' ? Buffer.from(JSON.stringify(evil)) : bytes);
+    }
+    await writer.add(
+      'manifest.json',
+      Buffer.from(JSON.stringify({ ...manifest, entries: writer.entries })),
+    );
+    await writer.finish();
+    return { archive: forged, ran };
+  };
 
   test('names the migrations of its database, so that an older version can refuse it', async () => {
     const { migrations = [] } = (await proveArchive(archive, quiet)).manifest;

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -163,6 +163,78 @@ describe('a backup', () => {
     await expect(
       backUp(url, join(folder, 'unreadable'), quiet, join(folder, 'odd')),
     ).rejects.toThrow(/cannot be read \(ENOTDIR\)/);
+  });
+
+  test('passes over files and folders that go away meanwhile', async () => {
+    const url = await make('create schema app');
+    const dataDir = join(folder, 'going');
+    const folders = Array.from({ length: 700 }, (_, n) => join(dataDir, 'storage/x', String(n)));
+    for (const each of folders) {
+      await mkdir(each, { recursive: true });
+      await writeFile(join(each, 'file'), 'x');
+    }
+    let going = true;
+    const deleting = (async () => {
+      for (const each of folders) await rm(each, { recursive: true });
+      going = false;
+    })();
+    for (let n = 0; going; n += 1) await backUp(url, join(folder, `going-${n}`), quiet, dataDir);
+    await deleting;
+  });
+
+  test('is written once: of two under one name one says so, and the other is whole', async () => {
+    const url = await make(
+      'create schema app; create table app.one as select md5(n::text) from generate_series(1, 30000) n',
+    );
+    const path = join(folder, 'twice');
+    const both = await Promise.allSettled([backUp(url, path), backUp(url, path)]);
+    const [made, refused] = both.toSorted((a, b) => a.status.localeCompare(b.status));
+    expect(made?.status).toBe('fulfilled');
+    expect(refused).toMatchObject({
+      reason: { message: expect.stringMatching(/was made by somebody else meanwhile/) },
+    });
+    expect((await proveArchive(path, quiet)).manifest.tables[0]?.rows).toBe(30_000);
+    expect((await readdir(folder)).filter((name) => name.startsWith('twice'))).toEqual(['twice']);
+  });
+
+  test('is refused when it is another one than was examined', async () => {
+    const of = (word: string) =>
+      make(`create schema app; create table app.one as select '${word}' as word`);
+    const path = join(folder, 'exchanged');
+    await backUp(await of('good'), path);
+    await backUp(await of('evil'), `${path}-other`);
+    const archive = await proveArchive(path, quiet);
+    await copyFile(`${path}-other`, path);
+    const target = await make('');
+    const { client, close } = await connectExternal(target);
+    await expect(
+      load({ client, archive, target: undefined, onProgress: quiet }).finally(close),
+    ).rejects.toThrow(/was changed while it was read: nothing was changed/);
+    await expect(ask(target, 'select * from app.one')).rejects.toThrow(/does not exist/);
+  });
+
+  test('takes away the files that it has put in place when another one has none', async () => {
+    const url = await make('create schema app');
+    const dataDir = join(folder, 'places');
+    for (const name of ['files', 'storage']) {
+      await mkdir(join(dataDir, name), { recursive: true });
+      await writeFile(join(dataDir, name, 'one'), 'one');
+    }
+    const path = join(folder, 'places-backup');
+    await backUp(url, path, quiet, dataDir);
+    const to = join(folder, 'to');
+    await mkdir(join(to, 'storage/of-others'), { recursive: true });
+    const target = {
+      filesFolder: join(to, 'files'),
+      storageFolder: join(to, 'storage'),
+      keysFile: join(to, 'secrets.json'),
+    };
+    const { client, close } = await connectExternal(await make(''));
+    const archive = await proveArchive(path, quiet);
+    await expect(
+      load({ client, archive, target, onProgress: quiet }).finally(close),
+    ).rejects.toThrow(/ENOTEMPTY/);
+    expect(await readdir(to, { recursive: true })).toEqual(['storage', 'storage/of-others']);
   });
 
   test('that cannot be written, or is stopped, leaves nothing and says why', async () => {

@@ -1,9 +1,11 @@
 /** Makes a backup: one consistent picture of the database, and the local files. */
 
 import type { Dirent } from 'node:fs';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import type pg from 'pg';
+import { readSecrets, type Secrets } from '../kernel/data-folder/secrets-file.ts';
+import { opensDataKey } from '../kernel/security/secret-box.ts';
 import { StartError } from '../kernel/start-error.ts';
 import { version } from '../kernel/version.ts';
 import { type ArchiveWriter, createArchiveWriter } from './archive-writer.ts';
@@ -45,13 +47,9 @@ interface FoundFile {
 async function findFiles(
   folder: string,
 ): Promise<{ readonly found: readonly FoundFile[]; readonly noFiles: readonly string[] }> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch((cause) =>
-    noEntries(folder, cause),
-  );
   const found: FoundFile[] = [];
   const noFiles: string[] = [];
-  for (const entry of entries) {
-    if (entry.isDirectory()) continue;
+  for await (const entry of entriesBelow(folder)) {
     const path = join(entry.parentPath, entry.name);
     const name = relative(folder, path).split(sep).join('/');
     if (!entry.isFile()) noFiles.push(name);
@@ -60,14 +58,22 @@ async function findFiles(
   return { found: found.sort((a, b) => (a.name < b.name ? -1 : 1)), noFiles: noFiles.sort() };
 }
 
-function noEntries(folder: string, cause: NodeJS.ErrnoException): Dirent[] {
-  if (cause.code === 'ENOENT' && cause.path === folder) return [];
-  throw new StartError(
-    `The files in ${cause.path ?? folder} cannot be read (${cause.code ?? cause.message}): a backup without them would not be whole`,
-    {
-      cause,
-    },
-  );
+/** All but folders. Folders that go away meanwhile, as they do with the last file in them, are as if they had not been there. */
+async function* entriesBelow(top: string): AsyncGenerator<Dirent> {
+  const folders = [top];
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    const path = folder;
+    const entries = await readdir(path, { withFileTypes: true }).catch((cause) => {
+      if (cause.code === 'ENOENT') return [];
+      throw new StartError(
+        `The files in ${path} cannot be read (${cause.code ?? cause.message}): a backup without them would not be whole`,
+        { cause },
+      );
+    });
+    for (const entry of entries)
+      if (entry.isDirectory()) folders.push(join(path, entry.name));
+      else yield entry;
+  }
 }
 
 interface DumpOptions {
@@ -117,6 +123,8 @@ async function write(
   { client, dataDir, withKeys, keys, onProgress }: DumpOptions,
   archive: ArchiveWriter,
 ): Promise<DumpResult> {
+  // First: a backup of hours is not in vain where they are not known.
+  const secrets = withKeys ? await secretsWithKey(client, dataDir, keys) : undefined;
   const { found, noFiles } = await findFiles(join(dataDir, localFiles));
   const ahead = found.reduce((all, { size }) => all + size, 0);
   const { total, ...database } = await withSnapshot(client, (schemas) =>
@@ -135,7 +143,7 @@ async function write(
     total: total + whole.reduce((all, { size }) => all + size, 0),
     onProgress,
   });
-  if (withKeys) await archive.add(keysName, await readFile(join(dataDir, 'secrets.json')));
+  if (secrets) await archive.add(keysName, Buffer.from(JSON.stringify(secrets)));
   const manifest: Manifest = { format: FORMAT, entries: [...archive.entries], ...database };
   const signature = signatureOf(manifest, keys);
   const signed = { ...manifest, ...(signature && { signature }) };
@@ -150,6 +158,18 @@ async function write(
     tablesOfOthers,
     noFiles: [...noFiles, ...stored.noFiles],
   };
+}
+
+/** The data folder's secrets, with the master key also where that comes from the environment. @throws StartError when it does not open the database. */
+async function secretsWithKey(client: pg.Client, dataDir: string, keys: Keys): Promise<Secrets> {
+  const secrets = await readSecrets(dataDir);
+  const { masterKey = secrets.masterKey } = keys;
+  const wrapped = await wrappedKey(client);
+  if (masterKey !== undefined && (wrapped === null || opensDataKey(wrapped, { masterKey })))
+    return { ...secrets, masterKey };
+  throw new StartError(
+    'The key that opens the secrets of this installation is not known here as its master key: set MASTER_KEY to it, or make the backup without --with-keys (a CONFIG_ENCRYPTION_KEY is never in a backup: keep it elsewhere)',
+  );
 }
 
 interface DatabaseOptions {

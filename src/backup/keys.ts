@@ -87,14 +87,15 @@ export function signatureOf(manifest: Manifest, keys: Keys): string | undefined 
  * - `signed`: made by the installation of these keys, and unchanged since
  * - `unsigned`: it has no signature, or no key of an installation
  * - `changed`: it has another signature than these keys give
- * - `unknown`: no key is given, or one that does not open it
+ * - `foreign`: the keys are not those of its installation
+ * - `unknown`: no key is given
  */
-export type Signature = 'signed' | 'unsigned' | 'changed' | 'unknown';
+export type Signature = 'signed' | 'unsigned' | 'changed' | 'foreign' | 'unknown';
 
 export function checkSignature(manifest: Manifest, keys: Keys): Signature {
   if (keys.masterKey === undefined && keys.configEncryptionKey === undefined) return 'unknown';
   if (manifest.signature === undefined || manifest.wrappedKey === null) return 'unsigned';
   const right = signatureOf(manifest, keys);
-  if (right === undefined) return 'unknown';
+  if (right === undefined) return 'foreign';
   return sameSecret(right, manifest.signature) ? 'signed' : 'changed';
 }

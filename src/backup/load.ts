@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, normalize, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
@@ -57,6 +57,7 @@ export async function load({
       }
     : undefined;
   const run = statementRunner(client);
+  const placed: string[] = [];
   try {
     // Of a restore that was killed.
     await removeDrafts(drafts);
@@ -68,22 +69,16 @@ export async function load({
       await run.one(statement);
     }
     // Before the commit: a database with its rows and without its files would look whole.
-    if (target && drafts) await finishDrafts(drafts, target);
-    await client.query('commit').catch(async (error: unknown) => {
-      if (target)
-        await Promise.all([
-          rm(target.filesFolder, { recursive: true, force: true }),
-          rm(target.storageFolder, { recursive: true, force: true }),
-          rm(target.keysFile, { force: true }),
-        ]);
-      throw error;
-    });
+    if (target && drafts) await finishDrafts(drafts, target, placed);
+    await client.query('commit');
   } catch (error) {
     await client.query('rollback').catch(() => undefined);
     await removeDrafts(drafts);
+    for (const path of placed) await rm(path, { recursive: true, force: true });
     throw run.explained(error);
   }
-  await client.query('analyze');
+  // All is there by now: a server that cannot do this at once does it later by itself.
+  await client.query('analyze').catch(() => undefined);
   return { missingExtensions: run.missing() };
 }
 
@@ -102,10 +97,16 @@ async function removeDrafts(drafts: Drafts | undefined): Promise<void> {
     );
 }
 
-async function finishDrafts(drafts: Drafts, target: LoadTarget): Promise<void> {
-  await rename(drafts.files, target.filesFolder).catch(ifAbsent);
-  await rename(drafts.storage, target.storageFolder).catch(ifAbsent);
-  await rename(drafts.keys, target.keysFile).catch(ifAbsent);
+/** Notes in `placed` what stands in its place, so that it can be taken away again. */
+async function finishDrafts(drafts: Drafts, target: LoadTarget, placed: string[]): Promise<void> {
+  for (const [draft, path] of [
+    [drafts.files, target.filesFolder],
+    [drafts.storage, target.storageFolder],
+    [drafts.keys, target.keysFile],
+  ] as const) {
+    const isThere = await rename(draft, path).then(() => true, ifAbsent);
+    if (isThere) placed.push(path);
+  }
 }
 
 async function requireEmpty(client: pg.Client): Promise<void> {
@@ -248,10 +249,10 @@ async function keepFile(entry: ArchiveEntry, drafts: ReadOptions['drafts']): Pro
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     return pipeline(entry.content, createWriteStream(path, { mode: 0o600 }));
   }
-  const pieces: Buffer[] = [];
-  for await (const piece of entry.content) pieces.push(piece);
   if (drafts && entry.name === keysName)
-    await writeFile(drafts.keys, Buffer.concat(pieces), { mode: 0o600 });
+    return pipeline(entry.content, createWriteStream(drafts.keys, { mode: 0o600 }));
+  // Read all the same, and not kept: it may be larger than the memory.
+  for await (const _piece of entry.content);
 }
 
 /** A file of the archive never lands outside of its folder. Names that only begin with two dots are names. */
@@ -263,6 +264,7 @@ export function safePath(name: string): string {
   return path;
 }
 
-function ifAbsent(error: NodeJS.ErrnoException): void {
+function ifAbsent(error: NodeJS.ErrnoException): false {
   if (error.code !== 'ENOENT') throw error;
+  return false;
 }

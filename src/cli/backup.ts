@@ -21,7 +21,7 @@ import { createProgressLine, type ProgressLine, sizeText } from './progress-line
 import { listenForStop } from './stop-signal.ts';
 
 export const backupUsage = `Usage: penstock backup <file> [--with-keys]
-       penstock backup verify <file>
+       penstock backup verify <file> [--accept-unsigned]
        penstock restore <file> [--accept-unsigned]
 See docs/operations/backup.md`;
 
@@ -29,13 +29,15 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
 /** Answers the exit code. */
 export async function backup(args: readonly string[]): Promise<number> {
-  const withKeys = args.includes('--with-keys');
-  const [first, second, ...rest] = args.filter((arg) => arg !== '--with-keys');
-  if (first === undefined || rest.length > 0 || first.startsWith('-'))
+  const options = args.filter((arg) => arg.startsWith('-'));
+  const [first, second, ...rest] = args.filter((arg) => !arg.startsWith('-'));
+  const isVerify = first === 'verify' && second !== undefined;
+  const known = isVerify ? '--accept-unsigned' : '--with-keys';
+  const isWrong = options.some((option) => option !== known) || rest.length > 0;
+  if (first === undefined || isWrong || (second !== undefined && !isVerify))
     throw new StartError(backupUsage);
-  if (first === 'verify' && second !== undefined) return verifyBackup(resolve(second));
-  if (second !== undefined) throw new StartError(backupUsage);
-  return makeBackup(resolve(first), withKeys);
+  if (isVerify) return verifyBackup(resolve(second), options.length > 0);
+  return makeBackup(resolve(first), options.length > 0);
 }
 
 async function makeBackup(path: string, withKeys: boolean): Promise<number> {
@@ -103,19 +105,22 @@ const signatures: Readonly<Record<Signature, string>> = {
   signed: 'signed by this installation, and unchanged since',
   unsigned: 'not signed: nothing shows that nobody has changed it',
   changed: 'changed by somebody, or made by another installation: do not restore it',
+  foreign: 'of an installation with other keys: nothing shows who made it',
   unknown: 'signature not checked: set MASTER_KEY (or CONFIG_ENCRYPTION_KEY) for that',
 };
 
-async function verifyBackup(path: string): Promise<number> {
+async function verifyBackup(path: string, acceptUnsigned: boolean): Promise<number> {
   const { settings, log } = environment();
   const line = stoppableLine();
   try {
     const archive = await proveArchive(path, line.show);
+    const signature = checkSignature(archive.manifest, await knownKeys(settings));
+    // First: what it says runs in the throw-away server as well, which is no prison.
+    requireSigned(path, signature, acceptUnsigned);
     const { tables, rows, differences } = await verify(archive, log, line.show);
     line.end();
     for (const difference of differences) print(`DIFFERS  ${difference}`);
-    const signature = checkSignature(archive.manifest, await knownKeys(settings));
-    const isGood = differences.length === 0 && signature !== 'changed';
+    const isGood = differences.length === 0;
     print(
       `${isGood ? 'ok' : 'FAILED'}  ${path}: ${tables} tables, ${rows} rows restored and compared (made ${archive.header.createdAt}); ${signatures[signature]}`,
     );
@@ -157,9 +162,9 @@ export async function restore(args: readonly string[]): Promise<number> {
 function requireSigned(path: string, signature: Signature, acceptUnsigned: boolean): void {
   if (signature === 'changed')
     throw new StartError(`${path} is ${signatures.changed}. Nothing was changed.`);
-  if (signature === 'unsigned' && !acceptUnsigned)
+  if ((signature === 'unsigned' || signature === 'foreign') && !acceptUnsigned)
     throw new StartError(
-      `${path} is ${signatures.unsigned}. If only you could write to it, restore it with --accept-unsigned. Nothing was changed.`,
+      `${path} is ${signatures[signature]}. If only you could write to it, say --accept-unsigned. Nothing was changed.`,
     );
 }
 
