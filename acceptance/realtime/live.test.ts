@@ -300,6 +300,20 @@ describe('live lists', () => {
     expect(other.told).toEqual([]);
   });
 
+  it('goes on while other schemas change, also after the module was off, and ends with that', async () => {
+    const active = (active: boolean) =>
+      platform.admin.patch('/config/database', { config: { active } });
+    const ended = await listen(platform, reader, { schema: 'Post' });
+    await active(false);
+    await waitFor(() => ended.told.includes('gap changed'));
+    await active(true);
+    const list = await listen(platform, reader, { schema: 'Post' });
+    await platform.createSchema({ name: 'Beside', fields: { title: { type: 'String' } } });
+    await create(owner, 'Post', { title: 'afterwards' });
+    await waitFor(() => list.told.length > 0);
+    expect(list.told).toEqual(['added afterwards']);
+  });
+
   it('ends when its schema is not offered any more', async () => {
     const fields = { title: { type: 'String' } } as const;
     const { _id } = await platform.createSchema({ name: 'Passing', fields });

@@ -19,7 +19,10 @@ function createBusPair() {
       await handlers[1 - own]?.get(topic)?.(payload);
       return { replicas: 2, failed: [] };
     },
-    subscribe: (topic, handler) => void handlers[own]?.set(topic, handler),
+    subscribe(topic, handler) {
+      handlers[own]?.set(topic, handler);
+      return () => void handlers[own]?.delete(topic);
+    },
     connected: () => connected,
     freshness: alwaysFresh,
     onReconnect: (listener) => void reconnects.push(listener),

@@ -22,7 +22,7 @@ interface Node {
 
 function createNode(nodeId: string): Node {
   const handlers = new Map<string, ((payload: unknown) => void | Promise<void>)[]>();
-  const reconnects: (() => void)[] = [];
+  const reconnects = new Set<() => void>();
   let connected = true;
 
   const deliver = async (topic: string, payload: unknown): Promise<boolean> => {
@@ -54,14 +54,23 @@ function createNode(nodeId: string): Node {
         const failed = done.filter((id) => id !== undefined);
         return { replicas: 1 + live.length - failed.length, failed };
       },
-      subscribe: (topic, handler) =>
-        void handlers.set(topic, [...(handlers.get(topic) ?? []), handler]),
+      subscribe(topic, handler) {
+        handlers.set(topic, [...(handlers.get(topic) ?? []), handler]);
+        return () => {
+          const left = handlers.get(topic)?.filter((one) => one !== handler) ?? [];
+          handlers.set(topic, left);
+        };
+      },
       connected: () => connected,
       freshness: {
-        watch: (_topic, refresh) => void reconnects.push(() => void refresh()),
+        watch(_topic, refresh) {
+          const listener = (): void => void refresh();
+          reconnects.add(listener);
+          return () => void reconnects.delete(listener);
+        },
         catchUp: () => undefined,
       },
-      onReconnect: (listener) => void reconnects.push(listener),
+      onReconnect: (listener) => void reconnects.add(listener),
       disconnect() {
         connected = false;
       },

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openRecordKernel, type RecordKernel } from '../../../test/support/record-kernel.ts';
 import type { AdminCaller } from '../../kernel/caller.ts';
+import { all } from '../conditions/condition.ts';
 import { parseFilter } from '../conditions/parse.ts';
 import type { MappedColumn, TableMapping } from '../schema/mapping/table-mapping.ts';
 import type { ImportedTable } from '../schema/plan/schema-request.ts';
@@ -169,6 +170,16 @@ describe('tables of others', () => {
     expect(plans).toMatch(/Index (Only )?(Scan|Cond)/);
     // The node reads its own tables beside it.
     expect(plans).not.toMatch(/Seq Scan on (thing|pair)\b/);
+  });
+
+  it('is listened to in the order of its keys, which is none of texts', async () => {
+    for (const name of ['Thing', 'Pair']) {
+      const read = await kernel.records.live(admin, name, { filter: all(), limit: 12 });
+      if (read.kind !== 'rows') throw new Error('records are rows');
+      const ids = (await read.rows.all()).map(({ id }) => id);
+      expect(ids).not.toEqual(ids.toSorted());
+      expect(read.rows.byId).toBe(false);
+    }
   });
 
   it('lets every one of many increments count', async () => {

@@ -19,6 +19,16 @@ function behavesAsBus(join: Join, databaseOf: () => Database): void {
       text: `insert into penstock.versions values ('config', 1) on conflict (topic) do update set version = versions.version + 1`,
     });
 
+  it('tells nobody who has stopped listening', async () => {
+    const [a, b] = [await join(), await join()];
+    const heard: string[] = [];
+    const stop = b.subscribe('left', () => void heard.push('first'));
+    b.subscribe('left', () => void heard.push('second'));
+    stop();
+    await a.announce('left', {});
+    expect(heard).toEqual(['second']);
+  });
+
   it('delivers what is published to other nodes only, unharmed', async () => {
     const [a, b] = [await join(), await join()];
     const seen: unknown[] = [];

@@ -16,7 +16,8 @@ export interface Bus {
    * at most. This is how "holds for the very next request on every node" is kept.
    */
   announce(topic: string, payload: unknown, timeoutMs?: number): Promise<Announcement>;
-  subscribe(topic: string, handler: (payload: unknown) => void | Promise<void>): void;
+  /** Answers how to stop listening. */
+  subscribe(topic: string, handler: (payload: unknown) => void | Promise<void>): () => void;
   /** False while this node may have missed a message: caches must then be bypassed. Ask it for each use. */
   connected(): boolean;
   /** What has a version in the database, and whether it is current here. */

@@ -122,7 +122,7 @@ async function joinBus(
   const { database, log, heartbeatMs = defaultHeartbeatMs } = options;
   const registry = createNodeRegistry(database, nodeId);
   const announcements = createAnnouncements();
-  const handlers = new Map<string, Handler[]>();
+  const handlers = new Map<string, readonly Handler[]>();
   // Bus work runs outside of whatever transaction the caller is in.
   const outside = AsyncLocalStorage.snapshot();
   const pack: Pack = (message) => JSON.stringify({ from: nodeId, ...message });
@@ -164,9 +164,7 @@ async function joinBus(
       report(announcement.failed);
       return announcement;
     },
-    subscribe(topic, handler) {
-      handlers.set(topic, [...(handlers.get(topic) ?? []), handler]);
-    },
+    subscribe: (topic, handler) => subscribed(handlers, topic, handler),
     connected: () => link.certain(),
     freshness: {
       watch: versions.watch,
@@ -177,6 +175,19 @@ async function joinBus(
       await link.stop();
       await transport.close();
     },
+  };
+}
+
+function subscribed(
+  handlers: Map<string, readonly Handler[]>,
+  topic: string,
+  handler: Handler,
+): () => void {
+  handlers.set(topic, [...(handlers.get(topic) ?? []), handler]);
+  return () => {
+    const left = (handlers.get(topic) ?? []).filter((one) => one !== handler);
+    if (left.length > 0) handlers.set(topic, left);
+    else handlers.delete(topic);
   };
 }
 
@@ -226,7 +237,10 @@ interface Gaps {
   onGap(listener: () => void): void;
 }
 
-function createGaps(handlers: Map<string, Handler[]>, tellOthers: () => Promise<void>): Gaps {
+function createGaps(
+  handlers: Map<string, readonly Handler[]>,
+  tellOthers: () => Promise<void>,
+): Gaps {
   const listeners: (() => void)[] = [];
   const forget = (): void => {
     for (const listener of listeners) listener();
@@ -329,7 +343,7 @@ export const createLocalBus = (nodeId: string): NodeBus => ({
   nodeId,
   publish: async () => undefined,
   announce: async () => ({ replicas: 1, failed: [] }),
-  subscribe: () => undefined,
+  subscribe: () => () => undefined,
   connected: () => true,
   freshness: alwaysFresh,
   onReconnect: () => undefined,

@@ -30,9 +30,9 @@ export function unconfirmedReport(): (nodes: readonly string[]) => void {
 export interface Freshness {
   /**
    * Keeps what is loaded from the tables of `topic` current: `refresh` loads it again whenever the
-   * database has a newer version. Calls to `refresh` may overlap.
+   * database has a newer version. Calls to `refresh` may overlap. Answers how to stop.
    */
-  watch(topic: Topic, refresh: () => Promise<unknown>): void;
+  watch(topic: Topic, refresh: () => Promise<unknown>): () => void;
   /**
    * Nothing while memory may be trusted, which costs a look at the clock. Otherwise resolves when
    * everything watched is at least as new as this call. Throws 503 when the database cannot be asked.
@@ -50,4 +50,4 @@ export type Topic =
   | 'functions';
 
 /** For a platform that is one process: nobody else changes anything. */
-export const alwaysFresh: Freshness = { watch: () => undefined, catchUp: () => undefined };
+export const alwaysFresh: Freshness = { watch: () => () => undefined, catchUp: () => undefined };

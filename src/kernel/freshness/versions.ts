@@ -14,7 +14,7 @@ export interface VersionReading {
 }
 
 export interface Versions {
-  watch(topic: Topic, refresh: () => Promise<unknown>): void;
+  watch(topic: Topic, refresh: () => Promise<unknown>): () => void;
   /** Loads what is older than this reading. Throws when the database cannot be asked. */
   take(reading: VersionReading): Promise<void>;
   /** Reads the versions after this call, and takes them. Callers at the same time share a statement. */
@@ -31,7 +31,7 @@ interface Watch {
 
 /** Nothing that was loaded before the first reading exists, so what is watched starts from it. */
 export function createVersions(database: Database, first: VersionReading, log: Logger): Versions {
-  const watches: Watch[] = [];
+  const watches = new Set<Watch>();
   // A reading is shared, so it belongs to no request's transaction and to no request's account.
   const outside = AsyncLocalStorage.snapshot();
   let running: Promise<void> | undefined;
@@ -54,7 +54,7 @@ export function createVersions(database: Database, first: VersionReading, log: L
   };
 
   const take = async ({ server, versions }: VersionReading): Promise<void> => {
-    const renewals = watches.flatMap((watch) => {
+    const renewals = [...watches].flatMap((watch) => {
       const version = versions?.[watch.topic] ?? 0;
       return watch.server === server && watch.version >= version
         ? []
@@ -74,13 +74,12 @@ export function createVersions(database: Database, first: VersionReading, log: L
   };
 
   return {
-    watch: (topic, refresh) =>
-      void watches.push({
-        topic,
-        refresh,
-        server: first.server,
-        version: first.versions?.[topic] ?? 0,
-      }),
+    watch(topic, refresh) {
+      const version = first.versions?.[topic] ?? 0;
+      const watch: Watch = { topic, refresh, server: first.server, version };
+      watches.add(watch);
+      return () => void watches.delete(watch);
+    },
     take,
     catchUp() {
       if (!running) return begin();

@@ -128,11 +128,11 @@ async function start(
     services.communications.onChannelsChange(publish),
     config.onChange((now) => followTerms(keys, now)),
     releaseFiles(parts.erasure, optional.storage),
+    // Answers name the fields of the user as they are now.
+    kernel.schemas.onChange((changed) => {
+      if (changed.includes(userSchema.name)) publish();
+    }),
   ];
-  // Answers name the fields of the user as they are now.
-  kernel.schemas.onChange((changed) => {
-    if (running && changed.includes(userSchema.name)) publish();
-  });
   measureUsers(kernel);
   const cookies = parts.tokenCookies;
   kernel.identity.client = createClientIdentity({ ...kernel, accessTokens, states, keys, cookies });

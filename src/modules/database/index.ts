@@ -5,6 +5,7 @@
  */
 
 import { enqueueIndexJob } from '../../data/schema/registry/index-builds.ts';
+import type { Kernel } from '../../host/kernel.ts';
 import { defineModule } from '../../host/module.ts';
 import { databaseConfig } from './config.ts';
 import { pruneHistory, purgeTrash } from './jobs.ts';
@@ -48,7 +49,7 @@ export const database = defineModule({
   config: databaseConfig,
   migrations,
   async start({ kernel, config, log }) {
-    const { database, schemas, permissions, operations } = kernel;
+    const { database, schemas, permissions } = kernel;
     const rows = createRowAuthorization({ database, permissions, get: schemas.get });
     const endpoints = await createEndpoints(kernel, log);
     const admin = createSchemaAdmin({ schemas, rows, config, log, endpoints: endpoints.admin });
@@ -62,12 +63,7 @@ export const database = defineModule({
     const documents = createDocuments(kernel.records, schemas);
     permissions.uses.set('database', () => usesOf(endpoints.store.all(), schemas.all()));
     measureDatabase(kernel.metrics, schemas, endpoints.store);
-    let running = true;
-    const served = () => (running ? routes.operations(schemas.all()) : []);
-    const publish = (): void => operations.replace(recordsOwner, served(), routes.skip);
-    publish();
-    // Also after a change on another node: its route is live here when the changing call returns there.
-    schemas.onChange(() => routes.prepare(operations, schemas.all()).then(publish));
+    const stopServing = serveRecords(kernel, routes);
     return {
       service: undefined,
       operations: [
@@ -99,11 +95,32 @@ export const database = defineModule({
       jobs: [purgeTrash(kernel), pruneHistory(kernel), createPurgeFieldsJob(schemas, config)],
       state: databaseState({ schemas, admin, rows, indexes, endpoints }),
       async stop() {
-        running = false;
-        publish();
+        stopServing();
         permissions.uses.delete('database');
         endpoints.close();
       },
     };
   },
 });
+
+/** Keeps the routes of records as the schemas say. Answers how to withdraw them. */
+function serveRecords(
+  { schemas, operations }: Pick<Kernel, 'schemas' | 'operations'>,
+  routes: ReturnType<typeof createRecordRoutes>,
+): () => void {
+  let running = true;
+  const publish = (): void => {
+    const served = running ? routes.operations(schemas.all()) : [];
+    operations.replace(recordsOwner, served, routes.skip);
+  };
+  publish();
+  // Also after a change on another node: its route is live here when the changing call returns there.
+  const stopListening = schemas.onChange(() =>
+    routes.prepare(operations, schemas.all()).then(publish),
+  );
+  return () => {
+    running = false;
+    stopListening();
+    publish();
+  };
+}

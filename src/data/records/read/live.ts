@@ -75,14 +75,16 @@ async function openLive(
       return read(given, { selection, byRights });
     });
   };
-  const { byRights, related, hops, order } = await opened(async (given, now) => {
+  const { byRights, related, hops, order, ordersTexts } = await opened(async (given, now) => {
     const { selection, byRights } = now;
     pageOf({ schema: selection.schema, options, cursors: given.cursors, filter: options.filter });
     const hops = hopsOf(given, selection.schema, options.filter);
     const isShared = selection.schema === schemas.get(name) && readsTheSame(now);
     const order =
       isShared && hops.length === 0 ? liveOrder(selection.schema, options.sort) : undefined;
-    return { byRights, hops, order, related: relatedTo(selection, hops) };
+    // Keys of the tables of others are numbers, or texts in an order of their own.
+    const ordersTexts = !selection.schema.mapping;
+    return { byRights, hops, order, ordersTexts, related: relatedTo(selection, hops) };
   });
   const rows = (ids?: readonly string[]): Promise<readonly LiveRow[]> =>
     opened(async (given, now) => {
@@ -99,7 +101,7 @@ async function openLive(
     related,
     rows: {
       limit: listRange(limit === undefined ? {} : { limit }).limit,
-      byId: sort.length === 0,
+      byId: sort.length === 0 && ordersTexts,
       ...(order && { order }),
       ...(hops.length === 0 && filterOf(filter)),
       all: () => rows(),

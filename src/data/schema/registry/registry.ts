@@ -41,8 +41,8 @@ export interface SchemaRegistry {
   apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]>;
   /** What it would do, without doing it. */
   plan(caller: Caller, request: SchemaRequest): Promise<SchemaPlan>;
-  /** Runs on every node after the registry has taken in a change, before the changing call returns. */
-  onChange(listener: (changed: readonly string[]) => void | Promise<void>): void;
+  /** Runs on every node after the registry has taken in a change, before the changing call returns. Answers how to stop. */
+  onChange(listener: (changed: readonly string[]) => void | Promise<void>): () => void;
   /** Asks before every change, for as long as the process lives. */
   guard(guard: SchemaGuard): void;
 }

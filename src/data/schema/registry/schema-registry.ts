@@ -41,7 +41,7 @@ interface LoadedSchemas {
   nameOf(id: string): string;
   /** Reads everything anew; listeners have run when it resolves. Calls never overtake each other. */
   refresh(): Promise<void>;
-  onChange(listener: (changed: readonly string[]) => void | Promise<void>): void;
+  onChange(listener: (changed: readonly string[]) => void | Promise<void>): () => void;
 }
 
 interface Snapshot {
@@ -71,7 +71,7 @@ function createLoadedSchemas(
 ): LoadedSchemas {
   let snapshot = nothing;
   let queue: Promise<void> = Promise.resolve();
-  const listeners: ((changed: readonly string[]) => void | Promise<void>)[] = [];
+  const listeners = new Set<(changed: readonly string[]) => void | Promise<void>>();
 
   async function refreshNow(): Promise<void> {
     const declarations = (await load()).filter(({ removed }) => !removed);
@@ -83,7 +83,7 @@ function createLoadedSchemas(
       .filter((name) => previous.byName.get(name) !== snapshot.byName.get(name))
       .sort();
     if (changed.length === 0) return;
-    for (const listener of listeners) await listener(changed);
+    for (const listener of [...listeners]) await listener(changed);
   }
 
   return {
@@ -106,7 +106,10 @@ function createLoadedSchemas(
       queue = next.catch(() => {});
       return next;
     },
-    onChange: (listener) => void listeners.push(listener),
+    onChange(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
   };
 }
 

@@ -14,7 +14,7 @@ const deafBus: Bus = {
   nodeId: 'test',
   publish: async () => undefined,
   announce: async () => ({ replicas: 1, failed: [] }),
-  subscribe: () => undefined,
+  subscribe: () => () => undefined,
   connected: () => true,
   freshness: alwaysFresh,
   onReconnect: () => undefined,

@@ -19,7 +19,7 @@ describe('relations that are written in a transaction of somebody else', () => {
     nodeId: 'test',
     publish: async () => undefined,
     announce: async () => ({ replicas: 1, failed: [] }),
-    subscribe: () => undefined,
+    subscribe: () => () => undefined,
     connected: () => true,
     freshness: alwaysFresh,
     onReconnect: () => undefined,

@@ -35,7 +35,7 @@ function createServed(text: () => string, running: Promise<void> = Promise.resol
       broadcast: (name: string) => void told.push(name),
     } as unknown as SocketNamespaces,
     bus: {
-      subscribe: () => undefined,
+      subscribe: () => () => undefined,
       publish(_topic, payload) {
         published.push(payload);
         return new Promise(() => undefined);

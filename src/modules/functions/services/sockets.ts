@@ -72,10 +72,7 @@ export function createFunctionSockets(parts: FunctionSocketParts): FunctionSocke
     for (const name of names)
       for (const channel of channels) sockets.broadcast(name, channel, event, data);
   };
-  let open = true;
-  bus.subscribe(TOPIC, (payload) => {
-    if (open) deliver(payload as Delivery);
-  });
+  const unhear = bus.subscribe(TOPIC, (payload) => deliver(payload as Delivery));
   let waiting = 0;
   const send = (delivery: Delivery): void => {
     deliver(delivery);
@@ -104,9 +101,7 @@ export function createFunctionSockets(parts: FunctionSocketParts): FunctionSocke
   };
 
   return {
-    close() {
-      open = false;
-    },
+    close: unhear,
     publish(all, note) {
       const mine = all.filter(({ functionType, enabled }) => functionType === 'socket' && enabled);
       const current = new Map(mine.map((one) => [keyOf(one), one]));

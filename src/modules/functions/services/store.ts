@@ -38,7 +38,6 @@ const EVENT = 'functions:change:Functions';
 
 export async function createFunctionStore(options: StoreOptions): Promise<FunctionStore> {
   const { database, bus, events } = options;
-  let open = true;
   let functions: readonly StoredFunction[] = [];
   let [byId, byName] = [new Map<string, StoredFunction>(), new Map<string, StoredFunction>()];
   let queue: Promise<void> = Promise.resolve();
@@ -73,9 +72,7 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
       })
       .catch(namedError);
 
-  const refreshOpen = async () => (open ? refresh() : undefined);
-  bus.subscribe(TOPIC, refreshOpen);
-  bus.freshness.watch('functions', refreshOpen);
+  const stops = [bus.subscribe(TOPIC, refresh), bus.freshness.watch('functions', refresh)];
   await refresh();
 
   return {
@@ -98,7 +95,7 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
           throw functionErrors.FUNCTION_NOT_FOUND();
       }),
     close() {
-      open = false;
+      for (const stop of stops) stop();
       listeners.clear();
     },
   };

@@ -153,10 +153,10 @@ export function createRunTail(bus: Pick<Bus, 'publish' | 'subscribe'>): RunTail 
   const isHeardElsewhere = (): boolean => performance.now() < elsewhereUntil;
   const sayListening = (): void => void bus.publish(LISTENING, {}).catch(() => undefined);
 
-  bus.subscribe(LISTENING, () => {
-    if (open) elsewhereUntil = performance.now() + BELIEVED_MS;
+  const unhear = bus.subscribe(LISTENING, () => {
+    elsewhereUntil = performance.now() + BELIEVED_MS;
   });
-  bus.subscribe(TOLD, (payload) => {
+  const stopReading = bus.subscribe(TOLD, (payload) => {
     const { events, dropped } = payload as ReturnType<Waiting['take']>;
     for (const reader of readers) {
       if (dropped > 0) reader.miss(dropped);
@@ -197,6 +197,8 @@ export function createRunTail(bus: Pick<Bus, 'publish' | 'subscribe'>): RunTail 
     },
     close() {
       open = false;
+      unhear();
+      stopReading();
       clearTimeout(sending);
       for (const reader of [...readers]) reader.close();
     },

@@ -24,7 +24,7 @@ function deafBus() {
       state.announced += 1;
       return { replicas: 1, failed: [] };
     },
-    subscribe: () => undefined,
+    subscribe: () => () => undefined,
     connected: () => state.connected,
     freshness: alwaysFresh,
     onReconnect: (listener) => {

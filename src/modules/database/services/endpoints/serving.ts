@@ -261,7 +261,7 @@ export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endp
   await publish();
   store.onChange(publish);
   // A schema that is changed, switched off or gone changes what its endpoints can do.
-  schemas.onChange(publish);
+  const stopListening = schemas.onChange(publish);
   return {
     admin: createEndpointAdmin(store, schemas, kernel.permissions),
     store,
@@ -269,6 +269,7 @@ export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endp
     schemas,
     close() {
       running = false;
+      stopListening();
       store.close();
       operations.replace(owner, []);
     },

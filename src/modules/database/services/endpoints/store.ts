@@ -136,7 +136,6 @@ const EVENT = 'database:customEndpoints:refresh';
 /** Loads what is stored and keeps it current. */
 export async function createEndpointStore(options: StoreOptions): Promise<EndpointStore> {
   const { database, bus } = options;
-  let open = true;
   let endpoints: readonly StoredEndpoint[] = [];
   let queue: Promise<void> = Promise.resolve();
   const listeners: (() => void | Promise<void>)[] = [];
@@ -160,9 +159,7 @@ export async function createEndpointStore(options: StoreOptions): Promise<Endpoi
 
   const live = (id: string): StoredEndpoint => found(endpoints.find(({ _id }) => _id === id));
 
-  const refreshOpen = async (): Promise<void> => (open ? refresh() : undefined);
-  bus.subscribe(TOPIC, refreshOpen);
-  bus.freshness.watch('endpoints', refreshOpen);
+  const stops = [bus.subscribe(TOPIC, refresh), bus.freshness.watch('endpoints', refresh)];
   await refresh();
 
   return {
@@ -170,7 +167,7 @@ export async function createEndpointStore(options: StoreOptions): Promise<Endpoi
     byId: (id) => endpoints.find(({ _id }) => _id === id.toLowerCase()),
     onChange: (listener) => void listeners.push(listener),
     close() {
-      open = false;
+      for (const stop of stops) stop();
     },
     async create(caller, definition) {
       const id = newId();
