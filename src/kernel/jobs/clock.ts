@@ -22,11 +22,13 @@ async function settleClock(database: Pick<Database, 'query'>): Promise<number | 
       where v.version = known.version and known.step > interval '1 minute' returning known.step),
     queues as (update penstock_jobs.queue set monitor_claim_on = null, maintain_on = null where exists (select from back)),
     jobs as (
-      update penstock_jobs.job set created_on = created_on - step, start_after = start_after - step, started_on = started_on - step
-      from back where state <= 'active' and created_on > now()),
+      update penstock_jobs.job set created_on = case when created_on > now() then created_on - step else created_on end,
+        start_after = start_after - step, started_on = started_on - step, heartbeat_on = heartbeat_on - step
+      from back where state <= 'active' and greatest(created_on, started_on) > now()),
     items as (
-      update penstock.queue_items set created_at = created_at - step, due_at = due_at - step
-      from back where state = 'waiting' and created_at > now()),
+      update penstock.queue_items set created_at = case when created_at > now() then created_at - step else created_at end,
+        due_at = due_at - step, leased_at = leased_at - step
+      from back where state = 'waiting' and greatest(created_at, leased_at) > now()),
     quotas as (update penstock.limits set ends_at = ends_at - step from back)
     select extract(epoch from step)::float8 as seconds from back`);
   return rows[0]?.seconds;

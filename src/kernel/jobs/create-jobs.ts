@@ -13,7 +13,7 @@ import { watchClock } from './clock.ts';
 import { createDueAlarm, type DueAlarm } from './due-alarm.ts';
 import { withCauses } from './job-causes.ts';
 import type { EnqueueOptions, JobDefinition, JobStatus, Jobs, NewJob } from './jobs.ts';
-import { makeQueue, openBoss, touchEverySeconds } from './queues.ts';
+import { openBoss, prepareQueue, touchEverySeconds } from './queues.ts';
 import { createRunner, type Runner } from './runner.ts';
 import { declareSchedules } from './schedules.ts';
 
@@ -87,7 +87,7 @@ export function createJobs(dependencies: JobsOptions): RunningJobs {
       registrations.set(definition.name, registration);
       if (opened === undefined) return;
       const boss = await opened;
-      await makeQueue(boss, definition);
+      await prepareQueue({ boss, db: link.db }, definition);
       if (!working) return;
       await declareSchedules(database, [definition], { version, all: false });
       await work({ boss, alarm }, registration);

@@ -269,6 +269,34 @@ describe('jobs', () => {
     await boss.stop({ close: false, graceful: false });
   });
 
+  it.each(['at its start', 'when its module is switched on'])(
+    'gives jobs and queues of an earlier version a heartbeat %s',
+    async (when) => {
+      const name = `test.earlier${when.length}`;
+      const database = kernel.database;
+      const earlier = await openBoss(createBossLink(database).db, silentLog, [noting(name, [])]);
+      await earlier.send(name, { n: 1 }, { startAfter: 3_600 });
+      const stored = async () =>
+        (
+          await database.query({
+            text: `select j.heartbeat_seconds as job, q.heartbeat_seconds as queue
+              from penstock_jobs.job j join penstock_jobs.queue q using (name) where name = $1`,
+            values: [name],
+          })
+        ).rows;
+      for (const table of ['job', 'queue'])
+        await database.query({
+          text: `update penstock_jobs.${table} set heartbeat_seconds = null where name = $1`,
+          values: [name],
+        });
+      await earlier.stop({ close: false, graceful: false });
+      const atStart = when === 'at its start';
+      const node = await startNode(atStart ? [noting(name, [])] : []);
+      if (!atStart) await node.register(noting(name, []));
+      expect(await stored()).toEqual([{ job: 60, queue: 60 }]);
+    },
+  );
+
   it('stops while it is still starting', async () => {
     const jobs = createJobs({ database: kernel.database, log: silentLog, metrics: noMetrics });
     await jobs.register(noting('test.hasty', []));
@@ -340,6 +368,38 @@ describe('jobs', () => {
       (select start_after between now() + interval '50 minutes' and now() + interval '61 minutes' from penstock_jobs.job where name = 'test.late') as late,
       (select ends_at between now() - interval '1 minute' and now() + interval '2 minutes' from penstock.limits where key = 'clock') as quota`);
     expect(rows).toEqual([{ cron: true, late: true, quota: true }]);
+  });
+
+  it('moves what was tried while the clock was ahead, however old it is, and what a killed process had taken', async () => {
+    const query = (text: string) => kernel.database.query({ text });
+    const ahead = `interval '12 hours'`;
+    const names = ['test.tried', 'test.taken'];
+    const node = await startNode(names.map((name) => noting(name, [])));
+    await started.splice(0)[0]?.stop();
+    for (const name of names) await node.enqueue(name, { n: 1 });
+    await query(`update penstock_jobs.version set cron_on = now() + ${ahead}`);
+    await query(`update penstock_jobs.job set state = 'retry', started_on = now() + ${ahead},
+      start_after = now() + ${ahead} + interval '4 seconds' where name = 'test.tried'`);
+    await query(`update penstock_jobs.job set state = 'active', started_on = now() + ${ahead},
+      heartbeat_on = now() + ${ahead} where name = 'test.taken'`);
+    const item = (id: number, lease: string, due: string) =>
+      query(`insert into penstock.queue_items (id, queue, target, dedupe, data, lease, leased_at, due_at, created_at)
+        values ('00000000-0000-7000-8000-00000000000${id}', 'test', 't', '${id}', '{}', ${lease}, now() + ${ahead},
+          now() + ${ahead} + interval '${due}', now() - interval '1 day')`);
+    await item(1, 'gen_random_uuid()', '30 seconds');
+    await item(2, 'null', '1 hour');
+    await startNode([]);
+    const { rows } = await query(`
+      select name, start_after < now() + interval '10 seconds' as soon, started_on <= now() as started,
+        heartbeat_on is null or heartbeat_on <= now() as heard, created_on <= now() as created
+      from penstock_jobs.job where name in ('test.tried', 'test.taken')
+      union all
+      select dedupe, due_at < now() + interval '61 minutes', leased_at <= now(), true, created_at < now() - interval '23 hours'
+      from penstock.queue_items where queue = 'test' order by name`);
+    const moved = { soon: true, started: true, heard: true, created: true };
+    expect(rows).toEqual(
+      ['1', '2', 'test.taken', 'test.tried'].map((name) => ({ name, ...moved })),
+    );
   });
 
   it('registers and withdraws schedules and jobs while it runs', async () => {

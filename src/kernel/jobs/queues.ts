@@ -54,13 +54,35 @@ export async function openBoss(
       deleteAfterSeconds: keepFailedSeconds,
     });
   }
-  for (const definition of definitions) {
-    const queue = known.get(definition.name);
-    if (!queue) await makeQueue(boss, definition);
-    else if (!isAsDefined(queue, definition))
-      await boss.updateQueue(definition.name, attempts(definition));
-  }
+  for (const definition of definitions)
+    await bringUpToDate({ boss, db }, definition, known.get(definition.name));
   return boss;
+}
+
+interface QueueLink {
+  readonly boss: PgBoss;
+  readonly db: BossDatabase;
+}
+
+/** Makes the queue of a job that comes while others work, or brings it up to date. */
+export const prepareQueue = async (link: QueueLink, definition: JobDefinition): Promise<void> =>
+  bringUpToDate(link, definition, await link.boss.getQueue(definition.name));
+
+async function bringUpToDate(
+  { boss, db }: QueueLink,
+  definition: JobDefinition,
+  queue: QueueOptions | null | undefined,
+): Promise<void> {
+  const { name } = definition;
+  if (!queue) return makeQueue(boss, definition);
+  if (isAsDefined(queue, definition)) return;
+  // What waits since an earlier version. Jobs that run there are left alone: nobody speaks of those.
+  await db.executeSql(
+    `update ${jobSchema}.job set heartbeat_seconds = $2
+     where name = $1 and state < 'active' and heartbeat_seconds is null`,
+    [name, lostAfterSeconds],
+  );
+  await boss.updateQueue(name, attempts(definition));
 }
 
 const attempts = (definition: JobDefinition) => ({
@@ -82,7 +104,7 @@ function isAsDefined(
   );
 }
 
-export const makeQueue = (boss: PgBoss, definition: JobDefinition): Promise<void> =>
+const makeQueue = (boss: PgBoss, definition: JobDefinition): Promise<void> =>
   boss.createQueue(definition.name, {
     // One waiting job per key; jobs without a key get one of their own.
     policy: 'short',
