@@ -63,6 +63,20 @@ const ofRecords = (): readonly OwnedOperation[] =>
     .operations(schemas())
     .map((operation) => ({ owner: 'database/records', operation }));
 
+interface Node {
+  readonly properties?: Readonly<Record<string, Node>>;
+  readonly required?: readonly string[];
+  readonly default?: unknown;
+}
+
+/** Properties with a default that have to be given all the same. */
+function demandedDefaults({ properties = {}, required = [] }: Node): readonly string[] {
+  return Object.entries(properties).flatMap(([name, node]) => [
+    ...(required.includes(name) && node.default !== undefined ? [name] : []),
+    ...demandedDefaults(node),
+  ]);
+}
+
 describe('the description', () => {
   let database: TestDatabase;
   let platform: Platform;
@@ -81,6 +95,13 @@ describe('the description', () => {
     await platform.close();
     await database.drop();
     await removeFolder(dataDir);
+  });
+
+  it('demands nothing that it says has a default', () => {
+    const found = operations.flatMap(({ operation: { id, input } }) =>
+      demandedDefaults((input.body ?? {}) as Node).map((name) => `${id}: ${name}`),
+    );
+    expect(found).toEqual([]);
   });
 
   it('takes at most 1.5 MB for all of the client surface with 300 schemas', async () => {

@@ -422,6 +422,45 @@ describe('data of modules', () => {
     expect((await admin.delete(path)).status).toBe(200);
   });
 
+  it('is not reached by documents of states, of whatever type, before anything is written', async () => {
+    const webhook = { name: 'narrow', url: 'https://example.com/', schemas: ['User'] };
+    const email = { name: 'EmailVerification', subject: 's', body: 'b' };
+    const code = { functionType: 'request', functionCode: 'return 1' };
+    const allowed = { ...code, name: 'a_narrow_one', inputs: { method: 'GET' } };
+    const owning = { relations: { owner: ['User'] }, permissions: { read: ['owner'] } };
+    const list = { action: 'POST', path: '/authentication/local', middlewares: [] };
+    const search = { sourceFields: ['email'], targetField: 'words', provider: 'none' };
+    const extension = { fields: { nickname: { type: 'String' } } };
+    const beyond: readonly (readonly [module: string, type: string, ...documents: object[]])[] = [
+      ['functions', 'functions', allowed, { ...code, name: 'z', inputs: { rights: 'system' } }],
+      ['router', 'routeMiddlewares', list],
+      ['router', 'eventRelays', { name: 'r', busEvent: 'database:*', socketEvent: 'e' }],
+      ['webhooks', 'endpoints', { ...webhook, events: ['record.created'] }],
+      ['communications', 'emailTemplates', email],
+      ['embeddings', 'searches', { ...search, schemaName: 'User' }],
+      ['authorization', 'resourceDefinitions', { name: 'User', ...owning }],
+      ['authorization', 'rules', { role: 'editor', action: 'read', resource: 'User' }],
+      ['database', 'extensions', { schemaName: 'User', extension }],
+      ['database', 'indexes', { schemaName: 'User', fields: ['name'] }],
+      [
+        'database',
+        'customEndpoints',
+        { name: 'all_of_them', operation: 0, selectedSchemaName: 'User' },
+      ],
+    ];
+    for (const [module, type, ...documents] of beyond) {
+      const api = await narrowed('core', module, 'write');
+      const sent = { modules: { [module]: { [type]: documents } } };
+      for (const path of ['/state/import', '/state/import?continueOnError=true']) {
+        const answer = await api.post(path, sent);
+        expect([type, answer.status, answer.body.code]).toEqual([type, 403, 'SCOPE_EXCEEDED']);
+        expect(answer.body.message).toContain(`modules.${module}`);
+      }
+    }
+    const { functions } = (await platform.admin.get('/functions')).body;
+    expect(functions.map(({ name }: Json) => name)).not.toContain('a_narrow_one');
+  });
+
   it('is neither read from messages nor changed in templates', async () => {
     const { email } = await platform.registerUser();
     await platform.client.post('/authentication/forgot-password', { email });

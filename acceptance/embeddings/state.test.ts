@@ -95,4 +95,9 @@ it('is imported for schemas alone that the credential reaches', async () => {
   const answer = await narrow.post('/state/import', state);
   expect([answer.status, answer.body.code], answer.text).toEqual([403, 'SCOPE_EXCEEDED']);
   expect((await platform.admin.post('/state/import', state)).status).toBe(200);
+  const { configs } = (await platform.admin.get('/embeddings/configs')).body;
+  const { id: _id } = configs.find(({ targetField }: Json) => targetField === 'another');
+  const deleted = await narrow.delete(`/embeddings/configs/${_id}`);
+  expect([deleted.status, deleted.body.code], deleted.text).toEqual([403, 'SCOPE_EXCEEDED']);
+  expect((await platform.admin.delete(`/embeddings/configs/${_id}`)).status).toBe(200);
 });

@@ -353,6 +353,14 @@ describe('an endpoint', () => {
       expect((await narrow.get(path)).body.code).toBe('SCOPE_EXCEEDED');
       expect((await wider.get(path)).status).toBe(200);
     }
+    // Whoever has its secret signs what its receiver believes.
+    const itself = `/webhooks/endpoints/${other._id}`;
+    for (const answer of [
+      await narrow.post(`${itself}/secret`, { overlapSeconds: 0 }),
+      await narrow.patch(itself, { url: 'https://example.com/' }),
+      await narrow.delete(itself),
+    ])
+      expect([answer.status, answer.body.code]).toEqual([403, 'SCOPE_EXCEEDED']);
     const replay = `/webhooks/deliveries/${delivery?._id}/replay`;
     expect((await narrow.post(replay, {})).body.code).toBe('SCOPE_EXCEEDED');
     await remove(other._id);

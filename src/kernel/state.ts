@@ -4,6 +4,7 @@
  * records, ids, times or secrets.
  */
 import type { TObject } from 'typebox';
+import type { AuthorityObject } from './authority.ts';
 import type { Caller } from './caller.ts';
 import { PenstockError, type Problem } from './errors.ts';
 
@@ -92,6 +93,13 @@ export interface StateType {
   /** The shape of a document; what it does not name is refused. */
   readonly document: TObject;
   keyOf(document: StateDocument): string;
+  /**
+   * What whoever brings, changes or takes away this document touches beside the module of the type. Every narrow
+   * credential is asked for all of it, for what is there and for what comes, before anything is written.
+   */
+  touches(
+    document: StateDocument,
+  ): readonly AuthorityObject[] | Promise<readonly AuthorityObject[]>;
   /** All there is, in any order. */
   export(): Promise<readonly StateDocument[]>;
   /** The documents as they would be exported after their import, in the same order. Throws for what makes no sense. Writes nothing. */
@@ -122,6 +130,9 @@ export interface StateType {
    */
   apply(caller: Caller, changes: readonly StateChange[]): Promise<void>;
 }
+
+/** Of a type whose documents are about nothing but its own module. */
+export const touchesNothing = (): readonly AuthorityObject[] => [];
 
 /** All types of the modules that run now. */
 export interface StateRegistry {

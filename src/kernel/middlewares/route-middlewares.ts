@@ -2,7 +2,7 @@
  * The middlewares of routes: kept in the database, applied by the registry to every operation that passes through it,
  * so that a route is never reachable without them, however often its module registers it again.
  */
-import { moduleOfOperation, requireAuthority } from '../authority.ts';
+import { type AuthorityObject, moduleOfOperation, requireAuthority } from '../authority.ts';
 import { type Caller, callerKey } from '../caller.ts';
 import type { Database, Queryable, Transaction } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
@@ -86,6 +86,8 @@ export interface RouteMiddlewares {
    * has no effect, and what their modules demand always holds.
    */
   put(caller: Caller, lists: ReadonlyMap<string, readonly string[] | undefined>): Promise<void>;
+  /** What whoever changes the list of this route (by key) must be allowed to touch; of one that comes later nothing. */
+  touchedBy(key: string): readonly AuthorityObject[];
   /** Limits in place of those that operations declare, by operation id. They hold when this returns, on this node. */
   replaceLimits(limits: ReplacedLimits): void;
   /** Middlewares that a module runs itself. Those that are listed for routes and not there refuse every request (503). */
@@ -169,13 +171,14 @@ export async function createRouteMiddlewares(
     },
     provide: own.provide,
     provided: own.names,
+    touchedBy: (key) => objectsOf(served(key)),
     put: async (caller, given) => {
-      requireAuthorityOver(caller, operationsOf(given.keys(), served));
+      requireAuthority(caller, ...[...given.keys()].flatMap((key) => objectsOf(served(key))));
       await change((transaction) => storeLists(transaction, caller, given));
     },
     async set(caller, route, names) {
       const operation = find(route);
-      requireAuthorityOver(caller, [operation]);
+      requireAuthority(caller, ...objectsOf(operation));
       const requested = [...new Set(names.map((name) => fullName(name, own)))];
       requireAllowed(operation, requested, own);
       const [key = '', ...aliases] = keysOf(operation);
@@ -227,19 +230,9 @@ async function storeLists(
   for (const [key, names] of given) if (names) await storeList(transaction, caller, key, names);
 }
 
-const operationsOf = (
-  keys: Iterable<string>,
-  served: (key: string) => Operation | undefined,
-): readonly Operation[] => [...keys].flatMap((key) => served(key) ?? []);
-
 /** A route belongs to the module of its operation. */
-const requireAuthorityOver = (caller: Caller, operations: readonly Operation[]): void =>
-  requireAuthority(
-    caller,
-    ...operations.map(
-      (operation) => ({ kind: 'module', module: moduleOfOperation(operation) }) as const,
-    ),
-  );
+const objectsOf = (operation: Operation | undefined): readonly AuthorityObject[] =>
+  operation ? [{ kind: 'module', module: moduleOfOperation(operation) }] : [];
 
 const absent = (): never => {
   throw middlewareErrors.ROUTE_NOT_FOUND();

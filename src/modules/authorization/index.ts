@@ -195,7 +195,11 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
       purgeExpired(kernel, () => config.current().purgeExpired),
       purgeChanges(kernel),
     ],
-    state: [definitionState(definitions), roleState(database, roles), ruleState(database, rules)],
+    state: [
+      definitionState(definitions, services.objects),
+      roleState(database, roles),
+      ruleState(database, rules, services.objects),
+    ],
     async stop() {
       unlisten();
       listeners.delete(kernel);

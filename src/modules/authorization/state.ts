@@ -1,17 +1,21 @@
 /** Resource definitions as state: all but those that the platform brings and nobody has changed. */
 
+import type { AuthorityObject } from '../../kernel/authority.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { canonicalText } from '../../kernel/canonical.ts';
 import { valueAt } from '../../kernel/config/tree.ts';
 import type { Database, Queryable } from '../../kernel/database/database.ts';
 import type { Problem } from '../../kernel/errors.ts';
 import { invalidInput } from '../../kernel/operations/problems.ts';
+import type { ObjectDirectory } from '../../kernel/pipeline/input-authority.ts';
 import {
   placed,
   type StateChange,
   type StateDocument,
   type StateImport,
+  type StateOutlook,
   type StateType,
+  touchesNothing,
 } from '../../kernel/state.ts';
 import { NewDefinitionShape } from './operations/resources.ts';
 import { NewRoleShape } from './operations/roles.ts';
@@ -29,13 +33,22 @@ import { isBuiltInRole, isUntouchedRole, type NewRole, type Roles } from './serv
 import { conditionProblems } from './services/rule-conditions.ts';
 import type { RuleInput, Rules } from './services/rules.ts';
 
+function ofType(objects: Pick<ObjectDirectory, 'type'>, name: unknown): readonly AuthorityObject[] {
+  const found = objects.type(String(name));
+  return found ? [found] : [];
+}
+
 /** Versions count the changes of one installation: they are taken, and mean nothing. */
-export const definitionState = (definitions: Definitions): StateType => ({
+export const definitionState = (
+  definitions: Definitions,
+  objects: Pick<ObjectDirectory, 'type'>,
+): StateType => ({
   module: 'authorization',
   type: 'resourceDefinitions',
   priority: 5,
   document: NewDefinitionShape,
   keyOf: ({ name }) => String(name),
+  touches: ({ name }) => ofType(objects, name),
   export: async () => (await definitions.all()).filter(isExported).map(definitionDocument),
   async complete(_caller, documents) {
     const contents = documents.map(({ document }) => contentOf(document));
@@ -67,19 +80,7 @@ export const definitionState = (definitions: Definitions): StateType => ({
       (name) => places.get(name) ?? name,
     );
   },
-  async outlook(_caller, changes) {
-    const found = await definitions.warnings(
-      changes.flatMap(({ action, after }) =>
-        action === 'update' && after ? [contentOf(after)] : [],
-      ),
-    );
-    const closing = [...found.values()].flat().filter(({ closed }) => closed > 0);
-    return {
-      effects: new Map(),
-      obstacles: [],
-      warnings: closing.map(({ message }) => message),
-    };
-  },
+  outlook: (_caller, changes) => outlookOf(definitions, changes),
   async apply(caller, changes) {
     await definitions.defineAll(
       caller,
@@ -92,6 +93,21 @@ export const definitionState = (definitions: Definitions): StateType => ({
       if (action === 'delete') await definitions.remove(caller, key, { force: true });
   },
 });
+
+/** Whom changed definitions would shut out. */
+async function outlookOf(
+  definitions: Definitions,
+  changes: readonly StateChange[],
+): Promise<StateOutlook> {
+  const found = await definitions.warnings(
+    changes.flatMap(({ action, after }) =>
+      action === 'update' && after ? [contentOf(after)] : [],
+    ),
+  );
+  const closing = [...found.values()].flat().filter(({ closed }) => closed > 0);
+  const warnings = closing.map(({ message }) => message);
+  return { effects: new Map(), obstacles: [], warnings };
+}
 
 const isExported = (stored: StoredDefinition): boolean =>
   validDefinitions([stored]).length > 0 && !isUntouched(stored);
@@ -136,6 +152,7 @@ export const roleState = (database: Database, roles: Roles): StateType => ({
   priority: 6,
   document: NewRoleShape,
   keyOf: ({ name }) => String(name),
+  touches: touchesNothing,
   async export() {
     const { roles: stored } = await listRoles(database, { ...ALL, sort: 'name' });
     return stored.filter((role) => !isUntouchedRole(role)).map(roleDocument);
@@ -169,13 +186,18 @@ const roleDocument = ({ name, description = '', permissions = [] }: NewRole): St
 
 /* Rules as state. A rule has no name: all that it says is its key, so a changed rule is another one. */
 
-export const ruleState = (database: Database, rules: Rules): StateType => ({
+export const ruleState = (
+  database: Database,
+  rules: Rules,
+  objects: Pick<ObjectDirectory, 'type'>,
+): StateType => ({
   module: 'authorization',
   type: 'rules',
   reportDamaged: true,
   priority: 7,
   document: NewRuleShape,
   keyOf,
+  touches: ({ resource }) => ofType(objects, resource),
   export: async () => (await storedRules(database)).map(ruleDocument),
   async complete(_caller, documents) {
     const problems = documents.flatMap(({ document, place }) =>
@@ -189,12 +211,7 @@ export const ruleState = (database: Database, rules: Rules): StateType => ({
     if (problems.length > 0) throw invalidInput(problems);
     return documents.map(({ document }) => ruleDocument(document as StateDocument & RuleInput));
   },
-  async check(caller, changes, whole) {
-    const documents = changes.flatMap(({ before, after }) => [before, after]);
-    rules.requireAuthorityOver(
-      caller,
-      documents.flatMap((one) => (one ? [String(one.resource)] : [])),
-    );
+  async check(_caller, changes, whole) {
     const names = await roleNames(database, whole);
     const problems = changes.flatMap(({ after, place }): readonly Problem[] => {
       if (!after || names.has(String(after.role))) return [];

@@ -116,7 +116,7 @@ async function start({
     jobs: parts.jobs,
     state: [
       templateState(kernel.database, templates),
-      partialState(partials),
+      partialState(partials, templates),
       unifiedState(kernel.database, unified),
       chainState(kernel.database, ChainDocument),
     ],

@@ -6,9 +6,11 @@ import {
   type StateChange,
   type StateDocument,
   type StateType,
+  touchesNothing,
 } from '../../kernel/state.ts';
 import { UnifiedShape } from './operations/unified-templates.ts';
 import { type PartialTemplates, parsePart } from './services/template-language.ts';
+import type { Templates } from './services/templates.ts';
 import {
   checked,
   inputOf,
@@ -17,7 +19,10 @@ import {
 } from './services/unified-templates.ts';
 import { allUnified, unifiedByName } from './template-queries.ts';
 
-export const partialState = (partials: PartialTemplates): StateType => ({
+export const partialState = (
+  partials: PartialTemplates,
+  templates: Pick<Templates, 'ownersOfPart'>,
+): StateType => ({
   module: 'communications',
   type: 'messagePartials',
   priority: 29,
@@ -26,6 +31,7 @@ export const partialState = (partials: PartialTemplates): StateType => ({
     body: Type.String({ minLength: 1, maxLength: 100_000 }),
   }),
   keyOf: ({ name }) => String(name),
+  touches: ({ name }) => templates.ownersOfPart(String(name)),
   export: async () => (await partials.list()).map(({ name, body }) => ({ name, body })),
   async complete(_caller, documents) {
     for (const { document, place } of documents)
@@ -45,6 +51,7 @@ export const unifiedState = (database: Database, unified: UnifiedTemplates): Sta
   priority: 31,
   document: UnifiedShape,
   keyOf: ({ name }) => String(name),
+  touches: touchesNothing,
   export: async () => (await allUnified(database)).map((row) => documentOf(inputOf(row))),
   async complete(_caller, documents) {
     const complete: StateDocument[] = [];

@@ -31,6 +31,7 @@ export const templateState = (database: Database, templates: Templates): StateTy
   priority: 30,
   document: TemplateDocument,
   keyOf: ({ name }) => String(name),
+  touches: ({ name }) => templates.ownersOf(String(name)),
   export: async () =>
     (await operatorTemplates(database)).map((stored) => documentOf({ ...stored })),
   async complete(_caller, documents) {

@@ -1,7 +1,6 @@
 /** What is searched of which schema, as state: by schema and target, as it will be when a change is complete. */
 import Type from 'typebox';
 import type { SchemaRegistry } from '../../data/schema/registry/registry.ts';
-import { requireAuthority, schemaObject } from '../../kernel/authority.ts';
 import {
   type PlacedDocument,
   placed,
@@ -33,13 +32,12 @@ export const configState = ({ configs, config, schemas }: Parts): StateType => (
   priority: 40,
   document: ConfigDocument,
   keyOf,
+  touches: (document) => configs.touchedBy(inputOf(document)),
   export: async () => (await configs.list()).map(documentOf),
   async complete(_caller, documents) {
     return Promise.all(documents.map((one) => placed(one.place, () => completed(config(), one))));
   },
   async check(caller, changes, whole) {
-    const searched = changes.flatMap(({ after }) => (after ? String(after.schemaName) : []));
-    requireAuthority(caller, ...searched.flatMap((name) => schemaObject(schemas.get(name))));
     const arriving = new Set(
       ['schemas', 'extensions'].flatMap((type) =>
         whole.changes('database', type).map(({ key }) => key),
@@ -57,7 +55,7 @@ export const configState = ({ configs, config, schemas }: Parts): StateType => (
     for (const { key, after, place } of changes) {
       const known = stored.find((one) => keyOf(documentOf(one)) === key);
       if (after) await placed(place, () => configs.save(caller, inputOf(after)));
-      else if (known) await configs.remove(known.id);
+      else if (known) await configs.remove(caller, known.id);
     }
   },
 });

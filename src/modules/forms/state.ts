@@ -6,6 +6,7 @@ import {
   type StateChange,
   type StateDocument,
   type StateType,
+  touchesNothing,
 } from '../../kernel/state.ts';
 import { type FormDefinition, type GivenForm, NewFormShape } from './definition/definition.ts';
 import { allForms, formIdOf } from './queries/forms.ts';
@@ -18,6 +19,7 @@ export const formState = (database: Database, forms: Forms): StateType => ({
   priority: 40,
   document: NewFormShape,
   keyOf: ({ name }) => String(name),
+  touches: touchesNothing,
   export: async () => (await allForms(database)).map(documentOf),
   async complete(_caller, documents) {
     const completed: StateDocument[] = [];

@@ -24,6 +24,7 @@ export const functionState = (
   priority: 40,
   document: NewFunctionShape,
   keyOf: ({ name }) => String(name),
+  touches: (document) => functions.touchedBy(givenOf(document)),
   async export() {
     const all = functions.store.all().filter(({ damage }) => !damage);
     const codes = await codesOf(

@@ -18,6 +18,7 @@ import {
   type StateDocument,
   type StateImport,
   type StateType,
+  touchesNothing,
 } from '../../kernel/state.ts';
 import { NewClientShape } from './operations/clients.ts';
 import { NewRelayShape } from './operations/relays.ts';
@@ -57,6 +58,7 @@ export const middlewareState = (middlewares: RouteMiddlewares): StateType => ({
   priority: 50,
   document: ListDocument,
   keyOf: keyOfDocument,
+  touches: (document) => middlewares.touchedBy(keyOfDocument(document)),
   export: async () =>
     [...middlewares.stored()].flatMap(([key, names]) => {
       const [of, action, path] = key.split(' ');
@@ -118,6 +120,7 @@ export const clientState = (database: Database, clients: Clients): StateType => 
   priority: 36,
   document: NewClientShape,
   keyOf: ({ alias }) => String(alias),
+  touches: touchesNothing,
   export: async () =>
     (await listClients(database, ALL)).clients.map((client) => documentOf(client)),
   async complete(_caller, documents) {
@@ -189,6 +192,7 @@ export const relayState = (relays: Relays): StateType => {
     priority: 60,
     document: NewRelayShape,
     keyOf: ({ name }) => String(name),
+    touches: ({ busEvent }) => relays.touchedBy({ busEvent: String(busEvent) }),
     export: async () => (await relays.list(every)).relays.map(relayDocument),
     async complete(_caller, documents) {
       const completed: StateDocument[] = [];
@@ -199,13 +203,6 @@ export const relayState = (relays: Relays): StateType => {
           ),
         );
       return completed;
-    },
-    async check(caller, changes) {
-      const documents = changes.flatMap(({ before, after }) => [before, after]);
-      relays.requireAuthorityOver(
-        caller,
-        documents.flatMap((one) => (one ? [{ busEvent: String(one.busEvent) }] : [])),
-      );
     },
     async apply(caller, changes) {
       const ids = new Map((await relays.list(every)).relays.map(({ _id, name }) => [name, _id]));

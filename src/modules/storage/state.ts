@@ -13,6 +13,7 @@ import {
   type StateDocument,
   type StateImport,
   type StateType,
+  touchesNothing,
 } from '../../kernel/state.ts';
 import { storageErrors } from './errors.ts';
 import { containerOf, folderOf, parentOf, ROOT } from './names.ts';
@@ -74,6 +75,7 @@ export const containerState = (
     ...ContainerRules.properties,
   }),
   keyOf: ({ name }) => String(name),
+  touches: touchesNothing,
   export: async () => (await operatorContainers(database)).map(containerDocument),
   async complete(_caller, documents) {
     for (const { document, place } of documents)
@@ -141,6 +143,7 @@ export const folderState = (
     isPublic: Type.Optional(Type.Boolean()),
   }),
   keyOf: ({ container, name }) => `${String(container)}: ${String(name)}`,
+  touches: touchesNothing,
   export: async () => (await operatorFolders(database)).map(folderDocument),
   async complete(_caller, documents) {
     for (const { document, place } of documents) await placed(place, () => requireFolder(document));

@@ -18,6 +18,7 @@ export const webhookState = (database: Database, endpoints: Endpoints): StateTyp
   priority: 50,
   document: NewEndpointShape,
   keyOf: ({ name }) => String(name),
+  touches: (document) => endpoints.touchedBy(document as unknown as NewEndpoint),
   export: async () => (await allEndpoints(database)).map(documentOf),
   async complete(caller, documents, whole) {
     const made = new Set(

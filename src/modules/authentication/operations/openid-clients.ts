@@ -8,7 +8,12 @@ import {
   standardLimit,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
-import { placed, type StateDocument, type StateType } from '../../../kernel/state.ts';
+import {
+  placed,
+  type StateDocument,
+  type StateType,
+  touchesNothing,
+} from '../../../kernel/state.ts';
 import { openidProviderErrors } from '../credential-errors.ts';
 import {
   type OpenidClientFields,
@@ -235,6 +240,7 @@ export const openidClientState = (database: Database, clients: OpenidClients): S
   priority: 37,
   document: ClientDocument,
   keyOf: ({ clientId }) => String(clientId),
+  touches: touchesNothing,
   export: async () => (await clients.list()).map(documentOf),
   async complete(_caller, documents) {
     const done: StateDocument[] = [];

@@ -32,8 +32,6 @@ export interface RuleInput {
 /** All throw 403 for types of modules that the caller may not touch, 404 for an unknown rule, 400 for an unknown role and for conditions that are not sound, and 409 for a rule that is there. */
 export interface Rules {
   list(filter: RuleFilter): ReturnType<typeof listRules>;
-  /** Throws 403 for a type of a module that the caller may not touch. */
-  requireAuthorityOver(caller: Caller, resources: readonly (string | undefined)[]): void;
   create(caller: Caller, rule: RuleInput): Promise<RuleRow>;
   update(caller: Caller, id: string, change: Partial<RuleInput>): Promise<RuleRow>;
   remove(caller: Caller, id: string): Promise<void>;
@@ -48,7 +46,7 @@ export function createRules({
   readonly events: Events;
   readonly objects: Pick<ObjectDirectory, 'type'>;
 }): Rules {
-  const requireAuthorityOver: Rules['requireAuthorityOver'] = (caller, resources) =>
+  const requireAuthorityOver = (caller: Caller, resources: readonly (string | undefined)[]): void =>
     requireAuthority(caller, ...resources.flatMap((resource = '') => objects.type(resource) ?? []));
 
   const tell = (
@@ -61,7 +59,6 @@ export function createRules({
 
   return {
     list: (filter) => listRules(database, filter),
-    requireAuthorityOver,
     create: (caller, { role, conditions = {}, resource, action }) =>
       database.transaction(async (transaction) => {
         requireAuthorityOver(caller, [resource]);

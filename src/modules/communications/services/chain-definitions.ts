@@ -1,7 +1,7 @@
 /** Chains that are kept under a name: what they say, and how a message is sent by one. */
 import type { Kernel } from '../../../host/kernel.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import type { StateDocument, StateType } from '../../../kernel/state.ts';
+import { type StateDocument, type StateType, touchesNothing } from '../../../kernel/state.ts';
 import {
   allChainDefinitions,
   type ChainDefinitionRow,
@@ -116,6 +116,7 @@ export const chainState = (
   priority: 32,
   document,
   keyOf: ({ name }) => String(name),
+  touches: touchesNothing,
   export: async () => (await allChainDefinitions(database)).map(documentOf),
   complete: async (_caller, documents) =>
     documents.map(({ document: given }) => {

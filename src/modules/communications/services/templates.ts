@@ -6,9 +6,8 @@
 import { all, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
 import type { RecordText } from '../../../data/records/store.ts';
 import type { Kernel } from '../../../host/kernel.ts';
-import { modulesOfCaller, requireAuthority } from '../../../kernel/authority.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
-import type { Queryable, Transaction } from '../../../kernel/database/database.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import { cutText } from '../../../kernel/text.ts';
@@ -17,7 +16,6 @@ import { inLanguage, requireLocales } from '../readers.ts';
 import { requireSenderForm } from '../recipients.ts';
 import { emailTemplateSchema } from '../schemas.ts';
 import {
-  builtInTexts,
   externalTemplate,
   type HeldBy,
   isNameTaken,
@@ -33,6 +31,7 @@ import {
   partialsOf,
   type Template,
 } from './template-language.ts';
+import { createTemplateOwners, type TemplateOwners } from './template-owners.ts';
 
 /** A template that a module brings. */
 export interface BuiltInTemplate {
@@ -76,16 +75,9 @@ export interface ReadyTemplate {
   readonly partials: Partials;
 }
 
-export interface Templates {
+export interface Templates extends TemplateOwners {
   /** Stores what a module brings unless operators changed it; call it at start. */
   register(module: string, templates: readonly BuiltInTemplate[]): Promise<void>;
-  /**
-   * Throws 403 where the template was brought by a module that the scopes of the caller do not reach: what it says opens
-   * accounts, or is of users of that module.
-   */
-  requireOwner(caller: Caller, name: string): void;
-  /** The same for every template of a module that uses this part. */
-  requireOwnersOfPart(caller: Caller, part: string): Promise<void>;
   /** The template as it is now, in a language or else in the first one; throws TEMPLATE_NOT_FOUND. `locale` is asked only where there are several. */
   resolve(
     name: string,
@@ -115,9 +107,9 @@ type Dependencies = Pick<Kernel, 'database' | 'records' | 'jobs'>;
 
 export function createTemplates(dependencies: Dependencies): Templates {
   const { database, records } = dependencies;
-  const builtIn: BuiltInTemplates = new Map();
+  const builtIn = new Map<string, BuiltInTemplate & { readonly module: string }>();
 
-  const owners = createOwners(database, builtIn);
+  const owners = createTemplateOwners(database, builtIn);
   const store = (templates: readonly BuiltInTemplate[], force: boolean) =>
     storeBuiltIn(
       database,
@@ -132,8 +124,7 @@ export function createTemplates(dependencies: Dependencies): Templates {
   };
 
   return {
-    requireOwner: owners.requireOwner,
-    requireOwnersOfPart: owners.requireOwnersOfPart,
+    ...owners,
     async register(module, templates) {
       for (const template of templates) builtIn.set(template.name, { ...template, module });
       await store(templates, false);
@@ -198,38 +189,6 @@ async function removeOne(
   if (restore) await restore();
   else await unlessMissing(() => dependencies.records.remove(asModule, schema, id));
   if (held) await followAtProvider(dependencies, transaction, { ...held, id });
-}
-
-/** Those of all modules that run, by name. */
-type BuiltInTemplates = Map<string, BuiltInTemplate & { readonly module: string }>;
-
-function createOwners(database: Queryable, builtIn: BuiltInTemplates) {
-  const requireOwner: Templates['requireOwner'] = (caller, name) => {
-    const module = builtIn.get(name)?.module;
-    if (module !== undefined) requireAuthority(caller, { kind: 'module', module });
-  };
-  const requireOwnersOfPart: Templates['requireOwnersOfPart'] = async (caller, part) => {
-    if (modulesOfCaller(caller) === undefined) return;
-    for (const { name, texts } of await builtInTexts(database))
-      if (await usesPart(database, texts, part)) requireOwner(caller, name);
-  };
-  const requireOwnerOf = async (caller: Caller, id: string) => {
-    const origin = await templateOrigin(database, id);
-    if (origin) requireOwner(caller, origin.name);
-    return origin;
-  };
-  return { requireOwner, requireOwnersOfPart, requireOwnerOf };
-}
-
-/** Whether a part stands in these texts, or in a part that they use. */
-async function usesPart(
-  database: Queryable,
-  texts: readonly string[],
-  part: string,
-): Promise<boolean> {
-  const templates = texts.map((text) => parseTemplate(text));
-  if (templates.some(({ partials }) => partials.includes(part))) return true;
-  return (await partialsOf(database, templates)).has(part);
 }
 
 /** Name of the job that brings changes of a template to the provider that holds it too. */

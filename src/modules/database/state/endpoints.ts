@@ -1,7 +1,8 @@
 /** Custom endpoints as state. */
 import Type from 'typebox';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { unknownActions } from '../../../kernel/action-uses.ts';
-import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import { schemaObject } from '../../../kernel/authority.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
 import type { StateChange, StateDocument, StateImport, StateType } from '../../../kernel/state.ts';
@@ -13,6 +14,7 @@ import { type Declarations, databaseModule } from './declared.ts';
 
 interface Parts {
   readonly endpoints: Pick<Endpoints, 'admin' | 'store'>;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
   readonly declarations: Declarations;
 }
 
@@ -24,12 +26,17 @@ const EndpointDocument = Type.Object({
   enabled: Type.Optional(Type.Unknown()),
 });
 
-export const endpointState = ({ endpoints: { admin, store }, declarations }: Parts): StateType => ({
+export const endpointState = ({
+  endpoints: { admin, store },
+  schemas,
+  declarations,
+}: Parts): StateType => ({
   module: databaseModule,
   type: 'customEndpoints',
   priority: 20,
   document: EndpointDocument,
   keyOf: ({ name }) => String(name),
+  touches: ({ selectedSchemaName }) => schemaObject(schemas.get(String(selectedSchemaName))),
   export: async () =>
     store
       .all()
@@ -46,11 +53,7 @@ export const endpointState = ({ endpoints: { admin, store }, declarations }: Par
     }));
   },
   async check(caller, changes, whole) {
-    const schemas = changes.flatMap(({ before, after }) =>
-      [before, after].map((one) => String(one?.selectedSchemaName)),
-    );
     const { registry } = await declarations.after(caller, whole);
-    requireAuthority(caller, ...schemas.flatMap((name) => schemaObject(registry.get(name))));
     // What could not be completed stands here as it was sent, and is refused anyway.
     for (const { after } of changes)
       if (after?.assignments)

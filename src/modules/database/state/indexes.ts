@@ -6,7 +6,7 @@ import type { IndexDefinition } from '../../../data/schema/language/definition.t
 import { indexShape } from '../../../data/schema/language/options.ts';
 import { listIndexes } from '../../../data/schema/plan/index-change.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { adminOwner, requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import { adminOwner, schemaObject } from '../../../kernel/authority.ts';
 import { canonicalText, sameValue } from '../../../kernel/canonical.ts';
 import { errors, type Problem } from '../../../kernel/errors.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
@@ -33,6 +33,7 @@ export const indexState = ({ schemas, indexes, declarations }: Parts): StateType
   priority: 12,
   document: IndexShape,
   keyOf,
+  touches: ({ schemaName }) => schemaObject(schemas.get(String(schemaName))),
   export: async () => schemas.all().flatMap(documentsOf),
   async complete(caller, documents, whole) {
     const { registry } = await declarations.after(caller, whole);
@@ -41,11 +42,6 @@ export const indexState = ({ schemas, indexes, declarations }: Parts): StateType
     );
     if (problems.length > 0) throw invalidInput(problems);
     return documents.map(({ document }) => document);
-  },
-  async check(caller, changes, whole) {
-    const { registry } = await declarations.after(caller, whole);
-    const names = changes.map(({ before, after }) => String((after ?? before)?.schemaName));
-    requireAuthority(caller, ...names.flatMap((name) => schemaObject(registry.get(name))));
   },
   async apply(caller, changes) {
     const bySchema = Map.groupBy(changes, ({ before, after }) =>

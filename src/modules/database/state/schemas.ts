@@ -3,7 +3,7 @@ import Type from 'typebox';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { automaticFields } from '../../../data/schema/language/names.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { adminOwner } from '../../../kernel/authority.ts';
+import { adminOwner, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors, invalid, type Problem } from '../../../kernel/errors.ts';
 import {
@@ -93,6 +93,7 @@ export const extensionState = ({ schemas, admin, declarations }: ExtensionParts)
   priority: 11,
   document: ImportedExtension,
   keyOf: ({ schemaName }) => String(schemaName),
+  touches: ({ schemaName }) => schemaObject(schemas.get(String(schemaName))),
   export: async () => schemas.all().flatMap(extensionDocuments),
   async complete(caller, documents, whole) {
     for (const { document, place } of documents) {
@@ -172,6 +173,7 @@ export function schemaState({
     priority: 10,
     document: SchemaDocument,
     keyOf: ({ name }) => String(name),
+    touches: ({ name }) => schemaObject(schemas.get(String(name))),
     export: async () => stored().map(schemaDocument),
     async complete(caller, documents, whole) {
       const { changed, registry } = await declarations.after(caller, whole);

@@ -152,7 +152,7 @@ const remove = (configs: Configs): Operation =>
     summary: 'Search these texts no longer',
     description:
       'Its vectors and words are removed in the background within some minutes, or at once with `purge`. The records stay as they are.',
-    handler: async (_, { params: { id }, query: { purge = false } }) => ({
-      config: configDocument(await configs.remove(id, purge)),
+    handler: async ({ caller }, { params: { id }, query: { purge = false } }) => ({
+      config: configDocument(await configs.remove(caller, id, purge)),
     }),
   });

@@ -2,7 +2,7 @@
 
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
-import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import { type AuthorityObject, requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
@@ -45,8 +45,10 @@ export interface Configs {
   save(caller: Caller, input: ConfigInput): Promise<Saved>;
   /** Throws what `save` would refuse it for. */
   check(caller: Caller, input: ConfigInput): void;
-  /** Its vectors go in the background, `now` or with those of others. Throws 404. */
-  remove(id: string, now?: boolean): Promise<ConfigRow>;
+  /** What whoever makes, changes or deletes such a configuration must be allowed to touch. */
+  touchedBy(input: Pick<ConfigInput, 'schemaName' | 'sourceFields'>): readonly AuthorityObject[];
+  /** Its vectors go in the background, `now` or with those of others. Throws 403 and 404. */
+  remove(caller: Caller, id: string, now?: boolean): Promise<ConfigRow>;
 }
 
 interface ConfigsParts extends EmbeddingParts {
@@ -89,8 +91,11 @@ export function createConfigs(parts: ConfigsParts): Configs {
       checkedSchema(parts, caller, input);
       recipeOf(parts.config(), input);
     },
-    async remove(id, now = false) {
+    touchedBy: (input) => touchedBy(parts, input),
+    async remove(caller, id, now = false) {
       const found = await find(id);
+      const { sourceFields } = found.current;
+      requireAuthority(caller, ...touchedBy(parts, { ...found, sourceFields }));
       await database.transaction(async (transaction) => {
         if (!(await removeConfig(transaction, id))) throw embeddingErrors.CONFIG_NOT_FOUND();
         await cancelRuns(transaction, id);
@@ -102,19 +107,23 @@ export function createConfigs(parts: ConfigsParts): Configs {
   };
 }
 
+function touchedBy(
+  { schemas }: Pick<EmbeddingParts, 'schemas'>,
+  { schemaName, sourceFields }: Pick<ConfigInput, 'schemaName' | 'sourceFields'>,
+): readonly AuthorityObject[] {
+  const schema = schemas.get(schemaName);
+  return [...schemaObject(schema), ...filesSearched(schema, sourceFields)];
+}
+
 /** Throws 400, 403 and 404. */
-function checkedSchema(
-  { schemas, config }: EmbeddingParts,
-  caller: Caller,
-  input: ConfigInput,
-): CompiledSchema {
-  const schema = schemas.get(input.schemaName);
+function checkedSchema(parts: EmbeddingParts, caller: Caller, input: ConfigInput): CompiledSchema {
+  const schema = parts.schemas.get(input.schemaName);
   if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
-  requireAuthority(caller, ...schemaObject(schema), ...filesSearched(schema, input.sourceFields));
+  requireAuthority(caller, ...touchedBy(parts, input));
   requireEligible(schema);
   if (schema.tree.fields.has(input.targetField))
     throw invalid('targetField', 'taken', `${schema.name} has a field of this name`);
-  const { sourceFieldAllowlist } = config().security;
+  const { sourceFieldAllowlist } = parts.config().security;
   const allowed = new Set([...sourceFieldAllowlist, ...(input.sourceFieldAllowlist ?? [])]);
   requireSources(schema, input.sourceFields, allowed);
   if (schema.mapping && schema.key.length === 0)

@@ -46,6 +46,8 @@ export interface Functions {
   readonly store: FunctionStore;
   /** Throws FUNCTION_NOT_FOUND. */
   get(id: string): StoredFunction;
+  /** What whoever stores, changes or deletes such a function must be allowed to touch. */
+  touchedBy(given: GivenFunction): readonly AuthorityObject[];
   /** Throws what `create` would throw because of the function itself. Stores nothing. */
   examine(given: GivenFunction): Promise<void>;
   /** Throws FUNCTION_INVALID where an action is asked for that its resource definition does not have now. */
@@ -137,6 +139,7 @@ export function createFunctions(parts: FunctionsParts): Functions {
   return {
     store,
     get,
+    touchedBy: (given) => touchedBy(parts, given),
     examine: async (given) => void (await prepare(parts, given)),
     async requireKnownAction({ requires }) {
       const { engine } = parts.permissions;

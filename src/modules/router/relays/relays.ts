@@ -32,8 +32,8 @@ export interface Relays {
   create(caller: Caller, relay: NewRelay): Promise<RelayRow>;
   update(caller: Caller, id: string, change: RelayChange): Promise<RelayRow>;
   remove(caller: Caller, id: string): Promise<void>;
-  /** Throws 403 where one of them passes on what is not the caller's. */
-  requireAuthorityOver(caller: Caller, relays: readonly Pick<RelayDefinition, 'busEvent'>[]): void;
+  /** What whoever makes, changes or deletes such a relay must be allowed to touch. */
+  touchedBy(relay: Pick<RelayDefinition, 'busEvent'>): readonly AuthorityObject[];
   /** Those that are switched on, mostly from memory. What a call has changed is known on every node when it returns. */
   active(): Promise<readonly RelayRow[]>;
 }
@@ -90,10 +90,9 @@ export function createRelays({
     ...{ name: 'router.relays', maxEntries: 1, ttlMs: 60_000 },
   });
   const changing = changesOf({ database, events, forget: () => cache.invalidate([ALL]) });
-  const requireAuthorityOver: Relays['requireAuthorityOver'] = (caller, relays) =>
-    requireAuthority(caller, ...relays.flatMap((relay) => heardBy(schemas, relay)));
+  const touchedBy: Relays['touchedBy'] = (relay) => heardBy(schemas, relay);
   const put = (caller: Caller, id: string, relay: RelayDefinition): Promise<RelayRow> => {
-    requireAuthorityOver(caller, [relay]);
+    requireAuthority(caller, ...touchedBy(relay));
     return putRelay(database, id, checkedRelay(relay));
   };
 
@@ -115,16 +114,16 @@ export function createRelays({
     update: (caller, id, change) =>
       changing(caller, 'update', id, async (before) => {
         if (!before) throw routerErrors.EVENT_RELAY_NOT_FOUND();
-        requireAuthorityOver(caller, [before]);
+        requireAuthority(caller, ...touchedBy(before));
         return put(caller, id, { ...before, ...defined(change) });
       }),
     remove: (caller, id) =>
       changing(caller, 'delete', id, async (before) => {
         if (!before) throw routerErrors.EVENT_RELAY_NOT_FOUND();
-        requireAuthorityOver(caller, [before]);
+        requireAuthority(caller, ...touchedBy(before));
         await deleteRelay(database, id);
       }),
-    requireAuthorityOver,
+    touchedBy,
     async active() {
       const { relays } = await cache.load(ALL, () =>
         listRelays(database, { skip: 0, limit: MAX_RELAYS }),

@@ -162,13 +162,15 @@ const rotate = (endpoints: Endpoints): Operation =>
     input: {
       params: EndpointParams,
       body: Type.Object({
-        overlapSeconds: Type.Integer({
-          default: DAY_SECONDS,
-          minimum: 0,
-          maximum: 30 * DAY_SECONDS,
-          description:
-            'For so long deliveries carry signatures by both secrets. 0: the old one ends now',
-        }),
+        overlapSeconds: Type.Optional(
+          Type.Integer({
+            default: DAY_SECONDS,
+            minimum: 0,
+            maximum: 30 * DAY_SECONDS,
+            description:
+              'For so long deliveries carry signatures by both secrets. 0: the old one ends now',
+          }),
+        ),
       }),
     },
     output: Type.Object({
@@ -181,7 +183,7 @@ const rotate = (endpoints: Endpoints): Operation =>
       const { secret, previousUntil } = await endpoints.rotate(
         caller,
         params.endpointId,
-        body.overlapSeconds,
+        body.overlapSeconds ?? DAY_SECONDS,
       );
       return { secret, previousUntil: previousUntil?.toISOString() ?? null };
     },

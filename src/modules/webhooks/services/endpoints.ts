@@ -1,5 +1,5 @@
 /** Endpoints as operators keep them. Every change is one transaction, with its event. */
-import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import { type AuthorityObject, requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
@@ -49,6 +49,8 @@ export interface Endpoints {
   list(page: Parameters<typeof listEndpoints>[1]): ReturnType<typeof listEndpoints>;
   /** Throws WEBHOOK_NOT_FOUND. */
   get(id: string): Promise<EndpointRow>;
+  /** What whoever makes, changes or deletes such an endpoint must be allowed to touch: it passes that on. */
+  touchedBy(endpoint: Pick<NewEndpoint, 'events' | 'schemas'>): readonly AuthorityObject[];
   /** The settings as they would be stored. Throws WEBHOOK_INVALID, and 403 for what the caller has no authority over. */
   read(caller: Caller, given: NewEndpoint): Promise<EndpointSettings>;
   /** The secret is answered this once. */
@@ -76,6 +78,7 @@ export function createEndpoints(parts: WebhookParts): Endpoints {
   return {
     list: (page) => listEndpoints(database, page),
     get: async (id) => existing(isId(id) ? await endpointById(database, id) : undefined),
+    touchedBy: (endpoint) => touchedBy(parts, endpoint),
     read: (caller, given) => readSettings(parts, caller, given),
     async create(caller, given) {
       const settings = await readSettings(parts, caller, given);
@@ -138,6 +141,7 @@ function changing(parts: WebhookParts) {
       parts.database.transaction(async (transaction) => {
         await lockEndpoints(transaction);
         const before = existing(isId(id) ? await endpointById(transaction, id, true) : undefined);
+        requireAuthority(caller, ...touchedBy(parts, before));
         await work(transaction, before);
         await followEvents(parts, transaction);
         const after = (await endpointById(transaction, id)) ?? before;
@@ -200,12 +204,19 @@ async function readSettings(
       message: `${first.path}: ${first.message}`,
       errors: problems,
     });
-  requireAuthority(caller, ...known.flatMap((schema) => schemaObject(schema)));
-  requireAuthority(caller, ...modulesOf(events, schemas).map(moduleObject));
+  requireAuthority(caller, ...touchedBy(parts, settings));
   return {
     ...{ name: settings.name, url, description: settings.description, events, schemas, condition },
     ...{ payload: settings.payload, ordered: settings.ordered },
   };
+}
+
+function touchedBy(
+  { schemas: registry }: Pick<WebhookParts, 'schemas'>,
+  { events, schemas = [] }: Pick<NewEndpoint, 'events' | 'schemas'>,
+): readonly AuthorityObject[] {
+  const named = schemas.flatMap((name) => schemaObject(registry.get(name)));
+  return [...named, ...modulesOf(events, schemas).map(moduleObject)];
 }
 
 const moduleObject = (module: string) => ({ kind: 'module', module }) as const;

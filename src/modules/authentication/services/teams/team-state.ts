@@ -13,6 +13,7 @@ import {
   type StateChange,
   type StateDocument,
   type StateType,
+  touchesNothing,
 } from '../../../../kernel/state.ts';
 import type { TeamAccess } from './access.ts';
 import { allTeams, type TeamRow } from './queries.ts';
@@ -43,6 +44,7 @@ export const teamState = ({ database, teams, access }: Parts): StateType => ({
   priority: 35,
   document: TeamDocument,
   keyOf: (document) => pathOf(document as Document),
+  touches: touchesNothing,
   export: async () =>
     (await operatorTeams(database)).map(({ path, team }) => documentAt(path, team.isDefault)),
   async complete(_caller, documents) {

@@ -4,7 +4,7 @@ import { silentLog } from '../../../../../test/support/log.ts';
 import { system } from '../../../../kernel/caller.ts';
 import type { ConfigService } from '../../../../kernel/config/config-service.ts';
 import { errors } from '../../../../kernel/errors.ts';
-import type { StateChange, StateType } from '../../../../kernel/state.ts';
+import { type StateChange, type StateType, touchesNothing } from '../../../../kernel/state.ts';
 import { applyPlan } from './apply.ts';
 import type { StatePlan, TypeStep } from './plan.ts';
 import { collectRefusals } from './refusals.ts';
@@ -29,6 +29,7 @@ function stepsOf(
       priority,
       document: Type.Object({}),
       keyOf: () => '',
+      touches: touchesNothing,
       export: async () => [],
       complete: async () => [],
       async apply(_caller, asked) {

@@ -4,17 +4,10 @@
  * beside all others of the import. What is no document of this platform is refused; what stands in the way of one is
  * part of the plan.
  */
-import { hasAuthority } from '../../../../kernel/authority.ts';
+import { modulesOfCaller, requireAuthority } from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { byText, checksumInSlices, sameValue } from '../../../../kernel/canonical.ts';
-import { moduleOfConfig } from '../../../../kernel/config/config-definition.ts';
-import type { ConfigDifference, ConfigService } from '../../../../kernel/config/config-service.ts';
-import {
-  fillDefaults,
-  mergePatch,
-  type SchemaNode,
-  type Tree,
-} from '../../../../kernel/config/tree.ts';
+import type { ConfigDifference } from '../../../../kernel/config/config-service.ts';
 import { errors } from '../../../../kernel/errors.ts';
 import {
   type PlacedDocument,
@@ -28,8 +21,13 @@ import {
 } from '../../../../kernel/state.ts';
 import { createTimeSlices } from '../../../../kernel/time-slices.ts';
 import { type KnownPart, requireTypes, type StateContent, storedDocuments } from './document.ts';
+import {
+  type ConfigPlanParts,
+  type ConfigStep,
+  type PlannedConfig,
+  planConfigs,
+} from './plan-configs.ts';
 import { collectRefusals, differencesOf, type Refusals } from './refusals.ts';
-import { resolveSecrets, type SecretSources } from './secrets.ts';
 
 /** What to do with a document whose key is there already with another content. */
 type OnConflict = 'overwrite' | 'skip' | 'fail';
@@ -57,14 +55,6 @@ interface PlanEntry {
   readonly hides?: StateEffects['hides'];
 }
 
-interface ConfigStep {
-  readonly module: string;
-  readonly patch: Tree;
-  readonly strict: boolean;
-  /** The version that was planned against. */
-  readonly version: number;
-}
-
 export interface TypeStep {
   readonly state: StateType;
   readonly changes: readonly StateChange[];
@@ -85,10 +75,8 @@ export interface StatePlan {
   readonly steps: readonly TypeStep[];
 }
 
-interface PlanParts {
-  readonly config: ConfigService;
+interface PlanParts extends ConfigPlanParts {
   readonly state: StateRegistry;
-  readonly environment: SecretSources['environment'];
 }
 
 /** Throws 400 with places for what is no document of this platform. */
@@ -100,12 +88,9 @@ export async function planImport(
 ): Promise<StatePlan> {
   const types = await requireTypes(parts, content);
   const refusals = collectRefusals();
-  const configs = await planConfigs(parts, caller, { content, options, refusals });
+  const configs = await planConfigs(parts, caller, { content, strict: options.strict, refusals });
   const planned = await planTypes(caller, types, { options, refusals });
-  const entries = [
-    ...configs.map(({ entry }) => entry),
-    ...planned.flatMap(({ entries: of }) => of),
-  ];
+  const entries = [...configs.map(configEntry), ...planned.flatMap(({ entries: of }) => of)];
   if (options.onConflict === 'fail')
     await refusals.of(async () => refuseConflicts(planned.map(({ step }) => step)));
   return {
@@ -115,81 +100,21 @@ export async function planImport(
     ),
     warnings: [...configs, ...planned].flatMap(({ warnings }) => warnings),
     refusals,
-    configs: configs.flatMap(({ step, entry }) => (entry.action === 'noop' ? [] : [step])),
+    configs: configs.flatMap(({ step, diff }) => (diff.length === 0 ? [] : [step])),
     steps: planned.map(({ step }) => step),
   };
 }
+
+const configEntry = ({ module, diff }: PlannedConfig): PlanEntry => ({
+  action: diff.length > 0 ? 'update' : 'noop',
+  ...{ module, type: 'config', key: module, diff },
+});
 
 /** What is agreed to: records come and go between the plan and its import. */
 const agreedPart = ({ hides, ...entry }: PlanEntry): object => ({
   ...entry,
   ...(hides && { hides: hides.map(({ field }) => field) }),
 });
-
-interface PlannedConfig {
-  readonly entry: PlanEntry;
-  readonly step: ConfigStep;
-  readonly warnings: readonly string[];
-}
-
-async function planConfigs(
-  { config, environment }: PlanParts,
-  caller: Caller,
-  { content: { configs, secrets: given }, options: { strict }, refusals }: PlannedContent,
-): Promise<readonly PlannedConfig[]> {
-  const planned: PlannedConfig[] = [];
-  for (const [module, requested] of configs) {
-    const place = `configs.modules.${module}`;
-    const { config: current, version } = await config.read(caller, module);
-    const node = config.definition(module)?.schema as SchemaNode;
-    const { patch, problems } = resolveSecrets(
-      requested as Tree,
-      { module, node, current, place },
-      { given, environment, mayName: (reference) => mayName(config, caller, reference) },
-    );
-    refusals.addProblems(problems);
-    const preview = await refusals.of(() =>
-      placed(place, () => config.preview(caller, module, patch, { strict })),
-    );
-    // What would be refused is shown all the same: as the difference between what is there and what is asked for.
-    const diff =
-      preview?.differences ??
-      differencesOf(current, wouldBe(node, current, config.maskPatch(module, patch)));
-    planned.push({
-      entry: {
-        action: diff.length > 0 ? 'update' : 'noop',
-        module,
-        type: 'config',
-        key: module,
-        diff,
-      },
-      step: { module, patch, strict, version: preview?.version ?? version },
-      warnings: (preview?.warnings ?? []).map(
-        (key) => `${place}.${key} is not known here and is left out`,
-      ),
-    });
-  }
-  return planned;
-}
-
-/** Super admins may name any secret; one whose token is narrowed to modules those of its modules, as elsewhere. */
-function mayName(config: ConfigService, caller: Caller, reference: string): boolean {
-  const [name = ''] = reference.split('.');
-  const module = moduleOfConfig(name, config.definition(name) ?? {});
-  return hasAuthority(caller, { kind: 'secrets', module });
-}
-
-const wouldBe = (node: SchemaNode, current: Tree, patch: unknown): unknown =>
-  fillDefaults(
-    node,
-    mergePatch(node, current, patch, () => undefined),
-  );
-
-interface PlannedContent {
-  readonly content: StateContent;
-  readonly options: PlanOptions;
-  readonly refusals: Refusals;
-}
 
 function refuseConflicts(steps: readonly TypeStep[]): void {
   const conflicts = steps.flatMap(({ changes }) =>
@@ -232,6 +157,9 @@ async function planTypes(
   };
   for (const part of parts)
     planned.set(part.state, await planType(caller, part, { whole, options, refusals }));
+  if (modulesOfCaller(caller) !== undefined)
+    for (const { step } of planned.values())
+      await refusals.of(() => requireAuthorityOver(caller, step));
   for (const { state, module, type } of parts) {
     const changes = whole.changes(module, type);
     if (changes.length > 0) await refusals.of(async () => state.check?.(caller, changes, whole));
@@ -239,6 +167,16 @@ async function planTypes(
   return Promise.all(
     [...planned.values()].map((one) => withOutlook(caller, one, { whole, refusals })),
   );
+}
+
+/** Throws 403 for what a narrow credential would touch beside the modules of its documents. */
+async function requireAuthorityOver(caller: Caller, { state, changes }: TypeStep): Promise<void> {
+  for (const { before, after, place } of changes)
+    for (const document of [before, after])
+      if (document)
+        await placed(place, async () =>
+          requireAuthority(caller, ...(await state.touches(document))),
+        );
 }
 
 /** What the changes of a type do to stored data, beside their entries. */
