@@ -114,6 +114,18 @@ describe('a schedule', () => {
     expect(await runs()).toEqual([1, 2, 3, 4].map(half));
   });
 
+  it.each(['while it runs', 'while it was stopped'])(
+    'goes on when a clock that was ahead is set right %s',
+    async (when) => {
+      await begin('2026-01-02T00:00:10Z', { event: '* * * * *', overlap: 'parallel' });
+      await tickAt('2026-01-02T12:00:30Z', '2026-01-02T12:01:00Z');
+      now = new Date('2026-01-02T00:01:30Z');
+      if (when === 'while it was stopped') await Promise.all(nodes.map((node) => node.reconcile()));
+      await tickAt('2026-01-02T00:01:30Z', '2026-01-02T00:02:00Z');
+      expect(await runs()).toEqual(['2026-01-02T12:01:00.000Z', '2026-01-02T00:02:00.000Z']);
+    },
+  );
+
   it('takes six fields and names', () => {
     const from = new Date('2026-01-01T00:00:00Z');
     const next = (event: string) => nextRuns(scheduled({ event }), from, 1)[0]?.toISOString();

@@ -17,6 +17,8 @@ const MISSED_MS = 60_000;
 /** Milliseconds between two looks at most. */
 const LOOK_EVERY_MS = 30_000;
 const RECOVER_MS = 1_000;
+/** By so many milliseconds clocks are set back in small steps, which schedules need not notice. */
+const SET_BACK_MS = 1_000;
 
 type Scheduled = Pick<FunctionDefinition, 'inputs'>;
 
@@ -100,8 +102,14 @@ export function createSchedules(parts: ScheduleParts): Schedules {
       throw error;
     }
   };
+  let latest = now();
   const tick = async (): Promise<number> => {
-    const count = await database.transaction((transaction) => storeDue(parts, transaction, now()));
+    const at = now();
+    // A clock that was ahead has moved schedules on to times far away.
+    const isSetBack = latest.getTime() - at.getTime() > SET_BACK_MS;
+    latest = at;
+    if (isSetBack) await reconcile();
+    const count = await database.transaction((transaction) => storeDue(parts, transaction, at));
     if (count > 0) parts.wake();
     return count;
   };
@@ -139,7 +147,7 @@ export function createSchedules(parts: ScheduleParts): Schedules {
 }
 
 /**
- * A row for each schedule; one that was changed begins anew. What is stored counts, and not what this node knows of it:
+ * A row for each schedule; one that was changed begins anew, and so does one that would pass over its next time. What is stored counts, and not what this node knows of it:
  * whoever heard of a change late would take away the rows of later ones.
  */
 async function reconcileRows(
@@ -157,7 +165,7 @@ async function reconcileRows(
       select id, key, next_at from json_to_recordset(${JSON.stringify(rows)}::json) as x(id uuid, key text, next_at timestamptz)
       order by id
       on conflict (function_id) do update set key = excluded.key, next_at = excluded.next_at
-      where function_schedules.key <> excluded.key`);
+      where function_schedules.key <> excluded.key or function_schedules.next_at > excluded.next_at`);
     await transaction.query(sql`
       delete from penstock.function_schedules where not function_id = any(${rows.map(({ id }) => id)}::uuid[])`);
   });
