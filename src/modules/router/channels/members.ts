@@ -10,6 +10,7 @@ import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { SocketConnection } from '../../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { routerErrors } from '../errors.ts';
+import { createRechecks, type Rechecks } from '../rechecks.ts';
 import {
   type ChannelDefinition,
   type ChannelRights,
@@ -71,13 +72,9 @@ export interface MembersParts
 
 /** Channels of all sockets of a user on one node. */
 const MAX_OF_USER = 1_000;
-/** Milliseconds in which what happens is gathered before rights are asked again, and between looks at rights that end by themselves. */
-const GATHER_MS = 50;
+/** Milliseconds between looks at rights that end by themselves. */
 const SWEEP_MS = 10_000;
-/** Milliseconds until rights that could not be asked are asked again. */
-const AGAIN_MS = 1_000;
-/** Rights that are asked at the same time, and rows of one statement. */
-const AT_ONCE = 4;
+/** Rows of one statement. */
 const ROWS = 1_000;
 
 /** Which sockets of this node are where, within bounds. `follow`: begins to listen while there is any, and answers how to end that. */
@@ -140,7 +137,7 @@ export function createMembers(parts: MembersParts): Members {
     if (!member.over) member.connection.emit('ended', { channel: member.found.channel });
     await leave(member);
   };
-  const rechecks = createRechecks(parts, end);
+  const rechecks = createRechecks(lookAt(parts, end));
   parts.schemas.onChange((names) =>
     rechecks.touch(all().filter(({ found }) => names.includes(found.definition.schema ?? ''))),
   );
@@ -181,7 +178,7 @@ export function createMembers(parts: MembersParts): Members {
 }
 
 interface Started extends Pick<ReturnType<typeof createPlaces>, 'all' | 'rest'> {
-  readonly rechecks: Rechecks;
+  readonly rechecks: Rechecks<Member>;
   readonly presence: ReturnType<typeof createPresence>;
 }
 
@@ -223,7 +220,7 @@ const newMember = (connection: SocketConnection, found: FoundChannel): Member =>
 function concern(
   { topic, schema, operation, ids = [], payload }: PublishedEvent,
   all: () => readonly Member[],
-  { touch }: Rechecks,
+  { touch }: Rechecks<Member>,
 ): void {
   if (topic.startsWith('authorization:')) {
     const [, userId] = /^User:([^#*]+)$/.exec(String(payload?.subject ?? '')) ?? [];
@@ -238,51 +235,31 @@ function concern(
   touch(all().filter(({ found }) => found.definition.schema === schema && ids.includes(found.id)));
 }
 
-interface Rechecks {
-  touch(members: readonly Member[]): void;
-}
-
-/** Asks the rights of members again, a few at a time, and ends those who may not be there any more. */
-function createRechecks(parts: MembersParts, end: (member: Member) => Promise<void>): Rechecks {
-  const due = new Set<Member>();
-  const outside = AsyncLocalStorage.snapshot();
-  let running = false;
-  const look = async (member: Member): Promise<unknown> => {
+/** Asks for the rights of a member again, and ends them where they may not be there any more. */
+const lookAt =
+  (parts: MembersParts, end: (member: Member) => Promise<void>) =>
+  async (member: Member): Promise<boolean> => {
+    if (member.over) return true;
     try {
       const found = findChannel(parts, parts.definitions(), member.found.channel);
-      // Ids of it are ids of something else now, and written otherwise: it is another channel.
-      if (found.channel !== member.found.channel) return await end(member);
       await parts.bus.freshness.catchUp();
-      const rights = await rightsIn(parts, await member.connection.caller(), found);
-      Object.assign(member, { rights, found });
-      return rights.join ? undefined : await end(member);
+      // Ids of it may be ids of something else now, and written otherwise: it is another channel.
+      const isSame = found.channel === member.found.channel;
+      const rights = isSame
+        ? await rightsIn(parts, await member.connection.caller(), found)
+        : undefined;
+      if (rights) Object.assign(member, { rights, found });
+      if (!rights?.join) await end(member);
+      return true;
     } catch (error) {
-      if (error instanceof PenstockError && error.status < 500) return end(member);
-      parts.log.warn({ err: error }, 'The rights of a member of a channel could not be asked');
-      return setTimeout(() => touch([member]), AGAIN_MS).unref();
+      if (!(error instanceof PenstockError) || error.status >= 500) {
+        parts.log.warn({ err: error }, 'The rights of a member of a channel could not be asked');
+        return false;
+      }
+      await end(member);
+      return true;
     }
   };
-  const worker = async (): Promise<void> => {
-    for (let [member] = due; member; [member] = due) {
-      due.delete(member);
-      if (!member.over) await look(member);
-    }
-  };
-  const run = async (): Promise<void> => {
-    await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));
-    running = false;
-    if (due.size > 0) begin();
-  };
-  const begin = (): void => {
-    running = true;
-    setTimeout(() => outside(() => void run()), GATHER_MS).unref();
-  };
-  const touch = (members: readonly Member[]): void => {
-    for (const member of members) due.add(member);
-    if (!running && due.size > 0) begin();
-  };
-  return { touch };
-}
 
 const rowOf = ({ id, found, connection, state }: Member) => ({
   id,

@@ -1,5 +1,4 @@
 /** The namespace `/events/`: who hears what of the events that relays pass on. */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import Type from 'typebox';
 import { canonicalId } from '../../../data/schema/language/record-key.ts';
 import type { Kernel } from '../../../host/kernel.ts';
@@ -14,6 +13,7 @@ import {
 } from '../../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { routerErrors } from '../errors.ts';
+import { createRechecks } from '../rechecks.ts';
 import type { Relays } from './relays.ts';
 import type { RelayRow } from './store.ts';
 import { factsOf, renderMessage, resourcesOf } from './template.ts';
@@ -32,8 +32,7 @@ const name = '/events';
 const MAX_OF_SOCKET = 100;
 /** Each asks whether the user may. */
 const askBudget: LimitBucket = { name: 'realtime.relays', requests: 600, seconds: 60 };
-/** Milliseconds in which what happens is gathered before rights are asked again, and between looks at rights that end by themselves. */
-const GATHER_MS = 50;
+/** Milliseconds between looks at rights that end by themselves. */
 const SWEEP_MS = 10_000;
 
 interface Subscription {
@@ -84,24 +83,29 @@ export function startRelays(parts: RelayParts): () => void {
   const enter = (subscription: Subscription): void => {
     const { connection, room } = subscription;
     const own = bySocket.get(connection) ?? new Map<string, Subscription>();
-    if (own.has(room)) return;
+    // It may have gone while it asked whether it may.
+    if (own.has(room) || !connection.isOpen()) return;
     if (own.size >= MAX_OF_SOCKET) throw routerErrors.EVENT_SUBSCRIPTION_LIMIT_EXCEEDED();
     bySocket.set(connection, own.set(room, subscription));
     rooms.set(room, (rooms.get(room) ?? 0) + 1);
     connection.join(room);
   };
   const places: Places = { enter, leave, all, of: (one) => bySocket.get(one), rooms };
-  const rechecks = createRechecks(parts, places);
+  const rechecks = createRechecks(lookAt(parts, places));
+  const sweep = setInterval(() => rechecks.touch(all()), SWEEP_MS);
+  sweep.unref();
   const unserve = sockets.register(relayNamespace(parts, places));
   const unfollow = events.subscribe('*', (event) => {
     if (rooms.size === 0) return undefined;
-    if (/^(?:authorization:|router:[a-z]+:relay$)/.test(event.topic)) rechecks.soon('all');
-    return passOn(parts, places, event).then(async () =>
-      rechecks.soon(await roomsAbout(parts, places, event)),
-    );
+    if (/^(?:authorization:|router:[a-z]+:relay$)/.test(event.topic)) rechecks.touch(all());
+    return passOn(parts, places, event).then(async () => {
+      const about = new Set(await roomsAbout(parts, places, event));
+      if (about.size > 0) rechecks.touch(all().filter(({ room }) => about.has(room)));
+    });
   });
   return () => {
     unfollow();
+    clearInterval(sweep);
     rechecks.stop();
     unserve();
   };
@@ -260,53 +264,25 @@ async function roomsAbout(
     .filter((room) => rooms.has(room));
 }
 
-/** Asks again whether subscribers may hear what they hear, and ends what they may not. */
-function createRechecks(parts: RelayParts, places: Places) {
-  const outside = AsyncLocalStorage.snapshot();
-  let due: NodeJS.Timeout | undefined;
-  let touched: Set<string> | 'all' = new Set();
-  const look = async (subscription: Subscription): Promise<void> => {
-    const { connection, relayId, resourceId } = subscription;
+/** Asks again whether a subscriber may hear what they hear, and ends what they may not. */
+const lookAt =
+  (parts: RelayParts, places: Places) =>
+  async (subscription: Subscription): Promise<boolean> => {
+    const { connection, relayId, resourceId, room } = subscription;
+    if (places.of(connection)?.get(room) !== subscription) return true;
     try {
+      await parts.bus.freshness.catchUp();
       await requireSubscriber(parts, subscription);
     } catch (error) {
       if (!(error instanceof PenstockError) || error.status >= 500) {
         parts.log.warn({ err: error }, 'The rights of a subscriber to events could not be asked');
-        return;
+        return false;
       }
-      if (!places.leave(subscription)) return;
-      connection.emit('ended', { relayId, ...(resourceId !== '' && { resourceId }) });
+      if (places.leave(subscription))
+        connection.emit('ended', { relayId, ...(resourceId !== '' && { resourceId }) });
     }
+    return true;
   };
-  const lookAt = async (rooms: ReadonlySet<string> | 'all'): Promise<void> => {
-    await parts.bus.freshness.catchUp();
-    for (const subscription of places.all())
-      if (rooms === 'all' || rooms.has(subscription.room)) await look(subscription);
-  };
-  const run = (rooms: ReadonlySet<string> | 'all'): void =>
-    void outside(() => lookAt(rooms)).catch((error: unknown) =>
-      parts.log.warn({ err: error }, 'The rights of subscribers to events could not be asked'),
-    );
-  const runDue = (): void => {
-    const rooms = touched;
-    due = undefined;
-    touched = new Set();
-    run(rooms);
-  };
-  const sweep = setInterval(() => run('all'), SWEEP_MS);
-  sweep.unref();
-  return {
-    soon(rooms: readonly string[] | 'all'): void {
-      if (rooms === 'all') touched = 'all';
-      else if (touched !== 'all') for (const room of rooms) touched.add(room);
-      if (rooms.length > 0) due ??= setTimeout(runDue, GATHER_MS).unref();
-    },
-    stop(): void {
-      clearInterval(sweep);
-      clearTimeout(due);
-    },
-  };
-}
 
 const sends = [
   {
