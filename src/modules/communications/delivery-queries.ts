@@ -109,7 +109,8 @@ const finishText = `
     select * from jsonb_to_recordset($1::jsonb)
       as g(id uuid, status text, error text, provider text, "providerId" text, kind text, detail text, keep boolean, "contentSealed" text)),
   done as (
-    update penstock.messages m set status = case when m.status = 'sending' then g.status else m.status end, error = g.error,
+    update penstock.messages m set status = case when m.status = 'sending' then g.status else m.status end,
+      error = case when m.status = 'sending' then g.error else coalesce(g.error, m.error) end,
       provider = coalesce(g.provider, m.provider), provider_id = coalesce(g."providerId", m.provider_id),
       finished_at = case when g.status = 'queued' then null else now() end,
       content_sealed = case when g.status <> 'sent' or coalesce(g.keep, false) then coalesce(g."contentSealed", m.content_sealed) end

@@ -23,9 +23,12 @@ export interface ReportRow {
   /** Why the recipient gets nothing any more, and of what. */
   readonly suppress: string | null;
   readonly scope: string;
+  /** Not told yet where its message is not known: it comes again when the answer to the send has been noted. */
+  readonly waits: boolean;
 }
 
 export interface AppliedReport {
+  readonly eventId: string;
   readonly messageId: string | null;
   readonly kind: string;
   readonly chainId: string | null;
@@ -38,7 +41,7 @@ const rank = (column: string): string =>
 const applyText = `
   with given as (
     select * from jsonb_to_recordset($1::jsonb) as g("eventId" text, kind text, status text, "messageId" uuid, "providerId" text,
-      recipient text, detail text, suppress text, scope text)),
+      recipient text, detail text, suppress text, scope text, waits boolean)),
   fresh as (
     insert into penstock.provider_events (provider, event_id) select distinct $2, "eventId" from given
     on conflict do nothing returning event_id),
@@ -63,7 +66,8 @@ const applyText = `
   told as (${announcing(
     `
     select kind, id, $3::text as channel, coalesce(recipient, own_recipient) as recipient, user_id, template, $2::text as provider,
-      case when kind in ('deferred', 'bounced', 'complained', 'failed') then detail end as error, caused_by from found`,
+      case when kind in ('deferred', 'bounced', 'complained', 'failed') then detail end as error, caused_by from found
+    where id is not null or not waits`,
     actorSql('$4::text', 'caused_by'),
   )}),
   refused as (
@@ -72,7 +76,7 @@ const applyText = `
       select lower(coalesce(recipient, own_recipient)) as address, suppress, detail, scope from found where suppress is not null) s
     where address is not null
     on conflict do nothing)
-  select id as "messageId", kind, chain_id as "chainId" from found`;
+  select "eventId", id as "messageId", kind, chain_id as "chainId" from found`;
 
 /** Applies the reports that are new, with their events; answers those, with the message each is about. One statement, all or nothing. */
 export const applyReports = async (

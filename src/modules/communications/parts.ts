@@ -90,7 +90,7 @@ export function createParts(foundation: Foundation) {
     external,
     jobs: [
       ...delivery.jobs,
-      sending.feedback.job,
+      ...sending.feedback.jobs,
       broadcasts.job,
       chains.job,
       digests.job,

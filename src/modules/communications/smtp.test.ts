@@ -9,6 +9,8 @@ import { freePort } from '../../../test/support/free-port.ts';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { pauseBefore } from './services/attempts.ts';
+import type { OutgoingMail } from './services/email/mail.ts';
+import { createSmtp, type SmtpSettings } from './services/email/smtp.ts';
 import { DeliveryError } from './services/providers/outcome.ts';
 
 let platform: TestPlatform;
@@ -156,6 +158,78 @@ test('a recipient that the server refuses is given up at once; an operator may t
   expect((await platform.admin.post(`/communications/messages/${id}/retry`)).status).toBe(200);
   await until(id, 'sent');
   expect(received).toHaveLength(1);
+});
+
+test('a mail that is taken for its copies alone has not reached its recipient', async () => {
+  const { port, received } = await startServer({
+    onRcptTo({ address }, _session, done) {
+      const responseCode = address.startsWith('nobody') ? 550 : 450;
+      const isTaken = address.startsWith('ada');
+      done(isTaken ? null : Object.assign(new Error('5.1.1 not here'), { responseCode }));
+    },
+  });
+  await use(port);
+  const to = (email: string, cc: string) =>
+    send({ email, cc: [cc], subject: 'Hi', body: 'x', sender: 'shop' });
+  const failed = await until(await to('nobody@example.org', 'ada@example.org'), 'failed');
+  expect(failed.error).toContain('550');
+  const { body } = await platform.admin.get(
+    '/communications/suppressions?search=nobody@example.org',
+  );
+  expect(body.suppressions).toMatchObject([{ reason: 'bounce' }]);
+  const busy = await until(await to('busy@example.org', 'ada@example.org'), 'failed');
+  expect(busy.error).toMatch(/for the copies alone.*450/);
+  const sent = await until(await to('ada@example.org', 'nobody@example.org'), 'sent');
+  expect(sent.timeline.at(-1).detail).toMatch(/not for nobody@example.org: 550/);
+  expect(received.map(({ recipients }) => recipients)).toEqual([
+    ['ada@example.org'],
+    ['ada@example.org'],
+    ['ada@example.org'],
+  ]);
+});
+
+test('mails that wait for a connection when the settings change go out all the same', async () => {
+  const arrived = Promise.withResolvers<void>();
+  const open = Promise.withResolvers<void>();
+  const { port } = await startServer({
+    onData(stream, _session, done) {
+      arrived.resolve();
+      stream.resume().on('end', () => void open.promise.then(() => done()));
+    },
+  });
+  const settings = () => ({
+    server: {
+      ...{ host: '127.0.0.1', port, secure: false, ignoreTls: true },
+      ...{ allowInvalidCertificates: false, auth: { username: '', password: '', method: 'PLAIN' } },
+    },
+    dkim: { selector: '', privateKey: '' },
+    domain: 'example.com',
+    timeoutMs: 10_000,
+  });
+  let current = settings() as SmtpSettings;
+  const smtp = createSmtp(
+    { readable: async () => undefined, read: async () => undefined },
+    () => current,
+  );
+  const mail = (n: number): OutgoingMail => ({
+    ...{
+      id: String(n),
+      to: `a${n}@example.org`,
+      from: 'shop@example.com',
+      subject: 'Hi',
+      text: 'x',
+    },
+    ...{ html: undefined, cc: [], bcc: [], replyTo: undefined, headers: {}, attachments: [] },
+    ...{ tracking: {}, messageId: `<${n}@example.com>` },
+  });
+  // More than there are connections.
+  const sending = Array.from({ length: 8 }, (_, n) => smtp.deliver(mail(n)));
+  await arrived.promise;
+  current = settings() as SmtpSettings;
+  sending.push(smtp.deliver(mail(9)));
+  open.resolve();
+  for (const ended of await Promise.all(sending)) expect(ended.outcome).toBe('accepted');
+  smtp.close();
 });
 
 test('after the last attempt a message has failed', async () => {

@@ -4,10 +4,13 @@
  */
 import { createHmac, generateKeyPairSync, randomUUID, sign, X509Certificate } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openTestConnection } from '../../../test/support/connection.ts';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 import { type FakeService, startFakeService } from '../../../test/support/servers/fake-service.ts';
 import { certificate, certificateKey } from '../../../test/support/servers/sns-certificate.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import type { Queryable } from '../../kernel/database/database.ts';
+import { finishMessages } from './delivery-queries.ts';
 
 let platform: TestPlatform;
 let fake: FakeService;
@@ -375,6 +378,38 @@ test('mailersend names the message by its own id', async () => {
   expect((await post('mailersend', `${body} `, { signature })).status).toBe(403);
   const gone = { email: 'gone@ms.example', subject: 'x', body: 'y' };
   expect((await platform.admin.post('/email/send', gone)).status).toBe(422);
+});
+
+test('a report that comes before the answer to the send is noted finds its message later', async () => {
+  const id = await sentTo('early@ms.example');
+  const body = JSON.stringify({
+    type: 'activity.delivered',
+    data: { id: 'early', email: { message: { id: 'ms-1' } } },
+  });
+  const signature = hmac('sha256', 'mailersend-key', body, 'hex');
+  const report = async () => (await post('mailersend', body, { signature })).status;
+  expect([await report(), await report()]).toEqual([200, 200]);
+  const sql = await openTestConnection(platform.databaseUrl ?? '');
+  await sql.query('update penstock.messages set provider_id = $1 where id = $2', ['ms-1', id]);
+  await sql.query(
+    `update penstock_jobs.job set start_after = now() where name = 'communications.late-reports'`,
+  );
+  await waitFor(async () => (await read(id)).status === 'delivered');
+  await sql.close();
+  const { timeline } = await read(id);
+  expect(timeline.filter(({ kind }: { kind: string }) => kind === 'delivered')).toHaveLength(1);
+});
+
+test('why a message bounced stays, also when that is known before the answer to the send is noted', async () => {
+  const id = await sentTo('quick@example.org');
+  await mailgun('mailgun-key')('failed/permanent', id, 'quick@example.org');
+  const sql = await openTestConnection(platform.databaseUrl ?? '');
+  const database = {
+    query: async ({ text, values }: { text: string; values: unknown[] }) => sql.query(text, values),
+  } as unknown as Queryable;
+  await finishMessages(database, [{ id, status: 'sent', kind: 'accepted', provider: 'mailgun' }]);
+  await sql.close();
+  expect(await read(id)).toMatchObject({ status: 'bounced', error: '550 no such user' });
 });
 
 test('a report with characters that the database does not take keeps nothing from being noted', async () => {

@@ -284,7 +284,7 @@ function endingOf(delivery: Delivery): Ending {
         kind: 'accepted',
         provider: delivery.provider,
         providerId: delivery.id === undefined ? undefined : providerName(delivery.id),
-        detail: delivery.detail,
+        detail: delivery.detail === undefined ? undefined : words(delivery.detail),
       };
     case 'captured':
       return { status: 'captured', kind: 'captured' };

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import type { Transporter } from 'nodemailer';
 import { pemOf } from '../../config/leaves.ts';
 import type { CommunicationsConfig } from '../../config.ts';
-import { DeliveryError, words } from '../providers/outcome.ts';
+import { type Delivery, DeliveryError, words } from '../providers/outcome.ts';
 import {
   AttachmentGone,
   type MailFiles,
@@ -45,38 +45,83 @@ export function createSmtp(
   files: MailFiles,
   settings: () => SmtpSettings,
 ): MailProvider & { close(): void } {
-  let open: { readonly settings: unknown; readonly link: Promise<Link> } | undefined;
+  let open: Opened | undefined;
 
-  const link = (): Promise<Link> => {
-    const current = settings();
-    if (open?.settings !== current) {
+  const current = (): Opened => {
+    const now = settings();
+    if (open?.settings !== now) {
       close();
-      open = { settings: current, link: connect(current) };
+      open = { settings: now, link: connect(now), running: 0, isLeft: false };
     }
-    return open.link;
+    return open;
   };
   const close = (): void => {
-    void open?.link.then(({ mailer }) => mailer.close()).catch(() => undefined);
+    if (open) leave(open);
     open = undefined;
   };
 
   return {
     close,
     async deliver(mail) {
-      const connections = await link();
+      const used = current();
+      used.running += 1;
       try {
-        const { response } = (await send(connections, files, mail)) as {
-          readonly response?: string;
-        };
-        return { outcome: 'accepted', provider, detail: words(response ?? '') };
+        return taken((await send(await used.link, files, mail)) as Taken, mail);
       } catch (error) {
         if (error instanceof AttachmentGone || error instanceof DeliveryError) throw error;
         const refusal = permanentRefusal(error);
         if (refusal === undefined) throw laterError(error);
         return { outcome: 'refused', provider, ...refusal };
+      } finally {
+        used.running -= 1;
+        if (used.isLeft) leave(used);
       }
     },
   };
+}
+
+/** Connections, and how many mails are to go over them. */
+interface Opened {
+  readonly settings: unknown;
+  readonly link: Promise<Link>;
+  running: number;
+  isLeft: boolean;
+}
+
+/** Closed when the last mail is gone: those that wait for a connection would fail with it, and count as sent perhaps. */
+function leave(opened: Opened): void {
+  opened.isLeft = true;
+  if (opened.running === 0)
+    void opened.link.then(({ mailer }) => mailer.close()).catch(() => undefined);
+}
+
+/** What the library says of a mail that the server took for at least one of its recipients. */
+interface Taken {
+  readonly response?: string;
+  readonly envelope?: { readonly to: readonly string[] };
+  readonly rejectedErrors?: readonly (Error & { readonly recipient?: string })[];
+}
+
+/** The recipient decides; who gets a copy is told of. */
+function taken(
+  { response = '', envelope, rejectedErrors = [] }: Taken,
+  { to }: OutgoingMail,
+): Delivery {
+  // As the library writes it: names of domains in ASCII.
+  const [recipient = to] = envelope?.to ?? [];
+  const own = rejectedErrors.find((error) => error.recipient === recipient);
+  if (own) {
+    const said = textOf(own, 'response') ?? '';
+    const later = {
+      about: 'recipient',
+      reason: words(`the mail server took it for the copies alone, and not now for ${to}: ${said}`),
+    } as const;
+    return { outcome: 'refused', provider, ...(permanentRefusal(own) ?? later) };
+  }
+  const others = rejectedErrors.map(
+    (error) => `not for ${error.recipient}: ${textOf(error, 'response') ?? ''}`,
+  );
+  return { outcome: 'accepted', provider, detail: words([response, ...others].join('; ')) };
 }
 
 interface Link {

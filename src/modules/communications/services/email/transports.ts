@@ -1,4 +1,5 @@
 /** How a mail leaves the platform: the provider that the configuration names, or the sandbox. */
+import { isDeepStrictEqual } from 'node:util';
 import type { CommunicationsConfig } from '../../config.ts';
 import type { MessageContent } from '../content.ts';
 import { askInOrder, type Pace, providersOf } from '../providers/in-order.ts';
@@ -43,16 +44,17 @@ export function createMailTransport(
   let last: { readonly config: CommunicationsConfig; readonly settings: SmtpSettings } | undefined;
   const smtp = createSmtp(files, () => {
     const current = config();
-    if (last?.config !== current)
-      last = {
-        config: current,
-        settings: {
-          server: current.email.transportSettings.smtp,
-          dkim: current.email.dkim,
-          domain: current.email.sendingDomain,
-          timeoutMs: current.orchestration.timeout,
-        },
+    if (last?.config !== current) {
+      const fresh = {
+        server: current.email.transportSettings.smtp,
+        dkim: current.email.dkim,
+        domain: current.email.sendingDomain,
+        timeoutMs: current.orchestration.timeout,
       };
+      // A change of anything else leaves the connections as they are.
+      const isSame = isDeepStrictEqual(last?.settings, fresh);
+      last = { config: current, settings: last && isSame ? last.settings : fresh };
+    }
     return last.settings;
   });
   const providers: ReadonlyMap<string, MailProvider> = new Map<string, MailProvider>([

@@ -1,7 +1,8 @@
 /** Takes what providers report: into the timeline and the state of the message, and into the list of who gets nothing any more. */
+import Type from 'typebox';
 import type { Kernel } from '../../../../host/kernel.ts';
-import type { JobDefinition } from '../../../../kernel/jobs/jobs.ts';
-import { cutText } from '../../../../kernel/text.ts';
+import { defineJob, type JobDefinition } from '../../../../kernel/jobs/jobs.ts';
+import { cutText, storable } from '../../../../kernel/text.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 import { messageErrors } from '../../errors.ts';
 import {
@@ -24,16 +25,37 @@ export interface Feedback {
   receive(provider: string, request: Omit<HookRequest, 'url'>): Promise<void>;
   /** Where a provider of text messages reports about a message; nothing while that is off. */
   smsReportAddress(provider: 'twilio' | 'messageBird', messageId: string): string | undefined;
-  readonly job: JobDefinition;
+  readonly jobs: readonly JobDefinition[];
 }
 
-interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'metrics' | 'secrets'> {
+interface Dependencies
+  extends Pick<Kernel, 'database' | 'events' | 'metrics' | 'secrets' | 'jobs'> {
   readonly config: () => CommunicationsConfig;
   /** Public address of the client surface. */
   readonly clientUrl: () => string;
   /** Told after the commit. */
   readonly onReports: (applied: readonly AppliedReport[]) => Promise<void>;
 }
+
+interface Source {
+  readonly provider: string;
+  readonly channel: Channel;
+}
+
+/*
+ * A report may come before the answer to the send has been noted, which tells what the provider calls the message. Those
+ * that do not hand back our own id are looked at once more. Mails of others that share the account stay unknown.
+ */
+const lateJob = 'communications.late-reports';
+const lateSeconds = 60;
+
+/** Who gets nothing more was noted at once. */
+const asLate = (row: ReportRow): ReportRow => ({
+  ...row,
+  eventId: providerName(`late:${row.eventId}`),
+  suppress: null,
+  waits: false,
+});
 
 interface Hook {
   readonly channel: Channel;
@@ -51,28 +73,9 @@ export const hookProviders = [
 ] as const;
 
 export function createFeedback(dependencies: Dependencies): Feedback {
-  const { database, events, metrics, secrets, config, clientUrl, onReports } = dependencies;
+  const { database, secrets, config, clientUrl } = dependencies;
   const hooks = hooksOf(config, (id) => reportToken(secrets, id));
-  const counter = metrics.counter(
-    'message_reports_total',
-    'Reports of providers by what they say',
-    ['provider', 'kind'],
-  );
-  const take = async (
-    { provider, channel }: { readonly provider: string; readonly channel: Channel },
-    { reports, nonce }: Reports,
-  ): Promise<void> => {
-    const rows = reports.map((report) => rowOf(report, config().suppression.enabled));
-    const applied = await database.transaction(async (transaction) => {
-      if (nonce !== undefined && !(await takeNonce(transaction, provider, providerName(nonce))))
-        return [];
-      if (rows.length === 0) return [];
-      transaction.afterCommit(() => events.wake());
-      return applyReports(transaction, { provider, channel }, rows);
-    });
-    for (const { kind } of applied) counter.inc({ provider, kind });
-    await onReports(applied);
-  };
+  const { apply, take } = createTaking(dependencies);
   const placeOf = (provider: string) => `${clientUrl()}/hook/communications/${provider}`;
 
   return {
@@ -89,12 +92,62 @@ export function createFeedback(dependencies: Dependencies): Feedback {
         ? `${placeOf(provider)}?message=${messageId}`
         : `${placeOf(provider)}?token=${reportToken(secrets, messageId)}`;
     },
-    job: askMailgunJob({
-      database,
-      config,
-      apply: (reports) => take({ provider: 'mailgun', channel: 'email' }, { reports }),
-    }),
+    jobs: [
+      askMailgunJob({
+        database,
+        config,
+        apply: (reports) => take({ provider: 'mailgun', channel: 'email' }, { reports }),
+      }),
+      defineJob({
+        name: lateJob,
+        data: Type.Object({
+          provider: Type.String(),
+          channel: Type.Enum(['email', 'sms', 'push']),
+          rows: Type.Array(Type.Any()),
+        }),
+        handler: ({ provider, channel, rows }) =>
+          apply({ provider, channel }, rows as readonly ReportRow[]),
+      }),
+    ],
   };
+}
+
+/** Takes reports into what they are about. */
+function createTaking({ database, events, metrics, config, jobs, onReports }: Dependencies) {
+  const counter = metrics.counter(
+    'message_reports_total',
+    'Reports of providers by what they say',
+    ['provider', 'kind'],
+  );
+  const apply = async (
+    { provider, channel }: Source,
+    rows: readonly ReportRow[],
+    nonce?: string,
+  ): Promise<void> => {
+    const applied = await database.transaction(async (transaction) => {
+      if (nonce !== undefined && !(await takeNonce(transaction, provider, providerName(nonce))))
+        return [];
+      if (rows.length === 0) return [];
+      transaction.afterCommit(() => events.wake());
+      const all = await applyReports(transaction, { provider, channel }, rows);
+      const unknown = new Set(all.flatMap((one) => (one.messageId === null ? one.eventId : [])));
+      const later = rows.filter(({ waits, eventId }) => waits && unknown.has(eventId));
+      if (later.length > 0)
+        await jobs.enqueue(
+          lateJob,
+          { provider, channel, rows: later.map(asLate) },
+          { transaction, startAfterSeconds: lateSeconds },
+        );
+      return all.filter(({ eventId }) => !later.some((one) => one.eventId === eventId));
+    });
+    for (const { kind } of applied) counter.inc({ provider, kind });
+    await onReports(applied);
+  };
+  const take = (source: Source, { reports, nonce }: Reports): Promise<void> => {
+    const rows = reports.map((report) => rowOf(report, config().suppression.enabled));
+    return apply(source, rows, nonce);
+  };
+  return { apply, take };
 }
 
 const reportToken = (secrets: Kernel['secrets'], messageId: string): string =>
@@ -140,10 +193,11 @@ function rowOf(report: Report, suppresses: boolean): ReportRow {
     status: statuses.get(kind) ?? null,
     messageId: messageId ?? null,
     providerId: providerId === undefined ? null : providerName(providerId),
-    recipient: recipient === undefined ? null : cutText(recipient, 254),
+    recipient: recipient === undefined ? null : storable(cutText(recipient, 254)),
     detail: detail ?? null,
     suppress: suppresses ? (suppressionFor(report) ?? null) : null,
     scope: kind === 'unsubscribed' ? allButCritical : '',
+    waits: report.waits ?? false,
   };
 }
 

@@ -199,6 +199,7 @@ export const mailersendHook =
           kind,
           permanent: type === 'activity.hard_bounced',
           providerId: textAt(body, 'data', 'email', 'message', 'id'),
+          waits: true,
           recipient: textAt(body, 'data', 'email', 'recipient', 'email'),
           detail: said(textAt(body, 'data', 'morph', 'reason')),
         },

@@ -24,6 +24,8 @@ export interface Report {
   readonly detail?: string | undefined;
   /** The address will never take anything: a bounce for good, an opt-out of the number. */
   readonly permanent?: boolean | undefined;
+  /** The provider never hands back our id: what is not known yet is looked at again. */
+  readonly waits?: boolean | undefined;
   /** In place of what follows from the kind. */
   readonly reason?: string | undefined;
 }

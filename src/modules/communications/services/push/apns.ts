@@ -5,7 +5,7 @@ import { pemOf } from '../../config/leaves.ts';
 import type { CommunicationsConfig } from '../../config.ts';
 import type { PushNote } from '../content.ts';
 import { baseOf, DeliveryError, textAt, words } from '../providers/outcome.ts';
-import { type Device, type DeviceResult, inTurns, type PushProvider, unheard } from './provider.ts';
+import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';
 
 type Settings = CommunicationsConfig['pushNotifications']['apns'];
 
@@ -70,12 +70,10 @@ export function createApns(settings: () => Settings, timeoutMs: () => number): P
   return {
     name,
     send: (note, devices, messageId) =>
-      inTurns(devices, atOnce, async (device) => {
-        try {
-          return await sendOne(note, device, messageId);
-        } catch (error) {
-          return unheard(name, device, error);
-        }
+      inTurns(devices, {
+        provider: name,
+        atOnce,
+        send: (device) => sendOne(note, device, messageId),
       }),
     close: connections.close,
   };

@@ -14,7 +14,7 @@ import {
 import { createApns } from './apns.ts';
 import { createFcm } from './fcm.ts';
 import { createOneSignal } from './onesignal.ts';
-import type { Device, DeviceResult, PushProvider } from './provider.ts';
+import { type Device, type DeviceResult, ours, type PushProvider } from './provider.ts';
 import { createSnsPush } from './sns.ts';
 import { createWebPush } from './web-push.ts';
 
@@ -133,14 +133,15 @@ async function sendGroup(
   try {
     return await provider.send(note, devices, id);
   } catch (error) {
-    if (!(error instanceof DeliveryError)) throw error;
+    // A mistake of ours with one provider: what others have taken must be noted all the same.
+    const told = error instanceof DeliveryError ? error : undefined;
     return devices.map((device) => ({
       device: device.id,
       provider: provider.name,
       outcome: 'later',
-      detail: error.message,
-      retryAfter: error.retryAfter,
-      refusesKey: error.kind === 'auth',
+      detail: told?.message ?? ours,
+      retryAfter: told?.retryAfter,
+      refusesKey: told?.kind === 'auth',
     }));
   }
 }

@@ -16,7 +16,7 @@ import {
   withoutId,
   words,
 } from '../providers/outcome.ts';
-import { type Device, type DeviceResult, inTurns, type PushProvider, unheard } from './provider.ts';
+import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';
 
 type Settings = CommunicationsConfig['pushNotifications']['firebase'];
 
@@ -49,14 +49,15 @@ export function createFcm(settings: () => Settings, call: CallProvider): PushPro
       const before = knownFor(current);
       const bearer = before ?? (await newToken(current));
       const url = `${baseOf(current.endpoint, 'https://fcm.googleapis.com')}/v1/projects/${encodeURIComponent(current.projectId)}/messages:send`;
-      const send = (device: Device) => sendOne({ note, device, url, bearer, call });
-      return inTurns(devices, atOnce, send).catch((error: unknown) => {
-        if (before === undefined || !(error instanceof DeliveryError) || error.kind !== 'auth')
-          throw error;
-        // A token from before may have been revoked: the next attempt gets one of its own.
-        known = undefined;
-        throw new DeliveryError('transient', name, error.message);
-      });
+      const send = (device: Device) =>
+        sendOne({ note, device, url, bearer, call }).catch((error: unknown) => {
+          if (before === undefined || !(error instanceof DeliveryError) || error.kind !== 'auth')
+            throw error;
+          // A token from before may have been revoked: the next attempt gets one of its own.
+          known = undefined;
+          throw new DeliveryError('transient', name, error.message);
+        });
+      return inTurns(devices, { provider: name, atOnce, send });
     },
   };
 }
@@ -111,20 +112,14 @@ interface OneSend {
 
 async function sendOne({ note, device, url, bearer, call }: OneSend): Promise<DeviceResult> {
   const result = { device: device.id, provider: name };
-  try {
-    const answer = await call(url, {
-      headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ message: messageOf(note, device) }),
-    });
-    if (answer.ok) {
-      const detail = textAt(answer.json(), 'name');
-      if (detail === undefined) throw withoutId(name, answer);
-      return { ...result, outcome: 'accepted', detail };
-    }
-    return { ...result, ...refusalOf(answer) };
-  } catch (error) {
-    return unheard(name, device, error);
-  }
+  const answer = await call(url, {
+    headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ message: messageOf(note, device) }),
+  });
+  if (!answer.ok) return { ...result, ...refusalOf(answer) };
+  const detail = textAt(answer.json(), 'name');
+  if (detail === undefined) throw withoutId(name, answer);
+  return { ...result, outcome: 'accepted', detail };
 }
 
 /** `error.details[].errorCode` decides; HTTP statuses are shared by several causes. */

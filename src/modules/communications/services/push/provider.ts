@@ -35,12 +35,16 @@ export type DeviceResult = {
     }
 );
 
-/** A device of which nobody heard. Throws what is no matter of this device: our credentials, a mistake of ours. */
-export function unheard(provider: string, device: Device, error: unknown): DeviceResult {
-  if (!(error instanceof DeliveryError) || error.kind === 'auth') throw error;
+/** What is said of a mistake of ours. */
+export const ours = 'the delivery failed';
+
+/** What is said of a device of which nobody heard. Never throws: the results of the others would be lost, and they get it twice. */
+function unheard(provider: string, device: Device, error: unknown): DeviceResult {
+  const result = { device: device.id, provider, outcome: 'later' } as const;
+  if (!(error instanceof DeliveryError)) return { ...result, detail: ours };
   const { message: detail, retryAfter, kind } = error;
-  const unknown = kind === 'unknown';
-  return { device: device.id, provider, outcome: 'later', detail, retryAfter, unknown };
+  if (kind === 'auth') return { ...result, detail, refusesKey: true };
+  return { ...result, detail, retryAfter, unknown: kind === 'unknown' };
 }
 
 export interface PushProvider {
@@ -54,14 +58,22 @@ export interface PushProvider {
   close?(): void;
 }
 
-/** Runs `work` for each, a few at a time. */
-export async function inTurns<T, R>(
-  items: readonly T[],
-  atOnce: number,
-  work: (item: T) => Promise<R>,
-): Promise<readonly R[]> {
-  const results: R[] = [];
-  for (let from = 0; from < items.length; from += atOnce)
-    results.push(...(await Promise.all(items.slice(from, from + atOnce).map(work))));
+interface Turns {
+  readonly provider: string;
+  readonly atOnce: number;
+  /** Throws what `unheard` puts into words. */
+  send(device: Device): Promise<DeviceResult>;
+}
+
+/** Asks about each device, a few at a time. One result per device. */
+export async function inTurns(
+  devices: readonly Device[],
+  { provider, atOnce, send }: Turns,
+): Promise<readonly DeviceResult[]> {
+  const results: DeviceResult[] = [];
+  const one = (device: Device): Promise<DeviceResult> =>
+    send(device).catch((error: unknown) => unheard(provider, device, error));
+  for (let from = 0; from < devices.length; from += atOnce)
+    results.push(...(await Promise.all(devices.slice(from, from + atOnce).map(one))));
   return results;
 }

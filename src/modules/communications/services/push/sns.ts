@@ -3,7 +3,7 @@ import type { CommunicationsConfig } from '../../config.ts';
 import type { PushNote } from '../content.ts';
 import { type CallProvider, words } from '../providers/outcome.ts';
 import { callSns, elementOf, type SnsAnswer } from '../providers/sns.ts';
-import { type Device, type DeviceResult, inTurns, type PushProvider, unheard } from './provider.ts';
+import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';
 
 type Settings = CommunicationsConfig['pushNotifications']['sns'];
 
@@ -51,7 +51,14 @@ export function createSnsPush(settings: () => Settings, call: CallProvider): Pus
 
   const sendOne = async (note: PushNote, device: Device): Promise<DeviceResult> => {
     const endpoint = await endpointOf(device);
-    if (!endpoint.ok) return resultOf(endpoint, device);
+    // Nothing of the device: the application is not there, or not ours.
+    if (!endpoint.ok)
+      return {
+        device: device.id,
+        provider: name,
+        outcome: 'refused',
+        detail: words(`${endpoint.code} ${endpoint.message}`),
+      };
     const published = await ask({
       Action: 'Publish',
       TargetArn: endpoint.text,
@@ -64,13 +71,7 @@ export function createSnsPush(settings: () => Settings, call: CallProvider): Pus
   return {
     name,
     send: (note, devices) =>
-      inTurns(devices, atOnce, async (device) => {
-        try {
-          return await sendOne(note, device);
-        } catch (error) {
-          return unheard(name, device, error);
-        }
-      }),
+      inTurns(devices, { provider: name, atOnce, send: (device) => sendOne(note, device) }),
   };
 }
 

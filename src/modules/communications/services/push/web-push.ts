@@ -13,7 +13,7 @@ import {
   retryAfterOf,
   words,
 } from '../providers/outcome.ts';
-import { type Device, type DeviceResult, inTurns, type PushProvider, unheard } from './provider.ts';
+import { type Device, type DeviceResult, inTurns, type PushProvider } from './provider.ts';
 
 type Settings = CommunicationsConfig['pushNotifications']['webpush'];
 
@@ -66,14 +66,12 @@ export function createWebPush(settings: () => Settings, call: CallProvider): Pus
 
   return {
     name,
-    send(note, devices, messageId) {
+    async send(note, devices, messageId) {
       const body = payloadOf(note, messageId);
-      return inTurns(devices, atOnce, async (device) => {
-        try {
-          return await sendOne(note, device, body);
-        } catch (error) {
-          return unheard(name, device, error);
-        }
+      return inTurns(devices, {
+        provider: name,
+        atOnce,
+        send: (device) => sendOne(note, device, body),
       });
     },
   };
