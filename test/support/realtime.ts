@@ -29,15 +29,20 @@ export const document = (n: number): string => `00000000-0000-7000-8000-00000000
 /** Events in memory. What is published reaches the subscribers when `publish` resolves. */
 function createEventsInMemory() {
   const handlers = new Set<EventHandler>();
+  const gaps = new Set<() => void>();
   const all: PublishedEvent[] = [];
   let purged = 0;
   const events: Events = {
     emit: async () => undefined,
     wake: () => undefined,
     wakeLater: () => undefined,
-    subscribe(_pattern, handler) {
+    subscribe(_pattern, handler, onGap = () => undefined) {
       handlers.add(handler);
-      return () => void handlers.delete(handler);
+      gaps.add(onGap);
+      return () => {
+        handlers.delete(handler);
+        gaps.delete(onGap);
+      };
     },
     onPublished: () => () => undefined,
     async since(sequence, limit) {
@@ -68,6 +73,10 @@ function createEventsInMemory() {
     change,
     remove,
     followers: () => handlers.size,
+    /** Events were missed for good. */
+    miss: () => {
+      for (const onGap of gaps) onGap();
+    },
     purge: () => {
       purged = all.length;
     },

@@ -101,7 +101,7 @@ interface EventReader {
   start(position: number): void;
   /** The sequence has grown to at least `position`, by events of these topics. */
   advance(position: number, told?: PublishedTopics): void;
-  subscribe(pattern: string, handler: EventHandler): () => void;
+  subscribe(pattern: string, handler: EventHandler, onGap?: () => void): () => void;
   stop(): Promise<void>;
 }
 
@@ -110,6 +110,7 @@ const PURGED_UNREAD = 'Events were purged before this node had read them';
 interface Subscription {
   readonly matches: (topic: string) => boolean;
   readonly handler: EventHandler;
+  readonly onGap: (() => void) | undefined;
 }
 
 /** Topics whose subscribers are remembered. There are a few for each schema. */
@@ -123,14 +124,17 @@ function createSubscriptions() {
     get size(): number {
       return all.size;
     },
-    add(pattern: string, handler: EventHandler): () => void {
-      const subscription: Subscription = { matches: matcher(pattern), handler };
+    add(pattern: string, handler: EventHandler, onGap?: () => void): () => void {
+      const subscription: Subscription = { matches: matcher(pattern), handler, onGap };
       all.add(subscription);
       byTopic.clear();
       return () => {
         all.delete(subscription);
         byTopic.clear();
       };
+    },
+    tellOfGap(): void {
+      for (const { onGap } of [...all]) onGap?.();
     },
     of(topic: string): readonly Subscription[] {
       const known = byTopic.get(topic);
@@ -162,7 +166,10 @@ export function createEventReader(dependencies: EventReaderOptions): EventReader
   const catchUp = async (): Promise<void> => {
     while (!stopped && delivered < known && subscriptions.size > 0) {
       const { events, last, purged } = await readAfter(database, delivered, readSize);
-      if (delivered < purged) log.error({ from: delivered, to: purged }, PURGED_UNREAD);
+      if (delivered < purged) {
+        log.error({ from: delivered, to: purged }, PURGED_UNREAD);
+        subscriptions.tellOfGap();
+      }
       for (const event of events) await deliver(event);
       if (events.length === 0) delivered = Math.max(delivered, Math.min(known, last));
     }

@@ -171,6 +171,34 @@ describe('events', () => {
     expect(await events.since(start + 4, 10)).toBeUndefined();
   });
 
+  it('says when some were purged before this node had read them', async () => {
+    const events = await startNode(kernel.database);
+    const [first, busy] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let gaps = 0;
+    const seen: string[] = [];
+    const heard = ({ topic }: PublishedEvent) => {
+      seen.push(topic);
+      first.resolve();
+      return busy.promise;
+    };
+    events.subscribe('test:*', heard, () => {
+      gaps += 1;
+    });
+    const start = await events.position();
+    await events.emit(kernel.database, caller, { topic: 'test:read' });
+    await first.promise;
+    await events.emit(kernel.database, caller, { topic: 'test:lost' });
+    await waitFor(async () => (await events.position()) === start + 2);
+    await kernel.database.query({
+      text: 'update penstock.outbox_state set purged_position = last_position',
+    });
+    busy.resolve();
+    await waitFor(() => gaps === 1);
+    await events.emit(kernel.database, caller, { topic: 'test:later' });
+    await waitFor(() => seen.includes('test:later'));
+    expect({ seen, gaps }).toEqual({ seen: ['test:read', 'test:later'], gaps: 1 });
+  });
+
   it('reads nothing while nobody subscribes, and starts with what comes after the subscription', async () => {
     const events = await startNode(kernel.database);
     const start = await events.position();

@@ -47,8 +47,9 @@ export interface Events {
   /**
    * Live subscription on this node to topics that match (`*` at the end matches a prefix).
    * Every node sees every event. For work that must be done once and survive a crash, let a job do it.
+   * `onGap`: some were missed for good, after this node had not reached the database for as long as they are kept.
    */
-  subscribe(pattern: string, handler: EventHandler): () => void;
+  subscribe(pattern: string, handler: EventHandler, onGap?: () => void): () => void;
   /** Told when events were published, by whichever node; answers how to stop listening. It may miss some of a node that dies. */
   onPublished(listener: () => void): () => void;
   /** Events after a sequence, oldest first; `undefined` when they are no longer kept (the reader must resynchronise). */

@@ -24,6 +24,8 @@ export interface Subscription {
   /** Ends the subscription if it may not go on, without a change to deliver; must not throw. */
   readonly recheck: () => Promise<void>;
   readonly send: (change: Change) => void;
+  /** Changes were missed for good: whoever listens has to load their records anew. */
+  readonly lost: () => void;
 }
 
 export interface ChangeHub {
@@ -37,6 +39,8 @@ export interface ChangeHub {
   deliver(event: PublishedEvent): Promise<void>;
   /** Asks of every subscription to these schemas whether it may go on: what a schema offers has changed. */
   recheck(schemas: readonly string[]): Promise<void>;
+  /** Changes were missed for good. */
+  missed(): void;
   /** Subscriptions at this moment. */
   count(): number;
 }
@@ -119,6 +123,10 @@ export function createChangeHub(events: Dependencies): ChangeHub {
     },
     recheck: (schemas) =>
       recheckEach(schemas.flatMap((schema) => [...(bySchema.get(schema) ?? [])])),
+    missed() {
+      for (const entries of [...bySchema.values()])
+        for (const { subscription } of [...entries]) subscription.lost();
+    },
     count: () => [...bySchema.values()].reduce((sum, { size }) => sum + size, 0),
   };
 }

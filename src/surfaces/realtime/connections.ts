@@ -86,10 +86,17 @@ export function createConnections(
   const onReceived = measure(metrics, { sockets: () => count, subscriptions: hub.count });
   const unhear = passSignals(kernel, rechecks);
   const follow = (): (() => void) =>
-    events.subscribe('*', (event) => {
-      rechecks.recheckSubjects(event);
-      return hub.deliver(event);
-    });
+    events.subscribe(
+      '*',
+      (event) => {
+        rechecks.recheckSubjects(event);
+        return hub.deliver(event);
+      },
+      () => {
+        rechecks.recheckAll();
+        hub.missed();
+      },
+    );
 
   const forget = (connection: Connection): void => {
     connection.dispose();

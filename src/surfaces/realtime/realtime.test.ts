@@ -125,6 +125,16 @@ describe('realtime surface', () => {
     });
   });
 
+  it('lets those come back who may have missed changes for good, and nobody else', async () => {
+    const [listening, idle] = [await fixture.connected(), await fixture.connected()];
+    await listening.ask('subscribe', { schema: 'Post' });
+    fixture.miss();
+    await waitFor(() => listening.socket.disconnected);
+    // Not as a client that was told to stay away.
+    expect(listening.failures).toMatchObject([{ status: 503 }]);
+    expect(await idle.ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
+  });
+
   it('follows the events only while somebody is connected', async () => {
     expect(fixture.followers()).toBe(0);
     const a = await fixture.connected();

@@ -196,6 +196,8 @@ function subscriptionTo(
       await onOwnAccount(async () => admits(parts, target, refuse));
     },
     send: (change) => send(parts, change, end),
+    // Clients come back by themselves, and are told to load their records anew.
+    lost: () => end(errors.UNAVAILABLE({ message: 'Changes were missed: connect again' })),
   };
 }
 

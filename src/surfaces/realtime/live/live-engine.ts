@@ -83,7 +83,7 @@ export function createLiveEngine(
     .bind({});
   const hub = createLiveHub({
     records: kernel.records,
-    follow: (handler) => kernel.events.subscribe('*', handler),
+    follow: (handler, onGap) => kernel.events.subscribe('*', handler, onGap),
     reachesThroughUsers: async () =>
       (await kernel.permissions.engine?.reachesThroughUsers?.()) ?? false,
     dependenciesOf: async (schema) => kernel.permissions.engine?.dependenciesOf?.(schema),

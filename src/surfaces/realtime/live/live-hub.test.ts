@@ -13,12 +13,14 @@ async function hubOf(
   related: ReadonlySet<string> = new Set(),
 ) {
   let heard: (event: PublishedEvent) => void = () => expect.unreachable('nobody follows');
+  let miss: () => void = () => expect.unreachable('nobody follows');
   const reads = new Map<string, number>();
   const hub = createLiveHub({
     records: { fitting: () => expect.unreachable('no record has changed') },
     onOwnAccount: (work) => work(),
-    follow(handler) {
+    follow(handler, onGap) {
       heard = handler;
+      miss = onGap;
       return () => undefined;
     },
     reachesThroughUsers: async () => throughUsers,
@@ -47,7 +49,7 @@ async function hubOf(
       ...{ topic: `database:${operation}:${schema}`, schema, operation, ids: ['1'] },
       occurredAt: new Date().toISOString(),
     } as unknown as PublishedEvent);
-  return { hub, reads, tell, tellOfRecord };
+  return { hub, reads, tell, tellOfRecord, miss: () => miss() };
 }
 
 describe('a change of rights', () => {
@@ -95,6 +97,13 @@ describe('a change of rights', () => {
     await waitFor(() => reads.get('ann') === 2);
     hub.stop();
   });
+});
+
+it('reads every list again where events were missed for good', async () => {
+  const { hub, reads, miss } = await hubOf(['ann', 'bob'], false);
+  miss();
+  await waitFor(() => reads.get('ann') === 2 && reads.get('bob') === 2);
+  hub.stop();
 });
 
 describe('a question that ends while somebody waits to be let in', () => {

@@ -14,7 +14,7 @@ export interface LiveHubParts {
   /** Runs work on an account of its own, with what this node remembers up to date. */
   onOwnAccount<T>(work: () => Promise<T>): Promise<T>;
   /** Hears of everything that happens from now on; answers how to stop. */
-  follow(handler: (event: PublishedEvent) => void): () => void;
+  follow(handler: (event: PublishedEvent) => void, onGap: () => void): () => void;
   /** Whether a relation of one user may give rights to others. */
   reachesThroughUsers(): Promise<boolean>;
   /** On which other records rights on those of a schema hang; nothing where there are no permissions. */
@@ -81,6 +81,13 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     gathered(schema, ids, { since: Date.parse(occurredAt), hasEnded: operation === 'delete' });
   };
 
+  /** What happened is not known: anything may be different. */
+  const missed = (): void => {
+    for (const query of [...queries.values()])
+      if (query.read.madeFrom) query.end('changed');
+      else query.touch('all');
+  };
+
   const open = (read: LiveRead): LiveQuery => {
     const key = `${read.kind} ${read.audience} ${read.key}`;
     const known = queries.get(key);
@@ -91,7 +98,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
       if (queries.get(key) === ended) forget(key);
     });
     queries.set(key, query);
-    unfollow ??= parts.follow(heard);
+    unfollow ??= parts.follow(heard, missed);
     // Between the question and this moment.
     if (read.ends?.aborted) query.end('changed');
     return query;
