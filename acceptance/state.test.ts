@@ -456,4 +456,31 @@ describe('state as a document', () => {
     );
     expect(changesOf((await plan({ modules: { router } })).body)).toEqual([]);
   });
+
+  it('takes back an endpoint that no longer fits its schema as it is', async () => {
+    const { admin } = source;
+    const fields = { label: 'String', place: 'String' };
+    const { _id } = (await source.createSchema({ name: 'Crate', fields })) as Json;
+    const byPlace = {
+      ...{ name: 'crates_by_place', operation: 0, selectedSchemaName: 'Crate' },
+      inputs: [{ name: 'place', type: 'String', location: 1 }],
+      query: {
+        schemaField: 'place',
+        operation: 0,
+        comparisonField: { type: 'Input', value: 'place' },
+      },
+    };
+    expectStatus(await admin.post('/database/customEndpoints', byPlace), 200, 'endpoint');
+    const shorter = { fields: { label: 'String' } };
+    expectStatus(await admin.patch(`/database/schemas/${_id}`, shorter), 200, 'schema');
+    const whole = (await admin.get('/state/export')).body;
+    expectStatus(await admin.post('/state/import', whole), 200, 'its own export');
+    const endpoint = whole.modules.database.customEndpoints.find(
+      ({ name }: Json) => name === byPlace.name,
+    );
+    endpoint.paginated = true;
+    const changed = await admin.post('/state/import', whole);
+    expect(changed.status, changed.text).toBe(400);
+    expect(changed.body.errors[0].path).toMatch(/^modules\.database\.customEndpoints\.\d+\.query/);
+  });
 });

@@ -3,6 +3,7 @@ import Type from 'typebox';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { unknownActions } from '../../../kernel/action-uses.ts';
 import { schemaObject } from '../../../kernel/authority.ts';
+import { sameValue } from '../../../kernel/canonical.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
 import type { StateChange, StateDocument, StateImport, StateType } from '../../../kernel/state.ts';
@@ -13,7 +14,7 @@ import type { Endpoints } from '../services/endpoints/serving.ts';
 import { type Declarations, databaseModule } from './declared.ts';
 
 interface Parts {
-  readonly endpoints: Pick<Endpoints, 'admin' | 'store'>;
+  readonly endpoints: Pick<Endpoints, 'admin' | 'store' | 'serving'>;
   readonly schemas: Pick<SchemaRegistry, 'get'>;
   readonly declarations: Declarations;
 }
@@ -27,7 +28,7 @@ const EndpointDocument = Type.Object({
 });
 
 export const endpointState = ({
-  endpoints: { admin, store },
+  endpoints: { admin, store, serving },
   schemas,
   declarations,
 }: Parts): StateType => ({
@@ -44,13 +45,18 @@ export const endpointState = ({
       .map(documentOf),
   async complete(caller, documents, whole) {
     const { registry } = await declarations.after(caller, whole);
+    const kept = new Set(
+      documents.filter(({ document }) => isUnserved({ store, serving }, document)),
+    );
     const unknown = documents.filter(
-      ({ document }) => !registry.get(String(document.selectedSchemaName)),
+      (one) => !kept.has(one) && !registry.get(String(one.document.selectedSchemaName)),
     );
     if (unknown.length > 0) throw invalidInput(unknown.map(({ place }) => missingSchema(place)));
-    return documents.map(({ document, place }) => ({
-      ...admin.defined(document as EndpointBody, `${place}.`, registry),
-    }));
+    return documents.map((one) => {
+      const { document, place } = one;
+      if (kept.has(one)) return document;
+      return { ...admin.defined(document as EndpointBody, `${place}.`, registry) };
+    });
   },
   async check(caller, changes, whole) {
     const { registry } = await declarations.after(caller, whole);
@@ -72,6 +78,19 @@ export const endpointState = ({
     }
   },
 });
+
+/** It is there as it is written and does not fit its schema: an export holds it, and importing that changes nothing. */
+function isUnserved(
+  { store, serving }: Pick<Endpoints, 'store' | 'serving'>,
+  document: StateDocument,
+): boolean {
+  const stored = store.all().find(({ name }) => name === document.name);
+  return (
+    stored !== undefined &&
+    sameValue(documentOf(stored), document) &&
+    serving.problems(stored).length > 0
+  );
+}
 
 function documentOf({
   _id,
