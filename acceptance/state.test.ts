@@ -459,7 +459,7 @@ describe('state as a document', () => {
 
   it('takes back an endpoint that no longer fits its schema as it is', async () => {
     const { admin } = source;
-    const fields = { label: 'String', place: 'String' };
+    const fields = { label: { type: 'String' }, place: { type: 'String' } } as const;
     const { _id } = (await source.createSchema({ name: 'Crate', fields })) as Json;
     const byPlace = {
       ...{ name: 'crates_by_place', operation: 0, selectedSchemaName: 'Crate' },

@@ -3,6 +3,7 @@ import { codeOf } from '../../kernel/database/failures.ts';
 import { defineErrors, errors, type PenstockError, type Problem } from '../../kernel/errors.ts';
 import type { CompiledSchema } from '../schema/compile/compiled.ts';
 import { externalReadError, externalWriteError } from './external-table-errors.ts';
+import { refusedAnswer } from './page/page.ts';
 
 export const recordErrors = defineErrors({
   RECORD_INVALID: [400, 'The record is not valid'],
@@ -81,6 +82,8 @@ export function recordError(error: unknown, refused: RefusedWrite): unknown {
         message: 'A value is too large for its field',
         cause: error,
       });
+    case '22P02':
+      return refusedAnswer(error) ?? otherError(error, refused);
     case '40001':
     case '40P01':
       return recordErrors.WRITE_CONFLICT({ retryAfter: 1, cause: error });
@@ -91,15 +94,14 @@ export function recordError(error: unknown, refused: RefusedWrite): unknown {
         ? externalReadError(refused.schema, error)
         : changedMeanwhile(error);
     default:
-      return refused.schema.mapping
-        ? externalWriteError(
-            refused.schema.mapping,
-            error,
-            refused.schema.modelOptions.conduit.triggerMessages,
-          )
-        : error;
+      return otherError(error, refused);
   }
 }
+
+const otherError = (error: unknown, { schema }: RefusedWrite): unknown =>
+  schema.mapping
+    ? externalWriteError(schema.mapping, error, schema.modelOptions.conduit.triggerMessages)
+    : error;
 
 /** The schema was changed between the reading of it and the statement. */
 const changedMeanwhile = (cause: unknown): PenstockError =>

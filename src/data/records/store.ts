@@ -163,6 +163,8 @@ export interface WriteOptions extends Grant {
   readonly restore?: boolean;
   /** Writing many: is told of links to records of the same schema that are not there yet, which are then no problem. */
   readonly unresolved?: (link: UnresolvedReference) => void;
+  /** Writing many: records are answered by id and version, with an empty text. */
+  readonly idsOnly?: boolean;
   readonly scope?: string;
   readonly populate?: readonly string[];
   /** Version the caller saw (`If-Match`); another one stored is 412. */

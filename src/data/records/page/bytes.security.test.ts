@@ -92,6 +92,49 @@ test('a record is refused with more of what it refers to than one answer holds',
   );
 });
 
+test('a write is refused, and undone, when its answer would be too large', async () => {
+  const tooMuch = { status: 400, errors: [{ path: 'populate', rule: 'bytes' }] };
+  const page = (skip: number) => kernel.records.list(admin, 'Large', { limit: 10, skip });
+  const some: string[] = [];
+  for (const skip of [0, 10])
+    some.push(...(JSON.parse(await page(skip)) as Ids).documents.map(({ _id }) => _id));
+  await kernel.schemas.create(admin, {
+    name: 'Crate',
+    fields: { label: 'String', parts: [{ type: 'Relation', model: 'Large' }] },
+  });
+  const populate = ['parts'];
+  const whole = { label: 'new', parts: some };
+  await expect(kernel.records.create(admin, 'Crate', whole, { populate })).rejects.toMatchObject(
+    tooMuch,
+  );
+  expect(JSON.parse(await kernel.records.list(admin, 'Crate', {})).count).toBe(0);
+  const { id } = await kernel.records.create(admin, 'Crate', whole);
+  const change = { label: 'changed' };
+  for (const write of [
+    () => kernel.records.update(admin, 'Crate', id, change, { populate }),
+    () => kernel.records.replace(admin, 'Crate', id, { ...whole, ...change }, { populate }),
+  ])
+    await expect(write()).rejects.toMatchObject(tooMuch);
+  expect(JSON.parse((await kernel.records.get(admin, 'Crate', id)).json)).toMatchObject({
+    label: 'new',
+    __v: 0,
+  });
+  const few = { ...whole, parts: some.slice(0, 3) };
+  const made = await kernel.records.create(admin, 'Crate', few, { populate });
+  expect(JSON.parse(made.json).parts).toHaveLength(3);
+  // What is changed is small, and what would be answered is not.
+  await kernel.schemas.update(admin, kernel.schemas.get('Large')?._id ?? '', {
+    fields: { text: 'String', note: 'String' },
+  });
+  const noted = some.map((_id) => ({ _id, note: 'x' }));
+  await expect(kernel.records.updateMany(admin, 'Large', noted)).rejects.toMatchObject(tooMuch);
+  const fitting = await kernel.records.updateMany(admin, 'Large', noted.slice(0, 3));
+  expect(fitting.map(({ json }) => JSON.parse(json).note)).toEqual(['x', 'x', 'x']);
+  const ids = await kernel.records.updateMany(admin, 'Large', noted, { idsOnly: true });
+  expect(ids.map(({ json }) => json).join('')).toBe('');
+  expect(ids.map((one) => one.id)).toEqual(some);
+});
+
 test('whoever asks for a count that takes too long is told what to ask for, once, and gets that', async () => {
   const read = { enabled: true, authenticated: true };
   await kernel.schemas.create(admin, {

@@ -26,6 +26,27 @@ const tooLarge = '!';
 export const boundedText = (page: string): string =>
   `case when octet_length(${page}) > ${MAX_ANSWER_BYTES} then '${tooLarge}' else ${page} end`;
 
+/** As a statement that fails because of its answer names it. */
+const refusedText = 'too large for one answer';
+
+/**
+ * The text of the rows `y`; the statement fails where `bytes` are more than one answer holds. A write that is done could not
+ * be refused any more, but a statement that fails is undone. A text that is no number is read as one, only where there is
+ * too much; it begins with a value of the row, or it would be read before.
+ */
+export const orRefused = (json: string, bytes: string): string =>
+  `case when ${bytes} > ${MAX_ANSWER_BYTES} then (y.id::text || ' ${refusedText}')::integer::text else ${json} end`;
+
+/** The 400 for a write that failed because of that, or nothing. */
+export const refusedAnswer = (error: unknown): PenstockError | undefined =>
+  error instanceof Error && error.message.includes(refusedText)
+    ? invalid(
+        'populate',
+        'bytes',
+        `what would be answered is larger than ${MEGABYTES} MB: change fewer records at once, or populate less`,
+      )
+    : undefined;
+
 /** Throws 400 for a list whose records were left out because they are too large together. */
 export function requireWhole(json: string): string {
   if (json.startsWith(tooLarge, json.indexOf('[') + 1)) throw tooMany();

@@ -123,13 +123,18 @@ function insertStatement(
   columns: readonly string[],
   records: readonly Record<string, unknown>[],
 ): Statement {
-  const { schema, caller, dependencies, populate, ownership, conditions } = context;
+  const { schema, caller, dependencies, populate, ownership, conditions, options } = context;
+  const { idsOnly } = options;
   const values = [actorOf(caller), JSON.stringify(records)];
   const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
-  const shape = `createMany|${columns.join()}|${ownershipShape(ownership)}|${answerShape(context)}`;
+  const shape = `createMany|${idsOnly}|${columns.join()}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
-    insertManyText(schema, { columns, populate, ownership, conditions, eventFields }, parameters),
+    insertManyText(
+      schema,
+      { columns, populate, ownership, conditions, eventFields, idsOnly },
+      parameters,
+    ),
   );
 }
 
@@ -318,7 +323,8 @@ function groupStatement(
   group: readonly Change[],
   compare: readonly string[] | undefined,
 ): Statement {
-  const { dependencies, schema, caller, populate, conditions } = context;
+  const { dependencies, schema, caller, populate, conditions, options } = context;
+  const { idsOnly } = options;
   const columns = Object.keys(group[0]?.values ?? {});
   const predicate = settableRows(context, columns);
   const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
@@ -326,14 +332,14 @@ function groupStatement(
     .map(({ id, values }) => ({ _id: id, ...values }))
     // As their rows were locked.
     .sort((one, other) => (one._id < other._id ? -1 : 1));
-  const shape = `updateMany|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const shape = `updateMany|${idsOnly}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement(
     { schema, shape, values: [actorOf(caller), JSON.stringify(records)], dynamic },
     (parameters) =>
       updateManyText(
         schema,
-        { columns, predicate, populate, conditions, compare, eventFields },
+        { columns, predicate, populate, conditions, compare, eventFields, idsOnly },
         parameters,
       ),
   );

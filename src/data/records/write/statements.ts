@@ -10,6 +10,7 @@ import type { RecordTuples, RowPredicate } from '../../../kernel/permissions.ts'
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { deletedColumn } from '../../schema/compile/layout.ts';
 import { historyTable } from '../../schema/migrations.ts';
+import { orRefused } from '../page/page.ts';
 import type { PopulateTree, RowConditions } from '../read/projection.ts';
 import { recordColumns } from '../read/record-view.ts';
 import { createRenderContext, selectList } from '../read/render.ts';
@@ -64,6 +65,8 @@ export interface AnswerOptions {
   readonly ownerPlace?: string;
   /** References whose changes are told as relations. */
   readonly eventFields?: EventFields | undefined;
+  /** Nobody looks at the records: they are answered by their ids. */
+  readonly idsOnly?: boolean | undefined;
 }
 
 /** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
@@ -73,18 +76,43 @@ export function withAnswer(
   options: AnswerOptions,
   parameters: Parameters,
 ): string {
-  const { kind, populate, many, ownership, conditions, extra, ownerPlace, eventFields } = options;
-  const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
+  const { kind, many, ownership, ownerPlace, eventFields } = options;
+  const answer = answerText(schema, options, parameters);
   const owned = ownership ? ownerRows(schema, ownership, parameters, ownerPlace) : undefined;
   const event = (many ? eventRows : eventRow)(schema, kind, owned?.payload);
   return (
     `with ${change}, e as (${event})${owned?.tuples ?? ''}${eventText(schema, eventFields, kind === 'create' ? 'new' : 'changed')} ` +
-    `select ${recordColumns(schema)}${extra ? `, ${extra}` : ''} from (select ${list} from r t0) x${many ? ' order by x."_id"' : ''}`
+    answer
   );
+}
+
+/**
+ * What of the rows `r` is answered. What is created has the size of a request, and a record by itself too. What they lead
+ * to and what was there already has any: where that is more than one answer holds the statement fails, and undoes the write.
+ */
+function answerText(
+  schema: CompiledSchema,
+  { kind, populate, many, conditions, extra, idsOnly }: AnswerOptions,
+  parameters: Parameters,
+): string {
+  const more = extra ? `, ${extra}` : '';
+  if (idsOnly)
+    return `select r."_id" as id, r."__v" as version, '' as json${more} from r order by r."_id"`;
+  const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
+  if (populate.size === 0 && (!many || kind === 'create'))
+    return `select ${recordColumns(schema)}${more} from (select ${list} from r t0) x${many ? ' order by x."_id"' : ''}`;
+  // In order before they are made texts, so that no more are made than fit. The offset keeps a text from being made twice.
+  const rows = many ? '(select * from r order by "_id" offset 0)' : 'r';
+  const records = `(select ${recordColumns(schema)} from (select ${list} from ${rows} t0) x offset 0) y`;
+  const json = many
+    ? orRefused('y.json', 'sum(octet_length(y.json)) over (order by y.id rows unbounded preceding)')
+    : orRefused('y.json', 'octet_length(y.json)');
+  return `select y.id, y.version, ${json} as json${more} from ${records}${many ? ' order by y.id' : ''}`;
 }
 
 /** What the answer of a write shows. */
 interface Returned {
+  readonly idsOnly?: boolean | undefined;
   readonly populate: PopulateTree;
   readonly conditions: RowConditions | undefined;
 }
@@ -139,7 +167,9 @@ export interface UpdateShape extends Returned {
 const movedExtra = (compare: readonly string[] | undefined) =>
   compare ? { extra: movedColumn(compare) } : {};
 
-const returnedOf = ({ populate, conditions }: Returned): Returned => ({ populate, conditions });
+const returnedOf = ({ populate, conditions, idsOnly }: Returned): Returned => ({
+  ...{ populate, conditions, idsOnly },
+});
 
 /** One record. Values: actor, id, the version when `versioned`, columns. */
 export function updateText(

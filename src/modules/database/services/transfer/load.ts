@@ -124,6 +124,9 @@ interface Stored {
   readonly failures: readonly RowFailure[];
 }
 
+/** Nobody looks at what comes back of an import. */
+const idsOnly = true;
+
 async function storeWhatFits(
   loading: Loading,
   rows: readonly LoadRow[],
@@ -135,8 +138,8 @@ async function storeWhatFits(
   const links: UnresolvedReference[] = [];
   const options =
     later && later.length < MAX_LATER
-      ? { unresolved: (link: UnresolvedReference) => void links.push(link) }
-      : {};
+      ? { idsOnly, unresolved: (link: UnresolvedReference) => void links.push(link) }
+      : { idsOnly };
   const error = await refusalOf(database, () => store(loading, inputs, options));
   if (!error) {
     later?.push(...links.map(({ id, path }) => laterLink(rows, path, id)));
