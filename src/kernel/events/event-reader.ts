@@ -133,7 +133,8 @@ function createSubscriptions() {
         byTopic.clear();
       };
     },
-    tellOfGap(): void {
+    tellOfGap(log: Logger, gap: { readonly from: number; readonly to: number }): void {
+      log.error(gap, PURGED_UNREAD);
       for (const { onGap } of [...all]) onGap?.();
     },
     of(topic: string): readonly Subscription[] {
@@ -166,10 +167,7 @@ export function createEventReader(dependencies: EventReaderOptions): EventReader
   const catchUp = async (): Promise<void> => {
     while (!stopped && delivered < known && subscriptions.size > 0) {
       const { events, last, purged } = await readAfter(database, delivered, readSize);
-      if (delivered < purged) {
-        log.error({ from: delivered, to: purged }, PURGED_UNREAD);
-        subscriptions.tellOfGap();
-      }
+      if (delivered < purged) subscriptions.tellOfGap(log, { from: delivered, to: purged });
       for (const event of events) await deliver(event);
       if (events.length === 0) delivered = Math.max(delivered, Math.min(known, last));
     }

@@ -2,7 +2,7 @@
 import type { Socket } from 'socket.io';
 import type { Kernel } from '../../host/kernel.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
-import { createChangeHub, createLostRelations } from './changes.ts';
+import { type ChangeHub, createChangeHub, createLostRelations } from './changes.ts';
 import {
   type Connection,
   type ConnectionParts,
@@ -85,19 +85,6 @@ export function createConnections(
   let unfollow: (() => void) | undefined;
   const onReceived = measure(metrics, { sockets: () => count, subscriptions: hub.count });
   const unhear = passSignals(kernel, rechecks);
-  const follow = (): (() => void) =>
-    events.subscribe(
-      '*',
-      (event) => {
-        rechecks.recheckSubjects(event);
-        return hub.deliver(event);
-      },
-      () => {
-        rechecks.recheckAll();
-        hub.missed();
-      },
-    );
-
   const forget = (connection: Connection): void => {
     connection.dispose();
     count -= 1;
@@ -109,7 +96,7 @@ export function createConnections(
   return {
     delivered: (count) => deliveries.inc({}, count),
     open(socket, session, served) {
-      unfollow ??= follow();
+      unfollow ??= follow(events, rechecks, hub);
       count += 1;
       const protocol: ConnectionParts['protocol'] = (end) =>
         served?.protocol ?? platformProtocol({ ...shared, socket, session }, end);
@@ -132,6 +119,24 @@ export function createConnections(
     },
   };
 }
+
+/** Answers how to stop. */
+const follow = (
+  events: RealtimeKernel['events'],
+  rechecks: Rechecks<Connection>,
+  hub: ChangeHub,
+): (() => void) =>
+  events.subscribe(
+    '*',
+    (event) => {
+      rechecks.recheckSubjects(event);
+      return hub.deliver(event);
+    },
+    () => {
+      rechecks.recheckAll();
+      hub.missed();
+    },
+  );
 
 /** Events that clients have sent, by namespace: their names are the clients' own. */
 function countReceived(metrics: RealtimeKernel['metrics']): ConnectionParts['onReceived'] {

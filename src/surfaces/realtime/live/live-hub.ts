@@ -81,13 +81,6 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     gathered(schema, ids, { since: Date.parse(occurredAt), hasEnded: operation === 'delete' });
   };
 
-  /** What happened is not known: anything may be different. */
-  const missed = (): void => {
-    for (const query of [...queries.values()])
-      if (query.read.madeFrom) query.end('changed');
-      else query.touch('all');
-  };
-
   const open = (read: LiveRead): LiveQuery => {
     const key = `${read.kind} ${read.audience} ${read.key}`;
     const known = queries.get(key);
@@ -98,7 +91,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
       if (queries.get(key) === ended) forget(key);
     });
     queries.set(key, query);
-    unfollow ??= parts.follow(heard, missed);
+    unfollow ??= parts.follow(heard, () => missed([...queries.values()]));
     // Between the question and this moment.
     if (read.ends?.aborted) query.end('changed');
     return query;
@@ -163,6 +156,13 @@ async function enter(
     }
   }
   throw errors.UNAVAILABLE();
+}
+
+/** What happened is not known: anything may be different. */
+function missed(queries: readonly LiveQuery[]): void {
+  for (const query of queries)
+    if (query.read.madeFrom) query.end('changed');
+    else query.touch('all');
 }
 
 /** Ends questions that nobody came back to, and looks at rights that may have ended by themselves. */
