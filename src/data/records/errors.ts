@@ -2,8 +2,8 @@
 import { codeOf } from '../../kernel/database/failures.ts';
 import { defineErrors, errors, type PenstockError, type Problem } from '../../kernel/errors.ts';
 import type { CompiledSchema } from '../schema/compile/compiled.ts';
+import { refusedAnswer } from './answer-bytes.ts';
 import { externalReadError, externalWriteError } from './external-table-errors.ts';
-import { refusedAnswer } from './page/page.ts';
 
 export const recordErrors = defineErrors({
   RECORD_INVALID: [400, 'The record is not valid'],

@@ -1,5 +1,5 @@
-/** Work on many records that may be too large together for one answer (`MAX_ANSWER_BYTES`). */
-import { isTooLargeTogether } from './page/page.ts';
+/** Work on many records that may be too large together for one answer (answer-bytes.ts). */
+import { isTooLargeTogether } from './answer-bytes.ts';
 
 /** Of more than these the database would join a gigabyte before it finds out that it is too much. */
 const MAX_PART = 200;

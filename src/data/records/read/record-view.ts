@@ -16,20 +16,13 @@ import { isRecordId } from '../../schema/language/record-key.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
 import { asksMore, grantedRows } from '../access/granted-rows.ts';
 import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
+import { boundedText, requireWholeRecord, tooMany } from '../answer-bytes.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
 import { countText, orCountTimeout } from '../page/count.ts';
 import { firstRowsText, readByFirstRows } from '../page/first-rows.ts';
 import { type Cursors, isIndexed } from '../page/keyset.ts';
-import {
-  boundedText,
-  type Page,
-  type PageRow,
-  pageOf,
-  pageStatement,
-  requireWholeRecord,
-  tooMany,
-} from '../page/page.ts';
+import { type Page, type PageRow, pageOf, pageStatement } from '../page/page.ts';
 import { reachedFor, reachedPage } from '../page/reached-rows.ts';
 import { type PlanCache, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';

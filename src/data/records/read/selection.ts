@@ -8,6 +8,7 @@ import type { RowUse } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { shortName } from '../../schema/language/names.ts';
 import { requireGranted, requireOffered } from '../access/operation-access.ts';
+import { boundedText, requireWhole } from '../answer-bytes.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
 import { type RecordFilter, resolveFilter } from '../filter/record-filter.ts';
@@ -15,14 +16,12 @@ import { filteredCountText, orCountTimeout } from '../page/count.ts';
 import { firstRowsText, readByFirstRows } from '../page/first-rows.ts';
 import { orderOf } from '../page/keyset.ts';
 import {
-  boundedText,
   MAX_LIMIT,
   type Page,
   type PageRow,
   pageOf,
   pageStatement,
   rangeText,
-  requireWhole,
 } from '../page/page.ts';
 import { reachedFor, reachedPage } from '../page/reached-rows.ts';
 import {

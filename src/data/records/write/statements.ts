@@ -10,7 +10,7 @@ import type { RecordTuples, RowPredicate } from '../../../kernel/permissions.ts'
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { deletedColumn } from '../../schema/compile/layout.ts';
 import { historyTable } from '../../schema/migrations.ts';
-import { orRefused } from '../page/page.ts';
+import { orRefused } from '../answer-bytes.ts';
 import type { PopulateTree, RowConditions } from '../read/projection.ts';
 import { recordColumns } from '../read/record-view.ts';
 import { createRenderContext, selectList } from '../read/render.ts';

@@ -1,6 +1,6 @@
 /** Makes vectors of records that wait for them: claim, read, embed, write. */
 import { randomUUID } from 'node:crypto';
-import { isTooLargeTogether } from '../../../data/records/page/page.ts';
+import { isTooLargeTogether } from '../../../data/records/answer-bytes.ts';
 import { system } from '../../../kernel/caller.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { PenstockError } from '../../../kernel/errors.ts';

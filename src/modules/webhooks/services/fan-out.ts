@@ -4,8 +4,8 @@
  */
 import { all, type Condition, fieldTest, literal } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
+import { isTooLargeTogether } from '../../../data/records/answer-bytes.ts';
 import { inFittingParts } from '../../../data/records/fitting-parts.ts';
-import { isTooLargeTogether } from '../../../data/records/page/page.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';

@@ -1,0 +1,68 @@
+/**
+ * How large an answer may become. The number of records is bounded, their size is up to whoever stored
+ * them: without a second bound one list could take all the memory of this process (CWE-770, API4:2023).
+ */
+import { invalid, PenstockError } from '../../kernel/errors.ts';
+
+/**
+ * Bytes of the records of one answer, and the most that the account of a request may be set to: such a text stands several
+ * times in memory on its way out.
+ */
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+const MEGABYTES = MAX_ANSWER_BYTES / 1024 / 1024;
+
+/** Stands in the place of records that are too large together. No JSON begins so. */
+const tooLarge = '!';
+
+/** The text `page` of a sub-select, or the mark. The sub-select keeps it from being made twice. */
+export const boundedText = (page: string): string =>
+  `case when octet_length(${page}) > ${MAX_ANSWER_BYTES} then '${tooLarge}' else ${page} end`;
+
+/** As a statement that fails because of its answer names it. */
+const refusedText = 'too large for one answer';
+
+/**
+ * The text of the rows `y`; the statement fails where `bytes` are more than one answer holds. A write that is done could not
+ * be refused any more, but a statement that fails is undone. A text that is no number is read as one, only where there is
+ * too much; it begins with a value of the row, or it would be read before.
+ */
+export const orRefused = (json: string, bytes: string): string =>
+  `case when ${bytes} > ${MAX_ANSWER_BYTES} then (y.id::text || ' ${refusedText}')::integer::text else ${json} end`;
+
+/** The 400 for a write that failed because of that, or nothing. */
+export const refusedAnswer = (error: unknown): PenstockError | undefined =>
+  error instanceof Error && error.message.includes(refusedText)
+    ? invalid(
+        'populate',
+        'bytes',
+        `what would be answered is larger than ${MEGABYTES} MB: change fewer records at once, or populate less`,
+      )
+    : undefined;
+
+/** Throws 400 for a list whose records were left out because they are too large together. */
+export function requireWhole(json: string): string {
+  if (json.startsWith(tooLarge, json.indexOf('[') + 1)) throw tooMany();
+  return json;
+}
+
+/** The same for a record with what its relations lead to. Throws 400. */
+export function requireWholeRecord<R extends { readonly json: string }>(row: R): R {
+  if (row.json === tooLarge)
+    throw invalid(
+      'populate',
+      'bytes',
+      `the record is larger than ${MEGABYTES} MB with all of these relations`,
+    );
+  return row;
+}
+
+export const tooMany = (): PenstockError =>
+  invalid(
+    'limit',
+    'bytes',
+    `the records are larger than ${MEGABYTES} MB together: ask for fewer of them`,
+  );
+
+/** Whether this says that records are too large together: fewer of them may be read. */
+export const isTooLargeTogether = (error: unknown): boolean =>
+  error instanceof PenstockError && error.errors?.[0]?.rule === 'bytes';
