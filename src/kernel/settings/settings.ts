@@ -132,7 +132,7 @@ const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets' | 'defau
   masterKey: optionalText('MASTER_KEY', 'Key of the operator; made at the first start when unset'),
   masterKeyPrevious: optionalText(
     'MASTER_KEY_PREVIOUS',
-    'The key before, still accepted while you rotate',
+    'The key before, still accepted while you rotate; in production not as a credential where it is weak',
   ),
   configEncryptionKey: secret(
     'CONFIG_ENCRYPTION_KEY',

@@ -12,6 +12,29 @@ import type { PresentedCredentials } from '../../kernel/identity.ts';
 const masterKey = coreMasterKey;
 const oldKey = 'the master key before this one';
 
+/** OWASP: a known default must not open anything, https://cwe.mitre.org/data/definitions/1392.html */
+describe('an earlier master key', () => {
+  it.each([
+    ['production', 'M4ST3RK3Y', 401],
+    ['production', 'short', 401],
+    ['production', oldKey, 'masterkey'],
+    ['development', 'M4ST3RK3Y', 'masterkey'],
+  ])('in %s, %s: %s', async (NODE_ENV, MASTER_KEY_PREVIOUS, expected) => {
+    const fixture = await openCore({ env: { NODE_ENV, MASTER_KEY_PREVIOUS } });
+    const address = '192.0.2.250';
+    const presented = { masterKey: MASTER_KEY_PREVIOUS, address, cookies: {} };
+    const nothing = { bearer: undefined, apiToken: undefined };
+    const answer = await Promise.try(() =>
+      fixture.node.kernel.identity.admin!.authenticate({ ...presented, ...nothing }),
+    ).then(
+      ({ via }) => via,
+      ({ status }) => status,
+    );
+    expect(answer).toBe(expected);
+    await fixture.close();
+  });
+});
+
 describe('admin credentials', () => {
   let fixture: CoreFixture;
   let bearer: string;

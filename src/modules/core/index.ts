@@ -11,6 +11,7 @@ import type { Kernel } from '../../host/kernel.ts';
 import { defineModule } from '../../host/module.ts';
 import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
+import { masterKeyWeakness } from '../../kernel/settings/default-environment.ts';
 import { StartError } from '../../kernel/start-error.ts';
 import {
   type AdminConfig,
@@ -155,10 +156,20 @@ function assemble(
   return { operations, identity };
 }
 
-function masterKeys({ settings: { masterKey, masterKeyPrevious } }: Kernel): readonly string[] {
+/** In production a key that anybody can guess opens nothing, also while it is rotated away: it unseals what it has sealed. */
+function masterKeys({ settings, log }: Pick<Kernel, 'settings' | 'log'>): readonly string[] {
+  const { masterKey, masterKeyPrevious, defaultEnvironment } = settings;
   if (!masterKey)
     throw new StartError('MASTER_KEY is missing: set it, or let the data folder keep one');
-  return masterKeyPrevious ? [masterKey, masterKeyPrevious] : [masterKey];
+  if (!masterKeyPrevious) return [masterKey];
+  const weakness = masterKeyWeakness(masterKeyPrevious);
+  if (weakness === undefined || defaultEnvironment.env !== 'production')
+    return [masterKey, masterKeyPrevious];
+  log.warn(
+    {},
+    `MASTER_KEY_PREVIOUS ${weakness}: it opens what it has sealed, and is no credential`,
+  );
+  return [masterKey];
 }
 
 /** 1 while a module serves, also under the names of former modules that are parts of it. */
