@@ -70,6 +70,8 @@ export interface StreamDeclaration {
   readonly description: string;
   /** Bytes; `bodyLimit` unless set. For operations that take a parsed body too, by its content type. */
   readonly limit?: number;
+  /** The handler keeps the whole body in memory: it counts among those that are on their way, as parsed bodies do. */
+  readonly inMemory?: boolean;
   /** An empty body, or none, is one of no bytes instead of 400. */
   readonly mayBeEmpty?: boolean;
   /** What the API description says about the body instead of "bytes": the fields of a multipart form. */
@@ -146,4 +148,11 @@ export interface DecodedInput {
   readonly stream?: BodyStream | undefined;
   /** What was not taken as it came: keys that the operation does not know (rule `unknown`), and pages that were cut. */
   readonly notes?: readonly Problem[] | undefined;
+}
+
+/** A stream that was declared as `inMemory`, in one piece. Rejects as reading does. */
+export async function wholeBody(stream: BodyStream | undefined): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  if (stream) for await (const chunk of stream) chunks.push(chunk);
+  return Buffer.concat(chunks);
 }

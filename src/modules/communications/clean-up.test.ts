@@ -211,3 +211,33 @@ it('keeps how often delivery is tried again, as it was set under its former name
   expect(config).toMatchObject({ messages: { retention: 9 * day } });
   expect(JSON.stringify(config)).not.toContain('"retries"');
 });
+
+it('a link to leave that is followed when the account has gone stores nothing of the account', async () => {
+  const { userId } = await node.registerUser();
+  const { body } = await node.admin.post('/communications/send', {
+    ...{ channel: 'email', recipient: userId, category: 'news', subject: 's', body: 'b' },
+  });
+  const { content } = await waitFor(async () => {
+    const found = (await node.admin.get(`/communications/messages/${body.messageId}`)).body;
+    return found.status === 'captured' ? found : undefined;
+  });
+  const link = String(content.mail.headers['List-Unsubscribe']).slice(1, -1);
+  expect((await node.admin.delete(`/authentication/users/${userId}`)).status).toBe(200);
+  expect((await fetch(link, { method: 'POST' })).status).toBe(200);
+  const kept = 'select from penstock.message_preferences where user_id = $1';
+  expect(await sql.query(kept, [userId])).toEqual([]);
+});
+
+it('follows no more than a thousand topics, however many calls come at once', async () => {
+  const { userId, api } = await node.registerUser();
+  await sql.query(
+    `insert into penstock.push_topics (topic, user_id) select 't' || n, $1 from generate_series(1, 998) n`,
+    [userId],
+  );
+  const follow = async (topic: string) =>
+    (await api.post('/pushNotifications/subscribe', { topic })).status;
+  const all = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map(follow));
+  expect(all.filter((status) => status === 200)).toHaveLength(2);
+  expect(await follow('t1')).toBe(200);
+  expect(await follow('g')).toBe(400);
+});

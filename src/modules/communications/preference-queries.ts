@@ -105,6 +105,14 @@ export const addressesOf = async (
       select "_id" as id, "email", "phoneNumber" as phone from "app"."User" where "_id" = any(${userIds}::uuid[])`)
   ).rows;
 
+/** False where there is no such user; one that there is stays until the transaction ends. */
+export const lockUser = async (transaction: Queryable, userId: string): Promise<boolean> =>
+  (
+    await transaction.query(
+      sql`select from "app"."User" where "_id" = ${userId}::uuid for key share`,
+    )
+  ).rows.length > 0;
+
 /** Who wants a kind of message again is no longer refused it by an earlier click in a mail. */
 export const liftUnsubscribes = (
   database: Queryable,

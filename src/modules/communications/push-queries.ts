@@ -163,13 +163,16 @@ export const deleteDevice = async (database: Queryable, id: string): Promise<boo
 
 /* Topics. */
 
-export const subscribeTopic = (
+/** False for one that the user follows already. */
+export const subscribeTopic = async (
   database: Queryable,
   userId: string,
   topic: string,
-): Promise<unknown> =>
-  database.query(sql`
-    insert into penstock.push_topics (topic, user_id) values (${topic}, ${userId}::uuid) on conflict do nothing`);
+): Promise<boolean> =>
+  (
+    await database.query(sql`
+      insert into penstock.push_topics (topic, user_id) values (${topic}, ${userId}::uuid) on conflict do nothing`)
+  ).count > 0;
 
 export const unsubscribeTopic = (
   database: Queryable,

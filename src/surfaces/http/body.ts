@@ -240,7 +240,7 @@ class ArrivingBody {
 /** By port: whoever floods clients takes nothing from operators. */
 const heldByPort = new Map<number | undefined, ArrivingBytes>();
 
-function heldAt(port: number | undefined): ArrivingBytes {
+export function heldAt(port: number | undefined): ArrivingBytes {
   const held = heldByPort.get(port) ?? new ArrivingBytes();
   heldByPort.set(port, held);
   return held;

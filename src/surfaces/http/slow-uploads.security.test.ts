@@ -4,7 +4,9 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type SurfaceFixture, startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { anyType, defineOperation, TextResult } from '../../kernel/operations/operation.ts';
+import { wholeBody } from '../../kernel/operations/operation-input.ts';
 import { defaultRequestSettings } from '../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
 
@@ -45,6 +47,15 @@ const operations = [
       for await (const piece of stream) size += piece.length;
       return String(size);
     },
+  }),
+  defineOperation({
+    ...facts,
+    id: 'example.keep',
+    method: 'POST',
+    path: '/keep',
+    bodyLimit: 50_000_000,
+    input: { stream: { contentTypes: [anyType], description: 'Bytes.', inMemory: true } },
+    handler: async (_context, { stream }) => String((await wholeBody(stream)).length),
   }),
 ];
 
@@ -100,4 +111,21 @@ test('a request of a protocol that never answers has its time, and keeps its pla
   account.giveUp();
   const asked = onAccount(account, () => pipeline.inTime(new Promise(() => undefined)));
   await expect(asked).rejects.toMatchObject({ status: 504 });
+});
+
+test('bodies that are kept whole count among those of their address that are on their way', async () => {
+  const announced = 40_000_000;
+  const send = async (bytes: number): Promise<string> => {
+    const socket = connect(Number(new URL(surfaces.clientAddress).port), '127.0.0.1');
+    uploads.push(socket);
+    socket.write(`POST /keep HTTP/1.1\r\nHost: x\r\nContent-Length: ${announced}\r\n\r\n`);
+    socket.write(Buffer.alloc(bytes));
+    const [answer] = await once(socket, 'data');
+    return String(answer).slice(0, 12);
+  };
+  // One stops right before its end, and the other one would be too much beside it.
+  const waiting = send(announced - 1);
+  expect(await Promise.race([waiting, send(announced - 1)])).toBe('HTTP/1.1 429');
+  for (const socket of uploads.splice(0)) socket.destroy();
+  await waitFor(async () => (await send(announced)) === 'HTTP/1.1 200' || undefined);
 });

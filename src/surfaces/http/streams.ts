@@ -6,9 +6,11 @@ import { anyType } from '../../kernel/operations/operation.ts';
 import type { BodyStream, StreamDeclaration } from '../../kernel/operations/operation-input.ts';
 import { REUSABLE_BYTES } from '../../kernel/operations/reply.ts';
 import type { AnswerBytes, AnswerStream } from '../../kernel/pipeline/answer.ts';
+import { currentAccount } from '../../kernel/request-account/request-account.ts';
 import {
   announcesBody,
   ClientGoneError,
+  heldAt,
   MIN_BYTES_PER_SECOND,
   refuseEncoded,
   refuseLong,
@@ -26,7 +28,7 @@ const TRICKLE_MS = 10_000;
 export function openBodyStream(
   request: IncomingMessage,
   response: ServerResponse,
-  { contentTypes, limit, mayBeEmpty = false }: Omit<StreamDeclaration, 'limit'> & StreamLimit,
+  { contentTypes, limit, mayBeEmpty, inMemory }: Omit<StreamDeclaration, 'limit'> & StreamLimit,
 ): BodyStream {
   if (!mayBeEmpty && !announcesBody(request)) throw invalid('body', 'required', 'is required');
   refuseLong(request, limit);
@@ -37,12 +39,34 @@ export function openBodyStream(
     contentType,
     contentTypeHeader: request.headers['content-type'] ?? '',
     length: length === undefined ? undefined : Number(length),
-    [Symbol.asyncIterator]: () => pieces(request, response, limit),
+    [Symbol.asyncIterator]: () =>
+      pieces(request, response, { limit, held: inMemory ? holding(request) : undefined }),
   };
 }
 
 interface StreamLimit {
   readonly limit: number;
+}
+
+/** What of a body is kept in memory until it is whole. */
+interface Held {
+  /** Throws 429 and 503 where there is too much. */
+  take(bytes: number): void;
+  end(): void;
+}
+
+function holding({ socket }: IncomingMessage): Held {
+  const held = heldAt(socket.localPort);
+  const address = currentAccount()?.address ?? '';
+  let size = 0;
+  return {
+    take(bytes) {
+      size += bytes;
+      const refusal = held.take(address, bytes);
+      if (refusal) throw refusal;
+    },
+    end: () => held.giveBack(address, size),
+  };
 }
 
 /** Whether a body that may also be parsed is one for the stream, by its content type. */
@@ -63,7 +87,7 @@ function acceptedType(request: IncomingMessage, accepted: readonly string[]): st
 async function* pieces(
   request: IncomingMessage,
   response: ServerResponse,
-  limit: number,
+  { limit, held }: StreamLimit & { readonly held: Held | undefined },
 ): AsyncGenerator<Buffer, void> {
   if (request.headers.expect !== undefined) response.writeContinue();
   allowLongRequest(request.socket);
@@ -78,6 +102,7 @@ async function* pieces(
       silence.heard();
       size += (chunk as Buffer).length;
       if (size > limit) throw tooLarge(limit);
+      held?.take((chunk as Buffer).length);
       if (silence.isTrickle(size)) throw tooSlow();
       yield chunk as Buffer;
       silence.expect();
@@ -90,6 +115,7 @@ async function* pieces(
       : error;
   } finally {
     silence.end();
+    held?.end();
   }
 }
 

@@ -9,7 +9,7 @@ import {
   Reply,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
-import type { BodyStream, OperationContext } from '../../../kernel/operations/operation-input.ts';
+import { type OperationContext, wholeBody } from '../../../kernel/operations/operation-input.ts';
 import { openidPolicy } from '../services/openid/pages.ts';
 import { type OpenidRequest, type OpenidServer, openidPaths } from '../services/openid/provider.ts';
 
@@ -55,6 +55,7 @@ const anyQuery = Type.Object({}, { additionalProperties: true });
 const Form = (fields: Readonly<Record<string, string>>) => ({
   contentTypes: [anyType],
   mayBeEmpty: true,
+  inMemory: true,
   limit: bodyLimit,
   description: 'The parameters as `application/x-www-form-urlencoded`.',
   schema: Type.Object(
@@ -87,12 +88,6 @@ export function openidRequest(
 ): OpenidRequest {
   const { headers = {}, rawQuery = '', address } = context;
   return { method, url: rawQuery === '' ? path : `${path}?${rawQuery}`, headers, body, address };
-}
-
-async function received(stream: BodyStream): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of stream) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 /** Headers of the library's answer that are ours to say. */
@@ -161,7 +156,7 @@ function call(server: OpenidServer, { form, query, output, ...declared }: Call):
       if ((context.rawQuery ?? '').length > maxQuery)
         throw invalid('query', 'maxLength', `must have at most ${maxQuery} characters`);
       const path = declared.path.replace(':uid', encodeURIComponent(uid));
-      const body = stream ? await received(stream) : undefined;
+      const body = stream ? await wholeBody(stream) : undefined;
       return answer(server, openidRequest(context, declared.method, path, body));
     },
   });

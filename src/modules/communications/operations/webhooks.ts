@@ -6,6 +6,7 @@ import {
   type Operation,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
+import { wholeBody } from '../../../kernel/operations/operation-input.ts';
 import { messageErrors } from '../errors.ts';
 import { type Feedback, hookProviders } from '../services/feedback/feedback.ts';
 
@@ -54,15 +55,15 @@ const postOperation = (feedback: Feedback): Operation =>
         contentTypes: [anyType],
         description: "What the provider reports, in the provider's own form",
         limit: bytes,
+        inMemory: true,
       },
     },
     summary: 'Take what a provider reports about messages',
     description:
       'Deliveries, openings, bounces and complaints. Believed only with the signature of the provider; the same report again changes nothing.',
     handler: async (_context, { params, query, headers, stream }) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of stream) chunks.push(chunk);
-      await feedback.receive(params.provider, { raw: Buffer.concat(chunks), headers, query });
+      const raw = await wholeBody(stream);
+      await feedback.receive(params.provider, { raw, headers, query });
       return 'OK';
     },
   });

@@ -19,6 +19,7 @@ import {
   subscribeTopic,
   unsubscribeTopic,
 } from '../push-queries.ts';
+import { lockKey } from '../queries.ts';
 import { areWebKeys } from './push/web-push.ts';
 
 export const platforms = [
@@ -105,9 +106,13 @@ export function createDevices({
     },
     async subscribe(userId, topic) {
       requireActive();
-      if ((await countTopicsOf(database, userId)) >= maxTopics)
-        throw invalid('topic', 'maxItems', `a user follows at most ${maxTopics} topics`);
-      await subscribeTopic(database, userId, topic);
+      await database.transaction(async (transaction) => {
+        // One after the other: each counts what those before it have added.
+        await lockKey(transaction, `topics of ${userId}`);
+        const isNew = await subscribeTopic(transaction, userId, topic);
+        if (isNew && (await countTopicsOf(transaction, userId)) > maxTopics)
+          throw invalid('topic', 'maxItems', `a user follows at most ${maxTopics} topics`);
+      });
     },
     async unsubscribe(userId, topic) {
       await unsubscribeTopic(database, userId, topic);

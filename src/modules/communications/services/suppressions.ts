@@ -12,7 +12,7 @@ import {
   type SuppressionFilter,
   type SuppressionRow,
 } from '../feedback-queries.ts';
-import { savePreferences } from '../preference-queries.ts';
+import { lockUser, savePreferences } from '../preference-queries.ts';
 import type { Channel } from '../queries.ts';
 import { requireMailbox, requireNumber } from '../recipients.ts';
 
@@ -108,7 +108,8 @@ export function createUnsubscribe({
     async act(token) {
       const { channel, address, userId, category } = open(token);
       await database.transaction(async (transaction) => {
-        if (userId !== undefined)
+        // An account that has gone since has nothing to choose any more.
+        if (userId !== undefined && (await lockUser(transaction, userId)))
           await savePreferences(transaction, userId, [{ category, channel, enabled: false }]);
         // The address is somebody's without an account, or will be somebody else's account.
         await insertSuppression(transaction, {

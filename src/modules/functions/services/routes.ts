@@ -235,6 +235,7 @@ export function webhookRoute(parts: RouteParts, one: StoredFunction): Operation 
   const { params, query } = inputSchemas(inputs);
   const stream = {
     contentTypes: [anyType],
+    inMemory: true,
     description: 'Whatever the sender sends',
     mayBeEmpty: true,
   } as const;

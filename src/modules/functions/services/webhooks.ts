@@ -7,10 +7,11 @@ import { errors, PenstockError } from '../../../kernel/errors.ts';
 import { parseBoundedJson } from '../../../kernel/json-value-limit.ts';
 import { compileOperation } from '../../../kernel/operations/compile.ts';
 import { defineOperation } from '../../../kernel/operations/operation.ts';
-import type {
-  DecodedInput,
-  OperationContext,
-  RequestHeaders,
+import {
+  type DecodedInput,
+  type OperationContext,
+  type RequestHeaders,
+  wholeBody,
 } from '../../../kernel/operations/operation-input.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import type { StoredFunction } from '../definition/definition.ts';
@@ -43,7 +44,7 @@ export async function readWebhook(
   { headers = {} }: OperationContext,
   input: DecodedInput,
 ): Promise<ReceivedWebhook> {
-  const bytes = await read(input);
+  const bytes = await wholeBody(input.stream);
   const { signature } = one.inputs;
   const message = signature && (await requireSignature(parts, { one, signature, headers, bytes }));
   const rawBody = bytes.toString('utf8');
@@ -54,12 +55,6 @@ export async function readWebhook(
     authorization: authorization === undefined ? {} : { authorization },
     ...(message === undefined ? countsAlways : countingOnce(parts, one, message)),
   };
-}
-
-async function read({ stream }: DecodedInput): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  if (stream) for await (const chunk of stream) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 /** By its content type; what is neither JSON nor a form is there as `rawBody`. */
