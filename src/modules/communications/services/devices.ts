@@ -71,6 +71,16 @@ export function platformOf(text: string): string {
 
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 
+/** Throws 400 where a user follows as many as may be. */
+const follow = (database: Kernel['database'], userId: string, topic: string): Promise<void> =>
+  database.transaction(async (transaction) => {
+    // One after the other: each counts what those before it have added.
+    await lockKey(transaction, `topics of ${userId}`);
+    const isNew = await subscribeTopic(transaction, userId, topic);
+    if (isNew && (await countTopicsOf(transaction, userId)) > maxTopics)
+      throw invalid('topic', 'maxItems', `a user follows at most ${maxTopics} topics`);
+  });
+
 export function createDevices({
   database,
   config,
@@ -106,13 +116,7 @@ export function createDevices({
     },
     async subscribe(userId, topic) {
       requireActive();
-      await database.transaction(async (transaction) => {
-        // One after the other: each counts what those before it have added.
-        await lockKey(transaction, `topics of ${userId}`);
-        const isNew = await subscribeTopic(transaction, userId, topic);
-        if (isNew && (await countTopicsOf(transaction, userId)) > maxTopics)
-          throw invalid('topic', 'maxItems', `a user follows at most ${maxTopics} topics`);
-      });
+      await follow(database, userId, topic);
     },
     async unsubscribe(userId, topic) {
       await unsubscribeTopic(database, userId, topic);

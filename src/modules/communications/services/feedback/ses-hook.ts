@@ -45,7 +45,7 @@ export function sesHook(settings: () => SesHookSettings, call: CallProvider): Re
     const envelope = jsonOf(raw.toString('utf8'));
     const at = (name: string) => textAt(envelope, name);
     requireSame(at('TopicArn'), requireKey(topicArn));
-    const certificate = await keyAt(requireSns(at('SigningCertURL'), endpoint));
+    const certificate = await keyAt(requireCertificate(at('SigningCertURL'), endpoint));
     const type = at('Type') ?? '';
     const signed = signedOf(type)
       .flatMap((name) => (at(name) === undefined ? [] : [name, at(name)]))
@@ -71,6 +71,15 @@ function requireSns(address: string | undefined, endpoint: string): string {
       : address?.startsWith(`${endpoint.replace(/\/$/, '')}/`) === true;
   return genuine && address !== undefined
     ? address
+    : refuseHook('The certificate of the signature is not at SNS');
+}
+
+/** SNS answers calls of anybody at the same host, with what they have stored there: only its own files count. */
+function requireCertificate(address: string | undefined, endpoint: string): string {
+  const found = requireSns(address, endpoint);
+  const base = endpoint === '' ? new URL(found).origin : endpoint.replace(/\/$/, '');
+  return /^\/SimpleNotificationService-[0-9A-Za-z]{1,100}\.pem$/.test(found.slice(base.length))
+    ? found
     : refuseHook('The certificate of the signature is not at SNS');
 }
 
