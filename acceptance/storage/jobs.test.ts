@@ -4,6 +4,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../src/platform.ts';
+import type { Json } from '../../test/support/api.ts';
 import type { TestDatabase } from '../../test/support/database.ts';
 import {
   createTestNode,
@@ -13,9 +14,10 @@ import {
   testMasterKey,
 } from '../../test/support/node.ts';
 import { platformDatabase, testEnvironment } from '../../test/support/platform.ts';
+import { startS3Store, testAccess } from '../../test/support/servers/object-store.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { sendForm, sendTo } from './requests.ts';
+import { bearer, readContent, sendForm, sendTo } from './requests.ts';
 
 let platform: TestNode;
 let running: Platform;
@@ -114,6 +116,20 @@ describe('the jobs of files', () => {
     expect(files.map((file: { _id: string }) => file._id)).toEqual([kept]);
     expect((await ann.api.post(`/storage/trash/${over}/restore`)).status).toBe(404);
     expect((await ann.api.post(`/storage/trash/${kept}/restore`)).status).toBe(200);
+    const { _id } = (await platform.admin.post('/storage/containers', { name: 'shelf' })).body;
+    const lost = await upload({ container: 'shelf' });
+    await ann.api.delete(`/storage/file/${lost}`);
+    const refused = await platform.admin.delete(`/storage/containers/${_id}`);
+    expect([refused.status, refused.body.code]).toEqual([409, 'CONTAINER_NOT_EMPTY']);
+    expect(refused.body.message).toContain('in the trash');
+    const types = 'storage.containers';
+    const { modules } = (await platform.admin.get('/state/export', { query: { types } })).body;
+    const containers = modules.storage.containers.filter((one: Json) => one.name !== 'shelf');
+    const pruned = { modules: { storage: { containers } } };
+    const planned = (await platform.admin.post('/state/plan?prune=true', pruned)).body;
+    expect(JSON.stringify(planned.obstacles)).toContain('in the trash');
+    const forced = await platform.admin.delete(`/storage/containers/${_id}?force=true`);
+    expect(forced.status, forced.text).toBe(200);
     await platform.admin.patch('/config/storage', { trash: { days: 0 } });
     await waitFor(async () => {
       const { progress } = (await platform.admin.post('/storage/reconcile', { dryRun: true })).body;
@@ -148,5 +164,32 @@ describe('the jobs of files', () => {
       'select id from penstock.storage_uploads union all select id from penstock.storage_resumable',
     );
     expect(rows).toEqual([]);
+  });
+
+  it('take what came by an older address, and go on waiting for the younger one', async () => {
+    const { endpoint, close } = await startS3Store();
+    const aws = { endpoint, region: 'eu-central-1', ...testAccess, accountId: '1' };
+    const store = { provider: 'aws', aws, upload: { direct: true } };
+    await platform.admin.patch('/config/storage?force=true', store);
+    const send = async ({ url, headers }: Json, body: string) =>
+      expect((await fetch(url, { method: 'PUT', headers, body })).status).toBeLessThan(300);
+    try {
+      const older = (await ann.api.post('/storage/upload', { name: `${randomUUID()}.txt` })).body;
+      const younger = (await ann.api.patch(`/storage/upload/${older.id}`, {})).body;
+      await send(older, 'older');
+      await database.query(
+        'update penstock.storage_uploads set expires_at = now() where generation = 1',
+      );
+      await run('storage.expire-uploads');
+      const content = () =>
+        readContent(platform, `/storage/download/${older.id}`, { headers: bearer(ann) });
+      expect((await content()).bytes.toString()).toBe('older');
+      await send(younger, 'younger');
+      expect((await content()).bytes.toString()).toBe('younger');
+    } finally {
+      const back = { provider: 'local', upload: { direct: false } };
+      await platform.admin.patch('/config/storage?force=true', back);
+      await close();
+    }
   });
 });

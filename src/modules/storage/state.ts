@@ -22,7 +22,6 @@ import {
   type ContainerChange,
   type ContainerRow,
   containerByName,
-  hasFiles,
   hasPrivateFiles,
   operatorContainers,
 } from './queries/containers.ts';
@@ -35,7 +34,7 @@ import {
   operatorFolders,
 } from './queries/folders.ts';
 import { authorOf, isModuleContainer } from './services/access.ts';
-import { requireTypePattern } from './services/container-admin.ts';
+import { requireEmptyContainer, requireTypePattern } from './services/container-admin.ts';
 import { existing, type StorageParts } from './services/storage-parts.ts';
 import type { StorageServices } from './services/storage-services.ts';
 
@@ -90,8 +89,7 @@ export const containerState = (
       await placed(place, async () => {
         const stored = await containerByName(database, key);
         if (!stored) return;
-        if (action === 'delete' && (await hasFiles(database, stored)))
-          throw storageErrors.CONTAINER_NOT_EMPTY({ message: `There are files in ${key}` });
+        if (action === 'delete') await requireEmptyContainer(database, stored, { trashToo: true });
         if (after?.isPublic === true && (await hasPrivateFiles(database, key)))
           throw storageErrors.PRIVATE_IN_PUBLIC({ message: `There are private files in ${key}` });
       });

@@ -45,7 +45,7 @@ const nextGeneration = async (
     )
   )?.generation;
 
-/** Makes bytes the content of a file. */
+/** Makes bytes the content of a file. A younger address for it goes on to be the one that is waited for. */
 const setContent = (
   database: Queryable,
   id: string,
@@ -56,7 +56,8 @@ const setContent = (
       statement(
         `update "app"."File" as f set "state" = 'ready', "failure" = null, "bucket" = $2, "objectKey" = $3, "size" = $4::bigint,
            "mimeType" = $5, "checksum" = $6, "etag" = $7, "generation" = $8::integer, "scan" = $9,
-           "lastGeneration" = greatest(f."lastGeneration", $8::integer), "pendingUpload" = null, "updatedAt" = now(), "__v" = f."__v" + 1
+           "lastGeneration" = greatest(f."lastGeneration", $8::integer), "updatedAt" = now(), "__v" = f."__v" + 1,
+           "pendingUpload" = (select u.id::text from penstock.storage_uploads u where u.file_id = f."_id" and u.id::text = f."pendingUpload" and u.generation > $8::integer)
          where f."_id" = $1::uuid returning ${fileColumns}`,
         [
           id,

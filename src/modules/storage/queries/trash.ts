@@ -130,6 +130,14 @@ export const expiredTrash = async (
     )
   ).rows.map(({ id }) => id);
 
+/** Whether deleted files can be brought back to this container. */
+export const hasTrash = async (database: Queryable, container: string): Promise<boolean> =>
+  (
+    await database.query(
+      statement('select 1 from penstock.storage_trash where container = $1 limit 1', [container]),
+    )
+  ).count > 0;
+
 /** Forgets what was in a container, and answers whose it was; its bytes go with its bucket. */
 export const forgetTrashOf = async (
   database: Queryable,

@@ -1,5 +1,6 @@
 /** What operators do with containers beyond making them. */
 import type { Caller } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
 import { storageErrors } from '../errors.ts';
 import { containerEvent } from '../events.ts';
 import { mediaTypeOf } from '../names.ts';
@@ -14,7 +15,7 @@ import {
 } from '../queries/containers.ts';
 import { addGrowth, releaseUsage } from '../queries/counters.ts';
 import { deleteFolders } from '../queries/folders.ts';
-import { forgetTrashOf } from '../queries/trash.ts';
+import { forgetTrashOf, hasTrash } from '../queries/trash.ts';
 import { uploadsIn } from '../queries/uploads.ts';
 import { enqueueBucketRemoval, removeBucket } from './buckets.ts';
 import type { Contents } from './contents.ts';
@@ -43,13 +44,13 @@ export function createContainerAdmin(
   const { database, events, provider, log } = parts;
 
   /** The container stays locked until its bucket is gone, so that nobody makes one of its name meanwhile. */
-  const removeEmpty = (caller: Caller, id: string): Promise<ContainerRow> =>
+  const removeEmpty = (caller: Caller, id: string, force: boolean): Promise<ContainerRow> =>
     database.transaction(async (transaction) => {
       const found = await containerById(transaction, id, true);
       const locked = existing(found, storageErrors.CONTAINER_NOT_FOUND);
       await addGrowth(transaction, locked.name);
       const container = (await containerById(transaction, id)) ?? locked;
-      if (await hasFiles(transaction, container)) throw storageErrors.CONTAINER_NOT_EMPTY();
+      await requireEmptyContainer(transaction, container, { trashToo: !force });
       if ((await uploadsIn(transaction, container.bucket)) > 0)
         throw storageErrors.CONTAINER_NOT_EMPTY({
           message: 'Files are being uploaded into the container: try again when they have ended',
@@ -87,11 +88,28 @@ export function createContainerAdmin(
       const { name, bucket } = existing(found, storageErrors.CONTAINER_NOT_FOUND);
       if (force) await emptying.all(caller, { container: name }, { forGood: true });
       await contents.release(bucket);
-      const gone = await removeEmpty(caller, id);
+      const gone = await removeEmpty(caller, id, force);
       placing.forget(name);
       return gone;
     },
   };
+}
+
+/** Throws CONTAINER_NOT_EMPTY. `trashToo`: files that could be brought back to it count as well. */
+export async function requireEmptyContainer(
+  database: Queryable,
+  container: Pick<ContainerRow, 'name' | 'bucket'>,
+  { trashToo }: { readonly trashToo: boolean },
+): Promise<void> {
+  const { name } = container;
+  if (await hasFiles(database, container))
+    throw storageErrors.CONTAINER_NOT_EMPTY({
+      message: `There are files in ${name}: set force=true to delete them with it`,
+    });
+  if (trashToo && (await hasTrash(database, name)))
+    throw storageErrors.CONTAINER_NOT_EMPTY({
+      message: `Files of ${name} are in the trash: empty that first, or set force=true to lose them`,
+    });
 }
 
 /** `image/png`, or `image/*` for all images. */
