@@ -4,6 +4,7 @@ import { createMailbox, type Mailbox } from '../../test/support/mailbox.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { resolveReferences } from '../openapi.ts';
+import { closeClients, listen } from '../realtime/clients.ts';
 
 let platform: TestPlatform;
 let mailbox: Mailbox;
@@ -244,6 +245,32 @@ test('another address: proven first, told to the old one, and taken back from th
   for (const email of ['old@example.com', 'new@example.com'])
     expect((await login(email)).status).toBe(401);
   await mailbox.mail('old@example.com', 'ForgotPassword');
+});
+
+test('who listens to what compares with their address does not go on with the old one', async () => {
+  const user = await platform.registerUser({ email: 'first@example.com', password });
+  const { _id: selectedSchema } = await platform.createSchema({
+    name: 'Letter',
+    fields: { to: { type: 'String' } },
+  });
+  const mine = await platform.admin.post('/database/customEndpoints', {
+    ...{ name: 'myLetters', operation: 0, selectedSchema, authentication: true, inputs: [] },
+    query: {
+      AND: [
+        {
+          ...{ schemaField: 'to', operation: 0 },
+          comparisonField: { type: 'Context', value: 'user.email' },
+        },
+      ],
+    },
+  });
+  expect(mine.status).toBe(200);
+  const list = await listen(platform, user, { endpoint: 'myLetters' });
+  await user.api.post('/authentication/local/change-email', { newEmail: 'second@example.com' });
+  const confirm = await mailbox.link('second@example.com', 'ChangeEmailVerification');
+  expect((await platform.client.get(confirm.pathname)).status).toBe(200);
+  await waitFor(() => list.told.includes('gap changed'));
+  closeClients();
 });
 
 test('an address that was taken meanwhile is not taken over', async () => {

@@ -1,6 +1,7 @@
 /** The SQL of authentication. Values are always parameters; times come back in ms since the epoch. */
 import type { Queryable, Transaction } from '../../kernel/database/database.ts';
 import { identitySql, sql, statementName } from '../../kernel/database/sql.ts';
+import { toldUpdate } from './changed-users.ts';
 
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
   (await result).rows[0];
@@ -137,9 +138,11 @@ export const markVerified = async (
   email: string,
 ): Promise<boolean> =>
   (
-    await database.query(sql`
+    await database.query(
+      toldUpdate(sql`
       update "app"."User" set "isVerified" = true, "updatedAt" = now(), "__v" = "__v" + 1
-      where "_id" = ${userId} and "email" = ${email} and not "isVerified"`)
+      where "_id" = ${userId} and "email" = ${email} and not "isVerified"`),
+    )
   ).count > 0;
 
 /**
@@ -153,9 +156,11 @@ export const claimUnverified = async (
   email: string,
 ): Promise<boolean> =>
   (
-    await transaction.query(sql`
+    await transaction.query(
+      toldUpdate(sql`
       update "app"."User" set "isVerified" = true, "hashedPassword" = null, "updatedAt" = now(), "__v" = "__v" + 1
-      where "_id" = ${userId} and "email" = ${email} and not "isVerified" and not "hasTwoFA"`)
+      where "_id" = ${userId} and "email" = ${email} and not "isVerified" and not "hasTwoFA"`),
+    )
   ).count > 0;
 
 /** Sets another address; false when the account does not have the expected one any more. */
@@ -165,9 +170,11 @@ export const replaceEmail = async (
   change: { readonly from: string | null; readonly to: string; readonly isVerified: boolean },
 ): Promise<boolean> =>
   (
-    await transaction.query(sql`
+    await transaction.query(
+      toldUpdate(sql`
       update "app"."User" set "email" = ${change.to}, "isVerified" = ${change.isVerified}, "updatedAt" = now(), "__v" = "__v" + 1
-      where "_id" = ${userId} and "email" is not distinct from ${change.from}`)
+      where "_id" = ${userId} and "email" is not distinct from ${change.from}`),
+    )
   ).count > 0;
 
 /** Stores a hash, but only in place of the one that was checked; false when it was changed meanwhile. */
@@ -176,9 +183,11 @@ export async function replacePassword(
   userId: string,
   change: { from: string | null; to: string },
 ): Promise<boolean> {
-  const { count } = await database.query(sql`
+  const { count } = await database.query(
+    toldUpdate(sql`
     update "app"."User" set "hashedPassword" = ${change.to}, "updatedAt" = now(), "__v" = "__v" + 1
-    where "_id" = ${userId} and "hashedPassword" is not distinct from ${change.from}`);
+    where "_id" = ${userId} and "hashedPassword" is not distinct from ${change.from}`),
+  );
   return count > 0;
 }
 
@@ -188,8 +197,10 @@ export const setPassword = (
   userId: string,
   hash: string | null,
 ): Promise<unknown> =>
-  transaction.query(sql`
-    update "app"."User" set "hashedPassword" = ${hash}, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = ${userId}`);
+  transaction.query(
+    toldUpdate(sql`
+    update "app"."User" set "hashedPassword" = ${hash}, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = ${userId}`),
+  );
 
 /** What an operator's change of an account is checked against; the row stays locked. */
 export const lockContact = (
@@ -205,9 +216,11 @@ export const lockContact = (
 
 /** The account signs in with one factor again. */
 export const clearSecondFactor = (transaction: Transaction, userId: string): Promise<unknown> =>
-  transaction.query(sql`
+  transaction.query(
+    toldUpdate(sql`
     update "app"."User" set "hasTwoFA" = false, "twoFaMethod" = null, "updatedAt" = now(), "__v" = "__v" + 1
-    where "_id" = ${userId}`);
+    where "_id" = ${userId}`),
+  );
 
 /** Blocks or unblocks those that are not so already; answers who was changed. */
 export const setActive = async (
@@ -216,9 +229,11 @@ export const setActive = async (
   active: boolean,
 ): Promise<readonly string[]> =>
   (
-    await database.query<{ id: string }>(sql`
+    await database.query<{ id: string }>(
+      toldUpdate(sql`
       update "app"."User" set "active" = ${active}, "updatedAt" = now(), "__v" = "__v" + 1
-      where "_id" = any(${userIds}::uuid[]) and "active" <> ${active} returning "_id" as id`)
+      where "_id" = any(${userIds}::uuid[]) and "active" <> ${active}`),
+    )
   ).rows.map((row) => row.id);
 
 /**

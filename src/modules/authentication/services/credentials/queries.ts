@@ -1,6 +1,7 @@
 /** The SQL of second factors. Values are always parameters. */
 import type { Queryable, Statement, Transaction } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
+import { toldUpdate } from '../../changed-users.ts';
 
 /** What a second factor may be. */
 export type SecondFactorMethod = 'authenticator' | 'sms' | 'passkey';
@@ -21,9 +22,11 @@ export const setSecondFactor = (
   userId: string,
   method: SecondFactorMethod,
 ): Promise<unknown> =>
-  transaction.query(sql`
+  transaction.query(
+    toldUpdate(sql`
     update "app"."User" set "hasTwoFA" = true, "twoFaMethod" = ${method}, "updatedAt" = now(), "__v" = "__v" + 1
-    where "_id" = ${userId}::uuid`);
+    where "_id" = ${userId}::uuid`),
+  );
 
 export async function phoneNumberOf(database: Queryable, userId: string): Promise<string | null> {
   const { rows } = await database.query<{ phoneNumber: string | null }>(
@@ -38,11 +41,16 @@ export const setPhoneNumber = (
   userId: string,
   phoneNumber: string,
 ): Promise<unknown> =>
-  transaction.query(sql`
-    with noted as (
-      insert into penstock.phone_changes (user_id) values (${userId}::uuid) on conflict (user_id) do update set changed_at = now()
+  transaction
+    .query(
+      sql`insert into penstock.phone_changes (user_id) values (${userId}::uuid) on conflict (user_id) do update set changed_at = now()`,
     )
-    update "app"."User" set "phoneNumber" = ${phoneNumber}, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = ${userId}::uuid`);
+    .then(() =>
+      transaction.query(
+        toldUpdate(sql`
+        update "app"."User" set "phoneNumber" = ${phoneNumber}, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = ${userId}::uuid`),
+      ),
+    );
 
 /* The SQL that takes back what was added to an account. Values are always parameters. */
 
@@ -54,12 +62,14 @@ export async function dropCredentialsSince(
 ): Promise<void> {
   const since = new Date(sinceMs).toISOString();
   for (const statement of removals(userId, since)) await transaction.query(statement);
-  const { count } = await transaction.query(sql`
+  const { count } = await transaction.query(
+    toldUpdate(sql`
     update "app"."User" u set "hasTwoFA" = false, "twoFaMethod" = null, "updatedAt" = now(), "__v" = "__v" + 1
     where u."_id" = ${userId}::uuid and u."hasTwoFA" and case u."twoFaMethod"
       when 'authenticator' then not exists (select 1 from penstock.user_totp t where t.user_id = u."_id" and t.confirmed)
       when 'passkey' then not exists (select 1 from penstock.passkeys k where k.user_id = u."_id")
-      else u."phoneNumber" is null end`);
+      else u."phoneNumber" is null end`),
+  );
   if (count > 0) await deleteSecondFactor(transaction, userId);
 }
 
@@ -69,8 +79,8 @@ const removals = (userId: string, since: string): readonly Statement[] => [
   sql`delete from penstock.identities where user_id = ${userId}::uuid and linked_at >= ${since}::timestamptz`,
   sql`delete from penstock.user_totp where user_id = ${userId}::uuid and created_at >= ${since}::timestamptz`,
   sql`delete from penstock.user_backup_codes where user_id = ${userId}::uuid and made_at >= ${since}::timestamptz`,
-  sql`update "app"."User" set "phoneNumber" = null, "updatedAt" = now(), "__v" = "__v" + 1
-      where "_id" = (select user_id from penstock.phone_changes where user_id = ${userId}::uuid and changed_at >= ${since}::timestamptz)`,
+  toldUpdate(sql`update "app"."User" set "phoneNumber" = null, "updatedAt" = now(), "__v" = "__v" + 1
+      where "_id" = (select user_id from penstock.phone_changes where user_id = ${userId}::uuid and changed_at >= ${since}::timestamptz)`),
 ];
 
 /* The SQL of linked accounts at other providers. Values are always parameters. */
@@ -168,6 +178,8 @@ export const deleteIdentitiesOf = async (transaction: Queryable, userId: string)
 
 /** Second factor and phone number: what else signs in beside password and identities, as far as it is in the account itself. */
 export const dropFactors = (transaction: Queryable, userId: string): Promise<unknown> =>
-  transaction.query(sql`
+  transaction.query(
+    toldUpdate(sql`
     update "app"."User" set "hasTwoFA" = false, "twoFaMethod" = null, "phoneNumber" = null, "updatedAt" = now(), "__v" = "__v" + 1
-    where "_id" = ${userId}::uuid and ("hasTwoFA" or "phoneNumber" is not null)`);
+    where "_id" = ${userId}::uuid and ("hasTwoFA" or "phoneNumber" is not null)`),
+  );
