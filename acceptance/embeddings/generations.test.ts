@@ -178,6 +178,28 @@ it('fills nothing that was given up, and goes on with no backfill beside another
   for (const run of await runsOf(config)) expect(['completed', 'canceled']).toContain(run.state);
 });
 
+it('begins a backfill for each configuration of a schema, or for none where one goes on', async () => {
+  const config = await filled('Both', 3);
+  const words = await save('Both', { targetField: 'also', backfill: 'none' });
+  fake.answer = () => ({ status: 503, headers: { 'retry-after': '600' } });
+  await configured({ queue: { attempts: 9 } });
+  const start = (configId?: string) =>
+    platform.admin.post('/embeddings/backfills', { schemaName: 'Both', configId });
+  // Whichever comes first of the two, one of them goes on.
+  for (const [going, other] of [
+    [config, words],
+    [words, config],
+  ] as const) {
+    const begun = await start(going.id);
+    expect(begun.status, begun.text).toBe(200);
+    const before = await runsOf(other);
+    expect((await start()).body.code).toBe('RUN_ACTIVE');
+    expect(await runsOf(other)).toEqual(before);
+    await change(begun.body.runs[0], 'cancel');
+  }
+  expect((await start()).body.queued).toBe(2);
+});
+
 it('keeps nothing of a deleted record, however long its provider is away', async () => {
   await filled('Away', 3);
   const { rows } = await database.query(`select "_id" as id from app."Away" order by text`);

@@ -4,7 +4,7 @@ import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { embeddingErrors } from '../errors.ts';
-import { listRuns, type RunRow, runStates } from '../queries/runs.ts';
+import { listRuns, runStates } from '../queries/runs.ts';
 import type { Backfills } from '../services/backfills.ts';
 import type { Configs } from '../services/configs.ts';
 import { adminFacts, Filter, Id, Paging, RunDocument, runDocument, SchemaName } from './shapes.ts';
@@ -91,9 +91,7 @@ const start = (backfills: Backfills, configs: Configs): Operation =>
       if (chosen.length === 0) throw embeddingErrors.CONFIG_NOT_FOUND();
       const enabled = chosen.filter((one) => one.enabled);
       if (enabled.length === 0) throw embeddingErrors.CONFIG_DISABLED();
-      const runs: RunRow[] = [];
-      for (const one of enabled)
-        runs.push(await backfills.start(one, one.next ?? one.current, options));
+      const runs = await backfills.startAll(enabled, options);
       const off = chosen.length - enabled.length;
       return {
         queued: runs.length,

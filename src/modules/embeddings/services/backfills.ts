@@ -38,6 +38,8 @@ export interface Backfills {
     generation: Pick<GenerationRow, 'id'>,
     options?: BackfillOptions,
   ): Promise<RunRow>;
+  /** One for each of these, or none: throws 409 when one of any goes on. */
+  startAll(configs: readonly ConfigRow[], options: BackfillOptions): Promise<readonly RunRow[]>;
   /** The same, in the place of one that goes on. */
   replace(
     config: Pick<ConfigRow, 'id' | 'schemaName'>,
@@ -100,6 +102,12 @@ export function createBackfills(parts: Parts): Backfills {
 
   return {
     start,
+    startAll: (configs, options) =>
+      database.transaction(async () => {
+        const runs: RunRow[] = [];
+        for (const one of configs) runs.push(await start(one, one.next ?? one.current, options));
+        return runs;
+      }),
     replace: (config, generation) =>
       database.transaction(async (transaction) => {
         await cancelRuns(transaction, config.id);
