@@ -45,6 +45,8 @@ export interface LiveRows {
 interface LiveFacts {
   /** All that is asked for: equal keys ask the same. */
   readonly key: string;
+  /** Who asks, for bounds of what one caller may keep. */
+  readonly asker?: string | undefined;
   /** Callers of one audience are answered the same. */
   readonly audience: string;
   /** Set where the answer hangs on permissions or roles of this user, or of all visitors: what changes about these may change it. */

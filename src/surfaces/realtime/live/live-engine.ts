@@ -5,7 +5,7 @@
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
-import type { Caller } from '../../../kernel/caller.ts';
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { compileOperation } from '../../../kernel/operations/compile.ts';
 import type { LiveRead } from '../../../kernel/operations/live-read.ts';
@@ -174,7 +174,7 @@ async function openRead(
   if (schemas.get(read.schema)?.modelOptions.conduit.realtime?.enabled === false)
     throw realtimeErrors.SUBSCRIPTION_NOT_FOUND();
   // Another operation may ask the same, and end at another time.
-  return { ...read, key: `${operation.id} ${read.key}`, ends };
+  return { ...read, key: `${operation.id} ${read.key}`, ends, asker: callerKey(caller) };
 }
 
 const byId = new WeakMap<readonly OwnedOperation[], ReadonlyMap<string, Operation>>();

@@ -4,6 +4,8 @@ import { waitFor } from '../../../../test/support/wait-for.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import { createLiveHub } from './live-hub.ts';
+import { Remembered, requireRoom } from './live-memory.ts';
+import { MissedMessages } from './live-messages.ts';
 
 /** A hub, and how often the list of each user was read; nothing but events makes it read again. */
 async function hubOf(
@@ -104,6 +106,51 @@ it('reads every list again where events were missed for good', async () => {
   miss();
   await waitFor(() => reads.get('ann') === 2 && reads.get('bob') === 2);
   hub.stop();
+});
+
+describe('what questions keep in memory', () => {
+  const question = (asker: string, records: number) => ({ asker, records });
+
+  it('has bounds for all, and for one who asks', () => {
+    const bounds = { records: 100, ofOne: 40 };
+    const open = [question('ann', 30), question('bob', 25)];
+    requireRoom(open, 'ann', bounds);
+    const more = [...open, question('ann', 10)];
+    expect(() => requireRoom(more, 'ann', bounds)).toThrow('Too many different live queries');
+    requireRoom(more, 'bob', bounds);
+    const full = [...more, question('eva', 35)];
+    expect(() => requireRoom(full, 'new', bounds)).toThrow('Too many different live queries');
+  });
+
+  it('counts as much as it may come to know until it is read', async () => {
+    const { hub } = await hubOf([], false);
+    const all = async () => [{ id: '1', json: '{}' }];
+    const rows = { limit: 1_000, byId: true, all, among: all };
+    const facts = { audience: 'ann', asker: 'ann', schema: 'Note', related: new Set<string>() };
+    const listener = { admits: () => true, entered() {}, tell() {}, ended() {} };
+    const open = (key: string) =>
+      hub.listen(async () => ({ kind: 'rows', key, ...facts, rows }), listener, undefined);
+    const opening = Array.from({ length: 251 }, (_, n) => open(String(n)));
+    const refused = (await Promise.allSettled(opening)).filter(
+      ({ status }) => status === 'rejected',
+    );
+    expect(refused).toMatchObject([{ reason: { code: 'QUERY_LIMIT_EXCEEDED' } }]);
+    // What was read is small.
+    await open('later');
+    hub.stop();
+  });
+
+  it('keeps nothing for those who come back where all questions together keep too much', () => {
+    const shared = new Remembered(100);
+    const [one, other] = [new MissedMessages(shared), new MissedMessages(shared)];
+    const message = { event: 'value', data: { watch: 'w', position: 'p', value: 1 } } as const;
+    one.remember(1, message, 60);
+    other.remember(1, message, 60);
+    expect([one.since(0, 1), other.since(0, 1)]).toEqual([[message], undefined]);
+    one.forget();
+    other.remember(2, message, 60);
+    expect(other.since(1, 2)).toEqual([message]);
+  });
 });
 
 describe('a question that ends while somebody waits to be let in', () => {

@@ -4,8 +4,8 @@ import { errors } from '../../../kernel/errors.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { LiveFilter, LiveRead } from '../../../kernel/operations/live-read.ts';
 import type { RecordDependencies } from '../../../kernel/permissions.ts';
-import { realtimeErrors } from '../errors.ts';
 import type { OfferedChange } from './list-state.ts';
+import { Remembered, requireRoom } from './live-memory.ts';
 import { type LiveBeginning, type LiveListener, LiveQuery, QueryEnded } from './live-query.ts';
 import { createTurns } from './live-turns.ts';
 
@@ -37,8 +37,6 @@ export interface LiveHub {
   stop(): void;
 }
 
-/** Questions of one node. */
-const MAX_QUERIES = 20_000;
 /** Times a question is asked anew for who was to be let in when it ended. */
 const ATTEMPTS = 5;
 /**
@@ -58,6 +56,7 @@ const SWEEP_MS = 10_000;
 export function createLiveHub(parts: LiveHubParts): LiveHub {
   const queries = new Map<string, LiveQuery>();
   const turns = createTurns(parts);
+  const remembered = new Remembered();
   const gathered = createGathering((schema, changes) =>
     concern(parts, [...queries.values()], schema, changes),
   );
@@ -86,8 +85,8 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     const known = queries.get(key);
     if (known) return known;
     if (stopped) throw errors.UNAVAILABLE();
-    if (queries.size >= MAX_QUERIES) throw realtimeErrors.QUERY_LIMIT_EXCEEDED();
-    const query = createQuery(parts, { read, turns }, (ended) => {
+    requireRoom(queries.values(), read.asker ?? '');
+    const query = createQuery(parts, { read, turns, remembered }, (ended) => {
       if (queries.get(key) === ended) forget(key);
     });
     queries.set(key, query);
@@ -121,17 +120,18 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
 interface Begun {
   readonly read: LiveRead;
   readonly turns: ReturnType<typeof createTurns>;
+  readonly remembered: Remembered;
 }
 
 /** It ends with the operation that it was asked of. */
 function createQuery(
   { log, onTold }: LiveHubParts,
-  { read, turns }: Begun,
+  { read, turns, remembered }: Begun,
   forget: (query: LiveQuery) => void,
 ): LiveQuery {
   const change = (): void => query.end('changed');
   const query: LiveQuery = new LiveQuery({
-    ...{ read, run: turns, log, onTold },
+    ...{ read, remembered, run: turns, log, onTold },
     onEnd() {
       read.ends?.removeEventListener('abort', change);
       forget(query);

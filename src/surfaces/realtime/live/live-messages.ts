@@ -1,5 +1,6 @@
 /** What listeners of a question are told, and what of it is kept for those who come back. */
 import type { LiveRow } from '../../../kernel/operations/live-read.ts';
+import type { Remembered } from './live-memory.ts';
 
 /**
  * Why a listener has to ask anew: `lost`, it was away too long; `slow`, it did not take what it was told; `changed`, who
@@ -33,20 +34,38 @@ interface GapMessage {
 export const REMEMBERED = 64;
 export const REMEMBERED_BYTES = 256 * 1_024;
 
-interface Remembered {
+interface Kept {
   readonly version: number;
   readonly message: LiveMessage;
   readonly bytes: number;
 }
 
 export class MissedMessages {
-  #messages: Remembered[] = [];
+  readonly #shared: Remembered;
+  #messages: Kept[] = [];
+  #bytes = 0;
+
+  /** `shared`: with all questions of the node. Where that is full, this one keeps nothing: who comes back asks anew. */
+  constructor(shared: Remembered) {
+    this.#shared = shared;
+  }
 
   remember(version: number, message: LiveMessage, bytes: number): void {
     this.#messages.push({ version, message, bytes });
-    let total = this.#messages.reduce((sum, one) => sum + one.bytes, 0);
-    while (this.#messages.length > REMEMBERED || total > REMEMBERED_BYTES)
-      total -= this.#messages.shift()?.bytes ?? total;
+    this.#count(bytes);
+    if (this.#shared.isFull) this.forget();
+    while (this.#messages.length > REMEMBERED || this.#bytes > REMEMBERED_BYTES)
+      this.#count(-(this.#messages.shift()?.bytes ?? this.#bytes));
+  }
+
+  forget(): void {
+    this.#messages = [];
+    this.#count(-this.#bytes);
+  }
+
+  #count(bytes: number): void {
+    this.#bytes += bytes;
+    this.#shared.add(bytes);
   }
 
   /** What came after a version, when the last one is `now`; nothing where that is not known any more. */

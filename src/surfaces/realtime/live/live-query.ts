@@ -11,6 +11,7 @@ import {
 } from '../../../kernel/operations/live-read.ts';
 import { asKnown, describeError } from '../errors.ts';
 import { bytesOf, type ListChange, ListState, type OfferedChange, toldOf } from './list-state.ts';
+import type { Remembered, Sized } from './live-memory.ts';
 import {
   asReadNow,
   type GapReason,
@@ -19,20 +20,11 @@ import {
   REMEMBERED,
   REMEMBERED_BYTES,
 } from './live-messages.ts';
+import { type Hearer, tellAll } from './live-telling.ts';
 
-/** Reaches several listeners with one call. */
-export interface LiveChannel {
-  broadcast(message: LiveMessage): void;
-}
-
-export interface LiveListener {
-  /** Whether it may still hear; a listener whose session has ended ends itself. Never rejects. */
-  admits(): boolean | Promise<boolean>;
+export interface LiveListener extends Hearer {
   /** It is one of the listeners from this moment on. */
   entered(query: LiveQuery): void;
-  /** Listeners of one channel are told together; asked once it has entered. */
-  readonly channel?: LiveChannel | undefined;
-  tell(message: LiveMessage): void;
   /** The query has ended, after a `gap`. */
   ended(): void;
 }
@@ -55,6 +47,8 @@ export type LiveBeginning =
 
 export interface LiveQueryParts {
   readonly read: LiveRead;
+  /** What is kept for those who come back, of all questions. */
+  readonly remembered: Remembered;
   /** Runs a reading when it is its turn, on an account of its own. */
   run<T>(work: () => Promise<T>): Promise<T>;
   /** It has ended; nothing must be asked of it any more. */
@@ -68,11 +62,13 @@ export interface LiveQueryParts {
 const MIN_PAUSE_MS = 10;
 const VALUE_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 2_000;
+/** Characters of a value that take as much as a record of a list. */
+const VALUE_OF_RECORD = 512;
 /** Readings that fail one after the other until listeners are told to ask anew. */
 const MAX_FAILURES = 5;
 const FAILURE_PAUSE_MS = 500;
 
-export class LiveQuery {
+export class LiveQuery implements Sized {
   readonly id = randomUUID();
   readonly read: LiveRead;
   readonly listeners = new Set<LiveListener>();
@@ -84,7 +80,7 @@ export class LiveQuery {
   #readAt = 0;
   #value: string | undefined;
   #version = 0;
-  readonly #missed = new MissedMessages();
+  readonly #missed: MissedMessages;
   #changed: Set<string> | 'all' | undefined = 'all';
   /** When the first change happened that listeners have not been told of; ms since 1970. */
   #since: number | undefined;
@@ -99,11 +95,22 @@ export class LiveQuery {
   constructor(parts: LiveQueryParts) {
     this.read = parts.read;
     this.#parts = parts;
+    this.#missed = new MissedMessages(parts.remembered);
     this.#list = new ListState(parts.read.kind === 'rows' ? parts.read.rows.order : undefined);
   }
 
   get ended(): boolean {
     return this.#ended;
+  }
+
+  get asker(): string {
+    return this.read.asker ?? '';
+  }
+
+  get records(): number {
+    const { read } = this;
+    if (read.kind === 'value') return 1 + (this.#value?.length ?? 0) / VALUE_OF_RECORD;
+    return this.#begun ? this.#list.size : read.rows.limit;
   }
 
   has(id: string): boolean {
@@ -195,6 +202,7 @@ export class LiveQuery {
   end(reason: GapReason, error?: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#missed.forget();
     this.#parts.onEnd();
     const about = error === undefined ? {} : { error: describeError(error) };
     const message = { event: 'gap', data: { watch: this.id, reason, ...about } } as const;
@@ -319,25 +327,10 @@ export class LiveQuery {
   }
 
   #publish(message: LiveMessage, bytes = 0): Promise<void> {
-    this.#missed.remember(this.#version, message, bytes);
-    const publishing = this.#tellAll(message);
+    if (!this.#ended) this.#missed.remember(this.#version, message, bytes);
+    const publishing = tellAll(this.listeners, message);
     this.#publishing = publishing;
     return publishing;
-  }
-
-  async #tellAll(message: LiveMessage): Promise<void> {
-    const listeners = [...this.listeners];
-    const admitted = listeners.map((listener) => listener.admits());
-    const waited = admitted.some((one) => one instanceof Promise)
-      ? await Promise.all(admitted)
-      : admitted;
-    const channels = new Set<LiveChannel>();
-    for (const [at, listener] of listeners.entries()) {
-      if (!waited[at] || !this.listeners.has(listener)) continue;
-      if (listener.channel) channels.add(listener.channel);
-      else listener.tell(message);
-    }
-    for (const channel of channels) channel.broadcast(message);
   }
 }
 

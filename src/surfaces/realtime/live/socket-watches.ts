@@ -8,7 +8,8 @@ import type { Session } from '../session.ts';
 import { isTooSlow } from '../subscriptions.ts';
 import type { LiveEngine, WatchRequest } from './live-engine.ts';
 import type { LiveMessage } from './live-messages.ts';
-import type { LiveBeginning, LiveChannel, LiveListener, LiveQuery } from './live-query.ts';
+import type { LiveBeginning, LiveListener, LiveQuery } from './live-query.ts';
+import type { LiveChannel } from './live-telling.ts';
 
 export const Unwatch = Type.Object({ watch: Type.String({ minLength: 1, maxLength: 64 }) });
 
