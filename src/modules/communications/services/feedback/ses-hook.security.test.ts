@@ -8,19 +8,22 @@ import {
   certificate,
   certificateKey,
 } from '../../../../../test/support/servers/sns-certificate.ts';
+import { type CallProvider, DeliveryError } from '../providers/outcome.ts';
 import { sesHook } from './ses-hook.ts';
 
 const sns = 'https://sns.eu-central-1.amazonaws.com';
 const topicArn = 'arn:aws:sns:eu-central-1:1:feedback';
 
-async function reportedWith(certificateAt: string): Promise<readonly unknown[]> {
-  const hook = sesHook(
-    () => ({ topicArn, endpoint: '' }),
-    async () => ({
-      ...{ status: 200, ok: true, header: () => undefined, json: () => ({}) },
-      text: `<Attributes>\n${certificate}\n</Attributes>`,
-    }),
-  );
+const answering: CallProvider = async () => ({
+  ...{ status: 200, ok: true, header: () => undefined, json: () => ({}) },
+  text: `<Attributes>\n${certificate}\n</Attributes>`,
+});
+
+async function reportedWith(
+  certificateAt: string,
+  call: CallProvider = answering,
+): Promise<readonly unknown[]> {
+  const hook = sesHook(() => ({ topicArn, endpoint: '' }), call);
   const envelope: Record<string, string> = {
     Message: JSON.stringify({ eventType: 'Delivery', mail: { messageId: 'm' } }),
     ...{ MessageId: 'id', Timestamp: '2026-01-01T00:00:00Z', TopicArn: topicArn },
@@ -46,4 +49,13 @@ it.each([
   'https://sns.eu-central-1.amazonaws.com@evil.example/SimpleNotificationService-0a.pem',
 ])('refuses %s', async (address) => {
   await expect(reportedWith(address)).rejects.toThrow(/not at SNS/);
+});
+
+it('asks for another attempt while SNS is away', async () => {
+  const away: CallProvider = async () => {
+    throw new DeliveryError('transient', 'amazonSes', 'no answer in time');
+  };
+  await expect(reportedWith(`${sns}/SimpleNotificationService-0a.pem`, away)).rejects.toMatchObject(
+    { status: 503 },
+  );
 });

@@ -1,6 +1,14 @@
 /** Reports of Amazon SES, which come through Amazon SNS: signed with the key of a certificate that SNS serves. */
 import { verify, X509Certificate } from 'node:crypto';
-import { type CallProvider, listAt, textAt } from '../providers/outcome.ts';
+import { errors } from '../../../../kernel/errors.ts';
+import {
+  type CallProvider,
+  DeliveryError,
+  listAt,
+  type ProviderAnswer,
+  textAt,
+  words,
+} from '../providers/outcome.ts';
 import { fieldsIn } from './mail-hooks.ts';
 import {
   jsonOf,
@@ -26,14 +34,26 @@ const signedOf = (type: string): readonly string[] =>
     ? ['Message', 'MessageId', 'Subject', 'Timestamp', 'TopicArn', 'Type']
     : ['Message', 'MessageId', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type'];
 
+/** A GET at SNS. Throws 503 where it says no, or nothing: whoever sent us there tries again. */
+async function askSns(call: CallProvider, address: string): Promise<ProviderAnswer> {
+  const answer = await call(address, { method: 'GET' }).catch((cause: unknown) => {
+    if (cause instanceof DeliveryError) throw away(cause.message, cause);
+    throw cause;
+  });
+  if (!answer.ok) throw away(String(answer.status));
+  return answer;
+}
+
+const away = (said: string, cause?: unknown) =>
+  errors.UNAVAILABLE({ message: `Amazon SNS cannot be asked now: ${words(said)}`, cause });
+
 export function sesHook(settings: () => SesHookSettings, call: CallProvider): ReadReports {
   const keys = new Map<string, X509Certificate>();
 
   const keyAt = async (address: string): Promise<X509Certificate> => {
     const known = keys.get(address);
     if (known) return known;
-    const answer = await call(address, { method: 'GET' });
-    if (!answer.ok) return refuseHook('The certificate of the signature cannot be read');
+    const answer = await askSns(call, address);
     const certificate = certificateIn(answer.text);
     if (keys.size >= 10) keys.clear();
     keys.set(address, certificate);
@@ -56,7 +76,7 @@ export function sesHook(settings: () => SesHookSettings, call: CallProvider): Re
     if (!verify(algorithm, Buffer.from(signed), certificate.publicKey, signature))
       refuseHook('The signature does not belong to this request');
     if (type === 'SubscriptionConfirmation') {
-      await call(requireSns(at('SubscribeURL'), endpoint), { method: 'GET' });
+      await askSns(call, requireSns(at('SubscribeURL'), endpoint));
       return { reports: [] };
     }
     return { reports: reportsIn(at('MessageId') ?? '', jsonOf(at('Message') ?? '')) };

@@ -90,7 +90,9 @@ async function askForToken(settings: Settings, call: CallProvider): Promise<Acce
   const body = answer.json();
   const text = textAt(body, 'access_token');
   if (text === undefined) {
-    const said = textAt(body, 'error_description') ?? textAt(body, 'error') ?? answer.text;
+    // Not the text of a yes: it may hold another token.
+    const other = answer.ok ? 'no access token in the answer' : answer.text;
+    const said = textAt(body, 'error_description') ?? textAt(body, 'error') ?? other;
     refuseCommon(name, answer, said);
     throw new DeliveryError(
       answer.ok ? 'transient' : 'auth',

@@ -16,13 +16,14 @@ const answerOf = (status: number, text: string): ProviderAnswer => ({
   json: () => (text.startsWith('{') ? JSON.parse(text) : {}),
 });
 
+const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+const settings = {
+  ...{ projectId: 'p', clientEmail: 'push@example.com', endpoint: '' },
+  ...{ privateKey: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString() },
+  tokenEndpoint: 'https://oauth2.googleapis.com/token',
+};
+
 test('an access token that is refused between two devices leaves the first one done with', async () => {
-  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  const settings = {
-    ...{ projectId: 'p', clientEmail: 'push@example.com', endpoint: '' },
-    ...{ privateKey: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString() },
-    tokenEndpoint: 'https://oauth2.googleapis.com/token',
-  };
   let refused = '';
   const call: CallProvider = async (url, { body }) => {
     if (url.endsWith('/token')) return answerOf(200, '{"access_token":"a","expires_in":3600}');
@@ -42,6 +43,14 @@ test('an access token that is refused between two devices leaves the first one d
     expect.objectContaining({ device: 'first', outcome: 'accepted' }),
     expect.objectContaining({ device: 'second', outcome: 'later', refusesKey: true }),
   ]);
+});
+
+test('an answer without an access token is told without what it holds in its place', async () => {
+  const fcm = createFcm(
+    () => settings,
+    async () => answerOf(200, '{"id_token":"eyJ-secret"}'),
+  );
+  await expect(fcm.send(note, devices, 'm')).rejects.toThrow(/^200 no access token in the answer$/);
 });
 
 test('a mistake of ours with one device leaves the others done with', async () => {
