@@ -34,7 +34,10 @@ export interface AppliedReport {
   readonly chainId: string | null;
 }
 
-/** Later in the list goes over earlier: a report that comes late changes nothing. */
+/**
+ * Later in the list goes over earlier: a report that comes late changes nothing. What became of a copy is told, and
+ * changes nothing either: whom the message is for decides.
+ */
 const rank = (column: string): string =>
   `array_position(array[${messageStatuses.map((status) => `'${status}'`).join(', ')}], ${column})`;
 
@@ -48,21 +51,23 @@ const applyText = `
   news as (
     select distinct on (g."eventId") g.* from given g join fresh on fresh.event_id = g."eventId"),
   found as (
-    select n.*, m.id, m.recipient as own_recipient, m.user_id, m.template, m.chain_id, m.caused_by from news n
+    select n.*, m.id, m.recipient as own_recipient, m.user_id, m.template, m.chain_id, m.caused_by,
+      coalesce(lower(n.recipient) <> lower(m.recipient) and lower(n.recipient) = any(lower(m.copies::text)::text[]), false) as is_copy
+    from news n
     left join lateral (
-      select id, recipient, user_id, template, chain_id, caused_by from penstock.messages where id = n."messageId" and channel = $3
+      select id, recipient, copies, user_id, template, chain_id, caused_by from penstock.messages where id = n."messageId" and channel = $3
       union all
-      (select id, recipient, user_id, template, chain_id, caused_by from penstock.messages
+      (select id, recipient, copies, user_id, template, chain_id, caused_by from penstock.messages
         where n."messageId" is null and provider_id = n."providerId" and channel = $3 limit 1)) m on true),
   moved as (
     update penstock.messages m set status = latest.status,
       error = case when latest.status in ('bounced', 'failed') then coalesce(latest.detail, m.error) else m.error end
-    from (select distinct on (id) id, status, detail from found where id is not null and status is not null
+    from (select distinct on (id) id, status, detail from found where id is not null and status is not null and not is_copy
       order by id, ${rank('status')} desc) latest
     where m.id = latest.id and ${rank('latest.status')} > ${rank('m.status')} returning m.id),
   noted as (
     insert into penstock.message_events (message_id, kind, provider, detail)
-    select id, kind, $2, detail from found where id is not null),
+    select id, kind, $2, case when is_copy then concat_ws(': ', recipient, detail) else detail end from found where id is not null),
   told as (${announcing(
     `
     select kind, id, $3::text as channel, coalesce(recipient, own_recipient) as recipient, user_id, template, $2::text as provider,
@@ -76,7 +81,7 @@ const applyText = `
       select lower(coalesce(recipient, own_recipient)) as address, suppress, detail, scope from found where suppress is not null) s
     where address is not null
     on conflict do nothing)
-  select "eventId", id as "messageId", kind, chain_id as "chainId" from found`;
+  select "eventId", id as "messageId", kind, case when not is_copy then chain_id end as "chainId" from found`;
 
 /** Applies the reports that are new, with their events; answers those, with the message each is about. One statement, all or nothing. */
 export const applyReports = async (

@@ -314,6 +314,24 @@ test('a report counts once, also with its signature under another content', asyn
   expect(timeline.filter(({ kind }: { kind: string }) => kind === 'delivered')).toHaveLength(1);
 });
 
+test('what became of a copy is told, and is not what became of the message', async () => {
+  const sent = await platform.admin.post('/email/send', {
+    ...{ email: 'to@example.org', cc: ['Copy@example.org'], subject: 'x', body: 'y' },
+  });
+  const id = sent.body.messageId;
+  await waitFor(async () => (await read(id)).status === 'sent');
+  const report = mailgun('mailgun-key');
+  await report('failed/permanent', id, 'copy@example.org');
+  const told = await read(id);
+  expect(told).toMatchObject({ status: 'sent', error: null });
+  expect(told.timeline.at(-1)).toMatchObject({
+    kind: 'bounced',
+    detail: 'copy@example.org: 550 no such user',
+  });
+  await report('failed/permanent', id, 'TO@example.org');
+  expect(await read(id)).toMatchObject({ status: 'bounced', error: '550 no such user' });
+});
+
 test('who leaves a list at the provider still gets what belongs to the account', async () => {
   const email = 'leaves@example.org';
   await mailgun('mailgun-key')('unsubscribed', await sentTo(email), email);
