@@ -1,5 +1,5 @@
 /** Functions in the files of whoever writes them, and their logs as they run. */
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { functions } from '../../src/cli/functions.ts';
@@ -97,6 +97,44 @@ it('pulls functions into a folder, stores what is changed there, and nothing ove
     printed: 'made: deleted',
   });
   expect((await platform.client.get('/functions/made')).status).toBe(404);
+});
+
+it('writes over no work of others, neither here nor there, unless it is told to', async () => {
+  const folder = join(platform.dataDir, 'both-sides');
+  const made = { functionCode: 'return 1;', inputs: { method: 'GET' } };
+  const ids = new Map<string, string>();
+  for (const name of ['edited', 'old', 'moved'])
+    ids.set(name, (await upload(platform.admin, { ...made, name }))._id);
+  await run(['pull', folder]);
+  const edited = join(folder, 'edited.js');
+  await writeFile(edited, 'return 2;');
+  const change = { functionCode: 'export default (): number => 3;' };
+  for (const name of ['edited', 'moved'])
+    await platform.admin.patch(`/functions/${ids.get(name)}`, change);
+  await platform.admin.delete(`/functions/${ids.get('old')}`);
+  const pulled = await run(['pull', folder]);
+  expect(pulled).toMatchObject({ code: 1, printed: expect.stringContaining('edited.js: left as') });
+  expect(await readFile(edited, 'utf8')).toBe('return 2;');
+  // What nobody has changed here has its other language now.
+  const files = await readdir(folder);
+  expect(files).toContain('moved.ts');
+  expect(files).not.toContain('moved.js');
+  const pushed = await run(['push', folder]);
+  expect(pushed.printed).toContain('old.js: somebody has deleted it');
+  expect((await platform.client.get('/functions/old')).status).toBe(404);
+  await rm(join(folder, 'old.js'));
+  await rm(edited);
+  await upload(platform.admin, { ...made, name: 'new_there' });
+  const pruned = await run(['push', folder, '--prune']);
+  expect(pruned).toMatchObject({ code: 1 });
+  for (const name of ['edited', 'new_there'])
+    expect(pruned.printed).toContain(`${name}: not deleted, somebody has made or changed it`);
+  expect((await platform.client.get('/functions/new_there')).status).toBe(200);
+  expect(await run(['pull', folder, '--force'])).toMatchObject({ code: 0 });
+  expect(await run(['push', folder, '--prune'])).toEqual({
+    code: 0,
+    printed: 'Nothing has changed.',
+  });
 });
 
 it('stores each change of a file while it watches, and prints what runs log', async () => {

@@ -10,6 +10,7 @@ import { type AdminApi, addressOf, addressUsage, adminApi, credentialOf } from '
 import {
   type LocalFunction,
   noteVersions,
+  pulledIn,
   readFolder,
   type StoredSource,
   sameFunction,
@@ -17,14 +18,15 @@ import {
 } from './functions/folder.ts';
 import { processTerminal, type Terminal } from './state/report.ts';
 
-export const functionsUsage = `Usage: penstock functions pull <folder>
+export const functionsUsage = `Usage: penstock functions pull <folder> [--force]
        penstock functions push <folder> [--watch] [--prune] [--force]
        penstock functions logs [<name>]
 Options: ${addressUsage}
          --token-file <file with an API token>  PENSTOCK_TOKEN, else MASTER_KEY
          --watch   stores each change of a file at once, and prints what the functions log
          --prune   deletes functions that have no file
-         --force   also where somebody has changed a function since it was pulled
+         --force   also where somebody has changed or deleted a function since it was pulled; with pull: also
+                   over files with changes that were not pushed
 Exit codes: 0 done, 1 something was not stored
 See docs/guides/functions.md`;
 
@@ -64,9 +66,9 @@ export async function functions(
   });
   const run = { api, terminal, signal };
   if (command === 'logs') return follow(run, target);
-  if (command === 'pull') return pull(run, target ?? '');
-  if (command !== 'push') throw new StartError(functionsUsage);
   const { prune = false, force = false } = values;
+  if (command === 'pull') return pull(run, target ?? '', force);
+  if (command !== 'push') throw new StartError(functionsUsage);
   const code = await push(run, target ?? '', { prune, force });
   if (!values.watch) return code;
   await Promise.all([follow(run, undefined), pushChanges(run, target ?? '')]);
@@ -89,11 +91,15 @@ function parsed(args: readonly string[]) {
 const bundleOf = async (api: AdminApi): Promise<Bundle> =>
   (await api.get('/functions/bundle', {})) as Bundle;
 
-async function pull({ api, terminal }: Run, folder: string): Promise<number> {
-  const { functions: stored, types } = await bundleOf(api);
-  await writeFolder(folder, stored, types);
-  terminal.print(`Pulled ${counted(stored.length)} into ${folder}`);
-  return 0;
+async function pull({ api, terminal }: Run, folder: string, force: boolean): Promise<number> {
+  const bundle = await bundleOf(api);
+  const left = await writeFolder(folder, bundle, force);
+  for (const file of left)
+    terminal.print(
+      `${file}: left as it is, with changes that were not pushed: push, or say --force`,
+    );
+  terminal.print(`Pulled ${counted(bundle.functions.length - left.length)} into ${folder}`);
+  return left.length === 0 ? 0 : 1;
 }
 
 const counted = (count: number): string => `${count} ${count === 1 ? 'function' : 'functions'}`;
@@ -119,22 +125,33 @@ async function push({ api, terminal }: Run, folder: string, options: PushOptions
   }
   if (options.prune) {
     for (const one of local) there.delete(one.definition.name);
-    changed += there.size;
-    await removeAll({ api, terminal }, [...there.values()]);
+    const { deleted, kept } = await prune({ api, terminal }, folder, {
+      ...{ gone: [...there.values()], force: options.force },
+    });
+    changed += deleted;
+    failed += kept;
   }
   await noteVersions(folder, changed > 0 ? (await bundleOf(api)).functions : stored, local);
   if (changed + failed === 0) terminal.print('Nothing has changed.');
   return failed === 0 ? 0 : 1;
 }
 
-async function removeAll(
+/** Deletes functions that have no file. Answers how many, and how many it left because of what others have done. */
+async function prune(
   { api, terminal }: Pick<Run, 'api' | 'terminal'>,
-  gone: readonly StoredSource[],
-): Promise<void> {
-  for (const { _id, name } of gone) {
-    await api.delete(`/functions/${_id}`);
-    terminal.print(`${name}: deleted`);
+  folder: string,
+  { gone, force }: { readonly gone: readonly StoredSource[]; readonly force: boolean },
+): Promise<{ readonly deleted: number; readonly kept: number }> {
+  const pulled = await pulledIn(folder);
+  let kept = 0;
+  for (const { _id, name, version } of gone) {
+    const isKept = !force && pulled.get(name)?.version !== version;
+    if (isKept) kept += 1;
+    else await api.delete(`/functions/${_id}`);
+    const why = 'not deleted, somebody has made or changed it: pull, or say --force';
+    terminal.print(`${name}: ${isKept ? why : 'deleted'}`);
   }
+  return { deleted: gone.length - kept, kept };
 }
 
 interface Storing {
@@ -148,6 +165,8 @@ async function storeOne(
   api: AdminApi,
   { one: { definition, functionCode, pulledVersion }, before, force }: Storing,
 ): Promise<string | undefined> {
+  if (!before && !force && pulledVersion !== undefined)
+    return 'somebody has deleted it: remove the file, or say --force';
   if (before && !force && pulledVersion !== before.version)
     return `somebody has changed it (version ${before.version}): pull, or say --force`;
   const { functionType, ...rest } = definition;
