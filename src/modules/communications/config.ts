@@ -99,7 +99,7 @@ export const communicationsConfig = defineConfig({
         minimum: 100,
         maximum: 60_000,
         description:
-          'How long a provider has to answer one request. What it did with the message is not known then. Milliseconds.',
+          'How long a provider has to answer one request, and a mail server may be silent (all in all twelve times as long, four minutes at most). What it did with the message is not known then. Milliseconds.',
       }),
       fallbackTimeout: Type.Integer({
         ...harmless,

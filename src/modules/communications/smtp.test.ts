@@ -1,6 +1,6 @@
 /** Delivery through a real mail server: once, also when it was down; given up when it refuses for good. */
 import { createHash, generateKeyPairSync, type KeyObject, verify } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import PostalMime, { type Email } from 'postal-mime';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -188,6 +188,29 @@ test('a mail that is taken for its copies alone has not reached its recipient', 
   ]);
 });
 
+const noFiles = { readable: async () => undefined, read: async () => undefined };
+const settingsFor = (port: number, timeoutMs = 10_000) =>
+  ({
+    server: {
+      ...{ host: '127.0.0.1', port, secure: false, ignoreTls: true },
+      ...{ allowInvalidCertificates: false, auth: { username: '', password: '', method: 'PLAIN' } },
+    },
+    dkim: { selector: '', privateKey: '' },
+    domain: 'example.com',
+    timeoutMs,
+  }) as SmtpSettings;
+const mailTo = (n: number): OutgoingMail => ({
+  ...{
+    id: String(n),
+    to: `a${n}@example.org`,
+    from: 'shop@example.com',
+    subject: 'Hi',
+    text: 'x',
+  },
+  ...{ html: undefined, cc: [], bcc: [], replyTo: undefined, headers: {}, attachments: [] },
+  ...{ tracking: {}, messageId: `<${n}@example.com>` },
+});
+
 test('mails that wait for a connection when the settings change go out all the same', async () => {
   const arrived = Promise.withResolvers<void>();
   const open = Promise.withResolvers<void>();
@@ -197,39 +220,35 @@ test('mails that wait for a connection when the settings change go out all the s
       stream.resume().on('end', () => void open.promise.then(() => done()));
     },
   });
-  const settings = () => ({
-    server: {
-      ...{ host: '127.0.0.1', port, secure: false, ignoreTls: true },
-      ...{ allowInvalidCertificates: false, auth: { username: '', password: '', method: 'PLAIN' } },
-    },
-    dkim: { selector: '', privateKey: '' },
-    domain: 'example.com',
-    timeoutMs: 10_000,
-  });
-  let current = settings() as SmtpSettings;
-  const smtp = createSmtp(
-    { readable: async () => undefined, read: async () => undefined },
-    () => current,
-  );
-  const mail = (n: number): OutgoingMail => ({
-    ...{
-      id: String(n),
-      to: `a${n}@example.org`,
-      from: 'shop@example.com',
-      subject: 'Hi',
-      text: 'x',
-    },
-    ...{ html: undefined, cc: [], bcc: [], replyTo: undefined, headers: {}, attachments: [] },
-    ...{ tracking: {}, messageId: `<${n}@example.com>` },
-  });
+  let current = settingsFor(port);
+  const smtp = createSmtp(noFiles, () => current);
   // More than there are connections.
-  const sending = Array.from({ length: 8 }, (_, n) => smtp.deliver(mail(n)));
+  const sending = Array.from({ length: 8 }, (_, n) => smtp.deliver(mailTo(n)));
   await arrived.promise;
-  current = settings() as SmtpSettings;
-  sending.push(smtp.deliver(mail(9)));
+  current = settingsFor(port);
+  sending.push(smtp.deliver(mailTo(9)));
   open.resolve();
   for (const ended of await Promise.all(sending)) expect(ended.outcome).toBe('accepted');
   smtp.close();
+});
+
+test('a server that says a word now and then and comes to no end keeps no mail for ever', async () => {
+  const sockets: Socket[] = [];
+  const slow = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => undefined).write('220 slow\r\n');
+    socket.once('data', () => {
+      const talking = setInterval(() => socket.write('250-and\r\n'), 5);
+      socket.once('close', () => clearInterval(talking));
+    });
+  });
+  await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
+  const settings = settingsFor((slow.address() as AddressInfo).port, 50);
+  const smtp = createSmtp(noFiles, () => settings);
+  await expect(smtp.deliver(mailTo(1))).rejects.toMatchObject({ name: 'DeliveryError' });
+  smtp.close();
+  for (const socket of sockets) socket.destroy();
+  slow.close();
 });
 
 test('after the last attempt a message has failed', async () => {

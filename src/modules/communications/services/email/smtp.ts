@@ -19,6 +19,12 @@ const connectWithinMs = 10_000;
 /** Characters of a mail that is written at once: encoding more would keep the loop from others for too long. */
 const atOnceAtMost = 64 * 1024;
 
+/**
+ * Until a mail is with the server, files and all: so many times as long as it may be silent, and no longer than that. One
+ * that says a word now and then would keep the place for ever. Milliseconds.
+ */
+const wholeAtMost = { silences: 12, ms: 240_000 };
+
 const provider = 'smtp';
 /** Mail servers of providers take about as many from one address. */
 const maxConnections = 5;
@@ -66,7 +72,8 @@ export function createSmtp(
       const used = current();
       used.running += 1;
       try {
-        return taken((await send(await used.link, files, mail)) as Taken, mail);
+        const link = await used.link;
+        return taken((await send(link, files, mail)) as Taken, mail);
       } catch (error) {
         if (error instanceof AttachmentGone || error instanceof DeliveryError) throw error;
         const refusal = permanentRefusal(error);
@@ -129,8 +136,11 @@ interface Link {
   readonly sendWritten: (
     transport: Transporter['transporter'],
     mail: OutgoingMail,
+    signal: AbortSignal,
   ) => Promise<unknown>;
   readonly signs: boolean;
+  /** Milliseconds. */
+  readonly within: number;
 }
 
 const plainAddress = /^[\x21-\x3b\x3d\x3f-\x7e]+$/;
@@ -143,12 +153,13 @@ const isWrittenAtOnce = (mail: OutgoingMail): boolean =>
 
 /** The library composes what it is to sign, and what has files. */
 async function send(
-  { mailer, sendWritten, signs }: Link,
+  { mailer, sendWritten, signs, within }: Link,
   files: MailFiles,
   mail: OutgoingMail,
 ): Promise<unknown> {
-  if (!signs && isWrittenAtOnce(mail)) return sendWritten(mailer.transporter, mail);
-  return mailer.sendMail(messageOf(mail, await contentsOf(files, mail)));
+  const signal = AbortSignal.timeout(within);
+  if (!signs && isWrittenAtOnce(mail)) return sendWritten(mailer.transporter, mail, signal);
+  return mailer.sendMail({ ...messageOf(mail, await contentsOf(files, mail)), signal });
 }
 
 /** Contents of attachments: files of storage are read while they are sent. */
@@ -232,7 +243,8 @@ async function connect({ server: smtp, dkim, domain, timeoutMs }: SmtpSettings):
           },
         }),
   });
-  return { mailer, sendWritten, signs: dkim.selector !== '' };
+  const within = Math.min(timeoutMs * wholeAtMost.silences, wholeAtMost.ms);
+  return { mailer, sendWritten, signs: dkim.selector !== '', within };
 }
 
 const defaultPort = ({ secure }: SmtpSettings['server']): number => (secure ? 465 : 587);

@@ -60,7 +60,11 @@ type Transport = Mail['transporter'];
 type Sent = Parameters<Transport['send']>[0];
 
 /** Writes a mail and hands it to the connections of the library: what composes mails has nothing left to do. */
-export function sendWritten(transport: Transport, mail: OutgoingMail): Promise<unknown> {
+export function sendWritten(
+  transport: Transport,
+  mail: OutgoingMail,
+  signal: AbortSignal,
+): Promise<unknown> {
   const { from, to, cc, bcc, messageId } = mail;
   const text = writeMail(mail);
   const message = {
@@ -70,7 +74,7 @@ export function sendWritten(transport: Transport, mail: OutgoingMail): Promise<u
     createReadStream: () => readableOf(text),
   };
   return new Promise((resolve, reject) => {
-    const sent = { data: {}, message } as unknown as Sent;
+    const sent = { data: { signal }, message } as unknown as Sent;
     transport.send(sent, (error, info) => (error ? reject(error) : resolve(info)));
   });
 }
