@@ -390,11 +390,11 @@ describe('jobs', () => {
     await item(2, 'null', '1 hour');
     await startNode([]);
     const { rows } = await query(`
-      select name, start_after < now() + interval '10 seconds' as soon, started_on <= now() as started,
-        heartbeat_on is null or heartbeat_on <= now() as heard, created_on <= now() as created
+      select name, start_after < now() + interval '2 minutes' as soon, started_on <= now() + interval '1 minute' as started,
+        heartbeat_on is null or heartbeat_on <= now() + interval '1 minute' as heard, created_on <= now() + interval '1 minute' as created
       from penstock_jobs.job where name in ('test.tried', 'test.taken')
       union all
-      select dedupe, due_at < now() + interval '61 minutes', leased_at <= now(), true, created_at < now() - interval '23 hours'
+      select dedupe, due_at < now() + interval '62 minutes', leased_at <= now() + interval '1 minute', true, created_at < now() - interval '23 hours'
       from penstock.queue_items where queue = 'test' order by name`);
     const moved = { soon: true, started: true, heard: true, created: true };
     expect(rows).toEqual(

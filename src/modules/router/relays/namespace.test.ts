@@ -87,7 +87,9 @@ it('asks for the rights of a subscriber once at a time, however often they chang
   await waitFor(() => asked.length === 1);
   asked[0]?.resolve(true);
   await subscribed;
-  for (let change = 0; change < 4; change += 1) {
+  await relays.changeOfRights();
+  await waitFor(() => asked.length === 2);
+  for (let change = 0; change < 3; change += 1) {
     await relays.changeOfRights();
     await sleep(80);
   }
