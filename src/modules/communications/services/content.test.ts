@@ -149,3 +149,14 @@ test('signs as the published example is signed', () => {
     'AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, SignedHeaders=host;x-amz-date, Signature=5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31',
   );
 });
+
+test('requests to AWS whose path has to be encoded are signed as another implementation signs them', async () => {
+  const { AwsV4Signer } = await import('aws4fetch');
+  const keys = { accessKeyId: 'A', secretAccessKey: 's', region: 'eu-central-1', service: 'ses' };
+  const url = 'https://email.eu-central-1.amazonaws.com/v2/email/templates/a%20b%2Fc?PageSize=1';
+  const at = new Date('2026-01-02T03:04:05Z');
+  const own = signedHeaders({ method: 'GET', url, headers: {}, body: '' }, keys, at);
+  const datetime = '20260102T030405Z';
+  const signer = new AwsV4Signer({ method: 'GET', url, datetime, ...keys });
+  expect(own.authorization).toBe((await signer.sign()).headers.get('authorization'));
+});

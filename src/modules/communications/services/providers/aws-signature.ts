@@ -41,10 +41,8 @@ export function signedHeaders(
     .join('&');
   const canonical = [
     request.method,
-    url.pathname
-      .split('/')
-      .map((part) => encoded(decodeURIComponent(part)))
-      .join('/'),
+    // A path counts as it stands in the request, encoded once more (all services but S3).
+    url.pathname.split('/').map(encoded).join('/'),
     query,
     ...names.map((name) => `${name}:${headers[name]?.trim()}`),
     '',
