@@ -151,4 +151,29 @@ describe('a change whose bytes take their time', () => {
     await expect(change).rejects.toMatchObject({ code: 'UPLOAD_CLOSED' });
     expect(await files.find(_id)).toMatchObject({ container, alias: null, size: 5 });
   });
+
+  it('brings no private file into a container that is made public meanwhile', async () => {
+    const { containers, containerAdmin, files } = createStorageServices(
+      storage.partsOf(storage.platform.kernel.database, storage.provider),
+    );
+    const { caller } = storage;
+    const container = `c-${randomUUID()}`;
+    const { _id } = await containers.create(system('test'), container, false);
+    const turned = (isPublic: boolean) => ({
+      source: (async function* () {
+        await containerAdmin.update(system('test'), _id, { isPublic });
+        yield Buffer.from('secret');
+      })(),
+      size: 6,
+    });
+    const refused = { code: 'PRIVATE_IN_PUBLIC' };
+    const said = { name: randomUUID(), container };
+    await expect(files.create(caller, said, turned(true))).rejects.toMatchObject(refused);
+    await containerAdmin.update(system('test'), _id, { isPublic: false });
+    await expect(
+      files.create(caller, { ...said, folder: 'a/b' }, turned(true)),
+    ).rejects.toMatchObject(refused);
+    await containerAdmin.update(system('test'), _id, { isPublic: false });
+    expect((await files.create(caller, said, turned(false))).isPublic).toBe(false);
+  });
 });

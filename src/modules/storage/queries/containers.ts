@@ -112,15 +112,15 @@ export const holdContainer = async (
   database: Queryable,
   name: string,
   alone = false,
-): Promise<boolean> =>
-  (
-    await database.query(
+): Promise<Pick<ContainerRow, 'isPublic'> | undefined> =>
+  firstOf(
+    database.query<Pick<ContainerRow, 'isPublic'>>(
       statement(
-        `select 1 from ${containers} c where c."name" = $1 for ${alone ? 'update' : 'key share'}`,
+        `select c."isPublic" from ${containers} c where c."name" = $1 for ${alone ? 'update' : 'key share'}`,
         [name],
       ),
-    )
-  ).count > 0;
+    ),
+  );
 
 /** Whether a container has this bucket, and nobody is deleting it. Waits for nobody. */
 export const isBucketInUse = async (database: Queryable, bucket: string): Promise<boolean> =>

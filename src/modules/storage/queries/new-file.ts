@@ -75,7 +75,7 @@ function contentValues(file: NewFile): readonly unknown[] {
 interface Insertion {
   readonly values: readonly unknown[];
   readonly next: (value: unknown) => string;
-  /** Keeps its container from being deleted until the transaction ends. `condition`: what else must be true of it, as `h`. */
+  /** Keeps its container from being deleted, or made public around a private file, until the transaction ends. `condition`: what else must be true of it, as `h`. */
   held(condition?: string): string;
   /** The new row, `r`. */
   row(condition: string, conflict?: string): string;
@@ -112,7 +112,7 @@ function insertion(
     values,
     next,
     held: (condition = 'true') =>
-      `held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 and ${condition}${holds} for key share)`,
+      `held as (select 1 from "app"."_StorageContainer" h where h."name" = $5 and ($7::boolean or not h."isPublic") and ${condition}${holds} for key share)`,
     row: (condition, conflict = '') =>
       `r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
         "state", "generation", "lastGeneration", "bucket", "objectKey", "checksum", "etag", "pendingUpload", "uri", "containerId", "folderIds", "scan", "createdAt", "updatedAt", "__v"${named})

@@ -12,14 +12,14 @@ import {
   metadataOf,
   requirePathLength,
 } from '../names.ts';
-import { type ContainerRow, holdContainer } from '../queries/containers.ts';
+import type { ContainerRow } from '../queries/containers.ts';
 import { count } from '../queries/counters.ts';
 import { type FileRow, lockFile } from '../queries/files.ts';
 import { takeUpload } from '../queries/uploads.ts';
 import { type Containers, ensureFolders } from './containers.ts';
 import type { ArrivedContent, Contents } from './contents.ts';
 import { contentOf, placeOf } from './naming.ts';
-import { type FileRequest, visibilityIn } from './placing.ts';
+import { type FileRequest, holdPlace, visibilityIn } from './placing.ts';
 import { requireCounted } from './quotas.ts';
 import { enqueueRemoval } from './removing.ts';
 import { enqueueChecksum, enqueueScan } from './scanning.ts';
@@ -214,7 +214,7 @@ async function describe(
   ...[caller, file, to]: readonly [Caller, FileRow, Target]
 ): Promise<FileRow> {
   const { name: container } = to.container;
-  if (!(await holdContainer(transaction, container))) throw storageErrors.CONTAINER_NOT_FOUND();
+  await holdPlace(transaction, to);
   await ensureFolders(transaction, caller, to);
   const described = existing(
     await fileWrites.update(transaction, file._id, { ...to, container }),

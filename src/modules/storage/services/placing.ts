@@ -132,13 +132,13 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
     async insert(transaction, caller, placement, rest) {
       const { container, folder, overwrite } = placement;
       if (folder !== ROOT) {
-        await hold(transaction, container.name);
+        await holdPlace(transaction, placement);
         await ensureFolders(transaction, caller, { container, folder });
       }
       const file = fileOf(caller, placement, rest);
       const made = await insertFile(transaction, file, tuples);
       if (made) return { made };
-      await hold(transaction, container.name);
+      await holdPlace(transaction, placement);
       if (overwrite) {
         const there = await fileAt(transaction, file, true);
         if (!there) throw storageErrors.FILE_EXISTS();
@@ -196,9 +196,14 @@ async function placementOf(
   };
 }
 
-/** Keeps the container until the transaction ends. */
-async function hold(transaction: Transaction, container: string): Promise<void> {
-  if (!(await holdContainer(transaction, container))) throw storageErrors.CONTAINER_NOT_FOUND();
+/** Keeps the container, and whether it is public, until the transaction ends. Throws what has changed since the bytes began to come. */
+export async function holdPlace(
+  transaction: Transaction,
+  { container, isPublic }: Pick<Placement, 'container' | 'isPublic'>,
+): Promise<void> {
+  const held = await holdContainer(transaction, container.name);
+  if (!held) throw storageErrors.CONTAINER_NOT_FOUND();
+  visibilityIn(held, isPublic);
 }
 
 const fileOf = (
