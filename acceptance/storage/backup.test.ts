@@ -117,6 +117,7 @@ describe('a backup', () => {
       filesFolder: join(dataDir, 'files'),
       storageFolder,
       keysFile: join(dataDir, 'secrets.json'),
+      marker: join(dataDir, 'restoring'),
     };
     const { client, close } = await startFor(join(dataDir, 'postgres'), dataDir, silentLog);
     await load({ client, archive, target, onProgress: quiet });

@@ -104,6 +104,7 @@ describe('a backup of a running platform', () => {
       filesFolder: join(dataDir, 'files'),
       storageFolder: join(dataDir, 'storage'),
       keysFile: join(dataDir, 'secrets.json'),
+      marker: join(dataDir, 'restoring'),
     };
     const { client, close } = await startFor(join(dataDir, 'postgres'), dataDir, silentLog);
     await load({ client, archive: proven, target, onProgress: quiet });
@@ -367,12 +368,30 @@ describe('a backup of a running platform', () => {
         filesFolder: join(dataDir, 'files'),
         storageFolder: join(dataDir, 'storage'),
         keysFile: join(dataDir, 'secrets.json'),
+        marker: join(dataDir, 'restoring'),
       };
       await expect(load({ client, archive: broken, target, onProgress: quiet })).rejects.toThrow(
         /nothing was changed/,
       );
       expect(await stat(join(dataDir, 'files.restoring')).catch(() => undefined)).toBeUndefined();
-      await load({ client, archive: proven, target, onProgress: quiet });
+      const isThere = (file: string) => stat(file).then(Boolean, () => false);
+      // As much as a kill would find at this moment, which is told by the marker.
+      const seen: boolean[] = [];
+      const unwilling = Object.assign(Object.create(client) as typeof client, {
+        query(...given: Parameters<typeof client.query>) {
+          if (String(given[0]) !== 'commit') return client.query(...given);
+          return isThere(target.marker).then((there) => {
+            seen.push(there);
+            throw new Error('the connection is gone');
+          });
+        },
+      });
+      const options = { archive: proven, target, onProgress: quiet };
+      await expect(load({ ...options, client: unwilling })).rejects.toThrow(/nothing was changed/);
+      expect(seen).toEqual([true]);
+      expect(await Promise.all(Object.values(target).map(isThere))).not.toContain(true);
+      await load({ ...options, client });
+      expect(await isThere(target.marker)).toBe(false);
     } finally {
       await close();
     }

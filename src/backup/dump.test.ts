@@ -228,6 +228,7 @@ describe('a backup', () => {
       filesFolder: join(to, 'files'),
       storageFolder: join(to, 'storage'),
       keysFile: join(to, 'secrets.json'),
+      marker: join(to, 'restoring'),
     };
     const { client, close } = await connectExternal(await make(''));
     const archive = await proveArchive(path, quiet);

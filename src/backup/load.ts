@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, normalize, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
@@ -34,6 +34,8 @@ export interface LoadTarget {
   /** Of the contents of users' files. */
   readonly storageFolder: string;
   readonly keysFile: string;
+  /** A file that stands there from the first of them in its place until the database has committed. */
+  readonly marker: string;
 }
 
 export interface LoadResult {
@@ -75,8 +77,10 @@ export async function load({
     await client.query('rollback').catch(() => undefined);
     await removeDrafts(drafts);
     for (const path of placed) await rm(path, { recursive: true, force: true });
+    if (target) await rm(target.marker, { force: true });
     throw run.explained(error);
   }
+  if (target) await rm(target.marker, { force: true });
   // All is there by now: a server that cannot do this at once does it later by itself.
   await client.query('analyze').catch(() => undefined);
   return { missingExtensions: run.missing() };
@@ -99,6 +103,7 @@ async function removeDrafts(drafts: Drafts | undefined): Promise<void> {
 
 /** Notes in `placed` what stands in its place, so that it can be taken away again. */
 async function finishDrafts(drafts: Drafts, target: LoadTarget, placed: string[]): Promise<void> {
+  await writeFile(target.marker, '');
   for (const [draft, path] of [
     [drafts.files, target.filesFolder],
     [drafts.storage, target.storageFolder],

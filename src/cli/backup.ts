@@ -9,7 +9,7 @@ import { checkKeys, checkSignature, type Keys, type Signature } from '../backup/
 import { type LoadResult, type LoadTarget, load } from '../backup/load.ts';
 import { connectExternal, connectToSource, startFor } from '../backup/source.ts';
 import { verify } from '../backup/verify.ts';
-import { openDataFolder } from '../kernel/data-folder/data-folder.ts';
+import { openDataFolder, restoreMarker } from '../kernel/data-folder/data-folder.ts';
 import { readSecrets } from '../kernel/data-folder/secrets-file.ts';
 import { refuseUnknown } from '../kernel/database/migrate.ts';
 import { readSettings, type Settings } from '../kernel/settings/settings.ts';
@@ -223,9 +223,12 @@ const targetIn = (dataDir: string): LoadTarget => ({
   filesFolder: join(dataDir, localFiles),
   storageFolder: join(dataDir, storageFolder),
   keysFile: join(dataDir, 'secrets.json'),
+  marker: restoreMarker(dataDir),
 });
 
-async function requireNoFiles(target: LoadTarget): Promise<void> {
+async function requireNoFiles({ marker, ...target }: LoadTarget): Promise<void> {
+  // What a restore left that was killed is told by the data folder, when it is opened.
+  if (await stat(marker).catch(() => undefined)) return;
   for (const path of Object.values(target)) {
     if (await stat(path).catch(() => undefined))
       throw new StartError(

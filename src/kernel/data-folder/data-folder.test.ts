@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { StartError } from '../start-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { openDataFolder } from './data-folder.ts';
+import { openDataFolder, restoreMarker } from './data-folder.ts';
 
 const warnings: string[] = [];
 const log: Logger = {
@@ -210,6 +210,14 @@ it.each([
     await (await openDataFolder(settings(), log)).close();
   },
 );
+
+it('refuses a folder in which a restore was killed while it put files in their places', async () => {
+  await (await openDataFolder(settings(), log)).close();
+  await writeFile(restoreMarker(dataDir), '');
+  await expect(openDataFolder(settings(), log)).rejects.toThrow('was killed before it ended');
+  await rm(restoreMarker(dataDir));
+  await (await openDataFolder(settings(), log)).close();
+});
 
 it('refuses the layout of a newer version and says when the data comes from elsewhere now', async () => {
   const embedded = await openDataFolder(settings(), log);

@@ -32,11 +32,14 @@ const MASTER_KEY_BYTES = 32;
 /** Version of the folder's layout, in its file VERSION. */
 const LAYOUT = 1;
 
+/** Stands in the folder while a restore puts files in their places, which are not all there before it has gone. */
+export const restoreMarker = (folder: string): string => join(folder, 'restoring');
+
 type DataFolderSettings = Pick<Settings, 'dataDir' | 'masterKey' | 'databaseUrl'>;
 
 /**
  * Opens the data folder for this process alone; makes it (mode 700) when it does not exist.
- * @throws StartError when it cannot be used, or another process uses it.
+ * @throws StartError when it cannot be used, another process uses it, or a restore into it was killed.
  */
 export async function openDataFolder(
   settings: DataFolderSettings,
@@ -49,6 +52,7 @@ export async function openDataFolder(
   const lock = await lockFolder(path, owner);
   let usedBefore: boolean;
   try {
+    await requireRestored(path);
     usedBefore = await checkVersion(path, engine, log);
   } catch (error) {
     await lock.release();
@@ -98,6 +102,14 @@ export async function openDataFolder(
       writeFile(versionFile(path), `layout ${LAYOUT}\nengine ${engine}\n`, { mode: 0o600 }),
     close: () => lock.release(),
   };
+}
+
+/** Some of what was to be restored may stand in its place, beside a database without it. */
+async function requireRestored(folder: string): Promise<void> {
+  if (await stat(restoreMarker(folder)).catch(() => undefined))
+    throw new StartError(
+      `A restore into ${folder} was killed before it ended: remove this folder, empty the database of DATABASE_URL if there is one, and restore again`,
+    );
 }
 
 async function makeFolder(path: string): Promise<void> {
