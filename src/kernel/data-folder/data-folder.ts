@@ -52,7 +52,6 @@ export async function openDataFolder(
   const lock = await lockFolder(path, owner);
   let usedBefore: boolean;
   try {
-    await requireRestored(path);
     usedBefore = await checkVersion(path, engine, log);
   } catch (error) {
     await lock.release();
@@ -156,8 +155,9 @@ async function makeOne(path: string): Promise<void> {
 
 type Engine = 'embedded' | 'external';
 
-/** Refuses the layout of a later version, and says so when the data now comes from elsewhere. True when the folder was used before. */
+/** Refuses what a killed restore left and the layout of a later version, and says so when the data now comes from elsewhere. True when the folder was used before. */
 async function checkVersion(folder: string, engine: Engine, log: Logger): Promise<boolean> {
+  await requireRestored(folder);
   const text = await readFile(versionFile(folder), 'utf8').catch(() => undefined);
   const [, layout, before] = /^layout (\d+)\nengine (\w+)/.exec(text ?? '') ?? [];
   if (layout !== undefined && Number(layout) > LAYOUT) {
