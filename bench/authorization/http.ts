@@ -3,6 +3,7 @@
  * 1,000,000, then in a new process. Checks of objects that nothing but their owner stands on, and of objects that hang on
  * a tree of teams.
  */
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,6 +27,7 @@ import {
   sharedSchema,
   writeSchema,
 } from '../dataset.ts';
+import { describeMachine } from '../machine.ts';
 import { type Platform, startPlatform } from '../platform.ts';
 import type { Workload } from '../workloads.ts';
 import { verdict, writeSection } from './sections.ts';
@@ -142,7 +144,7 @@ function checkRow(title: string, { bare, ours, ratio }: Outcome, steady: Outcome
 const ownRow = (title: string, { bare, ours, ratio }: Outcome): string =>
   `| ${title} | ${Math.round(ours.rate)} | ${ratio.toFixed(2)} | ${verdict(ratio >= OWN_GOAL)} | ${cpuOf(ours)} | ${cpuOf(bare)} |`;
 
-const checkHead = `Measured by \`npm run bench:authorization -- --http\`, \`GET /authorization/check\` beside an exists-query of the bare program, 32 connections. \`object\`: only its owner stands on it. \`tree\`: it hangs below ${LEVELS} levels of teams. Goals: at least 0.35 of bare, p99 at most 1.5 times bare, a tree at most twice an object. The p99 of the goal is taken where both answer about ${STEADY} checks a second. At full load, where each answers as many as it can, every request waits for the 31 others: there the p99 follows the rate. CPU of a check in microseconds: Node + PostgreSQL.
+const checkHead = `Measured by \`npm run bench:authorization -- --http\` on ${new Date().toISOString().slice(0, 10)}: ${describeMachine('the embedded one')}. \`GET /authorization/check\` beside an exists-query of the bare program, 32 connections. \`object\`: only its owner stands on it. \`tree\`: it hangs below ${LEVELS} levels of teams. Goals: at least 0.35 of bare, p99 at most 1.5 times bare, a tree at most twice an object. The p99 of the goal is taken where both answer about ${STEADY} checks a second. At full load, where each answers as many as it can, every request waits for the 31 others: there the p99 follows the rate. CPU of a check in microseconds: Node + PostgreSQL.
 
 | | checks a second | of bare | | p99 at ${STEADY} a second, of bare | | p99 at full load, of bare | CPU | CPU of bare |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |`;
