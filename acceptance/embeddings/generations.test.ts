@@ -180,12 +180,12 @@ it('fills nothing that was given up, and goes on with no backfill beside another
 
 it('begins a backfill for each configuration of a schema, or for none where one goes on', async () => {
   const config = await filled('Both', 3);
-  const words = await save('Both', { targetField: 'also', backfill: 'none' });
+  const words = await save('Both', { targetField: 'words', backfill: 'none' });
   fake.answer = () => ({ status: 503, headers: { 'retry-after': '600' } });
   await configured({ queue: { attempts: 9 } });
   const start = (configId?: string) =>
     platform.admin.post('/embeddings/backfills', { schemaName: 'Both', configId });
-  // The younger one goes on, because nothing of it is there yet.
+  // It goes on, because nothing of it is there yet, and comes behind the other one.
   const begun = await start(words.id);
   expect(begun.status, begun.text).toBe(200);
   const idsOf = async () => (await runsOf(config)).map(({ id }) => id);
