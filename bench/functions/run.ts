@@ -14,6 +14,7 @@ import { type LoadResult, type RequestShape, requireWrk, runLoad } from '../load
 import { describeMachine, residentMemory } from '../machine.ts';
 import { type Platform, startPlatform } from '../platform.ts';
 import { median } from '../statistics.ts';
+import { startAttack } from './attack.ts';
 
 const { values } = parseArgs({
   options: {
@@ -222,50 +223,34 @@ async function hostile(platform: Platform): Promise<void> {
       timeout: 10_000,
     });
   const one = { method: 'GET', path } as const;
-  const p99 = async (): Promise<number> =>
-    median([
-      (await load(platform, one, FEW)).latency.p99,
-      (await load(platform, one, FEW)).latency.p99,
-    ]);
+  const p99 = async (seconds: readonly number[]): Promise<number> => {
+    const found: number[] = [];
+    for (const each of seconds) found.push((await load(platform, one, FEW, each)).latency.p99);
+    return median(found);
+  };
+  const short = [Number(values.seconds), Number(values.seconds)];
   // As long as what is compared with it: the longer a measurement, the more of what the machine does by itself is in it.
-  const long = async (): Promise<number> =>
-    (await load(platform, one, FEW, ATTACK_SECONDS)).latency.p99;
-  await p99();
-  const before = await p99();
-  const longBefore = await long();
-  let running = true;
-  const attack = Array.from({ length: HOSTILE }, async (_, at) => {
-    while (running)
-      await fetch(`${platform.clientOrigin}/functions/hostile_${at}`, {
-        // Callers of their own: what one address may do at once is bounded, and they are not those who read.
-        headers: { 'x-forwarded-for': `192.0.2.${at + 1}` },
-      })
-        .then((answer) => answer.text())
-        .catch(() => undefined)
-        .then(() => sleep(20));
-  });
-  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  const long = [ATTACK_SECONDS, ATTACK_SECONDS];
+  const paths = Array.from({ length: HOSTILE }, (_, at) => `/functions/hostile_${at}`);
+  await p99(short);
+  const without = { first: await p99(short), later: await p99(long) };
+  const attack = startAttack(platform.clientOrigin, paths);
+  await sleep(1_000);
   // The platform finds out in the first seconds what they are: that is measured by itself.
-  const first = await p99();
-  const later = await long();
-  running = false;
-  for (const [when, during, without] of [
-    ['from the second to the seventh second', first, before],
+  const during = { first: await p99(short), later: await p99(long) };
+  attack.stop();
+  for (const [when, part] of [
+    ['from the second to the seventh second', 'first'],
     [
-      `in the next ${ATTACK_SECONDS} seconds, in which all of them end together and begin again`,
-      later,
-      longBefore,
+      `in the next ${2 * ATTACK_SECONDS} seconds, in which all of them end together and begin again`,
+      'later',
     ],
   ] as const)
     report(
       `Reads while ${HOSTILE} hostile functions that were never run before run at once, ${when}, p99 with ${FEW} at once`,
-      `${ms(during)} beside ${ms(without)}: ${(during / without).toFixed(2)} times`,
+      `${ms(during[part])} beside ${ms(without[part])}: ${(during[part] / without[part]).toFixed(2)} times`,
       'at most 1.5 times',
     );
-  await Promise.race([
-    Promise.all(attack),
-    new Promise((resolve) => setTimeout(resolve, 12_000).unref()),
-  ]);
 }
 
 /** Memory of the platform after a start, with and without functions that are only stored. */
