@@ -63,6 +63,30 @@ it('have a name of their own, and keep their kind', async () => {
   expect((await platform.client.get('/functions/mine')).status).toBe(404);
 });
 
+it('are changed and deleted over the version that was seen, where it is said, and by ids in capitals', async () => {
+  const { _id } = await upload(admin, { name: 'seen_once', functionCode: 'return 1' });
+  const path = `/functions/${_id.toUpperCase()}`;
+  const tag = (await admin.get(path)).headers.get('etag') ?? '';
+  expect(tag).toMatch(/^"1-/);
+  const headers = { 'if-match': tag };
+  // Only one of many that have seen the same version is stored.
+  const codes = Array.from({ length: 10 }, (_, at) => ({ functionCode: `return ${at + 2}` }));
+  const answers = await Promise.all(codes.map((code) => admin.patch(path, code, { headers })));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+  expect(answers.filter(({ status }) => status === 412)).toHaveLength(9);
+  expect((await admin.get(path)).body.version).toBe(2);
+  expect(await admin.delete(path, { headers })).toMatchObject({
+    ...{ status: 412, body: { message: expect.stringContaining('version 2 now, not 1') } },
+  });
+  expect((await admin.patch(path, {}, { headers: { 'if-match': 'two' } })).status).toBe(400);
+  expectStatus(await admin.put(`${path}/secrets/KEY`, { value: 'of capitals' }), 200, 'secret');
+  const code = { functionCode: "return grpcSdk.secrets.get('KEY')" };
+  expectStatus(await admin.patch(path, code, { headers: { 'if-match': '"2"' } }), 200, 'change');
+  expect(await invoke(admin, _id, {})).toMatchObject({ result: 'of capitals' });
+  expectStatus(await admin.delete(path, { headers: { 'if-match': '3' } }), 200, 'delete');
+  expect((await admin.get(path)).status).toBe(404);
+});
+
 it('are deleted together, all of them or none', async () => {
   const [one, two] = [
     await upload(admin, { name: 'gone_one', functionCode: 'return 1' }),

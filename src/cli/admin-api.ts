@@ -6,8 +6,9 @@ import { withoutEnd } from '../kernel/text.ts';
 export interface AdminApi {
   get(path: string, query: Readonly<Record<string, string>>): Promise<unknown>;
   post(path: string, body: unknown, query?: Readonly<Record<string, string>>): Promise<unknown>;
-  patch(path: string, body: unknown): Promise<unknown>;
-  delete(path: string): Promise<unknown>;
+  /** `seen`: the version that is changed; a refusal where there is another one by now. */
+  patch(path: string, body: unknown, seen?: number): Promise<unknown>;
+  delete(path: string, seen?: number): Promise<unknown>;
   /** An answer that goes on. */
   open(path: string, signal: AbortSignal): Promise<Response>;
 }
@@ -36,9 +37,17 @@ export function adminApi({ url, credential }: Address): AdminApi {
     const body: unknown = await response.json().catch(() => undefined);
     throw new StartError(refusalText(response.status, body as Refusal | undefined));
   };
-  const send = async (path: string, method: string, body?: unknown): Promise<unknown> => {
+  const send = async (
+    path: string,
+    method: string,
+    { body, seen }: { readonly body?: unknown; readonly seen?: number | undefined } = {},
+  ): Promise<unknown> => {
     const isSent = body !== undefined;
-    const headers = { ...credential, ...(isSent && { 'content-type': 'application/json' }) };
+    const headers = {
+      ...credential,
+      ...(isSent && { 'content-type': 'application/json' }),
+      ...(seen !== undefined && { 'if-match': `"${seen}"` }),
+    };
     const response = await open(path, {
       ...{ method, headers },
       ...(isSent && { body: JSON.stringify(body) }),
@@ -49,9 +58,9 @@ export function adminApi({ url, credential }: Address): AdminApi {
     `${path}?${new URLSearchParams(query)}`;
   return {
     get: (path, query) => send(withQuery(path, query), 'GET'),
-    post: (path, body, query = {}) => send(withQuery(path, query), 'POST', body),
-    patch: (path, body) => send(path, 'PATCH', body),
-    delete: (path) => send(path, 'DELETE'),
+    post: (path, body, query = {}) => send(withQuery(path, query), 'POST', { body }),
+    patch: (path, body, seen) => send(path, 'PATCH', { body, seen }),
+    delete: (path, seen) => send(path, 'DELETE', { seen }),
     open: (path, signal) => open(path, { headers: credential, signal }),
   };
 }

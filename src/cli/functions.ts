@@ -145,13 +145,25 @@ async function prune(
   const pulled = await pulledIn(folder);
   let kept = 0;
   for (const { _id, name, version } of gone) {
-    const isKept = !force && pulled.get(name)?.version !== version;
-    if (isKept) kept += 1;
-    else await api.delete(`/functions/${_id}`);
-    const why = 'not deleted, somebody has made or changed it: pull, or say --force';
-    terminal.print(`${name}: ${isKept ? why : 'deleted'}`);
+    const isOurs = force || pulled.get(name)?.version === version;
+    const problem = isOurs
+      ? await refusalOf(api.delete(`/functions/${_id}`, force ? undefined : version))
+      : 'not deleted, somebody has made or changed it: pull, or say --force';
+    if (problem !== undefined) kept += 1;
+    terminal.print(`${name}: ${problem ?? 'deleted'}`);
   }
   return { deleted: gone.length - kept, kept };
+}
+
+/** What the platform said against it. */
+async function refusalOf(answer: Promise<unknown>): Promise<string | undefined> {
+  try {
+    await answer;
+    return undefined;
+  } catch (error) {
+    if (error instanceof StartError) return error.message;
+    throw error;
+  }
 }
 
 interface Storing {
@@ -171,16 +183,12 @@ async function storeOne(
     return `somebody has changed it (version ${before.version}): pull, or say --force`;
   const { functionType, ...rest } = definition;
   const change = { inputs: {}, returns: null, timeout: 180_000, ...rest, functionCode };
-  try {
-    if (!before) await api.post('/functions/upload', { ...change, functionType });
-    else if (before.functionType === functionType)
-      await api.patch(`/functions/${before._id}`, change);
-    else return `a ${before.functionType} cannot become a ${functionType}: delete it before`;
-    return undefined;
-  } catch (error) {
-    if (error instanceof StartError) return error.message;
-    throw error;
-  }
+  if (!before) return refusalOf(api.post('/functions/upload', { ...change, functionType }));
+  if (before.functionType !== functionType)
+    return `a ${before.functionType} cannot become a ${functionType}: delete it before`;
+  // Somebody else may have been faster since their version was read.
+  const seen = force ? undefined : before.version;
+  return refusalOf(api.patch(`/functions/${before._id}`, change, seen));
 }
 
 /** Milliseconds: editors write a file in several steps. */

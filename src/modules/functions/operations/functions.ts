@@ -2,7 +2,13 @@
 import Type from 'typebox';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import {
+  etagOf,
+  expectedVersion,
+  ifMatch,
+  renditionOf,
+} from '../../../kernel/operations/if-match.ts';
+import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
 import { DEFAULT_TIMEOUT, type StoredFunction } from '../definition/definition.ts';
 import { functionErrors } from '../errors.ts';
 import { codesOf } from '../queries/functions.ts';
@@ -142,7 +148,12 @@ const get = (parts: FunctionAdminParts): Operation =>
     output: FunctionView,
     errors: [functionErrors.FUNCTION_NOT_FOUND],
     summary: 'Read a function',
-    handler: async (_context, { params }) => view(parts, parts.functions.get(params.id)),
+    description: 'The ETag header has its version, for If-Match.',
+    async handler(_context, { params }) {
+      const one = parts.functions.get(params.id);
+      const shown = await view(parts, one);
+      return Reply.value(shown, { etag: etagOf(one.version, renditionOf(JSON.stringify(shown))) });
+    },
   });
 
 const update = (parts: FunctionAdminParts): Operation =>
@@ -152,15 +163,16 @@ const update = (parts: FunctionAdminParts): Operation =>
     method: 'PATCH',
     path: '/functions/:id',
     bodyLimit: 5 * 1_024 * 1_024,
-    input: { params: FunctionParams, body: FunctionChangeShape },
+    input: { params: FunctionParams, headers: ifMatch, body: FunctionChangeShape },
     output: Type.Object({ updated: Type.Literal(true) }),
-    errors: [functionErrors.FUNCTION_NOT_FOUND, ...problems],
+    errors: [functionErrors.FUNCTION_NOT_FOUND, ...problems, errors.PRECONDITION_FAILED],
     summary: 'Change a function',
     description: 'What is left out stays. Each change is a version of its own.',
-    async handler({ caller }, { params, body }) {
+    async handler({ caller }, { params, headers, body }) {
       const change = body as FunctionChange;
       await parts.functions.requireKnownAction(change.inputs ?? {});
-      await parts.functions.update(caller, params.id, change);
+      const seen = expectedVersion(headers['if-match']);
+      await parts.functions.update(caller, params.id, change, seen);
       return { updated: true as const };
     },
   });
@@ -173,12 +185,12 @@ const remove = ({ functions }: FunctionAdminParts): Operation =>
     id: 'functions.functions.delete',
     method: 'DELETE',
     path: '/functions/:id',
-    input: { params: FunctionParams },
+    input: { params: FunctionParams, headers: ifMatch },
     output: Deleted,
-    errors: [functionErrors.FUNCTION_NOT_FOUND],
+    errors: [functionErrors.FUNCTION_NOT_FOUND, errors.PRECONDITION_FAILED],
     summary: 'Delete a function with its versions and secrets',
-    async handler({ caller }, { params }) {
-      await functions.remove(caller, [params.id]);
+    async handler({ caller }, { params, headers }) {
+      await functions.remove(caller, [params.id], expectedVersion(headers['if-match']));
       return { result: 'Deleted' as const };
     },
   });

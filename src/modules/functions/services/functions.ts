@@ -2,10 +2,10 @@
 import { createHash } from 'node:crypto';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { unknownAction } from '../../../kernel/action-uses.ts';
-import { type AuthorityObject, requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import { type AuthorityObject, requireAuthority } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
-import { invalid } from '../../../kernel/errors.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import { overLatest } from '../../../kernel/over-latest.ts';
 import type { PermissionPort } from '../../../kernel/permissions.ts';
@@ -33,6 +33,7 @@ import {
   updateFunction,
   versionOf,
 } from '../queries/functions.ts';
+import { mine, touchedBy } from './authority.ts';
 import type { Bundler } from './bundler.ts';
 import { type FunctionStore, writtenBy } from './store.ts';
 
@@ -41,6 +42,11 @@ export interface GivenFunction extends FunctionDefinition {
 }
 
 export type FunctionChange = Partial<GivenFunction>;
+
+/** The version that the author of a change has seen. Another one stored is PRECONDITION_FAILED (412). */
+export interface SeenVersion {
+  readonly expectedVersion?: number;
+}
 
 export interface Functions {
   readonly store: FunctionStore;
@@ -53,10 +59,15 @@ export interface Functions {
   /** Throws FUNCTION_INVALID where an action is asked for that its resource definition does not have now. */
   requireKnownAction(inputs: FunctionInputs): Promise<void>;
   create(caller: Caller, given: GivenFunction): Promise<StoredFunction>;
-  update(caller: Caller, id: string, change: FunctionChange): Promise<StoredFunction>;
+  update(
+    caller: Caller,
+    id: string,
+    change: FunctionChange,
+    seen?: SeenVersion,
+  ): Promise<StoredFunction>;
   rollback(caller: Caller, id: string, version: number): Promise<StoredFunction>;
   enable(caller: Caller, id: string, enabled: boolean): Promise<StoredFunction>;
-  remove(caller: Caller, ids: readonly string[]): Promise<void>;
+  remove(caller: Caller, ids: readonly string[], seen?: SeenVersion): Promise<void>;
   versions(id: string): ReturnType<typeof listVersions>;
   readonly secrets: FunctionSecrets;
 }
@@ -88,45 +99,6 @@ export interface FunctionsParts {
 export const fileOf = (name: string, language: CheckedFacts['language']): string =>
   `${name}.${language === 'typescript' ? 'ts' : 'js'}`;
 
-const moduleObject = (module: string) => ({ kind: 'module', module }) as const;
-const mine = moduleObject('functions');
-
-/** What sign-ups, sign-ins and messages belong to. */
-const modulesOfOperations: ReadonlyMap<string, string> = new Map([
-  ['signUp', 'authentication'],
-  ['signIn', 'authentication'],
-  ['send', 'communications'],
-]);
-
-/**
- * What the code of a function touches by itself: with the rights of the system everything, and what it is called for.
- * A hook before writes acts for whoever writes, and that may be an operator or the platform itself. Whoever writes the
- * function must be allowed to touch all that, or a token for functions alone were one for all.
- */
-function touchedBy(
-  { schemas }: Pick<FunctionsParts, 'schemas'>,
-  { functionType, inputs }: Pick<FunctionDefinition, 'functionType' | 'inputs'>,
-): readonly AuthorityObject[] {
-  const { rights, trigger, event = '' } = inputs;
-  const module = trigger && modulesOfOperations.get(trigger.op);
-  const hears = functionType === 'event' || functionType === 'workflow';
-  const [source = '', , schema = ''] = hears ? event.split(/[.:]/) : [];
-  return [
-    mine,
-    ...(module === undefined ? [] : [moduleObject(module)]),
-    ...schemaObject(schemas.get(trigger?.schema ?? '')),
-    ...(source === '' ? [] : [moduleObject(source), ...schemaObject(schemas.get(schema))]),
-    ...(source === 'database' && event.includes('*') ? [ofAnySchema] : []),
-    ...(rights === 'system' ? [withSystemRights] : []),
-    ...(trigger?.schema !== undefined && trigger.when === 'before' ? [beforeWrites] : []),
-  ];
-}
-
-const everything = (what: string) => ({ kind: 'everything', what }) as const;
-const withSystemRights = everything('Code with the rights of the system');
-const ofAnySchema = everything('Hearing of records of any schema');
-const beforeWrites = everything('A hook before writes, which acts for whoever writes,');
-
 export function createFunctions(parts: FunctionsParts): Functions {
   const { store, database } = parts;
   const get = (id: string): StoredFunction => {
@@ -153,33 +125,37 @@ export function createFunctions(parts: FunctionsParts): Functions {
       await write(caller, { id, given });
       return get(id);
     },
-    update: (caller, id, change) =>
+    update: (caller, given, change, seen) =>
       overLatest('This function', async () => {
-        requireAuthority(caller, mine, ...touched(id));
-        const { functionType, ...before } = get(id);
+        requireAuthority(caller, mine, ...touched(given));
+        const { _id: id, functionType, ...before } = get(given);
+        requireSeen(before.version, seen);
         requireKind(change, functionType);
         const code = change.functionCode ?? (await codeOf(parts, id, before.version)).code;
-        const given = { ...definitionOf(before), ...change, functionType, functionCode: code };
-        return write(caller, { id, given, over: before.version });
+        const after = { ...definitionOf(before), ...change, functionType, functionCode: code };
+        return write(caller, { id, given: after, over: before.version });
       }),
-    rollback: (caller, id, version) =>
+    rollback: (caller, given, version) =>
       overLatest('This function', async () => {
-        requireAuthority(caller, mine, ...touched(id));
-        const { name, functionType, version: over } = get(id);
+        requireAuthority(caller, mine, ...touched(given));
+        const { _id: id, name, functionType, version: over } = get(given);
         const { code, definition } = await codeOf(parts, id, version);
         const { inputs, returns, timeout } = definition;
-        const given = { name, functionType, inputs, returns, timeout, functionCode: code };
-        return write(caller, { id, given, over });
+        const before = { name, functionType, inputs, returns, timeout, functionCode: code };
+        return write(caller, { id, given: before, over });
       }),
     async enable(caller, id, enabled) {
       requireAuthority(caller, mine, ...touched(id));
       await store.enable(caller, id, enabled);
       return get(id);
     },
-    async remove(caller, ids) {
+    async remove(caller, ids, seen) {
       // A hook that refuses guards what it is asked about.
       requireAuthority(caller, mine, ...ids.flatMap(touched));
-      await store.remove(caller, ids);
+      await store.remove(caller, ids, async (transaction) => {
+        for (const id of seen?.expectedVersion === undefined ? [] : ids)
+          requireSeen(await lockFunction(transaction, id), seen);
+      });
     },
     async versions(id) {
       get(id);
@@ -187,6 +163,14 @@ export function createFunctions(parts: FunctionsParts): Functions {
     },
     secrets: createSecrets(parts, get),
   };
+}
+
+/** Throws PRECONDITION_FAILED. What is not there any more is told by whoever changes it. */
+function requireSeen(stored: number | undefined, { expectedVersion }: SeenVersion = {}): void {
+  if (stored === undefined || expectedVersion === undefined || stored === expectedVersion) return;
+  throw errors.PRECONDITION_FAILED({
+    message: `This function has version ${stored} now, not ${expectedVersion}: read it again`,
+  });
 }
 
 /** What a change may change, beside the code. */
@@ -288,8 +272,10 @@ function createSecrets(parts: FunctionsParts, get: Functions['get']): FunctionSe
       return secretKeys(database, id);
     },
     async put(caller, id, key, value) {
-      requireAuthority(caller, mine, ...touchedBy(parts, get(id)));
-      await putSecret(database, { id, key, sealed: secrets.seal(value, contextOf(id, key)) });
+      const one = get(id);
+      requireAuthority(caller, mine, ...touchedBy(parts, one));
+      const sealed = secrets.seal(value, contextOf(one._id, key));
+      await putSecret(database, { id: one._id, key, sealed });
     },
     async remove(caller, id, key) {
       requireAuthority(caller, mine);

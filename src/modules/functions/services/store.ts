@@ -19,7 +19,12 @@ export interface FunctionStore {
   onChange(listener: (before: readonly StoredFunction[]) => void): () => void;
   /** Makes a change that holds on every node when this returns. */
   change(caller: Caller, work: (transaction: Transaction) => Promise<void>): Promise<void>;
-  remove(caller: Caller, ids: readonly string[]): Promise<void>;
+  /** `before` runs in the same transaction, and may refuse. */
+  remove(
+    caller: Caller,
+    ids: readonly string[],
+    before?: (transaction: Transaction) => Promise<void>,
+  ): Promise<void>;
   enable(caller: Caller, id: string, enabled: boolean): Promise<void>;
   close(): void;
 }
@@ -77,16 +82,21 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
 
   return {
     all: () => functions,
-    byId: (id) => byId.get(id),
+    // Ids are the same in capitals, as everywhere else.
+    byId: (id) => byId.get(id.toLowerCase()),
     byName: (name) => byName.get(name),
     onChange(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
     change,
-    remove: (caller, ids) =>
+    remove: (caller, ids, before) =>
       change(caller, async (transaction) => {
-        if ((await deleteFunctions(transaction, ids)) < new Set(ids).size)
+        await before?.(transaction);
+        if (
+          (await deleteFunctions(transaction, ids)) <
+          new Set(ids.map((id) => id.toLowerCase())).size
+        )
           throw functionErrors.FUNCTION_NOT_FOUND();
       }),
     enable: (caller, id, enabled) =>
