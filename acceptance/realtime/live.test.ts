@@ -130,6 +130,23 @@ describe('live lists', () => {
     expect(titles(other)).toEqual(['a', 'b']);
   });
 
+  it('shows the files of records as they are', async () => {
+    await platform.createSchema({
+      name: 'Album',
+      fields: { title: { type: 'String' }, cover: { type: 'Relation', model: 'File' } },
+      conduitOptions: { cms: allOperations },
+    });
+    const data = Buffer.from('picture').toString('base64');
+    const file = { name: 'before.txt', data, mimeType: 'text/plain', isPublic: true };
+    const { _id: cover } = (await owner.api.post('/storage/file', file)).body;
+    await create(owner, 'Album', { title: 'one', cover });
+    const list = await listen(platform, owner, { schema: 'Album', populate: ['cover'] });
+    expect(list.records).toMatchObject([{ cover: { name: 'before.txt' } }]);
+    await owner.api.patch(`/storage/file/${cover}`, { name: 'after.txt' });
+    await waitFor(() => list.told.length === 1);
+    expect(list.records).toMatchObject([{ cover: { name: 'after.txt' } }]);
+  });
+
   it('keeps the first records of an order, whoever comes in and goes', async () => {
     const rank = (title: string, rank: number) =>
       create(owner, 'Post', { title, rank, state: 'ranked' });

@@ -151,8 +151,10 @@ const get = (parts: FunctionAdminParts): Operation =>
     description: 'The ETag header has its version, for If-Match.',
     async handler(_context, { params }) {
       const one = parts.functions.get(params.id);
-      const shown = await view(parts, one);
-      return Reply.value(shown, { etag: etagOf(one.version, renditionOf(JSON.stringify(shown))) });
+      const answer = await view(parts, one);
+      return Reply.value(answer, {
+        etag: etagOf(one.version, renditionOf(JSON.stringify(answer))),
+      });
     },
   });
 

@@ -4,7 +4,7 @@ import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { unknownAction } from '../../../kernel/action-uses.ts';
 import { type AuthorityObject, requireAuthority } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
-import type { Database } from '../../../kernel/database/database.ts';
+import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import { overLatest } from '../../../kernel/over-latest.ts';
@@ -152,15 +152,9 @@ export function createFunctions(parts: FunctionsParts): Functions {
     async remove(caller, ids, seen) {
       // A hook that refuses guards what it is asked about.
       requireAuthority(caller, mine, ...ids.flatMap(touched));
-      await store.remove(caller, ids, async (transaction) => {
-        for (const id of seen?.expectedVersion === undefined ? [] : ids)
-          requireSeen(await lockFunction(transaction, id), seen);
-      });
+      await store.remove(caller, ids, (all) => requireAllSeen(all, ids, seen));
     },
-    async versions(id) {
-      get(id);
-      return listVersions(database, id);
-    },
+    versions: async (id) => listVersions(database, get(id)._id),
     secrets: createSecrets(parts, get),
   };
 }
@@ -171,6 +165,15 @@ function requireSeen(stored: number | undefined, { expectedVersion }: SeenVersio
   throw errors.PRECONDITION_FAILED({
     message: `This function has version ${stored} now, not ${expectedVersion}: read it again`,
   });
+}
+
+async function requireAllSeen(
+  transaction: Transaction,
+  ids: readonly string[],
+  seen: SeenVersion = {},
+): Promise<void> {
+  if (seen.expectedVersion === undefined) return;
+  for (const id of ids) requireSeen(await lockFunction(transaction, id), seen);
 }
 
 /** What a change may change, beside the code. */

@@ -79,7 +79,6 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
 
   const stops = [bus.subscribe(TOPIC, refresh), bus.freshness.watch('functions', refresh)];
   await refresh();
-
   return {
     all: () => functions,
     // Ids are the same in capitals, as everywhere else.
@@ -93,10 +92,8 @@ export async function createFunctionStore(options: StoreOptions): Promise<Functi
     remove: (caller, ids, before) =>
       change(caller, async (transaction) => {
         await before?.(transaction);
-        if (
-          (await deleteFunctions(transaction, ids)) <
-          new Set(ids.map((id) => id.toLowerCase())).size
-        )
+        const asked = new Set(ids.map((id) => id.toLowerCase()));
+        if ((await deleteFunctions(transaction, ids)) < asked.size)
           throw functionErrors.FUNCTION_NOT_FOUND();
       }),
     enable: (caller, id, enabled) =>

@@ -5,6 +5,7 @@ import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { LiveFilter, LiveRead } from '../../../kernel/operations/live-read.ts';
 import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import type { OfferedChange } from './list-state.ts';
+import { type Changes, changedRecords, createGathering } from './live-changes.ts';
 import { Remembered, requireRoom } from './live-memory.ts';
 import { type LiveBeginning, type LiveListener, LiveQuery, QueryEnded } from './live-query.ts';
 import { createTurns } from './live-turns.ts';
@@ -39,13 +40,6 @@ export interface LiveHub {
 
 /** Times a question is asked anew for who was to be let in when it ended. */
 const ATTEMPTS = 5;
-/**
- * Milliseconds in which changes are gathered before it is asked whom they concern: at least, and at most while a schema
- * changes all the time. In between it is so many times what the last look took, so that one look serves several writes.
- */
-const GATHER_MS = 5;
-const MAX_GATHER_MS = 50;
-const LOOKS_PAUSE = 12;
 /** Changed records of a schema at once, beyond which every list of it is read whole. */
 const MAX_IDS = 1_000;
 /** Milliseconds for which a question without listeners is kept for those who come back. */
@@ -70,14 +64,16 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     unfollow = undefined;
   };
   const heard = (event: PublishedEvent): void => {
-    const { topic, schema, ids = [], operation, payload, occurredAt } = event;
+    const { topic, ids = [], payload, occurredAt } = event;
     if (topic.startsWith('authorization:')) touchConcerned(parts, queries, payload);
-    if (schema === undefined || operation === undefined) return;
+    const about = changedRecords(event);
+    if (!about) return;
+    const { schema, hasEnded } = about;
     for (const query of [...queries.values()]) {
       const { madeFrom } = query.read;
       if (madeFrom?.schema === schema && ids.includes(madeFrom.id)) query.end('changed');
     }
-    gathered(schema, ids, { since: Date.parse(occurredAt), hasEnded: operation === 'delete' });
+    gathered(schema, ids, { since: Date.parse(occurredAt), hasEnded });
   };
 
   const open = (read: LiveRead): LiveQuery => {
@@ -203,46 +199,6 @@ function touchRights(queries: Iterable<LiveQuery>, userId?: string): void {
     const { rightsOf } = query.read;
     if (rightsOf !== undefined && (userId === undefined || userId === rightsOf)) query.touch('all');
   }
-}
-
-interface Changes {
-  readonly ids: Set<string>;
-  /** When the first of them happened, in ms since 1970. */
-  readonly since: number;
-  /** Some of the records are gone. */
-  hasEnded: boolean;
-}
-
-/** Changes of one schema, as they come in within a few milliseconds; the next ones wait until these have been looked at. */
-function createGathering(look: (schema: string, changes: Changes) => Promise<void>) {
-  const bySchema = new Map<string, Changes>();
-  /** When the next look may begin, on the clock of `performance.now()`; of schemas that are being looked at, never. */
-  const nextLook = new Map<string, number>();
-  const begin = (schema: string): void => {
-    const now = performance.now();
-    const wait = Math.max(GATHER_MS, (nextLook.get(schema) ?? 0) - now);
-    nextLook.set(schema, Number.POSITIVE_INFINITY);
-    setTimeout(async () => {
-      const began = performance.now();
-      const changes = bySchema.get(schema);
-      bySchema.delete(schema);
-      if (changes) await look(schema, changes);
-      const ended = performance.now();
-      nextLook.set(schema, ended + Math.min(MAX_GATHER_MS, LOOKS_PAUSE * (ended - began)));
-      if (bySchema.has(schema)) begin(schema);
-    }, wait);
-  };
-  return (
-    schema: string,
-    ids: readonly string[],
-    { since, hasEnded }: Pick<Changes, 'since' | 'hasEnded'>,
-  ): void => {
-    const known = bySchema.get(schema) ?? { ids: new Set(), since, hasEnded };
-    bySchema.set(schema, known);
-    known.hasEnded ||= hasEnded;
-    for (const id of ids) known.ids.add(id);
-    if (nextLook.get(schema) !== Number.POSITIVE_INFINITY) begin(schema);
-  };
 }
 
 /** Touches the questions that changes of these records may concern. Never rejects. */
