@@ -187,7 +187,19 @@ export async function listBroadcasts(
   return { rows, count: counted.rows[0]?.count ?? 0 };
 }
 
+/** Those that began so long ago and are still under way. */
+export const unendedBroadcasts = async (
+  database: Queryable,
+  hours: number,
+): Promise<readonly string[]> =>
+  (
+    await database.query<{ id: string }>(sql`
+      select id from penstock.broadcasts where status = 'running' and created_at < now() - ${hours}::integer * interval '1 hour' limit 1000`)
+  ).rows.map(({ id }) => id);
+
+/** One stays as long as any of its messages: those that wait for their time can be taken back until then. */
 export const purgeBroadcasts = async (database: Queryable, maxAgeMs: number): Promise<void> =>
   void (await database.query(sql`
-    delete from penstock.broadcasts where status <> 'running'
-      and created_at < now() - ${maxAgeMs}::double precision * interval '1 millisecond'`));
+    delete from penstock.broadcasts b where status <> 'running'
+      and created_at < now() - ${maxAgeMs}::double precision * interval '1 millisecond'
+      and not exists (select from penstock.messages m where m.broadcast_id = b.id)`));

@@ -155,18 +155,36 @@ export const lockDigest = async (
       from penstock.message_digests where id = ${id}::uuid for update`)
   ).rows[0];
 
+/** The first ones, as many as a message can hold: at most `limit`, and no more than so many bytes. */
 export const digestItems = async (
   transaction: Queryable,
   id: string,
-  limit: number,
+  { limit, bytes }: { readonly limit: number; readonly bytes: number },
 ): Promise<readonly string[]> =>
   (
     await transaction.query<{ sealed: string }>(sql`
-      select variables_sealed as sealed from penstock.message_digest_items where digest_id = ${id}::uuid order by sequence limit ${limit}::integer`)
+      select sealed from (
+        select variables_sealed as sealed, sequence, sum(octet_length(variables_sealed)) over (order by sequence) - octet_length(variables_sealed) as before
+        from penstock.message_digest_items where digest_id = ${id}::uuid order by sequence limit ${limit}::integer) item
+      where before < ${bytes}::bigint order by sequence`)
   ).rows.map(({ sealed }) => sealed);
 
 export const deleteDigest = (transaction: Queryable, id: string): Promise<unknown> =>
   transaction.query(sql`delete from penstock.message_digests where id = ${id}::uuid`);
+
+/* What the queue has given up. */
+
+/** Chains and digests whose time was over long ago. */
+export const overdueChains = async (
+  database: Queryable,
+  hours: number,
+): Promise<{ readonly chains: readonly string[]; readonly digests: readonly string[] }> =>
+  (
+    await database.query<{ chains: string[]; digests: string[] }>(sql`
+      with ago as (select now() - ${hours}::integer * interval '1 hour' as at)
+      select array(select id::text from penstock.message_chains, ago where status = 'running' and coalesce(step_until, created_at) < ago.at limit 1000) as chains,
+        array(select id::text from penstock.message_digests, ago where due_at < ago.at limit 1000) as digests`)
+  ).rows[0] ?? { chains: [], digests: [] };
 
 /* Users who go. */
 

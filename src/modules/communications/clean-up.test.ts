@@ -46,12 +46,13 @@ const configure = async (config: object) => {
   const answer = await node.admin.patch('/config/communications', { config });
   expect(answer.status, answer.text).toBe(200);
 };
-const cleanUp = async () => {
-  const id = await platform.kernel.jobs.enqueue('communications.purge-messages', {});
+const run = async (job: string) => {
+  const id = await platform.kernel.jobs.enqueue(job, {});
   await waitFor(
     async () => (await platform.kernel.jobs.status(id ?? ''))?.state === 'completed' || undefined,
   );
 };
+const cleanUp = () => run('communications.purge-messages');
 const send = async (more: object = {}) => {
   const mail = { email: 'ada@example.org', subject: 'x', body: 'y', ...more };
   const answer = await node.admin.post('/email/send', mail);
@@ -90,6 +91,67 @@ it('leaves what is still to be sent, however long ago it was written', async () 
   expect((await node.admin.get(`/communications/messages/${waiting}`)).body).toMatchObject({
     status: 'queued',
   });
+});
+
+it('keeps a broadcast as long as its messages, so that what waits for its time can be taken back', async () => {
+  const sendAt = new Date(Date.now() + 300 * day).toISOString();
+  const { broadcastId } = (
+    await node.admin.post('/communications/broadcasts', {
+      ...{ channel: 'email', subject: 's', body: 'b', sendAt },
+      to: { addresses: ['much-later@example.org'] },
+    })
+  ).body;
+  const path = `/communications/broadcasts/${broadcastId}`;
+  const state = async () => (await node.admin.get(path)).body;
+  await waitFor(async () => (await state()).status === 'done' || undefined);
+  await sql.query(`update penstock.broadcasts set created_at = now() - interval '60 days'`);
+  await cleanUp();
+  expect((await node.admin.post(`${path}/stop`)).status).toBe(200);
+  await waitFor(async () => (await state()).cancelled === 1 || undefined);
+  await sql.query(
+    `update penstock.messages set created_at = now() - interval '60 days', finished_at = now() - interval '60 days' where broadcast_id = $1`,
+    [broadcastId],
+  );
+  await cleanUp();
+  expect((await node.admin.get(path)).status).toBe(404);
+});
+
+it('takes up what the queue has given up: broadcasts, chains and digests whose time was over long ago', async () => {
+  const { userId } = await node.registerUser();
+  const post = async (path: string, body: object) => {
+    const answer = await node.admin.post(path, { subject: 's', body: '{{count}}', ...body });
+    expect(answer.status, answer.text).toBe(200);
+    return answer.body;
+  };
+  const many = { channel: 'email', to: { userIds: [userId] } };
+  const { broadcastId } = await post('/communications/broadcasts', many);
+  const { chainId } = await post('/send/fallback', {
+    recipient: userId,
+    fallbackChain: [
+      { channel: 'email', until: 'read', timeout: 7 * day },
+      { channel: 'email', until: 'read', timeout: 7 * day },
+    ],
+  });
+  const digest = { key: 'k', windowSeconds: 2_592_000 };
+  const recipient = 'collected@example.org';
+  await post('/communications/send', { channel: 'email', recipient, digest });
+  const broadcast = async () =>
+    (await node.admin.get(`/communications/broadcasts/${broadcastId}`)).body.status;
+  await waitFor(async () => (await broadcast()) === 'done' || undefined);
+  const long = `now() - interval '13 hours'`;
+  await sql.query(`update penstock.broadcasts set status = 'running', created_at = ${long}`);
+  await sql.query(`update penstock.message_chains set step_until = ${long}`);
+  await sql.query(`update penstock.message_digests set due_at = ${long}`);
+  await run('communications.take-up');
+  await waitFor(async () => (await broadcast()) === 'done' || undefined);
+  await waitFor(async () => {
+    const { body } = await node.admin.get('/communications/messages', { query: { recipient } });
+    return body.count === 1 || undefined;
+  });
+  await waitFor(
+    async () =>
+      (await node.admin.get(`/communications/chains/${chainId}`)).body.position === 1 || undefined,
+  );
 });
 
 it('keeps entries of the inbox for as long as the configuration says, and counts what is left', async () => {
@@ -176,13 +238,7 @@ it('asks Mailgun what became of mails whose reports do not come, ever less often
   events[late.providerId] = [
     item('failed', { severity: 'permanent', 'delivery-status': { code: 550, message: 'gone' } }),
   ];
-  for (let run = 0; run < 2; run += 1) {
-    const job = await platform.kernel.jobs.enqueue('communications.ask-mailgun', {});
-    await waitFor(
-      async () =>
-        (await platform.kernel.jobs.status(job ?? ''))?.state === 'completed' || undefined,
-    );
-  }
+  for (let times = 0; times < 2; times += 1) await run('communications.ask-mailgun');
   expect(asked.toSorted()).toEqual([first.providerId, late.providerId].toSorted());
   const states = await Promise.all(
     [fresh, first, between, late].map(

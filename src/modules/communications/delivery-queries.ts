@@ -30,7 +30,8 @@ interface Taken extends Omit<ClaimedMessage, 'attempts'> {
 /**
  * Takes messages for delivery, so that no two workers send one. What a worker took, never finished and did not speak of
  * for `lostAfterMs` is taken again, and its timeline says that it may arrive twice, under the same Message-ID. `busy`: another worker has
- * them. `onlyDue`: not those that wait for their time; their job comes then.
+ * them. `onlyDue`: not those that wait for their time; their job comes then. What was on its way while its broadcast or
+ * its chain was stopped comes back here, and is cancelled.
  */
 export async function claimMessages(
   database: Queryable,
@@ -39,17 +40,32 @@ export async function claimMessages(
 ): Promise<{ readonly claimed: readonly ClaimedMessage[]; readonly busy: readonly string[] }> {
   const { rows } = await database.query<Taken>(sql`
     with before as (
-      select id, status from penstock.messages where id = any(${ids}::uuid[]) order by id for update),
+      select id, status, claimed_at, due_at, broadcast_id, chain_id, content_sealed is not null as kept
+      from penstock.messages where id = any(${ids}::uuid[]) order by id for update),
+    free as (
+      select id, status, broadcast_id, case
+          when exists (select from penstock.broadcasts b where b.id = broadcast_id and b.status = 'stopped') then 'the broadcast was stopped'
+          when exists (select from penstock.message_chains c where c.id = chain_id and c.status = 'cancelled') then 'the chain was cancelled' end as stopped
+      from before
+      where kept and (not ${onlyDue}::boolean or due_at is null or due_at <= now())
+        and (status = 'queued' or (status = 'sending' and claimed_at < now() - ${lostAfterMs}::double precision * interval '1 millisecond'))),
     taken as (
       update penstock.messages m set status = 'sending', claimed_at = now(), attempts = m.attempts + 1
-      from before where m.id = before.id and m.content_sealed is not null
-        and (not ${onlyDue}::boolean or m.due_at is null or m.due_at <= now()) and (m.status = 'queued' or (m.status = 'sending' and m.claimed_at < now() - ${lostAfterMs}::double precision * interval '1 millisecond'))
-      returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled as completed, before.status = 'sending' as retaken,
+      from free where m.id = free.id and free.stopped is null
+      returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled as completed, free.status = 'sending' as retaken,
         m.category, m.critical, m.chain_id as "chainId", m.caused_by as "causedBy"),
+    cancelled as (
+      update penstock.messages m set status = 'cancelled', content_sealed = null, finished_at = now()
+      from free where m.id = free.id and free.stopped is not null),
+    counted as (
+      update penstock.broadcasts b set cancelled = b.cancelled + gone.count
+      from (select broadcast_id, count(*)::integer as count from free where stopped is not null group by 1) gone where b.id = gone.broadcast_id),
     told as (
       insert into penstock.message_events (message_id, kind, detail)
-      select id, 'retaken', 'an earlier attempt never told how it ended: the message may arrive twice' from taken where retaken)
-    select * from before left join taken using (id) where attempts is not null or before.status = 'sending'`);
+      select id, 'retaken', 'an earlier attempt never told how it ended: the message may arrive twice' from taken where retaken
+      union all select id, 'cancelled', stopped from free where stopped is not null)
+    select * from before left join taken using (id)
+    where attempts is not null or (before.status = 'sending' and not exists (select from free where free.id = before.id))`);
   return {
     claimed: rows.flatMap(({ attempts, ...row }) =>
       attempts === null ? [] : { ...row, attempts },

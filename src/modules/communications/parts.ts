@@ -23,6 +23,7 @@ import { createPace } from './services/providers/in-order.ts';
 import { createPushTransport } from './services/push/delivery.ts';
 import { createSmsTransport } from './services/sms/providers.ts';
 import { createSuppressions, createUnsubscribe } from './services/suppressions.ts';
+import { takeUpJob } from './services/take-up.ts';
 import { createPartials } from './services/template-language.ts';
 import { createTemplates } from './services/templates.ts';
 import { createUnifiedTemplates } from './services/unified-templates.ts';
@@ -94,6 +95,7 @@ export function createParts(foundation: Foundation) {
       broadcasts.job,
       chains.job,
       digests.job,
+      takeUpJob(kernel, { broadcasts, chains, digests }),
       external.job,
     ],
   };

@@ -225,12 +225,17 @@ export const messageById = (database: Queryable, id: string): Promise<MessageRow
 const requeueText = `
   with again as (
     update penstock.messages set status = 'queued', attempts = 0, error = null, finished_at = null,
+      broadcast_id = (select b.id from penstock.broadcasts b where b.id = broadcast_id and b.status <> 'stopped'),
+      chain_id = (select c.id from penstock.message_chains c where c.id = chain_id and c.status <> 'cancelled'),
       settled = (select jsonb_agg(device) from jsonb_array_elements_text(settled) device where not starts_with(device, '!'))
     where id = $1::uuid and status = 'failed' and content_sealed is not null returning id, channel, recipient, user_id, template),
   told as (${announcing(`select 'queued' as kind, id, channel, recipient, user_id, template, null as provider, null as error from again`)})
   insert into penstock.message_events (message_id, kind, detail) select id, 'queued', 'sent again by an operator' from again`;
 
-/** Puts a failed message back to be sent, also to devices that took nothing (`!` before their ids); false when it has not failed. */
+/**
+ * Puts a failed message back to be sent, also to devices that took nothing (`!` before their ids); false when it has not
+ * failed. The stop of its broadcast or chain no longer holds for it.
+ */
 export const requeueMessage = async (database: Queryable, id: string): Promise<boolean> =>
   (await database.query({ text: requeueText, values: [id] })).count > 0;
 
