@@ -44,8 +44,9 @@ await describeWithChromium('a form in a page', () => {
     await platform?.close();
   });
 
-  async function open(form: { _id: string }): Promise<Page> {
+  async function open(form: { _id: string }, clientId?: string): Promise<Page> {
     html = (await platform.admin.get(`/admin/forms/${form._id}/embed`)).body.html;
+    if (clientId !== undefined) html = html.replace('<div ', `<div data-client-id="${clientId}" `);
     const { page } = await browser.open('about:blank');
     complaints.length = 0;
     page.on('console', (message) => {
@@ -144,6 +145,23 @@ await describeWithChromium('a form in a page', () => {
     ]);
     // The answer to the refused submission is one of the browser's own complaints.
     expect(complaints.filter((text) => !text.includes('400'))).toEqual([]);
+  }, 120_000);
+
+  it('says which app it belongs to wherever it asks, for a challenge too', async () => {
+    const app = { platform: 'WEB', domain: '*', alias: 'site' };
+    const { clientId } = (await platform.admin.post('/security/client', app)).body;
+    const validation = (clientValidation: boolean) =>
+      platform.admin.patch('/config/router', { security: { clientValidation } });
+    expect((await validation(true)).status).toBe(200);
+    const form = await createForm(platform.admin, {
+      fields: [{ name: 'code', type: 'text', label: 'Code' }],
+      proofOfWork: true,
+    });
+    const page = await open(form, clientId);
+    await page.getByLabel('Code').fill('ABC');
+    await page.getByRole('button').click();
+    await page.getByText('Form submitted successfully').waitFor({ timeout: 20_000 });
+    expect((await validation(false)).status).toBe(200);
   }, 120_000);
 
   it('has a field that people do not see, and shows nothing of a form that is switched off', async () => {

@@ -206,6 +206,12 @@ it('may be data URLs in JSON, or files that the submitter can read already', asy
     { name: 'dot.png', mimeType: 'image/png', size: png.length },
   ]);
 
+  // Whoever decodes what is no base64 gets other bytes, or none.
+  for (const cut of ['!!!!', 'QUJDR', 'QUJD=QUJD', 'QUI-_w'])
+    expect((await post(`data:text/plain;base64,${cut}`)).body.errors).toMatchObject([
+      { field: 'paper', code: 'file' },
+    ]);
+
   await platform.admin.patch('/config/storage', { config: { access: { privateRead: 'owner' } } });
   const [owner, stranger] = [await platform.registerUser(), await platform.registerUser()];
   const { id } = (await sendForm(platform, owner, ['own.txt', 'mine'])).body;

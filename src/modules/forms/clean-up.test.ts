@@ -73,6 +73,23 @@ it('keeps submissions for as long as the configuration says, and their files as 
   expect(await files()).toBe(1);
 });
 
+it('deletes what users have sent whose accounts went while the module was off', async () => {
+  const form = await createForm(node.admin, { authRequired: true });
+  const values = { email: 'a@b.cd', message: 'x' };
+  const [gone, stays] = await Promise.all([node.registerUser(), node.registerUser()]);
+  for (const { accessToken } of [gone, stays])
+    expect(
+      await node.client.post(`/forms/submit/${form._id}`, values, { token: accessToken }),
+    ).toMatchObject({ status: 200 });
+  await node.admin.patch('/config/forms', { config: { active: false } });
+  const left = await node.client.delete('/authentication/user', { token: gone.accessToken });
+  expect(left.status, left.text).toBe(200);
+  await node.admin.patch('/config/forms', { config: { active: true } });
+  await cleanUp();
+  const [only, ...more] = await submissionsOf(node.admin, form._id);
+  expect([only?.user, more]).toEqual([stays.userId, []]);
+});
+
 it('deletes what nobody confirmed in time', async () => {
   const form = await createForm(node.admin, { emailField: 'email', doubleOptIn: true });
   const ids = [1, 2].map((n) => submit(form._id, { email: 'a@b.cd', message: `${n}` }));

@@ -80,7 +80,7 @@ async function start(context: Context): Promise<RunningModule<undefined>> {
     ],
     jobs: [
       createProcessing(parts, createFormMails(parts, links)),
-      cleanUpJob(parts),
+      cleanUpJob({ ...parts, hasUsers: () => optional.authentication.current() !== undefined }),
       resumeJob(parts),
     ],
     state: [formState(kernel.database, all)],

@@ -1,4 +1,7 @@
-/** Clean-up: what is too old, what was never confirmed, files that belong to nothing; and mails that could not be written. */
+/**
+ * Clean-up: what is too old, what was never confirmed, what belongs to nobody any more, files that belong to nothing; and
+ * mails that could not be written.
+ */
 import Type from 'typebox';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
 import {
@@ -6,6 +9,7 @@ import {
   claimUploads,
   deleteExpired,
   deleteOldChallenges,
+  deleteOrphaned,
   resumeUnsent,
 } from './queries/changes.ts';
 import { formContainer } from './services/attachments.ts';
@@ -17,15 +21,18 @@ import { removeFilesOf } from './services/submissions.ts';
 const BATCH = 500;
 
 type Parts = Pick<FormParts, 'database' | 'config' | 'storage'>;
+/** `hasUsers`: whether accounts are known here. */
+type CleanUpParts = Parts & { readonly hasUsers: () => boolean };
 type ResumeParts = Pick<FormParts, 'database' | 'jobs' | 'messages'>;
 
-export const cleanUpJob = (parts: Parts): JobDefinition =>
+export const cleanUpJob = (parts: CleanUpParts): JobDefinition =>
   defineJob({
     name: 'forms.clean-up',
     data: Type.Object({}),
     schedule: '*/15 * * * *',
     async handler(_data, { signal, log }) {
       const deleted = await inBatches(signal, () => removeExpired(parts));
+      if (parts.hasUsers()) await inBatches(signal, () => removeOrphaned(parts));
       await inBatches(signal, () => deleteOldChallenges(parts.database, BATCH));
       if (parts.storage.current()) await inBatches(signal, () => removeAbandoned(parts));
       if (deleted > 0)
@@ -72,6 +79,14 @@ const removeExpired = (parts: Parts): Promise<number> =>
       hours: doubleOptIn.expiryHours,
       max: BATCH,
     });
+    await removeFilesOf(parts, transaction, gone);
+    return gone.length;
+  });
+
+/** While this module is off, nobody hears that an account is deleted. */
+const removeOrphaned = (parts: Parts): Promise<number> =>
+  parts.database.transaction(async (transaction) => {
+    const gone = await deleteOrphaned(transaction, BATCH);
     await removeFilesOf(parts, transaction, gone);
     return gone.length;
   });

@@ -59,7 +59,7 @@ describe('permission tests', () => {
     expect(lines).toEqual([
       '  model.Folder.relation: is not known here',
       '  tuples.0: must be a string or an object',
-      '  tuples.1.expiresAt: must be an ISO 8601 date and time with an offset, of the years 1 to 9999 and without leap seconds',
+      '  tuples.1.expiresAt: must be an ISO 8601 date and time with an offset below 16 hours, of the years 1 to 9999 and without leap seconds',
       '  tests.0.alowed: is not known here',
       '  tests.1.name: is required',
     ]);

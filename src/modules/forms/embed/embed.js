@@ -213,13 +213,13 @@ function tellProblems(view, problems = []) {
   view.rows.find(({ problem }) => problem.textContent !== '')?.input.focus();
 }
 
-const challengeFor = (id) =>
-  ask(`/forms/${id}/challenge`, {}).then(({ ok, body }) => (ok ? body : undefined));
+const challengeFor = ({ id, headers }) =>
+  ask(`/forms/${id}/challenge`, { headers }).then(({ ok, body }) => (ok ? body : undefined));
 
 async function send(view) {
   const { id, key } = view;
   if (view.challenge && Date.parse(view.challenge.expiresAt) < Date.now() + 60_000)
-    view.challenge = await challengeFor(id);
+    view.challenge = await challengeFor(view);
   const proof = view.challenge && {
     _challenge: view.challenge.challenge,
     _solution: await solve(view.challenge),
@@ -239,7 +239,7 @@ async function submit(view) {
   try {
     let answer = await send(view);
     if (answer.body.code === 'FORM_CHALLENGE_FAILED') {
-      view.challenge = await challengeFor(view.id);
+      view.challenge = await challengeFor(view);
       answer = await send(view);
     }
     finish(view, answer);
@@ -309,7 +309,7 @@ async function show(place) {
     submit(view);
   });
   place.replaceChildren(form);
-  view.challenge = await challengeFor(id);
+  view.challenge = await challengeFor(view);
 }
 
 /** A plain look, which the rules of the page win over. */

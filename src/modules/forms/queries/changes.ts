@@ -106,6 +106,19 @@ export const deleteSubmissionsOf = (
       returning id, form_id as "formId", files`),
   );
 
+/** Of users whose accounts went while nobody here could see to it. */
+export const deleteOrphaned = (
+  database: Queryable,
+  max: number,
+): Promise<readonly DeletedSubmission[]> =>
+  gone(
+    database.query<DeletedSubmission>(sql`
+      delete from penstock.form_submissions where id in (
+        select s.id from penstock.form_submissions s where s.user_id is not null
+          and not exists (select from "app"."User" u where u."_id" = s.user_id) limit ${max} for update skip locked)
+      returning id, form_id as "formId", files`),
+  );
+
 /** Submissions that are older than these days (0: none is), and those that were not confirmed in these hours. */
 export const deleteExpired = (
   database: Queryable,

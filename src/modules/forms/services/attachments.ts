@@ -212,6 +212,12 @@ function tooLarge(field: string, max: number) {
   });
 }
 
+/** With or without padding. Whole: what is cut off, or of another alphabet, would be stored as another file. */
+function isBase64(text: string): boolean {
+  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
+  return (text.length - padding) % 4 !== 1 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
+}
+
 /** `data:image/png;name=a.png;base64,...` as browsers make them; undefined for any other text. */
 function readDataUrl(text: string): Omit<FilePart, 'field'> | undefined {
   const comma = text.indexOf(',');
@@ -219,7 +225,9 @@ function readDataUrl(text: string): Omit<FilePart, 'field'> | undefined {
   if (comma < 0 || !head.startsWith('data:') || !head.endsWith(';base64')) return undefined;
   const [mimeType = '', ...parameters] = head.slice('data:'.length, -';base64'.length).split(';');
   const named = parameters.find((one) => one.startsWith('name='))?.slice('name='.length);
-  const bytes = Buffer.from(text.slice(comma + 1), 'base64');
+  const content = text.slice(comma + 1);
+  if (!isBase64(content)) return undefined;
+  const bytes = Buffer.from(content, 'base64');
   return { fileName: decoded(named ?? 'file'), mimeType, body: oneChunk(bytes) };
 }
 

@@ -122,6 +122,10 @@ export interface FormMails {
 
 type Parts = Pick<FormParts, 'messages' | 'durableLimits' | 'config' | 'publicUrl' | 'log'>;
 
+/** Also where nothing is forwarded: the reply comes once mail is on again. */
+const mailsAnybody = ({ forwardTo, autoReply }: FormDefinition, { email }: SubmissionRow) =>
+  forwardTo.length > 0 || (Boolean(autoReply) && email !== null);
+
 export function createFormMails(parts: Parts, links: FileLinks): FormMails {
   const { durableLimits, config, publicUrl } = parts;
   const send = createSend(parts);
@@ -143,8 +147,8 @@ export function createFormMails(parts: Parts, links: FileLinks): FormMails {
   return {
     async forward(transaction, definition, submission) {
       const { forwardTo, template } = definition;
+      if (mailsAnybody(definition, submission) && !isOn()) return 'off';
       if (forwardTo.length === 0) return 'none';
-      if (!isOn()) return 'off';
       if (!(await mayForward(submission.formId))) return 'limited';
       const variables = variablesOf(definition, submission, links, config().mail.fileLinkDays);
       const replyTo = submission.email ?? undefined;
