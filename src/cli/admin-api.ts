@@ -26,7 +26,9 @@ interface Refusal {
 /** Every refusal is a `StartError` that says what the platform said. */
 export function adminApi({ url, credential }: Address): AdminApi {
   const open = async (path: string, init: RequestInit): Promise<Response> => {
-    const response = await fetch(`${url}${path}`, init).catch((error: Error) => {
+    // Whoever is led elsewhere would hand over the credential there.
+    const sent = fetch(`${url}${path}`, { ...init, redirect: 'manual' });
+    const response = await sent.catch((error: Error) => {
       const cause = error.cause as NodeJS.ErrnoException | undefined;
       throw new StartError(
         `${url} does not answer (${cause?.code ?? error.message}): does the platform run, and is --url right?`,
@@ -34,6 +36,10 @@ export function adminApi({ url, credential }: Address): AdminApi {
       );
     });
     if (response.ok) return response;
+    if (response.status >= 300 && response.status < 400)
+      throw new StartError(
+        `${url} leads elsewhere (${response.status}, ${response.headers.get('location') ?? 'nowhere'}): say the address of the admin surface itself with --url`,
+      );
     const body: unknown = await response.json().catch(() => undefined);
     throw new StartError(refusalText(response.status, body as Refusal | undefined));
   };
@@ -70,11 +76,12 @@ function answered(url: string, text: string): unknown {
   try {
     return text === '' ? undefined : JSON.parse(text);
   } catch (cause) {
-    throw new StartError(`${url} answers no JSON: is --url the admin surface of the platform?`, {
-      cause,
-    });
+    throw notThePlatform(url, 'no JSON', cause);
   }
 }
+
+export const notThePlatform = (url: string, what: string, cause?: unknown): StartError =>
+  new StartError(`${url} answers ${what}: is --url the admin surface of the platform?`, { cause });
 
 function refusalText(
   status: number,
@@ -95,8 +102,13 @@ export function addressOf(given: string | undefined, environment: NodeJS.Process
   const { PENSTOCK_URL, ADMIN_HTTP_PORT } = environment;
   // 0 is a port that the platform picks itself.
   const here = `http://127.0.0.1:${Number(ADMIN_HTTP_PORT) > 0 ? ADMIN_HTTP_PORT : 3030}`;
-  const text = given ?? PENSTOCK_URL ?? here;
-  if (!URL.canParse(text) || !/^https?:/.test(text))
+  const text = given ?? (PENSTOCK_URL || here);
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.username || url?.password)
+    throw new StartError(
+      'The address holds a user or a password: leave these out, and set PENSTOCK_TOKEN or MASTER_KEY',
+    );
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash)
     throw new StartError(`"${text}" is no address such as https://admin.example.com`);
   return withoutEnd(text, '/');
 }
@@ -107,10 +119,21 @@ export async function credentialOf(
   environment: NodeJS.ProcessEnv,
 ): Promise<Readonly<Record<string, string>>> {
   const token = file === undefined ? environment.PENSTOCK_TOKEN : (await contentOf(file)).trim();
-  if (token) return { authorization: `Bearer ${token}` };
-  if (environment.MASTER_KEY) return { masterkey: environment.MASTER_KEY };
+  // Whoever names a file does not mean the master key, which may do more.
+  if (file !== undefined && token === '')
+    throw new StartError(`${file} is empty: write a token there`);
+  if (token) return { authorization: `Bearer ${sendable(token, file ?? 'PENSTOCK_TOKEN')}` };
+  if (environment.MASTER_KEY) return { masterkey: sendable(environment.MASTER_KEY, 'MASTER_KEY') };
   throw new StartError(
     'Who is calling? Set PENSTOCK_TOKEN (an API token), or MASTER_KEY, or say --token-file',
+  );
+}
+
+/** What refuses a header repeats it in its message. @throws StartError that does not. */
+function sendable(secret: string, source: string): string {
+  if (/^[\x20-\x7e\x80-\xff]+$/.test(secret)) return secret;
+  throw new StartError(
+    `What ${source} holds cannot be sent in a header: it has line breaks or other characters than those of Latin-1`,
   );
 }
 

@@ -3,7 +3,7 @@
  * control. Speaks to the platform over its admin surface, like everybody else.
  */
 import { StartError } from '../kernel/start-error.ts';
-import { type AdminApi, adminApi } from './admin-api.ts';
+import { type AdminApi, adminApi, notThePlatform } from './admin-api.ts';
 import { type Options, readOptions } from './state/arguments.ts';
 import { readStateFiles, writeStateFiles } from './state/files.ts';
 import {
@@ -54,13 +54,15 @@ interface Run {
 
 async function exportState({
   api,
-  options: { target, modules, types, env, keepVariables },
+  options: { target, modules, types, env, keepVariables, url },
   terminal,
 }: Run): Promise<number> {
   const exported = await api.get('/state/export', {
     ...(modules !== undefined && { modules }),
     ...(types !== undefined && { types }),
   });
+  if (!has(exported, 'configs') || !has(exported, 'modules') || !has(exported.configs, 'modules'))
+    throw notThePlatform(url, 'no state');
   const differing: string[] = [];
   const keep = keepVariables && {
     variables: await readVariables(target, env, terminal.environment),
@@ -74,6 +76,9 @@ async function exportState({
   );
   return 0;
 }
+
+const has = <K extends string>(value: unknown, key: K): value is Readonly<Record<K, object>> =>
+  typeof value === 'object' && typeof Reflect.get(value ?? {}, key) === 'object';
 
 /** None of a platform that does not tell them. */
 const obstaclesIn = ({ obstacles = [] }: Plan): number => obstacles.length;
@@ -97,7 +102,9 @@ async function planned({ api, options, terminal }: Run): Promise<Planned> {
     ...(await readStateFiles(target, variables)),
     ...(Object.keys(secrets).length > 0 && { secrets }),
   };
-  return { plan: (await api.post('/state/plan', body, queryOf(options))) as Plan, body };
+  const plan = await api.post('/state/plan', body, queryOf(options));
+  if (!has(plan, 'plan') || !has(plan, 'warnings')) throw notThePlatform(options.url, 'no plan');
+  return { plan: plan as unknown as Plan, body };
 }
 
 async function showPlan(run: Run): Promise<number> {

@@ -30,13 +30,13 @@ export interface Options {
 }
 
 export const stateUsage = `Usage: penstock state export <file or folder> [--modules a,b] [--types a,b] [--keep-variables]
-       penstock state plan   <file or folder> [--prune]
-       penstock state apply  <file or folder> [--prune] [--yes] [--dry-run] [--continue-on-error]
+       penstock state plan   <file or folder> [--prune] [--json]
+       penstock state apply  <file or folder> [--prune] [--json] [--yes] [--dry-run] [--continue-on-error]
 Options: ${addressUsage}
          --token-file <file with an API token>  PENSTOCK_TOKEN, else MASTER_KEY
-         --secrets-file <JSON file: values by reference>
          --env <name>                           values of variables: environments/<name>.yaml
-         --on-conflict overwrite|skip|fail   --json   --no-color
+         --no-color
+Of plan and apply: --secrets-file <JSON file: values by reference>   --on-conflict overwrite|skip|fail
 Exit codes: 0 done or nothing to do, 1 failed, 2 plan: there are differences
 See docs/guides/state-as-code.md`;
 
@@ -60,6 +60,21 @@ const flags = {
 
 const commands: ReadonlySet<string> = new Set(['plan', 'apply', 'export']);
 
+/** Options of some commands only; elsewhere they would change nothing. */
+const commandsOf: ReadonlyMap<string, readonly Options['command'][]> = new Map([
+  ['keep-variables', ['export']],
+  ['modules', ['export']],
+  ['types', ['export']],
+  ['secrets-file', ['plan', 'apply']],
+  ['on-conflict', ['plan', 'apply']],
+  ['prune', ['plan', 'apply']],
+  ['json', ['plan', 'apply']],
+  ['yes', ['apply']],
+  ['dry-run', ['apply']],
+  ['continue-on-error', ['apply']],
+]);
+const conflicts: ReadonlySet<string> = new Set(['overwrite', 'skip', 'fail']);
+
 /** Throws `StartError` with the usage for what it does not understand. */
 export async function readOptions(
   args: readonly string[],
@@ -69,6 +84,7 @@ export async function readOptions(
   const [command = '', target, ...rest] = positionals;
   if (!commands.has(command) || target === undefined || rest.length > 0)
     throw new StartError(stateUsage);
+  refuseMisplaced(command as Options['command'], values);
   return {
     command: command as Options['command'],
     target,
@@ -87,6 +103,23 @@ export async function readOptions(
     modules: values.modules,
     types: values.types,
   };
+}
+
+/** An `apply --modules database` would apply all the same, and more than was meant. */
+function refuseMisplaced(
+  command: Options['command'],
+  values: Readonly<Record<string, string | boolean | undefined>>,
+): void {
+  for (const name of Object.keys(values)) {
+    const where = commandsOf.get(name);
+    if (where && !where.includes(command))
+      throw new StartError(
+        `--${name} is an option of ${where.join(' and ')}, not of ${command}\n${stateUsage}`,
+      );
+  }
+  const { 'on-conflict': onConflict } = values;
+  if (onConflict !== undefined && !conflicts.has(String(onConflict)))
+    throw new StartError(`--on-conflict is ${[...conflicts].join(', ')}\n${stateUsage}`);
 }
 
 function parsed(args: readonly string[]) {
