@@ -2,6 +2,7 @@
  * What is large costs what small costs: a message to many is written in pages of a few statements, an inbox of 100,000
  * entries is read like a short one, and fifty devices are one message. `MESSAGE_RECIPIENTS` for long runs.
  */
+import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { TestUser } from '../../test/support/node.ts';
@@ -120,6 +121,33 @@ describe('a message to many', () => {
     expect(stopped.queued).toBeLessThan(recipients);
     const states = new Set((await messagesOf(id)).map(({ status }) => status));
     expect([...states]).toEqual(['cancelled']);
+  });
+
+  test('goes to as many as a request may list', async () => {
+    const all = addresses(100_000);
+    const to = { addresses: all.slice(0, 50_000), userIds: all.map(() => randomUUID()) };
+    const answer = await bench.platform.admin.post('/communications/broadcasts', {
+      ...{ channel: 'email', subject: 's', body: 'b', sendAt: later() },
+      to,
+    });
+    expect(answer, answer.text).toMatchObject({
+      status: 200,
+      body: { recipients: 50_000, skipped: 100_000 },
+    });
+    await bench.platform.admin.post(`/communications/broadcasts/${answer.body.broadcastId}/stop`);
+  });
+
+  test('has no more of long messages in memory than some megabytes', async () => {
+    const before = sent.mock.calls.length;
+    const body = '<p>Some words of a long letter</p>'.repeat(5800);
+    const id = await broadcast({ to: { addresses: addresses(40) }, body, sendAt: later() });
+    expect(await done(id)).toMatchObject({ queued: 40, skipped: 0 });
+    const stored = sent.mock.calls
+      .slice(before)
+      .filter((call) => textOf(call).includes('insert into penstock.messages'))
+      .map(([query]) => JSON.stringify(Reflect.get(query as unknown as object, 'values')).length);
+    expect(Math.max(...stored)).toBeLessThan(8_000_000);
+    expect(stored.length).toBeGreaterThan(1);
   });
 
   test('respects what its readers chose, their quiet hours, and who gets nothing', async () => {

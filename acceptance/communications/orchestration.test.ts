@@ -482,6 +482,41 @@ test('mail templates become templates for several channels', async () => {
   expect((await get(`/email/templates/${id}`)).status).toBe(404);
 });
 
+test('a mail template that moves takes its languages and names along, and each finds a name of its own', async () => {
+  const letters = 'L'.repeat(91);
+  const texts = { subject: 'x', body: 'y {{a}}' };
+  const more = {
+    sender: 'shop@example.com',
+    variables: ['further'],
+    translations: { de: { subject: 'X', body: 'Y {{a}}' } },
+  };
+  for (const name of [`${letters}\u{1F600}1`, `${letters}\u{1F600}2`])
+    expect((await post('/email/templates', { name, ...texts, ...more })).status).toBe(200);
+  const path = '/communications/templates/migrate-from-email';
+  const dry = await post(path, { dryRun: true, skipExisting: true });
+  const real = await post(path, { skipExisting: true });
+  expect(real.status, real.text).toBe(200);
+  expect(real.body.planned).toEqual(dry.body.planned);
+  const { planned, created } = real.body;
+  const [one, two] = planned.filter(({ sourceName }: { sourceName: string }) =>
+    sourceName.startsWith(letters),
+  );
+  expect([one.skipped, two.skipped]).toEqual([undefined, true]);
+  const made = created.find(({ name }: { name: string }) => name === `${letters}-unified`);
+  expect(made).toMatchObject({
+    email: { subject: 'x', sender: more.sender },
+    translations: { de: { email: more.translations.de } },
+    variables: ['a', 'further'],
+  });
+  // Who writes is the same in every language.
+  const send = { channel: 'email', recipient: 'moved@example.com', templateName: made.name };
+  const { body } = await post('/communications/send', { ...send, locale: 'de' });
+  expect((await captured(body.messageId)).content).toMatchObject({
+    subject: 'X',
+    from: more.sender,
+  });
+});
+
 test('sent mails are listed, told about and sent once more while they are kept', async () => {
   const email = 'records@example.com';
   const cc = ['copy@example.com'];

@@ -149,3 +149,47 @@ test('a digest of more than one message can say says what fits, and how many the
   expect(said.split(';').length).toBeGreaterThan(6);
   answerAll(201, { sid: 'SM1', status: 'queued' });
 });
+
+test('who is deleted while they are written to is written to before, and all of it goes, or not at all', async () => {
+  const [first, second] = [
+    await bench.platform.registerUser(),
+    await bench.platform.registerUser(),
+  ];
+  const waits = (text: string) =>
+    waitFor(
+      async () => {
+        await bench.rows('select pg_stat_clear_snapshot()');
+        const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and query like $1`;
+        return (await bench.rows(waiting, [text])).length > 0 || undefined;
+      },
+      { what: `a statement like ${text} to wait` },
+    );
+  // Somebody writes, and the account goes meanwhile.
+  await bench.rows('begin');
+  await bench.rows('select from "app"."User" where "_id" = $1 for key share', [first.userId]);
+  await bench.rows(
+    `insert into penstock.messages (id, channel, recipient, user_id, status) values (gen_random_uuid(), 'push', 'x', $1, 'captured')`,
+    [first.userId],
+  );
+  const gone = bench.platform.admin.delete(`/authentication/users/${first.userId}`);
+  await waits('%"app"."User"%for update%');
+  await bench.rows('commit');
+  expect((await gone).status).toBe(200);
+  expect(
+    await bench.rows('select from penstock.messages where user_id = $1', [first.userId]),
+  ).toEqual([]);
+  // The account goes, and somebody wants to write meanwhile.
+  await bench.rows('begin');
+  await bench.rows('delete from "app"."User" where "_id" = $1', [second.userId]);
+  const { body } = await post('/communications/broadcasts', {
+    ...{ channel: 'push', subject: 's', body: 'b', to: { userIds: [second.userId] } },
+  });
+  await waits('%"app"."User"%for key share%');
+  await bench.rows('commit');
+  const state = async () => (await get(`/communications/broadcasts/${body.broadcastId}`)).body;
+  await waitFor(async () => (await state()).status === 'done' || undefined);
+  expect(await state()).toMatchObject({ recipients: 1, queued: 0, skipped: 1 });
+  expect(
+    await bench.rows('select from penstock.notifications where user_id = $1', [second.userId]),
+  ).toEqual([]);
+});

@@ -113,6 +113,28 @@ export const lockUser = async (transaction: Queryable, userId: string): Promise<
     )
   ).rows.length > 0;
 
+/** Those of these that are users, the same way. In one order for all who lock several. */
+export const lockUsers = async (
+  transaction: Queryable,
+  userIds: readonly string[],
+): Promise<ReadonlySet<string>> =>
+  new Set(
+    (
+      await transaction.query<{ id: string }>(
+        sql`select "_id" as id from "app"."User" where "_id" = any(${userIds}::uuid[]) order by "_id" for key share`,
+      )
+    ).rows.map(({ id }) => id),
+  );
+
+/** Waits for whoever is writing to these users; nobody else does until the transaction ends. */
+export const lockLeavingUsers = (
+  transaction: Queryable,
+  userIds: readonly string[],
+): Promise<unknown> =>
+  transaction.query(
+    sql`select from "app"."User" where "_id" = any(${userIds}::uuid[]) order by "_id" for update`,
+  );
+
 /** Who wants a kind of message again is no longer refused it by an earlier click in a mail. */
 export const liftUnsubscribes = (
   database: Queryable,

@@ -205,6 +205,16 @@ export const isNameTaken = async (
       select 1 from "app"."CommunicationTemplate" where "name" = ${name} and "_id" is distinct from ${except}::uuid`)
   ).count > 0;
 
+/** All names of both kinds. */
+export const templateNames = async (database: Queryable): Promise<Set<string>> =>
+  new Set(
+    (
+      await database.query<{ name: string }>(
+        sql`select "name" from "app"."EmailTemplate" union all select "name" from "app"."CommunicationTemplate"`,
+      )
+    ).rows.map(({ name }) => name),
+  );
+
 export const allEmailTemplates = async (
   database: Queryable,
   id: string | null,

@@ -100,7 +100,7 @@ const sendOperation = (broadcasts: Broadcasts): Operation =>
     id: 'communications.broadcasts.send',
     path: '/communications/broadcasts',
     bodyLimit: 16_000_000,
-    bodyValues: maxBodyValues,
+    bodyValues: 2 * max + maxBodyValues,
     account: { bytesIn: 16_000_000 },
     input: {
       body: Type.Object({

@@ -3,9 +3,10 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import type { Listed } from '../broadcast-queries.ts';
 import { suppressedOf } from '../delivery-queries.ts';
-import { addressesOf, type UserAddress } from '../preference-queries.ts';
+import { addressesOf, lockUsers, type UserAddress } from '../preference-queries.ts';
 import { usersWithDevices } from '../push-queries.ts';
 import type { Channel } from '../queries.ts';
 import type { Addresses, Composer, MassWriter, UnifiedMessage, Written } from './composer.ts';
@@ -35,12 +36,23 @@ export interface PageParts extends Pick<Kernel, 'database' | 'schemas'> {
 }
 
 interface Reader {
+  /** In the page. */
+  readonly place: number;
   readonly to: Addresses;
   readonly address: string;
   readonly userId: string | null;
 }
 
-/** Writes to all of a page that can and want to be reached; answers how many messages there are. */
+/** Characters of a page, beside the last message of it: all of them are in memory, and go to the database, at once. */
+const maxCharacters = 4_000_000;
+
+/** How far a page was written: `taken` of its recipients, and how many messages that made. */
+export interface WrittenPage {
+  readonly taken: number;
+  readonly queued: number;
+}
+
+/** Writes to all of a page that can and want to be reached, or to the first of them where the messages are long. */
 export async function writePage(
   dependencies: PageParts,
   transaction: Transaction,
@@ -49,7 +61,7 @@ export async function writePage(
     content,
     page,
   }: { readonly id: string; readonly content: BroadcastContent; readonly page: readonly Listed[] },
-): Promise<number> {
+): Promise<WrittenPage> {
   const { messages, preferences, inbox } = dependencies;
   const writer = await writerOf(dependencies, content);
   const readers = await readersOf(dependencies, transaction, content.channel, page);
@@ -60,12 +72,21 @@ export async function writePage(
   const entries: Parameters<Inbox['add']>[1][number][] = [];
   const sendAt = 'sendAt' in content && content.sendAt ? new Date(content.sendAt) : undefined;
   const { category, critical } = writer.about;
+  const pause = createTimeSlices();
+  let taken = page.length;
+  let characters = 0;
   for (const reader of readers) {
+    await pause();
+    if (characters > maxCharacters) {
+      taken = reader.place;
+      break;
+    }
     const chosen = choices.get(reader.userId ?? '');
     const written = await writer
       .write(transaction, { to: reader.to, choices: chosen })
       .catch(unlessTheirs);
     if (!written) continue;
+    characters += charactersOf(written);
     if (reachable.has(reader))
       stored.push([
         written.prepared,
@@ -78,8 +99,11 @@ export async function writePage(
   }
   const ids = await messages.storeAll(transaction, stored);
   await inbox.add(transaction, entries);
-  return ids.filter((one) => one !== undefined).length;
+  return { taken, queued: ids.filter((one) => one !== undefined).length };
 }
+
+const charactersOf = ({ prepared: { content } }: Written): number =>
+  content.text.length + (content.html?.length ?? 0);
 
 /** What is wrong with one recipient keeps nothing from the others. */
 function unlessTheirs(error: unknown): undefined {
@@ -107,7 +131,7 @@ function entryOf(
   };
 }
 
-/** Those of a page that have an address of this kind. */
+/** Those of a page that have an address of this kind. Users stay until the page is written, or are gone before. */
 async function readersOf(
   { schemas }: PageParts,
   transaction: Transaction,
@@ -115,17 +139,18 @@ async function readersOf(
   page: readonly Listed[],
 ): Promise<readonly Reader[]> {
   const userIds = page.flatMap(({ userId }) => userId ?? []);
-  const known =
-    channel === 'push' || userIds.length === 0 || !schemas.get('User')
-      ? []
-      : await addressesOf(transaction, userIds);
+  const isAsked = userIds.length > 0 && schemas.get('User') !== undefined;
+  const there = isAsked ? await lockUsers(transaction, userIds) : undefined;
+  const known = isAsked && channel !== 'push' ? await addressesOf(transaction, userIds) : [];
   const users = new Map(known.map((user) => [user.id, user]));
-  return page.flatMap(({ userId, address }) => {
+  return page.flatMap(({ userId, address }, place) => {
+    if (userId !== null && there?.has(userId) === false) return [];
     const own = userId === null ? undefined : ownAddress(channel, userId, users.get(userId));
     const where = address ?? own;
     if (!where) return [];
     const named = channel === 'push' ? {} : { [channel === 'email' ? 'email' : 'phone']: where };
-    return [{ userId, address: where, to: { ...named, ...(userId === null ? {} : { userId }) } }];
+    const to = { ...named, ...(userId === null ? {} : { userId }) };
+    return [{ place, userId, address: where, to }];
   });
 }
 

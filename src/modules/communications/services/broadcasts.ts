@@ -56,7 +56,7 @@ export interface Broadcasts {
 interface Dependencies extends PageParts, Pick<Kernel, 'jobs' | 'secrets'> {}
 
 const jobName = 'communications.broadcast';
-/** Recipients per transaction. */
+/** Recipients per transaction, at most. */
 const pageSize = 200;
 /** Messages that one statement takes back. */
 const cancelBatch = 2000;
@@ -129,11 +129,13 @@ const broadcastJob = (dependencies: Dependencies): JobDefinition =>
     retries: 20,
     // Each page is a transaction: whoever goes on later goes on behind the last one.
     async handler({ id }, { signal }) {
-      while (!signal.aborted) {
-        const more = await dependencies.database.transaction((transaction) =>
-          nextPage(dependencies, transaction, id),
+      for (let size = pageSize; !signal.aborted; ) {
+        const taken = await dependencies.database.transaction((transaction) =>
+          nextPage(dependencies, transaction, { id, size }),
         );
-        if (!more) return;
+        if (taken === 'all') return;
+        // No more is read than is written where the messages are long.
+        size = Math.min(pageSize, taken * 2);
       }
       throw new Error('The broadcast was interrupted');
     },
@@ -160,54 +162,56 @@ async function audienceOf(
   return { audience: 'listed', topic: null, recipients: 0 };
 }
 
-/** One page of a broadcast, or of taking one back. Answers whether there is more. */
+/** One page of a broadcast, or of taking one back. Answers how many it was, or that there are no more. */
 async function nextPage(
   dependencies: Dependencies,
   transaction: Transaction,
-  id: string,
-): Promise<boolean> {
+  { id, size }: { readonly id: string; readonly size: number },
+): Promise<number | 'all'> {
   const broadcast = await lockBroadcast(transaction, id);
-  if (broadcast?.status === 'stopped')
-    return (await cancelSome(transaction, id, cancelBatch)) === cancelBatch;
-  if (broadcast?.status !== 'running') return false;
-  const page = await pageOf(transaction, broadcast);
+  if (broadcast?.status === 'stopped') {
+    const cancelled = await cancelSome(transaction, id, cancelBatch);
+    return cancelled === cancelBatch ? cancelled : 'all';
+  }
+  if (broadcast?.status !== 'running') return 'all';
+  const recipients = await recipientsAfter(transaction, broadcast, size);
   const content = JSON.parse(
     dependencies.secrets.open(broadcast.contentSealed, contextOf(id)),
   ) as BroadcastContent;
-  const queued = await writePage(dependencies, transaction, { id, content, page: page.recipients });
-  const done = page.recipients.length < pageSize;
+  const page = recipients.map(({ recipient }) => recipient);
+  const { taken, queued } = await writePage(dependencies, transaction, { id, content, page });
+  const last = recipients[taken - 1];
+  const done = taken === recipients.length && taken < size;
   await moveBroadcast(transaction, id, {
-    position: page.position,
-    place: page.place,
+    position: last?.position ?? null,
+    place: last?.place ?? null,
     queued,
-    skipped: page.recipients.length - queued,
+    skipped: taken - queued,
     done,
   });
-  return !done;
+  return done ? 'all' : taken;
 }
 
-interface Page {
-  readonly recipients: readonly Listed[];
-  readonly position: string | null;
-  readonly place: string | null;
+/** Somebody a broadcast goes to, and where it stands behind them. */
+interface Next {
+  readonly recipient: Listed;
+  readonly position?: string;
+  readonly place?: string;
 }
 
-async function pageOf(
+async function recipientsAfter(
   transaction: Transaction,
   { id, audience, topic, position, place }: BroadcastRow,
-): Promise<Page> {
+  limit: number,
+): Promise<readonly Next[]> {
   if (audience === 'listed') {
-    const listed = await listedAfter(transaction, id, { place, limit: pageSize });
-    return { recipients: listed, position: null, place: listed.at(-1)?.place ?? null };
+    const listed = await listedAfter(transaction, id, { place, limit });
+    return listed.map(({ place: at, ...recipient }) => ({ recipient, place: at }));
   }
-  const behind = { after: position, limit: pageSize };
+  const behind = { after: position, limit };
   const ids =
     audience === 'topic'
       ? await subscribersAfter(transaction, topic ?? '', behind)
       : await usersAfter(transaction, behind);
-  return {
-    recipients: ids.map((userId) => ({ userId, address: null })),
-    position: ids.at(-1) ?? null,
-    place: null,
-  };
+  return ids.map((userId) => ({ recipient: { userId, address: null }, position: userId }));
 }

@@ -7,12 +7,13 @@ import type { Kernel } from '../../../host/kernel.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import { forgetChainsOf } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { suppressedOf } from '../delivery-queries.ts';
 import { messageErrors } from '../errors.ts';
 import { suppressionOf } from '../feedback-queries.ts';
-import { forgetChoicesOf } from '../preference-queries.ts';
+import { forgetChoicesOf, lockLeavingUsers } from '../preference-queries.ts';
 import { forgetPushOf } from '../push-queries.ts';
 import { type Channel, deleteMessagesOf } from '../queries.ts';
 import { requireMailbox, requireNumber } from '../recipients.ts';
@@ -142,10 +143,12 @@ export function createMessages(dependencies: Dependencies): MessageStore {
     requireAllWilling: (channel, recipients) =>
       requireAllWilling(dependencies, channel, recipients),
     async forgetUsers(transaction, userIds) {
-      await deleteMessagesOf(transaction, userIds);
+      await lockLeavingUsers(transaction, userIds);
       await forgetPushOf(transaction, userIds);
       await forgetChoicesOf(transaction, userIds);
       await forgetChainsOf(transaction, userIds);
+      // Last: a page of a broadcast, a chain or a digest that was being written had to end before.
+      await deleteMessagesOf(transaction, userIds);
     },
   };
 }
@@ -165,7 +168,9 @@ function storingMails(
     async sendEmails(transaction, mails) {
       if (!isOn()) return mails.map(() => undefined);
       const prepared: (readonly [Prepared, Storing])[] = [];
+      const pause = createTimeSlices();
       for (const [email, storing] of mails) {
+        await pause();
         const recipient = requireMailbox(email.to);
         const content = await contentFor(dependencies, transaction, email, storing);
         prepared.push([preparedMail(recipient, email, content), storing]);

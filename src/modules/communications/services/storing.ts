@@ -7,6 +7,7 @@ import { errors } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { mapInSlices } from '../../../kernel/time-slices.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import type { ChoicesRow } from '../preference-queries.ts';
 import { type Channel, insertMessages, lockKey, messageByKey, putContent } from '../queries.ts';
@@ -70,18 +71,13 @@ export function createStorage(dependencies: Dependencies): Storage {
       due[place] === 'optedOut' ? [] : [{ given, place }],
     );
     const allowed = await mayReceive(willing.map(({ given: [message] }) => message));
-    const rows = willing.flatMap(({ given: [message, storing], place }, index) => {
-      const at = due[place];
-      if (!allowed[index] || at === 'optedOut') return [];
-      return [
-        {
-          place,
-          content: message.content,
-          wait: waitSeconds(at, storing),
-          row: rowOf(dependencies, message, { ...storing, at }),
-        },
-      ];
-    });
+    const rows = await sealed(
+      dependencies,
+      willing.flatMap(({ given, place }, index) => {
+        const at = due[place];
+        return allowed[index] && at !== 'optedOut' ? [{ given, place, at }] : [];
+      }),
+    );
     if (rows.length > 0) {
       await insertMessages(
         transaction,
@@ -113,6 +109,23 @@ export function createStorage(dependencies: Dependencies): Storage {
     },
     keyed,
   };
+}
+
+/** As they are stored. What they say may be megabytes together: other requests have their turn between them. */
+function sealed(
+  dependencies: Dependencies,
+  messages: readonly {
+    readonly given: Given;
+    readonly place: number;
+    readonly at: Date | undefined;
+  }[],
+) {
+  return mapInSlices(messages, ({ given: [message, storing], place, at }) => ({
+    place,
+    content: message.content,
+    wait: waitSeconds(at, storing),
+    row: rowOf(dependencies, message, { ...storing, at }),
+  }));
 }
 
 /** One after the other: of each of them there is more than one copy while it is sealed. */

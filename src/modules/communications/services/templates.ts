@@ -161,7 +161,8 @@ export function createTemplates(dependencies: Dependencies): Templates {
         for (const id of new Set(ids)) {
           const origin = await owners.requireOwnerOf(caller, id);
           const first = origin?.builtIn ? builtIn.get(origin.name) : undefined;
-          await removeOne(dependencies, transaction, id, first && (() => store([first], true)));
+          const restore = first && (() => store([first], true));
+          await removeTemplate(dependencies, transaction, id, restore);
         }
       }),
   };
@@ -178,12 +179,12 @@ const listTemplates = (
     filter: nameContains(search),
   });
 
-/** A template that a module brought gets its first text back by `restore`. */
-async function removeOne(
-  dependencies: Dependencies,
+/** Deletes one, at the provider that holds it too. A template that a module brought gets its first text back by `restore`. */
+export async function removeTemplate(
+  dependencies: Pick<Dependencies, 'records' | 'jobs'>,
   transaction: Transaction,
   id: string,
-  restore: (() => Promise<unknown>) | undefined,
+  restore?: () => Promise<unknown>,
 ): Promise<void> {
   const held = await externalTemplate(transaction, id);
   if (restore) await restore();

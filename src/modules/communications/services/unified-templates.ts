@@ -2,8 +2,9 @@
 import type { RecordText } from '../../../data/records/store.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { system } from '../../../kernel/caller.ts';
-import type { Queryable } from '../../../kernel/database/database.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { messageErrors } from '../errors.ts';
 import type { Channel } from '../queries.ts';
 import { inLanguage, requireLocales } from '../readers.ts';
@@ -11,14 +12,21 @@ import { requireSenderForm } from '../recipients.ts';
 import { communicationTemplateSchema } from '../schemas.ts';
 import {
   allEmailTemplates,
-  allUnified,
   isNameTaken,
   lockTemplateNames,
   type StoredUnified,
+  templateNames,
   unifiedByName,
 } from '../template-queries.ts';
 import { parsePart } from './template-language.ts';
-import { nameContains, type TemplateFilter, unlessMissing } from './templates.ts';
+import {
+  furtherVariables,
+  nameContains,
+  removeTemplate,
+  type TemplateFilter,
+  type Translation,
+  unlessMissing,
+} from './templates.ts';
 
 /** What each channel says. */
 export interface Blocks {
@@ -87,9 +95,10 @@ export interface UnifiedTemplates {
 
 const schema = communicationTemplateSchema.name;
 const asModule = system('communications');
-type Dependencies = Pick<Kernel, 'database' | 'records'>;
+type Dependencies = Pick<Kernel, 'database' | 'records' | 'jobs'>;
 
-export function createUnifiedTemplates({ database, records }: Dependencies): UnifiedTemplates {
+export function createUnifiedTemplates(dependencies: Dependencies): UnifiedTemplates {
+  const { database, records } = dependencies;
   const create = (input: UnifiedInput): Promise<RecordText> => {
     const complete = checked(input);
     return database.transaction(async (transaction) => {
@@ -127,29 +136,33 @@ export function createUnifiedTemplates({ database, records }: Dependencies): Uni
     },
     migrate: (options) =>
       database.transaction((transaction) =>
-        migrate({ database: transaction, records }, create, options),
+        migrate({ ...dependencies, transaction }, create, options),
       ),
   };
 }
 
 async function migrate(
-  { database, records }: { readonly database: Queryable; readonly records: Kernel['records'] },
+  { records, jobs, transaction }: Dependencies & { readonly transaction: Transaction },
   create: UnifiedTemplates['create'],
   { emailTemplateId, apply, skipExisting, deleteSource }: MigrationOptions,
 ): Promise<Migrated> {
-  const sources = await allEmailTemplates(database, emailTemplateId ?? null);
+  // What is moved is what is there: others may just be changing it.
+  await lockTemplateNames(transaction);
+  const sources = await allEmailTemplates(transaction, emailTemplateId ?? null);
   if (emailTemplateId !== undefined && sources.length === 0)
     throw messageErrors.TEMPLATE_NOT_FOUND();
   const planned: MigrationPlan[] = [];
   const created: RecordText[] = [];
-  const taken = new Set((await allUnified(database)).map(({ name }) => name));
+  const taken = await templateNames(transaction);
   for (const source of sources) {
+    // Names are free among both kinds: the source makes room, or the new one gets another name.
+    if (deleteSource) taken.delete(source.name);
     const plan = planOf(source, { taken, deleteSource });
     if (plan.skipped && !skipExisting) throw messageErrors.TEMPLATE_EXISTS();
     planned.push(plan);
+    taken.add(plan.target.name);
     if (!apply || plan.skipped) continue;
-    // Names are free among both kinds: the source makes room, or the new one gets another name.
-    if (deleteSource) await records.remove(asModule, 'EmailTemplate', source.id);
+    if (deleteSource) await removeTemplate({ records, jobs }, transaction, source.id);
     created.push(await create(plan.target));
   }
   return { planned, created };
@@ -158,13 +171,20 @@ async function migrate(
 type Source = Awaited<ReturnType<typeof allEmailTemplates>>[number];
 
 function planOf(
-  { id, name, subject, body, sender }: Source,
+  { id, name, sender, translations, ...source }: Source,
   { taken, deleteSource }: { readonly taken: ReadonlySet<string>; readonly deleteSource: boolean },
 ): MigrationPlan {
+  const { subject, body } = source;
+  const named = furtherVariables({ subject, body, variables: source.variables ?? [] });
+  const languages = Object.entries(translations ?? {}).map(
+    ([locale, texts]) => [locale, { email: texts as Translation }] as const,
+  );
   const target: UnifiedInput = {
-    name: deleteSource ? name : `${name.slice(0, 92)}-unified`,
+    name: deleteSource ? name : `${cutText(name, 92)}-unified`,
     channels: ['email'],
-    email: { subject, body, ...(sender === null ? {} : { sender }) },
+    email: { subject, body, ...(sender ? { sender } : {}) },
+    ...(languages.length === 0 ? {} : { translations: Object.fromEntries(languages) }),
+    ...(named.length === 0 ? {} : { variables: source.variables ?? [] }),
   };
   return {
     sourceId: id,
@@ -278,8 +298,10 @@ function templateOf(stored: StoredUnified): UnifiedTemplate {
       const there = Object.fromEntries(
         Object.entries(translations ?? {}).filter(([, blocks]) => blocks[channel] !== undefined),
       );
-      const { email, push, sms } = { ...(stored as Blocks), ...inLanguage(there, locale) };
-      if (channel === 'email' && email) return email;
+      const first = stored as Blocks;
+      const { email, push, sms } = { ...first, ...inLanguage(there, locale) };
+      // Who writes is the same in every language, unless one says otherwise.
+      if (channel === 'email' && email) return { sender: first.email?.sender, ...email };
       if (channel === 'push' && push) return { subject: push.title, body: push.body };
       return { body: sms?.message ?? '' };
     },
