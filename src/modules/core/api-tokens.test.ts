@@ -112,6 +112,17 @@ describe('API tokens', () => {
     ).toBe(400);
   });
 
+  it('with scopes take back themselves, and no others of their owner', async () => {
+    const whole = await create({ bearer: admin });
+    const narrow = await create({ bearer: admin }, { scopes: ['core'] });
+    const revoke = (id: string) =>
+      call('core.apiTokens.revoke', { bearer: narrow.token, params: { id } });
+    expect(await revoke(whole.id)).toMatchObject({ status: 403, body: { code: 'SCOPE_EXCEEDED' } });
+    expect(await opens(whole.token)).toEqual([200, 200]);
+    expect((await revoke(narrow.id)).status).toBe(200);
+    expect(await opens(narrow.token)).toEqual([401, 401]);
+  });
+
   it('of the master key are its own; with all it sees and revokes those of everybody', async () => {
     const mine = await create({ masterKey }, { name: 'of the master key' });
     const theirs = await create({ bearer: other }, { name: 'of other' });

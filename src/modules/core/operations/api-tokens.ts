@@ -123,7 +123,7 @@ const removeServiceAccount = (tokens: ApiTokens): Operation =>
     path: `${path}/:id`,
     input: { params: IdParam },
     output: Message,
-    errors: [coreErrors.API_TOKEN_NOT_FOUND],
+    errors: [coreErrors.API_TOKEN_NOT_FOUND, operationErrors.SCOPE_EXCEEDED],
     summary: 'Revoke the API token of a service account',
     async handler({ caller }, { params }) {
       await tokens.revoke(adminOf(caller), idOf('id', params.id), false);
@@ -259,9 +259,10 @@ const revoke = (tokens: ApiTokens): Operation =>
       query: ofEverybody,
     },
     output: Message,
-    errors: [coreErrors.API_TOKEN_NOT_FOUND],
+    errors: [coreErrors.API_TOKEN_NOT_FOUND, operationErrors.SCOPE_EXCEEDED],
     summary: 'Revoke an API token',
-    description: 'It opens nothing any more, on any node, when this answers.',
+    description:
+      'It opens nothing any more, on any node, when this answers. A token with scopes revokes itself only.',
     async handler({ caller }, { params, query: { all = false } }) {
       await tokens.revoke(adminOf(caller), idOf('id', params.id), all);
       return { message: 'Token revoked successfully' };

@@ -60,7 +60,7 @@ export interface ApiTokens {
   create(caller: AdminCaller, input: NewApiToken): Promise<MintedToken>;
   /** The caller's own tokens; with `all` (master key only) everybody's. */
   list(caller: AdminCaller, all: boolean): Promise<readonly queries.ApiTokenRow[]>;
-  /** Ends what its operator does as users, too. */
+  /** Ends what its operator does as users, too. A narrow token takes back itself, and no others. */
   revoke(caller: AdminCaller, id: string, all: boolean): Promise<void>;
   /** A new token in place of one of the caller's own: the same name and scopes, and no later end. Throws 403, 404. */
   renew(caller: AdminCaller, id: string): Promise<MintedToken>;
@@ -116,7 +116,10 @@ export function createApiTokens({
       return mint(database, digestOf, caller, input);
     },
     list: (caller, all) => queries.listApiTokens(database, ownerOf(caller, all)),
-    revoke: (caller, id, all) => revoke(id, ownerOf(caller, all)),
+    async revoke(caller, id, all) {
+      if (id !== caller.tokenId) requireAuthority(caller, { kind: 'credentials' });
+      await revoke(id, ownerOf(caller, all));
+    },
     renew: (caller, id) =>
       database.transaction(async () => {
         requireAuthority(caller, { kind: 'credentials' });
