@@ -122,7 +122,7 @@ function notWritten(path: string, cause: NodeJS.ErrnoException): StartError {
 }
 
 /** The new name is safe as well, where the system can say so. */
-async function syncFolder(path: string): Promise<void> {
+export async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r').catch(() => undefined);
   await folder?.sync().catch(() => undefined);
   await folder?.close();

@@ -10,6 +10,7 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { StartError } from '../kernel/start-error.ts';
 import { cutText } from '../kernel/text.ts';
 import type { ArchiveEntry, ProvenArchive } from './archive-reader.ts';
+import { syncFolder } from './archive-writer.ts';
 import {
   columnList,
   filesFolder,
@@ -110,7 +111,9 @@ async function finishDrafts(drafts: Drafts, target: LoadTarget, placed: string[]
     [drafts.keys, target.keysFile],
   ] as const) {
     const isThere = await rename(draft, path).then(() => true, ifAbsent);
-    if (isThere) placed.push(path);
+    if (!isThere) continue;
+    placed.push(path);
+    await syncFolder(dirname(path));
   }
 }
 
@@ -244,6 +247,9 @@ function openSink(client: pg.Client, index: number, tables: readonly TableEntry[
   };
 }
 
+/** On the disk before the restore says that it is done, as the rows are. */
+const keptFile = { mode: 0o600, flush: true } as const;
+
 /** Local files and keys; the structure was read before. */
 async function keepFile(entry: ArchiveEntry, drafts: ReadOptions['drafts']): Promise<void> {
   const [folder, below] = entry.name.startsWith(storedFolder)
@@ -252,10 +258,10 @@ async function keepFile(entry: ArchiveEntry, drafts: ReadOptions['drafts']): Pro
   if (below !== undefined && entry.name.startsWith(folder)) {
     const path = join(below, safePath(entry.name.slice(folder.length)));
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    return pipeline(entry.content, createWriteStream(path, { mode: 0o600 }));
+    return pipeline(entry.content, createWriteStream(path, keptFile));
   }
   if (drafts && entry.name === keysName)
-    return pipeline(entry.content, createWriteStream(drafts.keys, { mode: 0o600 }));
+    return pipeline(entry.content, createWriteStream(drafts.keys, keptFile));
   // Read all the same, and not kept: it may be larger than the memory.
   for await (const _piece of entry.content);
 }
