@@ -14,9 +14,49 @@ const MEGABYTES = MAX_ANSWER_BYTES / 1024 / 1024;
 /** Stands in the place of records that are too large together. No JSON begins so. */
 const tooLarge = '!';
 
-/** The text `page` of a sub-select, or the mark. The sub-select keeps it from being made twice. */
-export const boundedText = (page: string): string =>
-  `case when octet_length(${page}) > ${MAX_ANSWER_BYTES} then '${tooLarge}' else ${page} end`;
+/** The text `json` of a sub-select, or the mark. The sub-select keeps it from being made twice. */
+export const boundedText = (json: string): string =>
+  `case when octet_length(${json}) > ${MAX_ANSWER_BYTES} then '${tooLarge}' else ${json} end`;
+
+/**
+ * Each text `t` of a select, with what it and those before it have together, in bytes (`b`). One after the other is made and
+ * measured, so that PostgreSQL holds no more of them at once than one answer. The offset keeps a text from being made twice.
+ */
+const measured = (texts: string, columns = 'y.t'): string =>
+  `(select ${columns}, sum(pg_column_size(y.t)) over (rows unbounded preceding) as b from (${texts} offset 0) y) w`;
+
+/** Records of which each has at most the size of a request: so many are not worth the measuring of each, a tenth of a page. */
+const FEW = 100;
+
+export interface TextsOfPage {
+  /** At most so many. */
+  readonly limit: number;
+  /** What relations lead to stands in them: they may have any size. */
+  readonly related: boolean;
+}
+
+/**
+ * A select of one row from one of texts `t` in order: `page` has them with commas between (null without any), or the mark;
+ * `n` says how many they are.
+ */
+export const boundedPage = (texts: string, { limit, related }: TextsOfPage): string =>
+  limit <= FEW && !related
+    ? `select ${boundedText('w.page')} as page, w.n from (select string_agg(y.t, ',') as page, count(*) as n from (${texts}) y) w`
+    : measuredPage(texts);
+
+const measuredPage = (texts: string): string =>
+  `select case when max(w.b) > ${MAX_ANSWER_BYTES} then '${tooLarge}' else string_agg(case when w.b <= ${MAX_ANSWER_BYTES} then w.t end, ',') end as page, count(*) as n from ${measured(texts)}`;
+
+/**
+ * The JSON `t` of a select in order as one JSON list, within an answer. Where they are too large together, a text is that is
+ * too large by itself, so that whatever it becomes a part of is refused.
+ */
+export const boundedList = (records: string): string =>
+  `select case when max(w.b) > ${MAX_ANSWER_BYTES} then to_json(repeat('${tooLarge}', ${MAX_ANSWER_BYTES})) else coalesce(json_agg(case when w.b <= ${MAX_ANSWER_BYTES} then w.t end), '[]'::json) end from ${measured(records)}`;
+
+/** Each text `t` of a select in order as `json`, beside its other columns (`y`); the mark where too much stands before it. */
+export const boundedRows = (columns: string, rows: string): string =>
+  `select ${columns}, case when w.b <= ${MAX_ANSWER_BYTES} then w.t else '${tooLarge}' end as json from ${measured(rows, 'y.*')}`;
 
 /** As a statement that fails because of its answer names it. */
 const refusedText = 'too large for one answer';
@@ -43,6 +83,14 @@ export const refusedAnswer = (error: unknown): PenstockError | undefined =>
 export function requireWhole(json: string): string {
   if (json.startsWith(tooLarge, json.indexOf('[') + 1)) throw tooMany();
   return json;
+}
+
+/** The same for rows with a record each. Throws 400. */
+export function requireWholeRows<R extends { readonly json: string }>(
+  rows: readonly R[],
+): readonly R[] {
+  if (rows.some(({ json }) => json === tooLarge)) throw tooMany();
+  return rows;
 }
 
 /** The same for a record with what its relations lead to. Throws 400. */

@@ -87,8 +87,49 @@ test('a record is refused with more of what it refers to than one answer holds',
     status: 400,
     errors: [{ path: 'populate', rule: 'bytes' }],
   });
-  expect(JSON.parse((await get((await create(documents.slice(0, 2))).id)).json).parts).toHaveLength(
-    2,
+  const few = await create(documents.slice(0, 2));
+  expect(JSON.parse((await get(few.id)).json).parts).toEqual([documents[0], documents[1]]);
+  // Below another relation, and in a list, it is as much.
+  await kernel.schemas.create(admin, {
+    name: 'Outer',
+    fields: { holders: [{ type: 'Relation', model: 'Holder' }] },
+  });
+  for (const [holders, result] of [
+    [[few.id, few.id], 'fits'],
+    [[few.id, many.id], 'limit'],
+  ] as const) {
+    const outer = await kernel.records.create(admin, 'Outer', { holders });
+    const filter = fieldTest('_id', { kind: 'equal', right: literal(outer.id) });
+    const read = kernel.records.select(admin, 'Outer', { filter, populate: ['holders.parts'] });
+    if (result === 'fits') expect(JSON.parse(await read).documents[0].holders).toHaveLength(2);
+    else await expect(read).rejects.toMatchObject(refused);
+  }
+});
+
+test('groups and ranked records are refused when they are too large together', async () => {
+  await kernel.schemas.create(admin, { name: 'Long', fields: { text: 'String' } });
+  const texts = Array.from({ length: 5 }, (_, at) => ({ text: `${at}${'y'.repeat(4_000_000)}` }));
+  for (const one of texts) await kernel.records.create(admin, 'Long', one);
+  const groups = (limit: number) =>
+    kernel.records.aggregate(admin, 'Long', {
+      ...{ filter: all(), groupBy: ['text'], values: [], limit },
+    });
+  await expect(groups(5)).rejects.toMatchObject(refused);
+  expect(JSON.parse(await groups(2))).toHaveLength(2);
+  const { documents } = JSON.parse(
+    await kernel.records.select(admin, 'Long', { filter: all(), limit: 3, sort: ['-text'] }),
+  ) as Ids;
+  const ids = documents.map(({ _id }) => _id);
+  const ranked = (some: readonly string[]) =>
+    kernel.records.ranked(admin, 'Long', { filter: all(), looksInto: [], ids: some, limit: 10 });
+  const rest = JSON.parse(
+    await kernel.records.select(admin, 'Long', { filter: all(), limit: 2, sort: ['text'] }),
+  ) as Ids;
+  await expect(ranked([...ids, ...rest.documents.map(({ _id }) => _id)])).rejects.toMatchObject(
+    refused,
+  );
+  expect((await ranked(ids)).map(({ id, place }) => [id, place])).toEqual(
+    ids.map((id, at) => [id, at]),
   );
 });
 

@@ -4,7 +4,7 @@ import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { boundedText, requireWhole } from '../answer-bytes.ts';
+import { boundedPage, requireWhole, type TextsOfPage } from '../answer-bytes.ts';
 import type { ListOptions } from '../store.ts';
 import { type Cursors, following, orderOf, orderText, type SortTerm, sortTerms } from './keyset.ts';
 
@@ -41,7 +41,7 @@ export interface Among {
 }
 
 /** Parts of a statement that answers a page. */
-interface PageText {
+interface PageText extends Pick<TextsOfPage, 'limit'> {
   /** Names for rows (`name as (...)`) that the statement begins with. */
   readonly named: readonly string[];
   /** A select of whole rows in order. */
@@ -63,7 +63,7 @@ export interface PageRow {
   readonly short?: boolean;
 }
 
-interface PageAnswer {
+interface PageAnswer extends Pick<TextsOfPage, 'related'> {
   /** What is selected of each row `t0`. */
   readonly columns: string;
   /** The row `x` of these columns as JSON. */
@@ -77,13 +77,13 @@ interface PageAnswer {
 
 /** The statement that answers a page (`PageRow`). Its first word says that it reads. */
 export function pageStatement(
-  { named, rows, after, short }: PageText,
-  { columns, json, counted, also, mayBeShort }: PageAnswer,
+  { named, rows, after, short, limit }: PageText,
+  { columns, json, counted, also, mayBeShort, related }: PageAnswer,
 ): string {
   // The rows of the page are found first: what is skipped or sorted away is never rendered.
-  const joined = `select string_agg(${json}::text, ',') as page, count(*) as n from (select ${columns} from (${rows}) t0) x`;
-  const documents = `coalesce(${boundedText('j.page')}, '')`;
-  const answer = `select '{"documents":[' || ${documents} || ']' || ${counted} || '}' as json${after}${mayBeShort ? `, ${short} as short` : ''}${also} from (${joined}) j`;
+  const texts = `select ${json}::text as t from (select ${columns} from (${rows}) t0) x`;
+  const joined = boundedPage(texts, { limit, related });
+  const answer = `select '{"documents":[' || coalesce(j.page, '') || ']' || ${counted} || '}' as json${after}${mayBeShort ? `, ${short} as short` : ''}${also} from (${joined}) j`;
   return named.length === 0 ? answer : `select q.* from (with ${named.join(', ')} ${answer}) q`;
 }
 
@@ -114,6 +114,7 @@ export function pageOf(request: PageRequest): Page {
     },
     sort,
     text: (where, source = schema.rows) => ({
+      limit,
       named: [],
       rows: `select t0.* from ${source} t0 where ${where} order by ${order} ${rangeText(skip, limit)}`,
       after: '',
@@ -187,6 +188,7 @@ function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: nu
       const keys = terms.map(({ name }) => `p.${identifier(name)}::text`).join(', ');
       const ended = `p.${ROW} = ${limit} and exists (select 1 from p where p.${ROW} > ${limit})`;
       return {
+        limit,
         named: [
           `p as (select t0.*, row_number() over () as ${ROW} from (${rest.text(where, limit + 1, source)}) t0)`,
         ],

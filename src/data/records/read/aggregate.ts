@@ -1,16 +1,18 @@
 /** Counts, sums and the like over the records that fit a filter, in groups when asked for. One statement, with a bound on the rows it reads. */
+
 import type { Problem } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { columnType, type Field } from '../../schema/language/field.ts';
 import { shortName } from '../../schema/language/names.ts';
+import { boundedPage, requireWhole } from '../answer-bytes.ts';
 import { invalidRecord, recordErrors } from '../errors.ts';
 import { comparable, plainValue } from '../filter/record-filter.ts';
 import { PathError, resolveTarget, type Target, type TargetAccess } from '../filter/target.ts';
 import { listRange } from '../page/page.ts';
 import type { Parameters } from '../sql/prepared-statements.ts';
 import type { AggregateOptions } from '../store.ts';
+import { anyInstant, exactNumber } from './column-view.ts';
 import { type RecordDependencies, runRead } from './record-view.ts';
-import { anyInstant, exactNumber } from './render.ts';
 import { filteredStatement, type Selection, selectionText } from './selection.ts';
 
 /** Records that one aggregate reads. */
@@ -156,7 +158,7 @@ export async function aggregateSelected(
     const rows = `select ${rowText(bound, parameters)} as row from s ${grouping} ${order} ${range}`;
     return (
       `with s as materialized (${source}) select (select count(*)::integer from s) as scanned, ` +
-      `'[' || coalesce((select string_agg(x.row::text, ',') from (${rows}) x), '') || ']' as json`
+      `'[' || coalesce((select p.page from (${boundedPage(`select x.row::text as t from (${rows}) x`, { limit, related: false })}) p), '') || ']' as json`
     );
   });
   const [row] = await runRead<{ scanned: number; json: string }>(dependencies, schema, statement);
@@ -165,7 +167,7 @@ export async function aggregateSelected(
       message: `More than ${MAX_AGGREGATED} records would have to be read: narrow the filter`,
     });
   }
-  return row?.json ?? '[]';
+  return requireWhole(row?.json ?? '[]');
 }
 
 const columnOf = (target: Target): string => comparable(target, plainValue(target, 't0'));

@@ -11,9 +11,10 @@ import { recordErrors } from '../errors.ts';
 import { listRange } from '../page/page.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import type { HistoryOptions, VersionOptions } from '../store.ts';
+import { instant } from './column-view.ts';
 import type { RowConditions } from './projection.ts';
 import { isDynamic, type RecordDependencies, type View, viewOf, viewShape } from './record-view.ts';
-import { createRenderContext, instant, recordJson, selectList } from './render.ts';
+import { createRenderContext, recordJson, selectList } from './render.ts';
 
 /** Whose history is asked for, by whom. */
 export interface HistoryRequest {

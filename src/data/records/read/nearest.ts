@@ -1,9 +1,11 @@
 /** The records whose vectors are nearest to a given one, by looking at all that fit a filter. One statement. */
+
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import type { VectorField } from '../../schema/language/field.ts';
 import { shortName } from '../../schema/language/names.ts';
 import { checkerOf } from '../../schema/language/values.ts';
+import { boundedPage, requireWhole } from '../answer-bytes.ts';
 import { invalidRecord, recordErrors } from '../errors.ts';
 import type { NearestOptions } from '../store.ts';
 import type { RecordDependencies } from './record-view.ts';
@@ -57,12 +59,12 @@ export async function nearestSelected(
     const record = chosen(schema, recordJson(schema, 'x'), options.select);
     const raw = similarity === 'dotProduct' ? `, 'raw', -top.d` : '';
     const hit = `json_build_object('document', (${record})::json, 'score', ${scores[similarity]}, 'distance', top.d, 'metric', '${similarity}', 'provider', 'exact'${raw})`;
+    const hits = `select (${hit})::text as t from top join (select ${list} from ${schema.rows} t0 where t0."_id" in (select id from top)) x on x."_id" = top.id order by top.d, top.id`;
     return (
       `with s as materialized (select t0."_id" as id, ${column} as v from ${schema.rows} t0 where ${where} and ${column} is not null limit ${MAX_SCANNED + 1}), ` +
       `top as materialized (select id, d from (select s.id, (select ${distances[similarity]} from ${pairs}) as d from s ` +
       `where (select count(*) from s) <= ${MAX_SCANNED}) measured where d is not null order by d, id limit ${limit}) ` +
-      `select (select count(*)::integer from s) as scanned, '[' || coalesce((select string_agg((${hit})::text, ',' order by top.d, top.id) ` +
-      `from top join (select ${list} from ${schema.rows} t0 where t0."_id" in (select id from top)) x on x."_id" = top.id), '') || ']' as json`
+      `select (select count(*)::integer from s) as scanned, '[' || coalesce((select p.page from (${boundedPage(hits, { limit: options.limit, related: view.populate.size > 0 })}) p), '') || ']' as json`
     );
   });
   const { rows } = await dependencies.database.query<{ scanned: number; json: string }>(statement);
@@ -72,7 +74,7 @@ export async function nearestSelected(
       message: `More than ${MAX_SCANNED} vectors would have to be looked at: narrow the filter`,
     });
   }
-  return row?.json ?? '[]';
+  return requireWhole(row?.json ?? '[]');
 }
 
 /** Throws 400, also for a hidden one: whether it is there is nobody's business. */

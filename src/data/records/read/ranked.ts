@@ -1,7 +1,9 @@
 /** Records in an order that was made elsewhere, such as by a search index: only those that the caller may read. */
+
 import { errors } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { Field } from '../../schema/language/field.ts';
+import { boundedRows, requireWholeRows } from '../answer-bytes.ts';
 import type { Parameters } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { MatchingOptions, RankedOptions, RankedRecord } from '../store.ts';
@@ -18,17 +20,16 @@ export async function rankedSelected(
   const { schema, view } = selection;
   const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
     const first = firstRanked(selection, options, parameters);
-    const found = `with p as materialized (${first}) select p.id::text as id, p.n::integer - 1 as place`;
-    if (options.idsOnly) return `${found}, '' as json from p order by p.n`;
+    const named = `p as materialized (${first})`;
+    if (options.idsOnly)
+      return `with ${named} select p.id::text as id, p.n::integer - 1 as place, '' as json from p order by p.n`;
     const context = createRenderContext(parameters, view.conditions);
     const list = selectList(schema, 't0', view.populate, context);
     const record = chosen(schema, recordJson(schema, 'x'), options.select);
-    return (
-      `${found}, (${record})::text as json from p join ` +
-      `(select ${list} from ${schema.rows} t0 where t0."_id" in (select id from p)) x on x."_id" = p.id order by p.n`
-    );
+    const rows = `select p.id::text as id, p.n::integer - 1 as place, (${record})::text as t from p join (select ${list} from ${schema.rows} t0 where t0."_id" in (select id from p)) x on x."_id" = p.id order by p.n`;
+    return `with ${named} ${boundedRows('w.id, w.place', rows)} order by w.place`;
   });
-  return runRead<RankedRecord>(dependencies, schema, statement);
+  return requireWholeRows(await runRead<RankedRecord>(dependencies, schema, statement));
 }
 
 /** Of so many records each is asked for by itself: finding all that the caller may read takes longer. */

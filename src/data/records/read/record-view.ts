@@ -323,6 +323,7 @@ function listStatement(
       const text = page.text(where, source);
       return pageStatement(found ? { ...text, named: [found.named, ...text.named] } : text, {
         columns,
+        related: view.populate.size > 0,
         json: rendering.json,
         counted: found
           ? `',"count":' || ${found.number}`

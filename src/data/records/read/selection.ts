@@ -8,7 +8,7 @@ import type { RowUse } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { shortName } from '../../schema/language/names.ts';
 import { requireGranted, requireOffered } from '../access/operation-access.ts';
-import { boundedText, requireWhole } from '../answer-bytes.ts';
+import { boundedPage, requireWhole } from '../answer-bytes.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
 import { type RecordFilter, resolveFilter } from '../filter/record-filter.ts';
@@ -170,6 +170,7 @@ function selectedStatement(
     const guard = view.predicate?.guard;
     return pageStatement(found ? { ...text, named: [found.named, ...text.named] } : text, {
       columns,
+      related: view.populate.size > 0,
       json: rendering.json,
       counted,
       mayBeShort: first?.otherwise !== undefined,
@@ -199,8 +200,8 @@ export async function findSelected(
       createRenderContext(parameters, view.conditions),
     );
     const page = `select t0.* from ${schema.rows} t0 where ${where} order by ${order} ${rangeText(0, MAX_LIMIT + 1)}`;
-    const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page, count(*)::integer as found from (select ${list} from (${page}) t0) x`;
-    return `select '[' || coalesce(${boundedText('p.page')}, '') || ']' as json, p.found from (${joined}) p`;
+    const records = `select ${recordJson(schema, 'x')}::text as t from (select ${list} from (${page}) t0) x`;
+    return `select '[' || coalesce(p.page, '') || ']' as json, p.n::integer as found from (${boundedPage(records, { limit: MAX_LIMIT, related: true })}) p`;
   });
   const [row] = await runRead<{ json: string; found: number }>(dependencies, schema, statement);
   if ((row?.found ?? 0) > MAX_LIMIT) throw recordErrors.RECORD_LIMIT_EXCEEDED();
