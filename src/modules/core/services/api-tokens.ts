@@ -116,10 +116,7 @@ export function createApiTokens({
       return mint(database, digestOf, caller, input);
     },
     list: (caller, all) => queries.listApiTokens(database, ownerOf(caller, all)),
-    async revoke(caller, id, all) {
-      if (id !== caller.tokenId) requireAuthority(caller, { kind: 'credentials' });
-      await revoke(id, ownerOf(caller, all));
-    },
+    revoke: async (caller, id, all) => revoke(id, revocableOf(caller, id, all)),
     renew: (caller, id) =>
       database.transaction(async () => {
         requireAuthority(caller, { kind: 'credentials' });
@@ -178,6 +175,12 @@ function ownerOf(caller: AdminCaller, all: boolean): queries.TokenOwner {
     throw errors.FORBIDDEN({ message: 'Only the master key may see the API tokens of all admins' });
   if (all) return 'all';
   return isMaster ? null : caller.adminId;
+}
+
+/** Whose tokens a caller may revoke: a narrow token only itself. Throws 403. */
+function revocableOf(caller: AdminCaller, id: string, all: boolean): queries.TokenOwner {
+  if (id !== caller.tokenId) requireAuthority(caller, { kind: 'credentials' });
+  return ownerOf(caller, all);
 }
 
 async function mint(
