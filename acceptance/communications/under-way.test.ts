@@ -193,3 +193,31 @@ test('who is deleted while they are written to is written to before, and all of 
     await bench.rows('select from penstock.notifications where user_id = $1', [second.userId]),
   ).toEqual([]);
 });
+
+test('a broadcast to devices comes into the inbox at its time, and not at all when it is stopped before', async () => {
+  const { userId, api } = await bench.platform.registerUser();
+  const begin = async (subject: string, seconds: number) => {
+    const sendAt = new Date(Date.now() + seconds * 1000).toISOString();
+    const answer = await post('/communications/broadcasts', {
+      ...{ channel: 'push', subject, body: 'b', sendAt, to: { userIds: [userId] } },
+    });
+    expect(answer.status, answer.text).toBe(200);
+    return answer.body.broadcastId as string;
+  };
+  const [soon, later] = [await begin('soon', 1), await begin('later', 3600)];
+  const [job] = await bench.rows(
+    `select start_after > now() + interval '50 minutes' as waits from penstock_jobs.job
+     where name = 'communications.broadcast' and data ->> 'id' = $1`,
+    [later],
+  );
+  expect(job).toEqual({ waits: true });
+  const state = async (id: string) => (await get(`/communications/broadcasts/${id}`)).body;
+  await waitFor(async () => (await state(soon)).status === 'done' || undefined);
+  expect(await state(later)).toMatchObject({ status: 'running', recipients: 1, queued: 0 });
+  await post(`/communications/broadcasts/${later}/stop`);
+  expect(await state(later)).toMatchObject({ status: 'stopped' });
+  expect((await api.get('/notifications')).body).toMatchObject({
+    count: 1,
+    notifications: [{ title: 'soon' }],
+  });
+});

@@ -104,6 +104,18 @@ export const stepState = async (
       from (select 1) one left join penstock.messages m on m.id = ${messageId}::uuid`)
   ).rows[0] ?? { status: null, error: null, provider: null, dueAt: null, read: false };
 
+/** Chains that wait for a user to read an entry of the inbox, or this one. */
+export const chainsReadBy = async (
+  database: Queryable,
+  userId: string,
+  notificationId: string | null = null,
+): Promise<readonly string[]> =>
+  (
+    await database.query<{ id: string }>(sql`
+      select id from penstock.message_chains where user_id = ${userId}::uuid and status = 'running'
+        and notification_id is not null and (${notificationId}::uuid is null or notification_id = ${notificationId}::uuid) limit 100`)
+  ).rows.map(({ id }) => id);
+
 export const purgeChains = (database: Queryable, maxAgeMs: number): Promise<unknown> =>
   database.query(sql`
     delete from penstock.message_chains where status <> 'running'

@@ -154,6 +154,39 @@ it('takes up what the queue has given up: broadcasts, chains and digests whose t
   );
 });
 
+it('passes over nobody while a part of the template of a broadcast is gone', async () => {
+  await node.registerUser();
+  const part = '/communications/partials/closing';
+  await node.admin.put(part, { body: 'Yours' });
+  const { broadcastId } = (
+    await node.admin.post('/communications/broadcasts', {
+      ...{ channel: 'email', subject: 's', body: 'b {{> closing}}', to: { everybody: true } },
+    })
+  ).body;
+  const state = async () =>
+    (await node.admin.get(`/communications/broadcasts/${broadcastId}`)).body;
+  const { queued } = await waitFor(async () => {
+    const now = await state();
+    return now.status === 'done' ? now : undefined;
+  });
+  // The same once more, as it is in the middle.
+  await sql.query(`update penstock.broadcasts set status = 'running', position = null, queued = 0`);
+  await node.admin.delete(part);
+  await platform.kernel.jobs.enqueue('communications.broadcast', { id: broadcastId });
+  await waitFor(
+    async () =>
+      (
+        await sql.query(
+          `select from penstock_jobs.job where name = 'communications.broadcast' and state = 'retry'`,
+        )
+      ).length > 0 || undefined,
+  );
+  expect(await state()).toMatchObject({ status: 'running', queued: 0, skipped: 0 });
+  await node.admin.put(part, { body: 'Yours' });
+  await waitFor(async () => (await state()).status === 'done' || undefined);
+  expect(await state()).toMatchObject({ queued, skipped: 0 });
+});
+
 it('keeps entries of the inbox for as long as the configuration says, and counts what is left', async () => {
   const ada = await node.registerUser();
   const { _id: userId } = (await ada.api.get('/authentication/user')).body;

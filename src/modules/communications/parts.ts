@@ -44,7 +44,7 @@ export function createParts(foundation: Foundation) {
   const { kernel, config, log, files } = foundation;
   const sending = createSending(foundation, (chainId) => chains.nudge(chainId));
   const { messages, templates, preferences, delivery } = sending;
-  const inbox = createInbox(kernel);
+  const inbox = createInbox({ ...kernel, moved: (chainId) => chains.nudge(chainId) });
   const unified = createUnifiedTemplates(kernel);
   const composer = createComposer({
     ...kernel,

@@ -35,6 +35,9 @@ export interface PageParts extends Pick<Kernel, 'database' | 'schemas'> {
   readonly preferences: Pick<Preferences, 'choices'>;
 }
 
+/** Somebody whom a message is written to in order to see whether it can be. */
+export const anybody = { userId: newId(), email: 'reader@example.com', phone: '+15550100000' };
+
 interface Reader {
   /** In the page. */
   readonly place: number;
@@ -52,7 +55,11 @@ export interface WrittenPage {
   readonly queued: number;
 }
 
-/** Writes to all of a page that can and want to be reached, or to the first of them where the messages are long. */
+/**
+ * Writes to all of a page that can and want to be reached, or to the first of them where the messages are long. Throws
+ * what is wrong with the message itself, such as a part of its template that was deleted meanwhile: nobody is passed over
+ * for that.
+ */
 export async function writePage(
   dependencies: PageParts,
   transaction: Transaction,
@@ -64,6 +71,7 @@ export async function writePage(
 ): Promise<WrittenPage> {
   const { messages, preferences, inbox } = dependencies;
   const writer = await writerOf(dependencies, content);
+  await writer.write(transaction, { to: anybody, choices: undefined });
   const readers = await readersOf(dependencies, transaction, content.channel, page);
   const userIds = readers.flatMap(({ userId }) => userId ?? []);
   const choices = await preferences.choices(transaction, userIds);

@@ -26,7 +26,13 @@ import {
 } from '../broadcast-queries.ts';
 import { messageErrors } from '../errors.ts';
 import { countSubscribers, subscribersAfter } from '../push-queries.ts';
-import { type BroadcastContent, type PageParts, writePage, writerOf } from './broadcast-pages.ts';
+import {
+  anybody,
+  type BroadcastContent,
+  type PageParts,
+  writePage,
+  writerOf,
+} from './broadcast-pages.ts';
 
 /** Whom a broadcast goes to: ids of users, addresses of the channel, all who follow a topic, or all users. */
 export type Audiences =
@@ -61,9 +67,6 @@ const pageSize = 200;
 /** Messages that one statement takes back. */
 const cancelBatch = 2000;
 
-/** Somebody whom a message is written to in order to see whether it can be. */
-const anybody = { userId: newId(), email: 'reader@example.com', phone: '+15550100000' };
-
 const contextOf = (id: string): string => `communications:broadcast:${id}`;
 
 export function createBroadcasts(dependencies: Dependencies): Broadcasts {
@@ -97,7 +100,7 @@ export function createBroadcasts(dependencies: Dependencies): Broadcasts {
                 addresses: to.addresses ?? [],
               })
             : about.recipients;
-        await jobs.enqueue(jobName, { id }, { transaction });
+        await enqueuePages(dependencies, transaction, { id, content });
         return listed;
       });
       return { id, recipients, skipped: 'userIds' in to ? asked - recipients : 0 };
@@ -121,6 +124,24 @@ export function createBroadcasts(dependencies: Dependencies): Broadcasts {
     job: broadcastJob(dependencies),
   };
 }
+
+/**
+ * Seconds until a message to devices may be written: its entry of the inbox is read as soon as it is there. What is
+ * written without one waits in the queue.
+ */
+function secondsUntil(content: BroadcastContent): number {
+  const sendAt = content.channel === 'push' && 'message' in content ? content.sendAt : undefined;
+  return sendAt === undefined ? 0 : Math.max(0, (Date.parse(sendAt) - Date.now()) / 1000);
+}
+
+const enqueuePages = (
+  { jobs }: Pick<Dependencies, 'jobs'>,
+  transaction: Transaction,
+  { id, content }: { readonly id: string; readonly content: BroadcastContent },
+): Promise<unknown> => {
+  const startAfterSeconds = Math.ceil(secondsUntil(content));
+  return jobs.enqueue(jobName, { id }, { transaction, startAfterSeconds, singletonKey: id });
+};
 
 const broadcastJob = (dependencies: Dependencies): JobDefinition =>
   defineJob({
@@ -174,10 +195,14 @@ async function nextPage(
     return cancelled === cancelBatch ? cancelled : 'all';
   }
   if (broadcast?.status !== 'running') return 'all';
-  const recipients = await recipientsAfter(transaction, broadcast, size);
   const content = JSON.parse(
     dependencies.secrets.open(broadcast.contentSealed, contextOf(id)),
   ) as BroadcastContent;
+  if (secondsUntil(content) > 0) {
+    await enqueuePages(dependencies, transaction, { id, content });
+    return 'all';
+  }
+  const recipients = await recipientsAfter(transaction, broadcast, size);
   const page = recipients.map(({ recipient }) => recipient);
   const { taken, queued } = await writePage(dependencies, transaction, { id, content, page });
   const last = recipients[taken - 1];

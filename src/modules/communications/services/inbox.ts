@@ -1,6 +1,7 @@
 /** The inbox of each user: what was notified, whether it was read, and the word to open sockets. */
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { chainsReadBy } from '../chain-queries.ts';
 import { messageErrors } from '../errors.ts';
 import {
   countInbox,
@@ -32,6 +33,7 @@ export interface Inbox {
   counts(userId: string): Promise<InboxCounts>;
   /** Answers how many entries changed. Throws NOTIFICATION_NOT_FOUND for ids that are not the user's. */
   mark(userId: string, marked: Marked, read: boolean): Promise<number>;
+  /** Whoever deletes an entry has seen it: a chain that waits for that goes no further. Throws NOTIFICATION_NOT_FOUND. */
   remove(userId: string, id: string): Promise<void>;
   /** Adds entries with the change that causes them; sockets hear of them after the commit. */
   add(transaction: Queryable, entries: readonly NewNotification[]): Promise<void>;
@@ -44,12 +46,16 @@ const usersPerSignal = 50;
 /** Sockets of this namespace of the realtime surface hear about the inbox. */
 const namespace = '/communications/';
 
-export function createInbox({
-  database,
-  signals,
-  events,
-}: Pick<Kernel, 'database' | 'signals' | 'events'>): Inbox {
+interface Dependencies extends Pick<Kernel, 'database' | 'signals' | 'events'> {
+  /** Told when something was read that a chain waits for. Never throws. */
+  readonly moved: (chainId: string) => Promise<void>;
+}
+
+export function createInbox({ database, signals, events, moved }: Dependencies): Inbox {
   const { tell, tellUnread } = createInboxSignals({ database, signals });
+  const tellChains = async (ids: readonly string[]): Promise<void> => {
+    for (const id of ids) await moved(id);
+  };
   return {
     async page(userId, filter) {
       const [entries, counts] = await Promise.all([
@@ -74,10 +80,16 @@ export function createInbox({
           ...('before' in marked ? { before: marked.before.toISOString() } : marked),
         });
         await tellUnread(userId);
+        if (read) await tellChains(await chainsReadBy(database, userId));
       }
       return changed;
     },
     async remove(userId, id) {
+      const waiting = await chainsReadBy(database, userId, id);
+      if (waiting.length > 0) {
+        await markNotifications(database, userId, [id], true);
+        await tellChains(waiting);
+      }
       if (!(await deleteNotification(database, userId, id)))
         throw messageErrors.NOTIFICATION_NOT_FOUND();
       await tellUnread(userId);
