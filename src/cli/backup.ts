@@ -31,13 +31,15 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`);
 export async function backup(args: readonly string[]): Promise<number> {
   const options = args.filter((arg) => arg.startsWith('-'));
   const [first, second, ...rest] = args.filter((arg) => !arg.startsWith('-'));
-  const isVerify = first === 'verify' && second !== undefined;
+  const isVerify = first === 'verify';
   const known = isVerify ? '--accept-unsigned' : '--with-keys';
   const isWrong = options.some((option) => option !== known) || rest.length > 0;
-  if (first === undefined || isWrong || (second !== undefined && !isVerify))
-    throw new StartError(backupUsage);
-  if (isVerify) return verifyBackup(resolve(second), options.length > 0);
-  return makeBackup(resolve(first), options.length > 0);
+  const file = isVerify ? second : first;
+  // An empty name is a variable of a script that was not set.
+  if (!file || isWrong || (second !== undefined && !isVerify)) throw new StartError(backupUsage);
+  return isVerify
+    ? verifyBackup(resolve(file), options.length > 0)
+    : makeBackup(resolve(file), options.length > 0);
 }
 
 async function makeBackup(path: string, withKeys: boolean): Promise<number> {
@@ -134,8 +136,7 @@ async function verifyBackup(path: string, acceptUnsigned: boolean): Promise<numb
 export async function restore(args: readonly string[]): Promise<number> {
   const acceptUnsigned = args.includes('--accept-unsigned');
   const [file, ...rest] = args.filter((arg) => arg !== '--accept-unsigned');
-  if (file === undefined || rest.length > 0 || file.startsWith('-'))
-    throw new StartError(backupUsage);
+  if (!file || rest.length > 0 || file.startsWith('-')) throw new StartError(backupUsage);
   const path = resolve(file);
   const { settings, log } = environment();
   requireSession(settings);

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -99,6 +99,25 @@ describe('penstock doctor', () => {
     expect(report.text).not.toContain('hidden-word');
   });
 
+  test('says that the keys are damaged or gone, and what the database is like all the same', async () => {
+    const { MASTER_KEY: _, ...env } = testEnvironment(platform.dataDir, undefined);
+    const gone = await doctor(env);
+    expect(about(gone, 'Sealed secrets')).toMatchObject({
+      severity: 'problem',
+      message: expect.stringContaining('is missing'),
+    });
+    const file = join(platform.dataDir, 'secrets.json');
+    await writeFile(file, '{broken', { mode: 0o600 });
+    const damaged = await doctor(env);
+    await rm(file);
+    expect(about(damaged, 'Keys')).toMatchObject({
+      severity: 'problem',
+      message: expect.stringContaining('secrets.json is damaged'),
+    });
+    for (const report of [gone, damaged])
+      expect(about(report, 'Structure')).toMatchObject({ severity: 'ok' });
+  });
+
   test('finds a key that does not open the secrets, and a database that a newer version has changed', async () => {
     const fine = await doctor(testEnvironment(platform.dataDir, undefined));
     expect(about(fine, 'Sealed secrets')).toMatchObject({ severity: 'ok' });
@@ -184,6 +203,12 @@ describe('penstock doctor', () => {
     });
     await configure('communications', { sms: { active: false } });
     expect(about(await asked({}), 'Text messages')).toBeUndefined();
+    const metrics = { METRICS_PORT: '1', METRICS_HOST: '0.0.0.0' };
+    expect(about(await asked(metrics), 'Metrics')).toMatchObject({
+      severity: 'warning',
+      advice: expect.stringContaining('METRICS_TOKEN'),
+    });
+    expect(about(await asked({ ...metrics, METRICS_TOKEN: 'x' }), 'Metrics')).toBeUndefined();
     await configure('communications', { sms: { active: null } });
     await configure('authentication', { phoneAuthentication: { enabled: null } });
     await configure('admin', { hostUrl: null, docs: { public: null } });
@@ -210,6 +235,24 @@ describe('penstock doctor', () => {
         message: expect.stringContaining('127.0.0.1:1'),
       },
     );
+    await platform.admin.patch('/config/communications', {
+      email: {
+        transport: 'sendgrid',
+        transportSettings: {
+          sendgrid: { apiKey: 'of-the-provider' },
+          smtp: { host: null, port: null },
+        },
+      },
+    });
+    const provided = await doctor(testEnvironment(platform.dataDir, undefined));
+    expect(about(provided, 'Mail')).toEqual({
+      severity: 'ok',
+      subject: 'Mail',
+      message: 'Mails go out by sendgrid',
+    });
+    await platform.admin.patch('/config/communications', {
+      email: { transport: null, transportSettings: null, sendingDomain: null },
+    });
   });
 
   test('warns of a provider of messages that took none of the last ones', async () => {

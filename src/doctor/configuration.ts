@@ -72,7 +72,9 @@ export async function checkMailServer(client: pg.Client): Promise<Finding[]> {
   } = communications?.email ?? {};
   if (!active) return [];
   const { host = '', port = -1, secure = false } = smtp;
-  if (transport !== 'smtp' || host === '') {
+  if (transport !== 'smtp' && transport !== 'mock')
+    return [ok('Mail', `Mails go out by ${transport}`)];
+  if (transport === 'mock' || host === '') {
     return [
       note(
         'Mail',
@@ -145,6 +147,7 @@ export async function checkConfiguration(
     await checkSeal(settings, client),
     production ? undefined : checkEnvironment(settings),
     checkPlainAdmin(settings, stored),
+    checkMetrics(settings),
     production ? checkAddresses(stored) : undefined,
     production ? checkTextCodes(stored) : undefined,
     checkPasskeys(stored),
@@ -199,6 +202,17 @@ function checkPlainAdmin(
   );
 }
 
+/** Names of routes and schemas are among the figures. */
+function checkMetrics({ metricsPort, metricsHost, metricsToken }: Settings): Finding | undefined {
+  if (metricsPort === undefined || metricsToken !== undefined || isLoopback(metricsHost))
+    return undefined;
+  return warning(
+    'Metrics',
+    `Everybody who reaches ${metricsHost}, port ${metricsPort}, may read them`,
+    'Set METRICS_TOKEN, or METRICS_HOST to an address that only your monitoring reaches',
+  );
+}
+
 /** Without a provider, codes by text message are captured: whoever waits for one cannot sign in. */
 function checkTextCodes({ communications, authentication = {} }: Stored): Finding | undefined {
   const { active = true, providerName = 'mock' } = communications?.sms ?? {};
@@ -248,11 +262,15 @@ async function checkSeal(
 ): Promise<Finding | undefined> {
   const wrapped = client ? await wrappedKey(client) : null;
   if (wrapped === null) return undefined;
-  const {
-    masterKey = (await readSecrets(settings.dataDir)).masterKey,
-    masterKeyPrevious,
-    configEncryptionKey,
-  } = settings;
+  // What is wrong with the file is a finding of its own.
+  const kept = await readSecrets(settings.dataDir).catch(() => undefined);
+  const { masterKey = kept?.masterKey, masterKeyPrevious, configEncryptionKey } = settings;
+  if (masterKey === undefined && configEncryptionKey === undefined)
+    return problem(
+      'Sealed secrets',
+      'The key that opens the secrets in the database is missing: it is neither in MASTER_KEY nor in the data folder',
+      'Put secrets.json back from your backup, or set MASTER_KEY (or CONFIG_ENCRYPTION_KEY) to the key of this installation',
+    );
   if (
     opensDataKey(wrapped, {
       ...(masterKey === undefined ? {} : { masterKey }),

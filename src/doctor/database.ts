@@ -29,6 +29,8 @@ export async function checkDatabase(
 }
 
 async function checkServer(ask: Ask): Promise<Finding[]> {
+  // The first statement of a session also fills its caches.
+  await ask('select 1');
   const before = Date.now();
   const [row] = await ask<{ version: string; now: Date; recovering: boolean }>(
     `select current_setting('server_version') as version, clock_timestamp() as now, pg_is_in_recovery() as recovering`,
@@ -101,7 +103,7 @@ async function checkMigrations(ask: Ask, sets: readonly MigrationSet[]): Promise
   if (pending.length === 0) return ok('Structure', 'Nothing is pending');
   return note(
     'Structure',
-    `${pending.length} changes wait for the next start: ${pending.slice(0, 5).join(', ')}`,
+    `${pending.length} ${pending.length === 1 ? 'change waits' : 'changes wait'} for the next start: ${pending.slice(0, 5).join(', ')}`,
     'Make a backup before you start the new version',
   );
 }

@@ -30,8 +30,10 @@ export async function examine({
 }
 
 async function checkStores({ settings, log, migrations }: ExamineOptions): Promise<Finding[]> {
+  let isReached = false;
   try {
     const { client, close } = await connectToSource(settings, log);
+    isReached = true;
     try {
       return [
         ...(await checkDatabase(client, migrations)),
@@ -51,9 +53,17 @@ async function checkStores({ settings, log, migrations }: ExamineOptions): Promi
     ) {
       return [note('Database', 'There is none yet; the first start makes it'), ...settingsFindings];
     }
-    return [unreachable(settings, error), ...settingsFindings];
+    return [isReached ? unexamined(error) : unreachable(settings, error), ...settingsFindings];
   }
 }
+
+/** Such as a user who may not look everywhere. */
+const unexamined = (error: unknown): Finding =>
+  problem(
+    'Database',
+    `It could not be examined to the end: ${error instanceof Error ? error.message : String(error)}`,
+    'The platform itself may work: its log says more',
+  );
 
 /** A `StartError` says already what is wrong and what to do. */
 function unreachable({ databaseUrl }: Settings, error: unknown): Finding {

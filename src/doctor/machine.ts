@@ -2,7 +2,8 @@
 import { constants } from 'node:fs';
 import { access, stat, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { readSecrets } from '../kernel/data-folder/secrets-file.ts';
 import type { Settings } from '../kernel/settings/settings.ts';
 import { version } from '../kernel/version.ts';
 import { type Finding, note, ok, problem, warning } from './finding.ts';
@@ -37,24 +38,59 @@ function checkNode(): Finding {
   );
 }
 
-async function checkFolder(path: string): Promise<Finding[]> {
-  const facts = await stat(path).catch(() => undefined);
-  if (!facts) return [note('Data folder', `${path} does not exist yet; the first start makes it`)];
-  const writable = await access(path, constants.R_OK | constants.W_OK | constants.X_OK).then(
-    () => true,
-    () => false,
+type Failure = NodeJS.ErrnoException;
+
+/** Why the system refuses; `undefined` where it does not. */
+const failureOf = (asked: Promise<unknown>): Promise<Failure | undefined> =>
+  asked.then(
+    () => undefined,
+    (error: Failure) => error,
   );
-  if (!writable) {
-    return [
-      problem(
-        'Data folder',
-        `${path} cannot be written by this user`,
-        'Change its owner, or set PENSTOCK_DATA_DIR to a folder that this user may write',
-      ),
-    ];
-  }
+
+const useOf = (path: string): Promise<Failure | undefined> =>
+  failureOf(access(path, constants.R_OK | constants.W_OK | constants.X_OK));
+
+async function checkFolder(path: string): Promise<Finding[]> {
+  const facts = await stat(path).catch((error: Failure) => error);
+  if (facts instanceof Error)
+    return [facts.code === 'ENOENT' ? await checkParent(path) : unusable(path, facts)];
+  if (!facts.isDirectory()) return [unusable(path, { code: 'ENOTDIR' })];
+  const failure = await useOf(path);
+  if (failure) return [unusable(path, failure)];
   return [checkOwnership(path, facts.mode), await checkSecrets(path), await checkDisk(path)].filter(
     (finding) => finding !== undefined,
+  );
+}
+
+/** The first start makes the folders above it too, in the nearest one that is there. */
+async function checkParent(path: string): Promise<Finding> {
+  let parent = dirname(path);
+  while ((await failureOf(stat(parent)))?.code === 'ENOENT' && dirname(parent) !== parent)
+    parent = dirname(parent);
+  const failure = await useOf(parent);
+  return failure
+    ? unusable(parent, failure)
+    : note('Data folder', `${path} does not exist yet; the first start makes it`);
+}
+
+/** What the start would say (`openDataFolder`). */
+function unusable(path: string, { code }: Pick<Failure, 'code'>): Finding {
+  if (code === 'ENOTDIR')
+    return problem(
+      'Data folder',
+      `${path} is a file, or lies below one`,
+      'Set PENSTOCK_DATA_DIR to a folder',
+    );
+  if (code === 'EROFS')
+    return problem(
+      'Data folder',
+      `${path} lies on a disk that is mounted read-only`,
+      'Look into the log of the system: one that has errors is mounted so. Or set PENSTOCK_DATA_DIR to a folder on another disk',
+    );
+  return problem(
+    'Data folder',
+    `${path} cannot be used by this user (${code})`,
+    'Change its owner, or set PENSTOCK_DATA_DIR to a folder that this user may write',
   );
 }
 
@@ -73,12 +109,20 @@ async function checkSecrets(folder: string): Promise<Finding | undefined> {
   const path = join(folder, 'secrets.json');
   const facts = await stat(path).catch(() => undefined);
   if (!facts) return undefined;
-  if ((facts.mode & OTHERS) === 0) return ok('Keys', `${path} is readable by its owner only`);
-  return problem(
-    'Keys',
-    `${path} can be read by others`,
-    `Run: chmod 600 ${path}, and change the master key if somebody else has read it`,
-  );
+  if ((facts.mode & OTHERS) !== 0)
+    return problem(
+      'Keys',
+      `${path} can be read by others`,
+      `Run: chmod 600 ${path}, and change the master key if somebody else has read it`,
+    );
+  const failure = await failureOf(readSecrets(folder));
+  if (failure)
+    return problem(
+      'Keys',
+      failure.message,
+      'Without MASTER_KEY in the environment the platform does not start',
+    );
+  return ok('Keys', `${path} is readable by its owner only`);
 }
 
 async function checkDisk(path: string): Promise<Finding> {

@@ -1,9 +1,10 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { StartError } from '../start-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { openDataFolder, restoreMarker } from './data-folder.ts';
@@ -210,6 +211,19 @@ it.each([
     await (await openDataFolder(settings(), log)).close();
   },
 );
+
+it('leaves nothing of a lock behind on a full disk', async ({ skip }) => {
+  await mkdir(dataDir);
+  const disk = await mountSmallDisk(dataDir, 1);
+  if (!disk) return skip();
+  try {
+    await disk.fill();
+    await expect(openDataFolder(settings(), log)).rejects.toMatchObject({ code: 'ENOSPC' });
+    expect(await readdir(dataDir)).toEqual(['filler']);
+  } finally {
+    await disk.unmount();
+  }
+});
 
 it('refuses a folder in which a restore was killed while it put files in their places', async () => {
   await (await openDataFolder(settings(), log)).close();

@@ -105,8 +105,9 @@ async function startOf(pid: number): Promise<string | undefined> {
 /** Makes the lock file, whole, unless there is one. */
 async function claim(file: string, self: Holder): Promise<boolean> {
   const draft = `${file}.${self.id}`;
-  await writeFile(draft, `${JSON.stringify(self)}\n`, { mode: 0o600 });
   try {
+    // A full disk leaves an empty one.
+    await writeFile(draft, `${JSON.stringify(self)}\n`, { mode: 0o600 });
     await link(draft, file);
     return true;
   } catch (error) {
