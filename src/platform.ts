@@ -86,6 +86,8 @@ export interface PlatformOptions {
   readonly log?: Logger;
   /** Told about first-time work, in words. */
   readonly onProgress?: (text: string) => void;
+  /** Aborted: a start that is under way ends with the reason, and what it has opened is closed again. */
+  readonly signal?: AbortSignal;
   /** Above this process, when there is one. */
   readonly supervisor?: Supervisor | undefined;
   /** How dear hashes of passwords are; as dear as `PasswordHasherOptions` says unless set. For tests, whose passwords are no secrets. */
@@ -132,7 +134,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 }
 
 async function start(options: PlatformOptions, closing: AsyncDisposableStack): Promise<Platform> {
-  const { settings: given, log: givenLog, onProgress, supervisor } = options;
+  const { settings: given, log: givenLog, onProgress, signal, supervisor } = options;
   const log = givenLog ?? createLogger(given);
   const folder = await openDataFolder(
     given,
@@ -154,8 +156,9 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
   closing.defer(() => opened.close());
   const database = tracing ? tracedDatabase(opened, tracing) : opened;
   await folder.noteDatabase();
+  signal?.throwIfAborted();
   // Before the schemas of modules are brought to what this version knows: a newer one may have more of them.
-  await migrate(database, kernelMigrations, { onProgress, known: platformMigrations });
+  await migrate(database, kernelMigrations, { onProgress, signal, known: platformMigrations });
 
   const host = createModuleHost();
   const parts = {
@@ -163,8 +166,9 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
     startProgram: supervisor?.startProgram ?? startProgramHere,
   };
   const { kernel, startJobs } = await createKernel(parts, options.passwordHashing);
-  await host.start(kernel, modules, (sets) => migrate(database, sets, { onProgress }));
+  await host.start(kernel, modules, (sets) => migrate(database, sets, { onProgress, signal }));
   closing.defer(() => host.stop());
+  signal?.throwIfAborted();
   await serviceOf(host, core).createFirstAdmin(({ username, password }) =>
     folder.rememberAdminPassword(username, password),
   );

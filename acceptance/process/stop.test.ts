@@ -1,9 +1,13 @@
-/** The end of the time to stop: what still runs is answered 503, and is not stored afterwards. */
+/**
+ * The end of the time to stop: what still runs is answered 503, and is not stored afterwards. And a stop before the
+ * platform was ready.
+ */
 
+import { readdir } from 'node:fs/promises';
 import pg from 'pg';
 import { expect, it } from 'vitest';
 import { createTestDatabase } from '../../test/support/database.ts';
-import { spawnPlatform } from '../../test/support/spawn.ts';
+import { launchPlatform, spawnPlatform } from '../../test/support/spawn.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
 it('stores nothing of what was answered 503 because the time was over', {
@@ -44,6 +48,25 @@ it('stores nothing of what was answered 503 because the time was over', {
     expect(exit.code).toBe(0);
   } finally {
     await blocker.end();
+    await platform.dispose();
+    await database.drop();
+  }
+});
+
+it('ends a start that is under way, and nothing is served', {
+  timeout: 120_000,
+}, async () => {
+  const database = await createTestDatabase({ server: 'embedded' });
+  const platform = await launchPlatform({ env: { DATABASE_URL: database.url } });
+  try {
+    await waitFor(() => platform.stdout().includes('Preparing the database'), { what: 'a step' });
+    process.kill(platform.pid, 'SIGTERM');
+    expect(await platform.exit).toEqual({ code: 0, signal: null });
+    expect(platform.stdout()).toMatch(/Stopped by SIGTERM before it was ready/);
+    expect(platform.stdout()).not.toContain('is ready');
+    expect(platform.stderr()).toBe('');
+    expect(await readdir(platform.dataDir)).not.toContain('lock');
+  } finally {
     await platform.dispose();
     await database.drop();
   }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isLoopback, refuseWeakMasterKey } from '../kernel/settings/default-environment.ts';
 import { readSettings, type Settings } from '../kernel/settings/settings.ts';
+import { StartError } from '../kernel/start-error.ts';
 import { findSupervisor, type Supervisor } from '../kernel/supervisor.ts';
 import { version } from '../kernel/version.ts';
 import { startPlatform } from '../platform.ts';
@@ -29,11 +30,18 @@ export async function start(): Promise<number> {
   const crash = watchForCrash();
   const settings = readSettings(process.env);
   refuseWeakMasterKey(settings);
+  const halt = new AbortController();
+  void stop.requested.then((why) => halt.abort(new StartError(`Stopped by ${why}`)));
+  const { signal } = halt;
   const platform = await Promise.race([
-    startPlatform({ settings, supervisor, onProgress: progressPrinter() }),
+    startPlatform({ settings, supervisor, signal, onProgress: progressPrinter() }),
     crash,
-  ]);
-  if (platform instanceof Error) throw platform;
+  ]).catch((error: Error) => error);
+  if (platform instanceof Error) {
+    if (platform !== signal.reason) throw platform;
+    print(`${platform.message} before it was ready: the next start goes on\n`);
+    return 0;
+  }
   announce(platform, supervisor);
   supervisor?.ready({ workers: settings.workers, watchdogMs: settings.watchdogMs });
   const why = await Promise.race([stop.requested, crash]);

@@ -120,7 +120,16 @@ const applyOnce = (database: Database, owner: string, migration: Migration): Pro
     { attempts: 1 },
   );
 
-async function apply(database: Database, owner: string, migration: Migration): Promise<void> {
+interface Step {
+  readonly migration: Migration;
+  readonly signal: AbortSignal | undefined;
+}
+
+async function apply(
+  database: Database,
+  owner: string,
+  { migration, signal }: Step,
+): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await applyOnce(database, owner, migration);
@@ -132,6 +141,7 @@ async function apply(database: Database, owner: string, migration: Migration): P
           { cause: error },
         );
     }
+    signal?.throwIfAborted();
     await sleep(PAUSE_MS);
   }
 }
@@ -141,6 +151,8 @@ interface MigrateOptions {
   readonly onProgress?: ((text: string) => void) | undefined;
   /** Everything that this version knows, where `sets` are only a part of it; `sets` unless set. */
   readonly known?: readonly MigrationSet[];
+  /** Aborted: it ends with the reason before the next step, also while it waits for a table. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -151,7 +163,7 @@ interface MigrateOptions {
 export async function migrate(
   database: Database,
   sets: readonly MigrationSet[],
-  { onProgress, known = sets }: MigrateOptions = {},
+  { onProgress, known = sets, signal }: MigrateOptions = {},
 ): Promise<void> {
   const before = await readApplied(database);
   refuseUnknown(before, known);
@@ -165,11 +177,12 @@ export async function migrate(
       const pending = pendingOf(applied, set);
       const isNew = pending.length === set.migrations.length;
       for (const migration of pending) {
+        signal?.throwIfAborted();
         // What is made for the first time is empty and quick; a change may have to work on much data.
         onProgress?.(
           isNew ? 'Preparing the database' : `Changing the database: ${set.owner} ${migration.id}`,
         );
-        await apply(database, set.owner, migration);
+        await apply(database, set.owner, { migration, signal });
       }
     }
   });
