@@ -14,7 +14,7 @@ import { createHeldServer } from './held-server.mjs';
 import { createPrograms } from './programs.mjs';
 import { createWatchdog } from './watchdog.mjs';
 
-/** More crashes than this within a minute: starting again does not help. */
+/** One worker that crashes more often than this within a minute: starting it again does not help. */
 const CRASHES_PER_MINUTE = 5;
 const MINUTE_MS = 60_000;
 /** The first replacement comes at once, the next ones after 250, 500, 1,000 ms. */
@@ -47,7 +47,8 @@ class Supervisor {
   #started = false;
   #stopping = false;
   #failed = false;
-  #crashes = [];
+  /** When each worker crashed in the last minute, by its slot: what hits all of them once is no circle. */
+  #crashes = new Map();
   #watchdog = createWatchdog(report);
   #done;
 
@@ -153,22 +154,24 @@ class Supervisor {
     // Somebody asked this one process to end: it is replaced, and nothing is wrong.
     if (code === 0) return void this.#start(worker.slot, true);
     const now = performance.now();
-    this.#crashes = [...this.#crashes.filter((at) => now - at < MINUTE_MS), now];
-    if (this.#crashes.length > CRASHES_PER_MINUTE) {
+    const earlier = this.#crashes.get(worker.slot) ?? [];
+    const crashes = [...earlier.filter((at) => now - at < MINUTE_MS), now];
+    this.#crashes.set(worker.slot, crashes);
+    if (crashes.length > CRASHES_PER_MINUTE) {
       report(
         'error',
         fields,
-        `The platform crashed ${this.#crashes.length} times within a minute and is not started again: the lines above say why`,
+        `The platform crashed ${crashes.length} times within a minute and is not started again: the lines above say why`,
       );
       this.#failed = true;
       return this.#stop('SIGTERM');
     }
     report('error', fields, 'A process of the platform ended by itself and is replaced');
-    void this.#replace(worker.slot);
+    void this.#replace(worker.slot, crashes.length);
   }
 
-  async #replace(slot) {
-    const wait = this.#crashes.length < 2 ? 0 : BACK_OFF_MS * 2 ** (this.#crashes.length - 2);
+  async #replace(slot, crashes) {
+    const wait = crashes < 2 ? 0 : BACK_OFF_MS * 2 ** (crashes - 2);
     await sleep(wait);
     if (this.#stopping) this.#finishIfAlone(0);
     else await this.#start(slot, true);
