@@ -257,3 +257,18 @@ it('does not tell visitors where a form goes, and nothing of one that is switche
   for (const path of [`/forms/${form._id}`, `/forms/${form._id}/challenge`])
     expect((await platform.client.get(path)).status).toBe(404);
 });
+
+it('takes no place of people, where a form takes a bounded number; in a full one it is refused like anybody', async () => {
+  const form = await createForm(platform.admin, { maxSubmissions: 2 });
+  const post = async (message: string, trap = {}): Promise<number> =>
+    (await submit(form._id, { ...values, message, ...trap })).status;
+  const spam = { website_url: 'x' };
+  expect([await post('1', spam), await post('2', spam), await post('3', spam)]).toEqual([
+    200, 200, 200,
+  ]);
+  // A change counts anew.
+  await platform.admin.put(`/admin/forms/${form._id}`, { message: 'Thanks' });
+  expect([await post('4'), await post('5'), await post('6'), await post('7', spam)]).toEqual([
+    200, 200, 410, 410,
+  ]);
+});

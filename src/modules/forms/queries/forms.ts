@@ -109,7 +109,7 @@ export async function updateForm(
       update penstock.forms set name = ${definition.name}, definition = ${JSON.stringify(definition)}::jsonb, enabled = ${definition.enabled},
         version = version + case when definition->'fields' is distinct from ${JSON.stringify(definition.fields)}::jsonb then 1 else 0 end,
         accepted = case when ${definition.maxSubmissions !== null}::boolean
-          then (select count(*) from penstock.form_submissions where form_id = ${id}::uuid) else 0 end,
+          then (select count(*) from penstock.form_submissions where form_id = ${id}::uuid and not possible_spam) else 0 end,
         updated_at = now()
       where id = ${id}::uuid returning id, definition, version, created_at as "createdAt", updated_at as "updatedAt"`),
   );
@@ -120,18 +120,18 @@ export const deleteForm = (database: Queryable, id: string): Promise<unknown> =>
 
 /**
  * Keeps the form from being changed until the transaction ends, and counts one submission more where it takes a bounded
- * number. False when it is gone, switched off or full.
+ * number: spam takes no place of others. False when it is gone, switched off or full.
  */
 export async function admitSubmission(
   database: Queryable,
   id: string,
-  maxSubmissions: number | null,
+  { maxSubmissions, isSpam }: { readonly maxSubmissions: number | null; readonly isSpam: boolean },
 ): Promise<boolean> {
   const { count } =
-    maxSubmissions === null
-      ? await database.query(
-          shortSql`select 1 from penstock.forms where id = ${id}::uuid and enabled for key share`,
-        )
+    maxSubmissions === null || isSpam
+      ? await database.query(shortSql`
+          select 1 from penstock.forms where id = ${id}::uuid and enabled
+            and (${maxSubmissions}::bigint is null or accepted < ${maxSubmissions}::bigint) for key share`)
       : await database.query(shortSql`
           update penstock.forms set accepted = accepted + 1
           where id = ${id}::uuid and enabled and accepted < ${maxSubmissions}::bigint`);

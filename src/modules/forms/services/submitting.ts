@@ -243,9 +243,14 @@ function createStoring(parts: FormParts, challenges: Challenges) {
       repeats > 0 && (await countRepeats(transaction, row, repeats)) >= repeats - 1;
     return isRepeated ? [...row.signals, 'repeated'] : row.signals;
   };
-  const settle = async (transaction: Transaction, { form, attachments, solved }: Storing) => {
+  const settle = async (
+    transaction: Transaction,
+    { form, attachments, solved }: Storing,
+    spam: boolean,
+  ) => {
     if (solved) await challenges.use(transaction, solved);
-    if (!(await admitSubmission(transaction, form.id, form.definition.maxSubmissions)))
+    const { maxSubmissions } = form.definition;
+    if (!(await admitSubmission(transaction, form.id, { maxSubmissions, isSpam: spam })))
       throw await refusalOf(parts, form);
     if (!(await claimUploads(transaction, attachments.names))) throw errors.TIMEOUT();
   };
@@ -255,7 +260,7 @@ function createStoring(parts: FormParts, challenges: Challenges) {
       const spam = isSpam(signals);
       if (!(await insertSubmission(transaction, { ...row, signals }, spam)))
         return replayOf(transaction, row);
-      await settle(transaction, storing);
+      await settle(transaction, storing, spam);
       await jobs.enqueue(processJobName, { id: row.id }, { transaction });
       return { submissionId: row.id, replayed: false, isSpam: spam };
     });
