@@ -537,6 +537,33 @@ test('a mail template that moves takes its languages and names along, and each f
   });
 });
 
+test('what a template for several channels has no more goes, by hand and by state as code', async () => {
+  const whole = {
+    name: 'Whole',
+    channels: ['sms'],
+    sms: { message: 'm' },
+    translations: { de: { sms: { message: 'M' } } },
+    category: 'news',
+    templateDescription: 'd',
+  };
+  const { template } = (await post('/communications/templates', whole)).body;
+  const path = `/communications/templates/${template._id}`;
+  const emptied = await patch(path, { translations: {} });
+  expect(emptied.body.template).toMatchObject({ translations: null, category: 'news' });
+  await patch(path, { translations: whole.translations });
+  const exported = async () =>
+    (await get('/state/export', { types: 'communicationTemplates' })).body;
+  const state = await exported();
+  const documents = state.modules.communications.communicationTemplates;
+  const place = documents.findIndex(({ name }: { name: string }) => name === 'Whole');
+  const { translations, category, templateDescription, ...rest } = documents[place];
+  expect([translations, category, templateDescription]).toEqual([whole.translations, 'news', 'd']);
+  documents[place] = rest;
+  const imported = await post('/state/import', state);
+  expect(imported.status, imported.text).toBe(200);
+  expect((await exported()).modules).toEqual(state.modules);
+});
+
 test('sent mails are listed, told about and sent once more while they are kept', async () => {
   const email = 'records@example.com';
   const cc = ['copy@example.com'];

@@ -71,7 +71,7 @@ async function applyOne(
   { after }: StateChange,
   id: string | undefined,
 ): Promise<void> {
-  if (after && id !== undefined) await unified.update(id, written(after));
+  if (after && id !== undefined) await unified.replace(id, written(after));
   else if (after) await unified.create(written(after));
   else if (id !== undefined) await unified.remove(id);
 }

@@ -150,9 +150,11 @@ function audienceOf(
     channel === 'email'
       ? requireMailbox(address, `to.addresses.${place}`)
       : requireNumber(address, `to.addresses.${place}`);
+  // One mailbox in small and in capital letters is one.
+  const places = new Map((addresses ?? []).map(checked).map((one) => [one.toLowerCase(), one]));
   return {
     userIds: [...new Set(userIds?.map((id) => id.toLowerCase()))],
-    addresses: [...new Set((addresses ?? []).map(checked))],
+    addresses: [...places.values()],
   };
 }
 

@@ -113,6 +113,7 @@ export function createChains(dependencies: Dependencies): Chains {
         if (chain.status !== 'running') return;
         if (chain.messageId !== null) await cancelMessage(transaction, chain.messageId);
         await moveChain(transaction, { ...chain, status: 'cancelled' });
+        database.afterCommit(() => used.inc({ outcome: 'cancelled' }));
       }),
     async nudge(id) {
       try {

@@ -85,7 +85,10 @@ export interface UnifiedTemplates {
   /** Throws TEMPLATE_NOT_FOUND. */
   get(id: string): Promise<RecordText>;
   create(input: UnifiedInput): Promise<RecordText>;
+  /** What is not said stays. */
   update(id: string, change: Partial<UnifiedInput>): Promise<RecordText>;
+  /** What is not said goes. */
+  replace(id: string, input: UnifiedInput): Promise<RecordText>;
   remove(id: string): Promise<void>;
   /** Nothing when there is none of that name. */
   find(name: string): Promise<UnifiedTemplate | undefined>;
@@ -97,6 +100,16 @@ const schema = communicationTemplateSchema.name;
 const asModule = system('communications');
 type Dependencies = Pick<Kernel, 'database' | 'records' | 'jobs'>;
 
+/** Of what a template does not have, as it is stored. */
+const none = {
+  email: null,
+  push: null,
+  sms: null,
+  translations: null,
+  templateDescription: null,
+  category: null,
+};
+
 export function createUnifiedTemplates(dependencies: Dependencies): UnifiedTemplates {
   const { database, records } = dependencies;
   const create = (input: UnifiedInput): Promise<RecordText> => {
@@ -107,6 +120,15 @@ export function createUnifiedTemplates(dependencies: Dependencies): UnifiedTempl
     });
   };
   const get = (id: string) => unlessMissing(() => records.get(asModule, schema, id));
+  const write = async (
+    transaction: Transaction,
+    id: string,
+    input: UnifiedInput,
+  ): Promise<RecordText> => {
+    const complete = checked(input);
+    await requireFree(transaction, complete.name, id);
+    return records.update(asModule, schema, id, { ...none, ...complete });
+  };
   return {
     list: ({ search, skip, limit, sort }) =>
       records.select(asModule, schema, {
@@ -124,11 +146,9 @@ export function createUnifiedTemplates(dependencies: Dependencies): UnifiedTempl
         const stored = inputOf(JSON.parse((await get(id)).json) as StoredUnified);
         // Names that texts use are found anew.
         const { variables: _found, ...before } = stored;
-        const complete = checked({ ...before, ...change });
-        await requireFree(transaction, complete.name, id);
-        const none = { email: null, push: null, sms: null };
-        return records.update(asModule, schema, id, { ...none, ...complete });
+        return write(transaction, id, { ...before, ...change });
       }),
+    replace: (id, input) => database.transaction((transaction) => write(transaction, id, input)),
     remove: async (id) => void (await unlessMissing(() => records.remove(asModule, schema, id))),
     async find(name) {
       const stored = await unifiedByName(database, name);
