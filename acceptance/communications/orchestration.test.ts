@@ -564,6 +564,22 @@ test('what a template for several channels has no more goes, by hand and by stat
   expect((await exported()).modules).toEqual(state.modules);
 });
 
+test('a preview shows a mail as it is sent', async () => {
+  const texts = { subject: 'Two\nlines', body: 'Dear {{name}},\n\nleave: {{unsubscribeLink}}' };
+  const { _id: id } = (await post('/email/templates', { name: 'Lines', ...texts })).body;
+  const variables = { name: '<Ada>' };
+  const seen = await post(`/email/templates/${id}/preview`, { variables, strict: true });
+  expect(seen.body).toEqual({
+    subject: 'Two lines',
+    html: 'Dear &lt;Ada&gt;,<br>\n<br>\nleave: https://example.com/unsubscribe',
+    text: 'Dear <Ada>,\n\nleave: https://example.com/unsubscribe',
+  });
+  const unified = { name: 'Lines too', channels: ['email'], email: texts };
+  const { template } = (await post('/communications/templates', unified)).body;
+  const path = `/communications/templates/${template._id}/preview`;
+  expect((await post(path, { variables, strict: true })).body).toEqual({ email: seen.body });
+});
+
 test('sent mails are listed, told about and sent once more while they are kept', async () => {
   const email = 'records@example.com';
   const cc = ['copy@example.com'];

@@ -3,7 +3,7 @@ import Type from 'typebox';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
 import { localePattern } from '../readers.ts';
-import { plainText } from '../services/content.ts';
+import { filled, unsubscribeExample } from '../services/mail-content.ts';
 import type { PartialTemplates } from '../services/template-language.ts';
 import { type Templates, templateTexts } from '../services/templates.ts';
 import { adminFacts, Id, Timestamp } from './shapes.ts';
@@ -113,14 +113,9 @@ export const previewOperation = (templates: Templates): Operation =>
     errors: [messageErrors.TEMPLATE_NOT_FOUND, messageErrors.TEMPLATE_INVALID],
     summary: 'Look at a mail template with values',
     handler: async (_context, { params, body: { variables = {}, locale, strict } }) => {
-      const { subject, body, partials } = await templates.ready(
+      const ready = await templates.ready(
         templateTexts((await templates.get(params.id)).json, locale),
       );
-      const html = body.render(variables, 'html', partials, strict);
-      return {
-        subject: subject.render(variables, 'plain', partials, strict),
-        html,
-        text: plainText(html),
-      };
+      return filled(ready, { unsubscribeLink: unsubscribeExample, ...variables }, strict);
     },
   });

@@ -5,8 +5,7 @@ import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
 import { localePattern } from '../readers.ts';
 import { senderAddress } from '../recipients.ts';
-import { plainText } from '../services/content.ts';
-import { writePlain } from '../services/mail-content.ts';
+import { filled, unsubscribeExample, writePlain } from '../services/mail-content.ts';
 import type { Templates } from '../services/templates.ts';
 import {
   inputOf,
@@ -331,12 +330,7 @@ async function preview(
   if (template.channels.includes('email')) {
     const { subject = '', body } = template.texts('email', locale);
     const ready = await templates.ready({ subject, body });
-    const html = ready.body.render(variables, 'html', ready.partials, strict);
-    parts.email = {
-      subject: ready.subject.render(variables, 'plain', ready.partials, strict),
-      html,
-      text: plainText(html),
-    };
+    parts.email = filled(ready, { unsubscribeLink: unsubscribeExample, ...variables }, strict);
   }
   if (template.channels.includes('push')) {
     const written = await writePlain(templates, template.texts('push', locale), variables, strict);

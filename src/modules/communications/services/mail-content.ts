@@ -28,18 +28,27 @@ export async function writeMail(
   const parts = await textsOf(writing.templates, email, locale);
   const given = email.variables ?? {};
   const variables = unsubscribe === undefined ? given : { unsubscribeLink: unsubscribe, ...given };
-  const { html, text } = bodyOf(parts, variables, email.strict);
-  const subject = parts.subject.render(variables, 'plain', parts.partials, email.strict);
   const { code } = email.variables ?? {};
   return {
     from: senderOf(writing, email, parts),
-    subject: cutText(oneLine(subject), 500),
-    html,
-    text,
+    ...filled(parts, variables, email.strict),
     ...(typeof code === 'string' ? { code } : {}),
     ...mailPartsOf(email, unsubscribe),
   };
 }
+
+/** What a mail of this template says. Throws TEMPLATE_INVALID. */
+export function filled(
+  parts: ReadyTemplate,
+  variables: Readonly<Record<string, unknown>>,
+  strict: boolean | undefined,
+): { readonly subject: string; readonly html: string; readonly text: string } {
+  const subject = parts.subject.render(variables, 'plain', parts.partials, strict);
+  return { subject: cutText(oneLine(subject), 500), ...bodyOf(parts, variables, strict) };
+}
+
+/** Stands in previews for the link that each recipient has of their own. */
+export const unsubscribeExample = 'https://example.com/unsubscribe';
 
 /**
  * That of the request, else that of the template. A domain that was another's own when the template was written must
