@@ -181,8 +181,14 @@ describe('a message to many', () => {
     );
     expect(rows.find(({ recipient }) => recipient === quiet.email)?.due_at).not.toBeNull();
     expect(rows.find(({ recipient }) => recipient === asked.email)?.due_at).toBeNull();
+    const blocked = await bench.platform.registerUser();
+    const block = `/authentication/users/${await idOf(blocked)}/block`;
+    expect((await bench.platform.admin.post(block)).status).toBe(200);
     const all = await broadcast({ to: { everybody: true }, category: 'offers', sendAt: later() });
     expect(await done(all)).toMatchObject({ audience: 'users', skipped: 2 });
+    const everybody = (await messagesOf(all)).map(({ recipient }) => recipient);
+    expect(everybody).toContain(asked.email);
+    expect(everybody).not.toContain(blocked.email);
   });
 
   test('says at once what cannot be sent', async () => {

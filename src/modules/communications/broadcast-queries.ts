@@ -88,20 +88,20 @@ export const listedAfter = async (
       where broadcast_id = ${id}::uuid and place > ${place}::bigint order by broadcast_recipients.place limit ${limit}::integer`)
   ).rows;
 
-/** All users, in the order of their ids. */
+/** All users who are not blocked, in the order of their ids. */
 export const usersAfter = async (
   database: Queryable,
   { after, limit }: { readonly after: string | null; readonly limit: number },
 ): Promise<readonly string[]> =>
   (
     await database.query<{ id: string }>(sql`
-      select "_id" as id from "app"."User" where ${after}::uuid is null or "_id" > ${after}::uuid order by "_id" limit ${limit}::integer`)
+      select "_id" as id from "app"."User" where "active" is not false and (${after}::uuid is null or "_id" > ${after}::uuid) order by "_id" limit ${limit}::integer`)
   ).rows.map(({ id }) => id);
 
 export const countUsers = async (database: Queryable): Promise<number> =>
   (
     await database.query<{ count: number }>(
-      sql`select count(*)::integer as count from "app"."User"`,
+      sql`select count(*)::integer as count from "app"."User" where "active" is not false`,
     )
   ).rows[0]?.count ?? 0;
 

@@ -33,7 +33,7 @@ const max = 100_000;
 const To = Type.Object(
   {
     topic: Type.Optional(Topic),
-    everybody: Type.Optional(Type.Literal(true, { description: 'All users' })),
+    everybody: Type.Optional(Type.Literal(true, { description: 'All users who are not blocked' })),
     userIds: Type.Optional(
       Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: max }),
     ),
