@@ -181,6 +181,16 @@ describe('a message to many', () => {
     );
     expect(rows.find(({ recipient }) => recipient === quiet.email)?.due_at).not.toBeNull();
     expect(rows.find(({ recipient }) => recipient === asked.email)?.due_at).toBeNull();
+    // Who is listed by id and by address gets one message, and what they chose counts.
+    const twice = await broadcast({
+      to: {
+        userIds: await Promise.all([asked, optedOut].map(idOf)),
+        addresses: [asked.email.toUpperCase(), optedOut.email, 'other@example.com'],
+      },
+      category: 'offers',
+      sendAt: later(),
+    });
+    expect(await done(twice)).toMatchObject({ recipients: 3, queued: 2, skipped: 1 });
     const blocked = await bench.platform.registerUser();
     const block = `/authentication/users/${await idOf(blocked)}/block`;
     expect((await bench.platform.admin.post(block)).status).toBe(200);

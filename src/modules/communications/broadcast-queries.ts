@@ -45,7 +45,7 @@ export interface Listed {
   readonly address: string | null;
 }
 
-/** Writes down who is listed, and how many they are. Ids that are no users are left out. */
+/** Writes down who is listed, and how many they are. Ids that are no users are left out, and addresses of users who are listed. */
 export async function insertListed(
   transaction: Queryable,
   id: string,
@@ -68,7 +68,13 @@ export async function insertListed(
       : (
           await transaction.query(sql`
       insert into penstock.broadcast_recipients (broadcast_id, place, address)
-      select ${id}::uuid, ${users}::bigint + place, address from unnest(${addresses}::text[]) with ordinality as given(address, place)`)
+      select ${id}::uuid, ${users}::bigint + given.place, given.address
+      from unnest(${addresses}::text[]) with ordinality as given(address, place)
+      left join (
+        select k.address from penstock.broadcast_recipients r join "app"."User" u on u."_id" = r.user_id
+          cross join lateral (values (lower(u."email")), (u."phoneNumber")) k(address)
+        where r.broadcast_id = ${id}::uuid and k.address is not null) known on known.address = lower(given.address)
+      where known.address is null`)
         ).count;
   await transaction.query(
     sql`update penstock.broadcasts set recipients = ${users + others}::integer where id = ${id}::uuid`,
