@@ -24,7 +24,11 @@ beforeAll(async () => {
   other = new pg.Client({ connectionString: test.url });
   await other.connect();
 });
-afterEach(() => clients.close());
+/** The server lists a session for a moment after its connection has ended. */
+afterEach(async () => {
+  await clients.close();
+  await waitFor(async () => (await sessions()).length === 0, { what: 'the end of all sessions' });
+});
 afterAll(async () => {
   await other.query('drop role if exists narrow');
   await other.end();

@@ -1,6 +1,10 @@
 /** Texts that are examined in a sandbox process before they are stored. */
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { CheckedFacts } from './protocol.ts';
 import { type SandboxProcess, SandboxUnavailable } from './sandbox-process.ts';
+
+/** Milliseconds that a process which examines a text may say nothing before it counts as stuck. */
+const SILENT_MS = 10_000;
 
 /** What a text is, and the text that runs: without types. */
 export type CheckedText = CheckedFacts & { readonly text: string };
@@ -12,6 +16,10 @@ interface GivenText {
 
 interface Check extends GivenText {
   process: SandboxProcess | undefined;
+  /** When its process was asked; on the clock of `performance.now()`. */
+  askedAt: number;
+  /** Looks at a process that does not answer. */
+  watch: NodeJS.Timeout | undefined;
   /** A process has died of it, or beside it. */
   isAgain: boolean;
   resolve(checked: CheckedText): void;
@@ -23,13 +31,24 @@ const notExamined: CheckedText = {
   error: { name: 'Error', message: 'The code could not be examined' },
 };
 
+export interface ExamineSettings {
+  /** Milliseconds that a process which examines a text may say nothing; ten seconds unless given. */
+  readonly silentMs?: number;
+}
+
+interface ChecksParts {
+  readonly log: Pick<Logger, 'warn'>;
+  settings(): ExamineSettings;
+  /** A process for a text; throws `SandboxUnavailable`. */
+  take(): SandboxProcess;
+}
+
 export class PoolChecks {
   readonly #checks = new Map<number, Check>();
-  readonly #take: () => SandboxProcess;
+  readonly #parts: ChecksParts;
 
-  /** `take`: a process for a text; throws `SandboxUnavailable`. */
-  constructor(take: () => SandboxProcess) {
-    this.#take = take;
+  constructor(parts: ChecksParts) {
+    this.#parts = parts;
   }
 
   get size(): number {
@@ -39,7 +58,8 @@ export class PoolChecks {
   /** Has a process examine a text. Rejects with `SandboxUnavailable`. */
   begin(id: number, given: GivenText): Promise<CheckedText> {
     return new Promise((resolve, reject) => {
-      const check: Check = { ...given, process: undefined, isAgain: false, resolve, reject };
+      const none = { process: undefined, askedAt: 0, watch: undefined, isAgain: false };
+      const check: Check = { ...given, ...none, resolve, reject };
       this.#checks.set(id, check);
       this.#ask(id, check);
     });
@@ -47,19 +67,43 @@ export class PoolChecks {
 
   #ask(id: number, check: Check): void {
     try {
-      check.process = this.#take();
+      check.process = this.#parts.take();
+      check.askedAt = performance.now();
       check.process.send({ t: 'check', id, file: check.file }, check.code);
+      this.#watch(check);
     } catch (error) {
-      this.#checks.delete(id);
+      this.#end(id, check);
       check.reject(error);
     }
+  }
+
+  /** A process that is stuck examines nothing any more: it is killed, and another one is asked (`gone`). */
+  #watch(check: Check): void {
+    const { process, askedAt } = check;
+    if (!process) return;
+    clearTimeout(check.watch);
+    const { silentMs = SILENT_MS } = this.#parts.settings();
+    const leftMs = Math.max(askedAt, process.heardAt) + silentMs - performance.now();
+    if (leftMs > 0) check.watch = setTimeout(() => this.#watch(check), leftMs);
+    else if (!process.ended) {
+      this.#parts.log.warn(
+        { file: check.file },
+        'A sandbox process does not answer and is killed; its texts are examined in another one',
+      );
+      process.kill();
+    }
+  }
+
+  #end(id: number, check: Check): void {
+    clearTimeout(check.watch);
+    this.#checks.delete(id);
   }
 
   /** What a process says of a text that it was given. */
   receive(from: SandboxProcess, id: number, checked: CheckedText): void {
     const check = this.#checks.get(id);
     if (check?.process !== from) return;
-    this.#checks.delete(id);
+    this.#end(id, check);
     check.resolve(checked);
   }
 
@@ -76,7 +120,7 @@ export class PoolChecks {
         this.#ask(id, check);
         continue;
       }
-      this.#checks.delete(id);
+      this.#end(id, check);
       if (process.isUnavailable) check.reject(new SandboxUnavailable());
       else check.resolve(notExamined);
     }

@@ -114,6 +114,9 @@ export const isComputing = (active: Active): boolean =>
 /** Milliseconds of processor time of a run that ran out of its time because it computes. */
 const COMPUTED_MS = 150;
 
+/** The code has ended its run itself, in whatever way. */
+export const endsOfCode: ReadonlySet<PoolEnd['outcome']> = new Set(['ok', 'error', 'rejected']);
+
 /**
  * It had to be ended because of what it cost. Who dies with a process of others has done nothing. `isExcused`: it had only
  * turns of the processor, and may have needed no more than its time; or its function behaves, and was there when the

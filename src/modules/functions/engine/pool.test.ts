@@ -14,7 +14,8 @@ const preparation = `
   const quiet = () => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
   const { startProgramHere } = await import(${JSON.stringify(new URL('../../../kernel/child-programs.ts', import.meta.url).href)});
-  const pool = createPool(startProgramHere, log, () => ({ processes: 1, processMegabytes: 700 }));
+  const bounds = { processes: 1, processMegabytes: 700 };
+  const pool = createPool(startProgramHere, log, () => bounds);
   const say = (value) => console.log(JSON.stringify(value));
   const soon = () => new Promise((go) => setTimeout(go, 5));
   const come = async (test) => { while (!test()) await soon(); return true; };
@@ -161,6 +162,27 @@ describe.runIf(process.platform === 'linux')('the pool of sandbox processes', ()
     const deep = 'the code is nested too deeply: no parser reads it';
     expect(await next(lines)).toEqual([deep, 'good', deep, 'good']);
     expect(await next(lines)).toEqual(['typescript', 'ok']);
+  });
+
+  it('examines in another process where one does not answer any more, and says so where that one does not either', async () => {
+    const { lines } = start(`
+      setInterval(quiet, 1_000);
+      bounds.silentMs = 2_000;
+      await pool.check('return 1', 'f.js');
+      const stop = (pid) => process.kill(pid, 'SIGSTOP');
+      const stopped = pool.figures().pids;
+      const stopAll = () => pool.figures().pids.forEach(stop);
+      stopAll();
+      say((await pool.check('return 2', 'f.js')).form);
+      say(pool.figures().pids.some((pid) => stopped.includes(pid)));
+      bounds.silentMs = 200;
+      stopAll();
+      setInterval(stopAll, 5);
+      say((await pool.check('return 3', 'f.js')).error.message);
+    `);
+    expect(await next(lines)).toBe('body');
+    expect(await next(lines)).toBe(false);
+    expect(await next(lines)).toBe('The code could not be examined');
   });
 
   it('lets few runs compute at once of functions that nobody knows, until one of them has ended by itself', async () => {

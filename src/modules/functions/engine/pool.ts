@@ -11,6 +11,7 @@ import { Overdue } from './overdue.ts';
 import { type CheckedText, PoolChecks } from './pool-checks.ts';
 import {
   type Active,
+  endsOfCode,
   errorText,
   isOffence,
   isOfProtocol,
@@ -36,9 +37,6 @@ const AGAIN_MS = 250;
 /** Lines that a process is believed while a run goes on; it bounds them itself. */
 const MAX_LINES = 100_000;
 
-/** The code has ended its run itself, in whatever way. */
-const endsOfCode: ReadonlySet<PoolEnd['outcome']> = new Set(['ok', 'error', 'rejected']);
-
 export function createPool(
   startProgram: StartProgram,
   log: Logger,
@@ -51,7 +49,7 @@ class ProcessPool implements Pool {
   readonly #log: Logger;
   readonly #processes: SandboxProcesses;
   readonly #active = new Map<number, Active>();
-  readonly #checks = new PoolChecks(() => this.#processes.take(''));
+  readonly #checks: PoolChecks;
   readonly #waiting = new Set<Active>();
   readonly #line: Line;
   readonly #overdue: Overdue;
@@ -73,6 +71,7 @@ class ProcessPool implements Pool {
       runs: () => this.#active.values(),
       line: this.#waiting,
     });
+    this.#checks = new PoolChecks({ ...parts, take: () => this.#processes.take('') });
     this.#overdue = new Overdue({
       ...{ log: this.#log, processes: this.#processes },
       finish: (active, end) => this.#finish(active, end),

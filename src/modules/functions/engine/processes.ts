@@ -4,6 +4,7 @@
  */
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { KnownFunctions, type Standing } from './known-functions.ts';
+import type { ExamineSettings } from './pool-checks.ts';
 import type { Active } from './pool-runs.ts';
 import { MAX_RUNS } from './protocol.ts';
 import { roomFor } from './room.ts';
@@ -16,7 +17,7 @@ import {
 import { Shares } from './shares.ts';
 import { StartPauses } from './start-pauses.ts';
 
-export interface PoolSettings {
+export interface PoolSettings extends ExamineSettings {
   readonly processes: number;
   /** Megabytes of one process. */
   readonly processMegabytes: number;

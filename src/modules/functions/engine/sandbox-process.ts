@@ -53,12 +53,17 @@ function findPermissions(): readonly string[] {
   ];
 }
 
-/** The program of a sandbox with so many megabytes. */
+/**
+ * The program of a sandbox with so many megabytes. V8 collects code of WebAssembly (the parser of TypeScript) under a
+ * lock that it needs again to delete an isolate. Where an isolate of ours was held for the last time by that collection,
+ * the process stood still for ever.
+ */
 const argumentsFor = (megabytes: number): readonly string[] => [
   ...permissions(),
   '--no-warnings',
   '--max-old-space-size=256',
   '--max-semi-space-size=8',
+  '--no-wasm-code-gc',
   entry,
   String(megabytes),
   String(isolateNiceness()),
