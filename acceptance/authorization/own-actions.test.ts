@@ -352,4 +352,72 @@ describe("actions of one's own", () => {
     const withoutEdit = await set(approver, { verdict: 'good' });
     expect([withoutEdit.status, withoutEdit.body.code]).toEqual([403, 'FORBIDDEN']);
   });
+
+  it('decide about their field alone where somebody acts for a team that cannot do this', async () => {
+    const teams = { enabled: true };
+    expectStatus(await platform.admin.patch('/config/authentication', { teams }), 200, 'teams');
+    const team = (await author.api.post('/authentication/teams', { name: 'Ward' })).body._id;
+    const members = { members: [reader.userId], role: 'editAll' };
+    await platform.admin.post(`/authentication/teams/${team}/members`, members);
+    await platform.createSchema({
+      name: 'Case',
+      fields: {
+        title: 'String',
+        verdict: { type: 'String', access: { read: 'action:judge', write: 'action:judge' } },
+        mine: { type: 'String', access: { read: 'owner' } },
+      },
+      conduitOptions: rowAuthorised,
+    });
+    await permissions.define({
+      name: 'Case',
+      version: 2,
+      relations: { owner: ['User', 'Team'], judge: ['User'] },
+      permissions: {
+        read: ['owner', 'owner->read'],
+        edit: ['owner', 'owner->edit'],
+        delete: ['owner'],
+        judge: ['judge'],
+      },
+    });
+    const query = { scope: `Team:${team}` };
+    const made = await reader.api.post('/database/Case', { title: 'a' }, { query });
+    const path = `/database/Case/${expectStatus(made, 200, 'create for the team').body._id}`;
+    await platform.admin.put(path.replace('Case', 'schemas/Case/docs'), {
+      changedDocument: { verdict: 'guilty', mine: 'of the team' },
+    });
+    const listed = expectStatus(await reader.api.get('/database/Case', { query }), 200, 'list');
+    expect(listed.body.documents).toMatchObject([{ title: 'a' }]);
+    expect(listed.body.documents[0]).not.toHaveProperty('verdict');
+    const change = (body: Json) => reader.api.patch(path, body, { query });
+    expect((await change({ title: 'b' })).body.title).toBe('b');
+    expect((await change({ verdict: 'free' })).body.code).toBe('FIELD_FORBIDDEN');
+    // Who is the owner of the team stands with it in the relation "owner" to the record.
+    expect((await author.api.get(path, { query })).body.mine).toBe('of the team');
+    expect((await reader.api.get(path, { query })).body).not.toHaveProperty('mine');
+  });
+
+  it("are nobody's for a field while the definition does not know them", async () => {
+    await platform.createSchema({
+      name: 'Draft',
+      fields: {
+        title: 'String',
+        rank: { type: 'Number', access: { read: 'action:rank' } },
+        state: { type: 'String', access: { write: 'relation:editors' } },
+      },
+      conduitOptions: rowAuthorised,
+    });
+    const made = await author.api.post('/database/Draft', { title: 'a', rank: 3 });
+    const path = `/database/Draft/${expectStatus(made, 200, 'create').body._id}`;
+    const { body } = expectStatus(await author.api.get(path), 200, 'read');
+    expect(body).not.toHaveProperty('rank');
+    expect((await author.api.patch(path, { state: 'x' })).body.code).toBe('FIELD_FORBIDDEN');
+    expect((await author.api.patch(path, { title: 'b' })).body.title).toBe('b');
+    await permissions.define({
+      name: 'Draft',
+      version: 2,
+      relations: { owner: ['User'] },
+      permissions: { read: ['owner'], edit: ['owner'], delete: ['owner'], rank: ['owner'] },
+    });
+    expect((await author.api.get(path)).body.rank).toBe(3);
+  });
 });

@@ -173,6 +173,11 @@ export interface AskedRows {
    * everything that the caller reaches.
    */
   readonly ids?: readonly string[] | undefined;
+  /**
+   * No rows, in place of a refusal, where the caller may not act for the scope in this way, and where the type does not
+   * know the action: a part of the answer depends on it, and not the answer.
+   */
+  readonly orNone?: boolean;
 }
 
 /** Types of other records on which the permissions on records of a type depend. */

@@ -263,7 +263,10 @@ export async function conditionsOf(
     if (!permissions.engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
     predicates.set(
       key,
-      await permissions.engine.predicate(caller, relation, one.schema.name, { scope }),
+      await permissions.engine.predicate(caller, relation, one.schema.name, {
+        scope,
+        orNone: true,
+      }),
     );
   }
   const userId = caller.kind === 'user' ? caller.userId : null;

@@ -296,17 +296,25 @@ export const scopeRefused = (action: string, scope: string | undefined) =>
     message: `You may not ${action} for ${scope}: that takes the action "${action}" on it, or the one that the definition of its type names under actAs`,
   });
 
-/** Who asks: the caller, or the scope that they may act for. Throws 401 and 403. */
-export function subjectOf(
+/** Who asks: the caller, or the scope; `undefined` where the caller may not act for it in this way. Throws 401. */
+export function actorOf(
   checks: Pick<Checks, 'acting'>,
   caller: Caller,
   action: string,
   scope: string | undefined,
-): MaybePromise<SubjectRef> {
+): MaybePromise<SubjectRef | undefined> {
   const acting = checks.acting(userSubject(caller), action, scope);
-  const decided = acting instanceof Promise ? unlessUndecided(acting, undefined) : acting;
-  return andThen(decided, (subject) => {
+  return acting instanceof Promise ? unlessUndecided(acting, undefined) : acting;
+}
+
+/** The same. Throws 403 in place of nobody. */
+export const subjectOf = (
+  checks: Pick<Checks, 'acting'>,
+  caller: Caller,
+  action: string,
+  scope: string | undefined,
+): MaybePromise<SubjectRef> =>
+  andThen(actorOf(checks, caller, action, scope), (subject) => {
     if (!subject) throw scopeRefused(action, scope);
     return subject;
   });
-}

@@ -4,7 +4,13 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
-import type { LostRelation, Owner, PermissionEngine } from '../../../kernel/permissions.ts';
+import type {
+  AskedRows,
+  LostRelation,
+  Owner,
+  PermissionEngine,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
 import { limits } from '../engine/limits.ts';
 import { recordDependencies } from '../engine/record-dependencies.ts';
 import { everybodysRole } from '../engine/rule-callers.ts';
@@ -22,14 +28,14 @@ import type { Tuple } from '../model/tuple.ts';
 import { missingForRecords, servesRecords } from '../record-tuples.ts';
 import { rolesByIds } from '../role-queries.ts';
 import type { Checks } from './checks.ts';
-import { isTrusted, subjectOf, userSubject } from './checks.ts';
+import { actorOf, isTrusted, subjectOf, userSubject } from './checks.ts';
 import { recordDefinition } from './definitions/built-in.ts';
 import type { Definitions } from './definitions/definitions.ts';
 import type { Models } from './definitions/models.ts';
 import type { OwnerAssignments } from './owner-assignment.ts';
 import { createRecordCreation } from './record-creation.ts';
 import type { HeldRoles } from './roles.ts';
-import { createRowPredicates } from './row-predicates.ts';
+import { createRowPredicates, noRows } from './row-predicates.ts';
 import type { Tuples } from './tuples.ts';
 
 interface Dependencies {
@@ -51,6 +57,12 @@ interface Asked {
   readonly scope: string | undefined;
 }
 
+interface PredicateRequest extends AskedRows {
+  readonly caller: Caller;
+  readonly action: string;
+  readonly schema: string;
+}
+
 export function createPermissionEngine(dependencies: Dependencies): PermissionEngine {
   const { database, models, checks, definitions, ownerAssignments, heldRoles, tuples } =
     dependencies;
@@ -63,6 +75,19 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
     if (caller.kind !== 'anonymous' || action !== 'read' || scope !== undefined)
       return subjectOf(checks, caller, action, scope);
     return visitorOf(asked);
+  }
+
+  function predicateOf(
+    of: (typeof rows)['optimistic'],
+    { caller, action, schema, scope, ids, orNone }: PredicateRequest,
+  ): MaybePromise<RowPredicate> {
+    const actor =
+      orNone && caller.kind === 'user'
+        ? actorOf(checks, caller, action, scope)
+        : readerOf(caller, { action, schema, scope });
+    return andThen(actor, (subject) =>
+      subject ? of({ subject, action, type: schema, ids, orNone }) : noRows,
+    );
   }
 
   async function visitorOf({ action, schema }: Asked): Promise<SubjectRef> {
@@ -89,14 +114,10 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
         { contextual, own: true },
       );
     },
-    predicate: (caller, action, schema, { scope, ids } = {}) =>
-      andThen(readerOf(caller, { action, schema, scope }), (subject) =>
-        rows.certain({ subject, action, type: schema, ids }),
-      ),
-    cachedPredicate: (caller, action, schema, { scope, ids } = {}) =>
-      andThen(readerOf(caller, { action, schema, scope }), (subject) =>
-        rows.optimistic({ subject, action, type: schema, ids }),
-      ),
+    predicate: (caller, action, schema, asked = {}) =>
+      predicateOf(rows.certain, { ...asked, caller, action, schema }),
+    cachedPredicate: (caller, action, schema, asked = {}) =>
+      predicateOf(rows.optimistic, { ...asked, caller, action, schema }),
     async roles(caller) {
       if (caller.kind !== 'user') return noRoles;
       const held = await rolesByIds(database, await heldRoles(caller.userId));

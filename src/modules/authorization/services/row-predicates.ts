@@ -13,10 +13,18 @@ import type { Models } from './definitions/models.ts';
 
 export interface RowPredicates {
   /** True now. */
-  certain(question: RowQuestion): Promise<RowPredicate>;
+  certain(question: AskedRows): Promise<RowPredicate>;
   /** True if it is confirmed, when that can be asked. Answers at once where all that it rests on is remembered. */
-  optimistic(question: RowQuestion): MaybePromise<RowPredicate>;
+  optimistic(question: AskedRows): MaybePromise<RowPredicate>;
 }
+
+interface AskedRows extends RowQuestion {
+  /** No rows, in place of an error, for an action that the type does not know. */
+  readonly orNone?: boolean | undefined;
+}
+
+/** Fits no row. */
+export const noRows: RowPredicate = { shape: 'none', compile: () => 'false' };
 
 interface RowPredicateParts {
   readonly database: Database;
@@ -25,8 +33,18 @@ interface RowPredicateParts {
 
 export function createRowPredicates({ database, models }: RowPredicateParts): RowPredicates {
   /** From the database alone. */
-  const fresh = async (question: RowQuestion): Promise<RowPredicate> =>
-    ask(await models.engine(), question);
+  const fresh = async (question: AskedRows): Promise<RowPredicate> =>
+    askCurrent(await models.engine(), question);
+
+  /** By the definitions in force: what they do not know is not known. */
+  function askCurrent(
+    engine: Engine,
+    question: AskedRows,
+    catchUp?: () => Promise<DatabaseSnapshot>,
+  ): MaybePromise<RowPredicate> {
+    const isKnown = engine.model.action(question.type, question.action) !== undefined;
+    return !isKnown && question.orNone ? noRows : ask(engine, question, catchUp);
+  }
 
   function ask(
     engine: Engine,
@@ -39,7 +57,7 @@ export function createRowPredicates({ database, models }: RowPredicateParts): Ro
   }
 
   /** By what is remembered. What fails may fail because of that. */
-  function cachedRows(engine: Engine, question: RowQuestion): MaybePromise<RowPredicate> {
+  function cachedRows(engine: Engine, question: AskedRows): MaybePromise<RowPredicate> {
     try {
       const found = ask(engine, question, models.catchUp);
       return found instanceof Promise ? found.catch(() => fresh(question)) : found;
@@ -62,7 +80,7 @@ export function createRowPredicates({ database, models }: RowPredicateParts): Ro
         confirm,
         guard: _,
         ...predicate
-      } = await ask(engine, question, () => Promise.resolve(moment));
+      } = await askCurrent(engine, question, () => Promise.resolve(moment));
       return confirm === undefined || (await confirm()) ? predicate : fresh(question);
     },
   };
