@@ -24,6 +24,7 @@ describe('links to records that somebody else may read', () => {
         of: { type: 'Relation', model: 'Secret' },
         also: [{ type: 'Relation', model: 'Secret' }],
         own: { type: 'Relation', model: 'Diary' },
+        box: { type: 'Relation', model: 'Box', onDelete: 'setNull' },
         text: 'String',
       },
       conduitOptions: { cms: { crudOperations: { update: { operators: true } } } },
@@ -32,6 +33,11 @@ describe('links to records that somebody else may read', () => {
       name: 'Diary',
       fields: { who: { type: 'Relation', model: 'User' } },
       conduitOptions: { owner: { field: 'who', limit: ['read'] } },
+    });
+    await platform.createSchema({
+      name: 'Box',
+      fields: { title: 'String' },
+      conduitOptions: { softDelete: true },
     });
     [ann, bob] = [await platform.registerUser(), await platform.registerUser()];
     secret = (await ann.api.post('/database/Secret', { title: 's' })).body;
@@ -104,6 +110,33 @@ describe('links to records that somebody else may read', () => {
       (await platform.admin.post('/database/schemas/Mention/docs', { inputDocument: links }))
         .status,
     ).toBe(200);
+  });
+
+  it('stay where they lead nowhere by now: what was read can be written again', async () => {
+    const create = async (title: string) =>
+      (await ann.api.post('/database/Secret', { title })).body._id as string;
+    const [gone, archived] = [
+      await create('gone'),
+      (await ann.api.post('/database/Box', {})).body._id,
+    ];
+    const links = { also: [gone, secret._id], box: archived };
+    const { body: mention } = await ann.api.post('/database/Mention', links);
+    await ann.api.delete(`/database/Secret/${gone}`);
+    await ann.api.delete(`/database/Box/${archived}`);
+    const path = `/database/Mention/${mention._id}`;
+    const later = await create('later');
+    const more = { ...links, also: [...links.also, later] };
+    expect(await ann.api.put(path, more)).toMatchObject({ status: 200, body: more });
+    const docs = [{ _id: mention._id, ...more, text: 'new' }];
+    expect((await ann.api.patch('/database/Mention/many', { docs })).status).toBe(200);
+    const input = { changedDocument: { also: [gone] } };
+    const asOperator = `/database/schemas/Mention/docs/${mention._id}`;
+    expect((await platform.admin.put(asOperator, input)).status).toBe(200);
+    // Of another record, or once it is taken out, it is a new one.
+    expect(await ann.api.post('/database/Mention', links)).toMatchObject({ status: 400 });
+    expect((await ann.api.patch(path, { $pull: { also: gone }, box: null })).status).toBe(200);
+    expect(await ann.api.patch(path, { also: [gone] })).toMatchObject(refused('also.0'));
+    expect(await ann.api.patch(path, { box: archived })).toMatchObject(refused('box', 'Box'));
   });
 
   it('depend on the owner too where only that one may read', async () => {

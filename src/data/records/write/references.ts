@@ -24,7 +24,10 @@ export interface ReferenceSource {
   value(field: string): unknown;
   /** Where the value stands in the input. */
   placeOf(field: string): string;
-  /** Id of the record where it is there already: links that it has may stay, whoever changes it. */
+  /**
+   * Id of the record where it is there already: links that it has may stay, whoever changes it, and also where they lead
+   * nowhere by now (a user in a list who was deleted since). Else nobody could write again what they have read.
+   */
   readonly record?: string | undefined;
 }
 
@@ -160,19 +163,22 @@ async function danglingReferences(
   const parameters = createParameters([links.map(({ id }) => id), records]);
   let visible = '';
   if (limited) {
-    const column = `t1.${identifier(field)}`;
-    const same = many ? `w.id = any(${column})` : `${column} = w.id`;
-    // Of a record that they may not change they learn nothing.
-    const kept = `exists (select 1 from ${schema.rows} t1 where t1."_id" = w.record and ${same}${restriction(predicate, 't1', parameters, 'row')})`;
     const named = [...new Set(links.map(({ id }) => id))];
     const seen = (await readable(context, target, named)).map(
       ({ compile }) => `(${compile('t0."_id"', parameters.next, 'row', 't0')})`,
     );
-    visible = ` and (${[...seen, kept].join(' or ')})`;
+    visible = ` and (${seen.join(' or ') || 'false'})`;
+  }
+  let kept = '';
+  if (records.some((record) => record !== null)) {
+    const column = `t1.${identifier(field)}`;
+    const same = many ? `w.id = any(${column})` : `${column} = w.id`;
+    // Of a record that they may not change they learn nothing.
+    kept = ` and not exists (select 1 from ${schema.rows} t1 where t1."_id" = w.record and ${same}${restriction(predicate, 't1', parameters, 'row')})`;
   }
   const text =
     `select w.n::integer as n from unnest($1::uuid[], $2::uuid[]) with ordinality w(id, record, n) ` +
-    `where not exists (select 1 from ${target.rows} t0 where t0."_id" = w.id${visible})`;
+    `where not exists (select 1 from ${target.rows} t0 where t0."_id" = w.id${visible})${kept}`;
   const rows = await runWrite<{ n: number }>(
     context,
     { text, values: parameters.values },

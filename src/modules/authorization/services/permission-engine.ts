@@ -35,7 +35,7 @@ import type { Models } from './definitions/models.ts';
 import type { OwnerAssignments } from './owner-assignment.ts';
 import { createRecordCreation } from './record-creation.ts';
 import type { HeldRoles } from './roles.ts';
-import { createRowPredicates, noRows } from './row-predicates.ts';
+import { createRowPredicates, noRows, type RowPredicates } from './row-predicates.ts';
 import type { Tuples } from './tuples.ts';
 
 interface Dependencies {
@@ -69,6 +69,46 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
 
   const rows = createRowPredicates({ database, models });
 
+  return {
+    ...createRecordCreation({ ...dependencies, rows }),
+    async check(caller, action, resource, scope) {
+      if (isTrusted(caller)) return true;
+      if (caller.kind !== 'user') return false;
+      const subject = userSubject(caller);
+      return checks.holds({ subject, action, resource: parseObject(resource, 'resource'), scope });
+    },
+    async could(caller, action, resource, lost) {
+      if (isTrusted(caller)) return true;
+      if (caller.kind !== 'user') return false;
+      const contextual = lost.filter(stillCounted).slice(0, limits.ownContextual).map(tupleOf);
+      return checks.holds(
+        { subject: userSubject(caller), action, resource: parseObject(resource, 'resource') },
+        { contextual, own: true },
+      );
+    },
+    ...whichRows(dependencies, rows),
+    async roles(caller) {
+      if (caller.kind !== 'user') return noRoles;
+      const held = await rolesByIds(database, await heldRoles(caller.userId));
+      return new Set([everybodysRole, ...held.map(({ name }) => name)]);
+    },
+    ...whatDefinitionsSay(models),
+    changeOwner: (caller, schema, ids, owner) =>
+      changeOwner(tuples, caller, { type: schema, ids, owner }),
+    prepare: (caller, schema) => prepareRecords(dependencies, caller, schema),
+    adopt: (schema, adoption) => ownerAssignments.start(schema, adoption),
+    async abandon(caller, schema) {
+      const { model } = await models.engine();
+      if (model.get(schema)) await definitions.remove(caller, schema, { force: true });
+    },
+  };
+}
+
+/** Rows that callers may act on. */
+function whichRows(
+  { checks, models }: Pick<Dependencies, 'checks' | 'models'>,
+  rows: RowPredicates,
+): Pick<PermissionEngine, 'predicate' | 'cachedPredicate'> {
   /** Who asks (`subjectOf`); a visitor is one of everybody where something may be public. */
   function readerOf(caller: Caller, asked: Asked): MaybePromise<SubjectRef> {
     const { action, scope } = asked;
@@ -78,7 +118,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
   }
 
   function predicateOf(
-    of: (typeof rows)['optimistic'],
+    of: RowPredicates['optimistic'],
     { caller, action, schema, scope, ids, orNone }: PredicateRequest,
   ): MaybePromise<RowPredicate> {
     const actor =
@@ -98,40 +138,10 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
   }
 
   return {
-    ...createRecordCreation({ ...dependencies, rows }),
-    async check(caller, action, resource, scope) {
-      if (isTrusted(caller)) return true;
-      if (caller.kind !== 'user') return false;
-      const subject = userSubject(caller);
-      return checks.holds({ subject, action, resource: parseObject(resource, 'resource'), scope });
-    },
-    async could(caller, action, resource, lost) {
-      if (isTrusted(caller)) return true;
-      if (caller.kind !== 'user') return false;
-      const contextual = lost.filter(stillCounted).slice(0, limits.ownContextual).map(tupleOf);
-      return checks.holds(
-        { subject: userSubject(caller), action, resource: parseObject(resource, 'resource') },
-        { contextual, own: true },
-      );
-    },
     predicate: (caller, action, schema, asked = {}) =>
       predicateOf(rows.certain, { ...asked, caller, action, schema }),
     cachedPredicate: (caller, action, schema, asked = {}) =>
       predicateOf(rows.optimistic, { ...asked, caller, action, schema }),
-    async roles(caller) {
-      if (caller.kind !== 'user') return noRoles;
-      const held = await rolesByIds(database, await heldRoles(caller.userId));
-      return new Set([everybodysRole, ...held.map(({ name }) => name)]);
-    },
-    ...whatDefinitionsSay(models),
-    changeOwner: (caller, schema, ids, owner) =>
-      changeOwner(tuples, caller, { type: schema, ids, owner }),
-    prepare: (caller, schema) => prepareRecords(dependencies, caller, schema),
-    adopt: (schema, adoption) => ownerAssignments.start(schema, adoption),
-    async abandon(caller, schema) {
-      const { model } = await models.engine();
-      if (model.get(schema)) await definitions.remove(caller, schema, { force: true });
-    },
   };
 }
 
