@@ -105,6 +105,43 @@ describe('a stream of changes', () => {
     await one.stop();
   });
 
+  it('tells all that was written, in the words of the routes', async () => {
+    await permissions.define({
+      name: 'Told',
+      relations: { reader: ['User with office'] },
+      permissions: { read: ['reader'] },
+      conditions: { office: { eq: [{ context: 'place' }, { attribute: 'place' }] } },
+    });
+    const about = { subject: 'User:ada', resource: 'Told:1' };
+    const [attributes, expiresAt] = [{ place: 'attic', note: { none: null } }, '2999-01-01'];
+    const one = await follow();
+    await waitFor(() => one.lines.length > 0);
+    const conditional = { ...about, relation: 'reader', condition: 'office' };
+    await platform.admin.post('/authorization/relations/write', {
+      writes: [
+        { ...conditional, attributes, expiresAt: `${expiresAt}T00:00:00Z` },
+        { ...about, permission: 'read' },
+      ],
+    });
+    await platform.admin.post('/authorization/relations/write', {
+      deletes: [{ ...about, permission: 'read' }],
+    });
+    const told: Json[] = await waitFor(() => {
+      const all = one.lines.flatMap(({ change }) => change ?? []);
+      const found = all.filter(({ payload }) => payload.resource === about.resource);
+      const isAll = found.some(({ topic }) => topic === 'authorization:delete:permission');
+      return isAll ? found : undefined;
+    });
+    const granted = { ...about, permission: 'read' };
+    // Relations that are written together come in the order of their names.
+    expect(told.map(({ payload }) => payload)).toEqual([
+      granted,
+      { ...conditional, attributes, expiresAt: expect.stringContaining(expiresAt) },
+      granted,
+    ]);
+    await one.stop();
+  });
+
   it('ends by itself, with the position to go on from', async () => {
     const short = await follow('?seconds=1');
     await short.done;

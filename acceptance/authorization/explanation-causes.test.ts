@@ -89,6 +89,44 @@ describe('an explanation', () => {
     await patch({ status: 'draft' });
   });
 
+  it('names fields that would have to name somebody, or no longer to', async () => {
+    await platform.createSchema({
+      name: 'Chore',
+      fields: {
+        title: 'String',
+        doer: { type: 'Relation', model: 'User' },
+        excused: [{ type: 'Relation', model: 'User' }],
+      },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    await permissionsApi(platform.admin).define({
+      name: 'Chore',
+      version: 5,
+      relations: { owner: ['User'], doer: { from: 'doer' }, excused: { from: 'excused' } },
+      permissions: {
+        read: { exclusion: { base: ['doer'], subtract: ['excused'] } },
+        edit: ['owner'],
+        delete: ['owner'],
+      },
+    });
+    const made = await ada.api.post('/database/Chore', { title: 'Dishes' });
+    const { _id } = expectStatus(made, 200, 'chore').body;
+    const change = (changedDocument: object) =>
+      platform.admin.put(`/database/schemas/Chore/docs/${_id}`, { changedDocument });
+    const told = async () => {
+      const { outcome, wouldAllow } = await explain(who(bob), 'read', {
+        resource: `Chore:${_id}`,
+      });
+      return [outcome, ...(wouldAllow ?? []).map(({ field, fits }: Json) => ({ field, fits }))];
+    };
+    const grant = { field: undefined, fits: undefined };
+    expect(await told()).toEqual(['denied', { field: 'doer', fits: true }, grant]);
+    await change({ doer: bob.userId, excused: [bob.userId] });
+    expect(await told()).toEqual(['denied', { field: 'excused', fits: false }, grant]);
+    await change({ excused: [] });
+    expect(await told()).toEqual(['allowed']);
+  });
+
   it('says that the record or the user is not there, and suggests nothing that they would have to say', async () => {
     for (const resource of [`Post:${randomUUID()}`, 'Post:nothing']) {
       const gone = await explain(who(bob), 'read', { resource });

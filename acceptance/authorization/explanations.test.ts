@@ -103,6 +103,54 @@ describe('an explanation', () => {
     await permissions.unrelate(`${subject()} member Team:t1`);
   });
 
+  it('finds the set that is in the way, and a grant however many ways there are', async () => {
+    const at = (relation: string, resource: string) => ({ relation, resource });
+    const groups = Array.from({ length: 50 }, (_, i) => `Crew:${i}`);
+    await permissions.define({
+      name: 'Crew',
+      relations: { member: ['User', 'Crew#member'] },
+      permissions: { see: ['member'] },
+    });
+    await permissions.define({
+      name: 'Gate',
+      relations: { guest: ['Crew#member'], barred: ['Crew#member'] },
+      permissions: { pass: { exclusion: { base: ['guest'], subtract: ['barred'] } } },
+    });
+    const chain = groups.slice(1).map((group, i) => ({
+      subject: `${groups[i]}#member`,
+      ...at('member', group),
+    }));
+    const everyCrew = (relation: string) => ({
+      subject: 'Crew:49#member',
+      ...at(relation, 'Gate:1'),
+    });
+    // In two ways: to leave one of the crews is not enough.
+    const twice = [at('member', 'Crew:0'), at('member', 'Crew:1')];
+    await platform.admin.post('/authorization/relations/write', {
+      writes: [
+        ...chain,
+        ...twice.map((place) => ({ subject: subject(), ...place })),
+        everyCrew('guest'),
+        everyCrew('barred'),
+      ],
+    });
+    const question = { subject: subject(), permission: 'pass', resource: 'Gate:1' };
+    const { wouldAllow } = await explain(question);
+    expect(wouldAllow.map(({ change, tuple }: Json) => ({ change, tuple }))).toEqual([
+      { change: 'delete', tuple: everyCrew('barred') },
+      { change: 'write', tuple: question },
+    ]);
+    const deletes = [everyCrew('barred')];
+    await platform.admin.post('/authorization/relations/write', { deletes });
+    const { outcome, sentence, paths } = await explain(question);
+    expect(outcome).toBe('allowed');
+    expect(paths.length).toBeGreaterThan(40);
+    expect(sentence).toMatch(
+      /is member of Crew:\d+, and .* and so on over \d+ more relations, and /,
+    );
+    expect(sentence.length).toBeLessThan(600);
+  });
+
   it('is undecided exactly where a check has no answer, and names the values', async () => {
     await platform.admin.post('/authorization/relations', {
       subject: subject(),

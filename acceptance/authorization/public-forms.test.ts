@@ -55,6 +55,39 @@ describe('public test files', () => {
     });
   });
 
+  it('of OpenFGA name files of tuples: YAML, JSON, JSON lines and CSV', async () => {
+    const folder = await temporaryFolder('conformance');
+    const file = (name: string, text: string) => writeFile(join(folder, name), text);
+    await file(
+      'store.fga.yaml',
+      [
+        'model: "model\\n  schema 1.1\\ntype user\\ntype doc\\n  relations\\n    define viewer: [user, doc#viewer]"',
+        'tuple_file: one.yaml',
+        'tuple_files: [two.json, three.jsonl]',
+        'tests:',
+        '  - tuple_file: four.csv',
+        '    check:',
+        '      - { user: "user:d", object: "doc:5", assertions: { viewer: true } }',
+        '    list_objects:',
+        '      - { user: "user:a", type: doc, assertions: { viewer: ["doc:1"] } }',
+        '      - { user: "user:d", type: doc, assertions: { viewer: ["doc:2", "doc:3", "doc:4", "doc:5"] } }',
+      ].join('\n'),
+    );
+    await file('one.yaml', '- { user: "user:a", relation: viewer, object: "doc:1" }');
+    const tuple = (object: string) => ({ user: 'user:d', relation: 'viewer', object });
+    await file('two.json', JSON.stringify([tuple('doc:2')]));
+    await file('three.jsonl', `${JSON.stringify(tuple('doc:3'))}\n`);
+    await file(
+      'four.csv',
+      'user_type,user_id,user_relation,relation,object_type,object_id\nuser,d,,viewer,doc,4\ndoc,4,viewer,viewer,doc,5\n',
+    );
+    expect(await run(join(folder, 'store.fga.yaml'))).toEqual({
+      asked: 3,
+      failures: [],
+      unmapped: [],
+    });
+  });
+
   it('of SpiceDB are asked', async () => {
     const { asked, failures, unmapped } = await run(example('spicedb-validation.yaml'));
     expect({ failures, unmapped }).toEqual({ failures: [], unmapped: [] });

@@ -39,6 +39,17 @@ beforeAll(async () => {
 });
 afterAll(() => platform?.close());
 
+/** 400 with its place, and nothing is written about what is named as `at`. */
+const refusedAt =
+  (at: string) =>
+  async (body: object, path: string, rule: string): Promise<void> => {
+    expect(await change(body), path).toMatchObject({
+      status: 400,
+      body: { errors: [{ path, rule }] },
+    });
+    expect(await tuplesOf(at)).toEqual([]);
+  };
+
 describe('writing and deleting together', () => {
   it('does both, answers what is there, and can be repeated', async () => {
     const [one, other] = [fresh(), fresh()];
@@ -75,13 +86,7 @@ describe('writing and deleting together', () => {
 
   it('changes nothing where one part is wrong, and names it', async () => {
     const resource = fresh();
-    const refused = async (body: object, path: string, rule: string) => {
-      expect(await change(body), path).toMatchObject({
-        status: 400,
-        body: { errors: [{ path, rule }] },
-      });
-      expect(await tuplesOf(resource)).toEqual([]);
-    };
+    const refused = refusedAt(resource);
     const good = reader(resource);
     await refused(
       { writes: [good, { ...good, relation: 'flies' }] },
@@ -109,6 +114,28 @@ describe('writing and deleting together', () => {
     expect((await change({ writes: many })).status).toBe(400);
     const tooMany = { writes: many.slice(0, 600), deletes: many.slice(600, 1001) };
     await refused(tooMany, 'writes', 'maxItems');
+  });
+
+  it('refuse names that nothing can have: a guard that always holds, a revocation of nothing', async () => {
+    const resource = fresh();
+    const refused = refusedAt(resource);
+    const good = reader(resource);
+    const guarded = (guard: object) => ({ writes: [good], preconditions: [guard] });
+    const absent = { exists: false, resource };
+    const place = 'preconditions.0';
+    await refused(guarded({ ...absent, relation: 'ownr' }), `${place}.relation`, 'relation');
+    await refused(guarded({ ...absent, permission: 'raed' }), `${place}.permission`, 'permission');
+    await refused(guarded({ exists: false, resource: 'Dok:1' }), `${place}.resource`, 'type');
+    await refused(guarded({ ...absent, subject: 'Usr:1' }), `${place}.subject`, 'type');
+    const anywhere = { exists: false, subject: good.subject, relation: 'ownr' };
+    await refused(guarded(anywhere), `${place}.relation`, 'relation');
+    await refused({ deletes: [{ ...good, relation: 'raeder' }] }, 'deletes.0.relation', 'relation');
+    await refused({ deletes: [{ ...good, resource: 'Dok:1' }] }, 'deletes.0.resource', 'type');
+    await refused(
+      { writes: [{ ...good, attributes: { until: '2030-01-01' } }] },
+      'writes.0.attributes',
+      'condition',
+    );
   });
 
   it('takes a thousand at once', async () => {

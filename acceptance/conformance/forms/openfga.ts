@@ -11,13 +11,7 @@ import {
   type PublicWho,
   Unmapped,
 } from './public-case.ts';
-
-interface Tuple {
-  readonly user: string;
-  readonly relation: string;
-  readonly object: string;
-  readonly condition?: { readonly name: string; readonly context?: Record<string, unknown> };
-}
+import { type OpenfgaTuple as Tuple, type TupleSources, tuplesOf } from './tuple-files.ts';
 
 interface Asking {
   readonly context?: Record<string, unknown>;
@@ -192,11 +186,10 @@ function subjectOf(model: OpenfgaModel, text: string): string {
 
 /* Stores. */
 
-export interface Store {
+export interface Store extends TupleSources {
   readonly name?: string;
   readonly model?: string;
   readonly model_file?: string;
-  readonly tuples?: readonly Tuple[] | null;
   readonly tests?: readonly StoreTest[];
 }
 
@@ -205,9 +198,8 @@ interface StoreAsking {
   readonly assertions: Readonly<Record<string, unknown>>;
 }
 
-interface StoreTest {
+interface StoreTest extends TupleSources {
   readonly name?: string;
-  readonly tuples?: readonly Tuple[] | null;
   readonly check?: readonly (StoreAsking & {
     readonly user?: string;
     readonly users?: readonly string[];
@@ -229,10 +221,14 @@ export async function storeCases(store: Store, file: string): Promise<readonly P
   const named = store.model_file;
   const model =
     store.model ?? (named === undefined ? '' : await readFile(join(dirname(file), named), 'utf8'));
-  return (store.tests ?? []).map((test, i) =>
-    caseOf(`${store.name ?? 'store'}/${test.name ?? i + 1}`, model, (read) =>
-      storeParts(read, [...(store.tuples ?? []), ...(test.tuples ?? [])], test),
-    ),
+  const shared = await tuplesOf(store, file);
+  return Promise.all(
+    (store.tests ?? []).map(async (test, i) => {
+      const tuples = [...shared, ...(await tuplesOf(test, file))];
+      return caseOf(`${store.name ?? 'store'}/${test.name ?? i + 1}`, model, (read) =>
+        storeParts(read, tuples, test),
+      );
+    }),
   );
 }
 

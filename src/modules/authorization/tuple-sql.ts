@@ -1,6 +1,7 @@
 /** Pieces of SQL about tuples that several statements share. */
 import { literalOf } from '../../kernel/database/literal.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
+import { grantRelation } from './model/model.ts';
 import type { Tuple } from './model/tuple.ts';
 
 /* How a tuple is read from its table. */
@@ -88,6 +89,8 @@ function arrayBytes(values: readonly string[], type: keyof typeof elementTypes):
   return bytes;
 }
 
+const isGrant = `t.relation like ${literalOf(`${grantRelation('')}%`, 'text')}`;
+
 /** What happened to a tuple; the topic is `authorization:<what>:relation`, or `:permission` for a direct grant. */
 export type TupleEvent = 'create' | 'delete';
 
@@ -97,14 +100,20 @@ export const subjectText = (alias: string): string =>
 export const resourceText = (alias: string): string =>
   `${alias}.resource_type || ':' || ${alias}.resource_id`;
 
-/** One event for each row of `rows`, a relation of the statement with the columns of the table. `actor` is a placeholder. */
+/**
+ * One event for each row of `rows`, a relation of the statement with the columns of the table. It says all that was written,
+ * in the words of the routes, so that a reader who follows the changes has what is stored. `actor` is a placeholder.
+ */
 export const tupleEvents = (what: TupleEvent, rows: string, actor: string): string => `
   insert into ${outboxTable} (topic, ids, payload, actor)
-  select 'authorization:${what}:' || case when t.relation like 'can:%' then 'permission' else 'relation' end,
+  select 'authorization:${what}:' || case when ${isGrant} then 'permission' else 'relation' end,
     array[t.id::text],
     jsonb_strip_nulls(jsonb_build_object(
-      'subject', ${subjectText('t')}, 'relation', t.relation, 'resource', ${resourceText('t')},
-      'condition', t.condition, 'expiresAt', t.expires_at)),
+      'subject', ${subjectText('t')},
+      'relation', case when not (${isGrant}) then t.relation end,
+      'permission', case when ${isGrant} then substr(t.relation, ${grantRelation('').length + 1}) end,
+      'resource', ${resourceText('t')}, 'condition', t.condition, 'expiresAt', t.expires_at))
+      || case when t.attributes is null then '{}'::jsonb else jsonb_build_object('attributes', t.attributes) end,
     ${actor}::text
   from ${rows} t`;
 

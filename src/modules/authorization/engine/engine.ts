@@ -74,11 +74,13 @@ export interface Answer {
 export type Suggestion = TupleSuggestion | RuleSuggestion;
 
 export interface TupleSuggestion {
-  /** The tuple is written, is deleted, has its condition fulfilled, or is said by a field of its resource. */
+  /** The tuple is written, is deleted, has its condition fulfilled, or is a matter of a field of its resource. */
   readonly kind: 'write' | 'delete' | 'condition' | 'field';
   readonly tuple: Tuple;
   /** Of `field`: its name. */
   readonly field?: string;
+  /** Of `field`: whether it says the tuple, or says it no longer. */
+  readonly fits?: boolean;
 }
 
 /** The record is changed, so that it fits a rule or fits it no longer. */

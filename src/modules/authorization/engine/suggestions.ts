@@ -15,7 +15,7 @@ import { grantedAction, grantRelation, type Name } from '../model/model.ts';
 import { actionsGiven } from '../model/sharing.ts';
 import { formatTuple, type Tuple, type TupleIndex, tupleProblem } from '../model/tuple.ts';
 import type { RuleSuggestion, Suggestion, TupleSuggestion } from './engine.ts';
-import { type EvaluationState, evaluate } from './evaluate.ts';
+import { type EvaluationState, evaluate, setBounds } from './evaluate.ts';
 import { type Evaluation, type Node, no, yes } from './graph.ts';
 
 /** Suggestions that are told. */
@@ -36,7 +36,7 @@ export function suggestChanges(denied: Denied): readonly Suggestion[] {
   const { nodes } = denied.state;
   const budget = Math.min(MAX_TRIED, Math.floor(MAX_WORK / Math.max(nodes.size, 1)));
   const found: Suggestion[] = [];
-  for (const candidate of candidatesOf(denied).slice(0, budget)) {
+  for (const candidate of candidatesOf(denied, budget)) {
     if (found.length >= MAX_TOLD) break;
     if (helps(denied, candidate)) found.push(candidate);
   }
@@ -63,7 +63,7 @@ function changedBy(
   }
   const { kind, tuple } = change;
   const changed =
-    kind === 'delete'
+    kind === 'delete' || (kind === 'field' && change.fits === false)
       ? withoutTuple(tuples, tuple)
       : withTuple(tuples, { ...tuple, condition: undefined });
   return { tuples: changed };
@@ -86,11 +86,10 @@ const withoutTuple = (tuples: TupleIndex, gone: Tuple): TupleIndex => ({
 const isSame = (one: Tuple, other: Tuple): boolean => formatTuple(one) === formatTuple(other);
 
 /**
- * Changes that are worth a try: nearest objects first, of one object the relations that give least and then its rules, and
- * grants last.
+ * At most `budget` changes that are worth a try: nearest objects first, of one object the relations that give least and
+ * then its rules. A grant is last, and is tried however many others there are.
  */
-function candidatesOf(denied: Denied): readonly Suggestion[] {
-  const { state, object, name } = denied;
+function candidatesOf({ state, object, name }: Denied, budget: number): readonly Suggestion[] {
   const places = [...state.nodes.values()].filter(({ given }) => !given);
   const steps = new Map<string, number>();
   for (const place of places)
@@ -120,7 +119,7 @@ function candidatesOf(denied: Denied): readonly Suggestion[] {
           resource: object,
         })
       : [];
-  return [...all, ...grant];
+  return [...all.slice(0, Math.max(budget - grant.length, 0)), ...grant].slice(0, budget);
 }
 
 /** Of two infinite ones the difference is no number. */
@@ -143,18 +142,30 @@ function changesAt(
   resource: ObjectRef,
   relation: string,
 ): readonly TupleSuggestion[] {
-  const { subject, tuples, model } = state.evaluation;
+  const { subject, tuples } = state.evaluation;
   const here = tuples.of(resource, relation);
-  const conditional = here
-    .filter((tuple) => tuple.condition !== undefined && !tuple.expired && means(subject, tuple))
+  const own = here.filter((tuple) => means(subject, tuple));
+  const conditional = own
+    .filter((tuple) => tuple.condition !== undefined && !tuple.expired)
     .map((tuple): TupleSuggestion => ({ kind: 'condition', tuple }));
-  const deletions = here
-    .filter(
-      (tuple) =>
-        means(subject, tuple) && model.fieldOf(tuple.resource.type, relation) === undefined,
-    )
-    .map((tuple): TupleSuggestion => ({ kind: 'delete', tuple }));
-  return [...conditional, ...writes(state, { subject, relation, resource }), ...deletions];
+  // Through a set the subject stands there too: together with others.
+  const sets = here.filter(
+    (tuple) =>
+      tuple.subject.relation !== '' && !own.includes(tuple) && setBounds(state, tuple).possible,
+  );
+  return [
+    ...conditional,
+    ...writes(state, { subject, relation, resource }),
+    ...[...own, ...sets].map((tuple) => removal(state, tuple)),
+  ];
+}
+
+/** The tuple to delete, or the field that should say it no longer. */
+function removal({ evaluation: { model } }: EvaluationState, tuple: Tuple): TupleSuggestion {
+  const field = model.fieldOf(tuple.resource.type, tuple.relation);
+  return field
+    ? { kind: 'field', tuple, field: field.field, fits: false }
+    : { kind: 'delete', tuple };
 }
 
 /** Whether the tuple is about this very subject, or about everybody of its type. */
@@ -170,7 +181,7 @@ function writes({ evaluation: { model } }: EvaluationState, tuple: Tuple): Tuple
       tuple.subject.relation === '' &&
       isId(tuple.subject.id) &&
       isId(tuple.resource.id)
-      ? [{ kind: 'field', tuple, field: field.field }]
+      ? [{ kind: 'field', tuple, field: field.field, fits: true }]
       : [];
   return tupleProblem(model, tuple) === undefined ? [{ kind: 'write', tuple }] : [];
 }

@@ -108,12 +108,16 @@ export function tupleProblem(model: Model, tuple: Tuple): PenstockError | undefi
     : grantProblem(model, tuple, granted);
 }
 
-/** Values of a tuple have the types that its condition declares. */
+/** Values of a tuple have the types that its condition declares; without a condition they would limit nothing. */
 function attributesProblem(
   model: Model,
   { resource, condition: name, attributes = {} }: Tuple,
 ): PenstockError | undefined {
-  const condition = name === undefined ? undefined : model.condition(resource.type, name);
+  if (name === undefined)
+    return Object.keys(attributes).length > 0
+      ? invalid('attributes', 'condition', 'attributes belong to a condition: name it too')
+      : undefined;
+  const condition = model.condition(resource.type, name);
   if (condition?.kind !== 'rule') return undefined;
   const problem = attributeProblem(condition, attributes);
   return problem && invalid(problem.path, problem.rule, problem.message);

@@ -92,7 +92,7 @@ const Evaluation = Type.Object({
         sentence: Type.String(),
         change: Type.Enum(['write', 'delete', 'condition', 'field', 'rule'], {
           description:
-            'The relation is written or deleted (POST /authorization/relations/write), its condition holds, a field of the record says it, or the record fits the rule, or does so no longer',
+            'The relation is written or deleted (POST /authorization/relations/write), its condition holds, a field of the record says it or the record fits the rule, or does so no longer',
         }),
         tuple: Type.Optional(TupleShape),
         condition: Type.Optional(Type.String()),
@@ -100,7 +100,10 @@ const Evaluation = Type.Object({
         resource: Type.Optional(Type.String({ description: 'The record that the rule is about' })),
         rule: Type.Optional(Type.String()),
         fits: Type.Optional(
-          Type.Boolean({ description: 'Whether the record must fit the rule, or must not' }),
+          Type.Boolean({
+            description:
+              'Whether the record must fit the rule or the field must name the subject, or must not',
+          }),
         ),
       }),
       {
@@ -166,13 +169,13 @@ function suggestionOnWire(suggestion: ToldSuggestion) {
     const { record, rule, fits } = suggestion;
     return { sentence, change, resource: formatObject(record), rule: rule.text, fits };
   }
-  const { tuple, field } = suggestion;
+  const { tuple, field, fits } = suggestion;
   return {
     sentence,
     change,
     tuple: tupleOnWire(tuple),
     ...(tuple.condition !== undefined && { condition: tuple.condition }),
-    ...(field !== undefined && { field }),
+    ...(field !== undefined && { field, fits: fits !== false }),
   };
 }
 

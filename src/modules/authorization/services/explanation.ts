@@ -19,6 +19,8 @@ import { existingObjects } from '../share-queries.ts';
 
 /** Objects whose names are looked up for one answer. */
 const MAX_NAMED = 100;
+/** Relations of a long way that its sentence tells from the subject on, and up to the resource. */
+const TOLD_AT_EACH_END = 4;
 
 export type ToldSuggestion = Suggestion & { readonly sentence: string };
 
@@ -72,7 +74,7 @@ export function createTellExplanation({
   };
 
   return async (caller, question, explanation) => {
-    const deciding = decidingGrounds(explanation);
+    const deciding = shortened(decidingGrounds(explanation));
     const { subject, resource } = question;
     const absent = await absentOf(caller, [subject, resource]);
     const possible = explanation.wouldAllow.filter((one) => isPossible(absent, one));
@@ -140,6 +142,18 @@ function tupleOf(text: string): Tuple {
 
 const people: ReadonlySet<string> = new Set(['User']);
 
+/** Of a long way its beginning and its end; `paths` and the reasoning have all of it. */
+function shortened(grounds: readonly Ground[]): readonly Ground[] {
+  const left = grounds.length - 2 * TOLD_AT_EACH_END;
+  return left <= 1
+    ? grounds
+    : [
+        ...grounds.slice(0, TOLD_AT_EACH_END),
+        `so on over ${left} more relations`,
+        ...grounds.slice(-TOLD_AT_EACH_END),
+      ];
+}
+
 /** `Bob`, `Note "Plan"`, or `Note:1` where there is no name. */
 function called(names: Names, object: ObjectRef): string {
   const name = names.get(formatObject(object));
@@ -167,7 +181,7 @@ function suggestionText(names: Names, suggestion: Suggestion): string {
     const fits = `${called(names, suggestion.record)} fits the rule ${format(suggestion.rule)}`;
     return suggestion.fits ? fits : `it no longer is so that ${fits}`;
   }
-  const { kind, tuple, field } = suggestion;
+  const { kind, tuple, field, fits } = suggestion;
   const said = tupleText(names, tuple);
   switch (kind) {
     case 'write':
@@ -177,7 +191,7 @@ function suggestionText(names: Names, suggestion: Suggestion): string {
     case 'condition':
       return `${said}, and the condition "${tuple.condition}" holds`;
     case 'field':
-      return `the field "${field}" of ${called(names, tuple.resource)} names ${called(names, tuple.subject)}`;
+      return `the field "${field}" of ${called(names, tuple.resource)} ${fits === false ? 'no longer ' : ''}names ${called(names, tuple.subject)}`;
   }
 }
 

@@ -15,7 +15,7 @@ import {
 } from '../queries.ts';
 import type { Models } from './definitions/models.ts';
 import { holdInRecords } from './relation-list.ts';
-import { deleteProblem, writeProblem } from './tuple-problems.ts';
+import { deleteProblem, nameProblem, writeProblem } from './tuple-problems.ts';
 import type { Tuples } from './tuples.ts';
 
 /** What must be there, or must not, for anything to be written. */
@@ -55,12 +55,17 @@ export function createRelationChanges({ database, models, tuples }: Dependencies
     requireDistinct(writes, deletes);
     return database.transaction(async (transaction) => {
       const { model } = await models.engine();
+      for (const [i, { filter }] of preconditions.entries())
+        requirePossible(`preconditions.${i}`, nameProblem(model, filter));
       await lockNamed(transaction, { writes, deletes, preconditions });
       await requirePreconditions(transaction, model, preconditions);
       for (const [i, tuple] of writes.entries())
         requirePossible(`writes.${i}`, writeProblem(model, tuple));
-      for (const [i, { resource, relation }] of deletes.entries())
-        requirePossible(`deletes.${i}`, deleteProblem(model, resource.type, relation));
+      for (const [i, tuple] of deletes.entries())
+        requirePossible(
+          `deletes.${i}`,
+          nameProblem(model, tuple) ?? deleteProblem(model, tuple.resource.type, tuple.relation),
+        );
       const deleted = await tuples.removeAll(caller, deletes);
       return { written: await tuples.write(caller, writes), deleted };
     });

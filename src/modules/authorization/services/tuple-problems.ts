@@ -1,7 +1,8 @@
 /** What is wrong with tuples that operators write and delete, held against the definitions. */
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { RecordField } from '../model/definition.ts';
-import type { Model } from '../model/model.ts';
+import { isEverybody } from '../model/grammar.ts';
+import { grantedAction, type Model } from '../model/model.ts';
 import { tupleProblem } from '../model/tuple.ts';
 import type { TimedTuple, TupleFilter } from '../queries.ts';
 
@@ -17,6 +18,33 @@ export function deleteProblem(
 ): PenstockError | undefined {
   const field = model.fieldOf(type, relation);
   return field && inTheRecord('relation', { type, relation }, field);
+}
+
+/**
+ * Why what is named can never have been written: a misspelt name would make a guard that always holds, or a revocation
+ * that takes nothing away.
+ */
+export function nameProblem(
+  model: Model,
+  { subject, resource, relation }: Pick<TupleFilter, 'subject' | 'resource' | 'relation'>,
+): PenstockError | undefined {
+  if (subject && !isEverybody(subject) && !model.get(subject.type))
+    return invalid('subject', 'type', `no type is called "${subject.type}"`);
+  if (resource && !model.get(resource.type))
+    return invalid('resource', 'type', `no type is called "${resource.type}"`);
+  if (relation === undefined) return undefined;
+  const granted = grantedAction(relation);
+  const types = resource ? [resource.type] : model.types();
+  const isKnown = types.some((type) =>
+    granted === undefined
+      ? model.get(type)?.relations.has(relation)
+      : model.get(type)?.actions.has(granted),
+  );
+  if (isKnown) return undefined;
+  const [path, kind] =
+    granted === undefined ? ['relation', 'a relation'] : ['permission', 'an action'];
+  const owner = resource?.type ?? 'any type';
+  return invalid(path, path, `"${granted ?? relation}" is not ${kind} of ${owner}`);
 }
 
 /** The same for all that match: of no type that they can be about would anything be deleted. */
