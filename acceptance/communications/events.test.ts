@@ -1,6 +1,6 @@
 /** What happens to messages, as webhooks hear of it, and how the platform says that a provider keeps failing. */
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -104,6 +104,19 @@ test('whoever opts out while a message waits gets none, and that is told', async
   expect(receiver.arrivals.slice(before).map(({ body }) => body.data.recipientHash)).not.toContain(
     hashOf(address),
   );
+});
+
+test('all are read, also where the clock of the node is behind that of the database', async () => {
+  const user = await platform.registerUser();
+  const push = { userId: user.userId, title: 'one' };
+  expectStatus(await platform.admin.post('/push/send', push), 200, 'push');
+  const now = Date.now.bind(Date);
+  const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() - 3_000);
+  try {
+    expect((await user.api.patch('/notifications', { all: true })).body.updated).toBe(1);
+  } finally {
+    clock.mockRestore();
+  }
 });
 
 test('entries of the inbox that are read together are one event; unread ones are none', async () => {

@@ -79,6 +79,8 @@ await describeWithChromium('a form in a page', () => {
     { name: 'when', type: 'date', label: 'When' },
     { name: 'message', type: 'textarea', label: 'Message', required: true },
     { name: 'paper', type: 'file', label: 'File' },
+    // As a property of every form in a page.
+    { name: 'elements', type: 'text', label: 'Elements' },
     { name: 'terms', type: 'checkbox', label: 'I agree to the terms', required: true },
   ];
 

@@ -138,6 +138,14 @@ export const markNotifications = (
     [userId, read, ids],
   );
 
+/** A time after every entry that is there. By the clock that gave the entries theirs: that of a node may be behind. */
+export async function afterLatest(database: Queryable): Promise<Date> {
+  const { rows } = await database.query<{ at: Date }>(
+    sql`select clock_timestamp() + interval '1 millisecond' as at`,
+  );
+  return rows[0]?.at ?? new Date();
+}
+
 /** Marks up to `limit` entries, all of them or those that are older than a time; answers how many changed. */
 export const markSome = (
   database: Queryable,

@@ -52,7 +52,8 @@ export const createDigests = (dependencies: Dependencies): Digests => ({
       const opened = await openDigest(transaction, {
         id,
         channel,
-        recipient: to.userId ?? to.email ?? to.phone ?? '',
+        // One mailbox, however its address is written.
+        recipient: to.userId ?? (to.email ?? to.phone ?? '').toLowerCase(),
         userId: to.userId ?? null,
         contentSealed: secrets.seal(JSON.stringify({ to, message: rest }), contextOf(id)),
         key,

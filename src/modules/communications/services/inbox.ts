@@ -4,6 +4,7 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { chainsReadBy } from '../chain-queries.ts';
 import { messageErrors } from '../errors.ts';
 import {
+  afterLatest,
   countInbox,
   deleteNotification,
   type InboxCounts,
@@ -158,7 +159,7 @@ async function markAll(
   { before, read }: { readonly before: Date | null; readonly read: boolean },
 ): Promise<number> {
   // What arrives meanwhile is not meant.
-  const until = before ?? new Date(Date.now() + 1);
+  const until = before ?? (await afterLatest(database));
   let total = 0;
   for (let changed = batch; changed >= batch; total += changed)
     changed = await markSome(database, userId, { before: until, read, limit: batch });

@@ -176,9 +176,11 @@ const captchaNames = [
 function valuesOf({ rows, definition, form }, further) {
   const values = { ...further };
   for (const row of rows) if (row.field.type !== 'file') values[row.field.name] = fieldValue(row);
+  // A field may have the name of a property of forms, and stands in its place then.
+  const entered = new FormData(form);
   for (const name of [definition.honeypotField, ...captchaNames]) {
-    const input = name && form.elements.namedItem(name);
-    if (input?.value && !(name in values)) values[name] = input.value;
+    const value = name && entered.get(name);
+    if (value && !(name in values)) values[name] = value;
   }
   return values;
 }
