@@ -255,6 +255,35 @@ describe('penstock doctor', () => {
     });
   });
 
+  test('asks whether the store of files answers', async () => {
+    const { client, close } = await connectToSource(
+      { dataDir: platform.dataDir, databaseUrl: undefined },
+      silentLog,
+    );
+    // The platform takes no store that does not answer: this one has gone away since.
+    const asked = async (change: object) => {
+      await client.query(
+        `insert into penstock.config (name, config, version, updated_by) values ('storage', $1, 1, 'test')
+         on conflict (name) do update set config = config.config || $1`,
+        [JSON.stringify(change)],
+      );
+      return about(await doctor(testEnvironment(platform.dataDir, undefined)), 'Files');
+    };
+    const address = busy.address();
+    const port = typeof address === 'object' && address ? address.port : 0;
+    const at = (store: number) => ({
+      provider: 'aws',
+      aws: { endpoint: `http://127.0.0.1:${store}` },
+    });
+    expect(await asked(at(port))).toMatchObject({ severity: 'ok' });
+    expect(await asked(at(1))).toMatchObject({
+      severity: 'problem',
+      message: 'The store of files 127.0.0.1:1 (aws) does not answer (ECONNREFUSED)',
+    });
+    expect(await asked({ provider: 'local' })).toBeUndefined();
+    await close();
+  });
+
   test('warns of a provider of messages that took none of the last ones', async () => {
     const { client, close } = await connectToSource(
       { dataDir: platform.dataDir, databaseUrl: undefined },

@@ -5,10 +5,11 @@ import type { MigrationSet } from '../kernel/database/migrate.ts';
 import type { Settings } from '../kernel/settings/settings.ts';
 import { StartError } from '../kernel/start-error.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
-import { checkConfiguration, checkMailServer, checkProviders } from './configuration.ts';
+import { checkConfiguration } from './configuration.ts';
 import { checkDatabase } from './database.ts';
 import { type Finding, note, ok, problem } from './finding.ts';
 import { checkMachine } from './machine.ts';
+import { checkFileStore, checkMailServer, checkProviders } from './services.ts';
 
 export interface ExamineOptions {
   readonly settings: Settings;
@@ -40,6 +41,7 @@ async function checkStores({ settings, log, migrations }: ExamineOptions): Promi
         ...(await checkConfiguration(settings, client)),
         ...(await checkMailServer(client)),
         ...(await checkProviders(client)),
+        ...(await checkFileStore(client)),
       ];
     } finally {
       await close();

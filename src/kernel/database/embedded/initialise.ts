@@ -51,12 +51,12 @@ export async function initialiseCluster(
   } catch (cause) {
     await rm(building, { recursive: true, force: true });
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StartError(
-      `The embedded PostgreSQL could not be set up (${reason}): set DATABASE_URL to use a PostgreSQL server instead`,
-      {
-        cause,
-      },
-    );
+    const advice = /No space/.test(reason)
+      ? 'free some space, or set PENSTOCK_DATA_DIR to a folder on a larger disk'
+      : 'set DATABASE_URL to use a PostgreSQL server instead';
+    throw new StartError(`The embedded PostgreSQL could not be set up (${reason}): ${advice}`, {
+      cause,
+    });
   }
   await rename(building, folder);
 }
