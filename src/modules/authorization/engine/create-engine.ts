@@ -22,11 +22,12 @@ import { searchFromSubject } from './subject-search.ts';
 
 let engines = 0;
 
-/** With `reach`, what subjects reach is kept there. It may serve several engines. */
+/** With `reach`, what subjects reach is kept there. It may serve several engines. `told`: see `RuleScope`. */
 export function createEngine(
   model: Model,
   reach?: GrantCache<ReachableSet>,
   sizes?: SizeLimits,
+  told?: EngineScope['told'],
 ): Engine {
   const memory: PredicateCache = {
     sizes: createSizeEstimates(),
@@ -43,6 +44,7 @@ export function createEngine(
     search: searchFromSubject,
     callers: lookUpCaller,
     ...(sizes && { sizes }),
+    ...(told && { told }),
   });
   return {
     model,

@@ -29,6 +29,8 @@ export interface RuleScope {
   readonly callers?: CallerLookup;
   /** Those of limits.ts unless set. */
   readonly sizes?: SizeLimits;
+  /** What rules say, where there are no records: for a permission test. `undefined` is not known. */
+  readonly told?: (rule: RecordRule) => boolean | undefined;
 }
 
 /** What rules may ask of a caller beside the id. */
@@ -181,6 +183,14 @@ export interface RuleAnswers {
 
 const denied: RuleAnswer = { bounds: no, missing: [] };
 
+/** In front of a rule among missing values: nobody told what it says. */
+export const untoldRule = 'rule ';
+
+function toldAnswer(holds: boolean | undefined, { text }: RecordRule): RuleAnswer {
+  if (holds === undefined) return { bounds: unknown, missing: [untoldRule + text] };
+  return holds ? { bounds: yes, missing: [] } : denied;
+}
+
 export const noRules: RuleAnswers = { of: () => denied };
 
 export interface RuleQuestion {
@@ -195,6 +205,8 @@ export async function askRules(
   objects: readonly ObjectRef[],
   values: Omit<RuleValues, 'subject'>,
 ): Promise<RuleAnswers> {
+  const { told } = scope;
+  if (told) return { of: (_subject, _object, rule) => toldAnswer(told(rule), rule) };
   const bySubject = Map.groupBy(questions, ({ subject }) => formatSubject(subject));
   const answers = new Map<string, RuleAnswer>();
   for (const [subjectText, [first, ...more]] of bySubject) {

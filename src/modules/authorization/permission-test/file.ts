@@ -7,6 +7,7 @@ import { Compile } from 'typebox/compile';
 import { PenstockError, type Problem } from '../../../kernel/errors.ts';
 import { jsonSchema } from '../../../kernel/operations/json-schema.ts';
 import { problemsOf, type ValidatorError } from '../../../kernel/operations/problems.ts';
+import { rulesIn } from '../engine/record-rules.ts';
 import {
   type Definition,
   isFromField,
@@ -55,6 +56,8 @@ const Test = Type.Object(
   {
     name: Type.String(),
     context: Type.Optional(Names),
+    /** What rules about records say here, by their text: a test has no records. */
+    rules: Type.Optional(Type.Record(Type.String(), Type.Boolean())),
     /** Beside those of the file. */
     tuples: Type.Optional(Type.Array(TupleEntry)),
     grants: Type.Optional(Questions),
@@ -108,7 +111,7 @@ export function readPermissionTests(document: unknown): PermissionTestFile | rea
   const model = readModel(document.model, problems);
   if (!model) return problems;
   const tuples = readTuples(model, document, { place: '', problems });
-  problems.push(...emptyTests(document.tests));
+  problems.push(...emptyTests(document.tests), ...unknownRules(model, document.tests));
   const tests = document.tests.map((test, i) => ({
     test,
     tuples: readTuples(model, test, { place: `tests.${i}.`, problems }),
@@ -129,6 +132,26 @@ const emptyTests = (tests: readonly PermissionTest[]): readonly Problem[] =>
           },
         ],
   );
+
+/** A misspelt rule would say nothing about the one that is meant. */
+function unknownRules(model: Model, tests: readonly PermissionTest[]): readonly Problem[] {
+  const known = new Set(
+    model
+      .types()
+      .flatMap((type) =>
+        [...(model.get(type)?.actions.values() ?? [])].flatMap(rulesIn).map(({ text }) => text),
+      ),
+  );
+  return tests.flatMap(({ rules = {} }, i) =>
+    Object.keys(rules)
+      .filter((text) => !known.has(text))
+      .map((text) => ({
+        path: `tests.${i}.rules`,
+        rule: 'rule',
+        message: `no permission of the model has the rule "${text}"`,
+      })),
+  );
+}
 
 /** What the work threw, as problems. */
 function collect<T>(problems: Problem[], place: string, work: () => T): T | undefined {

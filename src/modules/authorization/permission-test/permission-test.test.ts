@@ -94,6 +94,36 @@ describe('permission tests', () => {
     expect(lines.at(-1)).toBe('  0 of 3 assertions hold');
   });
 
+  it('hang on rules about records only as far as the test says what these say', async () => {
+    const rule = 'record.open == true';
+    const ruled = {
+      User: null,
+      Doc: {
+        relations: { owner: ['User'] },
+        permissions: {
+          read: ['owner', { rule }],
+          keep: { exclusion: { base: ['owner'], subtract: { rule } } },
+        },
+      },
+    };
+    const asserted = {
+      allowed: ['User:a read Doc:1'],
+      denied: ['User:b read Doc:1', 'User:a keep Doc:1', 'User:b keep Doc:1'],
+    };
+    const tuples = ['User:a owner Doc:1'];
+    const tested = (test: object) =>
+      run({ model: ruled, tuples, tests: [{ name: 'x', ...asserted, ...test }] });
+    const silent = await tested({});
+    expect(silent.join('\n')).toContain(`denied: User:b read Doc:1: hangs on a rule`);
+    expect(silent.at(-1)).toBe('  2 of 4 assertions hold');
+    expect((await tested({ rules: { [rule]: true } })).at(-1)).toBe('  3 of 4 assertions hold');
+    expect((await tested({ rules: { [rule]: false } })).at(-1)).toBe('  3 of 4 assertions hold');
+    const misspelt = { name: 'x', ...asserted, rules: { 'record.opn': true } };
+    expect(readPermissionTests({ model: ruled, tests: [misspelt] })).toEqual([
+      expect.objectContaining({ path: 'tests.0.rules' }),
+    ]);
+  });
+
   it('fail for lists of what does not exist', async () => {
     const list = { 'User:a read Dok': [], 'User:a raed Doc': [], 'Usr:a read Doc': [] };
     const lines = await run({ model, tests: [{ name: 'empty', list }] });

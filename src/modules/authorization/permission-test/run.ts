@@ -3,6 +3,7 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { PenstockError, type Problem } from '../../../kernel/errors.ts';
 import { createEngine } from '../engine/create-engine.ts';
 import type { Engine, Question, Reason } from '../engine/engine.ts';
+import { untoldRule } from '../engine/record-rules.ts';
 import { formatObject, formatSubject, parseObject, parseSubject } from '../model/grammar.ts';
 import type { TimedTuple } from '../queries.ts';
 import type { TupleRow } from '../tuple-sql.ts';
@@ -24,10 +25,11 @@ export interface PermissionTestResult {
 }
 
 export async function runPermissionTests(file: PermissionTestFile): Promise<PermissionTestResult> {
-  const engine = createEngine(file.model);
   let assertions = 0;
   const failures: Failure[] = [];
   for (const { test, tuples } of file.tests) {
+    const rules = new Map(Object.entries(test.rules ?? {}));
+    const engine = createEngine(file.model, undefined, undefined, ({ text }) => rules.get(text));
     const asked = assertionsOf(testModelOf(engine, [...file.tuples, ...tuples], test), test);
     assertions += asked.length;
     for (const { about, ask } of asked) {
@@ -42,9 +44,18 @@ type Verdict = Pick<Failure, 'message' | 'reason'> | undefined;
 
 /** A question that makes no sense, or that has no answer, is a failed assertion. */
 function asFailure(error: unknown): Verdict {
-  if (error instanceof PenstockError) return { message: error.message };
-  throw error;
+  if (!(error instanceof PenstockError)) throw error;
+  const untold = (error.errors ?? []).find(({ path }) => path.startsWith(untoldPath));
+  const rule = untold?.path.slice(untoldPath.length);
+  return {
+    message:
+      rule === undefined
+        ? error.message
+        : `hangs on a rule about the record: say what it says in this test, as rules: { ${JSON.stringify(rule)}: true }`,
+  };
 }
+
+const untoldPath = `context.${untoldRule}`;
 
 interface TestModel {
   readonly tuples: readonly TimedTuple[];
