@@ -419,5 +419,10 @@ describe("actions of one's own", () => {
       permissions: { read: ['owner'], edit: ['owner'], delete: ['owner'], rank: ['owner'] },
     });
     expect((await author.api.get(path)).body.rank).toBe(3);
+    // Who creates a record is told what they may see of it, and not what they could see before it was there.
+    const [one, many] = [{ title: 'b', rank: 4 }, { docs: [{ rank: 5 }, { rank: 6 }] }];
+    expect((await author.api.post('/database/Draft', one)).body.rank).toBe(4);
+    const { docs } = (await author.api.post('/database/Draft/many', many)).body;
+    expect(docs.map(({ rank }: Json) => rank)).toEqual([5, 6]);
   });
 });

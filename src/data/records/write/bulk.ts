@@ -10,6 +10,7 @@ import { historyTable } from '../../schema/migrations.ts';
 import { isTrusted } from '../access/operation-access.ts';
 import type { RecordRow } from '../read/record-view.ts';
 import type { RecordInput, RecordText } from '../store.ts';
+import { asSeen } from './created-answer.ts';
 import {
   createExternal,
   type ExternalInput,
@@ -100,7 +101,7 @@ export async function createRecords(
     });
   });
   announceEvents(dependencies);
-  return created;
+  return asSeen(context, created);
 }
 
 const idsOf = (rows: readonly RecordText[]): readonly string[] => rows.map(({ id }) => id);

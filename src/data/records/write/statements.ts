@@ -16,7 +16,7 @@ import { recordColumns } from '../read/record-view.ts';
 import { createRenderContext, selectList } from '../read/render.ts';
 import { changedRows, destroyedRows, touched, withKeptParts } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
-import { idTest, live } from '../sql/row-id.ts';
+import { idsTest, idTest, live } from '../sql/row-id.ts';
 import { type Ownership, ownerColumns, ownerRows } from './ownership.ts';
 import { comparedFields, type EventFields, eventText, movedColumn } from './placement-text.ts';
 
@@ -109,6 +109,15 @@ function answerText(
     : orRefused('y.json', 'octet_length(y.json)');
   return `select y.id, y.version, ${json} as json${more} from ${records}${many ? ' order by y.id' : ''}`;
 }
+
+/** The answer once more, of records that were created. Values: their ids. */
+export const createdText = (
+  schema: CompiledSchema,
+  { populate, conditions }: Pick<AnswerOptions, 'populate' | 'conditions'>,
+  parameters: Parameters,
+): string =>
+  `with r as (select t.* from ${schema.rows} t where ${idsTest(schema, 't', '$1')}) ` +
+  answerText(schema, { kind: 'create', many: true, populate, conditions }, parameters);
 
 /** What the answer of a write shows. */
 interface Returned {

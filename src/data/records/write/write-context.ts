@@ -7,6 +7,7 @@ import type { Events } from '../../../kernel/events/events.ts';
 import type { PermissionPort, RecordAction, RowPredicate } from '../../../kernel/permissions.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import type { AccessRule } from '../../schema/language/field.ts';
 import { isRecordId, keyHint } from '../../schema/language/record-key.ts';
 import type { WriteRights } from '../access/field-access.ts';
 import { asksMore, grantedRows } from '../access/granted-rows.ts';
@@ -123,7 +124,7 @@ async function resolveWrite(
   dependencies: WriteDependencies,
   request: WriteRequest,
 ): Promise<WriteContext> {
-  const { caller, schema, operation, options, rights } = request;
+  const { caller, schema, operation, options } = request;
   const { scope, ids, populate: paths = [] } = options;
   const ownership = namesOwner(request)
     ? await ownershipOf(dependencies.permissions, request)
@@ -142,19 +143,21 @@ async function resolveWrite(
   const { needs } = options;
   const rows = await grantedRows(dependencies, { caller, scope, needs, ids }, predicate);
   const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
-  const rules = [
-    ...(schema.fieldVisibility?.conditional.values() ?? []),
-    ...rights.guarded.values(),
-  ];
   const conditions = await conditionsOf(dependencies.permissions, {
-    caller,
-    schema,
-    rules,
-    populate,
-    scope,
+    ...{ caller, schema, populate, scope },
+    rules: rulesOf(request),
   });
   return { ...request, dependencies, predicate: rows, ownership, populate, conditions };
 }
+
+/** Of fields, where they depend on the record. */
+export const rulesOf = ({
+  schema,
+  rights,
+}: Pick<WriteContext, 'schema' | 'rights'>): readonly AccessRule[] => [
+  ...(schema.fieldVisibility?.conditional.values() ?? []),
+  ...rights.guarded.values(),
+];
 
 /** Who will own the new records: the caller, or the scope that they may act for. Throws 403 or 503. */
 async function ownershipOf(

@@ -10,6 +10,7 @@ import { isTrusted } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import { classOf, type RecordRow } from '../read/record-view.ts';
 import type { RecordInput, RecordText } from '../store.ts';
+import { asSeen } from './created-answer.ts';
 import { patchedRow } from './external-values.ts';
 import { createExternal, isExternal, updateExternal } from './external-writes.ts';
 import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
@@ -90,7 +91,7 @@ async function createChecked(
     });
   });
   announceEvents(context.dependencies);
-  return row;
+  return row && only(await asSeen(context, [row]));
 }
 
 /** The values by their fields. */

@@ -1,0 +1,35 @@
+/**
+ * What a create answers where fields depend on the record (`owner`, `relation:`, `action:`). The statement that writes a
+ * record does not see yet who stands in which relation to it: its answer would lack what the creator has just sent.
+ */
+import { conditionsOf } from '../read/projection.ts';
+import { classOf, type RecordRow } from '../read/record-view.ts';
+import type { RecordText } from '../store.ts';
+import { createdText } from './statements.ts';
+import { answerShape, rulesOf, runWrite, type WriteContext } from './write-context.ts';
+
+/** The records as their creator sees them now. Those that are gone again stay as they were answered. */
+export async function asSeen<R extends RecordText>(
+  context: WriteContext,
+  created: readonly R[],
+): Promise<readonly RecordText[]> {
+  const { schema, caller, dependencies, populate, options } = context;
+  if (!context.conditions || options.idsOnly || created.length === 0) return created;
+  const conditions = await conditionsOf(dependencies.permissions, {
+    ...{ caller, schema, populate, scope: options.scope },
+    rules: rulesOf(context),
+  });
+  const request = {
+    schema,
+    shape: `created|${answerShape({ ...context, conditions })}`,
+    values: [created.map(({ id }) => id)],
+    dynamic: true,
+    class: classOf({ predicate: undefined, populate, conditions }),
+  };
+  const statement = dependencies.plans.statement(request, (parameters) =>
+    createdText(schema, { populate, conditions }, parameters),
+  );
+  const seen = await runWrite<RecordRow>(context, statement);
+  const byId = new Map(seen.map((row) => [row.id, row]));
+  return created.map((row) => byId.get(row.id) ?? row);
+}
