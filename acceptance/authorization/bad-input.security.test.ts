@@ -208,6 +208,28 @@ describe('hostile models, relations and questions', () => {
         ]);
     });
 
+    it('is told where a rule about records takes the place of another one', async () => {
+      const path = `/authorization/resources/${id}`;
+      const change = (read: Json) =>
+        admin.patch(path, { ...base, permissions: { ...base.permissions, read } });
+      const [was, is] = [{ rule: "record.text == 'x'" }, { rule: "record.text == 'y'" }];
+      for (const [before, after] of [
+        [[was], [is]],
+        [
+          ['owner', was],
+          ['owner', is],
+        ],
+        [[was], ['*']],
+      ] as const) {
+        await change(before);
+        expect(await dryRun({ read: after }), JSON.stringify(after)).toMatchObject([
+          { action: 'read', changed: 5, closed: 0 },
+        ]);
+        expect(await dryRun({ read: [...before].reverse() })).toEqual([]);
+      }
+      expectStatus(await admin.patch(path, base), 200, 'as it was');
+    });
+
     it('is told in the answer to the change, and in the plan of an import', async () => {
       const closed = { ...base, permissions: { ...base.permissions, edit: ['banned'] } };
       const exported = expectStatus(await admin.get('/state/export'), 200, 'export').body;

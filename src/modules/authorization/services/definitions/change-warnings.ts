@@ -91,6 +91,8 @@ interface Ways {
   readonly relations: ReadonlyMap<string, unknown>;
   /** Everybody may, or a rule says who, without any relation. */
   readonly open: boolean;
+  /** What opens it, where it is open: the rules, or `*`, and how it is derived from them. */
+  readonly opening: unknown;
   /** All that it says, the same for all ways to write it. */
   readonly words: unknown;
   readonly source: TupleSource;
@@ -111,9 +113,11 @@ function waysTo(model: Model, content: DefinitionContent, action: string): Ways 
   const meaning = (relation: string): unknown => [derivations.get(relation), takes(relation)];
   const grants = actions.map(grantRelation);
   const relations = new Map([...held, ...grants].map((one) => [one, meaning(one)]));
+  const open = exists && mayBeOpen(model, name);
   return {
     relations,
-    open: exists && mayBeOpen(model, name),
+    open,
+    opening: open && [...derivations].filter(([one]) => !relations.has(one)).sort(),
     words: [derivations, held.map((one) => [one, takes(one)]), content.conditions],
     source: sourceOf(
       model,
@@ -163,8 +167,9 @@ async function countOf(
   );
   // With the same relations it says something else about them.
   const about = differing.length > 0 ? differing : [...was.relations.keys()];
-  const touched =
-    was.open === is.open ? `${through(was, about)} union all ${through(is, about)}` : all;
+  const touched = isDeepStrictEqual(was.opening, is.opening)
+    ? `${through(was, about)} union all ${through(is, about)}`
+    : all;
   const closed = (): string => {
     const before = was.open ? all : through(was, was.relations.keys());
     const left = `exists (select 1 from ${is.source.rows} t where t.resource_id = x.id${is.source.resource('t', 'x.id')} and ${counts(list(is.relations.keys()))})`;
