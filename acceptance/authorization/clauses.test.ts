@@ -135,6 +135,52 @@ describe('conditions', () => {
 });
 
 describe('users', () => {
+  it('ask for a scope, where they may act for it, each question by itself', async () => {
+    await permissions.define({
+      name: 'Squad',
+      relations: { member: ['User'], lead: ['User'] },
+      permissions: { enter: ['member'], close: ['lead'] },
+    });
+    await permissions.define({
+      name: 'Door',
+      relations: { keeper: ['Squad'], guest: ['User'] },
+      permissions: { enter: ['keeper', 'guest'], close: ['keeper'] },
+    });
+    const squad = 'Squad:night';
+    await permissions.relate(
+      `${subjectOf(ada)} member ${squad}`,
+      `${squad} keeper Door:1`,
+      `${subjectOf(ada)} guest Door:2`,
+    );
+    const checks = [
+      { action: 'enter', resource: 'Door:1' },
+      { action: 'enter', resource: 'Door:2' },
+      { action: 'close', resource: 'Door:1' },
+    ];
+    const many = (scope: string) =>
+      user(ada).api.post('/authorization/check/many', { checks, scope });
+    const one = await user(ada).api.get('/authorization/check', {
+      query: { action: 'close', resource: 'Door:1', scope: squad },
+    });
+    expect(one).toMatchObject({ status: 403, body: { code: 'SCOPE_REFUSED' } });
+    expect((await many(squad)).body.results).toMatchObject([
+      { allowed: true },
+      { allowed: false },
+      {
+        allowed: false,
+        undecided: { code: 'SCOPE_REFUSED', message: one.body.message, missing: [] },
+      },
+    ]);
+    const allowed = async (scope: string) =>
+      (await many(scope)).body.results.map((result: Json) => result.allowed);
+    expect(await allowed('')).toEqual([false, true, false]);
+    expect(await allowed('Squad:day')).toEqual([false, false, false]);
+    expect(await many('Ghost:1')).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'scope' }] },
+    });
+  });
+
   it('ask many questions at once, each with its own answer', async () => {
     const many = (body: object, who = ada) => user(who).api.post('/authorization/check/many', body);
     const checks = ['network', 'map', 'nothing'].map((id) => ({

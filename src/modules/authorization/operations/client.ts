@@ -9,7 +9,7 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import { authorizationErrors } from '../errors.ts';
-import { parseObject } from '../model/grammar.ts';
+import { parseObject, type SubjectRef } from '../model/grammar.ts';
 import { grantRelation } from '../model/model.ts';
 import { type Checks, type LegacyCheck, scopeRefused, userSubject } from '../services/checks.ts';
 import type { Models } from '../services/definitions/models.ts';
@@ -100,6 +100,7 @@ const checkMany = ({ checks, tokens }: ClientServices): Operation =>
           maxItems: maxQuestions,
           description: 'The questions; each has its own answer',
         }),
+        scope: Scope,
         context: Type.Optional(Context),
         consistencyToken: Token,
       }),
@@ -108,19 +109,32 @@ const checkMany = ({ checks, tokens }: ClientServices): Operation =>
     errors: questionErrors,
     summary: 'Ask what you may do, in many places at once',
     description:
-      'At most 50 questions, answered in their order. Conditions see the context. One that has no answer is not allowed, says why, and does not stand in the way of the others.',
-    async handler(context, { body: { checks: asked, context: values = {}, consistencyToken } }) {
+      'At most 50 questions, answered in their order. Conditions see the context. With a scope, whether the scope may. One that has no answer, or where you may not act for the scope, is not allowed, says why, and does not stand in the way of the others.',
+    async handler(context, { body: { checks: asked, scope, context: values, consistencyToken } }) {
       tokens.require(consistencyToken);
       const { subject } = userOf(context);
+      const options = { context: values ?? {}, contextual: [] };
       const questions = asked.map(({ action, resource }, i) => ({
         subject,
         action: nameOf(action, `checks.${i}.action`),
         resource: parseObject(resource, `checks.${i}.resource`),
       }));
+      const acting = new Map<string, SubjectRef | undefined>();
+      for (const action of new Set(questions.map((question) => question.action)))
+        acting.set(action, await checks.acting(subject, action, scope, options));
+      // Asked in their places, so that what is wrong is told with its number.
       const answers = await asRequested(ofChecks, () =>
-        checks.answers(questions, { context: values, contextual: [] }),
+        checks.answers(
+          questions.map((one) => ({ ...one, subject: acting.get(one.action) ?? subject })),
+          options,
+        ),
       );
-      return { results: answers.map(answerOnWire) };
+      const results = answers.map((answer, i) => {
+        const action = questions[i]?.action ?? '';
+        if (acting.get(action)) return answerOnWire(answer);
+        return answerOnWire({ allowed: false, undecided: scopeRefused(action, scope) });
+      });
+      return { results };
     },
   });
 
