@@ -77,10 +77,13 @@ describe('records with row authorization', () => {
     const note = await create(ada, { text: 'shared' });
     await permissions.relate(`User:${bob?.userId} reader Note:${note._id}`);
     expect((await user(bob).api.get(`/database/Note/${note._id}`)).status).toBe(200);
-    expect((await user(bob).api.patch(`/database/Note/${note._id}`, { text: 'x' })).status).toBe(
-      403,
-    );
-    expect((await user(bob).api.delete(`/database/Note/${note._id}`)).status).toBe(403);
+    const lacks = (action: string) => ({
+      status: 403,
+      body: { code: 'FORBIDDEN', message: `This needs the action "${action}" on Note` },
+    });
+    const edited = await user(bob).api.patch(`/database/Note/${note._id}`, { text: 'x' });
+    expect(edited).toMatchObject(lacks('edit'));
+    expect(await user(bob).api.delete(`/database/Note/${note._id}`)).toMatchObject(lacks('delete'));
     await permissions.relate(`User:${bob?.userId} editor Note:${note._id}`);
     expect((await user(bob).api.patch(`/database/Note/${note._id}`, { text: 'x' })).status).toBe(
       200,
@@ -90,7 +93,7 @@ describe('records with row authorization', () => {
       403,
     );
     const batch = { docs: [{ _id: note._id, text: 'z' }] };
-    expect((await user(bob).api.patch('/database/Note/many', batch)).status).toBe(403);
+    expect(await user(bob).api.patch('/database/Note/many', batch)).toMatchObject(lacks('edit'));
     expect((await user(ada).api.get(`/database/Note/${note._id}`)).body.text).toBe('x');
   });
 

@@ -237,7 +237,10 @@ describe('files with relations', () => {
       [403, 'FILE_ACCESS_DENIED'],
       [403, 'FILE_ACCESS_DENIED'],
     ]);
-    expect((await ben.api.delete(`/storage/file/${id}`)).status).toBe(403);
+    expect(await ben.api.delete(`/storage/file/${id}`)).toMatchObject({
+      status: 403,
+      body: { message: 'You may not delete this file' },
+    });
     // Another name in the same place takes nothing from anybody.
     const name = `${randomUUID()}.txt`;
     expect((await ben.api.patch(`/storage/file/${id}`, { name })).status).toBe(200);

@@ -47,8 +47,15 @@ const doubles =
 const capitals = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 const small = capitals.toLowerCase();
 
-const addressOf: ToSql = (a) => once(`case when a.x ~ '${addressPattern}' then a.x::inet end`, a);
-const networkOf: ToSql = (a) => once(`case when a.x ~ '${networkPattern}' then a.x::inet end`, a);
+/** An IPv4 address, or a network of them, that is written as IPv6 is of IPv4. */
+const unmapped = (a: string): string =>
+  `case when ${a} <<= '::ffff:0:0/96'::inet then set_masklen('0.0.0.0'::inet + (${a} - '::ffff:0:0'::inet), masklen(${a}) - 96) else ${a} end`;
+const inetOf =
+  (pattern: string): ToSql =>
+  (a) =>
+    once(`case when a.x ~ '${pattern}' then ${unmapped('a.x::inet')} end`, a);
+const addressOf = inetOf(addressPattern);
+const networkOf = inetOf(networkPattern);
 const within: ToSql = (network, other) => `((${network}) >>= (${other}))`;
 
 const spanPart =

@@ -1,12 +1,15 @@
 /**
  * Addresses and networks. One grammar for JavaScript and SQL: PostgreSQL reads only what these patterns
- * admit, so that no stored text can make a statement fail.
+ * admit, so that no stored text can make a statement fail. IPv4 addresses that are written as IPv6 (`::ffff:192.0.2.1`,
+ * as servers report them that listen on both) are the IPv4 addresses.
  */
 
 const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
 const group = '[0-9A-Fa-f]{1,4}';
 const version4 = `(${octet}\\.){3}${octet}`;
+const zeros = '0{1,4}:';
 const version6 = [
+  `((${zeros}){5}|::(${zeros}){0,4}|(${zeros}){1,4}:)[Ff]{4}:${version4}`,
   `(${group}:){7}${group}`,
   ...[1, 2, 3, 4, 5, 6].map((before) => `(${group}:){1,${7 - before}}(:${group}){1,${before}}`),
   `(${group}:){1,7}:`,
@@ -36,16 +39,33 @@ export interface Network extends Address {
 /** Nothing for what is no address. */
 export function readAddress(text: string): Address | undefined {
   if (text.length > MAX_TEXT || !isAddress.test(text)) return undefined;
-  return text.includes(':')
-    ? { version: 6, number: joined(groupsOf(text), 16n) }
-    : { version: 4, number: joined(text.split('.').map(Number), 8n) };
+  if (!text.includes(':')) return { version: 4, number: version4Of(text) };
+  // With a dot the last two groups are written as an IPv4 address.
+  const last = text.includes('.') ? text.slice(text.lastIndexOf(':') + 1) : '';
+  const low = version4Of(last);
+  const groups =
+    last === ''
+      ? text
+      : text.replace(last, `${(low >> 16n).toString(16)}:${(low & 0xffffn).toString(16)}`);
+  const number = joined(groupsOf(groups), 16n);
+  return isMapped(number) ? { version: 4, number: number & 0xffff_ffffn } : { version: 6, number };
 }
+
+const version4Of = (text: string): bigint => joined(text.split('.').map(Number), 8n);
+
+/** Of the network `::ffff:0:0/96`, whose addresses are those of IPv4. */
+const isMapped = (number: bigint): boolean => number >> 32n === 0xffffn;
+const mappedBits = 96;
 
 export function readNetwork(text: string): Network | undefined {
   if (text.length > MAX_TEXT || !isNetwork.test(text)) return undefined;
   const [address = '', bits = ''] = text.split('/');
   const found = readAddress(address);
-  return found && { ...found, bits: Number(bits) };
+  if (!found) return undefined;
+  if (found.version === 6 || !address.includes(':')) return { ...found, bits: Number(bits) };
+  if (Number(bits) >= mappedBits) return { ...found, bits: Number(bits) - mappedBits };
+  // Larger than all of IPv4: a network of IPv6.
+  return { version: 6, number: (0xffffn << 32n) | found.number, bits: Number(bits) };
 }
 
 const joined = (parts: readonly number[], width: bigint): bigint =>

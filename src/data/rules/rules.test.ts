@@ -199,6 +199,29 @@ describe('rules', () => {
     expect(readType('object')).toBeUndefined();
   });
 
+  it('take IPv4 addresses that are written as IPv6 for what they are', () => {
+    const isInOffice = (address: string, office = '10.0.0.0/8') =>
+      ask(`user_ip.in_cidr("${office}") && user_ip == ip("10.1.1.1")`, { user_ip: address }).holds;
+    for (const written of [
+      '::ffff:10.1.1.1',
+      '::FFFF:a01:101',
+      '0:0:0:0:0:ffff:10.1.1.1',
+      '0::ffff:10.1.1.1',
+    ])
+      expect([written, isInOffice(written)]).toEqual([written, true]);
+    expect(isInOffice('::ffff:10.1.1.1', '::ffff:10.0.0.0/104')).toBe(true);
+    expect(isInOffice('10.1.1.1', '::ffff:0:0/96')).toBe(true);
+    expect(isInOffice('10.1.1.1', '::ffff:10.0.0.0/95')).toBe(false);
+    expect(isInOffice('::ffff:11.1.1.1')).toBe(false);
+    for (const wrong of [
+      '::ffff:10.1.1',
+      '::ffff:10.1.1.256',
+      '::fffe:10.1.1.1',
+      '::ffff:10.1.1.1:1',
+    ])
+      expect(() => readValue(typeOf('ip'), wrong, 'x'), wrong).toThrow(ValueError);
+  });
+
   it('use indexes: equality of a column stays an equality', () => {
     const rule = compileRule('record.status == "a" || record.author == caller.id', environment);
     const values: unknown[] = [];

@@ -1,17 +1,18 @@
 /** What an offer asks of its callers beside what the schema asks (`Grant` of store.ts): actions of one's own. */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { errors, relocated } from '../../../kernel/errors.ts';
+import { errors, type PenstockError, relocated } from '../../../kernel/errors.ts';
 import type {
   PermissionEngine,
   PermissionPort,
   RowPredicate,
 } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
 import { recordErrors } from '../errors.ts';
 import { idsTest, idTest } from '../sql/row-id.ts';
 import type { Grant, NeededAction } from '../store.ts';
-import { bothRules, canonicalIds, isTrusted } from './operation-access.ts';
+import { bothRules, canonicalIds, isOwnersOnly, isTrusted } from './operation-access.ts';
 
 interface Dependencies {
   readonly permissions: PermissionPort;
@@ -110,5 +111,32 @@ export async function requireActionOnRecord(
   if (rows.length === 0) throw lacksAction(named.needs);
 }
 
-const lacksAction = ({ action, schema }: NeededAction) =>
-  errors.FORBIDDEN({ message: `This needs the action "${action}" on ${schema}` });
+/** 403 for a change of rows that the caller may read: what it would take. */
+export function lacksRows({ schema, operation, options }: LackedRows): PenstockError {
+  const { action: asked, needs } = options;
+  const action = operation === 'delete' ? 'delete' : 'edit';
+  const { authorization, owner } = schema.modelOptions.conduit;
+  const ofOwner = isOwnersOnly(schema, action);
+  if (!authorization.enabled)
+    return needs && !ofOwner
+      ? lacksAction(needs)
+      : errors.FORBIDDEN({
+          message: `Only the owner of a record of ${schema.name} may ${action} it`,
+        });
+  const permitted = lackMessage({ action: asked ?? action, schema: schema.name });
+  const message = ofOwner
+    ? `${permitted}, ${owner?.combine ?? 'and'} to own the record`
+    : permitted;
+  return errors.FORBIDDEN({ message });
+}
+
+interface LackedRows {
+  readonly schema: CompiledSchema;
+  readonly operation: 'create' | 'update' | 'delete';
+  readonly options: Grant;
+}
+
+const lackMessage = ({ action, schema }: Pick<NeededAction, 'action' | 'schema'>): string =>
+  `This needs the action "${action}" on ${schema}`;
+
+const lacksAction = (needed: NeededAction) => errors.FORBIDDEN({ message: lackMessage(needed) });

@@ -23,7 +23,7 @@ import { recordErrors } from '../errors.ts';
 const operations = { read: 'read', edit: 'update', delete: 'delete' } as const;
 
 /** True when only the owner may do this. */
-const isOwnersOnly = ({ modelOptions }: CompiledSchema, action: RecordAction): boolean =>
+export const isOwnersOnly = ({ modelOptions }: CompiledSchema, action: RecordAction): boolean =>
   modelOptions.conduit.owner?.limit?.includes(operations[action]) ?? false;
 
 /** True when this cannot be done without being somebody. */

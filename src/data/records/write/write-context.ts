@@ -10,7 +10,7 @@ import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { AccessRule } from '../../schema/language/field.ts';
 import { isRecordId, keyHint } from '../../schema/language/record-key.ts';
 import type { WriteRights } from '../access/field-access.ts';
-import { asksMore, grantedRows } from '../access/granted-rows.ts';
+import { asksMore, grantedRows, lacksRows } from '../access/granted-rows.ts';
 import {
   isRowAuthorised,
   isTrusted,
@@ -285,7 +285,7 @@ export async function missError(
   // Who may not change the record at all is told that, and not about fields.
   if (guarded.length > 0 && row.may) return fieldsForbidden(guarded.map((name) => place + name));
   // Nothing forbids it: the record came, or came back, after the statement had looked for it.
-  return context.predicate ? errors.FORBIDDEN() : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
+  return context.predicate ? lacksRows(context) : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
 }
 
 /** One of several records that a statement did not find. */
@@ -320,7 +320,7 @@ export async function missErrors(
   if (!predicate) return recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
   const message = 'you may not change this record';
   const problems = missed.map(({ place }) => ({ path: `${place}_id`, rule: 'access', message }));
-  return errors.FORBIDDEN({ errors: problems });
+  return errors.FORBIDDEN({ message: lacksRows(context).message, errors: problems });
 }
 
 /** Ids of those that the caller may read. */

@@ -25,6 +25,12 @@ export type FileAction = 'read' | 'content' | 'edit' | 'delete' | 'share';
 
 const reads = (action: FileAction): boolean => action === 'read' || action === 'content';
 
+/** 403 for somebody who may not do it, and may know of the file. */
+export const mayNot = (action: FileAction) =>
+  storageErrors.FILE_ACCESS_DENIED({
+    message: `You may not ${action === 'content' ? 'read' : action} this file`,
+  });
+
 /** What of a file decides. */
 export interface GuardedFile {
   readonly _id: string;
@@ -103,7 +109,7 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
       const { hideForbidden } = dependencies.config().access;
       if (hideForbidden && (action === 'read' || !(await may(caller, 'read', file, scope))))
         throw storageErrors.FILE_NOT_FOUND();
-      if (caller.kind !== 'anonymous') throw storageErrors.FILE_ACCESS_DENIED();
+      if (caller.kind !== 'anonymous') throw mayNot(action);
       throw reads(action) ? storageErrors.FILE_NOT_PUBLIC() : errors.UNAUTHORIZED();
     },
     requireCreate(caller, container) {

@@ -21,7 +21,7 @@ import { type ContainerRow, holdContainer, type SeenContainer } from '../queries
 import { type FileRow, fileAt, highestSuffix, lockNames } from '../queries/files.ts';
 import { insertFile, type NewFile, type SeenVersion } from '../queries/new-file.ts';
 import { fileSchema } from '../schemas.ts';
-import { authorOf, ownerOf } from './access.ts';
+import { authorOf, mayNot, ownerOf } from './access.ts';
 import { createContainerLook } from './container-look.ts';
 import { type Containers, ensureFolders } from './containers.ts';
 import type { ArrivedContent } from './contents.ts';
@@ -160,7 +160,7 @@ async function requireEdit(
   file: FileRow,
   { scope }: Placement,
 ): Promise<void> {
-  if (!(await access.may(caller, 'edit', file, scope))) throw storageErrors.FILE_ACCESS_DENIED();
+  if (!(await access.may(caller, 'edit', file, scope))) throw mayNot('edit');
 }
 
 async function placementOf(
