@@ -98,7 +98,9 @@ function createPool(idleMs: number) {
     give(worker: Worker): void {
       if (!worker.child.connected) return;
       const end = (): void => {
-        free.splice(free.indexOf(worker), 1);
+        const place = free.indexOf(worker);
+        // One that has died was taken out already.
+        if (place >= 0) free.splice(place, 1);
         worker.child.kill('SIGKILL');
       };
       worker.idle = setTimeout(end, idleMs).unref();
