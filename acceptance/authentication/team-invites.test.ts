@@ -238,6 +238,32 @@ describe('a list of invitations', () => {
     expect(await roleOf(user)).toBe('readAll');
   });
 
+  test('of the own ones shows what its inviter may still give', async () => {
+    const [user, helper] = [
+      await platform.registerUser({ email: address() }),
+      await platform.registerUser(),
+    ];
+    await verify(user);
+    const members = `${teamPath}/${team}/members`;
+    const give = (role: string) => platform.admin.post(members, { members: [helper.userId], role });
+    const rolesOffered = async () =>
+      (await user.api.get(`${teamPath}/invites`)).body.invites.map(
+        ({ role }: { role: string }) => role,
+      );
+    expect((await give('editAll')).status).toBe(200);
+    const sub = (await owner.api.post(teamPath, { name: `team ${next()}` })).body._id;
+    const offer = { email: user.email, role: 'editAll' };
+    await owner.api.post(`${teamPath}/${sub}/invite`, { ...offer, role: 'member' });
+    expect((await helper.api.post(`${teamPath}/${team}/invite`, offer)).status).toBe(200);
+    expect((await rolesOffered()).sort()).toEqual(['editAll', 'member']);
+    await platform.admin.post(`/authentication/users/${helper.userId}/block`);
+    expect(await rolesOffered()).toEqual(['member']);
+    await platform.admin.post(`/authentication/users/${helper.userId}/unblock`);
+    expect((await rolesOffered()).sort()).toEqual(['editAll', 'member']);
+    expect((await owner.api.delete(`${members}?members=${helper.userId}`)).status).toBe(200);
+    expect(await rolesOffered()).toEqual(['member']);
+  });
+
   test('are made by one user up to a number in a day, whatever teams they make', async () => {
     await configure({ invites: { maxPerDay: 2 } });
     const user = await platform.registerUser();

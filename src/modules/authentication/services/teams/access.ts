@@ -34,9 +34,24 @@ export interface TeamAccess {
   require(caller: UserCaller, action: TeamAction, teamId: string): Promise<TeamRow>;
   /** Up to which role the user may give and take roles of this team; nothing when they may not at all. */
   reach(userId: string, teamId: string): Promise<TeamRole | undefined>;
+  /** The same for several, in their order. */
+  reaches(pairs: readonly UserOfTeam[]): Promise<readonly (TeamRole | undefined)[]>;
   /** Throws 403 unless the user may give and take these roles. */
   requireReach(userId: string, teamId: string, roles: Iterable<TeamRole>): Promise<void>;
 }
+
+export interface UserOfTeam {
+  readonly userId: string;
+  readonly teamId: string;
+}
+
+/** Which action shows that somebody has a role, the highest role first. */
+const roleActions = [
+  ['owner', 'deleteOwners'],
+  ['editAll', 'manageSubTeams'],
+  ['readAll', 'viewSubTeams'],
+  ['member', 'viewMembers'],
+] as const;
 
 interface Dependencies {
   readonly database: Queryable;
@@ -78,18 +93,21 @@ export function createTeamAccess({ database, authorization }: Dependencies): Tea
       return found;
     },
     async reach(userId, teamId) {
-      const questions = (
-        ['deleteOwners', 'manageSubTeams', 'viewSubTeams', 'viewMembers'] as const
-      ).map((action) => ({
-        subject: userSubject(userId),
-        action,
-        resource: team(teamId),
-      }));
-      const [owns, runs, reads, sees] = await service().canAll(questions);
-      if (owns) return 'owner';
-      if (runs) return 'editAll';
-      if (reads) return 'readAll';
-      return sees ? 'member' : undefined;
+      const [reach] = await access.reaches([{ userId, teamId }]);
+      return reach;
+    },
+    async reaches(pairs) {
+      const questions = pairs.flatMap(({ userId, teamId }) =>
+        roleActions.map(([, action]) => ({
+          subject: userSubject(userId),
+          action,
+          resource: team(teamId),
+        })),
+      );
+      const held = await service().canAll(questions);
+      return pairs.map(
+        (_pair, place) => roleActions.find((_role, n) => held[place * roleActions.length + n])?.[0],
+      );
     },
     async requireReach(userId, teamId, roles) {
       const reach = await access.reach(userId, teamId);

@@ -130,13 +130,14 @@ export async function invitesOfTeam(
   return { invites: page.rows, count: count.rows[0]?.count ?? 0 };
 }
 
-/** Living invitations to an address, the newest first; at most 200. */
+/** Living invitations to an address, the newest first; at most 200. Of inviters who are blocked there are none. */
 export async function invitesToAddress(
   database: Queryable,
   email: string,
 ): Promise<readonly (InviteRow & { teamName: string })[]> {
   const text = `select ${columns}, t."name" as "teamName" from penstock.team_invites i join "app"."Team" t on t."_id" = i.team_id
-    where i.email = $1 and ${alive} order by i.created_at desc, i.id desc limit 200`;
+    left join "app"."User" u on u."_id" = i.invited_by
+    where i.email = $1 and ${alive} and coalesce(u."active", true) order by i.created_at desc, i.id desc limit 200`;
   return (await database.query<InviteRow & { teamName: string }>({ text, values: [email] })).rows;
 }
 

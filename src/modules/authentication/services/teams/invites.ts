@@ -13,7 +13,7 @@ import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
 import type { TeamsConfig } from '../../config/teams.ts';
 import { authErrors } from '../../errors.ts';
 import { teamEvent } from '../../events.ts';
-import type { TeamRole } from '../../schemas.ts';
+import { covers, type TeamRole } from '../../schemas.ts';
 import { canonicalEmail } from '../accounts/identifiers.ts';
 import { allowedUserData, type UserDataConfig } from '../accounts/user-data.ts';
 import type { TeamAccess, TeamAction } from './access.ts';
@@ -272,5 +272,13 @@ async function mine(
   caller: UserCaller,
 ): Promise<readonly (InviteRow & { readonly teamName: string })[]> {
   const { email, isVerified } = await access.registered(caller);
-  return email !== null && isVerified ? invitesToAddress(database, email) : [];
+  if (email === null || !isVerified) return [];
+  const found = await invitesToAddress(database, email);
+  // Of operators they hold as they are; of users only as far as these may still give the role.
+  const given = found.filter(({ invitedBy }) => invitedBy !== null);
+  const reaches = await access.reaches(
+    given.map(({ invitedBy, teamId }) => ({ userId: String(invitedBy), teamId })),
+  );
+  const lapsed = new Set(given.filter(({ role }, n) => !covers(reaches[n], role)));
+  return found.filter((invite) => !lapsed.has(invite));
 }
