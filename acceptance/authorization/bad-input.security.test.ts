@@ -146,7 +146,7 @@ describe('hostile models, relations and questions', () => {
     beforeAll(async () => {
       await platform.createSchema({
         name: 'Plan',
-        fields: { text: 'String' },
+        fields: { text: 'String', stage: { type: 'String', enum: ['draft', 'published'] } },
         conduitOptions: { authorization: { enabled: true } },
       });
       ({ _id: id } = (await admin.get('/authorization/resources/Plan')).body);
@@ -206,6 +206,35 @@ describe('hostile models, relations and questions', () => {
         expect(await dryRun({ read, edit }), JSON.stringify(read)).toMatchObject([
           { action: 'read', changed: 5 },
         ]);
+    });
+
+    it('is told where a rule holds for nobody', async () => {
+      for (const rule of ['false', "record.text == 'x' && 1 > 2", '1 / 0 == 1'])
+        for (const read of [[{ rule }], [{ intersection: [{ rule }, 'owner'] }]])
+          expect(await dryRun({ read, edit: [] }), rule).toContainEqual(
+            expect.objectContaining({ action: 'read', changed: 5, closed: 5, lockedOut: true }),
+          );
+      expect(await dryRun({ read: [...base.permissions.read, { rule: 'false' }] })).toEqual([]);
+    });
+
+    it('is told with the values in rules that no record has', async () => {
+      const slip = (column: number, value: string) => ({
+        ...{ action: 'read', changed: 0, lockedOut: false },
+        message: `permissions.read[2].rule: line 1, column ${column}: "${value}" is none of the values that the field has: "draft", "published"`,
+      });
+      const told = async (rule: string) =>
+        (await dryRun({ read: [...base.permissions.read, { rule }] })).filter(
+          ({ changed }: Json) => changed === 0,
+        );
+      const rule = "record.stage == 'publised'";
+      expect(await told(rule)).toMatchObject([slip(17, 'publised')]);
+      expect(await told("record.stage in ['draft', 'done']")).toMatchObject([slip(27, 'done')]);
+      expect(await told("record.stage == 'published' || record.stage != null")).toEqual([]);
+      const change = { ...base, permissions: { ...base.permissions, read: ['owner', { rule }] } };
+      const path = `/authorization/resources/${id}`;
+      const { body: done } = expectStatus(await admin.patch(path, change), 200, 'change');
+      expect(JSON.stringify(done.warnings)).toContain('publised');
+      expectStatus(await admin.patch(path, base), 200, 'as it was');
     });
 
     it('is told where a rule about records takes the place of another one', async () => {

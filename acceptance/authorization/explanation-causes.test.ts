@@ -127,6 +127,39 @@ describe('an explanation', () => {
     expect(await told()).toEqual(['allowed']);
   });
 
+  it('asks nothing of records in the trash, which nobody can change', async () => {
+    await platform.createSchema({
+      name: 'Errand',
+      fields: { title: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    await permissionsApi(platform.admin).define({
+      name: 'Errand',
+      version: 5,
+      relations: { owner: ['User'], post: ['Post'] },
+      permissions: { read: ['owner', 'post->read'], edit: ['owner'], delete: ['owner'] },
+    });
+    const above = expectStatus(
+      await ada.api.post('/database/Post', { title: 'Gone' }),
+      200,
+      'post',
+    );
+    const errand = { title: 'x' };
+    const { body } = expectStatus(await ada.api.post('/database/Errand', errand), 200, 'errand');
+    await permissionsApi(platform.admin).relate(`Post:${above.body._id} post Errand:${body._id}`);
+    const told = async () => {
+      const { wouldAllow } = await explain(who(bob), 'read', { resource: `Errand:${body._id}` });
+      return wouldAllow.map(({ change, resource, tuple }: Json) => [change, resource ?? tuple]);
+    };
+    const changes = (all: string[][]) => all.map(([change]) => change);
+    expect(changes(await told())).toEqual(expect.arrayContaining(['field', 'rule']));
+    expectStatus(await ada.api.delete(`/database/Post/${above.body._id}`), 200, 'to the trash');
+    const left = changes(await told());
+    expect(left).not.toContain('field');
+    expect(left).not.toContain('rule');
+    expect(left).toContain('write');
+  });
+
   it('says that the record or the user is not there, and suggests nothing that they would have to say', async () => {
     for (const resource of [`Post:${randomUUID()}`, 'Post:nothing']) {
       const gone = await explain(who(bob), 'read', { resource });

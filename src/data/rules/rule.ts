@@ -9,6 +9,7 @@ import { checkRule } from './check.ts';
 import { isKnown } from './choice.ts';
 import type { RuleEnvironment } from './environment.ts';
 import { type Expression, isError, isTrue } from './expression.ts';
+import { foreignValues } from './foreign-values.ts';
 import { type Known, reduceRule, triedRule } from './reduce.ts';
 import { condition, sqlContext } from './sql.ts';
 import { isStoredValue } from './sql-storage.ts';
@@ -61,6 +62,10 @@ export interface CompiledRule {
   readonly fields: ReadonlySet<string>;
   /** Inputs that the rule reads. */
   readonly inputs: ReadonlySet<string>;
+  /** False when it holds for no record and nobody. */
+  mayHold(): boolean;
+  /** What is likely a slip, with line and column. */
+  slips(): readonly string[];
   /** With which values of the record an input is compared for equality. */
   comparedWith(input: string): Compared;
   /** The answer for given values and a record as it is on the wire. */
@@ -96,6 +101,9 @@ function createRule(text: string, expression: Expression): CompiledRule {
     aboutRecord: expression.row,
     fields: new Set(parts.flatMap((part) => (part.kind === 'field' ? [part.name] : []))),
     inputs: new Set(parts.flatMap((part) => (part.kind === 'input' ? [part.name] : []))),
+    mayHold: () => mayBeTrue(reduceRule(expression, { input: () => undefined })),
+    slips: () =>
+      parts.flatMap(foreignValues).map(({ at, message }) => `${placeOf(text, at)}: ${message}`),
     comparedWith: (input) => comparedWith(parts, input),
     evaluate: (input, record = {}) => answerOf(reduceRule(expression, { input, record })),
     predicate(input, { alias, next }) {
@@ -179,6 +187,11 @@ function answerOf(reduced: Expression): RuleAnswer {
   const { outcomes, names } = reduced;
   const missing = (outcomes & isTrue) !== 0 ? names : [];
   return { holds: false, possible: (outcomes & (isTrue | isError)) !== 0, missing };
+}
+
+function mayBeTrue(reduced: Expression): boolean {
+  if (reduced.kind === 'constant') return reduced.value === true;
+  return reduced.kind !== 'open' || (reduced.outcomes & isTrue) !== 0;
 }
 
 const missingOf = (reduced: Expression): readonly string[] => [

@@ -94,17 +94,19 @@ export const definitionState = (
   },
 });
 
-/** Whom changed definitions would shut out. */
+/** Whom changed definitions would shut out, and slips in their rules. */
 async function outlookOf(
   definitions: Definitions,
   changes: readonly StateChange[],
 ): Promise<StateOutlook> {
   const found = await definitions.warnings(
     changes.flatMap(({ action, after }) =>
-      action === 'update' && after ? [contentOf(after)] : [],
+      action !== 'delete' && after ? [contentOf(after)] : [],
     ),
   );
-  const closing = [...found.values()].flat().filter(({ closed }) => closed > 0);
+  const closing = [...found.values()]
+    .flat()
+    .filter(({ changed, closed }) => closed > 0 || changed === 0);
   const warnings = closing.map(({ message }) => message);
   return { effects: new Map(), obstacles: [], warnings };
 }

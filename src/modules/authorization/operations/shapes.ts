@@ -293,7 +293,10 @@ export const Warning = Type.Object({
   }),
   closed: Type.Integer({ description: 'Of so many nothing gives it to anybody any more' }),
   lockedOut: Type.Boolean({ description: 'No object is left on which somebody may do it' }),
-  message: Type.String(),
+  message: Type.String({
+    description:
+      'Where `changed` is 0: a slip in a rule, such as a value that the field cannot have',
+  }),
 });
 
 export const Outcome = Type.Object({

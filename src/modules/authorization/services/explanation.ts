@@ -58,17 +58,22 @@ export function createTellExplanation({
     return names;
   };
 
-  /** Accounts, and records of schemas that ask relations, are there or not; other objects may exist in relations alone. */
+  /**
+   * Accounts, records of schemas that ask relations, and those that say something, are there or not; other objects may
+   * exist in relations alone.
+   */
   const absentOf = async (
     caller: Caller,
     objects: readonly ObjectRef[],
+    saying: readonly ObjectRef[],
   ): Promise<ReadonlySet<string>> => {
-    const known = objects.filter(({ type, id }) => {
+    const isKnown = ({ type, id }: ObjectRef): boolean => {
       const schema = id === '*' ? undefined : schemas.get(type);
-      if (!schema || !schemaObject(schema).every((object) => hasAuthority(caller, object)))
-        return false;
-      return type === 'User' || schema.modelOptions.conduit.authorization.enabled;
-    });
+      return schema !== undefined && schemaObject(schema).every((one) => hasAuthority(caller, one));
+    };
+    const isRecord = ({ type }: ObjectRef): boolean =>
+      type === 'User' || schemas.get(type)?.modelOptions.conduit.authorization.enabled === true;
+    const known = [...objects.filter(isRecord), ...saying].filter(isKnown);
     const there = await existingObjects(database, schemas, known);
     return new Set(known.map(formatObject).filter((object) => !there.has(object)));
   };
@@ -76,7 +81,8 @@ export function createTellExplanation({
   return async (caller, question, explanation) => {
     const deciding = shortened(decidingGrounds(explanation));
     const { subject, resource } = question;
-    const absent = await absentOf(caller, [subject, resource]);
+    const saying = explanation.wouldAllow.flatMap(recordsOf);
+    const absent = await absentOf(caller, [subject, resource], saying);
     const possible = explanation.wouldAllow.filter((one) => isPossible(absent, one));
     const objects = [
       subject,
@@ -104,14 +110,16 @@ type Names = ReadonlyMap<string, string>;
 
 const objectsOfTuple = ({ subject, resource }: Tuple): readonly ObjectRef[] => [subject, resource];
 
-/** A record that is not there says nothing, and no field names somebody who is not there. */
-function isPossible(absent: ReadonlySet<string>, one: Suggestion): boolean {
-  if (one.kind === 'rule') return !absent.has(formatObject(one.record));
-  return (
-    one.kind !== 'field' ||
-    !objectsOfTuple(one.tuple).some((object) => absent.has(formatObject(object)))
-  );
+/** Those that a suggestion changes, or whose name is to stand in them. */
+function recordsOf(one: Suggestion): readonly ObjectRef[] {
+  if (one.kind === 'rule') return [one.record];
+  if (one.kind !== 'field') return [];
+  return one.fits === false ? [one.tuple.resource] : objectsOfTuple(one.tuple);
 }
+
+/** A record that is not there, or lies in the trash, is changed by nobody, and no field names somebody who is not there. */
+const isPossible = (absent: ReadonlySet<string>, one: Suggestion): boolean =>
+  !recordsOf(one).some((object) => absent.has(formatObject(object)));
 
 /** On what an allowed answer rests: a tuple, or in words what is none. */
 type Ground = Tuple | string;

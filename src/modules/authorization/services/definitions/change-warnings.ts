@@ -1,16 +1,21 @@
 /**
  * What a change of a definition does to people, found before it is made: on how many objects other people may do
  * something than before, and on how many nobody may any more. By what gives the action on the object itself; who stands
- * behind a folder or a team is not followed.
+ * behind a folder or a team is not followed. Slips in rules are told beside it.
  */
 import { isDeepStrictEqual } from 'node:util';
+import type { CompiledRule } from '../../../../data/rules/rule.ts';
+import { RuleError } from '../../../../data/rules/syntax.ts';
 import { tableName } from '../../../../data/schema/compile/layout.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { literalOf } from '../../../../kernel/database/literal.ts';
+import { rulesIn, typedRule } from '../../engine/record-rules.ts';
 import { sourceOf, type TupleSource } from '../../engine/tuple-source.ts';
 import type { Definition } from '../../model/definition.ts';
 import { derivationsOf } from '../../model/derivations.ts';
 import { mayBeOpen, namesOfObject } from '../../model/expansion-rules.ts';
+import type { Expression, RecordRule } from '../../model/expression.ts';
 import { buildModel, grantRelation, type Model, type Name } from '../../model/model.ts';
 import { liveTuple } from '../../tuple-sql.ts';
 import {
@@ -40,18 +45,77 @@ export interface WarningSearch {
   readonly after: DefinitionContent;
   /** The definitions beside it, as they will be. */
   readonly others: readonly Definition[];
+  readonly schemas: Schemas;
+}
+
+type Schemas = Pick<SchemaRegistry, 'get'>;
+
+/** Values in rules that no record has: what is compared with them never holds. */
+export function slipWarnings(
+  { name, actions }: Definition,
+  schemas: Schemas,
+): readonly ChangeWarning[] {
+  return [...actions].flatMap(([action, expression]) =>
+    rulesIn(expression).flatMap((rule) =>
+      (readableRule(schemas, name, rule)?.slips() ?? []).map((slip) => ({
+        ...{ action, changed: 0, closed: 0, lockedOut: false },
+        message: `${rule.place}.rule: ${slip}`,
+      })),
+    ),
+  );
+}
+
+/** Nothing where records lack what it speaks of, or are not there yet. */
+function readableRule(schemas: Schemas, type: string, rule: RecordRule): CompiledRule | undefined {
+  const schema = schemas.get(type);
+  try {
+    return schema && typedRule(schema, rule);
+  } catch (error) {
+    if (error instanceof RuleError) return undefined;
+    throw error;
+  }
+}
+
+const nobody: Expression = { kind: 'none' };
+
+/** A definition without the rules that hold for nobody. */
+function withoutDeadRules(definition: Definition, schemas: Schemas): Definition {
+  const isDead = (rule: RecordRule): boolean =>
+    readableRule(schemas, definition.name, rule)?.mayHold() === false;
+  const live = (expression: Expression): Expression => {
+    switch (expression.kind) {
+      case 'rule':
+        return isDead(expression) ? nobody : expression;
+      case 'union':
+        return { kind: 'union', of: expression.of.map(live).filter(({ kind }) => kind !== 'none') };
+      case 'intersection': {
+        const of = expression.of.map(live);
+        return of.some(({ kind }) => kind === 'none') ? nobody : { kind: 'intersection', of };
+      }
+      case 'exclusion': {
+        const [base, subtract] = [live(expression.base), live(expression.subtract)];
+        return base.kind === 'none' ? nobody : { kind: 'exclusion', base, subtract };
+      }
+      default:
+        return expression;
+    }
+  };
+  const actions = new Map([...definition.actions].map(([name, one]) => [name, live(one)]));
+  return { ...definition, actions };
 }
 
 /** By action, for actions that were there. */
 export async function changeWarnings(search: WarningSearch): Promise<readonly ChangeWarning[]> {
-  const { before, others } = search;
+  const { before, others, schemas } = search;
   // What counted for nothing is taken from nobody.
   if (validDefinitions([before]).length === 0) return [];
   // What its records say does not hang on the definition.
   const after = { ...search.after, ownerColumns: before.ownerColumns === true };
   const modelOf = (content: DefinitionContent): Model =>
     buildModel(
-      [...others.filter(({ name }) => name !== content.name), parsedDefinition(content)],
+      [...others.filter(({ name }) => name !== content.name), parsedDefinition(content)].map(
+        (one) => withoutDeadRules(one, schemas),
+      ),
       0,
     );
   const models = { before: modelOf(before), after: modelOf(after) };

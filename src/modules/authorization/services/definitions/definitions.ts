@@ -29,13 +29,14 @@ import {
   type Stored,
   withContents,
 } from './change-check.ts';
-import { type ChangeWarning, changeWarnings } from './change-warnings.ts';
+import type { ChangeWarning } from './change-warnings.ts';
 import type { Models } from './models.ts';
 import {
   type DefinitionChange,
   type DefinitionOutcome,
   type DefinitionStatus,
   putDefinition,
+  warningsOf,
 } from './put-definition.ts';
 import { type DefinitionVersion, dropDefinition, listVersions } from './queries.ts';
 import { needsBinding, requireSoundRules, withFields } from './record-fields.ts';
@@ -74,7 +75,7 @@ export interface Definitions {
   bindAgain(caller: Caller, names: readonly string[]): Promise<void>;
   /** Throws what `defineAll` throws, with `place(name)` before the paths. Changes nothing. */
   checkAll(change: DefinitionsChange, place: (name: string) => string): Promise<void>;
-  /** What changes to these would do to people, by name; what is new does nothing to anybody. Changes nothing. */
+  /** What changes to these would do to people, by name; what is new does nothing to anybody; slips in rules. Changes nothing. */
   warnings(
     contents: readonly DefinitionContent[],
   ): Promise<ReadonlyMap<string, readonly ChangeWarning[]>>;
@@ -202,17 +203,9 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
       const situation = { database, stored: await models.definitions(), hasRecords, uses };
       return checkDefinitions(situation, { ...requested, defined }, place);
     },
-    async warnings(contents) {
-      const stored = await models.definitions();
+    warnings: async (contents) => {
       const next = contents.map((content) => bound(content, true));
-      const others = parsed(withContents(stored, next));
-      const found = new Map<string, readonly ChangeWarning[]>();
-      for (const after of next) {
-        const before = stored.get(after.name);
-        if (before && !sameContent(before, after))
-          found.set(after.name, await changeWarnings({ database, before, after, others }));
-      }
-      return found;
+      return warningsOf({ database, schemas }, await models.definitions(), next);
     },
     remove: (caller, idOrName, { force = false } = {}) =>
       change(caller, async (transaction, stored, about) => {

@@ -15,14 +15,21 @@ import {
   requireUsed,
   requireValidTuples,
   type Stored,
+  withContents,
 } from './change-check.ts';
-import { type ChangeWarning, changeWarnings } from './change-warnings.ts';
+import {
+  type ChangeWarning,
+  changeWarnings,
+  slipWarnings,
+  type WarningSearch,
+} from './change-warnings.ts';
 import { saveDefinition } from './queries.ts';
 import { recordRuleProblems, withFields } from './record-fields.ts';
 import {
   type DefinitionContent,
   parsedDefinition,
   type StoredDefinition,
+  sameContent,
 } from './stored-definition.ts';
 
 /** `processed`: in force now. `acknowledged`: it was in force already. `ignored`: an older or unversioned one. */
@@ -80,7 +87,7 @@ export async function putDefinition(
   if (!change.force && !mayCome)
     requireUsed([...others, definition], parsed(stored), { uses: uses(), place: () => '' });
   const warnings = before
-    ? await changeWarnings({ database: transaction, before, after: content, others })
+    ? await changeWarnings({ database: transaction, before, after: content, others, schemas })
     : [];
   const removedRelations = before
     ? await migrateLiveTuples(change, [...others, definition], parsed(stored))
@@ -100,7 +107,10 @@ export async function putDefinition(
     createdAt: before?.createdAt ?? now,
     updatedAt: now,
   };
-  return { status: 'processed', resourceDefinition, removedRelations, warnings };
+  return {
+    ...{ status: 'processed', resourceDefinition, removedRelations },
+    warnings: [...warnings, ...slipWarnings(definition, schemas)],
+  };
 }
 
 /** Refuses a change that breaks something, or deletes what would be broken; answers how many tuples that were. */
@@ -121,4 +131,24 @@ async function migrateLiveTuples(
   requireUnbroken(next, before, [content.name]);
   await requireValidTuples(search);
   return 0;
+}
+
+/** What changes to these would do to people, by name, and slips in their rules. */
+export async function warningsOf(
+  { database, schemas }: Pick<WarningSearch, 'database' | 'schemas'>,
+  stored: Stored,
+  next: readonly DefinitionContent[],
+): Promise<ReadonlyMap<string, readonly ChangeWarning[]>> {
+  const others = parsed(withContents(stored, next));
+  const found = new Map<string, readonly ChangeWarning[]>();
+  for (const after of next) {
+    const before = stored.get(after.name);
+    if (before && sameContent(before, after)) continue;
+    const change = before && { database, before, after, others, schemas };
+    found.set(after.name, [
+      ...(change ? await changeWarnings(change) : []),
+      ...slipWarnings(parsedDefinition(after), schemas),
+    ]);
+  }
+  return found;
 }
