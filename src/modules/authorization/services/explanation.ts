@@ -58,31 +58,14 @@ export function createTellExplanation({
     return names;
   };
 
-  /**
-   * Accounts, records of schemas that ask relations, and those that say something, are there or not; other objects may
-   * exist in relations alone.
-   */
-  const absentOf = async (
-    caller: Caller,
-    objects: readonly ObjectRef[],
-    saying: readonly ObjectRef[],
-  ): Promise<ReadonlySet<string>> => {
-    const isKnown = ({ type, id }: ObjectRef): boolean => {
-      const schema = id === '*' ? undefined : schemas.get(type);
-      return schema !== undefined && schemaObject(schema).every((one) => hasAuthority(caller, one));
-    };
-    const isRecord = ({ type }: ObjectRef): boolean =>
-      type === 'User' || schemas.get(type)?.modelOptions.conduit.authorization.enabled === true;
-    const known = [...objects.filter(isRecord), ...saying].filter(isKnown);
-    const there = await existingObjects(database, schemas, known);
-    return new Set(known.map(formatObject).filter((object) => !there.has(object)));
-  };
-
   return async (caller, question, explanation) => {
     const deciding = shortened(decidingGrounds(explanation));
     const { subject, resource } = question;
     const saying = explanation.wouldAllow.flatMap(recordsOf);
-    const absent = await absentOf(caller, [subject, resource], saying);
+    const absent = await absentAmong({ database, schemas }, caller, {
+      objects: [subject, resource],
+      saying,
+    });
     const possible = explanation.wouldAllow.filter((one) => isPossible(absent, one));
     const objects = [
       subject,
@@ -104,6 +87,26 @@ export function createTellExplanation({
       names,
     };
   };
+}
+
+/**
+ * Accounts, records of schemas that ask relations, and those that say something (`saying`), are there or not; other
+ * objects may exist in relations alone.
+ */
+async function absentAmong(
+  { database, schemas }: Pick<Kernel, 'database' | 'schemas'>,
+  caller: Caller,
+  { objects, saying }: Record<'objects' | 'saying', readonly ObjectRef[]>,
+): Promise<ReadonlySet<string>> {
+  const isKnown = ({ type, id }: ObjectRef): boolean => {
+    const schema = id === '*' ? undefined : schemas.get(type);
+    return schema !== undefined && schemaObject(schema).every((one) => hasAuthority(caller, one));
+  };
+  const isRecord = ({ type }: ObjectRef): boolean =>
+    type === 'User' || schemas.get(type)?.modelOptions.conduit.authorization.enabled === true;
+  const known = [...objects.filter(isRecord), ...saying].filter(isKnown);
+  const there = await existingObjects(database, schemas, known);
+  return new Set(known.map(formatObject).filter((object) => !there.has(object)));
 }
 
 type Names = ReadonlyMap<string, string>;
