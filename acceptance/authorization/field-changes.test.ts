@@ -20,12 +20,18 @@ describe('fields of records in the changelog', () => {
     (await platform.admin.get('/authorization/changes')).body.next;
 
   /** What the changelog tells of a task, as `+project:<id>` and `-others:<id>`, once it is so many lines. */
-  async function told(task: string, after: number, lines: number): Promise<readonly string[]> {
+  async function told(
+    task: string,
+    after: number,
+    lines: number,
+    schema = 'Task',
+  ): Promise<readonly string[]> {
     const read = async (): Promise<readonly string[]> => {
       const { body } = await platform.admin.get('/authorization/changes', { query: { after } });
       return body.changes
         .filter(
-          ({ payload }: Json) => payload.resource === `Task:${task}` && payload.source === 'record',
+          ({ payload }: Json) =>
+            payload.resource === `${schema}:${task}` && payload.source === 'record',
         )
         .map(
           ({ topic, payload }: Json) =>
@@ -150,5 +156,33 @@ describe('fields of records in the changelog', () => {
     expectStatus(await user.api.patch('/database/function/gather', { project: a }), 200, 'gather');
     expect(await told(own.body._id, after, 1)).toEqual([`+project:${a}`]);
     expect(await told(many[1], after, 0)).toEqual([]);
+  });
+
+  it('are told where what they lead to goes, of records in the trash and of schemas that ask nobody too', async () => {
+    const link = { type: 'Relation', model: 'Project', onDelete: 'setNull' };
+    const names = { Note: { ...rowAuthorised, softDelete: {} }, Plan: rowAuthorised, Branch: {} };
+    for (const [name, conduitOptions] of Object.entries(names)) {
+      await platform.createSchema({ name, fields: { project: link as never }, conduitOptions });
+      const owner = { owner: ['User'] };
+      await permissionsApi(platform.admin).define({
+        name,
+        version: 1,
+        relations: { project: { from: 'project' }, ...(name !== 'Branch' && owner) },
+        permissions: { read: ['project'], edit: ['project'], delete: ['project'] },
+      });
+      const project = await newDoc('Project', {});
+      let after = await position();
+      const [alive, other] = [await newDoc(name, { project }), await newDoc(name, { project: a })];
+      expect(await told(alive, after, 1, name)).toEqual([`+project:${project}`]);
+      after = await position();
+      const changedDocument = { project };
+      await platform.admin.put(`${docs(name)}/${other}`, { changedDocument });
+      expect(await told(other, after, 2, name)).toEqual([`+project:${project}`, `-project:${a}`]);
+      if (name === 'Note') await platform.admin.delete(`${docs(name)}/${other}`);
+      after = await position();
+      expectStatus(await platform.admin.delete(`${docs('Project')}/${project}`), 200, 'project');
+      for (const one of [alive, other])
+        expect(await told(one, after, 1, name)).toEqual([`-project:${project}`]);
+    }
   });
 });

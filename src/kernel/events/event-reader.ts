@@ -55,11 +55,13 @@ export async function readAfter(
           sum(o.bytes) over (order by p.first_position, o.n) - o.bytes as bytes_before
         from (select * from penstock.outbox_pages where last_position > a.position order by last_position limit ${limit}) p
         cross join lateral (
-          select r.*, row_number() over (order by r.xid, r.seq) as n,
+          select r.*, row_number() over (order by case when not p.by_seq then r.xid end, r.seq) as n,
             coalesce(pg_column_size(r.ids), 0) + coalesce(pg_column_size(r.payload), 0) as bytes
           from penstock.outbox r
           where r.xid >= p.from_xid and r.xid <= p.to_xid
             and (r.xid, r.seq) >= (p.from_xid, p.from_seq) and (r.xid, r.seq) <= (p.to_xid, p.to_seq)
+            and r.seq >= case when p.by_seq then p.from_seq else 0 end
+            and r.seq <= case when p.by_seq then p.to_seq else 9223372036854775807 end
             and pg_visible_in_snapshot(r.xid, p.after) and not pg_visible_in_snapshot(r.xid, p.before)
         ) o
         where p.first_position <= a.position + ${limit}::bigint and p.first_position + o.n - 1 > a.position

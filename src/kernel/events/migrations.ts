@@ -2,7 +2,7 @@
 import type { Queryable } from '../database/database.ts';
 import type { Migration } from '../database/migrate.ts';
 import { createVersionTable } from '../freshness/migrations.ts';
-import { partitionOutbox } from './outbox-partitions.ts';
+import { orderPages, partitionOutbox } from './outbox-partitions.ts';
 
 const outbox = [
   `create table penstock.outbox (
@@ -69,4 +69,5 @@ export const migrations: readonly Migration[] = [
   { id: '0004-versions', run: createVersionTable },
   { id: '0005-outbox-partitions', run: partitionOutbox },
   { id: '0006-consumers', run: runAll(consumers) },
+  { id: '0007-page-order', run: runAll(orderPages) },
 ];

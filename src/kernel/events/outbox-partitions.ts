@@ -40,7 +40,8 @@ const tables = [
 
 /**
  * `outbox_pages`: which events have which positions. Those of a page are the rows from (`from_xid`, `from_seq`) to
- * (`to_xid`, `to_seq`) that `after` sees and `before` does not, in this order. `outbox_state.snapshot` is what the last
+ * (`to_xid`, `to_seq`) that `after` sees and `before` does not, in this order; where `by_seq` is set (`orderPages`), those
+ * of the transactions and the numbers between, in the order of the numbers. `outbox_state.snapshot` is what the last
  * page saw; `last_seq` the highest number among published rows; `cluster` the database server that gave the transaction
  * ids. `outbox_buckets`: the highest position in each partition, and when it was given; null when nothing is in it.
  */
@@ -111,3 +112,8 @@ export async function partitionOutbox(database: Queryable): Promise<void> {
   ];
   for (const text of texts) await database.query({ text });
 }
+
+/** Pages of before keep the order that their positions were given in. */
+export const orderPages = [
+  'alter table penstock.outbox_pages add column by_seq boolean not null default false',
+];

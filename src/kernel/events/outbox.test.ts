@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import type { Database } from '../database/database.ts';
+import type { Database, Queryable } from '../database/database.ts';
 import { migrate } from '../database/migrate.ts';
 import { openDatabase } from '../database/open-database.ts';
 import { createLocalBus } from './create-bus.ts';
@@ -166,6 +166,44 @@ describe('the outbox', () => {
     expect(sequences(all)).toEqual(counted(1, 3002));
     expect(new Set(all.slice(0, 1500).map(({ topic }) => topic))).toEqual(new Set(['test:short']));
     expect(all.filter(({ topic }) => topic === 'test:long')).toHaveLength(1501);
+  });
+
+  it('tells what a transaction did after the commit of another one behind that, whichever began first', async () => {
+    await upTo('9');
+    const emit = (queryable: Queryable, topic: string, count: number) =>
+      queryable.query({
+        text: `insert into penstock.outbox (topic, actor) select $1, 'system:test' from generate_series(1, $2::int)`,
+        values: [topic, count],
+      });
+    const turn = async (between: () => Promise<unknown>) => {
+      const [begun, free] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const earlier = database.transaction(async (transaction) => {
+        await emit(transaction, 'first', 600);
+        begun.resolve();
+        // As when it waits for the other one, to write what that deletes.
+        await free.promise;
+        await emit(transaction, 'created', 600);
+      });
+      await begun.promise;
+      await between();
+      await emit(database, 'deleted', 600);
+      free.resolve();
+      await earlier;
+    };
+    await turn(async () => undefined);
+    await publishEvents(database);
+    // Published while it was open, so many that it gets pages of its own.
+    await turn(async () => {
+      for (let i = 0; i < 1_100; i += 1) await write(1, 'between');
+      await publishEvents(database);
+    });
+    const events = await start();
+    await drained();
+    const all = await readAll(events, 0, 333);
+    expect(sequences(all)).toEqual(counted(1, 4_700));
+    const told = all.map(({ topic }) => topic);
+    const one = ['first', 'deleted', 'created'];
+    expect(told.filter((topic, at) => topic !== told[at - 1])).toEqual([...one, 'between', ...one]);
   });
 
   it('reads no more than some bytes at once, and at least one event', async () => {

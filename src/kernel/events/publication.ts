@@ -56,8 +56,8 @@ export async function waitingSince(database: Queryable): Promise<number | undefi
 export async function lastPublishedAt(database: Queryable): Promise<string | undefined> {
   const { rows } = await database.query<{ at: Date }>(
     sql`
-    select o.occurred_at as at from (select to_xid, to_seq from penstock.outbox_pages order by last_position desc limit 1) p
-    join penstock.outbox o on o.xid = p.to_xid and o.seq = p.to_seq`,
+    select o.occurred_at as at from (select from_xid, to_xid, to_seq from penstock.outbox_pages order by last_position desc limit 1) p
+    join penstock.outbox o on o.xid >= p.from_xid and o.xid <= p.to_xid and o.seq = p.to_seq`,
   );
   return rows[0]?.at.toISOString();
 }
@@ -96,7 +96,9 @@ interface Published {
 const next = (xid: string): string => `(${xid}::text::bigint + 1)::text::xid8`;
 
 /**
- * `late` was open at the last snapshot, `fresh` began after it. Where too much waits, `cut` is the transaction to stop
+ * `late` was open at the last snapshot, `fresh` began after it. Their order is that of their numbers: who has waited for
+ * another's commit may have the lower transaction id, but writes what it did then under a higher number. A page is a run
+ * of numbers (`n - k` stays the same), so events of `far` transactions lie between pages and not within one. Where too much waits, `cut` is the transaction to stop
  * at: the snapshot to be kept is then the one that sees nothing behind it.
  */
 const publishText = `
@@ -124,16 +126,15 @@ fresh as (
    where o.xid >= (select first from state) and o.xid < (select pg_snapshot_xmax(snapshot) from seen)
 ),
 events as materialized (
-  select xid, seq, bucket, topic, row_number() over (order by xid, seq) as n, case when xid < (select near from state) then xid end as far
-  from (select * from late union all select * from fresh) waiting
+  select *, row_number() over (order by seq) as n, row_number() over (partition by far order by seq) as k
+  from (select *, case when xid < (select near from state) then xid end as far
+    from (select * from late union all select * from fresh) waiting) placed
 ),
 pages as (
-  insert into penstock.outbox_pages (last_position, first_position, from_xid, from_seq, to_xid, to_seq, before, after)
+  insert into penstock.outbox_pages (last_position, first_position, from_xid, from_seq, to_xid, to_seq, before, after, by_seq)
   select (select last_position from state) + max(n), (select last_position from state) + min(n),
-    (array_agg(xid order by n))[1], (array_agg(seq order by n))[1],
-    (array_agg(xid order by n desc))[1], (array_agg(seq order by n desc))[1],
-    (select snapshot from state), (select snapshot from seen)
-  from events group by far, (n - 1) / ${PAGE}
+    min(xid), min(seq), max(xid), max(seq), (select snapshot from state), (select snapshot from seen), true
+  from events group by far, n - k, (k - 1) / ${PAGE}
 ),
 buckets as (
   update penstock.outbox_buckets b set last_position = (select last_position from state) + e.last, published_at = now()

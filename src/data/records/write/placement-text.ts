@@ -22,13 +22,16 @@ export interface EventFields {
   readonly fields: readonly string[];
 }
 
-/** `undefined`: changes of this schema's fields have no such events, or the write touches no reference. */
+/**
+ * `undefined`: changes of this schema's fields have no such events, or the write touches no reference. A definition may
+ * take relations from fields of records about which nobody is asked: other records hang on these.
+ */
 export function eventFieldsOf(
-  { modelOptions, mapping, relations }: CompiledSchema,
+  { mapping, relations }: CompiledSchema,
   tuples: RecordTuples | undefined,
   columns: readonly string[],
 ): EventFields | undefined {
-  if (!tuples || mapping || !modelOptions.conduit.authorization.enabled) return undefined;
+  if (!tuples || mapping) return undefined;
   const fields = columns.filter((name) => relations.has(name));
   return fields.length > 0 ? { tuples, fields } : undefined;
 }

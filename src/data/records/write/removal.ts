@@ -24,6 +24,7 @@ import {
   seenOf,
   spend,
 } from './cascade.ts';
+import { eventFieldsOf, eventText } from './placement-text.ts';
 import { deleteText, eventRows, forgetTuples, purgeText } from './statements.ts';
 import {
   announceEvents,
@@ -175,7 +176,7 @@ async function unlink(
   if (schema.softDelete) await emptyLinks(removal, dependant, ids, 'trashed');
 }
 
-/** Of records in the trash nothing is told: they were told as deleted. */
+/** Of records in the trash nothing is told but the relation that the link was: they were told as deleted, and keep what they say. */
 async function emptyLinks(
   { context, transaction, seen, budget }: Removal,
   { schema, key }: Dependant,
@@ -185,15 +186,19 @@ async function emptyLinks(
   const column = identifier(key.column);
   const state = which === 'alive' ? live(schema, 'u') : ` and u.${inTrash}`;
   const losing = `select u."_id" from ${schema.table} u where u.${column} = any($2::uuid[]) and u."_id" <> all($3::uuid[])${state}${probe(budget)}`;
+  const { tuples } = context.dependencies.permissions;
+  const eventFields = eventFieldsOf(schema, tuples, [key.column]);
   const change = {
     set: `${column} = null, ${touched}`,
     where: `t0."_id" in (${losing})`,
     operation: 'update',
     many: true,
-    returning: 't0."_id"',
+    returning: `t0."_id", t0.${column}`,
+    compare: eventFields?.fields,
   } as const;
   const eventPart = which === 'alive' ? `, e as (${eventRows(schema, 'update')})` : '';
-  const text = `with ${changedRows(schema, change)}${eventPart} select count(*)::integer as touched, $1::text is null as none from r`;
+  const told = eventText(schema, eventFields, 'changed');
+  const text = `with ${changedRows(schema, change)}${eventPart}${told} select count(*)::integer as touched, $1::text is null as none from r`;
   const values = [actorOf(context.caller), ids, seenIds(seen, schema)];
   const [row] = await runWrite<{ touched: number }>(context, { text, values }, transaction);
   spend(budget, row?.touched ?? 0, schema.name);

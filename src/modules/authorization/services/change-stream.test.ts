@@ -76,6 +76,27 @@ describe('a stream of changes', () => {
     await stream.return();
   });
 
+  it('says where it is also while only other things happen', async () => {
+    let last = 100;
+    const live: Changes = {
+      position: () => Promise.resolve(last),
+      after() {
+        last += 1;
+        return Promise.resolve({ changes: [], next: last, more: false });
+      },
+    };
+    const always = {
+      subscribe(_pattern: string, handler: () => void) {
+        const timer = setInterval(handler, 1);
+        return () => clearInterval(timer);
+      },
+    } as unknown as Parameters<typeof createChangeStreams>[1];
+    const { open } = createChangeStreams(live, always, 0);
+    const [begin, ...lines] = await linesOf(open(request), 3);
+    expect(begin).toEqual({ kind: 'position', position: 5 });
+    expect(lines).toEqual([101, 102].map((position) => ({ kind: 'position', position })));
+  });
+
   it('is not opened without end, and frees its place', async () => {
     const { open } = createChangeStreams(changes, nobody);
     const streams = Array.from({ length: 50 }, () => open(request));

@@ -41,6 +41,7 @@ export interface ChangeStreams {
 export function createChangeStreams(
   changes: Changes,
   events: Pick<Events, 'subscribe'>,
+  silenceMs = HEARTBEAT_MS,
 ): ChangeStreams {
   let open = 0;
 
@@ -48,15 +49,17 @@ export function createChangeStreams(
     const bell = createBell(events);
     const end = performance.now() + lifetimeMs;
     let position = after ?? (await changes.position());
+    // Also while much happens that is not about permissions: a sign of life, and a place to go on from.
+    let silentUntil = performance.now() + silenceMs;
     try {
       yield { kind: 'position', position } as const;
       while (!signal.aborted && performance.now() < end) {
         const found = await sincePosition(changes, position);
-        for (const line of found.lines) yield line;
         position = found.position;
-        if (found.more) continue;
-        const rung = await bell.wait(Math.min(HEARTBEAT_MS, end - performance.now()), signal);
-        if (!rung) yield { kind: 'position', position } as const;
+        const lines = linesOf(found, performance.now() >= silentUntil);
+        for (const line of lines) yield line;
+        if (lines.length > 0) silentUntil = performance.now() + silenceMs;
+        if (!found.more) await bell.wait(Math.min(silentUntil, end) - performance.now(), signal);
       }
       yield { kind: 'end', position } as const;
     } finally {
@@ -84,6 +87,10 @@ interface Found {
   readonly more: boolean;
 }
 
+/** What is told of it; where it is nothing, and was for long, the position. */
+const linesOf = ({ lines, position }: Found, silentForLong: boolean): readonly StreamLine[] =>
+  lines.length === 0 && silentForLong ? [{ kind: 'position', position }] : lines;
+
 /** What to tell a reader who knows all up to a position. */
 async function sincePosition(changes: Changes, after: number): Promise<Found> {
   const page = await pageAfter(changes, after);
@@ -110,37 +117,32 @@ async function pageAfter(changes: Changes, position: number): Promise<ChangePage
 }
 
 interface Bell {
-  /** True when something happened since the last time it was asked; false after `ms`, or when the signal is aborted. */
-  wait(ms: number, signal: AbortSignal): Promise<boolean>;
+  /** Until something happened since the last time it was asked, for `ms` at most, or until the signal is aborted. */
+  wait(ms: number, signal: AbortSignal): Promise<void>;
   stop(): void;
 }
 
 /** Rings with every event that is published; events about records may name owners. */
 function createBell(events: Pick<Events, 'subscribe'>): Bell {
   let rung = false;
-  let ring: ((heard: boolean) => void) | undefined;
+  let ring: (() => void) | undefined;
   const stop = events.subscribe('*', () => {
     rung = true;
-    ring?.(true);
+    ring?.();
   });
   return {
     stop,
     async wait(ms, signal) {
-      if (rung || signal.aborted || ms <= 0) {
-        rung = false;
-        return !signal.aborted && ms > 0;
-      }
-      const silence = (): void => ring?.(false);
-      const timer = setTimeout(silence, ms);
-      signal.addEventListener('abort', silence, { once: true });
-      const heard = await new Promise<boolean>((resolve) => {
+      if (!rung && !signal.aborted && ms > 0) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const timer = setTimeout(resolve, ms);
+        signal.addEventListener('abort', () => resolve(), { once: true });
         ring = resolve;
-      });
-      clearTimeout(timer);
-      signal.removeEventListener('abort', silence);
-      ring = undefined;
+        await promise;
+        clearTimeout(timer);
+        ring = undefined;
+      }
       rung = false;
-      return heard;
     },
   };
 }
