@@ -96,19 +96,7 @@ export function createTeamAccess({ database, authorization }: Dependencies): Tea
       const [reach] = await access.reaches([{ userId, teamId }]);
       return reach;
     },
-    async reaches(pairs) {
-      const questions = pairs.flatMap(({ userId, teamId }) =>
-        roleActions.map(([, action]) => ({
-          subject: userSubject(userId),
-          action,
-          resource: team(teamId),
-        })),
-      );
-      const held = await service().canAll(questions);
-      return pairs.map(
-        (_pair, place) => roleActions.find((_role, n) => held[place * roleActions.length + n])?.[0],
-      );
-    },
+    reaches: async (pairs) => reachesOf(service(), pairs),
     async requireReach(userId, teamId, roles) {
       const reach = await access.reach(userId, teamId);
       for (const role of roles) {
@@ -120,6 +108,24 @@ export function createTeamAccess({ database, authorization }: Dependencies): Tea
     },
   };
   return access;
+}
+
+/** All in one batch of checks. */
+async function reachesOf(
+  service: Pick<AuthorizationService, 'canAll'>,
+  pairs: readonly UserOfTeam[],
+): Promise<readonly (TeamRole | undefined)[]> {
+  const questions = pairs.flatMap(({ userId, teamId }) =>
+    roleActions.map(([, action]) => ({
+      subject: userSubject(userId),
+      action,
+      resource: team(teamId),
+    })),
+  );
+  const held = await service.canAll(questions);
+  return pairs.map(
+    (_pair, place) => roleActions.find((_role, n) => held[place * roleActions.length + n])?.[0],
+  );
 }
 
 export const userSubject = (userId: string): SubjectRef => ({
