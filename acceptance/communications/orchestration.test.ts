@@ -485,13 +485,9 @@ test('a digest is one message with all that was collected, also of 30 at once', 
   );
   const { content } = await captured(mail._id);
   expect(content.subject).toBe('30 comments');
-  expect(
-    content.text
-      .split(',')
-      .filter(Boolean)
-      .map(Number)
-      .sort((a: number, b: number) => a - b),
-  ).toEqual(Array.from({ length: 30 }, (_, n) => n));
+  const written: string[] = content.text.split(',').filter(Boolean);
+  expect(written).toHaveLength(30);
+  expect(new Set(written.map(Number))).toEqual(new Set(Array.from({ length: 30 }, (_, n) => n)));
   expect(await mails()).toHaveLength(1);
 });
 

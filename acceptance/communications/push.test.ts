@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { io, type Socket } from 'socket.io-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expectStatus } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
@@ -143,13 +144,17 @@ test("nobody reads or marks another's entries", async () => {
 
 test('counts stay exact when many write at once', async () => {
   const ada = await platform.registerUser();
-  await Promise.all(Array.from({ length: 30 }, () => notify(ada.userId, { data: { n: 1 } })));
+  const sent = await Promise.all(
+    Array.from({ length: 30 }, () => notify(ada.userId, { data: { n: 1 } })),
+  );
+  for (const answer of sent) expectStatus(answer, 200, 'a notification');
   const { notifications } = (await ada.api.get('/notifications', { query: { limit: 100 } })).body;
-  await Promise.all(
+  const read = await Promise.all(
     notifications
       .slice(0, 20)
       .map(({ _id }: { _id: string }) => ada.api.patch('/notifications', { id: _id })),
   );
+  for (const answer of read) expectStatus(answer, 200, 'a notification that is read');
   expect((await ada.api.get('/notifications')).body).toMatchObject({ count: 30, unreadCount: 10 });
 });
 
