@@ -73,6 +73,37 @@ describe('the design of custom endpoints', () => {
     ).toBe(200);
   });
 
+  it('warns of fields that no client may ask', async () => {
+    const name = 'Paid';
+    await platform.createSchema({
+      name,
+      fields: {
+        title: 'String',
+        pay: { type: 'Number', access: { read: 'role:payroll' } },
+        note: { type: 'String', access: { read: 'relation:editor' } },
+        file: { type: 'String', access: { read: 'admin' } },
+      },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    const told = async (field: string, value: unknown): Promise<readonly string[]> => {
+      const made = await platform.admin.post('/database/customEndpoints', {
+        ...{ name: `by-${field}`, operation: GET, selectedSchemaName: name, authentication: true },
+        query: { AND: [compare(field, 0, ['Custom', value])] },
+      });
+      expect([made.status, made.body]).toEqual([200, expect.anything()]);
+      const { body } = await platform.admin.get(`/database/customEndpoints/${made.body._id}`);
+      return body.warnings;
+    };
+    expect(await told('title', 'x')).toEqual([]);
+    expect(await told('pay', 1)).toEqual([]);
+    for (const field of ['note', 'file'])
+      expect(await told(field, 'x')).toEqual([
+        expect.stringMatching(
+          /^query\.AND\.0\.schemaField: the read rule of "(note|file)" shows it/,
+        ),
+      ]);
+  });
+
   it('names every problem of a definition with its place', async () => {
     const selectedSchemaName = await bench.posts([]);
     const good = {

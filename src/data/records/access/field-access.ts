@@ -22,7 +22,7 @@ const MAX_VISIBLE_SCHEMAS = 64;
 /** What of a caller decides which fields they see and sets. */
 export interface Viewer {
   readonly caller: Caller;
-  readonly roles: ReadonlySet<string>;
+  readonly roles: Pick<ReadonlySet<string>, 'has'>;
 }
 
 const noRoles: ReadonlySet<string> = new Set();

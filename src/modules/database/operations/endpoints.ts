@@ -22,6 +22,7 @@ import {
 import { EndpointView, endpointView } from '../services/endpoints/endpoint-view.ts';
 import type { EndpointServing } from '../services/endpoints/serving.ts';
 import type { EndpointStore } from '../services/endpoints/store.ts';
+import { unseenFields } from '../services/endpoints/unseen-fields.ts';
 import { listRange } from '../services/listing.ts';
 
 export interface EndpointParts {
@@ -88,8 +89,12 @@ export const newEndpoint = Type.Object({
 });
 
 function viewOf({ schemas, serving }: EndpointParts, endpoint: StoredEndpoint) {
-  const warnings = serving.problems(endpoint).map(({ path, message }) => `${path}: ${message}`);
-  return endpointView(endpoint, schemas.get(endpoint.selectedSchemaName), warnings);
+  const schema = schemas.get(endpoint.selectedSchemaName);
+  const problems = serving.problems(endpoint);
+  const told =
+    schema && problems.length === 0 ? unseenFields({ endpoint, schema, schemas }) : problems;
+  const warnings = told.map(({ path, message }) => `${path}: ${message}`);
+  return endpointView(endpoint, schema, warnings);
 }
 
 const sortable = ['name', 'operation', 'selectedSchemaName', 'createdAt', 'updatedAt'] as const;

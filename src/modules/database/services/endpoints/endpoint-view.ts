@@ -43,7 +43,8 @@ export const EndpointView = Type.Object({
   ...common,
   selectedSchema: Type.Union([Type.String({ format: 'uuid' }), Type.Null()]),
   warnings: Type.Array(Type.String(), {
-    description: 'Why it is not served although its schema is switched on',
+    description:
+      'Why it is not served although its schema is switched on, or asks fields that no client may ask',
   }),
   createdAt: Type.String({ format: 'date-time' }),
   updatedAt: Type.String({ format: 'date-time' }),

@@ -1,0 +1,64 @@
+/** Fields that an endpoint asks and that no client may ask: their read rules show them to none, or in some records only. */
+import { leavesOf } from '../../../../data/conditions/condition.ts';
+import { visibleSchema } from '../../../../data/records/access/field-access.ts';
+import { PathError, resolveTarget } from '../../../../data/records/filter/target.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { Problem } from '../../../../kernel/errors.ts';
+import type { EndpointDefinition } from './definition.ts';
+import { treeCondition } from './parse-tree.ts';
+
+interface Asked {
+  readonly endpoint: EndpointDefinition;
+  readonly schema: CompiledSchema;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
+}
+
+/** A user with every role: whoever sees most without a look at the record. */
+const insider = {
+  caller: {
+    kind: 'user',
+    userId: '',
+    sessionId: '',
+    authenticatedAt: 0,
+    complete: true,
+    clientId: '',
+  },
+  roles: { has: () => true },
+} as const;
+
+/** Of an endpoint without other problems. The rules may change: so they are told, and are no reason to refuse it. */
+export function unseenFields({ endpoint, schema, schemas }: Asked): readonly Problem[] {
+  const seen = (one: CompiledSchema | undefined) => one && visibleSchema(one, insider);
+  const access = { schema: (name: string) => seen(schemas.get(name)), hidden: false };
+  return pathsOf(endpoint).flatMap(([place, path]): readonly Problem[] => {
+    try {
+      resolveTarget(visibleSchema(schema, insider), path, access);
+      return [];
+    } catch (error) {
+      if (!(error instanceof PathError)) throw error;
+      const message = `the read rule of "${path}" shows it to no client, or in some records only: every call by a client is 400`;
+      return [{ path: place, rule: 'access', message }];
+    }
+  });
+}
+
+function pathsOf({ query, aggregate }: EndpointDefinition): readonly (readonly [string, string])[] {
+  const condition = treeCondition(query);
+  const compared = condition
+    ? [...leavesOf(condition)].flatMap(({ left, test, place }) => [
+        [`${place}.schemaField`, left.path] as const,
+        ...('right' in test && test.right.kind === 'field'
+          ? [[`${place}.comparisonField.value`, test.right.path] as const]
+          : []),
+      ])
+    : [];
+  const { groupBy = [], values = [] } = aggregate ?? {};
+  return [
+    ...compared,
+    ...groupBy.map((path, i) => [`aggregate.groupBy.${i}`, path] as const),
+    ...values.flatMap(({ field }, i) =>
+      field === undefined ? [] : [[`aggregate.values.${i}.field`, field] as const],
+    ),
+  ];
+}
