@@ -425,4 +425,47 @@ describe("actions of one's own", () => {
     const { docs } = (await author.api.post('/database/Draft/many', many)).body;
     expect(docs.map(({ rank }: Json) => rank)).toEqual([5, 6]);
   });
+
+  it('a change that gives or takes a right answers by the right of after it', async () => {
+    await platform.createSchema({
+      name: 'Sheet',
+      fields: {
+        title: 'String',
+        helpers: { type: [{ type: 'Relation', model: 'User' }] },
+        rank: { type: 'Number', access: { read: 'relation:helper' } },
+      },
+      conduitOptions: {
+        authorization: { enabled: true },
+        cms: { crudOperations: { update: { operators: true } } },
+      },
+    });
+    await permissions.define({
+      name: 'Sheet',
+      version: 5,
+      relations: { owner: ['User'], helper: { from: 'helpers' } },
+      permissions: { read: ['owner'], edit: ['owner'], delete: ['owner'] },
+    });
+    const { _id } = (await author.api.post('/database/Sheet', { title: 'a', rank: 4 })).body;
+    const path = `/database/Sheet/${_id}`;
+    const seen: [unknown, unknown][] = [];
+    for (const helpers of [[author.userId], []]) {
+      const { body } = await author.api.patch(path, { helpers });
+      seen.push([body.rank, (await author.api.get(path)).body.rank]);
+    }
+    for (const helpers of [[author.userId], []]) {
+      const docs = [{ _id, helpers }];
+      const { body } = await author.api.patch('/database/Sheet/many', { docs });
+      seen.push([body.docs[0].rank, (await author.api.get(path)).body.rank]);
+    }
+    for (const operator of ['$push', '$pull']) {
+      const changed = await author.api.patch(path, { [operator]: { helpers: author.userId } });
+      const { body } = expectStatus(changed, 200, operator);
+      seen.push([body.rank, (await author.api.get(path)).body.rank]);
+    }
+    const [given, taken] = [
+      [4, 4],
+      [undefined, undefined],
+    ];
+    expect(seen).toEqual([given, taken, given, taken, given, taken]);
+  });
 });

@@ -308,7 +308,10 @@ async function changeRecords(
     if (missed.length > 0) throw await missErrors(context, missed, transaction);
   });
   announceEvents(context.dependencies);
-  return changes.flatMap(({ id }) => found.get(id) ?? []);
+  return asSeen(
+    context,
+    changes.flatMap(({ id }) => found.get(id) ?? []),
+  );
 }
 
 async function placing<T>(records: readonly WrittenRecord[], write: () => Promise<T>): Promise<T> {

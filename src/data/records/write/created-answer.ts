@@ -1,6 +1,7 @@
 /**
- * What a create answers where fields depend on the record (`owner`, `relation:`, `action:`). The statement that writes a
- * record does not see yet who stands in which relation to it: its answer would lack what the creator has just sent.
+ * What a write answers where fields depend on the record (`owner`, `relation:`, `action:`). The statement that writes a
+ * record does not see yet who stands in which relation to it: its answer would lack what the creator has just sent, and
+ * tell by the rights of before where a change gives or takes some.
  */
 import { conditionsOf } from '../read/projection.ts';
 import { classOf, type RecordRow } from '../read/record-view.ts';
@@ -8,13 +9,13 @@ import type { RecordText } from '../store.ts';
 import { createdText } from './statements.ts';
 import { answerShape, rulesOf, runWrite, type WriteContext } from './write-context.ts';
 
-/** The records as their creator sees them now. Those that are gone again stay as they were answered. */
+/** The records as their writer sees them now. Those that are gone again, or changed once more, stay as they were answered. */
 export async function asSeen<R extends RecordText>(
   context: WriteContext,
-  created: readonly R[],
+  written: readonly R[],
 ): Promise<readonly RecordText[]> {
   const { schema, caller, dependencies, populate, options } = context;
-  if (!context.conditions || options.idsOnly || created.length === 0) return created;
+  if (!context.conditions || options.idsOnly || written.length === 0) return written;
   const conditions = await conditionsOf(dependencies.permissions, {
     ...{ caller, schema, populate, scope: options.scope },
     rules: rulesOf(context),
@@ -22,7 +23,7 @@ export async function asSeen<R extends RecordText>(
   const request = {
     schema,
     shape: `created|${answerShape({ ...context, conditions })}`,
-    values: [created.map(({ id }) => id)],
+    values: [written.map(({ id }) => id)],
     dynamic: true,
     class: classOf({ predicate: undefined, populate, conditions }),
   };
@@ -31,5 +32,8 @@ export async function asSeen<R extends RecordText>(
   );
   const seen = await runWrite<RecordRow>(context, statement);
   const byId = new Map(seen.map((row) => [row.id, row]));
-  return created.map((row) => byId.get(row.id) ?? row);
+  return written.map((row) => {
+    const now = byId.get(row.id);
+    return now?.version === row.version ? now : row;
+  });
 }

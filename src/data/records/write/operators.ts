@@ -23,6 +23,7 @@ import {
   resultRules,
   runAssigned,
 } from './assignments.ts';
+import { asSeen } from './created-answer.ts';
 import { placedChange, requirePlacement } from './placement.ts';
 import { comparedFields, eventFieldsOf, type MovedRows, movedColumn } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, sourceOf } from './references.ts';
@@ -158,7 +159,8 @@ export async function changeByOperators(
     .map(({ place, rule, message }) => ({ path: place, rule, message }));
   if (problems.length > 0) throw invalidRecord(problems);
   announceEvents(context.dependencies);
-  return { id: row.id, json: row.json, version: row.version };
+  const [seen = row] = await asSeen(context, [row]);
+  return { id: seen.id, json: seen.json, version: seen.version };
 }
 
 interface OperatorChange {

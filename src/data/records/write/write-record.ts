@@ -258,7 +258,7 @@ export async function changeRecord(
     });
   });
   announceEvents(context.dependencies);
-  return row;
+  return only(await asSeen(context, [row]));
 }
 
 interface ComparedChange extends ChangeOptions {
