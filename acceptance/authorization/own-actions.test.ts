@@ -468,4 +468,56 @@ describe("actions of one's own", () => {
     ];
     expect(seen).toEqual([given, taken, given, taken, given, taken]);
   });
+
+  it('later parts of a batch go by the rights that earlier ones gave or took', async () => {
+    await platform.createSchema({
+      name: 'Room',
+      fields: {
+        title: 'String',
+        helpers: { type: [{ type: 'Relation', model: 'User' }] },
+      },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    await platform.createSchema({
+      name: 'Desk',
+      fields: { title: 'String', room: { type: 'Relation', model: 'Room' } },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    const own = ['owner'];
+    await permissions.define({
+      name: 'Room',
+      version: 5,
+      relations: { owner: ['User'], helper: { from: 'helpers' } },
+      permissions: { read: own, edit: own, delete: own, furnish: ['helper'] },
+    });
+    await permissions.define({
+      name: 'Desk',
+      version: 5,
+      relations: { owner: ['User'], room: { from: 'room' } },
+      permissions: {
+        ...{ create: ['room->furnish'], read: ['owner', 'room->furnish'] },
+        ...{ edit: ['room->furnish'], delete: ['room->furnish'] },
+      },
+    });
+    const room = (await author.api.post('/database/Room', { title: 'a' })).body._id;
+    const help = (helpers: readonly unknown[]) => ({
+      ...{ op: 'update', schema: 'Room', id: room, data: { helpers } },
+    });
+    const make = { op: 'create', schema: 'Desk', data: { title: 'x', room } };
+    const batch = (...operations: object[]) => author.api.post('/database/batch', { operations });
+    const count = async () => (await author.api.get('/database/Desk')).body.count;
+    const me = [author.userId];
+    expect((await batch(make)).status).toBe(403);
+    expect((await batch(make, help(me))).status).toBe(403);
+    expect((await batch(help(me), make, help([]))).status).toBe(200);
+    expect((await batch(help(me), help([]), make)).status).toBe(403);
+    expect((await batch(help(me), make)).status).toBe(200);
+    expect((await batch(help([]), make)).status).toBe(403);
+    expect(await count()).toBe(2);
+    const id = (await author.api.get('/database/Desk')).body.documents[0]._id;
+    const rename = { op: 'update', schema: 'Desk', id, data: { title: 'y' } };
+    expect((await batch(help([]), rename)).status).toBe(403);
+    expect((await batch(rename, help([]))).status).toBe(200);
+    expect((await author.api.patch(`/database/Desk/${id}`, { title: 'z' })).status).toBe(403);
+  });
 });
