@@ -11,14 +11,12 @@ import { fileURLToPath } from 'node:url';
 import { readSettings } from '../src/kernel/settings/settings.ts';
 import { startPlatform } from '../src/platform.ts';
 import { type Api, createApi } from '../test/support/api.ts';
-import { conditionCases, ownCases, readCases } from './conformance/cases.ts';
-import { isPublicForm, readPublicCases } from './conformance/forms/read.ts';
-import { type PublicResult, runPublicCase } from './conformance/public-run.ts';
-import { type CaseResult, runCase } from './conformance/run.ts';
+import { conditionCases, ownCases } from './conformance/cases.ts';
+import { type Outcome, readFiles } from './conformance/files.ts';
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
-function report(results: readonly (CaseResult & Partial<PublicResult>)[]): boolean {
+function report(results: readonly Outcome[]): boolean {
   const left = results.filter(({ unmapped = [] }) => unmapped.length > 0);
   for (const { id, unmapped = [] } of left)
     print(`${id}: not asked\n${unmapped.map((reason) => `  ${reason}`).join('\n')}`);
@@ -61,22 +59,16 @@ async function withFreshPlatform<T>(work: (admin: Api) => Promise<T>): Promise<T
   }
 }
 
-type Asking = (admin: Api) => Promise<CaseResult & Partial<PublicResult>>;
-
-async function askingOf(file: string): Promise<readonly Asking[]> {
-  if (isPublicForm(file))
-    return (await readPublicCases(file)).map((one) => (admin) => runPublicCase(admin, one));
-  return (await readCases(file)).map((one) => (admin) => runCase(admin, one));
-}
-
 const files = process.argv.slice(2).map((file) => resolve(file));
-const asking =
-  files.length === 0
-    ? [ownCases, conditionCases].map((file) => askingOf(fileURLToPath(file)))
-    : files.map(askingOf);
-const results = await withFreshPlatform(async (admin) => {
-  const done: (CaseResult & Partial<PublicResult>)[] = [];
-  for (const ask of (await Promise.all(asking)).flat()) done.push(await ask(admin));
-  return done;
-});
-process.exitCode = report(results) ? 0 : 1;
+const own = [ownCases, conditionCases].map((file) => fileURLToPath(file));
+const { asking, unread } = await readFiles(files.length === 0 ? own : files);
+for (const text of unread) process.stderr.write(`${text}\n`);
+if (unread.length > 0) process.exitCode = 1;
+else {
+  const results = await withFreshPlatform(async (admin) => {
+    const done: Outcome[] = [];
+    for (const ask of asking) done.push(await ask(admin));
+    return done;
+  });
+  process.exitCode = report(results) ? 0 : 1;
+}

@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { ownCases } from '../conformance/cases.ts';
+import { readFiles } from '../conformance/files.ts';
 import { readModel } from '../conformance/forms/openfga-model.ts';
 import { Unmapped } from '../conformance/forms/public-case.ts';
 import { readPublicCases } from '../conformance/forms/read.ts';
@@ -126,6 +128,19 @@ describe('public test files', () => {
     });
     expect(() => readModel('module core\ntype user')).toThrow(Unmapped);
     await expect(readPublicCases(await written('other.yaml', 'a: 1'))).rejects.toThrow('neither');
+  });
+
+  it('that cannot be read are named, each with the reason, beside those that can', async () => {
+    const [none, empty] = ['/nowhere/tests.yaml', await written('cases.json', '{}')];
+    const other = await written('other.yaml', 'a: 1');
+    const own = fileURLToPath(ownCases);
+    const { asking, unread } = await readFiles([none, own, empty, other]);
+    expect(unread).toEqual([
+      `${none} cannot be read: there is no such file`,
+      `${empty} cannot be read: it has no list of "cases"`,
+      `${other} cannot be read: it is neither a suite or store of OpenFGA nor a validation file of SpiceDB`,
+    ]);
+    expect(asking.length).toBeGreaterThan(50);
   });
 
   it('have their operators in the order of their language', () => {

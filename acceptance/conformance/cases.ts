@@ -69,8 +69,9 @@ export async function readCases(
   file: URL | string = ownCases,
 ): Promise<readonly RelationshipCase[]> {
   const { cases } = JSON.parse(await readFile(file, 'utf8')) as {
-    readonly cases: readonly RelationshipCase[];
+    readonly cases?: readonly RelationshipCase[];
   };
+  if (!Array.isArray(cases)) throw new Error('it has no list of "cases"');
   return cases;
 }
 
