@@ -405,6 +405,20 @@ describe('schemas on the admin surface', () => {
     expect((await platform.admin.put(path(schema), change)).body.message).toContain(
       'Shelf.book.year',
     );
+    const fields = ['reader.email', 'book.none', 'later.name'];
+    const { body: warned } = await platform.admin.put(path(shelf), {
+      fields: {
+        book: { type: 'Relation', model: 'Book' },
+        reader: { type: 'Relation', model: 'User' },
+        later: { type: 'Relation', model: 'Later' },
+      },
+      conduitOptions: { cms: { query: { enabled: true, fields: ['book.year', ...fields] } } },
+    });
+    const about = (text: string) => text.startsWith('Clients');
+    expect(warned.warnings.filter(about)).toEqual([
+      'Clients cannot filter by "reader.email": it leads to records of User, which no client may read',
+      expect.stringContaining('Clients cannot filter by "book.none": '),
+    ]);
     await platform.admin.patch(path(shelf), {
       conduitOptions: { cms: { query: { enabled: true, fields: [] } } },
     });

@@ -98,7 +98,9 @@ const toggleMany = (admin: SchemaAdmin): Operation =>
     async handler({ caller }, { body: { ids: given, enabled, crudOperations } }) {
       const cms = { enabled, ...(crudOperations && { crudOperations }) };
       return {
-        updatedSchemas: (await admin.setClientRoutes(caller, given, cms)).map(schemaView),
+        updatedSchemas: (await admin.setClientRoutes(caller, given, cms)).map((schema) =>
+          schemaView(schema, admin.warnings(schema)),
+        ),
         enabled,
       };
     },

@@ -76,7 +76,7 @@ const set = (admin: SchemaAdmin): Operation =>
       } as const;
       if (dry) return planView(await admin.plan(caller, request));
       await admin.apply(caller, request);
-      return schemaReply(admin.get(schemaId));
+      return schemaReply(admin, admin.get(schemaId));
     },
   });
 

@@ -11,6 +11,7 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import { listRange, sorted } from '../services/listing.ts';
+import { uselessPaths } from '../services/query-paths.ts';
 import { SchemaView, schemaView } from '../services/schema-views.ts';
 
 export const schemaListOperations = (schemas: SchemaRegistry): readonly Operation[] => [
@@ -68,7 +69,10 @@ const list = (schemas: SchemaRegistry): Operation =>
         .filter(({ ownerModule }) => !owner || owner.length === 0 || owner.includes(ownerModule))
         .filter((schema) => enabled === undefined || matchesEnabled(schema, enabled));
       const page = sorted(found, sort, sortable).slice(skip, skip + limit);
-      return { schemas: page.map(schemaView), count: found.length };
+      return {
+        schemas: page.map((schema) => schemaView(schema, uselessPaths(schemas, schema))),
+        count: found.length,
+      };
     },
   });
 

@@ -95,13 +95,13 @@ function changed(
   return inBody(async () => {
     if (dry)
       return planView(await admin.plan(caller, { kind: 'update', changes: [{ id, change }] }));
-    return schemaReply(await admin.update(caller, id, change));
+    return schemaReply(admin, await admin.update(caller, id, change));
   });
 }
 
 /** A schema with its ETag. Others have a part in how it is shown: relations may lead to what does not exist yet. */
-export function schemaReply(schema: CompiledSchema): Reply {
-  const view = schemaView(schema);
+export function schemaReply(admin: Pick<SchemaAdmin, 'warnings'>, schema: CompiledSchema): Reply {
+  const view = schemaView(schema, admin.warnings(schema));
   return Reply.value(view, { etag: etagOf(schema.__v, renditionOf(JSON.stringify(view))) });
 }
 
@@ -133,7 +133,7 @@ const get = (admin: SchemaAdmin): Operation =>
     errors: [SCHEMA_NOT_FOUND],
     summary: 'Read a schema',
     description: 'The ETag header has its version, for If-Match.',
-    handler: (_, { params: { id } }) => schemaReply(admin.get(id)),
+    handler: (_, { params: { id } }) => schemaReply(admin, admin.get(id)),
   });
 
 const create = (admin: SchemaAdmin): Operation =>
@@ -171,7 +171,7 @@ const create = (admin: SchemaAdmin): Operation =>
       };
       return inBody(async () => {
         if (query.dryRun) return planView(await admin.plan(caller, { kind: 'create', input }));
-        return schemaReply(await admin.create(caller, input));
+        return schemaReply(admin, await admin.create(caller, input));
       });
     },
   });

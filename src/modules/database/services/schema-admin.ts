@@ -16,12 +16,15 @@ import { type Problem, relocated } from '../../../kernel/errors.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { DatabaseConfig } from '../config.ts';
 import { brokenQueryFields, type EndpointAdmin } from './endpoints/admin.ts';
+import { uselessPaths } from './query-paths.ts';
 import type { RowAuthorization } from './row-authorization.ts';
 import { openOperations, type PlanForAdmin } from './schema-views.ts';
 
 export interface SchemaAdmin {
   /** Throws 404. */
   get(id: string): CompiledSchema;
+  /** What of it has no effect because of how other schemas are, in words. */
+  warnings(schema: CompiledSchema): readonly string[];
   create(caller: Caller, input: NewSchema): Promise<CompiledSchema>;
   update(caller: Caller, id: string, change: SchemaChange): Promise<CompiledSchema>;
   /** What a change would do, with the custom endpoints that it would break. */
@@ -62,6 +65,7 @@ export function createSchemaAdmin(dependencies: Dependencies): SchemaAdmin {
 
   return {
     get,
+    warnings: (schema) => uselessPaths(schemas, schema),
     async create(caller, input) {
       await rows.before(caller, input.name, input.options);
       return warned(await schemas.create(caller, withDefaults(input)));

@@ -40,7 +40,11 @@ export const SchemaView = Type.Object({
   warnings: Type.Array(Type.String(), { description: 'What an admin should look at' }),
 });
 
-export function schemaView(schema: CompiledSchema): Static<typeof SchemaView> {
+/** `warnings`: further ones, of who knows the other schemas too. */
+export function schemaView(
+  schema: CompiledSchema,
+  warnings: readonly string[] = [],
+): Static<typeof SchemaView> {
   return {
     _id: schema._id,
     name: schema.name,
@@ -56,7 +60,7 @@ export function schemaView(schema: CompiledSchema): Static<typeof SchemaView> {
     __v: schema.__v,
     pendingRelations: [...schema.pendingRelations],
     droppedFields: [...schema.droppedFields],
-    warnings: warningsOf(schema),
+    warnings: [...warningsOf(schema), ...warnings],
   };
 }
 
