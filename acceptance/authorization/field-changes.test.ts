@@ -174,6 +174,7 @@ describe('fields of records in the changelog', () => {
       let after = await position();
       const [alive, other] = [await newDoc(name, { project }), await newDoc(name, { project: a })];
       expect(await told(alive, after, 1, name)).toEqual([`+project:${project}`]);
+      expect(await told(other, after, 1, name)).toEqual([`+project:${a}`]);
       after = await position();
       const changedDocument = { project };
       await platform.admin.put(`${docs(name)}/${other}`, { changedDocument });

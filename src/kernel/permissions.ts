@@ -313,6 +313,11 @@ export interface PermissionPort {
   readonly uses: Map<string, ActionUses>;
   /** `undefined` where no tuples are kept at all. */
   readonly tuples: RecordTuples | undefined;
+  /**
+   * Whether the definition of a schema takes relations from fields of its records, as this node knows it: true where it
+   * does not know. A change of definitions answers when every node has taken it in.
+   */
+  takesFields(schema: string): boolean;
 }
 
 export const createPermissionPort = (tuples?: RecordTuples): PermissionPort => ({
@@ -320,4 +325,5 @@ export const createPermissionPort = (tuples?: RecordTuples): PermissionPort => (
   rules: new Map(),
   uses: new Map(),
   tuples,
+  takesFields: () => false,
 });

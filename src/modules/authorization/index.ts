@@ -181,6 +181,10 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
   });
   listen(kernel);
   kernel.permissions.engine = engine;
+  kernel.permissions.takesFields = (schema) => {
+    const known = services.models.known();
+    return known === undefined || (known.model.get(schema)?.fields.size ?? 0) > 0;
+  };
 
   return {
     service: serviceOf(services),
@@ -204,6 +208,7 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
       unlisten();
       listeners.delete(kernel);
       kernel.permissions.engine = undefined;
+      kernel.permissions.takesFields = () => false;
     },
   };
 }

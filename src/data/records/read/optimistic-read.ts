@@ -117,6 +117,10 @@ class CachedGrantsPort implements PermissionPort {
     this.#prepare = prepare;
   }
 
+  takesFields(schema: string): boolean {
+    return this.#port.takesFields(schema);
+  }
+
   get engine(): PermissionEngine | undefined {
     const { engine } = this.#port;
     const cachedPredicate = engine?.cachedPredicate;

@@ -20,7 +20,7 @@ import {
 import { refuseOperators } from './operators.ts';
 import { ownershipShape } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
-import { eventFieldsOf, type MovedRows } from './placement-text.ts';
+import { eventFieldsOf, type MovedRows, toldShape } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
 import { violationAt, type WrittenRecord } from './refused-values.ts';
 import { lockInOrder } from './row-locks.ts';
@@ -127,8 +127,8 @@ function insertStatement(
   const { schema, caller, dependencies, populate, ownership, conditions, options } = context;
   const { idsOnly } = options;
   const values = [actorOf(caller), JSON.stringify(records)];
-  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
-  const shape = `createMany|${idsOnly}|${columns.join()}|${ownershipShape(ownership)}|${answerShape(context)}`;
+  const eventFields = eventFieldsOf(schema, dependencies.permissions, columns);
+  const shape = `createMany|${toldShape(eventFields)}|${idsOnly}|${columns.join()}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
     insertManyText(
@@ -331,12 +331,12 @@ function groupStatement(
   const { idsOnly } = options;
   const columns = Object.keys(group[0]?.values ?? {});
   const predicate = settableRows(context, columns);
-  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
+  const eventFields = eventFieldsOf(schema, dependencies.permissions, columns);
   const records = group
     .map(({ id, values }) => ({ _id: id, ...values }))
     // As their rows were locked.
     .sort((one, other) => (one._id < other._id ? -1 : 1));
-  const shape = `updateMany|${idsOnly}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const shape = `updateMany|${toldShape(eventFields)}|${idsOnly}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement(
     { schema, shape, values: [actorOf(caller), JSON.stringify(records)], dynamic },

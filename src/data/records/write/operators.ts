@@ -177,7 +177,7 @@ function operatorStatement(
 ) {
   const { schema, caller, dependencies, options, populate, conditions } = context;
   const { expectedVersion } = options;
-  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
+  const eventFields = eventFieldsOf(schema, dependencies.permissions, columns);
   return filteredStatement(
     dependencies.plans,
     { schema, values: [actorOf(caller), id] },

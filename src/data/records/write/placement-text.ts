@@ -1,6 +1,6 @@
 /** What a changing statement tells about references: which rows it led elsewhere (placement.ts), and which relations changed. */
 import { identifier } from '../../../kernel/database/sql.ts';
-import type { RecordTuples } from '../../../kernel/permissions.ts';
+import type { PermissionPort, RecordTuples } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 
 /** What a statement that changes the rows `o` to `r` (changed-rows.ts, `compare`) answers about them. */
@@ -24,17 +24,25 @@ export interface EventFields {
 
 /**
  * `undefined`: changes of this schema's fields have no such events, or the write touches no reference. A definition may
- * take relations from fields of records about which nobody is asked: other records hang on these.
+ * take relations from fields of records about which nobody is asked: other records hang on these. Few definitions do, and
+ * the part costs PostgreSQL half of a create, so that it is left out where this node knows of no such field.
  */
 export function eventFieldsOf(
-  { mapping, relations }: CompiledSchema,
-  tuples: RecordTuples | undefined,
+  { name: schema, modelOptions, mapping, relations }: CompiledSchema,
+  permissions: Pick<PermissionPort, 'tuples' | 'takesFields'>,
   columns: readonly string[],
 ): EventFields | undefined {
+  const { tuples } = permissions;
   if (!tuples || mapping) return undefined;
+  const asksCallers = modelOptions.conduit.authorization.enabled;
+  if (!asksCallers && !permissions.takesFields(schema)) return undefined;
   const fields = columns.filter((name) => relations.has(name));
   return fields.length > 0 ? { tuples, fields } : undefined;
 }
+
+/** What statements of the same kind differ in for that: part of the key under which they are kept. */
+export const toldShape = (eventFields: EventFields | undefined): string =>
+  eventFields ? 'told' : '';
 
 /** Further parts of a `with` whose rows are `r`, and were `o` where they were there before. `$1` is the actor. */
 export const eventText = (

@@ -186,8 +186,7 @@ async function emptyLinks(
   const column = identifier(key.column);
   const state = which === 'alive' ? live(schema, 'u') : ` and u.${inTrash}`;
   const losing = `select u."_id" from ${schema.table} u where u.${column} = any($2::uuid[]) and u."_id" <> all($3::uuid[])${state}${probe(budget)}`;
-  const { tuples } = context.dependencies.permissions;
-  const eventFields = eventFieldsOf(schema, tuples, [key.column]);
+  const eventFields = eventFieldsOf(schema, context.dependencies.permissions, [key.column]);
   const change = {
     set: `${column} = null, ${touched}`,
     where: `t0."_id" in (${losing})`,

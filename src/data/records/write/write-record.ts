@@ -16,7 +16,7 @@ import { createExternal, isExternal, updateExternal } from './external-writes.ts
 import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
 import { ownershipShape, ownerValues } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
-import { eventFieldsOf, type MovedRows } from './placement-text.ts';
+import { eventFieldsOf, type MovedRows, toldShape } from './placement-text.ts';
 import { requireReferences, sourceOf, withCheckedReferences } from './references.ts';
 import { insertText, updateText } from './statements.ts';
 import {
@@ -120,7 +120,12 @@ export async function insertRecord(
 ): Promise<RecordText | undefined> {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
   const values = [actorOf(caller), id, ...encoded(whole), ...ownerValues(ownership)];
-  const shape = `${kind}|${ownershipShape(ownership)}|${answerShape(context)}`;
+  // By definitions that hold no field is a relation: there is nothing to tell.
+  const eventFields =
+    ownership?.cached?.tells === false
+      ? undefined
+      : eventFieldsOf(schema, dependencies.permissions, namesOf(whole));
+  const shape = `${kind}|${toldShape(eventFields)}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownershipShape(ownership) === 'tuple' || isDynamicAnswer(context);
   const runsAs = classOf({ predicate: undefined, populate, conditions });
   const statement = dependencies.plans.statement(
@@ -134,11 +139,7 @@ export async function insertRecord(
           ownership,
           conditions,
           ifAbsent: kind === 'ifAbsent',
-          // By definitions that hold no field is a relation: there is nothing to tell.
-          eventFields:
-            ownership?.cached?.tells === false
-              ? undefined
-              : eventFieldsOf(schema, dependencies.permissions.tuples, namesOf(whole)),
+          eventFields,
         },
         parameters,
       ),
@@ -277,10 +278,10 @@ async function changeColumns(
   const { database, operation = 'update', compare } = options;
   const versioned = expectedVersion !== undefined;
   const columns = namesOf(change);
-  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, columns);
+  const eventFields = eventFieldsOf(schema, dependencies.permissions, columns);
   const predicate = settableRows(context, columns);
   const values = [actorOf(caller), id, ...(versioned ? [expectedVersion] : []), ...encoded(change)];
-  const shape = `${operation}|${versioned}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const shape = `${operation}|${toldShape(eventFields)}|${versioned}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   const runsAs = classOf({ predicate, populate, conditions });
   const statement = dependencies.plans.statement(

@@ -58,7 +58,7 @@ export async function updateSelected(
   const rules = resultRules(assignments);
   const placed = await placedChange(context, Object.keys(given));
   const compare = placed?.compared;
-  const eventFields = eventFieldsOf(schema, dependencies.permissions.tuples, Object.keys(given));
+  const eventFields = eventFieldsOf(schema, dependencies.permissions, Object.keys(given));
   const statement = filteredStatement(
     dependencies.plans,
     { schema, values: [actorOf(caller)] },

@@ -30,6 +30,8 @@ export interface Models {
   ask<T>(question: (engine: Engine) => Promise<T>): Promise<T>;
   /** What this node believes to be in force: right if its model has the revision that `catchUp` answers. */
   optimistic(): MaybePromise<Engine>;
+  /** The same, and nothing where it has not read any, or may not trust what it has read. */
+  known(): Engine | undefined;
   /** What the database says now. Everything kept that changed since is forgotten when it answers. */
   catchUp(): Promise<DatabaseSnapshot>;
   /** The engine over what is in force, and the moment at which it was. Not for transactions. */
@@ -133,6 +135,7 @@ export function createModels(dependencies: Dependencies): Models {
     engine: async () => (await current()).engine,
     ask,
     optimistic,
+    known: () => loaded?.engine,
     catchUp: reach.catchUp,
     now,
     definitions: async () => (await current()).definitions,
