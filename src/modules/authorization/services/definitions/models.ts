@@ -133,11 +133,8 @@ export function createModels(dependencies: Dependencies): Models {
 
   return {
     engine: async () => (await current()).engine,
-    ask,
-    optimistic,
+    ...{ ask, optimistic, now, catchUp: reach.catchUp },
     known: () => loaded?.engine,
-    catchUp: reach.catchUp,
-    now,
     definitions: async () => (await current()).definitions,
     change: (work, after) => changeDefinitions(database, work, () => spread(after)),
   };
