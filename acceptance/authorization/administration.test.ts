@@ -48,6 +48,13 @@ describe('the administration of permissions', () => {
       expect(await define(2, [])).toBe(409);
       expect(await define(1, [])).toBe('ignored');
       expect(await define(undefined, [])).toBe('ignored');
+      const other = { name: 'Versioned', relations: {}, permissions: {} };
+      const { body: ignored } = await admin.post('/authorization/resources', other);
+      expect(ignored.message).toContain('send "version": 3, or PATCH');
+      const { relations, permissions: stored } = ignored.resourceDefinition;
+      const same = { name: 'Versioned', relations, permissions: stored };
+      const again = await admin.post('/authorization/resources', same);
+      expect(again.body).not.toHaveProperty('message');
       expect(await define(3, [])).toBe('processed');
       const path = '/authorization/resources/Versioned';
       const patch = { relations: { a: ['User'] }, permissions: { read: ['a'] } };

@@ -62,6 +62,7 @@ export interface ListRequest {
   readonly query?: object;
   readonly sort?: readonly string[];
   readonly limit?: number;
+  readonly populate?: readonly string[];
   readonly documentId?: string;
 }
 

@@ -65,12 +65,12 @@ export function permissionsApi(admin: Api): PermissionsApi {
     return found;
   };
   return {
-    define: async (definition) =>
-      expectStatus(
-        await admin.post('/authorization/resources', definition),
-        200,
-        `define ${definition.name}`,
-      ).body,
+    async define(definition) {
+      const answer = await admin.post('/authorization/resources', definition);
+      const { body } = expectStatus(answer, 200, `define ${definition.name}`);
+      if (body.status === 'ignored') throw new Error(`${definition.name} has a higher version`);
+      return body;
+    },
     async relate(...tuples) {
       const written: Json[] = [];
       for (const text of tuples) {

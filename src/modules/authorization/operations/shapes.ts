@@ -306,6 +306,9 @@ export const Outcome = Type.Object({
     description: 'Stored relations that did not fit any more and were deleted; only with force',
   }),
   warnings: Type.Array(Warning, { description: 'What the change does to people' }),
+  message: Type.Optional(
+    Type.String({ description: 'Why another content was ignored, and what to send instead' }),
+  ),
 });
 
 export const outcomeOnWire = ({
@@ -313,11 +316,13 @@ export const outcomeOnWire = ({
   resourceDefinition,
   removedRelations,
   warnings,
+  message,
 }: DefinitionOutcome): Static<typeof Outcome> => ({
   status,
   resourceDefinition: definitionOnWire(resourceDefinition),
   removedRelations,
   warnings: [...warnings],
+  ...(message !== undefined && { message }),
 });
 
 /** The user of an operation with user access, also as a subject. */

@@ -237,8 +237,7 @@ function createChanges(
         const current = stored.get(content.name);
         if (!current)
           return put({ transaction, stored, caller, content, version: version ?? 0, force });
-        if (version === undefined || version < current.version)
-          return untouched('ignored', current);
+        if (version === undefined || version < current.version) return ignored(current, content);
         if (version === current.version) return sameVersion(current, content);
         return put({ transaction, stored, caller, content, version, force });
       }),
@@ -248,8 +247,7 @@ function createChanges(
         about(current.name);
         const content = { ...rest, name: current.name };
         requireSound(content);
-        if (version !== undefined && version < current.version)
-          return untouched('ignored', current);
+        if (version !== undefined && version < current.version) return ignored(current, content);
         if (version === current.version) return sameVersion(current, content);
         if (version === undefined && sameContent(current, content))
           return untouched('acknowledged', current);
@@ -324,6 +322,17 @@ const untouched = (
   resourceDefinition,
   removedRelations: 0,
   warnings: [],
+});
+
+/** Apps that define their types at each start send what is stored, or an old version: a success that says what it did. */
+const ignored = (current: StoredDefinition, content: DefinitionContent): DefinitionOutcome => ({
+  ...untouched('ignored', current),
+  ...(!sameContent(current, content) && {
+    message:
+      `Nothing was changed: version ${current.version} of ${current.name} is stored. ` +
+      `To replace it, send "version": ${current.version + 1}, ` +
+      `or PATCH /authorization/resources/${current.name}`,
+  }),
 });
 
 function sameVersion(current: StoredDefinition, content: DefinitionContent): DefinitionOutcome {

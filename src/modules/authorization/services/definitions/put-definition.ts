@@ -42,6 +42,8 @@ export interface DefinitionOutcome {
   readonly removedRelations: number;
   /** What the change does to people. */
   readonly warnings: readonly ChangeWarning[];
+  /** Where something else was sent than what is stored, and ignored: what to send instead. */
+  readonly message?: string;
 }
 
 export interface DefinitionChange {
