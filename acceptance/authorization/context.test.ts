@@ -87,6 +87,44 @@ describe('questions with a context', () => {
     expect([page.body.resources, typeof page.body.cursor]).toEqual([['Room:office'], 'string']);
   });
 
+  it('users list for a scope that they may act for under it', async () => {
+    const crew = {
+      name: 'Crew',
+      relations: { member: ['User with inOffice'] },
+      permissions: { read: ['member'] },
+      conditions: {
+        inOffice: {
+          params: { address: 'ip', office: 'cidr' },
+          rule: 'office.containsIP(address)',
+        },
+      },
+    };
+    const hall = {
+      name: 'Hall',
+      relations: { viewer: ['Crew'] },
+      permissions: { read: ['viewer'] },
+    };
+    for (const one of [crew, hall])
+      expectStatus(await platform.admin.post('/authorization/resources', one), 200, one.name);
+    const office = { condition: 'inOffice', attributes: { office: '10.1.0.0/16' } };
+    for (const tuple of [
+      { subject: subject(), relation: 'member', resource: 'Crew:night', ...office },
+      { subject: 'Crew:night', relation: 'viewer', resource: 'Hall:great' },
+    ])
+      expectStatus(await platform.admin.post('/authorization/relations', tuple), 200, 'relate');
+    const list = (context?: object) =>
+      ada.api.post('/authorization/resources', {
+        ...{ permission: 'read', resourceType: 'Hall', scope: 'Crew:night' },
+        ...(context && { context }),
+      });
+    expect((await list({ address: '10.1.0.1' })).body).toEqual({ resources: ['Hall:great'] });
+    expect(await list({ address: '10.2.0.1' })).toMatchObject({
+      status: 403,
+      body: { code: 'SCOPE_REFUSED' },
+    });
+    expect(await list()).toMatchObject({ status: 400, body: { code: 'CONTEXT_MISSING' } });
+  });
+
   it('who-can takes one, with relations that count for the question only', async () => {
     const who = async (id: string, extra: object = {}): Promise<Json> => {
       const body = { resource: `Room:${id}`, permission: 'read', ...extra };

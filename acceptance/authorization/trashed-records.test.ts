@@ -1,6 +1,6 @@
 /** Records in the trash keep what they say, for what hangs on them too: relations and rules alike (decision 446). */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Json } from '../../test/support/api.ts';
+import type { Answer, Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -166,5 +166,42 @@ describe('records in the trash', () => {
     });
     expectStatus(changed, 200, 'nothing hangs on it');
     expectStatus(await remove(box), 200, 'box');
+  });
+
+  it('say what is in them to who may read them alone, also when others bring them back or give them away', async () => {
+    await platform.createSchema({
+      name: 'Crate',
+      fields: { title: 'String' },
+      conduitOptions: { authorization: { enabled: true }, softDelete: {} },
+    });
+    await permissions.define({
+      name: 'Crate',
+      version: 1,
+      relations: { owner: ['User', 'Team'], keeper: ['User'], reader: ['User'] },
+      permissions: { read: ['reader'], edit: ['reader'], delete: ['keeper'], move: ['keeper'] },
+    });
+    const [id, other] = [await newDoc('Crate', { title: 'a' }), await newDoc('Crate', {})];
+    for (const one of [id, other])
+      await permissions.relate(`User:${bob.userId} keeper Crate:${one}`);
+    const path = `/database/Crate/${id}`;
+    const doors: Record<string, () => Promise<Answer<Json>>> = {
+      restore: async () => {
+        expectStatus(await bob.api.delete(path), 200, 'into the trash');
+        return bob.api.post(`${path}/restore`, {});
+      },
+      move: () => bob.api.post(`${path}/move`, {}),
+      'move many': () => bob.api.post('/database/Crate/move', { ids: [id, other] }),
+      batch: () =>
+        bob.api.post('/database/batch', { operations: [{ op: 'move', schema: 'Crate', id }] }),
+    };
+    const told = async (way: string): Promise<Json> => {
+      const { body } = expectStatus((await doors[way]?.()) as Answer<Json>, 200, way);
+      return body.docs?.[0] ?? body.results?.[0].document ?? body;
+    };
+    for (const way of Object.keys(doors))
+      expect([way, await told(way)]).toEqual([way, { _id: id }]);
+    await permissions.relate(`User:${bob.userId} reader Crate:${id}`);
+    for (const way of Object.keys(doors))
+      expect([way, await told(way)]).toMatchObject([way, { _id: id, title: 'a' }]);
   });
 });

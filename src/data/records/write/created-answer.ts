@@ -3,11 +3,13 @@
  * record does not see yet who stands in which relation to it: its answer would lack what the creator has just sent, and
  * tell by the rights of before where a change gives or takes some.
  */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { isRowAuthorised, isTrusted } from '../access/operation-access.ts';
 import { conditionsOf } from '../read/projection.ts';
 import { classOf, type RecordRow } from '../read/record-view.ts';
 import type { RecordText } from '../store.ts';
 import { createdText } from './statements.ts';
-import { answerShape, rulesOf, runWrite, type WriteContext } from './write-context.ts';
+import { answerShape, rulesOf, runWrite, seenAmong, type WriteContext } from './write-context.ts';
 
 /** The records as their writer sees them now. Those that are gone again, or changed once more, stay as they were answered. */
 export async function asSeen<R extends RecordText>(
@@ -36,4 +38,21 @@ export async function asSeen<R extends RecordText>(
     const now = byId.get(row.id);
     return now?.version === row.version ? now : row;
   });
+}
+
+/**
+ * Who brings a record back or gives it to somebody has the action for that, which need not be `read`: of a record that they
+ * may not read they are answered the id alone.
+ */
+export async function asReadable<R extends RecordRow>(
+  context: WriteContext,
+  rows: readonly R[],
+  database: Queryable,
+): Promise<readonly R[]> {
+  const { caller, schema } = context;
+  if (isTrusted(caller) || !isRowAuthorised(caller, schema, 'read')) return rows;
+  const seen = await seenAmong(context, rows, database);
+  return rows.map((row) =>
+    seen.has(row.id) ? row : { ...row, json: JSON.stringify({ _id: row.id }) },
+  );
 }

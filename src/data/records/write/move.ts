@@ -16,6 +16,7 @@ import { restriction } from '../sql/prepared-statements.ts';
 import { idsTest, live } from '../sql/row-id.ts';
 import type { RecordStore, RecordText } from '../store.ts';
 import { MAX_BULK } from './bulk.ts';
+import { asReadable } from './created-answer.ts';
 import { requirePlacement } from './placement.ts';
 import { withAnswer } from './statements.ts';
 import {
@@ -56,7 +57,8 @@ async function moveRecords(
   if (to === undefined && isTrusted(caller)) throw invalid('to', 'required', 'name the new owner');
   const owner = await ownerOf(engine, context, to);
   const moved = await dependencies.database.transaction(async (transaction) => {
-    const rows = await touchRows(context, requested, transaction);
+    const touched = await touchRows(context, requested, transaction);
+    const rows = await asReadable(context, touched, transaction);
     const to = `${owner.type}:${owner.id}`;
     await askGate(context, { schema: schema.name, operation: 'update', ids: requested, owner: to });
     await engine.changeOwner(caller, schema.name, requested, owner);

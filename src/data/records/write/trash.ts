@@ -12,6 +12,7 @@ import { restriction } from '../sql/prepared-statements.ts';
 import { requireTrash } from '../sql/row-id.ts';
 import type { RecordText } from '../store.ts';
 import { neededParents, restoreDependants } from './cascade.ts';
+import { asReadable } from './created-answer.ts';
 import { cascadeDestroyed } from './removal.ts';
 import { purgeText, withAnswer } from './statements.ts';
 import {
@@ -37,7 +38,8 @@ export async function restoreRecord(context: WriteContext, id: string): Promise<
     await restoreDependants(context, { ids: [id], deletedAt }, transaction);
     // Last: relations can run in circles, and what it needs may have come back with it.
     await requireParents(context, id, transaction);
-    return restored;
+    const [answer = restored] = await asReadable(context, [restored], transaction);
+    return answer;
   });
   announceEvents(dependencies);
   return row;
@@ -90,7 +92,7 @@ async function bringBack(
   context: WriteContext,
   id: string,
   transaction: Transaction,
-): Promise<RecordText> {
+): Promise<RecordRow> {
   const { schema, caller, dependencies, populate, conditions } = context;
   const values = [actorOf(caller), id];
   const request = {

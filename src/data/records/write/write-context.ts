@@ -324,9 +324,9 @@ export async function missErrors(
 }
 
 /** Ids of those that the caller may read. */
-async function seenAmong(
+export async function seenAmong(
   context: WriteContext,
-  missed: readonly MissedRecord[],
+  missed: readonly Pick<MissedRecord, 'id'>[],
   database: Queryable,
 ): Promise<ReadonlySet<string>> {
   const { schema, caller, dependencies, options } = context;

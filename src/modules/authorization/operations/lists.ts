@@ -156,17 +156,19 @@ const ownResources = (services: QuestionServices): Operation =>
     },
     summary: 'List the resources of a type on which you may act',
     async handler(context, { body: { scope, context: values, ...list } }) {
+      const around = values === undefined ? {} : { context: values };
       const subject = await services.checks.acting(
         userOf(context).subject,
         nameOf(list.permission, 'permission'),
         scope,
+        await askOptions(services, around),
       );
       if (!subject) throw scopeRefused(list.permission, scope);
       return listResources(
         services,
         subject,
         { ...list, limit: list.limit ?? DEFAULT_LIMIT },
-        values === undefined ? {} : { context: values },
+        around,
       );
     },
   });
