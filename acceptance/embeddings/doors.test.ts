@@ -9,6 +9,7 @@ import {
   operation,
 } from '../../test/support/endpoints.ts';
 import type { TestUser } from '../../test/support/node.ts';
+import { permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
@@ -209,5 +210,69 @@ describe('a search of everything', () => {
     for (const query of [{}, { text: ' ' }, { text: 'a', kinds: ['x'] }])
       expect((await platform.admin.get('/search', { query: query as Json })).status).toBe(400);
     expect((await ann.api.get('/search', { query: { text: 'tea' } })).status).toBe(404);
+  });
+});
+
+describe('a search for a team', () => {
+  const team = `Team:${crypto.randomUUID()}`;
+
+  beforeAll(async () => {
+    const permissions = permissionsApi(platform.admin);
+    await permissions.define({
+      name: 'Herb',
+      version: 1,
+      relations: { owner: ['User', 'Team'], auditor: ['Team'] },
+      permissions: { read: ['owner', 'auditor'], edit: ['owner'], delete: ['owner'] },
+    });
+    await platform.createSchema({
+      name: 'Herb',
+      fields: { text: 'String', price: { type: 'Number', access: { read: 'owner' } } },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    await permissions.relate(`User:${ann.userId} owner ${team}`);
+    const config = { schemaName: 'Herb', sourceFields: ['text'], targetField: 'words' };
+    const made = await platform.admin.post('/embeddings/configs', { ...config, provider: 'none' });
+    expect(made.status, made.text).toBe(200);
+    for (const scope of [`?scope=${team}`, `?scope=${team}`, ''])
+      expect(
+        (await ann.api.post(`/database/Herb${scope}`, { text: 'mint', price: 3 })).status,
+      ).toBe(200);
+    await waitFor(
+      async () => {
+        const query = { schemaName: 'Herb' };
+        const { body } = await platform.admin.get('/embeddings/status', { query });
+        return body.generationQueue.completed === 3;
+      },
+      { what: 'words of all herbs' },
+    );
+  });
+  const search = (more: Json, query: Json = {}) =>
+    ann.api.post('/embeddings/search', { schemaName: 'Herb', mode: 'keyword', ...more }, { query });
+
+  it('finds what is like a record of the team', async () => {
+    const listed = await ann.api.get('/database/Herb', { query: { scope: team } });
+    const [one, other] = listed.body.documents;
+    const like = await search({ documentId: one._id }, { scope: team });
+    expect(like.status, like.text).toBe(200);
+    expect(like.body.hits.map(({ document }: Json) => document._id)).toEqual([other._id]);
+    expect((await search({ documentId: one._id })).status).toBe(404);
+  });
+
+  it('shows a field that depends on the record when it is chosen, as without choosing', async () => {
+    await permissionsApi(platform.admin).relate(
+      ...(await ann.api.get('/database/Herb')).body.documents.map(
+        ({ _id }: Json) => `${team} auditor Herb:${_id}`,
+      ),
+    );
+    const chosen = async (select: readonly string[]) => {
+      const answer = await search({ text: 'mint', select }, { scope: team });
+      expect(answer.status, answer.text).toBe(200);
+      return answer.body.hits.map(({ document }: Json) => document);
+    };
+    const shown = await chosen(['price']);
+    expect(shown).toHaveLength(3);
+    expect(shown.filter(({ price }: Json) => price === 3)).toHaveLength(2);
+    expect(shown).toContainEqual({});
+    expect((await search({ text: 'mint', select: ['nothing'] })).status).toBe(400);
   });
 });

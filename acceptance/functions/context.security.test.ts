@@ -1,10 +1,11 @@
 /** What code may do with `ctx`: in whose name, as one transaction, and what it leaves behind. CWE-269, CWE-532, CWE-918. */
+import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openTestConnection } from '../../test/support/connection.ts';
 import { testMasterKey } from '../../test/support/node.ts';
-import { liftLimits } from '../../test/support/permissions.ts';
+import { liftLimits, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { invoke, upload } from './requests.ts';
@@ -65,6 +66,31 @@ it('reads and writes with the rights of the caller', async () => {
     result: 1,
   });
   expect((await platform.client.get('/functions/read_all')).status).toBe(401);
+});
+
+it('counts and sums for a team what it lists for the team', async () => {
+  const team = `Team:${randomUUID()}`;
+  const { userId, api } = await platform.registerUser();
+  const permissions = permissionsApi(platform.admin);
+  await permissions.relate(`User:${userId} owner ${team}`);
+  for (const query of [`?scope=${team}`, `?scope=${team}`, ''])
+    expect((await api.post(`/database/Diary${query}`, { text: 'of a team' })).status).toBe(200);
+  await upload(platform.admin, {
+    name: 'for_team',
+    inputs: { method: 'GET', queryParams: { scope: { type: 'String' } } },
+    functionCode: `const { scope } = req.params; const values = [{ as: 'n', function: 'count' }];
+      const { db } = ctx;
+      return [
+        (await db.find('Diary', {}, { scope })).length,
+        await db.count('Diary', {}, { scope }),
+        (await db.aggregate('Diary', {}, { scope, values }))[0].n,
+        (await db.aggregate('Diary', {}, { scope, values, groupBy: ['_id'], skip: 1, limit: 5 })).length,
+      ]`,
+  });
+  const asked = await api.get('/functions/for_team', { query: { scope: team } });
+  expect(asked.body).toEqual({ result: [2, 2, 2, 1] });
+  const other = await platform.registerUser();
+  expect((await other.api.get('/functions/for_team', { query: { scope: team } })).status).toBe(403);
 });
 
 it('has the rights of the system only where the definition says so', async () => {

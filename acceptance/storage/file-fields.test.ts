@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Api, Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
+import { permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { bearer, readContent, sendForm } from './requests.ts';
 
@@ -99,6 +100,92 @@ describe('a field of type File', () => {
       expect((await ann.api.delete(`/database/Report/${made.body._id}`)).status).toBe(200);
       expect((await ann.api.delete(`/storage/file/${file}`)).status).toBe(200);
     }
+  });
+});
+
+describe('a field of type File that some records show', () => {
+  const statusOf = async (user: TestUser, file: string, scope?: string) =>
+    (await user.api.get(`/storage/getFileUrl/${file}`, { query: { ...(scope && { scope }) } }))
+      .status;
+  let record: string;
+  let scan: string;
+  let proofs: string[];
+  let cover: string;
+  const team = `Team:${randomUUID()}`;
+
+  beforeAll(async () => {
+    const permissions = permissionsApi(platform.admin);
+    await permissions.define({
+      name: 'Claim',
+      version: 1,
+      relations: { owner: ['User', 'Team'], auditor: ['User', 'Team'], reader: ['User'] },
+      permissions: {
+        read: ['owner', 'auditor', 'reader'],
+        edit: ['owner'],
+        delete: ['owner'],
+        audit: ['auditor'],
+      },
+    });
+    await platform.createSchema({
+      name: 'Claim',
+      fields: {
+        cover: { type: 'File' },
+        scan: { type: 'File', access: { read: 'owner' } },
+        proofs: { type: ['File'], access: { read: 'action:audit' } },
+      },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    [cover, scan] = await Promise.all([upload(ann), upload(ann)]);
+    proofs = await Promise.all([upload(ann), upload(ann)]);
+    const made = await ann.api.post('/database/Claim', { cover, scan });
+    expect(made.status, made.text).toBe(200);
+    record = made.body._id;
+    const changed = { changedDocument: { proofs } };
+    await platform.admin.put(`/database/schemas/Claim/docs/${record}`, changed);
+    await platform.admin.post('/database/schemas/Claim/docs/move', {
+      ids: [record],
+      to: `User:${ben.userId}`,
+    });
+  });
+
+  it('gives the file to whoever sees the field in a record, and to nobody else', async () => {
+    const [cyd, dan] = [await platform.registerUser(), await platform.registerUser()];
+    await permissionsApi(platform.admin).relate(
+      `User:${cyd.userId} auditor Claim:${record}`,
+      `User:${dan.userId} reader Claim:${record}`,
+    );
+    const seen = async (user: TestUser): Promise<Json> => {
+      const { body } = await user.api.get(`/database/Claim/${record}`);
+      return { cover: body.cover, scan: body.scan, proofs: body.proofs };
+    };
+    expect(await Promise.all([ben, cyd, dan].map(seen))).toEqual([
+      { cover, scan, proofs: undefined },
+      { cover, scan: undefined, proofs },
+      { cover, scan: undefined, proofs: undefined },
+    ]);
+    const given = (user: TestUser) =>
+      Promise.all([cover, scan, ...proofs].map((file) => statusOf(user, file)));
+    expect(await Promise.all([ben, cyd, dan].map(given))).toEqual([
+      [200, 200, 403, 403],
+      [200, 403, 200, 200],
+      [200, 403, 403, 403],
+    ]);
+  });
+
+  it('gives it to who acts for a team that sees the field', async () => {
+    const [eve, fay] = [await platform.registerUser(), await platform.registerUser()];
+    await permissionsApi(platform.admin).relate(
+      `${team} auditor Claim:${record}`,
+      `User:${eve.userId} owner ${team}`,
+    );
+    expect([
+      await statusOf(eve, cover),
+      await statusOf(eve, cover, team),
+      await statusOf(eve, scan, team),
+      await statusOf(fay, cover, team),
+    ]).toEqual([403, 200, 403, 403]);
+    await platform.admin.post('/database/schemas/Claim/docs/move', { ids: [record], to: team });
+    expect([await statusOf(eve, scan, team), await statusOf(ben, scan)]).toEqual([200, 403]);
   });
 });
 

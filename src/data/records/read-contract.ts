@@ -61,6 +61,13 @@ export interface RecordAccess {
   ): Promise<boolean>;
 }
 
+/** A relation, or a list of them, and a record that it may lead to. */
+export interface VisibleLink {
+  readonly field: string;
+  readonly id: string;
+  readonly scope?: string | undefined;
+}
+
 /** The first records of a list that is kept current. */
 export interface LiveOptions extends ReadOptions, Omit<Grant, 'authored'> {
   readonly filter: Condition;

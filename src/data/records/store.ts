@@ -4,7 +4,13 @@
  */
 import type { Caller } from '../../kernel/caller.ts';
 import type { Condition } from '../conditions/condition.ts';
-import type { Grant, LiveRecords, ReadOptions, RecordAccess } from './read-contract.ts';
+import type {
+  Grant,
+  LiveRecords,
+  ReadOptions,
+  RecordAccess,
+  VisibleLink,
+} from './read-contract.ts';
 
 export type {
   FittingRecords,
@@ -14,6 +20,7 @@ export type {
   NeededAction,
   ReadOptions,
   RecordAccess,
+  VisibleLink,
 } from './read-contract.ts';
 
 /** A record on its way out. */
@@ -270,6 +277,8 @@ export interface RecordStore extends RecordAccess, LiveRecords {
   ranked(caller: Caller, schema: string, options: RankedOptions): Promise<readonly RankedRecord[]>;
   /** Ids of records that fit a condition and that the caller may read, in no order, as many as requested. */
   matching(caller: Caller, schema: string, options: MatchingOptions): Promise<readonly string[]>;
+  /** Whether the caller may read a record that links to another one in a field that they see in it. Throws as `list` does. */
+  shows(caller: Caller, schema: string, link: VisibleLink): Promise<boolean>;
   /** A JSON list with one object per group. */
   aggregate(caller: Caller, schema: string, options: AggregateOptions): Promise<string>;
   /** Throws 404 when absent or invisible. */

@@ -1,13 +1,15 @@
 /** The reading half of the record store: each call with the schemas as its caller sees them. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Caller } from '../../../kernel/caller.ts';
+import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors } from '../../../kernel/errors.ts';
+import { equals } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isTrusted, requireOffered } from '../access/operation-access.ts';
 import type { OpenRequestScope, RequestScope } from '../access/request-scope.ts';
+import { resolveFilter } from '../filter/record-filter.ts';
 import { trashOf } from '../sql/row-id.ts';
 import type {
   MatchingOptions,
@@ -15,6 +17,7 @@ import type {
   RecordHistory,
   RecordStore,
   RecordText,
+  VisibleLink,
 } from '../store.ts';
 import { aggregateSelected } from './aggregate.ts';
 import { foundFirst } from './found-first.ts';
@@ -25,16 +28,19 @@ import {
   getRecord,
   listRecords,
   type RecordDependencies,
+  runRead,
   showsAll,
   viewOf,
   wholeView,
 } from './record-view.ts';
 import {
   createRecordStreams,
+  filteredStatement,
   findSelected,
   listSelected,
   type Selection,
   selectionOf,
+  selectionText,
 } from './selection.ts';
 
 /** What a caller reads with. */
@@ -42,7 +48,16 @@ type Readers = RequestScope<RecordDependencies>;
 
 type RecordReads = Pick<
   RecordStore,
-  'list' | 'get' | 'select' | 'find' | 'stream' | 'nearest' | 'ranked' | 'matching' | 'aggregate'
+  | 'list'
+  | 'get'
+  | 'select'
+  | 'find'
+  | 'stream'
+  | 'nearest'
+  | 'ranked'
+  | 'matching'
+  | 'aggregate'
+  | 'shows'
 >;
 
 export const createReads = (requestScopeOf: OpenRequestScope<RecordDependencies>): RecordReads => ({
@@ -50,6 +65,11 @@ export const createReads = (requestScopeOf: OpenRequestScope<RecordDependencies>
   ...createSelectedReads(requestScopeOf),
   ...createSearchReads(requestScopeOf),
   stream: createStream(requestScopeOf),
+  async shows(caller, name, link) {
+    const { dependencies, schema: find } = await requestScopeOf(caller, name);
+    const schema = readable(caller, find(name), {});
+    return isLinkVisible(dependencies, { ...link, caller, schema });
+  },
 });
 
 /** What the routes of a schema read: only what the schema offers to the caller. */
@@ -181,6 +201,32 @@ function searching(
   return { ...dependencies, limitMs: dependencies.searchLimitMs };
 }
 
+interface AskedLink extends VisibleLink {
+  readonly caller: Caller;
+  readonly schema: CompiledSchema;
+}
+
+const asReader = system('records.shows');
+
+/** A field that is shown in some records only cannot be asked about by anybody: here nobody learns more than they are shown. */
+async function isLinkVisible(
+  dependencies: RecordDependencies,
+  { caller, schema, field, id, scope }: AskedLink,
+): Promise<boolean> {
+  const rule = schema.fieldVisibility?.conditional.get(field);
+  if (schema.tree.fields.get(field)?.hidden !== false && !rule) return false;
+  const view = await viewOf(dependencies, caller, schema, scope === undefined ? {} : { scope });
+  const condition = equals(field, id);
+  const filter = await resolveFilter(dependencies, { caller: asReader, schema, condition });
+  const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
+    const fits = selectionText({ schema, view, filter }, parameters);
+    const visible = rule && view.conditions?.test(schema, rule, { alias: 't0', parameters });
+    const also = rule ? ` and (${visible ?? 'false'})` : '';
+    return `select 1 from ${schema.rows} t0 where ${fits}${also} limit 1`;
+  });
+  return (await runRead(dependencies, schema, statement)).length > 0;
+}
+
 /** The rows that are asked for: those that are alive, or for operators those in the trash. Throws 403 and 404. */
 function requested(
   caller: Caller,
@@ -286,6 +332,7 @@ export const retryingReads = (database: Database, reads: RecordReads): RecordRea
   ranked: (...input) => retryOnStaleSchema(database, () => reads.ranked(...input)),
   matching: (...input) => retryOnStaleSchema(database, () => reads.matching(...input)),
   aggregate: (...input) => retryOnStaleSchema(database, () => reads.aggregate(...input)),
+  shows: (...input) => retryOnStaleSchema(database, () => reads.shows(...input)),
   stream: (...input) => retryStream(database, () => reads.stream(...input)),
 });
 

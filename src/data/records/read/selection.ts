@@ -278,12 +278,14 @@ export function chosen(
   select: readonly string[] | undefined,
 ): string {
   if (!select) return json;
-  const known = new Set(recordFields(schema));
+  // What only some records show is asked for like anything else, and left out of the others.
+  const conditional = schema.fieldVisibility?.conditional.keys() ?? [];
+  const known = new Set([...recordFields(schema), ...conditional]);
   const unknown = select.find((name) => !known.has(name));
   if (unknown !== undefined)
     throw invalid('select', 'field', `"${shortName(unknown)}" is not a field of ${schema.name}`);
   const members = `string_agg(to_json(f.key)::text || ':' || f.value::text, ',')`;
-  return `select '{' || ${members} || '}' from json_each(${json}) f where f.key = any(${literalOf(select, 'text[]')})`;
+  return `select '{' || coalesce(${members}, '') || '}' from json_each(${json}) f where f.key = any(${literalOf(select, 'text[]')})`;
 }
 
 /** What records of a schema have on the wire, in order. */

@@ -317,9 +317,11 @@ async function documentOf(
   { records, schemas }: SearchParts,
   { caller, input, generation }: Pick<ReadableParts, 'caller' | 'input' | 'generation'>,
 ): Promise<unknown> {
-  const { schemaName, documentId = '' } = input;
-  if (schemaName !== fileSchemaName)
-    return JSON.parse((await records.get(caller, schemaName, documentId)).json);
+  const { schemaName, documentId = '', scope } = input;
+  if (schemaName !== fileSchemaName) {
+    const options = scope === undefined ? {} : { scope };
+    return JSON.parse((await records.get(caller, schemaName, documentId, options)).json);
+  }
   const rows = rowsOf(input, ofNoModule, generation);
   const isId = isRecordId(schemas.get(schemaName)?.key ?? [], documentId);
   const ids = isId ? [documentId] : [];

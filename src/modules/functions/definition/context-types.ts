@@ -28,14 +28,14 @@ interface Database {
   find<S extends SchemaName>(schema: S, filter?: Filter, options?: ListOptions): Promise<RecordOf<S>[]>;
   findOne<S extends SchemaName>(schema: S, filter?: Filter, options?: ListOptions): Promise<RecordOf<S> | null>;
   get<S extends SchemaName>(schema: S, id: string, options?: Pick<ListOptions, 'populate' | 'scope'>): Promise<RecordOf<S>>;
-  count(schema: SchemaName, filter?: Filter): Promise<number>;
+  count(schema: SchemaName, filter?: Filter, options?: Pick<ListOptions, 'scope'>): Promise<number>;
   create<S extends SchemaName>(schema: S, document: Partial<RecordOf<S>>, options?: WriteOptions): Promise<RecordOf<S>>;
   createMany<S extends SchemaName>(schema: S, documents: readonly Partial<RecordOf<S>>[], options?: WriteOptions): Promise<RecordOf<S>[]>;
   update<S extends SchemaName>(schema: S, id: string, changes: Partial<RecordOf<S>>, options?: WriteOptions): Promise<RecordOf<S>>;
   updateMany<S extends SchemaName>(schema: S, documents: readonly Partial<RecordOf<S>>[], options?: WriteOptions): Promise<RecordOf<S>[]>;
   replace<S extends SchemaName>(schema: S, id: string, document: Partial<RecordOf<S>>, options?: WriteOptions): Promise<RecordOf<S>>;
   delete(schema: SchemaName, id: string, options?: WriteOptions): Promise<void>;
-  aggregate(schema: SchemaName, filter: Filter, options: { readonly groupBy?: readonly string[]; readonly values?: readonly object[]; readonly sort?: readonly string[] }): Promise<any>;
+  aggregate(schema: SchemaName, filter: Filter, options: Pick<ListOptions, 'sort' | 'skip' | 'limit' | 'scope'> & { readonly groupBy?: readonly string[]; readonly values?: readonly object[] }): Promise<any>;
 }
 
 /** The names that older functions use. */

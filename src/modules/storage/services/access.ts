@@ -152,7 +152,7 @@ async function mayDo(
   if (isModuleContainer(file.container)) return false;
   if (reads(action) && file.isPublic) return true;
   if (await mayByThemselves(rules, caller, action, file, scope)) return true;
-  return reads(action) && mayReadElsewhere(rules, caller, file._id);
+  return reads(action) && mayReadElsewhere(rules, caller, file._id, scope);
 }
 
 const ofStorage = { kind: 'module', module: 'storage' } as const;
@@ -204,10 +204,11 @@ async function mayReadElsewhere(
   { reasons, recordsWithFiles }: Rules,
   caller: Caller,
   fileId: string,
+  scope: string | undefined,
 ): Promise<boolean> {
   if (caller.kind === 'user')
     for (const reason of reasons) if (await reason(caller.userId, fileId)) return true;
-  return recordsWithFiles.mayRead(caller, fileId);
+  return recordsWithFiles.mayRead(caller, fileId, scope);
 }
 
 async function rowsFor(

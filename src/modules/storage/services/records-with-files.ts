@@ -1,5 +1,4 @@
 /** Records whose fields hold files: whoever may read such a record may read its files. */
-import { equals } from '../../../data/conditions/condition.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Caller } from '../../../kernel/caller.ts';
@@ -7,8 +6,8 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { fileSchema } from '../schemas.ts';
 
 export interface RecordsWithFiles {
-  /** Whether the caller may read a record that holds the file, in a field that they may see. */
-  mayRead(caller: Caller, fileId: string): Promise<boolean>;
+  /** Whether the caller, or whom they act for, may read a record that holds the file, in a field that they see in it. */
+  mayRead(caller: Caller, fileId: string, scope?: string): Promise<boolean>;
   /** The names of the lists of records that hold one of these files: no foreign key keeps the elements of lists. */
   holding(fileIds: readonly string[]): Promise<string | undefined>;
 }
@@ -18,8 +17,6 @@ interface Holder {
   readonly field: string;
   readonly many: boolean;
 }
-
-const onlyId = new Map([['_id', new Map()]]);
 
 export function createRecordsWithFiles({
   schemas,
@@ -34,21 +31,23 @@ export function createRecordsWithFiles({
           model === fileSchema.name ? [{ schema, field, many }] : [],
         ),
       );
-  const reads = async (caller: Caller, { schema, field }: Holder, fileId: string) => {
+  const reads = async (
+    caller: Caller,
+    { schema, field }: Holder,
+    { id, scope }: { readonly id: string; readonly scope: string | undefined },
+  ): Promise<boolean> => {
     try {
-      const filter = equals(field, fileId);
-      const options = { filter, limit: 1, count: 'none', only: onlyId } as const;
-      const page = JSON.parse(await records.select(caller, schema.name, options));
-      return (page as { documents: unknown[] }).documents.length > 0;
+      return await records.shows(caller, schema.name, { field, id, scope });
     } catch (error) {
-      // A schema or a field that is not for this caller gives nothing.
+      // A schema that is not for this caller gives nothing.
       if (error instanceof PenstockError && error.status < 500) return false;
       throw error;
     }
   };
   return {
-    async mayRead(caller, fileId) {
-      for (const holder of holders()) if (await reads(caller, holder, fileId)) return true;
+    async mayRead(caller, fileId, scope) {
+      for (const holder of holders())
+        if (await reads(caller, holder, { id: fileId, scope })) return true;
       return false;
     },
     async holding(fileIds) {

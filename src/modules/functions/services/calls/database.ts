@@ -116,18 +116,24 @@ const reads: Readonly<Record<string, Work>> = {
   },
   count: async ({ records, caller, schema, given }) => {
     const filter = filterOf(given, 1);
-    const text = await records.select(caller, schema, { filter, limit: 1, granted: true });
+    const { scope } = listOptions(given, 2);
+    const rows = { filter, granted: true, ...(scope !== undefined && { scope }) };
+    const text = await records.select(caller, schema, { ...rows, limit: 1 });
     return (JSON.parse(text) as { readonly count: number }).count;
   },
   aggregate: async ({ records, caller, schema, given }) => {
-    const { groupBy, values, sort } = optionsArgument(given, 2);
+    const { groupBy, values } = optionsArgument(given, 2);
+    const { sort, skip, limit, scope } = listOptions(given, 2);
     return new JsonText(
       await records.aggregate(caller, schema, {
         filter: filterOf(given, 1),
         granted: true,
         groupBy: texts(groupBy, 'groupBy') ?? [],
         values: objects(values ?? [], 'options.values') as AggregateOptions['values'],
-        ...(sort !== undefined && { sort: texts(sort, 'sort') ?? [] }),
+        ...(sort && { sort }),
+        ...(skip !== undefined && { skip }),
+        ...(limit !== undefined && { limit }),
+        ...(scope !== undefined && { scope }),
       }),
     );
   },
