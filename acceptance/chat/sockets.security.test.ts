@@ -1,6 +1,8 @@
 /** Who gets a socket, how long it lives, and what frames do to it: specification chat.md 3.1, 3.2 and 9. */
+
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -210,7 +212,21 @@ describe('sockets of chat', () => {
       config: { profiles: { fields: ['email'] } },
     });
     const listed = await bob.api.get('/chat/messages', { query });
-    expect(listed.body.messages[0].senderUser).toEqual({ _id: ann.userId, email: ann.email });
+    const shown = { _id: ann.userId, email: ann.email };
+    expect(listed.body.messages[0].senderUser).toEqual(shown);
+    const populate = 'user';
+    const { body } = await bob.api.get(`/chat/rooms/${room}/members`, { query: { populate } });
+    expect(body.members.map(({ user }: Json) => user)).toContainEqual(shown);
+    await bob.api.put(`/chat/blocks/${ann.userId}`);
+    const blocks = await bob.api.get('/chat/blocks', { query: { populate: 'users' } });
+    expect(blocks.body).toEqual({ users: [shown] });
+    await bob.api.delete(`/chat/blocks/${ann.userId}`);
+    const ban = `/chat/rooms/${room}/bans`;
+    await ann.api.post(ban, { user: bob.userId });
+    const bans = await ann.api.get(ban, { query: { populate: 'user,bannedBy' } });
+    expect(bans.body.bans).toMatchObject([
+      { user: { _id: bob.userId, email: bob.email }, bannedBy: shown },
+    ]);
     await platform.admin.patch('/config/authentication', { config: { profiles: { fields: [] } } });
   });
 

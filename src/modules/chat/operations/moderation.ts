@@ -1,5 +1,6 @@
 /** Silence, bans, blocks and reports, for users. */
 import Type from 'typebox';
+import type { Caller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import {
   defineOperation,
@@ -9,7 +10,18 @@ import {
 import { chatErrors } from '../errors.ts';
 import { userOf } from '../services/chat-parts.ts';
 import type { ChatServices } from '../services/chat-services.ts';
-import { MessageParams, orNull, Paging, RoomParams, Time, Uuid, userFacts } from './shapes.ts';
+import { populated } from '../services/populate.ts';
+import {
+  MessageParams,
+  orNull,
+  Paging,
+  populateOf,
+  Reference,
+  RoomParams,
+  Time,
+  Uuid,
+  userFacts,
+} from './shapes.ts';
 
 const Reason = Type.String({ minLength: 1, maxLength: 1_000 });
 const MemberParams = Type.Object({ roomId: Uuid, userId: Uuid });
@@ -58,18 +70,21 @@ const silenceOperation = ({ moderation }: ChatServices): Operation =>
     },
   });
 
-const listBansOperation = ({ moderation }: ChatServices): Operation =>
+const listBansOperation = ({ moderation, parts }: ChatServices): Operation =>
   defineOperation({
     ...userFacts,
     id: 'chat.bans.list',
     method: 'GET',
     path: '/chat/rooms/:roomId/bans',
-    input: { params: RoomParams, query: Type.Object(Paging) },
+    input: {
+      params: RoomParams,
+      query: Type.Object({ ...Paging, populate: populateOf(['user', 'bannedBy']) }),
+    },
     output: Type.Object({
       bans: Type.Array(
         Type.Object({
-          user: Uuid,
-          bannedBy: orNull(Uuid),
+          user: Reference,
+          bannedBy: orNull(Reference),
           reason: orNull(Type.String()),
           until: orNull(Time),
           createdAt: Time,
@@ -78,15 +93,14 @@ const listBansOperation = ({ moderation }: ChatServices): Operation =>
     }),
     errors: roomErrors,
     summary: 'List who is banned from a room',
-    async handler(context, { params, query }) {
-      const rows = await moderation.bans(userOf(context), params.roomId, query);
-      return {
-        bans: rows.map((row) => ({
-          ...row,
-          until: row.until?.toISOString() ?? null,
-          createdAt: row.createdAt.toISOString(),
-        })),
-      };
+    async handler(context, { params, query: { populate: fields = [], ...page } }) {
+      const rows = await moderation.bans(userOf(context), params.roomId, page);
+      const documents = rows.map((row) => ({
+        ...row,
+        until: row.until?.toISOString() ?? null,
+        createdAt: row.createdAt.toISOString(),
+      }));
+      return { bans: [...(await populated(parts, context.caller as Caller, documents, fields))] };
     },
   });
 
@@ -131,18 +145,20 @@ const endBanOperation = ({ moderation }: ChatServices): Operation =>
     },
   });
 
-const blockOperations = ({ moderation }: ChatServices): readonly Operation[] => [
+const blockOperations = ({ moderation, parts }: ChatServices): readonly Operation[] => [
   defineOperation({
     ...userFacts,
     id: 'chat.blocks.list',
     method: 'GET',
     path: '/chat/blocks',
-    input: { query: Type.Object(Paging) },
-    output: Type.Object({ users: Type.Array(Uuid) }),
+    input: { query: Type.Object({ ...Paging, populate: populateOf(['users']) }) },
+    output: Type.Object({ users: Type.Array(Reference) }),
     summary: 'List whom you have blocked',
-    handler: async (context, { query }) => ({
-      users: [...(await moderation.blocks(userOf(context), query))],
-    }),
+    async handler(context, { query: { populate: fields = [], ...page } }) {
+      const users = [...(await moderation.blocks(userOf(context), page))];
+      const [filled] = await populated(parts, context.caller as Caller, [{ users }], fields);
+      return filled ?? { users };
+    },
   }),
   defineOperation({
     ...userFacts,

@@ -1,5 +1,6 @@
 /** Rooms, as their members see them. */
 import Type from 'typebox';
+import type { Caller } from '../../../kernel/caller.ts';
 import {
   defineOperation,
   type Operation,
@@ -18,6 +19,7 @@ import {
   orNull,
   Paging,
   populateOf,
+  Reference,
   Role,
   RoomDocument,
   RoomName,
@@ -237,7 +239,7 @@ const leaveOperation = ({ rooms }: ChatServices): Operation =>
   });
 
 const Member = Type.Object({
-  user: Type.Union([Uuid, Type.Record(Type.String(), Type.Unknown())]),
+  user: Reference,
   role: Role,
   joinedAt: Time,
   lastReadSeq: Type.Integer(),
@@ -253,14 +255,17 @@ const membersOperation = ({ parts, presence }: ChatServices): Operation =>
     method: 'GET',
     path: '/chat/rooms/:roomId/members',
     heavy: true,
-    input: { params: RoomParams, query: Type.Object({ ...Paging }) },
+    input: {
+      params: RoomParams,
+      query: Type.Object({ ...Paging, populate: populateOf(['user']) }),
+    },
     output: Type.Object({ members: Type.Array(Member), count: Type.Integer() }),
     errors: notFound,
     summary: 'List who is in a room, and whether they are there',
-    async handler(context, { params, query }) {
+    async handler(context, { params, query: { populate: fields = [], ...page } }) {
       const { userId } = userOf(context);
       await requireMember(parts, params.roomId, userId);
-      const { rows, count } = await membersOf(parts.database, params.roomId, query);
+      const { rows, count } = await membersOf(parts.database, params.roomId, page);
       const users = rows.map(({ user }) => user);
       const there = new Map(
         (await presence.read(userId, users)).map((row) => [row.userId, onWire(row)] as const),
@@ -277,6 +282,7 @@ const membersOperation = ({ parts, presence }: ChatServices): Operation =>
           lastSeen: there.get(row.user)?.lastSeen ?? null,
         },
       }));
-      return { members: documents, count };
+      const members = await populated(parts, context.caller as Caller, documents, fields);
+      return { members: [...members], count };
     },
   });

@@ -47,7 +47,7 @@ export const Emoji = Type.String({
 });
 
 /** An id, or the document where it was populated. */
-const Reference = Type.Union([Uuid, Type.Record(Type.String(), Type.Unknown())]);
+export const Reference = Type.Union([Uuid, Type.Record(Type.String(), Type.Unknown())]);
 
 export const RoomDocument = Type.Object({
   _id: Uuid,

@@ -7,26 +7,23 @@ import { findRooms } from '../queries/rooms.ts';
 import type { ChatParts } from './chat-parts.ts';
 import { roomDocument } from './wire.ts';
 
-export type Populate =
-  | 'senderUser'
-  | 'room'
-  | 'files'
-  | 'readBy'
-  | 'participants'
-  | 'creator'
-  | 'sender'
-  | 'receiver';
-
-type Document = Readonly<Record<string, unknown>>;
-
-const userFields: readonly Populate[] = [
+/** Fields of chat that name users, by one id or several. */
+const userFields = [
   'senderUser',
   'readBy',
   'participants',
   'creator',
   'sender',
   'receiver',
-];
+  'user',
+  'bannedBy',
+  'users',
+] as const;
+
+type UserField = (typeof userFields)[number];
+export type Populate = UserField | 'room' | 'files';
+
+type Document = Readonly<Record<string, unknown>>;
 
 /** The documents with `fields` replaced; an id that leads to nothing that the caller may see stays an id. */
 export async function populated<D extends Document>(
@@ -43,7 +40,7 @@ export async function populated<D extends Document>(
       ),
     ),
   ];
-  const requestedUsers = fields.filter((field) => userFields.includes(field));
+  const requestedUsers = fields.filter((field) => userFields.some((name) => name === field));
   const [users, rooms, files] = await Promise.all([
     usersOf(parts, caller, idsOf(requestedUsers)),
     fields.includes('room') ? roomsById(parts, idsOf(['room'])) : none,
