@@ -4,6 +4,7 @@
  */
 import { io, type Socket } from 'socket.io-client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { PlatformOptions } from '../src/data/schema/language/definition.ts';
 import type { Json } from '../test/support/api.ts';
 import type { TestUser } from '../test/support/node.ts';
 import { liftLimits } from '../test/support/permissions.ts';
@@ -104,6 +105,56 @@ describe('changes of records', () => {
     await owner.api.delete(`/database/Private/${id}`);
     await waitFor(() => heard.length === 2);
     expect(heard).toEqual([`update:${id}`, `delete:${id}`]);
+  });
+
+  const schemasOf = async (owners: object): Promise<readonly string[]> => {
+    const author = { type: 'Relation', model: 'User', onDelete: 'cascade' } as const;
+    const post = { type: 'Relation', model: 'Loud', onDelete: 'cascade' } as const;
+    const authorization = { enabled: true };
+    const options = {
+      Own: { owner: owners },
+      OwnTrash: { owner: owners, softDelete: {} },
+      Both: { owner: owners, authorization },
+      Either: { owner: { ...owners, combine: 'or' }, authorization },
+    };
+    for (const [name, some] of Object.entries(options))
+      await platform.createSchema({
+        name,
+        fields: { author, post },
+        conduitOptions: some as PlatformOptions,
+      });
+    return Object.keys(options);
+  };
+
+  it('end of records is told to their owner alone where none else reads, and to whom permissions name', async () => {
+    const names = await schemasOf({ field: 'author', limit: ['read', 'update', 'delete'] });
+    const [own, others] = [await listener(owner), await listener(reader)];
+    const asked = [...names, 'Loud'].flatMap((schema) => [
+      own.ask({ schema }),
+      others.ask({ schema }),
+    ]);
+    expect((await Promise.all(asked)).filter(({ ok }) => !ok)).toEqual([]);
+    const newOne = async (schema: string, body: object = {}): Promise<string> =>
+      (await owner.api.post(`/database/${schema}`, body)).body._id;
+    const parent = await newOne('Loud');
+    const along = await newOne('Own', { post: parent });
+    const gone: Record<string, string> = {};
+    for (const schema of names) gone[schema] = await newOne(schema);
+    for (const schema of ['Both', 'Either'])
+      await platform.admin.post('/authorization/relations', {
+        subject: `User:${reader.userId}`,
+        relation: 'reader',
+        resource: `${schema}:${gone[schema]}`,
+      });
+    for (const [schema, id] of [...Object.entries(gone), ['Loud', parent]])
+      expect((await owner.api.delete(`/database/${schema}/${id}`)).status).toBe(200);
+    const ends = async ({ heard }: { readonly heard: readonly string[] }): Promise<string[]> => {
+      await waitFor(() => heard.includes(`delete:${parent}`));
+      return heard.filter((one) => one.startsWith('delete:')).sort();
+    };
+    const ended = (...ids: readonly unknown[]): string[] => ids.map((id) => `delete:${id}`).sort();
+    expect(await ends(own)).toEqual(ended(...Object.values(gone), along, parent));
+    expect(await ends(others)).toEqual(ended(gone.Either, parent));
   });
 
   it('are not offered by a schema that says so', async () => {

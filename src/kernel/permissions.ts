@@ -139,6 +139,13 @@ export interface LostRelation {
   readonly source?: 'record';
 }
 
+/** What is known of a record that was deleted. */
+export interface GoneRecord {
+  readonly relations: readonly LostRelation[];
+  /** Id of the user in its owner field, where that says who reads. */
+  readonly owner: string | undefined;
+}
+
 /**
  * Throws 403 for records, as they will be written, that the caller may not create; false where that cannot be said yet.
  * `placeOf`, of many records: where one stands in the request, such as `docs.3`.

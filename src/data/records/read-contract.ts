@@ -2,7 +2,7 @@
 import type { Caller } from '../../kernel/caller.ts';
 import type { LiveFilter, LiveRead } from '../../kernel/operations/live-read.ts';
 import type { SelectedFields } from '../../kernel/operations/operation-input.ts';
-import type { LostRelation } from '../../kernel/permissions.ts';
+import type { GoneRecord } from '../../kernel/permissions.ts';
 import type { Condition } from '../conditions/condition.ts';
 
 export interface ReadOptions {
@@ -52,13 +52,8 @@ export interface RecordAccess {
   readable(caller: Caller, schema: string): Promise<'all' | 'some'>;
   /** Whether `get` would answer the record now. Throws 401, 404 for the schema, 503 while nobody can tell. */
   mayRead(caller: Caller, schema: string, id: string): Promise<boolean>;
-  /** Whether the caller could read a record right before it was deleted, and `lost` with it. */
-  couldRead(
-    caller: Caller,
-    schema: string,
-    id: string,
-    lost: readonly LostRelation[],
-  ): Promise<boolean>;
+  /** Whether the caller could read a record right before it was deleted, and `gone.relations` with it. */
+  couldRead(caller: Caller, schema: string, id: string, gone: GoneRecord): Promise<boolean>;
 }
 
 /** A relation, or a list of them, and a record that it may lead to. */

@@ -10,6 +10,7 @@ import type { SchemaRegistry } from '../schema/registry/registry.ts';
 import { rightsOf } from './access/field-access.ts';
 import {
   canonicalIds,
+  isOwnersOnly,
   isRowAuthorised,
   requireOffered,
   rowPredicate,
@@ -62,26 +63,40 @@ function createRecordAccess(requestScopeOf: OpenRequestScope<RecordDependencies>
         !byRow || (isRecordId(schema.key, id) && isThere(dependencies, { caller, schema, id }))
       );
     },
-    async couldRead(caller, name, id, lost) {
-      const { dependencies, schema } = await offered(caller, name);
-      // An owner changes by a change of the record, which is asked about by itself.
-      if (!schema.modelOptions.conduit.authorization.enabled) return true;
+    async couldRead(caller, name, id, { relations, owner }) {
+      const { dependencies, schema, byRow } = await offered(caller, name);
+      if (!byRow) return true;
+      // In the trash it says all that it said.
+      if (schema.softDelete && (await isThere(dependencies, { caller, schema, id, gone: true })))
+        return true;
+      const decided = byOwner(schema, caller.kind === 'user' && owner === caller.userId);
+      if (decided !== undefined) return decided;
       const { engine } = dependencies.permissions;
       if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-      return engine.could(caller, 'read', `${name}:${id}`, lost);
+      return engine.could(caller, 'read', `${name}:${id}`, relations);
     },
   };
+}
+
+/** Whether the owner field alone says who reads; nothing where permissions have the last word. */
+function byOwner(schema: CompiledSchema, isTheirs: boolean): boolean | undefined {
+  if (!isOwnersOnly(schema, 'read')) return undefined;
+  const { authorization, owner } = schema.modelOptions.conduit;
+  if (!authorization.enabled) return isTheirs;
+  return isTheirs === (owner?.combine === 'or') ? isTheirs : undefined;
 }
 
 interface Asked {
   readonly caller: Caller;
   readonly schema: CompiledSchema;
   readonly id: string;
+  /** It may be in the trash. */
+  readonly gone?: boolean;
 }
 
 async function isThere(
   dependencies: RecordDependencies,
-  { caller, schema, id }: Asked,
+  { caller, schema, id, gone = false }: Asked,
 ): Promise<boolean> {
   const predicate = await rowPredicate(dependencies.permissions, {
     caller,
@@ -92,14 +107,14 @@ async function isThere(
   });
   const request = {
     schema,
-    shape: `readable|${predicate?.shape ?? ''}`,
+    shape: `readable|${gone}|${predicate?.shape ?? ''}`,
     values: [id],
     dynamic: true,
   };
   const statement = dependencies.plans.statement(
     request,
     (parameters) =>
-      `select 1 from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(predicate, 't0', parameters, 'row')} limit 1`,
+      `select 1 from ${gone ? schema.table : schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(predicate, 't0', parameters, 'row')} limit 1`,
   );
   return (await runRead(dependencies, schema, statement)).length > 0;
 }

@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EventPage, Events, PublishedEvent } from '../../kernel/events/events.ts';
-import type { LostRelation } from '../../kernel/permissions.ts';
+import type { GoneRecord, LostRelation } from '../../kernel/permissions.ts';
 
 /** What subscribers get (spec/database.md 1.4): what changed, never its content. */
 export interface Change {
@@ -226,7 +226,7 @@ function createTurns(): Turns {
   };
 }
 
-/* The relations that went with a deleted record: events of the same transaction, beside the one about the record. */
+/* What is known of a deleted record: its event, and the relations that went with it: events of the same transaction, beside that one. */
 
 /** Events before and after the one about the record that are looked at: what a single delete writes stands close together. */
 const AROUND = 500;
@@ -234,9 +234,9 @@ const AROUND = 500;
 const REMEMBERED = 100;
 const topic = /^authorization:delete:(relation|permission)$/;
 
-export type FindLost = (change: Change) => Promise<readonly LostRelation[]>;
+export type FindGone = (change: Change) => Promise<GoneRecord>;
 
-export function createLostRelations(events: Pick<Events, 'since'>): FindLost {
+export function createGoneRecords(events: Pick<Events, 'since'>): FindGone {
   const pages = new LRUCache<number, Promise<readonly PublishedEvent[]>>({ max: REMEMBERED });
   const around = async (sequence: number): Promise<readonly PublishedEvent[]> =>
     (await events.since(Math.max(0, sequence - AROUND), 2 * AROUND))?.events ?? [];
@@ -245,10 +245,13 @@ export function createLostRelations(events: Pick<Events, 'since'>): FindLost {
     pages.set(sequence, known);
     const resource = `${schema}:${documentId}`;
     // The moment is that of the transaction: what was revoked earlier has another one.
-    return (await known)
+    const relations = (await known)
       .filter((event) => topic.test(event.topic) && event.occurredAt === occurredAt)
       .flatMap(({ payload }) =>
         payload?.resource === resource ? [payload as unknown as LostRelation] : [],
       );
+    const own = (await known).find((event) => event.sequence === sequence);
+    const owners = own?.payload?.owners as Readonly<Record<string, string | null>> | undefined;
+    return { relations, owner: owners?.[documentId] ?? undefined };
   };
 }

@@ -2,7 +2,7 @@
 import type { Socket } from 'socket.io';
 import type { Kernel } from '../../host/kernel.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
-import { type ChangeHub, createChangeHub, createLostRelations } from './changes.ts';
+import { type ChangeHub, createChangeHub, createGoneRecords } from './changes.ts';
 import {
   type Connection,
   type ConnectionParts,
@@ -72,14 +72,14 @@ export function createConnections(
   const { events, limits, metrics } = kernel;
   const log = kernel.log.child({ surface: 'realtime' });
   const hub = createChangeHub(events);
-  const lost = createLostRelations(events);
+  const gone = createGoneRecords(events);
   kernel.schemas.onChange((changed) => hub.recheck(changed));
   const rechecks = createRechecks<Connection>();
   const deliveries = metrics.counter('realtime_deliveries_total', 'Messages sent to sockets');
   const onDelivered = (): void => deliveries.inc();
   const { catchUp } = kernel.bus.freshness;
   const ofUsers = new Map<string, number>();
-  const live = { engine, channels, ofUsers, events, hub, lost, onDelivered, onSlow: engine.slow };
+  const live = { engine, channels, ofUsers, events, hub, gone, onDelivered, onSlow: engine.slow };
   const shared = { kernel, limits, budgets, accounts, gates, log, catchUp, ...live };
   let count = 0;
   let unfollow: (() => void) | undefined;

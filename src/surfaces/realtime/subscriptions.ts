@@ -8,10 +8,10 @@ import type { UserCaller } from '../../kernel/caller.ts';
 import { errors, invalid } from '../../kernel/errors.ts';
 import type { Events } from '../../kernel/events/events.ts';
 import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
-import type { LostRelation } from '../../kernel/permissions.ts';
+import type { GoneRecord } from '../../kernel/permissions.ts';
 import type { Accounts } from '../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
-import type { Change, ChangeHub, FindLost, Subscription } from './changes.ts';
+import type { Change, ChangeHub, FindGone, Subscription } from './changes.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
 import type { Session } from './session.ts';
 
@@ -24,8 +24,8 @@ interface SubscriptionRights {
   readonly documentId?: string | undefined;
   /** The record that changed, where all of the schema are listened to. */
   readonly changed?: string | undefined;
-  /** The record is gone: finds the relations that went with it, so that only those hear of it who could read it until then. */
-  readonly lost?: (() => Promise<readonly LostRelation[]>) | undefined;
+  /** The record is gone: finds what is known of it, so that only those hear of it who could read it until then. */
+  readonly gone?: (() => Promise<GoneRecord>) | undefined;
 }
 
 /**
@@ -38,7 +38,7 @@ async function maySubscribe(
   caller: UserCaller,
   rights: SubscriptionRights,
 ): Promise<boolean> {
-  const { schema: name, documentId, changed, lost } = rights;
+  const { schema: name, documentId, changed, gone } = rights;
   const schema = schemas.get(name);
   if (!schema || schema.modelOptions.conduit.realtime?.enabled === false)
     throw errors.NOT_FOUND({
@@ -49,8 +49,8 @@ async function maySubscribe(
     throw invalid('documentId', 'format', 'is not the id of a record');
   const id = documentId ?? changed;
   if (readable === 'all' || id === undefined) return true;
-  const allowed = await (lost
-    ? records.couldRead(caller, name, id, await lost())
+  const allowed = await (gone
+    ? records.couldRead(caller, name, id, await gone())
     : records.mayRead(caller, name, id));
   if (!allowed && documentId !== undefined)
     throw errors.FORBIDDEN({ message: 'You may not read this record' });
@@ -63,7 +63,7 @@ export interface SubscriptionParts {
   readonly kernel: AccessKernel;
   readonly events: Pick<Events, 'position'>;
   readonly hub: ChangeHub;
-  readonly lost: FindLost;
+  readonly gone: FindGone;
   readonly limits: Limits;
   readonly accounts: Accounts;
   readonly onDelivered: () => void;
@@ -187,7 +187,7 @@ function subscriptionTo(
           {
             ...target,
             changed: change.documentId,
-            ...(change.operation === 'delete' && { lost: () => parts.lost(change) }),
+            ...(change.operation === 'delete' && { gone: () => parts.gone(change) }),
           },
           refuse,
         ),

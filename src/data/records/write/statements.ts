@@ -10,13 +10,14 @@ import type { RecordTuples, RowPredicate } from '../../../kernel/permissions.ts'
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { deletedColumn } from '../../schema/compile/layout.ts';
 import { historyTable } from '../../schema/migrations.ts';
+import { isOwnersOnly } from '../access/operation-access.ts';
 import { orRefused } from '../answer-bytes.ts';
 import type { PopulateTree, RowConditions } from '../read/projection.ts';
 import { recordColumns } from '../read/record-view.ts';
 import { createRenderContext, selectList } from '../read/render.ts';
 import { changedRows, destroyedRows, touched, withKeptParts } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
-import { idsTest, idTest, live } from '../sql/row-id.ts';
+import { allRows, idsTest, idTest, live } from '../sql/row-id.ts';
 import { type Ownership, ownerColumns, ownerRows } from './ownership.ts';
 import { comparedFields, type EventFields, eventText, movedColumn } from './placement-text.ts';
 
@@ -36,13 +37,22 @@ const EVENT_IDS = 1_000;
 
 /** The event about the one row `r` of the statement, which has a column `_id`. `$1` is the actor. */
 export function eventRow(schema: CompiledSchema, kind: WriteKind, payload = 'null'): string {
-  return `${eventInto(schema, kind, payload)}, array[r."_id"::text] from r`;
+  const about = kind === 'delete' ? ownersOf(schema, '= r."_id"') : undefined;
+  return `${eventInto(schema, kind, about ?? payload)}, array[r."_id"::text] from r`;
 }
 
 /** The event about all rows `r`, in the order of their ids: one row of the outbox for a thousand of them. */
 export function eventRows(schema: CompiledSchema, kind: WriteKind, payload = 'null'): string {
   const numbered = `select n."_id", (row_number() over (order by n."_id") - 1) / ${EVENT_IDS} as part from r n`;
-  return `${eventInto(schema, kind, payload)}, array_agg(p."_id"::text order by p."_id") from (${numbered}) p group by p.part order by p.part`;
+  const about = kind === 'delete' ? ownersOf(schema, '= any(array_agg(p."_id"))') : undefined;
+  return `${eventInto(schema, kind, about ?? payload)}, array_agg(p."_id"::text order by p."_id") from (${numbered}) p group by p.part order by p.part`;
+}
+
+/** Of records that their owners alone read: whose they were, since nobody else is told that they are gone. The statement sees the rows as they were. */
+function ownersOf(schema: CompiledSchema, ids: string): string | undefined {
+  if (!isOwnersOnly(schema, 'read')) return undefined;
+  const field = identifier(schema.modelOptions.conduit.owner?.field ?? '');
+  return `(select jsonb_build_object('owners', jsonb_object_agg(d."_id"::text, d.${field}::text)) from ${allRows(schema)} d where d."_id" ${ids})`;
 }
 
 function eventInto(schema: CompiledSchema, kind: WriteKind, payload: string): string {
