@@ -157,6 +157,48 @@ describe('changes of records', () => {
     expect(await ends(others)).toEqual(ended(gone.Either, parent));
   });
 
+  it('channels of editors are for who may change the record, while it is there', async () => {
+    await platform.createSchema({
+      name: 'Desk',
+      fields: { author: { type: 'Relation', model: 'User' } },
+      conduitOptions: {
+        authorization: { enabled: true },
+        softDelete: {},
+        owner: { field: 'author', limit: ['update'] },
+      },
+    });
+    const desks = { pattern: 'desk:{id}', join: 'editors', send: 'editors', schema: 'Desk' };
+    const config = { channels: [desks] };
+    expect((await platform.admin.patch('/config/router', { config })).status).toBe(200);
+    const { _id: id } = (await owner.api.post('/database/Desk', {})).body;
+    await platform.admin.post('/authorization/relations', {
+      subject: `User:${reader.userId}`,
+      relation: 'editor',
+      resource: `Desk:${id}`,
+    });
+    const ended: string[] = [];
+    const member = async ({ accessToken }: TestUser): Promise<() => Promise<Json>> => {
+      const socket = io(`${platform.addresses.realtime}/channels/`, {
+        path: '/realtime',
+        transports: ['websocket'],
+        forceNew: true,
+        auth: { token: accessToken },
+      });
+      sockets.push(socket);
+      socket.on('ended', ({ channel }: Json) => ended.push(channel));
+      await waitFor(() => socket.connected);
+      return () => socket.timeout(20_000).emitWithAck('join', { channel: `desk:${id}` });
+    };
+    const refused = { ok: false, error: { code: 'CHANNEL_FORBIDDEN' } };
+    const [join, joinOther] = [await member(owner), await member(reader)];
+    expect((await reader.api.patch(`/database/Desk/${id}`, {})).status).toBe(403);
+    expect(await joinOther()).toMatchObject(refused);
+    expect(await join()).toMatchObject({ ok: true });
+    expect((await owner.api.delete(`/database/Desk/${id}`)).status).toBe(200);
+    await waitFor(() => ended.length === 1);
+    expect(await join()).toMatchObject(refused);
+  });
+
   it('are not offered by a schema that says so', async () => {
     const { heard, ask } = await listener(reader);
     expect(await ask({ schema: 'Silent' })).toMatchObject({ ok: false, error: { status: 404 } });

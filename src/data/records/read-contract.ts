@@ -52,6 +52,8 @@ export interface RecordAccess {
   readable(caller: Caller, schema: string): Promise<'all' | 'some'>;
   /** Whether `get` would answer the record now. Throws 401, 404 for the schema, 503 while nobody can tell. */
   mayRead(caller: Caller, schema: string, id: string): Promise<boolean>;
+  /** Whether the caller may change the record now, where that depends on the record: by permission, as its owner, or both. */
+  mayEdit(caller: Caller, schema: string, id: string): Promise<boolean>;
   /** Whether the caller could read a record right before it was deleted, and `gone.relations` with it. */
   couldRead(caller: Caller, schema: string, id: string, gone: GoneRecord): Promise<boolean>;
 }

@@ -63,6 +63,12 @@ function createRecordAccess(requestScopeOf: OpenRequestScope<RecordDependencies>
         !byRow || (isRecordId(schema.key, id) && isThere(dependencies, { caller, schema, id }))
       );
     },
+    async mayEdit(caller, name, id) {
+      const { dependencies, schema: find } = await requestScopeOf(caller, name);
+      const schema = find(name);
+      if (!isRowAuthorised(caller, schema, 'edit') || !isRecordId(schema.key, id)) return false;
+      return isThere(dependencies, { caller, schema, id, action: 'edit' });
+    },
     async couldRead(caller, name, id, { relations, owner }) {
       const { dependencies, schema, byRow } = await offered(caller, name);
       if (!byRow) return true;
@@ -90,24 +96,25 @@ interface Asked {
   readonly caller: Caller;
   readonly schema: CompiledSchema;
   readonly id: string;
+  readonly action?: 'read' | 'edit';
   /** It may be in the trash. */
   readonly gone?: boolean;
 }
 
 async function isThere(
   dependencies: RecordDependencies,
-  { caller, schema, id, gone = false }: Asked,
+  { caller, schema, id, action = 'read', gone = false }: Asked,
 ): Promise<boolean> {
   const predicate = await rowPredicate(dependencies.permissions, {
     caller,
     schema,
-    action: 'read',
+    action,
     scope: undefined,
     ids: [id],
   });
   const request = {
     schema,
-    shape: `readable|${gone}|${predicate?.shape ?? ''}`,
+    shape: `${action}|${gone}|${predicate?.shape ?? ''}`,
     values: [id],
     dynamic: true,
   };
