@@ -5,6 +5,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Api, Json } from '../test/support/api.ts';
+import { compare, input, location, operation } from '../test/support/endpoints.ts';
 import { liftLimits } from '../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
 import { waitFor } from '../test/support/wait-for.ts';
@@ -147,6 +148,33 @@ describe('a token that is narrowed to one module', () => {
       expect(await fingerprint(module)).toEqual(before);
     },
   );
+});
+
+describe('a custom endpoint', () => {
+  it('leads through no schema of a module that its author does not reach', async () => {
+    const fields = { holder: { type: 'Relation', model: 'User' }, title: 'String' } as const;
+    await platform.createSchema({ name: 'Badge', fields });
+    const endpoint = (name: string, ...compared: readonly Json[]): Json => ({
+      name,
+      operation: operation.aggregate,
+      selectedSchemaName: 'Badge',
+      inputs: [input('asked', 'String', location.query)],
+      query: { AND: compared },
+      aggregate: { groupBy: [], values: [{ as: 'n', function: 'count' }] },
+    });
+    const own = compare('title', 0, ['Input', 'asked']);
+    const oracle = endpoint('holders', own, compare('holder.email', 0, ['Input', 'asked']));
+    const database = await narrowed('database', 'write');
+    const path = '/database/customEndpoints';
+    const made = await database.post(path, endpoint('titles', own));
+    expect(made.status, made.text).toBe(200);
+    const refused = { status: 403, body: { code: 'SCOPE_EXCEEDED' } };
+    expect(await database.post(path, oracle)).toMatchObject(refused);
+    expect(await database.post(`${path}/import`, { endpoints: [oracle] })).toMatchObject(refused);
+    expect(await database.patch(`${path}/${made.body._id}`, oracle)).toMatchObject(refused);
+    const both = await narrowed('database', 'authentication', 'write');
+    expect((await both.post(path, oracle)).status).toBe(200);
+  });
 });
 
 describe('configuration', () => {

@@ -99,6 +99,42 @@ it('has the rights of the system only where the definition says so', async () =>
   expect((await call(code, {}, false)).status).toBe(500);
 });
 
+it('has nothing of what modules keep from its caller, neither records nor answers about them', async () => {
+  const { userId, email, api } = await platform.registerUser();
+  const fields = { about: { type: 'Relation', model: 'User' }, text: 'String' } as const;
+  await platform.createSchema({
+    name: 'Kept',
+    fields,
+    conduitOptions: { cms: { enabled: false } },
+  });
+  const of = (db: string) =>
+    [
+      "find('User', {})",
+      "findOne('User', {})",
+      `count('User', { email: ${JSON.stringify(email)} })`,
+      "aggregate('User', {}, { values: [{ as: 'last', function: 'max', field: 'email' }] })",
+      `update('User', '${userId}', { isVerified: true })`,
+      "create('User', { email: 'made@example.com' })",
+      "find('Team', {})",
+      "find('EmailTemplate', {})",
+      "find('ChatMessage', {})",
+      `count('Kept', { 'about.email': ${JSON.stringify(email)} })`,
+      `find('Kept', { $nor: [{ 'about.active': true }] })`,
+      `delete('User', '${userId}')`,
+    ].map((asked) => `async () => ${db}.${asked}`);
+  const code = (db: string) =>
+    `const ends = []; for (const ask of [${of(db).join()}]) { try { await ask(); ends.push(200); } catch (error) { ends.push(error.status); } } return ends`;
+  const refused = [404, 404, 404, 404, 404, 404, 404, 404, 404, 403, 403, 404];
+  for (const signedIn of [true, false])
+    expect((await call(code('ctx.db'), {}, signedIn)).body).toEqual({ result: refused });
+  expect((await api.get('/authentication/user')).body).toMatchObject({ email, isVerified: false });
+  // What operators have made is offered by the code, whatever its own routes offer.
+  const own = "await ctx.db.create('Kept', { text: 'x' }); return ctx.db.count('Kept', {})";
+  expect((await call(own)).body).toEqual({ result: 1 });
+  const all = await call(code('ctx.system.db'), { rights: 'system' });
+  expect(all.body).toEqual({ result: refused.map(() => 200) });
+});
+
 it('has them neither where code calls it that has them', async () => {
   const functionCode = "return (await ctx.db.count('Diary', {})) > 0";
   for (const [name, rights] of [

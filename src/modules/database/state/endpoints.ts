@@ -63,7 +63,7 @@ export const endpointState = ({
     // What could not be completed stands here as it was sent, and is refused anyway.
     for (const { after } of changes)
       if (after?.assignments)
-        admin.requireConstants(caller, after as unknown as EndpointDefinition, registry);
+        admin.requireReach(caller, after as unknown as EndpointDefinition, registry);
     requireDistinct(store.all(), whole);
     await requireKnownActions(admin, changes, whole);
   },

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
 import type { RecordStore } from '../../../data/records/store.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Limits } from '../../../kernel/limits/limits.ts';
@@ -18,6 +19,8 @@ import type { PoolEnd } from '../engine/pool.ts';
 import { databaseCalls } from './calls/database.ts';
 import { operationCalls } from './calls/operations.ts';
 import { createHostCalls, type HostCall, RunScope } from './host-calls.ts';
+
+const schemas = { get: () => undefined } as unknown as SchemaRegistry;
 
 const scopeOf = (inputs: object = {}): RunScope =>
   new RunScope({
@@ -109,7 +112,7 @@ it('undoes a transaction that is open only when its run has ended', async () => 
       );
     },
   } as unknown as Database;
-  const begin = databaseCalls({ database, records: {} as RecordStore }).get('db.begin');
+  const begin = databaseCalls({ database, records: {} as RecordStore, schemas }).get('db.begin');
   const scope = scopeOf();
   const begun = begin?.(scope, {});
   await scope.close();
@@ -204,7 +207,7 @@ it('knows of a run that it has only read', async () => {
   const calls = createHostCalls(
     database,
     new Map([
-      ...databaseCalls({ database, records }),
+      ...databaseCalls({ database, records, schemas }),
       ...operationCalls({ operations, limits: {} as Limits, log: silentLog }),
       ['fetch', async () => null],
     ]),

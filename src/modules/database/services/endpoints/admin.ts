@@ -29,6 +29,7 @@ import {
 } from './definition.ts';
 import { parseTree } from './parse-tree.ts';
 import type { EndpointStore } from './store.ts';
+import { followedSchemas } from './unseen-fields.ts';
 
 /* What a change of schemas would break that names their fields: endpoints, and what clients may ask about. */
 
@@ -116,9 +117,10 @@ export interface EndpointAdmin {
   /** What a body means beside these schemas, which may not be declared yet. Throws like `create`; `place` comes before each path. */
   defined(body: EndpointBody, place: string, among: SchemaRegistry): EndpointDefinition;
   /**
-   * A constant link is not asked of those who call: whoever writes it has authority over what it leads to. Throws 403.
+   * Those who call are not asked about a constant link, nor whether they may read what a condition leads through: whoever
+   * writes it has authority over these. Throws 403.
    */
-  requireConstants(caller: Caller, endpoint: EndpointDefinition, among: SchemaRegistry): void;
+  requireReach(caller: Caller, endpoint: EndpointDefinition, among: SchemaRegistry): void;
   /** Whether a type has an action; true while nobody can say. */
   knowsAction(schema: string, action: string): Promise<boolean>;
   /** Throws 409 when endpoints use one of these schemas. */
@@ -140,8 +142,12 @@ export function createEndpointAdmin(
     return endpoint;
   }
 
-  const requireConstants: EndpointAdmin['requireConstants'] = (caller, endpoint, among) =>
-    requireAuthority(caller, ...constantModels(endpoint, among, permissions));
+  const requireReach: EndpointAdmin['requireReach'] = (caller, endpoint, among) =>
+    requireAuthority(
+      caller,
+      ...constantModels(endpoint, among, permissions),
+      ...followedSchemas(endpoint, among).flatMap(schemaObject),
+    );
 
   /** What the caller may store of a body. Throws 400 and 403. */
   const checked = (
@@ -150,7 +156,7 @@ export function createEndpointAdmin(
     { current, place = '' }: { current?: EndpointDefinition; place?: string } = {},
   ): EndpointDefinition => {
     const endpoint = checkedDefinition(body, current, { place, among: schemas });
-    requireConstants(caller, endpoint, schemas);
+    requireReach(caller, endpoint, schemas);
     return endpoint;
   };
 
@@ -180,7 +186,7 @@ export function createEndpointAdmin(
     },
     knowsAction: async (schema, action) =>
       (await permissions.engine?.knows(schema, action)) ?? true,
-    requireConstants,
+    requireReach,
     defined: (body, place, among) => checkedDefinition(body, undefined, { place, among }),
     usersOf: (names) => endpointsOf(store, names),
     brokenBy: (after) => brokenEndpoints(store.all(), schemas, after),

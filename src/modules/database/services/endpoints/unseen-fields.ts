@@ -31,7 +31,7 @@ const insider = {
 export function unseenFields({ endpoint, schema, schemas }: Asked): readonly Problem[] {
   const seen = (one: CompiledSchema | undefined) => one && visibleSchema(one, insider);
   const access = { schema: (name: string) => seen(schemas.get(name)), hidden: false };
-  return pathsOf(endpoint).flatMap(([place, path]): readonly Problem[] => {
+  return askedPaths(endpoint).flatMap(([place, path]): readonly Problem[] => {
     try {
       resolveTarget(visibleSchema(schema, insider), path, access);
       return [];
@@ -43,7 +43,38 @@ export function unseenFields({ endpoint, schema, schemas }: Asked): readonly Pro
   });
 }
 
-function pathsOf({ query, aggregate }: EndpointDefinition): readonly (readonly [string, string])[] {
+/** Schemas that its conditions lead through. A path that leads nowhere is refused or not served, and tells nothing. */
+export function followedSchemas(
+  endpoint: EndpointDefinition,
+  schemas: Pick<SchemaRegistry, 'get'>,
+): readonly CompiledSchema[] {
+  const schema = schemas.get(endpoint.selectedSchemaName);
+  if (!schema) return [];
+  const access = { schema: (name: string) => schemas.get(name), hidden: true };
+  return readablePaths(endpoint).flatMap(([, path]) => {
+    try {
+      return resolveTarget(schema, path, access).hops.map(({ target }) => target);
+    } catch (error) {
+      if (error instanceof PathError) return [];
+      throw error;
+    }
+  });
+}
+
+/** Of a document of a state that could not be completed, and is refused for that, none. */
+function readablePaths(endpoint: EndpointDefinition): ReturnType<typeof askedPaths> {
+  try {
+    return askedPaths(endpoint);
+  } catch {
+    return [];
+  }
+}
+
+/** What an endpoint compares, groups and sums up, each with its place. */
+function askedPaths({
+  query,
+  aggregate,
+}: EndpointDefinition): readonly (readonly [string, string])[] {
   const condition = treeCondition(query);
   const compared = condition
     ? [...leavesOf(condition)].flatMap(({ left, test, place }) => [
