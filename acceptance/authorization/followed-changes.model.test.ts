@@ -31,7 +31,7 @@ const links: FieldMap = {
   project: to('Project'),
   lead: to('User'),
   parent: to('Project', 'cascade'),
-  others: [to('Project')],
+  others: [{ type: 'Relation', model: 'Project' }],
 };
 const fromFields = {
   relations: {
@@ -41,7 +41,11 @@ const fromFields = {
     lead: { from: 'lead' },
     other: { from: 'others' },
   },
-  permissions: { read: ['owner', 'reader', 'project->read', 'lead'], edit: ['owner'] },
+  permissions: {
+    read: ['owner', 'reader', 'project->read', 'lead'],
+    edit: ['owner'],
+    delete: ['owner'],
+  },
 };
 
 async function defineAll(node: SpawnedPlatform): Promise<void> {
