@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { PlatformOptions } from '../src/data/schema/language/definition.ts';
 import type { Json } from '../test/support/api.ts';
 import type { TestUser } from '../test/support/node.ts';
-import { liftLimits } from '../test/support/permissions.ts';
+import { liftLimits, permissionsApi } from '../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
 import { waitFor } from '../test/support/wait-for.ts';
 
@@ -155,6 +155,57 @@ describe('changes of records', () => {
     const ended = (...ids: readonly unknown[]): string[] => ids.map((id) => `delete:${id}`).sort();
     expect(await ends(own)).toEqual(ended(...Object.values(gone), along, parent));
     expect(await ends(others)).toEqual(ended(gone.Either, parent));
+  });
+
+  it('end of records destroyed at once is told by all that went with them, and to nobody whom a rule may have kept away', async () => {
+    const authorization = { enabled: true };
+    const book = { type: 'Relation', model: 'Book', onDelete: 'cascade' } as const;
+    const fields = {
+      Veiled: { hidden: 'Boolean' },
+      Book: { title: 'String' },
+      Page: { book },
+    } as const;
+    for (const [name, own] of Object.entries(fields))
+      await platform.createSchema({ name, fields: own, conduitOptions: { authorization } });
+    const { define, relate } = permissionsApi(platform.admin);
+    const [version, relations] = [9, { owner: ['User'], reader: ['User'] }];
+    const permissions = { read: ['owner', 'reader'], edit: ['owner'], delete: ['owner'] };
+    const veil = { base: permissions.read, subtract: [{ rule: 'record.hidden == true' }] };
+    const veiled = { ...permissions, read: { exclusion: veil } };
+    await define({ name: 'Veiled', version, relations, permissions: veiled });
+    await define({ name: 'Book', version, relations, permissions });
+    await define({
+      ...{ name: 'Page', version, relations: { ...relations, book: { from: 'book' } } },
+      permissions: { ...permissions, read: ['owner', 'book->read'] },
+    });
+    const [own, theirs] = [await listener(owner), await listener(reader)];
+    for (const schema of [...Object.keys(fields), 'Loud'])
+      for (const { ask } of [own, theirs])
+        expect(await ask({ schema })).toMatchObject({ ok: true });
+    const newOne = async (schema: string, body: object = {}): Promise<string> =>
+      (await owner.api.post(`/database/${schema}`, body)).body._id;
+    const hidden = await newOne('Veiled', { hidden: true });
+    const [granted, shared, fence] = [
+      await newOne('Book'),
+      await newOne('Book'),
+      await newOne('Loud'),
+    ];
+    const page = await newOne('Page', { book: shared });
+    await relate(`User:${reader.userId} reader Veiled:${hidden}`);
+    await relate(`User:${reader.userId} reader Book:${shared}`);
+    const grant = { subject: `User:${reader.userId}`, permission: 'read' };
+    const path = '/authorization/permissions';
+    const given = await platform.admin.post(path, { ...grant, resource: `Book:${granted}` });
+    expect(given.status).toBe(200);
+    const gone = { Veiled: hidden, Book: granted };
+    for (const [schema, id] of [...Object.entries(gone), ['Book', shared], ['Loud', fence]])
+      expect((await owner.api.delete(`/database/${schema}/${id}`)).status).toBe(200);
+    await waitFor(() => [own, theirs].every(({ heard }) => heard.includes(`delete:${fence}`)));
+    const ends = (heard: readonly string[]) => heard.filter((one) => !/^insert|^update/.test(one));
+    const all = [granted, shared, page, fence].map((id) => `delete:${id}`).sort();
+    expect([...ends(theirs.heard)].sort()).toEqual(all);
+    // Nor is it told to the owner: what the rule said of it is not known any more.
+    expect([...ends(own.heard)].sort()).toEqual(all);
   });
 
   it('channels of editors are for who may change the record, while it is there', async () => {

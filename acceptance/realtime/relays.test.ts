@@ -160,6 +160,47 @@ describe('event relays', () => {
     expect((await platform.admin.delete(`${path}/${_id}`)).status).toBe(200);
   });
 
+  it('is for who reads the record, as long as it is there, with nothing that came after the end of a right', async () => {
+    await platform.createSchema({
+      name: 'Paper',
+      fields: { title: 'String', author: { type: 'Relation', model: 'User' } },
+      conduitOptions: {
+        ...{ cms: allOperations, authorization: { enabled: true }, softDelete: {} },
+        owner: { field: 'author', limit: ['read'] },
+      },
+    });
+    const about = async (schema: string, permission: string): Promise<string> =>
+      (
+        await relay({
+          ...{ name: `${schema} ${permission}`, busEvent: `database:*`, socketEvent: permission },
+          ...{ resourceType: schema, permission },
+        })
+      )._id;
+    const papers = await about('Paper', 'read');
+    const paper = await create(owner, 'Paper', { title: 'one' });
+    await grant(platform, reader, `Paper:${paper}`);
+    const [mine, theirs] = [await listener(owner), await listener(reader)];
+    const ask = (who: typeof mine, relayId: string, resourceId = paper): Promise<Json> =>
+      who.ask('subscribe', { relayId, resourceId });
+    // The owner field lets the owner alone read it.
+    expect((await reader.api.get(`/database/Paper/${paper}`)).status).toBe(404);
+    expect(await codeOf(ask(theirs, papers))).toBe('403 EVENT_RELAY_FORBIDDEN');
+    expect(await ask(mine, papers)).toMatchObject({ ok: true });
+    expectStatus(await owner.api.delete(`/database/Paper/${paper}`), 200, 'into the trash');
+    await waitFor(() => mine.of('ended').length === 1);
+    expect(mine.of('read').map(({ topic }) => topic)).toEqual(['database:delete:Paper']);
+    expect(await codeOf(ask(mine, papers))).toBe('403 EVENT_RELAY_FORBIDDEN');
+    const tasks = await about('Task', 'read');
+    const task = await create(owner, 'Task', { title: 'one' });
+    const revoke = await grant(platform, reader, `Task:${task}`);
+    expect(await ask(theirs, tasks, task)).toMatchObject({ ok: true });
+    expect(await ask(mine, tasks, task)).toMatchObject({ ok: true });
+    await revoke();
+    await owner.api.patch(`/database/Task/${task}`, { title: 'two' });
+    await waitFor(() => mine.of('read').length === 2 && theirs.of('ended').length === 1);
+    expect(theirs.of('read')).toEqual([]);
+  });
+
   it('ends when a change of the record itself ends the right to read it', {
     timeout: 60_000,
   }, async () => {

@@ -130,9 +130,13 @@ export interface Adoption {
 export interface LostRelation {
   /** `Type:id` or `Type:id#relation`. */
   readonly subject: string;
-  readonly relation: string;
+  readonly relation?: string;
+  /** An action that was granted directly, in place of a relation. */
+  readonly permission?: string;
   readonly resource: string;
-  readonly condition?: unknown;
+  /** Name of the condition that had to hold, and what it looked at. */
+  readonly condition?: string;
+  readonly attributes?: Readonly<Record<string, unknown>>;
   /** ISO 8601. */
   readonly expiresAt?: string;
   /** It was a field of the record. */
@@ -141,7 +145,8 @@ export interface LostRelation {
 
 /** What is known of a record that was deleted. */
 export interface GoneRecord {
-  readonly relations: readonly LostRelation[];
+  /** With those of what it led to, where that went too. Absent: not all of them could be found. */
+  readonly relations: readonly LostRelation[] | undefined;
   /** Id of the user in its owner field, where that says who reads. */
   readonly owner: string | undefined;
 }

@@ -52,8 +52,11 @@ export interface RecordAccess {
   readable(caller: Caller, schema: string): Promise<'all' | 'some'>;
   /** Whether `get` would answer the record now. Throws 401, 404 for the schema, 503 while nobody can tell. */
   mayRead(caller: Caller, schema: string, id: string): Promise<boolean>;
-  /** Whether the caller may change the record now, where that depends on the record: by permission, as its owner, or both. */
-  mayEdit(caller: Caller, schema: string, id: string): Promise<boolean>;
+  /**
+   * Whether there is such a record now with which the caller may do this, whatever client routes offer: by an action of its
+   * type, and for reading, editing and deleting as its owner too. Throws 400 for an action that there is not.
+   */
+  mayAct(caller: Caller, schema: string, action: string, id: string): Promise<boolean>;
   /** Whether the caller could read a record right before it was deleted, and `gone.relations` with it. */
   couldRead(caller: Caller, schema: string, id: string, gone: GoneRecord): Promise<boolean>;
 }

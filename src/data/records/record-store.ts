@@ -11,6 +11,7 @@ import { rightsOf } from './access/field-access.ts';
 import {
   canonicalIds,
   isOwnersOnly,
+  isRecordAction,
   isRowAuthorised,
   requireOffered,
   rowPredicate,
@@ -63,11 +64,10 @@ function createRecordAccess(requestScopeOf: OpenRequestScope<RecordDependencies>
         !byRow || (isRecordId(schema.key, id) && isThere(dependencies, { caller, schema, id }))
       );
     },
-    async mayEdit(caller, name, id) {
+    async mayAct(caller, name, action, id) {
       const { dependencies, schema: find } = await requestScopeOf(caller, name);
       const schema = find(name);
-      if (!isRowAuthorised(caller, schema, 'edit') || !isRecordId(schema.key, id)) return false;
-      return isThere(dependencies, { caller, schema, id, action: 'edit' });
+      return isRecordId(schema.key, id) && isThere(dependencies, { caller, schema, id, action });
     },
     async couldRead(caller, name, id, { relations, owner }) {
       const { dependencies, schema, byRow } = await offered(caller, name);
@@ -79,7 +79,7 @@ function createRecordAccess(requestScopeOf: OpenRequestScope<RecordDependencies>
       if (decided !== undefined) return decided;
       const { engine } = dependencies.permissions;
       if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-      return engine.could(caller, 'read', `${name}:${id}`, relations);
+      return relations !== undefined && engine.could(caller, 'read', `${name}:${id}`, relations);
     },
   };
 }
@@ -96,7 +96,7 @@ interface Asked {
   readonly caller: Caller;
   readonly schema: CompiledSchema;
   readonly id: string;
-  readonly action?: 'read' | 'edit';
+  readonly action?: string;
   /** It may be in the trash. */
   readonly gone?: boolean;
 }
@@ -105,13 +105,13 @@ async function isThere(
   dependencies: RecordDependencies,
   { caller, schema, id, action = 'read', gone = false }: Asked,
 ): Promise<boolean> {
-  const predicate = await rowPredicate(dependencies.permissions, {
-    caller,
-    schema,
-    action,
-    scope: undefined,
-    ids: [id],
-  });
+  const { permissions } = dependencies;
+  const predicate = isRecordAction(action)
+    ? await rowPredicate(permissions, { caller, schema, action, scope: undefined, ids: [id] })
+    : await permissions.engine?.predicate(caller, action, schema.name, {
+        ids: canonicalIds(schema, [id]),
+      });
+  if (!predicate && !isRecordAction(action)) throw recordErrors.PERMISSIONS_UNAVAILABLE();
   const request = {
     schema,
     shape: `${action}|${gone}|${predicate?.shape ?? ''}`,

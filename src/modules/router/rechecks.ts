@@ -1,5 +1,7 @@
 /** Asks again about what may have changed: soon, a few at a time, and never about the same thing twice at once. */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { NewEvent } from '../../kernel/events/events.ts';
+import type { PermissionPort } from '../../kernel/permissions.ts';
 
 /** Milliseconds in which changes are gathered. */
 const GATHER_MS = 50;
@@ -50,4 +52,18 @@ export function createRechecks<T>(look: (one: T) => Promise<boolean>): Rechecks<
       due.clear();
     },
   };
+}
+
+/**
+ * Whether rights on records of a type may be others since something happened to a record of another one, of which nothing
+ * is told as a change of rights.
+ */
+export async function hangsOn(
+  { engine }: Pick<PermissionPort, 'engine'>,
+  type: string,
+  { schema = '', operation }: Pick<NewEvent, 'schema' | 'operation'>,
+): Promise<boolean> {
+  const found = operation && (await engine?.dependenciesOf?.(type));
+  if (!found) return false;
+  return found.values.has(schema) || (operation === 'delete' && found.presence.has(schema));
 }

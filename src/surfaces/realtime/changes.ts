@@ -1,8 +1,6 @@
 /** Hands record changes to the subscriptions of this node, live and from the past. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { LRUCache } from 'lru-cache';
 import type { EventPage, Events, PublishedEvent } from '../../kernel/events/events.ts';
-import type { GoneRecord, LostRelation } from '../../kernel/permissions.ts';
 
 /** What subscribers get (spec/database.md 1.4): what changed, never its content. */
 export interface Change {
@@ -223,35 +221,5 @@ function createTurns(): Turns {
       done = 0;
       return nextTurn();
     },
-  };
-}
-
-/* What is known of a deleted record: its event, and the relations that went with it: events of the same transaction, beside that one. */
-
-/** Events before and after the one about the record that are looked at: what a single delete writes stands close together. */
-const AROUND = 500;
-/** Deletions whose surroundings are remembered, for all who listen. */
-const REMEMBERED = 100;
-const topic = /^authorization:delete:(relation|permission)$/;
-
-export type FindGone = (change: Change) => Promise<GoneRecord>;
-
-export function createGoneRecords(events: Pick<Events, 'since'>): FindGone {
-  const pages = new LRUCache<number, Promise<readonly PublishedEvent[]>>({ max: REMEMBERED });
-  const around = async (sequence: number): Promise<readonly PublishedEvent[]> =>
-    (await events.since(Math.max(0, sequence - AROUND), 2 * AROUND))?.events ?? [];
-  return async ({ sequence, schema, documentId, occurredAt }) => {
-    const known = pages.get(sequence) ?? around(sequence);
-    pages.set(sequence, known);
-    const resource = `${schema}:${documentId}`;
-    // The moment is that of the transaction: what was revoked earlier has another one.
-    const relations = (await known)
-      .filter((event) => topic.test(event.topic) && event.occurredAt === occurredAt)
-      .flatMap(({ payload }) =>
-        payload?.resource === resource ? [payload as unknown as LostRelation] : [],
-      );
-    const own = (await known).find((event) => event.sequence === sequence);
-    const owners = own?.payload?.owners as Readonly<Record<string, string | null>> | undefined;
-    return { relations, owner: owners?.[documentId] ?? undefined };
   };
 }

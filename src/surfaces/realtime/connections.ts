@@ -2,13 +2,14 @@
 import type { Socket } from 'socket.io';
 import type { Kernel } from '../../host/kernel.ts';
 import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
-import { type ChangeHub, createChangeHub, createGoneRecords } from './changes.ts';
+import { type ChangeHub, createChangeHub } from './changes.ts';
 import {
   type Connection,
   type ConnectionParts,
   createConnection,
   type SocketBudgetsProvider,
 } from './connection.ts';
+import { createGoneRecords } from './gone-records.ts';
 import type { LiveEngine } from './live/live-engine.ts';
 import type { SocketChannels } from './live/socket-watches.ts';
 import type { ServedSocket } from './module-server.ts';

@@ -11,8 +11,9 @@ import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
 import type { GoneRecord } from '../../kernel/permissions.ts';
 import type { Accounts } from '../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
-import type { Change, ChangeHub, FindGone, Subscription } from './changes.ts';
+import type { Change, ChangeHub, Subscription } from './changes.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
+import type { FindGone } from './gone-records.ts';
 import type { Session } from './session.ts';
 
 /* Which changes a user may hear of: those of records that they may read. Who may read is asked of the record engine alone. */

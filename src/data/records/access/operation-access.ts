@@ -22,6 +22,9 @@ import { recordErrors } from '../errors.ts';
 
 const operations = { read: 'read', edit: 'update', delete: 'delete' } as const;
 
+export const isRecordAction = (action: string): action is RecordAction =>
+  Object.hasOwn(operations, action);
+
 /** True when only the owner may do this. */
 export const isOwnersOnly = ({ modelOptions }: CompiledSchema, action: RecordAction): boolean =>
   modelOptions.conduit.owner?.limit?.includes(operations[action]) ?? false;

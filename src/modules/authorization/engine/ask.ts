@@ -46,6 +46,8 @@ export interface EvaluationContext {
   readonly contextual: readonly Tuple[];
   /** `Type:*` is somebody of the type whom nothing names; unless set, it is not known who that is. */
   readonly unnamed?: true;
+  /** What rules say of records that are not there is not known; unless set, they hold for none of them. */
+  readonly gone?: true;
 }
 
 /** The name that an action has on a type; 400 for an unknown type or an undeclared action. */
@@ -89,11 +91,12 @@ function resolveAt(model: Model, question: Question, place: string): Resolved {
 /** Checks what a caller gives beside the question; contextual tuples must fit like stored ones. */
 export function evaluationContextOf(
   model: Model,
-  { context = {}, contextual = [], own }: AskOptions = {},
+  { context = {}, contextual = [], gone }: AskOptions = {},
 ): EvaluationContext {
-  const max = own ? limits.ownContextual : limits.contextual;
+  const max = gone ? limits.goneTuples : limits.contextual;
   if (contextual.length > max)
     throw invalid('contextual', 'maxItems', `at most ${max} tuples for one question`);
+  if (gone) return { context, contextual: contextual.filter((tuple) => fits(model, tuple)), gone };
   for (const tuple of contextual) {
     const problem = tupleProblem(model, tuple);
     if (problem) throw problem;
@@ -118,7 +121,14 @@ export async function evaluateAll(
   if (!question) return [];
   // Rules are asked of the records by statements of their own: tuples and records of one moment decide.
   if (asksRecords(engineScope, questions))
-    return inOneSnapshot(engineScope, (scope) => evaluateAll(scope, questions, evaluationContext));
+    return inOneSnapshot(engineScope, ({ search, ...scope }) =>
+      // A search asks rules of the records that are there.
+      evaluateAll(
+        { ...scope, ...(search && !evaluationContext.gone && { search }) },
+        questions,
+        evaluationContext,
+      ),
+    );
   const verdicts = await evaluateLoaded(
     engineScope,
     questions,
@@ -162,7 +172,7 @@ async function evaluateLarge(
 async function evaluateLoaded(
   engineScope: EngineScope,
   questions: readonly Resolved[],
-  { context, contextual, unnamed }: EvaluationContext,
+  { context, contextual, unnamed, gone }: EvaluationContext,
   bound: number,
 ): Promise<readonly Verdict[] | undefined> {
   const { model, database } = engineScope;
@@ -183,7 +193,7 @@ async function evaluateLoaded(
     engineScope,
     questions.map(({ subject, name }) => ({ subject, goal: name })),
     [...questions.map(({ object }) => object), ...[...stored, ...contextual].map((t) => t.subject)],
-    { context, now, unnamed },
+    { context, now, unnamed, gone },
   );
   return questions.map(({ subject, object, name }) => {
     const evaluation: Evaluation = { model, tuples, subject, context, now, rules };

@@ -47,8 +47,11 @@ export interface AskOptions {
   readonly context?: Readonly<Record<string, unknown>>;
   /** Tuples that count for this question only; at most 100, valid like stored ones. */
   readonly contextual?: readonly Tuple[];
-  /** The question is the platform's own, and has up to 1,000 of them. */
-  readonly own?: true;
+  /**
+   * The question is about something that is gone, and they went with it: up to 1,000, of which those that fit no more count
+   * for nothing. What a rule said of a record that is not there is not known.
+   */
+  readonly gone?: true;
 }
 
 /** Why the answer is as it is: one line of reasoning with what it rests on. */

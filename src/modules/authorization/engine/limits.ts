@@ -20,8 +20,8 @@ export const limits = {
   batch: 50,
   /** Most tuples that count for one question only. */
   contextual: 100,
-  /** The same in questions of the platform itself: relations that went with a record. */
-  ownContextual: 1_000,
+  /** The same in questions about what is gone: relations that went with a record. */
+  goneTuples: 1_000,
   /** Largest page of a list. */
   page: 1_000,
 } as const;

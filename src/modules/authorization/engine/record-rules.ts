@@ -108,6 +108,8 @@ interface RuleValues {
   readonly facts?: CallerFacts | undefined;
   /** `EvaluationContext.unnamed`. */
   readonly unnamed?: true | undefined;
+  /** `EvaluationContext.gone`. */
+  readonly gone?: true | undefined;
 }
 
 /** The id of somebody whom no record names. */
@@ -182,6 +184,8 @@ export interface RuleAnswers {
 }
 
 const denied: RuleAnswer = { bounds: no, missing: [] };
+/** It neither gives nor leaves a right: who asks cannot tell more. */
+const notKnown: RuleAnswer = { bounds: unknown, missing: [] };
 
 /** In front of a rule among missing values: nobody told what it says. */
 export const untoldRule = 'rule ';
@@ -224,7 +228,8 @@ export async function askRules(
   }
   return {
     of: (subject, { type, id }, rule) =>
-      answers.get(`${formatSubject(subject)} ${keyOfAnswer(type, id, rule)}`) ?? denied,
+      answers.get(`${formatSubject(subject)} ${keyOfAnswer(type, id, rule)}`) ??
+      (values.gone ? notKnown : denied),
   };
 }
 

@@ -23,7 +23,7 @@ import {
   parseSubject,
   type SubjectRef,
 } from '../model/grammar.ts';
-import type { Model } from '../model/model.ts';
+import { grantRelation, type Model } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import { missingForRecords, servesRecords } from '../record-tuples.ts';
 import { rolesByIds } from '../role-queries.ts';
@@ -80,10 +80,16 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
     async could(caller, action, resource, lost) {
       if (isTrusted(caller)) return true;
       if (caller.kind !== 'user') return false;
-      const contextual = lost.filter(stillCounted).slice(0, limits.ownContextual).map(tupleOf);
+      const { model } = await models.engine();
+      const counted = lost.filter(
+        (one) => isStillCounted(one) && leadsTo(model, one, caller.userId),
+      );
+      // With some of them it would be another question.
+      if (counted.length > limits.goneTuples) return false;
+      const contextual = counted.map(tupleOf);
       return checks.holds(
         { subject: userSubject(caller), action, resource: parseObject(resource, 'resource') },
-        { contextual, own: true },
+        { contextual, gone: true },
       );
     },
     ...whichRows(dependencies, rows),
@@ -153,10 +159,7 @@ const whatDefinitionsSay = (
     const { model } = await models.engine();
     return model.get(schema) ? model.action(schema, action) !== undefined : recordWords.has(action);
   },
-  async reachesThroughUsers() {
-    const definition = (await models.optimistic()).model.get('User');
-    return definition !== undefined && definition.relations.size + definition.actions.size > 0;
-  },
+  reachesThroughUsers: async () => reachesThroughUsers((await models.optimistic()).model),
   async dependenciesOf(schema) {
     return recordDependencies((await models.optimistic()).model, schema);
   },
@@ -204,14 +207,25 @@ const recordWords: ReadonlySet<string> = new Set(
   ]),
 );
 
-/** What had ended by itself, or hangs on a condition that nobody can ask now, gave nothing. */
-const stillCounted = ({ condition, expiresAt }: LostRelation): boolean =>
-  condition === undefined && (expiresAt === undefined || Date.parse(expiresAt) > Date.now());
+function reachesThroughUsers(model: Model): boolean {
+  const definition = model.get('User');
+  return definition !== undefined && definition.relations.size + definition.actions.size > 0;
+}
 
-const tupleOf = ({ subject, relation, resource }: LostRelation): Tuple => ({
-  subject: parseSubject(subject, 'subject'),
-  relation,
-  resource: parseObject(resource, 'resource'),
+/** What names another user alone says nothing of this one. */
+const leadsTo = (model: Model, { subject }: LostRelation, userId: string): boolean =>
+  !/^User:[^#*]+$/.test(subject) || subject === `User:${userId}` || reachesThroughUsers(model);
+
+/** What had ended by itself gave nothing. */
+const isStillCounted = ({ expiresAt }: LostRelation): boolean =>
+  expiresAt === undefined || Date.parse(expiresAt) > Date.now();
+
+const tupleOf = (lost: LostRelation): Tuple => ({
+  subject: parseSubject(lost.subject, 'subject'),
+  relation: lost.relation ?? grantRelation(lost.permission ?? ''),
+  resource: parseObject(lost.resource, 'resource'),
+  condition: lost.condition,
+  attributes: lost.attributes,
 });
 
 const noRoles: ReadonlySet<string> = new Set();

@@ -149,5 +149,5 @@ async function belongs(
   if (audience === 'readers') return records.mayRead(caller, name, id);
   if (!schema.modelOptions.conduit.authorization.enabled) return false;
   if (!permissions.engine) throw errors.UNAVAILABLE();
-  return records.mayEdit(caller, name, id);
+  return records.mayAct(caller, name, 'edit', id);
 }

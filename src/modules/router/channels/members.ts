@@ -10,7 +10,7 @@ import type { PublishedEvent } from '../../../kernel/events/events.ts';
 import type { SocketConnection } from '../../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { routerErrors } from '../errors.ts';
-import { createRechecks, type Rechecks } from '../rechecks.ts';
+import { createRechecks, hangsOn, type Rechecks } from '../rechecks.ts';
 import {
   type ChannelDefinition,
   type ChannelRights,
@@ -126,7 +126,7 @@ function createPlaces(maxOfSocket: () => number, follow: () => () => void) {
 
 export function createMembers(parts: MembersParts): Members {
   const places = createPlaces(parts.maxOfSocket, () =>
-    parts.events.subscribe('*', (event) => concern(event, places.all, rechecks)),
+    parts.events.subscribe('*', (event) => concern(parts, event, places.all, rechecks)),
   );
   const { all } = places;
   const presence = createPresence(parts, all);
@@ -218,10 +218,13 @@ const newMember = (connection: SocketConnection, found: FoundChannel): Member =>
 
 /** What of everything that happens may change what members may do. */
 function concern(
-  { topic, schema, operation, ids = [], payload }: PublishedEvent,
+  parts: MembersParts,
+  event: PublishedEvent,
   all: () => readonly Member[],
-  { touch }: Rechecks<Member>,
+  rechecks: Rechecks<Member>,
 ): void {
+  const { topic, schema, operation, ids = [], payload } = event;
+  const { touch } = rechecks;
   if (topic.startsWith('authorization:')) {
     const [, userId] = /^User:([^#*]+)$/.exec(String(payload?.subject ?? '')) ?? [];
     touch(
@@ -233,6 +236,22 @@ function concern(
   }
   if (schema === undefined || operation === undefined) return;
   touch(all().filter(({ found }) => found.definition.schema === schema && ids.includes(found.id)));
+  concernLeaning(parts, event, all, rechecks).catch((error: unknown) =>
+    // The next look at all rights, some seconds later, sees it.
+    parts.log.warn({ err: error }, 'On what the rights in channels hang could not be asked'),
+  );
+}
+
+/** Members by records whose rights hang on the one that has changed. */
+async function concernLeaning(
+  { permissions }: MembersParts,
+  event: PublishedEvent,
+  all: () => readonly Member[],
+  { touch }: Rechecks<Member>,
+): Promise<void> {
+  const byRecord = all().filter(({ found }) => hangsOnRecord(found));
+  for (const [type = '', members] of Map.groupBy(byRecord, ({ found }) => found.definition.schema))
+    if (await hangsOn(permissions, type, event)) touch(members);
 }
 
 /** Asks for the rights of a member again, and ends them where they may not be there any more. */

@@ -8,8 +8,9 @@ import type {
   SocketConnection,
   SocketNamespace,
 } from '../../../kernel/sockets/socket-namespace.ts';
-import { type RelayParts, startRelays } from './namespace.ts';
+import { startRelays } from './namespace.ts';
 import type { RelayRow } from './store.ts';
+import type { RelayParts } from './subscribers.ts';
 
 const relayId = '00000000-0000-7000-8000-000000000001';
 const relay = {
