@@ -177,6 +177,30 @@ describe('a custom endpoint', () => {
   });
 });
 
+describe('a condition that somebody else evaluates', () => {
+  it('asks nothing that its author may not read', async () => {
+    const fields = { holder: { type: 'Relation', model: 'User' }, title: 'String' } as const;
+    await platform.createSchema({ name: 'Medal', fields });
+    const { admin } = platform;
+    const search = { schemaName: 'Medal', sourceFields: ['title'], targetField: 'words' };
+    await admin.post('/embeddings/configs', { ...search, provider: 'none' });
+    const hook = (name: string, condition: Json) => ({
+      ...{ name, condition, url: 'https://example.com/', events: ['record.created'] },
+      schemas: ['Medal'],
+    });
+    const oracle = { 'holder.email': { $like: 'a%' } };
+    const narrow = await narrowed('webhooks', 'embeddings', 'database', 'write');
+    const both = await narrowed('webhooks', 'embeddings', 'database', 'authentication', 'write');
+    expect((await narrow.post('/webhooks/endpoints', hook('a', oracle))).status).toBe(403);
+    expect((await both.post('/webhooks/endpoints', hook('b', oracle))).status).toBe(200);
+    const secret = hook('c', { 'holder.hashedPassword': { $like: '$argon2id%' } });
+    expect((await admin.post('/webhooks/endpoints', secret)).status).toBe(400);
+    const run = { schemaName: 'Medal', filter: oracle };
+    expect((await narrow.post('/embeddings/backfills', run)).status).toBe(403);
+    expect((await both.post('/embeddings/backfills', run)).status).not.toBe(403);
+  });
+});
+
 describe('configuration', () => {
   const provider = {
     externalSignIn: { allowInternalAddresses: true },

@@ -85,13 +85,13 @@ const start = (backfills: Backfills, configs: Configs): Operation =>
     ],
     summary: 'Look at all records of a schema',
     description: 'Records whose texts have vectors already cost nothing.',
-    async handler(_, { body: { schemaName, configId, ...options } }) {
+    async handler({ caller }, { body: { schemaName, configId, ...options } }) {
       const all = await configs.list(schemaName);
       const chosen = all.filter(({ id }) => configId === undefined || id === configId);
       if (chosen.length === 0) throw embeddingErrors.CONFIG_NOT_FOUND();
       const enabled = chosen.filter((one) => one.enabled);
       if (enabled.length === 0) throw embeddingErrors.CONFIG_DISABLED();
-      const runs = await backfills.startAll(enabled, options);
+      const runs = await backfills.startAll(enabled, { ...options, caller });
       const off = chosen.length - enabled.length;
       return {
         queued: runs.length,

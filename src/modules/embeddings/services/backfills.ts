@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { all, type Condition } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
-import { system } from '../../../kernel/caller.ts';
+import { type Caller, system } from '../../../kernel/caller.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
@@ -29,6 +29,8 @@ export interface BackfillOptions {
   readonly onlyMissing?: boolean | undefined;
   /** In the operator language. */
   readonly filter?: unknown;
+  /** Who gave the filter: how many records it finds is told, so it asks about what they may read. */
+  readonly caller?: Caller | undefined;
 }
 
 export interface Backfills {
@@ -79,11 +81,11 @@ export function createBackfills(parts: Parts): Backfills {
 
   const find = (id: string): Promise<RunRow> => findRun(parts, id);
   const start: Backfills['start'] = async (config, generation, options = {}) => {
-    const { onlyMissing = false, filter } = options;
+    const { onlyMissing = false, filter, caller = reader } = options;
     const batchSize = batchOf(parts, options);
     // Whether it fits the schema is found out now, and not by the first page.
     const condition = { filter: checkedFilter(filter), looksInto: [], limit: 1 };
-    await parts.records.matching(reader, config.schemaName, condition);
+    await parts.records.matching(caller, config.schemaName, condition);
     const run = {
       id: newId(),
       schemaName: config.schemaName,

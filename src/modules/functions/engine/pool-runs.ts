@@ -1,4 +1,5 @@
 /** Runs of the pool: what one needs, what it answers, and how its end is judged. */
+import { PenstockError } from '../../../kernel/errors.ts';
 import type { CheckedText } from './pool-checks.ts';
 import {
   type FromSandbox,
@@ -217,14 +218,16 @@ export const isOutOfTime = (error: unknown, { deadlineAt }: Pick<PoolRun, 'deadl
 
 /** What the code sees of an error of the platform: as much as a client would. */
 export function errorText(error: unknown): string {
-  const { name, message, code, status } = (
+  const { name, message, code, status, retryAfter } = (
     error instanceof Error ? error : new Error('The call failed')
-  ) as Error & { code?: unknown; status?: unknown };
-  const isPublic = typeof status === 'number' && status < 500;
+  ) as Error & { code?: unknown; status?: unknown; retryAfter?: unknown };
+  // What a catalogue says is for clients, whatever its status: that a database is busy is no secret, and passes.
+  const isPublic = error instanceof PenstockError || (typeof status === 'number' && status < 500);
   return JSON.stringify({
     name: isPublic ? name : 'Error',
     message: isPublic ? message : 'The platform could not do this',
     ...(typeof code === 'string' && isPublic && { code }),
     ...(typeof status === 'number' && { status }),
+    ...(typeof retryAfter === 'number' && isPublic && { retryAfter }),
   });
 }

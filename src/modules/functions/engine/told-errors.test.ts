@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { silentLog } from '../../../../test/support/log.ts';
 import { startProgramHere } from '../../../kernel/child-programs.ts';
+import { errors } from '../../../kernel/errors.ts';
 import { createPool, type Pool, type PoolEnd } from './pool.ts';
 
 let pool: Pool;
@@ -17,8 +18,12 @@ afterAll(() => {
 
 let number = 0;
 
-/** `fail` and `fails` of calls of the platform are refused. */
-async function run(given: string): Promise<PoolEnd> {
+const noSchema = Object.assign(new Error('Schema does not exist'), {
+  ...{ name: 'NOT_FOUND', code: 'SCHEMA_NOT_FOUND', status: 404 },
+});
+
+/** Every call of the platform is refused so. */
+async function run(given: string, refusal: Error = noSchema): Promise<PoolEnd> {
   number += 1;
   const file = `f${number}.ts`;
   const { text, form, error } = await pool.check(given, file);
@@ -34,10 +39,7 @@ async function run(given: string): Promise<PoolEnd> {
       req: { context: {} },
     }),
     source: async () => ({ code: text, packages: {} }),
-    call: async () => {
-      const refused = { name: 'NOT_FOUND', code: 'SCHEMA_NOT_FOUND', status: 404 };
-      throw Object.assign(new Error('Schema does not exist'), refused);
-    },
+    call: () => Promise.reject(refusal),
   });
 }
 
@@ -66,6 +68,20 @@ it('hands the refusal of a call to the code as it was', async () => {
     },
     keys: expect.not.arrayContaining(['message', 'stack']),
     first: 'NOT_FOUND: Schema does not exist',
+  });
+});
+
+it('says what may be tried again, and nothing of what the platform did not mean for clients', async () => {
+  const code = `try { await ctx.db.find('Any'); } catch ({ message, code, status, retryAfter }) {
+  return { message, code, status, retryAfter };
+}`;
+  const busy = errors.UNAVAILABLE({ message: 'The database is busy: try again', retryAfter: 1 });
+  expect(JSON.parse((await run(code, busy)).text)).toEqual({
+    ...{ message: busy.message, code: 'UNAVAILABLE', status: 503, retryAfter: 1 },
+  });
+  const inner = Object.assign(new Error('at 10.0.0.1:5432'), { code: 'ECONNREFUSED' });
+  expect(JSON.parse((await run(code, inner)).text)).toEqual({
+    message: 'The platform could not do this',
   });
 });
 

@@ -33,7 +33,7 @@ import {
   updateFunction,
   versionOf,
 } from '../queries/functions.ts';
-import { mine, touchedBy } from './authority.ts';
+import { mine, touchedBy, writtenWith } from './authority.ts';
 import type { Bundler } from './bundler.ts';
 import { type FunctionStore, writtenBy } from './store.ts';
 
@@ -111,7 +111,7 @@ export function createFunctions(parts: FunctionsParts): Functions {
   return {
     store,
     get,
-    touchedBy: (given) => touchedBy(parts, given),
+    touchedBy: (given) => writtenWith(parts, given),
     examine: async (given) => void (await prepare(parts, given)),
     async requireKnownAction({ requires }) {
       const { engine } = parts.permissions;
@@ -213,7 +213,7 @@ function createWriter(parts: FunctionsParts, get: Functions['get']) {
     { id, given, over }: Writing,
   ): Promise<StoredFunction | undefined> => {
     const { functionCode, ...definition } = given;
-    requireAuthority(caller, ...touchedBy(parts, given));
+    requireAuthority(caller, ...writtenWith(parts, given));
     const prepared = await prepare(parts, given);
     const checksum = createHash('sha256')
       .update(JSON.stringify([definition, functionCode, prepared.packages]))
@@ -281,8 +281,7 @@ function createSecrets(parts: FunctionsParts, get: Functions['get']): FunctionSe
       await putSecret(database, { id: one._id, key, sealed });
     },
     async remove(caller, id, key) {
-      requireAuthority(caller, mine);
-      get(id);
+      requireAuthority(caller, mine, ...touchedBy(parts, get(id)));
       if (!(await deleteSecret(database, id, key)))
         throw functionErrors.FUNCTION_SECRET_NOT_FOUND();
     },

@@ -54,6 +54,9 @@ interface ScopeFacts {
   readonly extra: ReadonlyMap<string, HostCall> | undefined;
 }
 
+/** What is the answer of a run whose code lets it through: who asks may not do this, or may ask again. */
+const passedOn: ReadonlySet<number> = new Set([401, 403, 503]);
+
 /** Refusals of one run that are remembered. */
 const MAX_REFUSALS = 100;
 
@@ -132,11 +135,10 @@ export class RunScope {
     throw notForCode(`The function does not list the capability ${capability}`);
   }
 
-  /** Remembers that the platform refused a call in the name of the caller. */
+  /** Remembers that the platform refused a call in the name of the caller, or could not answer it now. */
   noteRefusal(error: unknown): void {
     if (!(error instanceof PenstockError) || ownRefusals.has(error)) return;
-    const isRefusal = error.status === 401 || error.status === 403;
-    if (isRefusal && this.#refusals.size < MAX_REFUSALS)
+    if (passedOn.has(error.status) && this.#refusals.size < MAX_REFUSALS)
       this.#refusals.set(refusalKey(error), error);
   }
 

@@ -122,7 +122,10 @@ function failureOf({ end, scope, executionId, durationMs }: EndedRun): PenstockE
     );
   }
   const refusal = scope.refusalBehind(user);
-  if (refusal) return new PenstockError(refusal.code, refusal.status, refusal.message, { cause });
+  if (refusal) {
+    const { code, status, message, retryAfter } = refusal;
+    return new PenstockError(code, status, message, { cause, ...(retryAfter && { retryAfter }) });
+  }
   return functionErrors.FUNCTION_FAILED({ cause });
 }
 

@@ -1,6 +1,7 @@
 /** When a run begins, and on whose account it asks for what it needs. */
 import { expect, it } from 'vitest';
 import type { Database } from '../../../kernel/database/database.ts';
+import { errors } from '../../../kernel/errors.ts';
 import { defaultRequestSettings } from '../../../kernel/pipeline/request-limits.ts';
 import {
   currentAccount,
@@ -10,6 +11,7 @@ import {
 import type { FunctionsConfig } from '../config.ts';
 import type { StoredFunction } from '../definition/definition.ts';
 import type { Pool, PoolEnd, PoolRun } from '../engine/pool.ts';
+import { createHostCalls } from './host-calls.ts';
 import { createRunner, type RunnerParts } from './runner.ts';
 
 const TIMEOUT_MS = 60_000;
@@ -22,10 +24,11 @@ const definition = {
 const done: PoolEnd = { outcome: 'ok', text: '1', logs: [], cpuMs: 0, memoryBytes: 0 };
 
 /** A runner over this pool, and what its database was asked, with the time that the account of the asker had. */
-function runnerOver(pool: Pick<Pool, 'turn' | 'run'>) {
+function runnerOver(pool: Pick<Pool, 'turn' | 'run'>, refusal?: Error) {
   const asked: number[] = [];
   const database = {
     outside: (work: () => unknown) => work(),
+    inTransaction: () => false,
     async query() {
       asked.push(currentAccount()?.remainingMs ?? 0);
       return { rows: [{ running: 'return 1', packages: {} }] };
@@ -37,7 +40,8 @@ function runnerOver(pool: Pick<Pool, 'turn' | 'run'>) {
   };
   const config = { limits, retention: { successSample: 1 } } as unknown as FunctionsConfig;
   const runner = createRunner({
-    ...{ database, pool: pool as Pool, config: () => config, calls: {} },
+    ...{ database, pool: pool as Pool, config: () => config },
+    calls: createHostCalls(database, new Map([['db.find', () => Promise.reject(refusal)]])),
     store: { byId: () => definition },
     executions: { add: () => undefined },
     metrics: { begin: () => () => undefined, lag: () => undefined },
@@ -88,4 +92,19 @@ it('counts the time of a run from its arrival, and its place too, while it waits
   const { facts } = JSON.parse(runs[0]?.input ?? '') as { facts: { deadline: number } };
   expect(facts.deadline).toBeLessThanOrEqual(Date.now() + TIMEOUT_MS);
   expect(active()).toBe(0);
+});
+
+it('answers that it may be tried again where the code lets that through', async () => {
+  const busy = errors.UNAVAILABLE({ message: 'The database is busy: try again', retryAfter: 1 });
+  const failing = async ({ call }: PoolRun): Promise<PoolEnd> => {
+    const error = await call('db.find', '{}').catch(({ name, message, code, status }) => ({
+      ...{ name, message, code, status },
+    }));
+    return { ...done, outcome: 'error', error } as PoolEnd;
+  };
+  const { run } = runnerOver({ turn: () => undefined, run: failing }, busy);
+  const told = { code: 'UNAVAILABLE', status: 503, message: busy.message, retryAfter: 1 };
+  await expect(run()).rejects.toMatchObject(told);
+  const other = runnerOver({ turn: () => undefined, run: failing }, new Error('broken'));
+  await expect(other.run()).rejects.toMatchObject({ code: 'FUNCTION_FAILED', status: 500 });
 });

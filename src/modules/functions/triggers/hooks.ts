@@ -17,7 +17,7 @@ import {
 import { shortened } from '../../../kernel/text.ts';
 import type { FunctionDefinition, StoredFunction } from '../definition/definition.ts';
 import { functionErrors, userErrorOf } from '../errors.ts';
-import type { TriggerParts } from './parts.ts';
+import { ownCaller, type TriggerParts } from './parts.ts';
 
 const operations = ['create', 'update', 'delete'] as const;
 const isOperation = (text: string): text is RecordHookOperation =>
@@ -264,11 +264,14 @@ export function hookProblem(
   return `There is no schema ${schema}: it is asked as soon as there is one`;
 }
 
-/** What it answers about something that is no record: only what may be changed there. */
+/**
+ * What it answers about something that is no record: only what may be changed there. Whoever signs up, or sends, has not
+ * called the code, and may be an operator or the platform: it acts in nobody's name.
+ */
 const askAbout =
   (parts: TriggerParts, one: StoredFunction, { changes, take }: Matter): HookHandler<object> =>
   async (call) => {
-    const answer = await answerOf(parts, one, call);
+    const answer = await answerOf(parts, one, { ...call, caller: ownCaller(one) });
     if (!answer) return undefined;
     const stray = Object.keys(answer).find((key) => !changes.includes(key));
     if (stray !== undefined)

@@ -2,13 +2,11 @@
 import { all, fieldTest, literal } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
-import { system } from '../../../kernel/caller.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import { PenstockError, type Problem } from '../../../kernel/errors.ts';
 import type { EndpointSettings } from '../queries.ts';
 import { verbs } from './event-types.ts';
 import type { WebhookParts } from './parts.ts';
-
-const asModule = system('webhooks');
 
 export const problem = (path: string, rule: string, message: string): Problem => ({
   path,
@@ -67,11 +65,19 @@ export const schemaProblems = (
     found[i] ? [] : [problem(`schemas.${i}`, 'exists', `there is no schema ${name}`)],
   );
 
-/** A condition must make sense for the records of every schema of the endpoint: these are asked, about no record. */
+/**
+ * A condition must make sense for the records of every schema of the endpoint: these are asked, about no record. Deliveries
+ * tell whether it holds, so it is about what its author may read. Throws 403 for what belongs to other modules.
+ */
 export async function conditionProblems(
   { records, database }: Pick<WebhookParts, 'records' | 'database'>,
-  schemas: readonly string[],
-  condition: NonNullable<EndpointSettings['condition']>,
+  caller: Caller,
+  {
+    schemas,
+    condition,
+  }: Pick<EndpointSettings, 'schemas'> & {
+    readonly condition: NonNullable<EndpointSettings['condition']>;
+  },
 ): Promise<readonly Problem[]> {
   if (schemas.length === 0)
     return [
@@ -81,9 +87,10 @@ export async function conditionProblems(
   const filter = all(parseFilter(condition, 'condition'), nothing);
   for (const schema of schemas) {
     try {
-      await database.part(() => records.find(asModule, schema, { filter, granted: true }));
+      await database.part(() => records.find(caller, schema, { filter, granted: true }));
     } catch (error) {
       if (!(error instanceof PenstockError) || error.status >= 500) throw error;
+      if (error.status === 403) throw error;
       return (error.errors ?? [problem('condition', 'type', error.message)]).map((one) => ({
         ...one,
         message: `${schema}: ${one.message}`,

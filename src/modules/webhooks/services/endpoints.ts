@@ -197,7 +197,7 @@ async function readSettings(
   ];
   const isAboutRecords = changed.condition !== undefined || changed.schemas !== undefined;
   if (problems.length === 0 && condition !== null && isAboutRecords)
-    problems.push(...(await conditionProblems(parts, schemas, condition)));
+    problems.push(...(await conditionProblems(parts, caller, { schemas, condition })));
   const [first] = problems;
   if (first)
     throw webhookErrors.WEBHOOK_INVALID({
