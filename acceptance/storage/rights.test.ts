@@ -114,6 +114,33 @@ describe('files with relations', () => {
     expect(explained.text).toContain('Folder');
   });
 
+  it('are given by a link as long as its maker may give them', async () => {
+    const [maker, team] = [await platform.registerUser(), `Team:${randomUUID()}`];
+    const linkTo = async (file: string, more: object = {}): Promise<string> => {
+      const made = await maker.api.post(`/storage/file/${file}/links`, more);
+      expect(made.status, made.text).toBe(200);
+      return made.body.url;
+    };
+    const read = async (url: string) => (await readContent(platform, url)).status;
+    await relate(`User:${maker.userId}`, 'owner', team);
+    const ours = await maker.api.post(`/storage/file?scope=${team}`, {
+      ...{ name: `${randomUUID()}.txt`, data: Buffer.from('ours').toString('base64') },
+    });
+    const ofTeam = await linkTo(ours.body._id);
+    const own = await linkTo(await upload(maker));
+    expect([await read(ofTeam), await read(own)]).toEqual([200, 200]);
+    const relation = { subject: `User:${maker.userId}`, relation: 'owner', resource: team };
+    await platform.admin.delete('/authorization/relations', { query: relation });
+    expect([await read(ofTeam), await read(own)]).toEqual([404, 200]);
+    const users = '/authentication/users';
+    await platform.admin.post(`${users}/${maker.userId}/block`, {});
+    expect(await read(own)).toBe(404);
+    await platform.admin.post(`${users}/${maker.userId}/unblock`, {});
+    expect(await read(own)).toBe(200);
+    expect((await platform.admin.delete(`${users}/${maker.userId}`)).status).toBe(200);
+    expect(await read(own)).toBe(404);
+  });
+
   it('belong to a team when they are made for it', async () => {
     const teamId = randomUUID();
     await relate(`User:${ann.userId}`, 'owner', `Team:${teamId}`);

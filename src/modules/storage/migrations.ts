@@ -123,6 +123,9 @@ const links = `
   create index storage_links_by_end on penstock.storage_links (expires_at);
 `;
 
+/** For whom it was made: whether it still may be given is asked in the same scope. */
+const linkScopes = 'alter table penstock.storage_links add column scope text';
+
 /** Stores that files lie on: the one that is configured, and those of before that still hold some. */
 const stores = `
   create table penstock.storage_stores (
@@ -219,5 +222,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0020-trash-by-deleter',
     run: async (database) => void (await database.query({ text: deleters })),
+  },
+  {
+    id: '0021-scopes-of-links',
+    run: async (database) => void (await database.query({ text: linkScopes })),
   },
 ];

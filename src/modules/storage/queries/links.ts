@@ -1,4 +1,5 @@
 /** The SQL of links that are counted and can be taken back (migrations.ts). Their secrets are kept as hashes. */
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { firstOf, statement } from './statement.ts';
 
@@ -23,13 +24,14 @@ export const insertLink = (
   link: Pick<LinkRow, '_id' | 'fileId' | 'download' | 'maxUses' | 'createdBy'> & {
     readonly tokenHash: string;
     readonly expiresInSeconds: number;
+    readonly scope: string | undefined;
   },
 ): Promise<LinkRow | undefined> =>
   firstOf(
     database.query<LinkRow>(
       statement(
-        `insert into penstock.storage_links (id, file_id, token_hash, download, max_uses, created_by, expires_at)
-         values ($1::uuid, $2::uuid, $3, $4::boolean, $5::integer, $6, now() + $7::double precision * interval '1 second') returning ${columns}`,
+        `insert into penstock.storage_links (id, file_id, token_hash, download, max_uses, created_by, expires_at, scope)
+         values ($1::uuid, $2::uuid, $3, $4::boolean, $5::integer, $6, now() + $7::double precision * interval '1 second', $8) returning ${columns}`,
         [
           link._id,
           link.fileId,
@@ -38,6 +40,7 @@ export const insertLink = (
           link.maxUses,
           link.createdBy,
           link.expiresInSeconds,
+          link.scope ?? null,
         ],
       ),
     ),
@@ -45,13 +48,35 @@ export const insertLink = (
 
 const usable = 'token_hash = $1 and expires_at > now() and (max_uses is null or uses < max_uses)';
 
+/** A link, and for whom its maker had the right to share. */
+export interface UsableLink extends LinkRow {
+  readonly scope: string | null;
+}
+
 /** As long as it may still be used. */
-export const usableLink = (database: Queryable, tokenHash: string): Promise<LinkRow | undefined> =>
+export const usableLink = (
+  database: Queryable,
+  tokenHash: string,
+): Promise<UsableLink | undefined> =>
   firstOf(
-    database.query<LinkRow>(
-      statement(`select ${columns} from penstock.storage_links where ${usable}`, [tokenHash]),
+    database.query<UsableLink>(
+      statement(`select ${columns}, scope from penstock.storage_links where ${usable}`, [
+        tokenHash,
+      ]),
     ),
   );
+
+/** False for a user who is blocked or gone. */
+export const isActiveUser = async (
+  database: Queryable,
+  { table }: Pick<CompiledSchema, 'table'>,
+  userId: string,
+): Promise<boolean> =>
+  (
+    await database.query(
+      statement(`select from ${table} where "_id" = $1::uuid and "active"`, [userId]),
+    )
+  ).rows.length > 0;
 
 /** Uses it once, if it may still be used: the row decides, for however many that try at once. */
 export const useLink = (database: Queryable, tokenHash: string): Promise<LinkRow | undefined> =>

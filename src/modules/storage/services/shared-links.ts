@@ -1,8 +1,9 @@
 /**
  * Links that somebody gives to others: each has a secret of its own, an end, a number of uses if requested, and can be taken
- * back. Signed addresses (links.ts) are for a moment and are not kept; these are rows, and the row counts.
+ * back. It gives what its maker may still give. Signed addresses (links.ts) are for a moment and are not kept; these are rows, and the row counts.
  */
-import type { Caller } from '../../../kernel/caller.ts';
+import type { Caller, UserCaller } from '../../../kernel/caller.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
 import { storageErrors } from '../errors.ts';
@@ -10,12 +11,14 @@ import type { FileRow } from '../queries/files.ts';
 import {
   deleteLink,
   insertLink,
+  isActiveUser,
   type LinkRow,
   listLinks,
+  type UsableLink,
   usableLink,
   useLink,
 } from '../queries/links.ts';
-import { authorOf } from './access.ts';
+import { authorOf, type FileAction } from './access.ts';
 import type { Files } from './files.ts';
 import type { ListPage } from './listing.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
@@ -42,16 +45,17 @@ export interface SharedLinks {
   revoke(caller: Caller, fileId: string, linkId: string, scope?: string): Promise<void>;
   /** The same for operators. */
   revokeAny(linkId: string): Promise<void>;
-  /** What it leads to; counts nothing. Throws LINK_NOT_FOUND for a link that is none, over, used up or taken back. */
+  /**
+   * What it leads to; counts nothing. Throws LINK_NOT_FOUND for a link that is none, over, used up or taken back, or whose
+   * maker may not share the file any more.
+   */
   open(token: string): Promise<{ readonly link: LinkRow; readonly file: FileRow }>;
   /** Counts one use, when the answer is certain. Throws LINK_NOT_FOUND. */
   use(token: string): Promise<void>;
 }
 
-export function createSharedLinks(
-  { database, access, links }: StorageParts,
-  files: Pick<Files, 'find'>,
-): SharedLinks {
+export function createSharedLinks(parts: StorageParts, files: Pick<Files, 'find'>): SharedLinks {
+  const { database, access, links } = parts;
   const shareable = async (caller: Caller, id: string, scope?: string): Promise<FileRow> => {
     const file = await files.find(id);
     await access.require(caller, 'share', file, scope);
@@ -73,6 +77,7 @@ export function createSharedLinks(
         maxUses,
         createdBy: authorOf(caller),
         expiresInSeconds,
+        scope,
       });
       return { link: existing(made, storageErrors.LINK_NOT_FOUND), url: links.sharedUrl(token) };
     },
@@ -89,10 +94,39 @@ export function createSharedLinks(
     async open(token) {
       const found = await usableLink(database, sha256(token));
       const link = existing(found, storageErrors.LINK_NOT_FOUND);
-      return { link, file: await files.find(link.fileId) };
+      const file = await files.find(link.fileId);
+      if (!(await isStillGiven(parts, link, file))) throw storageErrors.LINK_NOT_FOUND();
+      return { link, file };
     },
     async use(token) {
       existing(await useLink(database, sha256(token)), storageErrors.LINK_NOT_FOUND);
     },
   };
 }
+
+/** A right that ends is not kept by whoever it was passed on to. Operators' links are theirs to take back. */
+async function isStillGiven(
+  { database, access, schemas }: StorageParts,
+  { createdBy, scope }: UsableLink,
+  file: FileRow,
+): Promise<boolean> {
+  if (!createdBy.startsWith(USER)) return true;
+  const maker = userOf(createdBy.slice(USER.length));
+  const users = schemas.get('User');
+  if (users && !(await isActiveUser(database, users, maker.userId))) return false;
+  const may = (action: FileAction) => access.may(maker, action, file, scope ?? undefined);
+  try {
+    return (await may('share')) && (await may('content'));
+  } catch (error) {
+    // They may not act for the team any more, or it is gone.
+    if (error instanceof PenstockError && error.status < 500) return false;
+    throw error;
+  }
+}
+
+const USER = 'User:';
+
+const userOf = (userId: string): UserCaller => ({
+  ...{ kind: 'user', userId, sessionId: '', authenticatedAt: 0 },
+  ...{ complete: true, clientId: '' },
+});
