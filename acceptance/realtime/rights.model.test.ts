@@ -18,7 +18,7 @@ import { type ListRequest, listClient, type ModelClient } from './model-clients.
 import { streamListener, subscriptionListener } from './model-listeners.ts';
 
 const seed = Number(process.env.RIGHTS_MODEL_SEED ?? 3);
-const STEPS = Number(process.env.RIGHTS_MODEL_STEPS ?? 24);
+const STEPS = Number(process.env.RIGHTS_MODEL_STEPS ?? 16);
 const random = randomOf(seed);
 const docs = (schema: string) => `/database/schemas/${schema}/docs`;
 
