@@ -56,7 +56,8 @@ describe('a process of the platform', { timeout: 180_000 }, () => {
   });
 
   it('is ended when its event loop stands still; the report names the operation, the request and the place', async () => {
-    const blocker = join(import.meta.dirname, 'block-the-loop.mjs');
+    // As an address: a folder whose name has spaces would be two options.
+    const blocker = new URL('block-the-loop.mjs', import.meta.url).href;
     const platform = await start({ WATCHDOG_MS: '3000', NODE_OPTIONS: `--import=${blocker}` });
     const database = await postgresPid(platform);
     const [worker = 0] = await platform.workers();
