@@ -234,6 +234,8 @@ export interface PermissionEngine {
   ): MaybePromise<RowPredicate>;
   /** Whether the type has this action, or relation; where it is not defined, whether it will have it with row authorization. */
   knows(schema: string, action: string): Promise<boolean>;
+  /** Whether the definition of a type by itself gives one action to whoever has another. */
+  includes(schema: string, held: string, given: string): Promise<boolean>;
   /** Names of the roles that the caller holds. */
   roles(caller: Caller): Promise<ReadonlySet<string>>;
   /** Who owns what the caller creates: the caller, or the scope, which they must be allowed to edit; to read, where `create` of the type says who may create in it. Throws 403. */

@@ -470,6 +470,7 @@ const suite = (server: TestServer) => () => {
     await kernel.records.createMany(admin, 'Holder', [{ s: a?.id }, { s: b?.id }]);
     // Reads and updates ask for nothing else.
     const engine: Partial<PermissionEngine> = {
+      includes: async () => true,
       predicate: async () => ({
         shape: 'only',
         compile: (id, next) => `${id} = ${next(a?.id)}::uuid`,

@@ -36,6 +36,7 @@ const engineOf = (roles: Record<string, readonly string[]>): PermissionEngine =>
   placement: async () => undefined,
   knows: async () => true,
   changeOwner: async () => undefined,
+  includes: async () => true,
   could: async () => true,
 });
 

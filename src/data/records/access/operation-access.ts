@@ -182,6 +182,20 @@ export const isRowAuthorised = (
   !schema.isPublicView &&
   !isTrusted(caller);
 
+/** False where whoever may change a record may read it, which most definitions say by themselves. */
+export async function mayChangeUnread(
+  { engine }: PermissionPort,
+  { caller, schema, asked = 'edit' }: Pick<RowAccess, 'caller' | 'schema' | 'asked'>,
+): Promise<boolean> {
+  if (!isRowAuthorised(caller, schema, 'read')) return false;
+  const { authorization, owner } = schema.modelOptions.conduit;
+  const [reads, changes] = [isOwnersOnly(schema, 'read'), isOwnersOnly(schema, 'edit')];
+  if (!authorization.enabled) return !changes;
+  // Who changes it as its owner reads it as its owner, or by permission alike.
+  const isByOwner = reads === changes || reads === (owner?.combine === 'or');
+  return !isByOwner || !(await engine?.includes(schema.name, asked, 'read'));
+}
+
 /** True for a field whose value can be the id of a user. */
 export function namesUser(schema: CompiledSchema, name: string): boolean {
   const field = schema.tree.fields.get(name);

@@ -4,7 +4,8 @@
  * tell by the rights of before where a change gives or takes some.
  */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { isRowAuthorised, isTrusted } from '../access/operation-access.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
+import { isRowAuthorised, isTrusted, mayChangeUnread } from '../access/operation-access.ts';
 import { conditionsOf } from '../read/projection.ts';
 import { classOf, type RecordRow } from '../read/record-view.ts';
 import type { RecordText } from '../store.ts';
@@ -16,8 +17,28 @@ export async function asSeen<R extends RecordText>(
   context: WriteContext,
   written: readonly R[],
 ): Promise<readonly RecordText[]> {
+  if (context.options.idsOnly || written.length === 0) return written;
+  const rows = context.conditions ? await withConditions(context, written) : written;
+  return context.operation === 'update' ? asChanged(context, rows) : rows;
+}
+
+/** Changed records, as far as their changer may read them now. */
+export async function asChanged<R extends RecordText>(
+  context: WriteContext,
+  rows: readonly R[],
+): Promise<readonly R[]> {
+  const { caller, schema, dependencies, options } = context;
+  const asked = options.action === undefined ? {} : { asked: options.action };
+  return (await mayChangeUnread(dependencies.permissions, { caller, schema, ...asked }))
+    ? asReadable(context, rows, dependencies.database)
+    : rows;
+}
+
+async function withConditions<R extends RecordText>(
+  context: WriteContext,
+  written: readonly R[],
+): Promise<readonly RecordText[]> {
   const { schema, caller, dependencies, populate, options } = context;
-  if (!context.conditions || options.idsOnly || written.length === 0) return written;
   const conditions = await conditionsOf(dependencies.permissions, {
     ...{ caller, schema, populate, scope: options.scope },
     rules: rulesOf(context),
@@ -41,18 +62,24 @@ export async function asSeen<R extends RecordText>(
 }
 
 /**
- * Who brings a record back or gives it to somebody has the action for that, which need not be `read`: of a record that they
- * may not read they are answered the id alone.
+ * Who changes a record, brings it back or gives it to somebody has the action for that, which need not be `read`: of a
+ * record that they may not read they are answered the id alone.
  */
-export async function asReadable<R extends RecordRow>(
+export async function asReadable<R extends RecordText>(
   context: WriteContext,
   rows: readonly R[],
   database: Queryable,
 ): Promise<readonly R[]> {
   const { caller, schema } = context;
   if (isTrusted(caller) || !isRowAuthorised(caller, schema, 'read')) return rows;
-  const seen = await seenAmong(context, rows, database);
+  const seen = await seenAmong(context, rows, database).catch(noneWhereRefused);
   return rows.map((row) =>
     seen.has(row.id) ? row : { ...row, json: JSON.stringify({ _id: row.id }) },
   );
+}
+
+/** Who may not read anything, or not for the scope for which they write. */
+function noneWhereRefused(error: unknown): ReadonlySet<string> {
+  if (error instanceof PenstockError && [401, 403].includes(error.status)) return new Set();
+  throw error;
 }

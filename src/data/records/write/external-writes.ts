@@ -12,6 +12,7 @@ import { changedExternalRow, insertedRow } from '../sql/changed-rows.ts';
 import { restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { RecordInput, RecordText } from '../store.ts';
+import { asChanged } from './created-answer.ts';
 import {
   changedRow,
   newRow,
@@ -97,7 +98,10 @@ export async function updateExternal(
   });
   refuseTwins(changes, problems);
   requireValid(problems);
-  return together(context, changes, (change, database) => updateOne(context, change, database));
+  const changed = await together(context, changes, (change, database) =>
+    updateOne(context, change, database),
+  );
+  return asChanged(context, changed);
 }
 
 function checkedId(

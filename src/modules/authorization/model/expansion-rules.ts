@@ -251,3 +251,20 @@ export const admitsVisitors = (model: Model, name: Name): boolean =>
         ),
     ),
   );
+
+/** True when whoever has one action of a type has another, because a union that gives this one names that one. */
+export const isIncluded = (model: Model, type: string, held: string, given: string): boolean =>
+  model.derived(`${type} ${given} includes ${held}`, () => {
+    const names = new Set([given]);
+    for (const name of names) {
+      const expression = model.expression({ type, kind: 'action', name }) ?? { kind: 'none' };
+      for (const one of alternativesOf(expression)) {
+        if (one.kind === 'everyone') return true;
+        if (one.kind === 'action') names.add(one.action);
+      }
+    }
+    return names.has(held);
+  });
+
+const alternativesOf = (expression: Expression): readonly Expression[] =>
+  expression.kind === 'union' ? expression.of.flatMap(alternativesOf) : [expression];

@@ -15,7 +15,7 @@ import { limits } from '../engine/limits.ts';
 import { recordDependencies } from '../engine/record-dependencies.ts';
 import { everybodysRole } from '../engine/rule-callers.ts';
 import { authorizationErrors } from '../errors.ts';
-import { admitsVisitors } from '../model/expansion-rules.ts';
+import { admitsVisitors, isIncluded } from '../model/expansion-rules.ts';
 import {
   everybody,
   ownerRelation,
@@ -154,10 +154,16 @@ function whichRows(
 /** What the definitions say by themselves, whoever asks. */
 const whatDefinitionsSay = (
   models: Dependencies['models'],
-): Pick<PermissionEngine, 'knows' | 'reachesThroughUsers' | 'dependenciesOf' | 'heldByUsers'> => ({
+): Pick<
+  PermissionEngine,
+  'knows' | 'includes' | 'reachesThroughUsers' | 'dependenciesOf' | 'heldByUsers'
+> => ({
   async knows(schema, action) {
     const { model } = await models.engine();
     return model.get(schema) ? model.action(schema, action) !== undefined : recordWords.has(action);
+  },
+  async includes(schema, held, given) {
+    return isIncluded((await models.optimistic()).model, schema, held, given);
   },
   reachesThroughUsers: async () => reachesThroughUsers((await models.optimistic()).model),
   async dependenciesOf(schema) {

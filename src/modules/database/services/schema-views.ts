@@ -2,7 +2,11 @@
 
 import type { Static } from 'typebox';
 import Type from 'typebox';
-import { isOffered, needsUser } from '../../../data/records/access/operation-access.ts';
+import {
+  isOffered,
+  isOwnersOnly,
+  needsUser,
+} from '../../../data/records/access/operation-access.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { resolveIndex } from '../../../data/schema/compile/index-definition.ts';
 import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
@@ -74,6 +78,10 @@ function warningsOf(schema: CompiledSchema): string[] {
       (name) =>
         `"${name}" needs no authentication: anybody who reaches the client surface may do it`,
     ),
+    ...foreignOperations(schema).map(
+      (name) =>
+        `"${name}" is open to users who may not read the records, which their owner alone may: name it in owner.limit too`,
+    ),
     ...schema.pendingRelations.map(
       (name) => `"${name}" does not exist yet: relations to it are plain ids until it does`,
     ),
@@ -86,6 +94,16 @@ export const openOperations = (schema: CompiledSchema): CrudOperation[] =>
   (['create', 'update', 'delete'] as const).filter(
     (operation) => isOffered(schema, operation) && !needsUser(schema, operation),
   );
+
+/** Operations on records that their owner alone reads, and anybody may change or delete. */
+const foreignOperations = (schema: CompiledSchema): CrudOperation[] =>
+  isOwnersOnly(schema, 'read') && !schema.modelOptions.conduit.authorization.enabled
+    ? (['update', 'delete'] as const).filter(
+        (operation) =>
+          isOffered(schema, operation) &&
+          !isOwnersOnly(schema, operation === 'update' ? 'edit' : operation),
+      )
+    : [];
 
 /* What a change would do, as the admin surface shows it. */
 

@@ -1,0 +1,117 @@
+/** What changes answer to who may change a record and not read it: its id alone (decision 528). */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { FieldMap, PlatformOptions } from '../../src/data/schema/language/definition.ts';
+import type { Answer, Json } from '../../test/support/api.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
+import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+
+const query = { enabled: true, fields: ['title'] };
+const operators = { update: { operators: true } };
+
+describe('answers of changes', () => {
+  let platform: TestPlatform;
+  let permissions: PermissionsApi;
+  let ann: TestUser;
+  let bob: TestUser;
+
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+    await liftLimits(platform.admin);
+    permissions = permissionsApi(platform.admin);
+    [ann, bob] = await Promise.all([platform.registerUser(), platform.registerUser()]);
+  });
+  afterAll(() => platform.close());
+
+  const schema = (name: string, conduitOptions: PlatformOptions): Promise<Json> => {
+    const fields: FieldMap = {
+      title: 'String',
+      secret: 'String',
+      count: 'Number',
+      place: { city: 'String' },
+      author: { type: 'Relation', model: 'User' },
+    };
+    const cms = { query, crudOperations: operators };
+    return platform.createSchema({ name, fields, conduitOptions: { cms, ...conduitOptions } });
+  };
+  const newOne = async (name: string): Promise<string> => {
+    const body = { title: 'a', secret: 'hidden', count: 1, place: { city: 'Bern' } };
+    return expectStatus(await ann.api.post(`/database/${name}`, body), 200, name).body._id;
+  };
+  /** What each way of changing the record answers of it. */
+  const told = async (name: string, id: string): Promise<Record<string, Json>> => {
+    const path = `/database/${name}`;
+    const doc = { _id: id, title: 'b' };
+    const batch = { operations: [{ op: 'update', schema: name, id, data: { title: 'c' } }] };
+    const field = `patchDatabase${name}Id`;
+    const change = `${field}(id: "${id}", params: { title: "d" }) { _id title secret }`;
+    const graphql = { query: `mutation { ${change} }` };
+    const ways: Record<string, () => Promise<Answer<Json>>> = {
+      patch: () => bob.api.patch(`${path}/${id}`, { title: 'b' }),
+      'patch nothing': () => bob.api.patch(`${path}/${id}`, {}),
+      'patch inside': () => bob.api.patch(`${path}/${id}`, { place: { city: 'Basel' } }),
+      increment: () => bob.api.patch(`${path}/${id}`, { $inc: { count: 1 } }),
+      put: () => bob.api.put(`${path}/${id}`, { title: 'b' }),
+      'patch many': () => bob.api.patch(`${path}/many`, { docs: [doc] }),
+      'put many': () => bob.api.put(`${path}/many`, { docs: [doc] }),
+      batch: () => bob.api.post('/database/batch', batch),
+      graphql: () => bob.api.post('/graphql', graphql),
+    };
+    const found: Record<string, Json> = {};
+    for (const [way, ask] of Object.entries(ways)) {
+      const { body } = expectStatus(await ask(), 200, way);
+      const record = body.docs?.[0] ?? body.results?.[0].document ?? body.data?.[field] ?? body;
+      const isThere = ([, value]: readonly [string, unknown]): boolean => value !== null;
+      found[way] = Object.fromEntries(Object.entries<unknown>(record).filter(isThere));
+    }
+    return found;
+  };
+  const everyWay = async (name: string, id: string, expected: object): Promise<void> => {
+    for (const [way, answer] of Object.entries(await told(name, id)))
+      expect([way, answer]).toEqual([way, expected]);
+  };
+  const whole = expect.objectContaining({ title: expect.any(String) });
+
+  it('say no more than the id of a record that its changer may not read', async () => {
+    await schema('Sealed', { authorization: { enabled: true } });
+    await permissions.define({
+      name: 'Sealed',
+      version: 1,
+      relations: { owner: ['User'], clerk: ['User'], reader: ['User'] },
+      permissions: { read: ['owner', 'reader'], edit: ['owner', 'clerk'], delete: ['owner'] },
+    });
+    const id = await newOne('Sealed');
+    await permissions.relate(`User:${bob.userId} clerk Sealed:${id}`);
+    await everyWay('Sealed', id, { _id: id });
+    await permissions.relate(`User:${bob.userId} reader Sealed:${id}`);
+    await everyWay('Sealed', id, whole);
+  });
+
+  it('say it too where the owner alone reads and others change', async () => {
+    const { warnings } = await schema('Posted', { owner: { field: 'author', limit: ['read'] } });
+    const about = (given: readonly string[]): string[] =>
+      given.filter((text) => text.includes('owner.limit')).map((text) => text.split('"')[1] ?? '');
+    expect(about(warnings)).toEqual(['update', 'delete']);
+    const id = await newOne('Posted');
+    expect((await bob.api.get(`/database/Posted/${id}`)).status).toBe(404);
+    await everyWay('Posted', id, { _id: id });
+    const limit = ['read', 'update', 'delete'] as const;
+    const { warnings: none } = await schema('Kept', { owner: { field: 'author', limit } });
+    expect(about(none)).toEqual([]);
+  });
+
+  it('say it where a change gives the record away', async () => {
+    await schema('Passed', { authorization: { enabled: true } });
+    await permissions.define({
+      name: 'Passed',
+      version: 1,
+      relations: { owner: ['User'], author: { from: 'author' } },
+      permissions: { read: ['author'], edit: ['owner'], delete: ['owner'] },
+    });
+    const id = await newOne('Passed');
+    const path = `/database/Passed/${id}`;
+    const mine = await ann.api.patch(path, { author: ann.userId });
+    expect(mine.body).toMatchObject({ _id: id, secret: 'hidden' });
+    expect((await ann.api.patch(path, { author: bob.userId })).body).toEqual({ _id: id });
+  });
+});
