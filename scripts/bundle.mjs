@@ -8,7 +8,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync, utimesSync } from 'node:fs';
-import { readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -122,6 +122,8 @@ async function bundle(folder) {
   const { rolldown } = await import('rolldown');
   // Whole or not at all: several may make it at once, and the first wins.
   const temporary = `${folder}.${process.pid}`;
+  // First: where the folder cannot be written to, that is said, and nothing is made in vain at each start.
+  await mkdir(temporary, { recursive: true });
   try {
     for (const [name, source] of Object.entries(programs)) {
       const made = await rolldown({
