@@ -215,6 +215,18 @@ it('gives nobody more than their token by way of a function', async () => {
     functionCode: 'return 1',
   });
   const change = { functionCode: "return ctx.system.db.find('User', {})" };
+  const tamed = await upload(platform.admin, {
+    name: 'tamed',
+    inputs: whole,
+    functionCode: 'return 1',
+  });
+  await platform.admin.patch(`/functions/${tamed._id}`, { inputs: { method: 'GET' } });
+  const run = (id: string, body: object) =>
+    platform.adminAnonymous.post(`/functions/${id}/invoke`, body, credential);
+  expect((await run(tamed._id, {})).body.result).toBe(1);
+  // Code that trusts whoever calls it is handed nothing by them.
+  for (const answer of [await run(_id, {}), await run(tamed._id, { version: 1 })])
+    expect([answer.status, answer.body.code]).toEqual([403, 'SCOPE_EXCEEDED']);
   for (const answer of [
     await platform.adminAnonymous.patch(`/functions/${_id}`, change, credential),
     await platform.adminAnonymous.post(`/functions/${_id}/rollback`, { version: 1 }, credential),
@@ -224,6 +236,32 @@ it('gives nobody more than their token by way of a function', async () => {
     await platform.adminAnonymous.delete(`/functions?ids=${_id}`, credential),
   ])
     expect([answer.status, answer.body.code]).toEqual([403, 'SCOPE_EXCEEDED']);
+});
+
+it('shows what an event was about to whoever may hear of it', async () => {
+  const { _id } = await upload(platform.admin, {
+    ...{ name: 'hears_of_users', functionType: 'event', functionCode: 'return 1' },
+    inputs: { event: 'authentication:register:user' },
+  });
+  await platform.registerUser();
+  const path = `/functions/${_id}/queue`;
+  const runs = await waitFor(async () => {
+    const { body } = await platform.admin.get(path);
+    return body.count > 0 ? (body.runs as Json[]) : undefined;
+  });
+  const asked = async (...scopes: string[]) => {
+    const made = await platform.admin.post('/api-tokens', { name: scopes.join(), scopes });
+    const api = platform.adminAnonymous.with({ credential: made.body.token });
+    const run = `/functions/queue/${runs[0]?._id}`;
+    return [
+      (await api.get(path)).status,
+      (await api.get(run)).status,
+      (await api.post(`${run}/retry`, {})).status,
+    ];
+  };
+  expect(await asked('functions')).toEqual([403, 403, 403]);
+  expect(await asked('functions', 'authentication')).toEqual([200, 200, 200]);
+  await platform.admin.delete(`/functions/${_id}`);
 });
 
 it('hooks of accounts and messages act in the name of nobody, whoever signs up or sends', async () => {

@@ -186,6 +186,7 @@ async function runAgain(
   if (!found) throw functionErrors.EXECUTION_NOT_FOUND();
   const { functionId, input, attempt, requestId } = found;
   if (input) {
+    await parts.functions.requireReach(caller, functionId);
     const again = { functionId, caller, signal, req: input.req, attempt: attempt + 1 };
     return tried(parts, { ...again, keepInput: true, trigger: 'retry', evenIfDisabled: true });
   }

@@ -117,10 +117,11 @@ export const invokeOperation = (parts: RunAdminParts): Operation =>
     ],
     summary: 'Run a function for a test',
     description:
-      'With the rights of the operator who asks. What the code does is done. When it fails, what was given is kept with the record, so that it can be run again.',
-    handler({ caller, requestId, signal }, { params, body }) {
+      'With the rights of the operator who asks; of a function with the rights of the system that takes a credential for all modules. What the code does is done. When it fails, what was given is kept with the record, so that it can be run again.',
+    async handler({ caller, requestId, signal }, { params, body }) {
       const { _id: functionId, functionType } = parts.functions.get(params.id);
       const { params: given = {}, context = {}, version, dryRun = false } = body;
+      await parts.functions.requireReach(caller, functionId, version);
       const isPayload = functionType === 'event' || functionType === 'cron';
       const values = isPayload ? (given as Record<string, unknown>) : requestOf(given, context);
       const one = {

@@ -69,6 +69,11 @@ export interface Functions {
   enable(caller: Caller, id: string, enabled: boolean): Promise<StoredFunction>;
   remove(caller: Caller, ids: readonly string[], seen?: SeenVersion): Promise<void>;
   versions(id: string): ReturnType<typeof listVersions>;
+  /**
+   * Before an operator hands a function whatever they like: with the rights of the system it does with that what its
+   * author may. Throws 403, FUNCTION_NOT_FOUND, FUNCTION_VERSION_NOT_FOUND.
+   */
+  requireReach(caller: Caller, id: string, version?: number): Promise<void>;
   readonly secrets: FunctionSecrets;
 }
 
@@ -155,8 +160,22 @@ export function createFunctions(parts: FunctionsParts): Functions {
       await store.remove(caller, ids, (all) => requireAllSeen(all, ids, seen));
     },
     versions: async (id) => listVersions(database, get(id)._id),
+    requireReach: (caller, id, version) => requireReach(parts, caller, get(id), version),
     secrets: createSecrets(parts, get),
   };
+}
+
+async function requireReach(
+  parts: FunctionsParts,
+  caller: Caller,
+  latest: StoredFunction,
+  version = latest.version,
+): Promise<void> {
+  const { _id, functionType } = latest;
+  const { inputs } =
+    version === latest.version ? latest : (await codeOf(parts, _id, version)).definition;
+  if (inputs.rights === 'system')
+    requireAuthority(caller, ...touchedBy(parts, { functionType, inputs }));
 }
 
 /** Throws PRECONDITION_FAILED. What is not there any more is told by whoever changes it. */

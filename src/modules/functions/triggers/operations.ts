@@ -1,5 +1,7 @@
 /** Schedules, runs that wait or were given up, and workflows, as operators see them. */
 import Type from 'typebox';
+import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import type { ItemRow } from '../../../kernel/queue/durable-queue.ts';
@@ -48,6 +50,34 @@ export const triggerOperations = (parts: TriggerParts): readonly Operation[] => 
   retryRun(parts),
   startWorkflow(parts),
 ];
+
+/** A run holds what its event was about: a narrow token reads it where it might hear of that itself. */
+function requireContent(
+  { schemas }: TriggerParts,
+  caller: Caller,
+  rows: readonly Pick<ItemRow, 'data'>[],
+): void {
+  for (const { module, schema } of rows.flatMap(({ data }) => originOf(data))) {
+    const known = schemaObject(schema === undefined ? undefined : schemas.get(schema));
+    requireAuthority(caller, ...(known.length > 0 ? known : [{ kind: 'module', module } as const]));
+  }
+}
+
+interface HeardEvent {
+  readonly topic?: unknown;
+  readonly sequence?: unknown;
+  readonly schema?: unknown;
+}
+
+/** Of what an event has caused; a workflow has it as its input. */
+function originOf(data: ItemRow['data']): { readonly module: string; readonly schema?: string }[] {
+  const { topic, sequence, schema } = (
+    data.kind === 'workflow' ? (data.input ?? {}) : data
+  ) as HeardEvent;
+  if (typeof topic !== 'string' || typeof sequence !== 'number') return [];
+  const [module = ''] = topic.split(':');
+  return [{ module, ...(typeof schema === 'string' && { schema }) }];
+}
 
 function found({ store }: TriggerParts, id: string): StoredFunction {
   const definition = store.byId(id);
@@ -100,16 +130,17 @@ const listRuns = (parts: TriggerParts): Operation =>
     errors: [FUNCTION_NOT_FOUND],
     summary: 'List runs that events, schedules and workflows have caused, newest first',
     description: 'Those that were given up are `dead`. Each try names the record of its run.',
-    handler: async (_context, { params, query }) => {
+    handler: async ({ caller }, { params, query }) => {
       const { _id } = found(parts, params.id);
       const { items, count } = await parts.queue.list({ target: _id, state: query.state }, query);
+      requireContent(parts, caller, items);
       return { runs: items.map(runOnWire), count };
     },
   });
 
 const RunParams = Type.Object({ runId: IdParam });
 
-const getRun = ({ queue }: TriggerParts): Operation =>
+const getRun = (parts: TriggerParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'functions.queue.get',
@@ -119,15 +150,17 @@ const getRun = ({ queue }: TriggerParts): Operation =>
     output: Run,
     errors: [EXECUTION_NOT_FOUND],
     summary: 'Read a run of a function that waits or has ended, with its tries',
-    handler: async (_context, { params }) => {
-      const row = await queue.get(params.runId);
+    handler: async ({ caller }, { params }) => {
+      const row = await parts.queue.get(params.runId);
       if (!row) throw EXECUTION_NOT_FOUND();
+      requireContent(parts, caller, [row]);
       return runOnWire(row);
     },
   });
 
-const retryRun = ({ queue, database, wake }: TriggerParts): Operation =>
-  defineOperation({
+const retryRun = (parts: TriggerParts): Operation => {
+  const { queue, database, wake } = parts;
+  return defineOperation({
     ...adminFacts,
     id: 'functions.queue.retry',
     method: 'POST',
@@ -138,14 +171,16 @@ const retryRun = ({ queue, database, wake }: TriggerParts): Operation =>
     summary: 'Run once more what was given up',
     description:
       'Under the same `ctx.idempotencyKey`. A workflow goes on from its last finished step.',
-    handler: async (_context, { params }) => {
+    handler: async ({ caller }, { params }) => {
       const row = await queue.get(params.runId);
       if (!row) throw EXECUTION_NOT_FOUND();
+      requireContent(parts, caller, [row]);
       await queue.repeat(database, row.id);
       wake();
       return runOnWire((await queue.get(row.id)) ?? row);
     },
   });
+};
 
 const startWorkflow = (parts: TriggerParts): Operation =>
   defineOperation({
