@@ -252,19 +252,77 @@ export const admitsVisitors = (model: Model, name: Name): boolean =>
     ),
   );
 
-/** True when whoever has one action of a type has another, because a union that gives this one names that one. */
+/**
+ * True when the definitions give an action to whoever they give another: what gives this one, gives that one too, or on an
+ * object that stands in the same relation. Actions that are granted directly are given by no definition.
+ */
 export const isIncluded = (model: Model, type: string, held: string, given: string): boolean =>
-  model.derived(`${type} ${given} includes ${held}`, () => {
-    const names = new Set([given]);
-    for (const name of names) {
-      const expression = model.expression({ type, kind: 'action', name }) ?? { kind: 'none' };
-      for (const one of alternativesOf(expression)) {
-        if (one.kind === 'everyone') return true;
-        if (one.kind === 'action') names.add(one.action);
-      }
-    }
-    return names.has(held);
+  model.derived(
+    `${type} ${given} includes ${held}`,
+    () =>
+      // What is given by nothing else is granted directly.
+      alternativesOf(model, type, { kind: 'action', action: held }).some(
+        ({ kind }) => kind !== 'none',
+      ) && includes(model, { type, held, given }, new Set()),
+  );
+
+interface Inclusion {
+  readonly type: string;
+  readonly held: string;
+  readonly given: string;
+}
+
+/** `asked`: what leads back to itself says nothing. */
+function includes(model: Model, asked: Inclusion, above: ReadonlySet<string>): boolean {
+  const { type, held, given } = asked;
+  if (held === given) return true;
+  const key = `${type} ${held} ${given}`;
+  if (above.has(key)) return false;
+  const within = new Set([...above, key]);
+  const gives = alternativesOf(model, type, { kind: 'action', action: given });
+  const isGiven = (one: Expression): boolean =>
+    one.kind === 'none' ||
+    gives.some((other) => {
+      if (other.kind === 'everyone') return true;
+      if (other.kind === 'relation')
+        return one.kind === 'relation' && one.relation === other.relation;
+      if (other.kind !== 'arrow' || one.kind !== 'arrow') return false;
+      const isSame = one.relation === other.relation && one.all === other.all;
+      return isSame && leadsToBoth(model, type, { one, other, within });
+    });
+  return alternativesOf(model, type, { kind: 'action', action: held }).every(isGiven);
+}
+
+type Arrow = Extract<Expression, { kind: 'arrow' }>;
+
+interface TwoArrows {
+  readonly one: Arrow;
+  readonly other: Arrow;
+  readonly within: ReadonlySet<string>;
+}
+
+/** Whether on each object to which both lead whoever has the target of one has that of the other. */
+const leadsToBoth = (model: Model, type: string, { one, other, within }: TwoArrows): boolean =>
+  (model.get(type)?.relations.get(one.relation) ?? []).every((allowed) => {
+    if (one.target === other.target) return true;
+    const target = model.get(allowed.type);
+    if (!target || target.relations.has(one.target)) return false;
+    const through = { type: allowed.type, held: one.target, given: other.target };
+    return !target.actions.has(one.target) || includes(model, through, within);
   });
 
-const alternativesOf = (expression: Expression): readonly Expression[] =>
-  expression.kind === 'union' ? expression.of.flatMap(alternativesOf) : [expression];
+/** What gives an expression by itself, with what other actions of the type give in their place. */
+function alternativesOf(model: Model, type: string, of: Expression): readonly Expression[] {
+  const found = new Set<Expression>();
+  const names = new Set<string>();
+  const take = (expression: Expression): void => {
+    if (expression.kind === 'union') for (const one of expression.of) take(one);
+    else if (expression.kind !== 'action') found.add(expression);
+    else if (!names.has(expression.action)) {
+      names.add(expression.action);
+      take(model.expression({ type, kind: 'action', name: expression.action }) ?? { kind: 'none' });
+    }
+  };
+  take(of);
+  return [...found];
+}
