@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { footprintOf } from '../engine/tuple-loading.ts';
 import { parseDefinition } from './definition.ts';
-import { expansionTo, isExact, mayBeOpen, rulesTo } from './expansion-rules.ts';
+import { expansionTo, isExact, isIncluded, mayBeOpen, rulesTo } from './expansion-rules.ts';
 import { formatObject, formatSubject, parseObject, parseSubject } from './grammar.ts';
 import { buildModel, keyOf, type Name } from './model.ts';
 import { fits, type Tuple, tupleProblem } from './tuple.ts';
@@ -209,5 +209,37 @@ describe('references', () => {
 
   it.each(['User:*', 'Team:t#member'])('%j is no object', (text) => {
     expect(() => parseObject(text, 'resource')).toThrow(/^resource: /);
+  });
+});
+
+describe('actions that definitions give with others', () => {
+  const box = (name: string, permissions: object) => ({
+    name,
+    relations: { owner: ['User', 'Crew'], reader: ['User', 'Crew'], up: ['Box'] },
+    permissions: { read: [], edit: [], ...permissions },
+  });
+  const included = (permissions: object, crew: object): boolean => {
+    const types = [
+      { name: 'User', relations: {}, permissions: {} },
+      { name: 'Crew', relations: { owner: ['User'], edit2: ['User'] }, permissions: crew },
+      box('Box', permissions),
+    ];
+    return isIncluded(buildModel(types.map(parseDefinition), 1), 'Box', 'edit', 'read');
+  };
+  const both = { read: ['edit'], edit: ['owner'] };
+  const through = { read: ['owner', 'owner->read'], edit: ['owner', 'owner->edit'] };
+
+  it.each([
+    ['by its name', { read: ['reader', 'edit'], edit: ['owner'] }, both, true],
+    ['by the same relation', { read: ['owner'], edit: ['owner'] }, both, true],
+    ['to everybody', { read: ['*'], edit: ['owner'] }, both, true],
+    ['on what it leads to', through, both, true],
+    ['up a tree', { read: ['owner', 'up->read'], edit: ['owner', 'up->edit'] }, both, false],
+    ['not on what it leads to', through, { read: ['owner'], edit: ['edit2'] }, false],
+    ['not there', { read: ['owner'], edit: ['owner', 'owner->edit2'] }, both, false],
+    ['not by another relation', { read: ['reader'], edit: ['owner'] }, both, false],
+    ['nothing by itself', { read: ['owner'], edit: [] }, both, false],
+  ])('%s', (_how, permissions, crew, expected) => {
+    expect(included(permissions, crew)).toBe(expected);
   });
 });
