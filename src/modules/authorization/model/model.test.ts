@@ -1,7 +1,7 @@
 /** How objects and subjects are written, and what follows from a model: which tuples fit, which can matter, and how to get from a subject to what it may act on. */
 import { describe, expect, it } from 'vitest';
 import { footprintOf } from '../engine/tuple-loading.ts';
-import { parseDefinition } from './definition.ts';
+import { type DefinitionInput, parseDefinition } from './definition.ts';
 import { expansionTo, isExact, isIncluded, mayBeOpen, rulesTo } from './expansion-rules.ts';
 import { formatObject, formatSubject, parseObject, parseSubject } from './grammar.ts';
 import { buildModel, keyOf, type Name } from './model.ts';
@@ -213,13 +213,14 @@ describe('references', () => {
 });
 
 describe('actions that definitions give with others', () => {
-  const box = (name: string, permissions: object) => ({
+  type Permissions = Readonly<Record<string, unknown>>;
+  const box = (name: string, permissions: Permissions): DefinitionInput => ({
     name,
     relations: { owner: ['User', 'Crew'], reader: ['User', 'Crew'], up: ['Box'] },
     permissions: { read: [], edit: [], ...permissions },
   });
-  const included = (permissions: object, crew: object): boolean => {
-    const types = [
+  const included = (permissions: Permissions, crew: Permissions): boolean => {
+    const types: readonly DefinitionInput[] = [
       { name: 'User', relations: {}, permissions: {} },
       { name: 'Crew', relations: { owner: ['User'], edit2: ['User'] }, permissions: crew },
       box('Box', permissions),
