@@ -22,7 +22,7 @@ interface Follower {
 async function follow(query = '', headers: Record<string, string> = {}): Promise<Follower> {
   const controller = new AbortController();
   const response = await fetch(`${platform.addresses.admin}/authorization/changes/stream${query}`, {
-    headers: { masterkey: platform.masterKey, ...headers },
+    headers: headers.credential ? headers : { masterkey: platform.masterKey, ...headers },
     signal: controller.signal,
   });
   expect(response.status).toBe(200);
@@ -82,6 +82,18 @@ describe('a stream of changes', () => {
     const resources = second.lines.flatMap(({ change }) => change?.payload.resource ?? []);
     expect(resources).toEqual([...Array.from({ length: 38 }, (_, i) => `Doc:s${i + 2}`), 'Doc:s1']);
     await second.stop();
+  });
+
+  it('ends with the token, and tells nothing that came after that', async () => {
+    const { body } = await platform.admin.post('/api-tokens', { name: 'follower' });
+    const [one, all] = [await follow('', { credential: body.token }), await follow()];
+    await waitFor(() => one.lines.length > 0 && all.lines.length > 0);
+    await platform.admin.delete(`/api-tokens/${body.id}`);
+    await permissions.relate('User:ada reader Doc:revoked');
+    await all.heard('Doc:revoked');
+    await one.done;
+    expect(one.lines).toEqual([{ position: expect.any(Number) }]);
+    await all.stop();
   });
 
   it('is the same as the list of changes', async () => {

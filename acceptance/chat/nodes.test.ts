@@ -12,6 +12,7 @@ function suite(redis: boolean): void {
   let ann: TestUser;
   let bob: TestUser;
   let eve: TestUser;
+  const admin = () => nodes.first.admin;
 
   beforeAll(async () => {
     nodes = await startTwoNodes({ redis });
@@ -84,15 +85,24 @@ function suite(redis: boolean): void {
     expect(b.of('message').map(({ content }) => content)).toEqual(['once', 'end']);
   });
 
-  it('ends the sockets of a session on both nodes', async () => {
-    const carl = await nodes.first.registerUser();
-    const sockets = [
-      (await connectChat(nodes.first, carl)).socket,
-      (await connectChat(nodes.second, carl)).socket,
-    ];
-    await carl.api.post('/authentication/logout');
-    await waitFor(() => sockets.every(({ connected }) => !connected));
-  });
+  it.each<[string, (carl: TestUser) => Promise<{ readonly status: number }>]>([
+    ['its end', ({ api }) => api.post('/authentication/logout')],
+    ['a block', ({ userId }) => admin().post(`/authentication/users/${userId}/block`)],
+    ['a deletion', ({ userId }) => admin().delete(`/authentication/users/${userId}`)],
+  ])(
+    'ends the sockets of a session on both nodes with %s, and tells them nothing behind it',
+    async (_name, end) => {
+      const carl = await nodes.first.registerUser();
+      const room = await makeRoom(ann, [bob, carl]);
+      const [a, b] = [await connectChat(nodes.first, ann), await connectChat(nodes.second, bob)];
+      const ended = [await connectChat(nodes.first, carl), await connectChat(nodes.second, carl)];
+      expect((await end(carl)).status).toBe(200);
+      for (let n = 0; n < 5; n += 1) await a.ask('message', room, `behind ${n}`);
+      await waitFor(() => b.of('message').length === 5);
+      await waitFor(() => ended.every(({ socket }) => !socket.connected));
+      expect(ended.flatMap(({ of }) => of('message'))).toEqual([]);
+    },
+  );
 
   it('loses no acknowledged message when a node is killed', async () => {
     const room = await makeRoom(ann, [bob]);

@@ -194,3 +194,16 @@ it('tells of runs and what they log while they go on, with secrets masked', asyn
   expect((await platform.admin.get('/functions/logs/stream?function=nothing')).status).toBe(404);
   expect((await platform.client.get('/functions/logs/stream')).status).toBe(404);
 });
+
+it('tells nothing any more of runs to whose token has been revoked', async () => {
+  const { body } = await platform.admin.post('/api-tokens', { name: 'follower' });
+  await upload(platform.admin, { name: 'later', functionCode: 'console.log("later")' });
+  const all = await follow(platform);
+  const one = await follow(platform, '', { credential: body.token });
+  await platform.admin.delete(`/api-tokens/${body.id}`);
+  await platform.client.get('/functions/later');
+  await all.heard('end', 'later');
+  await one.ended;
+  expect(one.lines.map(({ kind }) => kind)).toEqual(['open']);
+  all.close();
+});

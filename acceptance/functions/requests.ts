@@ -56,10 +56,11 @@ export interface ToldLine {
 export async function follow(
   { addresses }: { readonly addresses: { readonly admin: string } },
   query = '',
+  credential: Readonly<Record<string, string>> = { masterkey: testMasterKey },
 ) {
   const end = new AbortController();
   const { body } = await fetch(`${addresses.admin}/functions/logs/stream${query}`, {
-    headers: { masterkey: testMasterKey, accept: 'text/event-stream' },
+    headers: { ...credential, accept: 'text/event-stream' },
     signal: end.signal,
   });
   const lines: ToldLine[] = [];
@@ -88,6 +89,8 @@ export async function follow(
   return {
     lines,
     heard,
+    /** Settles when the stream is over. */
+    ended: reading,
     close() {
       end.abort();
       return reading;

@@ -28,6 +28,8 @@ interface CacheOptions {
   readonly maxEntries: number;
   /** Milliseconds after which an entry is read anew whatever happens. */
   readonly ttlMs: number;
+  /** Runs on each node after it has dropped keys that were invalidated, which waits for it. */
+  readonly onInvalidated?: (keys: readonly string[]) => Promise<void>;
 }
 
 export interface Caches {
@@ -121,7 +123,11 @@ function createCache<V extends object>(bus: Bus, options: CacheOptions, reads: R
     return result;
   };
 
-  bus.subscribe(topic, (keys) => drop(keys as readonly string[]));
+  const invalidated = async (keys: readonly string[]): Promise<void> => {
+    drop(keys);
+    await options.onInvalidated?.(keys);
+  };
+  bus.subscribe(topic, (keys) => invalidated(keys as readonly string[]));
   bus.onReconnect(clear);
 
   return {
@@ -137,8 +143,7 @@ function createCache<V extends object>(bus: Bus, options: CacheOptions, reads: R
       return reading ? (reading.result as ReturnType<typeof loader>) : read(key, loader);
     },
     async invalidate(keys) {
-      drop(keys);
-      await bus.announce(topic, keys);
+      await Promise.all([invalidated(keys), bus.announce(topic, keys)]);
     },
     clear,
     get size() {

@@ -110,15 +110,52 @@ export interface AdminIdentity {
   masterKey(credentials: PresentedCredentials): Promise<AdminCaller>;
 }
 
+/** What may have ended: whoever holds something open for it looks at it again. */
+export interface EndedCredentials {
+  /** Ids of sessions of users. */
+  readonly sessions?: readonly string[];
+  /** Client ids of apps. */
+  readonly apps?: readonly string[];
+}
+
+/**
+ * What is open longer than a request, such as a socket, is told on its node of credentials that end, before the call that
+ * ends them returns: events about that come later than what goes to sockets at once.
+ */
+export interface CredentialEnds {
+  /** Settles when all have looked. */
+  tell(ended: EndedCredentials): Promise<void>;
+  /** Answers how to stop listening. */
+  subscribe(look: (ended: EndedCredentials) => Promise<unknown>): () => void;
+}
+
+function createCredentialEnds(): CredentialEnds {
+  const looks = new Set<(ended: EndedCredentials) => Promise<unknown>>();
+  return {
+    async tell(ended) {
+      await Promise.all([...looks].map((look) => look(ended)));
+    },
+    subscribe(look) {
+      looks.add(look);
+      return () => void looks.delete(look);
+    },
+  };
+}
+
 /** Slots that modules fill while they run. An empty slot means 503 for whoever needs it. */
 export interface Identity {
   client: ClientIdentity | undefined;
   admin: AdminIdentity | undefined;
   /** Empty: every request of the client surface counts as of one app. */
   apps?: AppGate | undefined;
+  readonly ends: CredentialEnds;
 }
 
-export const createIdentity = (): Identity => ({ client: undefined, admin: undefined });
+export const createIdentity = (): Identity => ({
+  client: undefined,
+  admin: undefined,
+  ends: createCredentialEnds(),
+});
 
 /** True for the caller that may do what only a super admin may. */
 export const isSuperAdmin = (caller: Caller): boolean =>

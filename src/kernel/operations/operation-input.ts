@@ -51,6 +51,16 @@ export interface OperationContext {
   audited(facts: AuditFacts): void;
 }
 
+/** Whether the credential of a long answer still holds (`callerNow`); not where nobody can tell. */
+export async function stillHolds(callerNow: () => unknown): Promise<boolean> {
+  try {
+    await callerNow();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Members of an answer by name and in the order of the request, each with the names inside it; none: all of it. */
 export interface SelectedFields extends ReadonlyMap<string, SelectedFields> {
   /** What the member `__typename` is, where it is among them. */

@@ -206,7 +206,7 @@ async function lastingParts(kernel: Kernel, config: AuthenticationConfig): Promi
   const parts = {
     keys,
     accessTokens: createAccessTokens(keys),
-    states: createSessionStates(kernel.database, kernel.caches),
+    states: createSessionStates(kernel),
   };
   partsOf.set(kernel, parts);
   return parts;

@@ -12,7 +12,7 @@ import type { Database } from '../../kernel/database/database.ts';
 import { createBus } from '../../kernel/events/create-bus.ts';
 import { createEvents } from '../../kernel/events/create-events.ts';
 import { migrations as eventMigrations } from '../../kernel/events/migrations.ts';
-import { noApp } from '../../kernel/identity.ts';
+import { createIdentity, noApp } from '../../kernel/identity.ts';
 import { migrations } from './migrations.ts';
 import { type Clients, createClients } from './services/clients.ts';
 import { type ClientGate, createClientGate } from './services/gate.ts';
@@ -30,7 +30,9 @@ let two: Node;
 async function start(opened: Database): Promise<Node> {
   const bus = await createBus({ database: opened, redis: undefined, log: silentLog });
   closers.unshift(() => bus.close());
-  const gate = createClientGate({ database: opened, caches: createCaches(bus), log: silentLog });
+  const caches = createCaches(bus);
+  const identity = createIdentity();
+  const gate = createClientGate({ database: opened, caches, identity, log: silentLog });
   const events = createEvents({ database: opened, bus, log: silentLog, metrics: noMetrics });
   return { gate, clients: createClients({ database: opened, events, gate }) };
 }

@@ -78,10 +78,12 @@ export class IdentityOfRequest implements Identity {
   readonly admin: Identity['admin'];
   readonly apps: Identity['apps'];
   readonly client: ClientIdentity | undefined;
+  readonly ends: Identity['ends'];
 
-  constructor({ admin, apps, client }: Identity) {
+  constructor({ admin, apps, client, ends }: Identity) {
     this.admin = admin;
     this.apps = apps;
+    this.ends = ends;
     this.client = client && new ClientOfRequest(client);
   }
 }

@@ -86,6 +86,7 @@ export function createConnections(
   let unfollow: (() => void) | undefined;
   const onReceived = measure(metrics, { sockets: () => count, subscriptions: hub.count });
   const unhear = passSignals(kernel, rechecks);
+  const unheed = kernel.identity.ends.subscribe(rechecks.recheckEnded);
   const forget = (connection: Connection): void => {
     connection.dispose();
     count -= 1;
@@ -115,6 +116,7 @@ export function createConnections(
     recheckAll: rechecks.recheckAll,
     close() {
       unhear();
+      unheed();
       rechecks.stop();
       unfollow?.();
     },

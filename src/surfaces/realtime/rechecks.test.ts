@@ -45,3 +45,19 @@ test('an event about a user is looked at by what is theirs, until it is gone', (
   rechecks.recheckAll();
   expect(looked).toEqual(['two', 'other']);
 });
+
+test('the end of a session is looked at by what is open for it now, and waited for', async () => {
+  const { enter, looked, rechecks } = opened();
+  let session = 's1';
+  enter('one', { userId: 'u1', app: 'a1', sessionId: () => session });
+  enter('other', { userId: 'u1', app: 'a2', sessionId: () => 's2' });
+  enter('visitor', { userId: '', app: 'a1', sessionId: () => undefined });
+  await rechecks.recheckEnded({ sessions: ['s1', 's3', ''] });
+  expect(looked.splice(0)).toEqual(['one']);
+  session = 's4';
+  await rechecks.recheckEnded({ sessions: ['s1'] });
+  expect(looked).toEqual([]);
+  await rechecks.recheckEnded({ sessions: ['s4'] });
+  await rechecks.recheckEnded({ apps: ['a1'] });
+  expect(looked).toEqual(['one', 'one', 'visitor']);
+});

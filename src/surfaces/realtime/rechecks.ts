@@ -1,5 +1,6 @@
 /** Looks again whether what is open may stay open, when something happened to the user or the app that it belongs to. */
 import type { PublishedEvent } from '../../kernel/events/events.ts';
+import type { EndedCredentials } from '../../kernel/identity.ts';
 
 /** Milliseconds after an event to look a second time: caches of this node may have been a moment behind. */
 const secondLookMs = 1_000;
@@ -10,6 +11,8 @@ export interface Holder {
   readonly userId: string;
   /** Id of the app that was presented, as it came; nothing without one. */
   readonly app: string | undefined;
+  /** Id of the session that it is open for now; nothing for a visitor. */
+  readonly sessionId?: () => string | undefined;
 }
 
 interface Open {
@@ -23,6 +26,8 @@ export interface Rechecks<O extends Open> {
   ofUser(userId: string): Iterable<O>;
   /** An event about a user or an app may be the end of their sessions: whatever it was, look again. */
   recheckSubjects(event: Pick<PublishedEvent, 'topic' | 'ids' | 'payload'>): void;
+  /** Settles when all that is open for these has been looked at. */
+  recheckEnded(ended: EndedCredentials): Promise<void>;
   recheckAll(): void;
   stop(): void;
 }
@@ -46,7 +51,7 @@ function subjectsOf({
 
 export function createRechecks<O extends Open>(): Rechecks<O> {
   const open = new Map<string, Set<O>>();
-  const all = new Set<O>();
+  const all = new Map<O, Holder>();
   const seconds = new Set<NodeJS.Timeout>();
   const recheck = (key: string): void => {
     for (const one of open.get(key) ?? none) void one.recheck();
@@ -58,7 +63,7 @@ export function createRechecks<O extends Open>(): Rechecks<O> {
   return {
     enter(holder, one) {
       const keys = keysOf(holder);
-      all.add(one);
+      all.set(one, holder);
       for (const key of keys) open.set(key, (open.get(key) ?? new Set()).add(one));
       return () => {
         all.delete(one);
@@ -77,8 +82,19 @@ export function createRechecks<O extends Open>(): Rechecks<O> {
         seconds.add(timer);
       }
     },
+    async recheckEnded({ sessions = [], apps = [] }) {
+      const found = new Set(apps.flatMap((app) => [...(open.get(keyOfApp(app)) ?? none)]));
+      const ended = new Set(sessions);
+      // Sessions change while something is open, and few end: all are gone through instead of a list for each.
+      if (ended.size > 0)
+        for (const [one, { sessionId }] of all) {
+          const session = sessionId?.();
+          if (session !== undefined && ended.has(session)) found.add(one);
+        }
+      await Promise.all([...found].map((one) => one.recheck()));
+    },
     recheckAll() {
-      for (const one of all) void one.recheck();
+      for (const one of all.keys()) void one.recheck();
     },
     stop() {
       for (const timer of seconds) clearTimeout(timer);

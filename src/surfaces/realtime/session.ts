@@ -27,6 +27,8 @@ export interface Session {
   readonly userId: string;
   /** Id of the app that was presented, whether or not apps are told apart. */
   readonly app: string | undefined;
+  /** Id of the session that its token is of now; nothing for a visitor. */
+  sessionId(): string | undefined;
   /** Whose requests its messages count as. */
   readonly countsAs: string;
   /** The user, if the credential still holds; throws 401, 403 or 503. Without a promise when all is cached. */
@@ -61,6 +63,7 @@ export async function openSession(
   visitors = false,
 ): Promise<Session> {
   const { token, cookies, sender, app, address } = given;
+  const cookie = token === undefined ? accessCookie(identity, given) : undefined;
   let current = token;
   const check = (bearer: string | undefined): UserCaller | Promise<UserCaller> => {
     const admitted = identity.apps?.admit(app);
@@ -71,7 +74,7 @@ export async function openSession(
     bearer: string | undefined,
     appId: string | undefined,
   ): UserCaller | Promise<UserCaller> => {
-    if (bearer === undefined && !hasAccessCookie(identity, given)) throw withoutToken();
+    if (bearer === undefined && accessCookie(identity, given) === undefined) throw withoutToken();
     const caller = clientOf(identity).authenticate({
       bearer,
       masterKey: undefined,
@@ -84,7 +87,7 @@ export async function openSession(
       ? caller.then((known) => accepted(known, appId))
       : accepted(caller, appId);
   };
-  const isVisitor = visitors && token === undefined && !hasAccessCookie(identity, given);
+  const isVisitor = visitors && token === undefined && cookie === undefined;
   const visitor = async (): Promise<AnyCaller> => {
     await identity.apps?.admit(app);
     return anonymous;
@@ -92,9 +95,11 @@ export async function openSession(
   const anyCaller = () => (isVisitor ? visitor() : check(current));
   const first = await anyCaller();
   const userId = first.kind === 'user' ? first.userId : '';
+  let sessionId = first.kind === 'user' ? first.sessionId : undefined;
   return {
     userId,
     app: app.clientId,
+    sessionId: () => sessionId,
     countsAs: isVisitor ? addressKey(address) : `user:${userId}`,
     caller: () => check(current),
     anyCaller,
@@ -102,13 +107,14 @@ export async function openSession(
       const caller = await check(fresh);
       if (caller.userId !== userId) throw realtimeErrors.USER_MISMATCH();
       current = fresh;
+      sessionId = caller.sessionId;
     },
-    endsIn: () => remainingLife(current ?? ''),
+    endsIn: () => remainingLife(current ?? cookie ?? ''),
   };
 }
 
-const hasAccessCookie = ({ client }: Identity, { cookies }: Presented): boolean =>
-  client?.cookieTokens?.accessToken(cookies) !== undefined;
+const accessCookie = ({ client }: Identity, { cookies }: Presented): string | undefined =>
+  client?.cookieTokens?.accessToken(cookies);
 
 const withoutToken = (): Error =>
   errors.UNAUTHORIZED({ message: 'Connect with an access token: Authorization: Bearer <token>' });

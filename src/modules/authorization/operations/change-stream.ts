@@ -12,7 +12,7 @@ import type { ChangeStreams, StreamLine } from '../services/change-stream.ts';
 
 const NDJSON = 'application/x-ndjson';
 const SSE = 'text/event-stream';
-/** Seconds; no stream outlives the credential that opened it by more. */
+/** Seconds. */
 const LONGEST = 900;
 
 export const changeStreamOperation = (streams: ChangeStreams): Operation =>
@@ -61,12 +61,13 @@ export const changeStreamOperation = (streams: ChangeStreams): Operation =>
     errors: [authorizationErrors.STREAM_LIMIT_EXCEEDED],
     summary: 'Follow what changes about permissions',
     description:
-      'In the order of the commits, each at least once for a reader that goes on from the last position it was told. After a gap, read the relations anew.',
-    async handler({ signal }, { query: { after, seconds }, headers }) {
+      'In the order of the commits, each at least once for a reader that goes on from the last position it was told. After a gap, read the relations anew. It ends with the credential.',
+    async handler({ signal, callerNow }, { query: { after, seconds }, headers }) {
       const lines = streams.open({
         after: headers['last-event-id'] ?? after,
         lifetimeMs: seconds * 1000,
         signal,
+        callerNow,
       });
       const isSse = headers.accept?.includes(SSE) === true;
       return Reply.stream(isSse ? SSE : NDJSON, written(lines, isSse ? asEvent : asLine), {

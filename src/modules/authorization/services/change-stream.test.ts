@@ -4,7 +4,8 @@ import { createChangeStreams, type StreamLine } from './change-stream.ts';
 import type { Changes } from './changelog.ts';
 
 const nobody = { subscribe: () => () => undefined };
-const request = { after: 5, lifetimeMs: 60_000, signal: new AbortController().signal };
+const { signal } = new AbortController();
+const request = { after: 5, lifetimeMs: 60_000, signal, callerNow: () => undefined };
 
 /** The first lines of a stream. */
 async function linesOf(stream: AsyncGenerator<StreamLine, void>, count: number) {
@@ -74,6 +75,19 @@ describe('a stream of changes', () => {
     ring();
     expect((await next).value).toEqual({ kind: 'change', change: change(101) });
     await stream.return();
+  });
+
+  it('tells nothing any more once the credential has ended, whatever was read before', async () => {
+    let ended = false;
+    const callerNow = (): void => {
+      if (ended) throw new Error('revoked');
+    };
+    const stream = createChangeStreams(changes, nobody).open({ ...request, after: 100, callerNow });
+    expect(await stream.next()).toMatchObject({ value: { kind: 'position' } });
+    expect(await stream.next()).toMatchObject({ value: { kind: 'change' } });
+    expect(await stream.next()).toMatchObject({ value: { kind: 'position', position: 101 } });
+    ended = true;
+    expect(await stream.next()).toEqual({ done: true, value: undefined });
   });
 
   it('says where it is also while only other things happen', async () => {

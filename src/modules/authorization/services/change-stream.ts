@@ -5,6 +5,7 @@
 
 import { PenstockError } from '../../../kernel/errors.ts';
 import type { Events, PublishedEvent } from '../../../kernel/events/events.ts';
+import { stillHolds } from '../../../kernel/operations/operation-input.ts';
 import { authorizationErrors } from '../errors.ts';
 import type { ChangePage, Changes } from './changelog.ts';
 
@@ -24,6 +25,8 @@ export interface StreamRequest {
   /** Milliseconds after which it ends by itself. */
   readonly lifetimeMs: number;
   readonly signal: AbortSignal;
+  /** Throws when the credential does not hold any more: then it ends. */
+  readonly callerNow: () => unknown;
 }
 
 /** Milliseconds of silence after which a position is sent. */
@@ -45,7 +48,7 @@ export function createChangeStreams(
 ): ChangeStreams {
   let open = 0;
 
-  async function* follow({ after, lifetimeMs, signal }: StreamRequest) {
+  async function* follow({ after, lifetimeMs, signal, callerNow }: StreamRequest) {
     const bell = createBell(events);
     const end = performance.now() + lifetimeMs;
     let position = after ?? (await changes.position());
@@ -57,7 +60,9 @@ export function createChangeStreams(
         const found = await sincePosition(changes, position);
         position = found.position;
         const lines = linesOf(found, performance.now() >= silentUntil);
-        for (const line of lines) yield line;
+        // It is asked behind what was read: what came after the end of the credential is not told.
+        if (lines.length > 0 && !(await stillHolds(callerNow))) return;
+        yield* lines;
         if (lines.length > 0) silentUntil = performance.now() + silenceMs;
         if (!found.more) await bell.wait(Math.min(silentUntil, end) - performance.now(), signal);
       }

@@ -1,6 +1,7 @@
 /** What functions log, as they run: server-sent events for operators. */
 import Type from 'typebox';
 import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
+import { stillHolds } from '../../../kernel/operations/operation-input.ts';
 import { functionErrors } from '../errors.ts';
 import type { Functions } from '../services/functions.ts';
 import type { RunTail, TailLine, TailReader } from '../services/tail.ts';
@@ -10,7 +11,7 @@ const SSE = 'text/event-stream';
 const NDJSON = 'application/x-ndjson';
 /** Seconds. */
 const LONGEST = 3_540;
-/** Milliseconds of silence after which a sign of life is sent, and the credential is looked at. */
+/** Milliseconds after which a sign of life is sent, and the credential is looked at, as before each line. */
 const HEARTBEAT_MS = 10_000;
 
 export const tailOperation = (functions: Functions, tail: RunTail): Operation =>
@@ -43,7 +44,7 @@ export const tailOperation = (functions: Functions, tail: RunTail): Operation =>
     errors: [functionErrors.FUNCTION_NOT_FOUND, functionErrors.TAIL_LIMIT_EXCEEDED],
     summary: 'Follow the logs of functions',
     description:
-      'From now on, of runs on every node, a moment after they were written. What was before is in the records of runs.',
+      'From now on, of runs on every node, a moment after they were written. What was before is in the records of runs. It ends with the credential.',
     async handler({ signal, callerNow }, { query, headers }) {
       const reader = tail.open({ functionId: functionOf(functions, query.function), signal });
       const isSse = headers.accept?.includes(SSE) === true;
@@ -82,24 +83,16 @@ async function* followed(
     for (;;) {
       const left = Math.min(until, examineAt) - performance.now();
       const lines = await reader.next(Math.max(1, left));
+      const isTime = performance.now() >= examineAt;
+      if ((lines.length > 0 || isTime) && !(await stillHolds(callerNow))) return;
       yield* lines;
       if (reader.closed || performance.now() >= until) return;
-      if (performance.now() < examineAt) continue;
-      if (!(await holds(callerNow))) return;
+      if (!isTime) continue;
       examineAt = performance.now() + HEARTBEAT_MS;
       if (lines.length === 0) yield { kind: 'alive' };
     }
   } finally {
     reader.close();
-  }
-}
-
-async function holds(callerNow: () => unknown): Promise<boolean> {
-  try {
-    await callerNow();
-    return true;
-  } catch {
-    return false;
   }
 }
 

@@ -7,7 +7,7 @@
 import { domainToASCII } from 'node:url';
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Cache } from '../../../kernel/cache.ts';
-import type { AppGate, PresentedApp } from '../../../kernel/identity.ts';
+import type { AppGate, Identity, PresentedApp } from '../../../kernel/identity.ts';
 import { sameSecret, sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { routerErrors } from '../errors.ts';
@@ -62,6 +62,7 @@ export interface ClientGate extends AppGate {
 }
 
 interface Dependencies extends Pick<Kernel, 'database' | 'caches'> {
+  readonly identity: Pick<Identity, 'ends'>;
   readonly log: Logger;
 }
 
@@ -77,11 +78,13 @@ const nobody: ClientProof = {
   previousUntil: null,
 };
 
-export function createClientGate({ database, caches, log }: Dependencies): ClientGate {
+export function createClientGate(dependencies: Dependencies): ClientGate {
+  const { database, caches, identity, log } = dependencies;
   const known: Cache<ClientProof> = caches.create({
     name: 'router.clients',
     maxEntries: 1_000,
     ttlMs: 60_000,
+    onInvalidated: (apps) => identity.ends.tell({ apps }),
   });
   const touched = new Map<string, number>();
 

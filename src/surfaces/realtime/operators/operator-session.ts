@@ -36,7 +36,8 @@ export function presentedOperator(
 }
 
 /** The operator behind a socket. */
-export interface OperatorSession extends Omit<Session, 'app' | 'caller' | 'anyCaller'> {
+export interface OperatorSession
+  extends Omit<Session, 'app' | 'sessionId' | 'caller' | 'anyCaller'> {
   /** Throws 401, 403 or 503 when they may not hear of this module any more. Without a promise when all is cached. */
   anyCaller(): AdminCaller | Promise<AdminCaller>;
   readonly adminId: string;

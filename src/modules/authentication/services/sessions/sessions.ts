@@ -5,9 +5,10 @@
  */
 
 import type { Kernel } from '../../../../host/kernel.ts';
-import type { Cache, Caches } from '../../../../kernel/cache.ts';
+import type { Cache } from '../../../../kernel/cache.ts';
 import { anonymous, type Caller, type UserCaller } from '../../../../kernel/caller.ts';
-import type { Database, Transaction } from '../../../../kernel/database/database.ts';
+import type { Transaction } from '../../../../kernel/database/database.ts';
+import type { Identity } from '../../../../kernel/identity.ts';
 import { authErrors } from '../../errors.ts';
 import { type UserEvent, userEvent } from '../../events.ts';
 import {
@@ -36,12 +37,17 @@ export interface SessionStates {
 const ttlMs = 60_000;
 const maxEntries = 50_000;
 
-/** One per node: the name of a cache is its topic on the bus. */
-export function createSessionStates(database: Database, caches: Caches): SessionStates {
+interface StatesParts extends Pick<Kernel, 'database' | 'caches'> {
+  readonly identity: Pick<Identity, 'ends'>;
+}
+
+/** One per node: the name of a cache is its topic on the bus. What is open for a session ends with it, on every node. */
+export function createSessionStates({ database, caches, identity }: StatesParts): SessionStates {
   const cache: Cache<SessionState> = caches.create({
     name: 'authentication.sessions',
     maxEntries,
     ttlMs,
+    onInvalidated: (sessions) => identity.ends.tell({ sessions }),
   });
   return {
     get: (sessionId) =>
