@@ -1,5 +1,6 @@
 /** Folders as operators see them. */
 import Type from 'typebox';
+import type { Caller } from '../../../kernel/caller.ts';
 import {
   defineOperation,
   type Operation,
@@ -38,8 +39,12 @@ export const folderFilter = {
 };
 
 /** Folders with their documents in the form that clients get. */
-export async function folderPage({ listing }: StorageServices, filter: FolderFilter) {
-  const { rows, count } = await listing.folders(filter);
+export async function folderPage(
+  { listing }: StorageServices,
+  caller: Caller,
+  filter: FolderFilter,
+) {
+  const { rows, count } = await listing.folders(caller, filter);
   return {
     folders: rows.map((row) => folderDocument(row as unknown as FolderRow)),
     folderCount: count,
@@ -61,7 +66,7 @@ const listFolders = (services: StorageServices): Operation =>
     output: FolderList,
     errors: [storageErrors.INVALID_NAME],
     summary: 'List folders',
-    handler: (_context, { query }) => folderPage(services, query),
+    handler: ({ caller }, { query }) => folderPage(services, caller, query),
   });
 
 const createFolder = ({ folders }: StorageServices): Operation =>

@@ -80,7 +80,7 @@ const contents = (services: StorageServices): Operation =>
       const { container, name: parent } = folder;
       const openTo = all ? undefined : caller;
       const [inside, files] = await Promise.all([
-        listing.folders({ ...query, container, parent, openTo }),
+        listing.folders(caller, { ...query, container, parent, openTo }),
         filesIn(folder, { ...query, sort: ['name'] }),
       ]);
       return {

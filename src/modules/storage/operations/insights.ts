@@ -9,6 +9,7 @@ import { storageErrors } from '../errors.ts';
 import { largestOwners } from '../queries/counters.ts';
 import { largestContainers, largestFiles, waitingSpace } from '../queries/insights.ts';
 import { lastTask, type TaskRow } from '../queries/tasks.ts';
+import { moduleContainersOf } from '../services/access.ts';
 import { FileDocument, fileDocument } from '../services/documents.ts';
 import { ownerUsage, usageWith } from '../services/quotas.ts';
 import type { StorageServices } from '../services/storage-services.ts';
@@ -101,12 +102,12 @@ const read = ({ database, links, config }: StorageServices): Operation =>
     output: Insights,
     summary: 'Say what needs space in the stores, and what lies there for nothing',
     description: 'From counters and indexes: the store itself is not asked.',
-    async handler(_context, { query: { limit } }) {
+    async handler({ caller }, { query: { limit } }) {
       // Adds up what was written down, for the others too.
       const containers = await largestContainers(database, limit);
       const [owners, files, waiting, task] = await Promise.all([
         largestOwners(database, limit),
-        largestFiles(database, limit),
+        largestFiles(database, limit, moduleContainersOf(caller)),
         waitingSpace(database),
         lastTask(database, 'reconcile'),
       ]);

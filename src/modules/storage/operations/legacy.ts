@@ -66,8 +66,8 @@ const folders = (services: StorageServices): Operation =>
     output: Type.Object({ ...FolderList.properties, count }),
     errors: [storageErrors.INVALID_NAME],
     summary: 'List folders',
-    async handler(_context, { query }) {
-      const page = await folderPage(services, query);
+    async handler({ caller }, { query }) {
+      const page = await folderPage(services, caller, query);
       return { ...page, count: page.folderCount };
     },
   });

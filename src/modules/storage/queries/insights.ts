@@ -2,7 +2,7 @@
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { addGrowth } from './counters.ts';
 import { type FileRow, fileColumns } from './files.ts';
-import { firstOf, statement } from './statement.ts';
+import { firstOf, ofModules, statement } from './statement.ts';
 
 interface Amount {
   readonly files: number;
@@ -33,16 +33,18 @@ export const largestContainers = async (
   return rows;
 };
 
-/** Files by their size. */
+/** Files by their size. `modules`: of what modules keep, only what is in these containers. */
 export const largestFiles = async (
   database: Queryable,
   limit: number,
+  modules?: readonly string[],
 ): Promise<readonly FileRow[]> =>
   (
     await database.query<FileRow>(
       statement(
-        `select ${fileColumns} from "app"."File" f order by f."size" desc, f."_id" desc limit $1::integer`,
-        [limit],
+        `select ${fileColumns} from "app"."File" f where ${ofModules('f."container"', '$2')}
+         order by f."size" desc, f."_id" desc limit $1::integer`,
+        [limit, modules ?? null],
       ),
     )
   ).rows;

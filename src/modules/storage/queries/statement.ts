@@ -13,3 +13,7 @@ export const statement = (text: string, values: readonly unknown[]): Statement =
 export const firstOf = async <R = Row>(
   result: Promise<{ readonly rows: readonly R[] }>,
 ): Promise<R | undefined> => (await result).rows[0];
+
+/** What no module keeps for itself, or what is in these containers (`given`: their names; null: all). */
+export const ofModules = (container: string, given: string): string =>
+  `(${given}::text[] is null or not starts_with(${container}, 'module-') or ${container} = any(${given}))`;

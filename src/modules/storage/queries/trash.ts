@@ -1,7 +1,7 @@
 /** The SQL of the trash: files that were deleted and may come back (migrations.ts). Their bytes stay where they are. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import type { FileRow } from './files.ts';
-import { firstOf, statement } from './statement.ts';
+import { firstOf, ofModules, statement } from './statement.ts';
 
 export interface TrashedFile {
   readonly _id: string;
@@ -68,17 +68,20 @@ export interface TrashFilter {
   /** Only what they owned or deleted. */
   readonly owner?: string | undefined;
   readonly container?: string | undefined;
+  /** Of what modules keep, only what is in these containers. */
+  readonly modules?: readonly string[] | undefined;
 }
 
 /** What was deleted last comes first. */
 export async function listTrash(
   database: Queryable,
-  { skip, limit, owner, container }: TrashFilter,
+  { skip, limit, owner, container, modules }: TrashFilter,
 ): Promise<{ readonly rows: readonly TrashedFile[]; readonly count: number }> {
-  const where = `($1::text is null or owner = $1 or deleted_by = $1) and ($2::text is null or container = $2) and expires_at > now()`;
-  const values = [owner ?? null, container ?? null];
+  const where = `($1::text is null or owner = $1 or deleted_by = $1) and ($2::text is null or container = $2)
+    and ${ofModules('container', '$3')} and expires_at > now()`;
+  const values = [owner ?? null, container ?? null, modules ?? null];
   const { rows } = await database.query<TrashedFile>({
-    text: `select ${columns} from penstock.storage_trash where ${where} order by deleted_at desc, id desc offset $3 limit $4`,
+    text: `select ${columns} from penstock.storage_trash where ${where} order by deleted_at desc, id desc offset $4 limit $5`,
     values: [...values, skip, limit],
   });
   const counted = await database.query<{ count: number }>({

@@ -6,7 +6,7 @@
 import { bothRules, eitherRule } from '../../../data/records/access/operation-access.ts';
 import { recordErrors } from '../../../data/records/errors.ts';
 import { type ActionUse, unknownAction } from '../../../kernel/action-uses.ts';
-import { hasAuthority, modulesOfCaller } from '../../../kernel/authority.ts';
+import { hasAuthority, modulesOfCaller, requireAuthority } from '../../../kernel/authority.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type {
@@ -84,6 +84,19 @@ export const isModuleContainer = (container: string): boolean => container.start
 
 export const isOperator = ({ kind }: Caller): boolean => kind === 'admin' || kind === 'system';
 
+/** Containers of modules that a narrowed credential may look into; `undefined`: all. */
+export const moduleContainersOf = (caller: Caller): readonly string[] | undefined =>
+  modulesOfCaller(caller)?.map((module) => `${modulePrefix}${module}`);
+
+/** Throws 403 for an operator whose credential does not reach the module that keeps its files in this container. */
+export function requireModuleOf(caller: Caller, container: string): void {
+  if (isOperator(caller) && isModuleContainer(container))
+    requireAuthority(caller, moduleOf(container));
+}
+
+const moduleOf = (container: string) =>
+  ({ kind: 'module', module: container.slice(modulePrefix.length) }) as const;
+
 interface Dependencies {
   readonly config: () => StorageConfig;
   readonly permissions: PermissionPort;
@@ -160,8 +173,7 @@ const ofStorage = { kind: 'module', module: 'storage' } as const;
 /** What a module keeps here is of that module too: a form's files are no more open than what was filled in. */
 const mayOperate = (caller: Caller, container: string): boolean =>
   hasAuthority(caller, ofStorage) &&
-  (!isModuleContainer(container) ||
-    hasAuthority(caller, { kind: 'module', module: container.slice(modulePrefix.length) }));
+  (!isModuleContainer(container) || hasAuthority(caller, moduleOf(container)));
 
 async function mayByThemselves(
   rules: Rules,
@@ -243,7 +255,7 @@ const ofNoModule: RowPredicate = {
 };
 /** All, or what a narrowed credential may look into. */
 function ofModulesOf(caller: Caller): RowPredicate | undefined {
-  const containers = modulesOfCaller(caller)?.map((module) => `${modulePrefix}${module}`);
+  const containers = moduleContainersOf(caller);
   return (
     containers && {
       shape: 'modulesof',

@@ -17,6 +17,7 @@ import { addGrowth, releaseUsage } from '../queries/counters.ts';
 import { deleteFolders } from '../queries/folders.ts';
 import { forgetTrashOf, hasTrash } from '../queries/trash.ts';
 import { uploadsIn } from '../queries/uploads.ts';
+import { requireModuleOf } from './access.ts';
 import { enqueueBucketRemoval, removeBucket } from './buckets.ts';
 import type { Contents } from './contents.ts';
 import type { Emptying } from './emptying.ts';
@@ -73,6 +74,7 @@ export function createContainerAdmin(
       database.transaction(async (transaction) => {
         const found = await containerById(transaction, id, true);
         const container = existing(found, storageErrors.CONTAINER_NOT_FOUND);
+        requireModuleOf(caller, container.name);
         const next = { ...container, ...change };
         if (next.isPublic && (await hasPrivateFiles(transaction, container.name)))
           throw storageErrors.PRIVATE_IN_PUBLIC({ message: 'There are private files in it' });
@@ -86,6 +88,7 @@ export function createContainerAdmin(
     async remove(caller, id, force) {
       const found = await containerById(database, id);
       const { name, bucket } = existing(found, storageErrors.CONTAINER_NOT_FOUND);
+      requireModuleOf(caller, name);
       if (force) await emptying.all(caller, { container: name }, { forGood: true });
       await contents.release(bucket);
       const gone = await removeEmpty(caller, id, force);

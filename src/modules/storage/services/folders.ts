@@ -14,7 +14,7 @@ import {
   placesAround,
 } from '../queries/folders.ts';
 import type { TaskRow } from '../queries/tasks.ts';
-import { authorOf, isModuleContainer, isOperator } from './access.ts';
+import { authorOf, isModuleContainer, isOperator, requireModuleOf } from './access.ts';
 import type { Containers } from './containers.ts';
 import type { Emptying } from './emptying.ts';
 import type { StorageParts } from './storage-parts.ts';
@@ -89,6 +89,7 @@ export function createFolders(
     drop: (id) => drop(database, id),
     async remove(caller, id, recursive) {
       const folder = await find(id);
+      requireModuleOf(caller, folder.container);
       await requireOwn(parts, caller, folder);
       if (!recursive && (await folderHasContents(database, folder)))
         throw storageErrors.FOLDER_NOT_EMPTY();

@@ -10,13 +10,12 @@ import {
   not,
 } from '../../../data/conditions/condition.ts';
 import type { CountMode } from '../../../data/records/store.ts';
-import { modulesOfCaller } from '../../../kernel/authority.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { containerOf, folderOf } from '../names.ts';
 import { addGrowth } from '../queries/counters.ts';
 import type { FileRow } from '../queries/files.ts';
 import { containerSchema, fileSchema, folderSchema } from '../schemas.ts';
-import { authorOf, modulePrefix } from './access.ts';
+import { authorOf, moduleContainersOf, modulePrefix } from './access.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 export interface ListPage {
@@ -78,7 +77,8 @@ export interface Listing {
   files(caller: Caller, filter: FileFilter): Promise<Listed<ListedFile>>;
   /** Files that the caller owns, or the scope that they act for. */
   own(caller: Caller, filter: FileFilter): Promise<Listed<ListedFile>>;
-  folders(filter: FolderFilter): Promise<Counted>;
+  /** Those of modules that a narrowed credential does not reach are left out. */
+  folders(caller: Caller, filter: FolderFilter): Promise<Counted>;
   containers(page: ListPage): Promise<Counted>;
 }
 
@@ -123,12 +123,13 @@ export function createListing({ records, config, database }: StorageParts): List
       const owned = withScope(filter);
       return listFiles(caller, owned, equals('owner', owned.scope ?? authorOf(caller)));
     },
-    folders: ({ container, parent, search, openTo, ...rest }) =>
+    folders: (caller, { container, parent, search, openTo, ...rest }) =>
       counted(
         [asModule, folderSchema.name],
         all(
           ...(container === undefined ? [] : [equals('container', containerOf(container))]),
           ...(parent === undefined ? [] : [equals('parent', folderOf(parent, 'parent'))]),
+          ...ofModulesOf(caller),
           ...(openTo ? [any(equals('isPublic', true), equals('createdBy', authorOf(openTo)))] : []),
           ...named(search),
         ),
@@ -160,9 +161,9 @@ export const ofNoModule: Condition = not(
 
 /** A credential that is narrowed sees nothing that other modules keep here. */
 export function ofModulesOf(caller: Caller): readonly Condition[] {
-  const modules = modulesOfCaller(caller);
-  if (modules === undefined) return [];
-  const own = modules.map((one) => equals('container', `${modulePrefix}${one}`));
+  const containers = moduleContainersOf(caller);
+  if (containers === undefined) return [];
+  const own = containers.map((one) => equals('container', one));
   return [any(ofNoModule, ...own)];
 }
 

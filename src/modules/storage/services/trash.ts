@@ -15,7 +15,7 @@ import {
   takeFromTrash,
   trashedById,
 } from '../queries/trash.ts';
-import { authorOf, isOperator } from './access.ts';
+import { authorOf, isOperator, moduleContainersOf, requireModuleOf } from './access.ts';
 import { ensureFolders } from './containers.ts';
 import type { ListPage } from './listing.ts';
 import { visibilityIn } from './placing.ts';
@@ -25,7 +25,7 @@ import { enqueueChecksum, enqueueScan } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 export interface Trash {
-  /** What the caller owned or deleted; operators see all, or that of one container. */
+  /** What the caller owned or deleted; operators see all that their credential reaches, or that of one container. */
   list(
     caller: Caller,
     page: ListPage & { readonly container?: string | undefined },
@@ -51,6 +51,7 @@ export function createTrash(parts: StorageParts): Trash {
   const require = (caller: Caller, found: TrashedFile | undefined): TrashedFile => {
     const file = existing(found, storageErrors.TRASHED_FILE_NOT_FOUND);
     const author = authorOf(caller);
+    requireModuleOf(caller, file.container);
     if (isOperator(caller) || file.owner === author || file.deletedBy === author) return file;
     throw storageErrors.TRASHED_FILE_NOT_FOUND();
   };
@@ -65,7 +66,11 @@ export function createTrash(parts: StorageParts): Trash {
 
   return {
     list: (caller, page) =>
-      listTrash(database, { ...page, owner: isOperator(caller) ? undefined : authorOf(caller) }),
+      listTrash(database, {
+        ...page,
+        owner: isOperator(caller) ? undefined : authorOf(caller),
+        modules: moduleContainersOf(caller),
+      }),
     restore: (caller, id, name) =>
       database.transaction(async (transaction) => {
         const trashed = require(caller, await trashedById(transaction, id, true));
