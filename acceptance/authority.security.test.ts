@@ -574,41 +574,6 @@ describe('data of modules', () => {
     expect((await both.delete(`/storage/files/${_id}`)).status).toBe(200);
   });
 
-  it('is not in what a token for storage is told of containers, nor changed there', async () => {
-    const { admin } = platform;
-    await admin.patch('/config/storage', { config: { trash: { days: 1 } } });
-    const container = 'module-forms';
-    const [kept, deleted] = [
-      { container, name: 'large.txt', data: btoa('of a visitor') },
-      { container, name: 'deleted.txt', data: btoa('of a visitor') },
-    ];
-    await admin.post('/storage/files', kept);
-    const { _id: trashed } = (await admin.post('/storage/files', deleted)).body;
-    await admin.delete(`/storage/files/${trashed}`);
-    await admin.post('/storage/folders', { container, name: 'of-forms/' });
-    const { containers } = (await admin.get('/storage/containers')).body;
-    const { _id } = containers.find(({ name }: Json) => name === container);
-    const told = async (api: Api): Promise<number[]> => [
-      (await api.get('/storage/insights')).body.largest.length,
-      (await api.get('/storage/trash')).body.filesCount,
-      (await api.get('/storage/folders')).body.folderCount,
-    ];
-    const storage = await narrowed('storage');
-    const both = await narrowed('storage', 'forms');
-    expect(await told(storage)).toEqual([0, 0, 0]);
-    expect(await told(both)).toEqual([1, 1, 1]);
-    const { folders } = (await both.get('/storage/folders')).body;
-    const changes = (api: Api) => [
-      () => api.patch(`/storage/containers/${_id}`, { lifecycle: { deleteAfterDays: 1 } }),
-      () => api.delete(`/storage/folders/${folders[0]._id}`),
-      () => api.post(`/storage/trash/${trashed}/restore`, {}),
-      () => api.delete(`/storage/containers/${_id}?force=true`),
-    ];
-    for (const change of changes(storage)) expect(await codeOf(change())).toBe(exceeded);
-    expect(await codeOf(storage.delete(`/storage/trash/${trashed}`))).toBe(exceeded);
-    for (const change of changes(both)) expect((await change()).status).toBe(200);
-  });
-
   it('is left out of the audit log', async () => {
     await platform.admin.post('/email/templates', { name: 'audited', subject: 's', body: 'b' });
     await platform.admin.patch('/config/core', { configuration: { strict: false } });

@@ -79,6 +79,21 @@ describe('settings of chat', () => {
     await waitFor(async () => (await pushesTo(bob)) > 0, { timeoutMs: 30_000 });
     expect(await Promise.all([bob, carl, dora, ann].map(pushesTo))).toEqual([1, 0, 0, 0]);
     await configure(node, { offlinePush: { enabled: false } });
+
+    // What was written in a room is not for tokens that reach messages alone.
+    const query = { recipient: bob.userId, status: 'captured' };
+    const push = await waitFor(
+      async () => (await node.admin.get('/communications/messages', { query })).body.messages[0],
+    );
+    const readBy = async (...scopes: string[]): Promise<Json> => {
+      const { token: credential } = (
+        await node.admin.post('/api-tokens', { name: scopes.join(), scopes })
+      ).body;
+      const api = node.adminAnonymous.with({ credential });
+      return (await api.get(`/communications/messages/${push._id}`)).body;
+    };
+    expect((await readBy('communications')).code).toBe('SCOPE_EXCEEDED');
+    expect((await readBy('communications', 'chat')).content.text).toContain('three');
   });
 
   it('offlinePush: waits for the end of the quiet hours of its receiver', async () => {

@@ -33,7 +33,8 @@ import { chainState } from './services/chain-definitions.ts';
 import { isMailSandbox } from './services/email/transports.ts';
 import type { Inbox } from './services/inbox.ts';
 import type { Messages } from './services/messages.ts';
-import type { Notifier } from './services/notifier.ts';
+import type { NotificationInput, Notifier } from './services/notifier.ts';
+import type { OfModule } from './services/outgoing.ts';
 import { channelSettings } from './services/storing.ts';
 import type { Templates } from './services/templates.ts';
 import { templateState } from './state.ts';
@@ -46,9 +47,14 @@ export type { BuiltInTemplate } from './services/templates.ts';
 /** What other modules may ask of communications. */
 export interface CommunicationsService {
   readonly messages: Messages;
-  readonly templates: Pick<Templates, 'register'>;
+  readonly templates: Pick<Templates, 'register' | 'onUse'>;
   /** Notifies users: inbox and devices. */
-  readonly notifier: Pick<Notifier, 'send' | 'broadcast'>;
+  readonly notifier: {
+    broadcast(
+      to: Parameters<Notifier['broadcast']>[0],
+      input: NotificationInput & OfModule,
+    ): ReturnType<Notifier['broadcast']>;
+  };
   readonly inbox: Pick<Inbox, 'add'>;
   /** Runs when channels are switched on or off; answers how to stop listening. */
   onChannelsChange(listener: () => void): () => void;

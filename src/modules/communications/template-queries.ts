@@ -65,14 +65,15 @@ export async function templateOrigin(
   return rows[0];
 }
 
-/** All that templates of modules say, in every language. There are some dozens. */
-export async function builtInTexts(
+/** All that templates of modules, and those of these names, say in every language. There are some dozens. */
+export async function textsOfModules(
   database: Queryable,
+  names: readonly string[],
 ): Promise<readonly { readonly name: string; readonly texts: readonly string[] }[]> {
   const { rows } = await database.query<{ name: string; texts: readonly string[] }>(sql`
     select "name", array["subject", "body"] || array(
       select text from jsonb_each(coalesce("translations", '{}')) one, jsonb_each_text(one.value) as part(key, text)) as texts
-    from "app"."EmailTemplate" where "builtIn"`);
+    from "app"."EmailTemplate" where "builtIn" or "name" = any(${names}::text[])`);
   return rows;
 }
 

@@ -13,6 +13,7 @@ import { submissionOperations } from './operations/admin-submissions.ts';
 import { legacyOperations } from './operations/legacy.ts';
 import { submitOperations } from './operations/submit.ts';
 import { snippetFor, visitorOperations } from './operations/visitors.ts';
+import { usedTemplates } from './queries/forms.ts';
 import { createKnownForms, type FormParts, measureForms } from './services/form-parts.ts';
 import { createForms } from './services/forms.ts';
 import { createFileLinks, createFormMails, formTemplates } from './services/mails.ts';
@@ -46,7 +47,9 @@ const owner = 'forms/submit';
 
 async function start(context: Context): Promise<RunningModule<undefined>> {
   const { kernel, config, services, optional } = context;
-  await services.communications.templates.register('forms', formTemplates);
+  const { templates } = services.communications;
+  await templates.register('forms', formTemplates);
+  templates.onUse('forms', () => usedTemplates(kernel.database));
   const parts = partsOf(context);
   const submissions = createSubmissions(parts);
   const all = createForms(parts, submissions);

@@ -184,6 +184,7 @@ async function tell(
     const email = people.get(receiver)?.email;
     if (send_email && email)
       await communications.messages.sendEmail(transaction, {
+        module: 'chat',
         to: email,
         userId: receiver,
         template: invitationTemplate.name,
@@ -196,6 +197,7 @@ async function tell(
       });
     if (send_notification)
       await communications.messages.sendPush(transaction, {
+        module: 'chat',
         userId: receiver,
         note: {
           title: 'Invitation',

@@ -27,6 +27,7 @@ export const pushJob = ({ database, communications }: ChatParts): JobDefinition 
         await communications.notifier.broadcast(
           { userIds: receivers },
           {
+            module: 'chat',
             ...wordsOf(found),
             data: { room, messageId: found.messageId },
             collapseKey: room,

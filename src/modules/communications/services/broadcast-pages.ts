@@ -13,10 +13,11 @@ import type { Addresses, Composer, MassWriter, UnifiedMessage, Written } from '.
 import type { PushNote } from './content.ts';
 import type { Inbox } from './inbox.ts';
 import { type MessageStore, pushContent } from './messages.ts';
+import type { OfModule } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
 
-/** What devices are told, as an operator wrote it. */
-export interface DeviceNote {
+/** What devices are told, as an operator or a module wrote it. */
+export interface DeviceNote extends Partial<OfModule> {
   readonly note: PushNote;
   readonly platform?: string | undefined;
   readonly category?: string | undefined;
@@ -211,11 +212,11 @@ export async function writerOf(
   content: BroadcastContent,
 ): Promise<MassWriter> {
   if ('message' in content) return composer.writer(content.channel, content.message);
-  const { note, platform, category, stores } = content.devices;
+  const { note, platform, category, stores, module } = content.devices;
   const prepared = {
     channel: 'push',
     template: null,
-    content: pushContent(note, platform),
+    content: pushContent({ note, platform, module }),
   } as const;
   const entry = stores ? { title: note.title ?? '', body: note.body ?? '' } : undefined;
   return {

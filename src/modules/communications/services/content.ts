@@ -200,6 +200,8 @@ export interface MessageContent {
   readonly text: string;
   /** The code that the message tells, where it tells one. */
   readonly code?: string;
+  /** The module that wrote it, unless operators did. */
+  readonly module?: string;
   /** Copies, further headers and attachments of a mail. */
   readonly mail?: MailParts;
   /** What devices are told, and only those of one platform where it names one. */

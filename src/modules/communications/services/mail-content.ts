@@ -33,6 +33,7 @@ export async function writeMail(
     from: senderOf(writing, email, parts),
     ...filled(parts, variables, email.strict),
     ...(typeof code === 'string' ? { code } : {}),
+    ...(email.module && { module: email.module }),
     ...mailPartsOf(email, unsubscribe),
   };
 }

@@ -17,9 +17,17 @@ import { forgetChoicesOf, lockLeavingUsers } from '../preference-queries.ts';
 import { forgetPushOf } from '../push-queries.ts';
 import { type Channel, deleteMessagesOf } from '../queries.ts';
 import { requireMailbox, requireNumber } from '../recipients.ts';
-import type { MessageContent, PushNote } from './content.ts';
+import type { MessageContent } from './content.ts';
 import { writeMail } from './mail-content.ts';
-import type { PlainEmail, Push, Recipient, Sms, Storing, TemplatedEmail } from './outgoing.ts';
+import type {
+  OfModule,
+  PlainEmail,
+  Push,
+  Recipient,
+  Sms,
+  Storing,
+  TemplatedEmail,
+} from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
 import { channelSettings, createStorage, type Prepared, type Storage } from './storing.ts';
 import type { Unsubscribe } from './suppressions.ts';
@@ -35,19 +43,37 @@ export interface Messages {
    */
   sendEmail(
     transaction: Queryable,
-    email: TemplatedEmail | PlainEmail,
+    email: (TemplatedEmail | PlainEmail) & OfModule,
     storing?: Storing,
   ): Promise<string | undefined>;
   /** The same for a text message. */
-  sendSms(transaction: Queryable, sms: Sms, storing?: Storing): Promise<string | undefined>;
+  sendSms(
+    transaction: Queryable,
+    sms: Sms & OfModule,
+    storing?: Storing,
+  ): Promise<string | undefined>;
   /** The same for the devices of a user. */
-  sendPush(transaction: Queryable, push: Push, storing?: Storing): Promise<string | undefined>;
+  sendPush(
+    transaction: Queryable,
+    push: Push & OfModule,
+    storing?: Storing,
+  ): Promise<string | undefined>;
   /** Deletes what was written to these users, in the transaction that deletes them. */
   forgetUsers(transaction: Queryable, userIds: readonly string[]): Promise<void>;
 }
 
+type Send<T> = (
+  transaction: Queryable,
+  message: T,
+  storing?: Storing,
+) => Promise<string | undefined>;
+
 /** What the module itself asks beside that. */
-export interface MessageStore extends Messages {
+export interface MessageStore extends Pick<Messages, 'available' | 'forgetUsers'> {
+  /** As `Messages` has them, for what operators write as well. */
+  readonly sendEmail: Send<TemplatedEmail | PlainEmail>;
+  readonly sendSms: Send<Sms>;
+  readonly sendPush: Send<Push>;
   /** Stores a mail that was written before, to be sent once more. */
   sendAgain(
     transaction: Queryable,
@@ -107,19 +133,19 @@ export function createMessages(dependencies: Dependencies): MessageStore {
   return {
     available: isOn,
     ...storingMails(dependencies, storage),
-    async sendSms(transaction, { to, text, code, userId, template = null }, storing) {
+    async sendSms(transaction, { to, text, code, userId, module, template = null }, storing) {
       const recipient = requireNumber(to);
       if (!isOn('sms')) return undefined;
-      const content = { text, ...(code === undefined ? {} : { code }) };
+      const content = { text, ...(code === undefined ? {} : { code }), ...(module && { module }) };
       return store(
         transaction,
         { channel: 'sms', recipient, userId: userId ?? null, template, content },
         storing,
       );
     },
-    async sendPush(transaction, { userId, note, platform, template = null }, storing) {
+    async sendPush(transaction, { userId, note, platform, module, template = null }, storing) {
       if (!isOn('push')) return undefined;
-      const content = pushContent(note, platform);
+      const content = pushContent({ note, platform, module });
       return store(
         transaction,
         { channel: 'push', recipient: userId, userId, template, content },
@@ -247,7 +273,12 @@ async function contentFor(
   return writeMail(dependencies, email, { locale, unsubscribe: link });
 }
 
-export const pushContent = (note: PushNote, platform: string | undefined): MessageContent => ({
+export const pushContent = ({
+  note,
+  platform,
+  module,
+}: Pick<Push, 'note' | 'platform' | 'module'>): MessageContent => ({
+  ...(module && { module }),
   text: note.body ?? note.title ?? '',
   push: { ...note, ...(platform === undefined ? {} : { platform }) },
 });

@@ -13,11 +13,12 @@ import type { DeliverNow } from './delivery.ts';
 import { platformOf } from './devices.ts';
 import type { Inbox } from './inbox.ts';
 import type { MessageStore } from './messages.ts';
+import type { OfModule } from './outgoing.ts';
 import { isEnabled, type Preferences } from './preferences.ts';
 import { PartlyDelivered } from './push/delivery.ts';
 
 /** What an operator or a module wants users to be told. */
-export interface NotificationInput {
+export interface NotificationInput extends Partial<OfModule> {
   readonly title?: string | undefined;
   readonly body?: string | undefined;
   /** Numbers and booleans become texts. */
@@ -131,6 +132,7 @@ function orderOf(input: NotificationInput): DeviceNote {
     platform: platform === undefined ? undefined : platformOf(platform),
     category,
     stores: !silent && !doNotStore,
+    ...(input.module && { module: input.module }),
   };
 }
 
@@ -160,14 +162,14 @@ async function sendOne(
   userId: string,
   order: DeviceNote,
 ): Promise<string | undefined> {
-  const { note, platform, category, stores } = order;
+  const { note, platform, category, stores, module } = order;
   const choices =
     category === undefined
       ? undefined
       : (await preferences.choices(transaction, [userId])).get(userId);
   const id = await messages.sendPush(
     transaction,
-    { userId, note, platform },
+    { userId, note, platform, ...(module && { module }) },
     { category, choices, firstAttempt: true },
   );
   const inInbox =

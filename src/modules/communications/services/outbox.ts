@@ -122,7 +122,8 @@ function createReading({
       }));
       if (!caller || row.status !== 'captured' || row.contentSealed === null)
         return { ...viewOf(row), timeline };
-      const content = await openContent(secrets, id, row.contentSealed);
+      const { module, ...content } = await openContent(secrets, id, row.contentSealed);
+      if (module !== undefined) requireAuthority(caller, { kind: 'module', module });
       if (row.template !== null) templates.requireOwner(caller, row.template);
       // Codes of text messages open accounts too, and have no template.
       if (content.code !== undefined) requireAuthority(caller, accounts);

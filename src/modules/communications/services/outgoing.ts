@@ -8,7 +8,12 @@ export interface Recipient {
   readonly userId?: string;
 }
 
-export interface TemplatedEmail extends Recipient, MailParts {
+/** A module writes its messages in its own name: they are read by who may look into that module. Those of operators have none. */
+export interface OfModule {
+  readonly module: string;
+}
+
+export interface TemplatedEmail extends Recipient, Partial<OfModule>, MailParts {
   readonly to: string;
   readonly template: string;
   readonly variables: Variables;
@@ -27,7 +32,7 @@ export interface TemplatedEmail extends Recipient, MailParts {
   readonly essential?: boolean;
 }
 
-export interface PlainEmail extends Recipient, MailParts {
+export interface PlainEmail extends Recipient, Partial<OfModule>, MailParts {
   readonly to: string;
   readonly subject: string;
   /** HTML with {{variables}}. */
@@ -39,7 +44,7 @@ export interface PlainEmail extends Recipient, MailParts {
   readonly templateSender?: string | undefined;
 }
 
-export interface Sms extends Recipient {
+export interface Sms extends Recipient, Partial<OfModule> {
   /** E.164. */
   readonly to: string;
   readonly text: string;
@@ -69,7 +74,7 @@ export interface Storing {
   readonly firstAttempt?: boolean | undefined;
 }
 
-export interface Push {
+export interface Push extends Partial<OfModule> {
   readonly userId: string;
   readonly note: PushNote;
   /** Only to devices of this platform. */

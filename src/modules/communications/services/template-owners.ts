@@ -1,6 +1,6 @@
 /**
- * Whose a mail template is: of the module that brought it, because what it says opens accounts, or is of users of that
- * module.
+ * Whose a mail template is: of the module that brought it, or makes its messages from it, because what these say opens
+ * accounts, or is of users of that module.
  */
 import {
   type AuthorityObject,
@@ -9,19 +9,24 @@ import {
 } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { builtInTexts, templateOrigin } from '../template-queries.ts';
+import { templateOrigin, textsOfModules } from '../template-queries.ts';
 import { parseTemplate, partialsOf } from './template-language.ts';
 
+/** Names of templates. */
+export type UsedTemplates = () => Promise<readonly string[]>;
+
 export interface TemplateOwners {
-  /** What whoever changes the template, or reads what was sent by it, must be allowed to touch. */
-  ownersOf(name: string): readonly AuthorityObject[];
+  /** What whoever changes the template must be allowed to touch. */
+  ownersOf(name: string): Promise<readonly AuthorityObject[]>;
+  /** What is of a module that makes its messages from templates of operators: `used` answers the names of these. */
+  onUse(module: string, used: UsedTemplates): void;
   /** The same of every template of a module that uses this part. */
   ownersOfPart(part: string): Promise<readonly AuthorityObject[]>;
-  /** Throws 403 where the template was brought by a module that the scopes of the caller do not reach. */
+  /** Throws 403 for who may not read what was sent by a template: the module that brought it is asked for. */
   requireOwner(caller: Caller, name: string): void;
-  /** The same for every template of a module that uses this part. */
+  /** Throws 403 for who may not change a part: each template of a module that uses it is asked about. */
   requireOwnersOfPart(caller: Caller, part: string): Promise<void>;
-  /** The same by the id of the template; answers where it comes from. */
+  /** Throws 403 for who may not change the template of that id; answers where it comes from. */
   requireOwnerOf(caller: Caller, id: string): ReturnType<typeof templateOrigin>;
 }
 
@@ -30,29 +35,40 @@ export function createTemplateOwners(
   database: Queryable,
   builtIn: ReadonlyMap<string, { readonly module: string }>,
 ): TemplateOwners {
-  const ownersOf: TemplateOwners['ownersOf'] = (name) => {
+  const users = new Map<string, UsedTemplates>();
+  const broughtBy = (name: string): readonly AuthorityObject[] => {
     const module = builtIn.get(name)?.module;
     return module === undefined ? [] : [{ kind: 'module', module }];
   };
-  const requireOwner: TemplateOwners['requireOwner'] = (caller, name) =>
-    requireAuthority(caller, ...ownersOf(name));
+  /** By module: what it makes its messages from, beside what it brought. */
+  const allUsed = () =>
+    Promise.all([...users].map(async ([module, used]) => [module, await used()] as const));
+  const ownersOf: TemplateOwners['ownersOf'] = async (name) => [
+    ...broughtBy(name),
+    ...(await allUsed()).flatMap(([module, names]) =>
+      names.includes(name) ? [{ kind: 'module', module } as const] : [],
+    ),
+  ];
   const ownersOfPart: TemplateOwners['ownersOfPart'] = async (part) => {
+    const names = (await allUsed()).flatMap(([, used]) => used);
     const owners: AuthorityObject[] = [];
-    for (const { name, texts } of await builtInTexts(database))
-      if (await usesPart(database, texts, part)) owners.push(...ownersOf(name));
+    for (const { name, texts } of await textsOfModules(database, names))
+      if (await usesPart(database, texts, part)) owners.push(...(await ownersOf(name)));
     return owners;
   };
   return {
     ownersOf,
     ownersOfPart,
-    requireOwner,
+    onUse: (module, used) => void users.set(module, used),
+    requireOwner: (caller, name) => requireAuthority(caller, ...broughtBy(name)),
     async requireOwnersOfPart(caller, part) {
       if (modulesOfCaller(caller) === undefined) return;
       requireAuthority(caller, ...(await ownersOfPart(part)));
     },
     async requireOwnerOf(caller, id) {
       const origin = await templateOrigin(database, id);
-      if (origin) requireOwner(caller, origin.name);
+      if (origin && modulesOfCaller(caller) !== undefined)
+        requireAuthority(caller, ...(await ownersOf(origin.name)));
       return origin;
     },
   };

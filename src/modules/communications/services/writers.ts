@@ -170,7 +170,7 @@ const writePush: Writer = async (whole) => {
       recipient: address,
       userId: address,
       template: message.templateName ?? null,
-      content: pushContent({ title: subject, body, silent: false }, undefined),
+      content: pushContent({ note: { title: subject, body, silent: false } }),
     },
     entry: { title: subject, body },
   };

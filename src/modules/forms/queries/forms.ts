@@ -137,3 +137,11 @@ export async function admitSubmission(
           where id = ${id}::uuid and enabled and accepted < ${maxSubmissions}::bigint`);
   return count > 0;
 }
+
+/** Names of the templates that forms forward by, beside the usual one. */
+export const usedTemplates = async (database: Queryable): Promise<readonly string[]> =>
+  (
+    await database.query<{ name: string }>(sql`
+      select distinct definition->>'template' as name from penstock.forms
+      where definition->>'template' is not null`)
+  ).rows.map(({ name }) => name);

@@ -196,7 +196,7 @@ const ofUser = ({ userId }: SubmissionRow) => (userId === null ? {} : { userId }
 function createSend({ messages, log }: Parts) {
   return async (transaction: Transaction, mail: TemplatedEmail | PlainEmail): Promise<boolean> => {
     try {
-      return (await messages.sendEmail(transaction, mail)) !== undefined;
+      return (await messages.sendEmail(transaction, { module: 'forms', ...mail })) !== undefined;
     } catch (error) {
       if (!(error instanceof PenstockError) || error.status >= 500) throw error;
       log.error({ code: error.code }, 'A mail of a form could not be written');

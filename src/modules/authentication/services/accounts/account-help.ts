@@ -137,6 +137,7 @@ export function createAccountHelp(dependencies: HelpDependencies): AccountHelp {
         const variables =
           page === '' ? { token } : { token, link: withQuery(page, { reset_token: token }) };
         await messages.sendEmail(transaction, {
+          module: 'authentication',
           to: email,
           userId,
           template: 'PasswordRequired',
@@ -151,6 +152,7 @@ export function createAccountHelp(dependencies: HelpDependencies): AccountHelp {
         await secondFactor.reset(transaction, caller, userId);
         if (email === null || isAnonymous) return;
         await messages.sendEmail(transaction, {
+          module: 'authentication',
           to: email,
           userId,
           template: 'SecondFactorReset',

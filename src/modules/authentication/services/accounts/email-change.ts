@@ -71,7 +71,10 @@ export function createEmailChange(dependencies: Dependencies): EmailChange {
   const swapper = createSwapper(dependencies);
 
   requests.handle('accountExists', (transaction, { userId, email: to }) =>
-    messages.sendEmail(transaction, { to, userId, template: 'AccountExists', variables: {} }),
+    messages.sendEmail(transaction, {
+      ...{ module: 'authentication', template: 'AccountExists' },
+      ...{ to, userId, variables: {} },
+    }),
   );
 
   return {
@@ -160,6 +163,7 @@ async function sendLink(
     });
     const variables = { link: links.to(`/hook/authentication/verify-change-email/${token}`) };
     return messages.sendEmail(transaction, {
+      module: 'authentication',
       to: requested.to,
       userId,
       template: 'ChangeEmailVerification',

@@ -59,7 +59,8 @@ export function createVerification(dependencies: Dependencies): Verification {
     const template: MailName = byCode ? 'EmailVerificationWithCode' : 'EmailVerification';
     const link = links.to(`/hook/authentication/verify-email/${token}`);
     const variables = byCode ? { code } : { link };
-    return messages.sendEmail(transaction, { to: email, userId, template, variables });
+    const mail = { to: email, userId, template, variables };
+    return messages.sendEmail(transaction, { module: 'authentication', ...mail });
   };
 
   requests.handle('verification', async (transaction, account, { redirectUri }) => {

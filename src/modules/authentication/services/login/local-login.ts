@@ -72,6 +72,7 @@ export function createPasswordRecovery(dependencies: RecoveryDependencies): Pass
     const variables =
       page === '' ? { token } : { link: withQuery(page, { reset_token: token }), token };
     return messages.sendEmail(transaction, {
+      module: 'authentication',
       to: email,
       userId,
       template: 'ForgotPassword',

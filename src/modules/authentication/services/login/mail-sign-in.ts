@@ -79,6 +79,7 @@ export function createMailSignIn(dependencies: Dependencies): MailSignIn {
           ? links.to(`/hook/authentication/magic-link/${token}`)
           : withQuery(page, { magicToken: token });
       return messages.sendEmail(transaction, {
+        module: 'authentication',
         to: email,
         userId,
         template: 'MagicLink',
@@ -101,6 +102,7 @@ export function createMailSignIn(dependencies: Dependencies): MailSignIn {
       lifetimeMs: config().lifetimes.magicLink,
     });
     return messages.sendEmail(transaction, {
+      module: 'authentication',
       to: email,
       userId,
       template: 'LoginCode',

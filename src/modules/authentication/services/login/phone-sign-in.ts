@@ -143,7 +143,8 @@ async function request(
       lifetimeMs: codeLifetime,
     } as const;
     const { token, code = '' } = await tokens.issue(transaction, request);
-    await messages.sendSms(transaction, { to: phone, text: codeText(code), code });
+    const sms = { to: phone, text: codeText(code), code };
+    await messages.sendSms(transaction, { module: 'authentication', ...sms });
     return token;
   });
 }

@@ -188,6 +188,7 @@ export const createNotices = (messages: Pick<Messages, 'sendEmail'>): Notices =>
   async send(transaction, { userId, email, isAnonymous }, template, variables) {
     if (email === null || isAnonymous) return;
     await messages.sendEmail(transaction, {
+      module: 'authentication',
       to: email,
       userId,
       template,

@@ -175,7 +175,8 @@ export const createSmsCodes = ({
         lifetimeMs: lifetimeMs(),
       };
       const { code = '' } = await tokens.issue(transaction, request);
-      return messages.sendSms(transaction, { to: phone, text: codeText(code), code, userId });
+      const sms = { to: phone, text: codeText(code), code, userId };
+      return messages.sendSms(transaction, { module: 'authentication', ...sms });
     });
     if (sent === undefined) throw notNow();
   },

@@ -264,7 +264,10 @@ export function createLoginProtection(foundation: Foundation) {
   const { requests, messages, config } = foundation;
   const devices = createDevices(foundation);
   requests.handle('manyFailures', (transaction, { userId, email }) =>
-    messages.sendEmail(transaction, { to: email, userId, template: 'ManyFailures', variables: {} }),
+    messages.sendEmail(transaction, {
+      ...{ module: 'authentication', template: 'ManyFailures' },
+      ...{ to: email, userId, variables: {} },
+    }),
   );
   const warnOwner = (email: string) => requests.request('manyFailures', email);
   return {

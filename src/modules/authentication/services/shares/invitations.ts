@@ -166,8 +166,10 @@ async function invite(
     link: page.href,
     inviterName: inviter.username ?? inviter.email ?? 'Somebody',
   };
-  const template = shareInviteTemplate.name;
-  await dependencies.messages.sendEmail(transaction, { to: stored.email, template, variables });
+  await dependencies.messages.sendEmail(transaction, {
+    ...{ module: 'authentication', template: shareInviteTemplate.name },
+    ...{ to: stored.email, variables },
+  });
   return stored;
 }
 

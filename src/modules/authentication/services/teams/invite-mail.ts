@@ -54,7 +54,10 @@ export function createInviteMail({ messages, allowedRedirect, config }: Dependen
       link.searchParams.set('invitationToken', token);
       const inviterName = inviter.username ?? inviter.email ?? 'A member';
       const variables = { link: link.href, teamName: unlinked(team.name), inviterName };
-      await messages.sendEmail(transaction, { to, template: teamInviteTemplate.name, variables });
+      await messages.sendEmail(transaction, {
+        ...{ module: 'authentication', template: teamInviteTemplate.name },
+        ...{ to, variables },
+      });
     },
   };
 }
