@@ -243,6 +243,48 @@ describe('live lists', () => {
     expect([list.told, again.told]).toEqual([['added first', 'gap changed'], ['gap changed']]);
   });
 
+  it('asks anew for each whose own fields an endpoint compares with, also where another asked the same', async () => {
+    const schemas = await platform.admin.get('/database/schemas?limit=100');
+    const { _id } = schemas.body.schemas.find(({ name }: Json) => name === 'User');
+    const extension = { fields: { department: 'String' } };
+    expectStatus(
+      await platform.admin.post(`/database/schemas/${_id}/extensions`, extension),
+      200,
+      'a field of users',
+    );
+    const move = async ({ userId }: TestUser, department: string): Promise<void> =>
+      void expectStatus(
+        await platform.admin.put(`/database/schemas/User/docs/${userId}`, {
+          changedDocument: { department },
+        }),
+        200,
+        'a move',
+      );
+    const comparisonField = { type: 'Context', value: 'user.department' };
+    const query = { AND: [{ schemaField: 'state', operation: 0, comparisonField }] };
+    const facts = { selectedSchema: postId, authentication: true, inputs: [], query };
+    const counting = { groupBy: [], values: [{ as: 'posts', function: 'count' }] };
+    for (const endpoint of [
+      { ...facts, name: 'ofMine', operation: 0 },
+      { ...facts, name: 'countMine', operation: 5, aggregate: counting },
+    ])
+      expectStatus(await platform.admin.post('/database/customEndpoints', endpoint), 200, 'made');
+    await Promise.all([owner, reader].map((user) => move(user, 'sales')));
+    for (const endpoint of ['ofMine', 'countMine']) {
+      const [stays, leaves] = [
+        await listen(platform, owner, { endpoint }),
+        await listen(platform, reader, { endpoint }),
+      ];
+      await move(reader, 'stock');
+      await waitFor(() => leaves.told.includes('gap changed'));
+      await create(owner, 'Post', { title: endpoint, state: 'sales' });
+      await waitFor(() => stays.told.length > 0 || stays.value()?.[0].posts === 2);
+      expect([titles(leaves), leaves.told]).toEqual([[], ['gap changed']]);
+      expect(stays.told).not.toContain('gap changed');
+      await move(reader, 'sales');
+    }
+  });
+
   it('goes on from a position, and says where it cannot', async () => {
     const request = { schema: 'Post', query: { state: 'resumed' } };
     const first = await listen(platform, reader, request);

@@ -42,6 +42,12 @@ export interface LiveRows {
   among(ids: readonly string[]): Promise<readonly LiveRow[]>;
 }
 
+/** A record. */
+export interface MadeFrom {
+  readonly schema: string;
+  readonly id: string;
+}
+
 interface LiveFacts {
   /** All that is asked for: equal keys ask the same. */
   readonly key: string;
@@ -55,8 +61,11 @@ interface LiveFacts {
   readonly schema: string;
   /** Schemas beside it whose records have a part in the answer. */
   readonly related: ReadonlySet<string>;
-  /** What the question itself was made from: when this record changes, it has to be asked anew. */
-  readonly madeFrom?: { readonly schema: string; readonly id: string } | undefined;
+  /**
+   * What the question itself was made from: when this record changes, this asker has to ask anew. Others may have asked
+   * the same, from records of their own.
+   */
+  readonly madeFrom?: MadeFrom | undefined;
   /** Aborted once the operation itself says something else, or is gone: then it has to be asked anew. */
   readonly ends?: AbortSignal | undefined;
 }

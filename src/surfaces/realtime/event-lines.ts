@@ -2,7 +2,7 @@
 import type { Caller } from '../../kernel/caller.ts';
 import { watchExpiry } from './connection.ts';
 import type { LiveEngine, WatchRequest } from './live/live-engine.ts';
-import type { LiveBeginning } from './live/live-query.ts';
+import type { LiveBeginning } from './live/live-messages.ts';
 import { openLiveStream, type StreamMessage, type StreamSessions } from './live-stream.ts';
 
 /** Milliseconds of silence after which a sign of life is sent, and the session is looked at. */

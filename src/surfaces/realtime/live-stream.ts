@@ -2,8 +2,8 @@
 import type { Kernel } from '../../host/kernel.ts';
 import { describeError } from './errors.ts';
 import type { Watched } from './live/live-engine.ts';
-import type { LiveMessage } from './live/live-messages.ts';
-import type { LiveBeginning, LiveListener, LiveQuery } from './live/live-query.ts';
+import type { LiveBeginning, LiveMessage } from './live/live-messages.ts';
+import type { LiveListener, LiveQuery } from './live/live-query.ts';
 import { createRechecks, type Holder } from './rechecks.ts';
 
 /** What waits for a reader that is slow; beyond it, it is told to ask anew. */

@@ -17,7 +17,8 @@ import type { Accounts } from '../../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../../kernel/request-account/request-account.ts';
 import { realtimeErrors } from '../errors.ts';
 import { createLiveHub, type LiveHub } from './live-hub.ts';
-import type { LiveBeginning, LiveListener, LiveQuery } from './live-query.ts';
+import type { LiveBeginning } from './live-messages.ts';
+import type { LiveListener, LiveQuery } from './live-query.ts';
 
 /** What a client listens to: one record, a list, a list with a filter, or an endpoint. */
 export const Watch = Type.Object({

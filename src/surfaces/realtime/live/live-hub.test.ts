@@ -194,6 +194,38 @@ describe('a question that ends while somebody waits to be let in', () => {
     expect(hub.counts()).toEqual({ queries: 1, listeners: 1 });
   });
 
+  it('is asked anew where what it was made from has changed, before it was open and while it was read', async () => {
+    const { hub, tellOfRecord } = await hubOf([], false);
+    const { entered, listener } = entering();
+    const reading = Promise.withResolvers<void>();
+    const all = async () => {
+      await reading.promise;
+      return [];
+    };
+    const rows = { limit: 10, byId: true, all, among: all };
+    const madeFrom = { schema: 'User', id: '1' };
+    const keys = ['first', 'second', 'second', 'second', 'third', 'third'];
+    let asked = 0;
+    const listening = hub.listen(
+      async () => {
+        const key = keys[asked] ?? 'third';
+        asked += 1;
+        return { kind: 'rows', ...about, key, madeFrom, related: new Set<string>(), rows };
+      },
+      listener,
+      undefined,
+    );
+    await waitFor(() => asked === 4);
+    // It is open for the second time, and being read.
+    await new Promise(setImmediate);
+    tellOfRecord('User', 'update');
+    reading.resolve();
+    const { query } = await listening;
+    expect([query.read.key, entered]).toEqual(['third', [query.id]]);
+    query.leave(listener);
+    hub.stop();
+  });
+
   it('is told that the platform stops, and not asked for ever', async () => {
     const { hub } = await hubOf([], false);
     const { listener } = entering();

@@ -7,7 +7,8 @@ import type { RecordDependencies } from '../../../kernel/permissions.ts';
 import type { OfferedChange } from './list-state.ts';
 import { type Changes, changedRecords, createGathering } from './live-changes.ts';
 import { Remembered, requireRoom } from './live-memory.ts';
-import { type LiveBeginning, type LiveListener, LiveQuery, QueryEnded } from './live-query.ts';
+import { type LiveBeginning, QueryEnded } from './live-messages.ts';
+import { type LiveListener, LiveQuery } from './live-query.ts';
 import { createTurns } from './live-turns.ts';
 
 export interface LiveHubParts {
@@ -69,15 +70,12 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     const about = changedRecords(event);
     if (!about) return;
     const { schema, hasEnded } = about;
-    for (const query of [...queries.values()]) {
-      const { madeFrom } = query.read;
-      if (madeFrom?.schema === schema && ids.includes(madeFrom.id)) query.end('changed');
-    }
+    for (const query of [...queries.values()]) query.endFor(schema, ids);
     gathered(schema, ids, { since: Date.parse(occurredAt), hasEnded });
   };
 
   const open = (read: LiveRead): LiveQuery => {
-    const key = `${read.kind} ${read.audience} ${read.key}`;
+    const key = keyOf(read);
     const known = queries.get(key);
     if (known) return known;
     if (stopped) throw errors.UNAVAILABLE();
@@ -96,7 +94,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
   sweep.unref();
 
   return {
-    listen: (ask, listener, since) => enter(async () => open(await ask()), listener, since),
+    listen: (ask, listener, since) => enter({ ask, open }, listener, since),
     schemasChanged(names) {
       for (const query of [...queries.values()])
         if (names.some((name) => isAbout(query.read, name))) query.end('changed');
@@ -112,6 +110,8 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     },
   };
 }
+
+const keyOf = ({ kind, audience, key }: LiveRead): string => `${kind} ${audience} ${key}`;
 
 interface Begun {
   readonly read: LiveRead;
@@ -137,21 +137,43 @@ function createQuery(
   return query;
 }
 
+interface Asking {
+  readonly ask: () => Promise<LiveRead>;
+  readonly open: (read: LiveRead) => LiveQuery;
+}
+
 /** Lets a listener in; where the question ends before that, it is asked anew. */
 async function enter(
-  open: () => Promise<LiveQuery>,
+  asking: Asking,
   listener: LiveListener,
   since: string | undefined,
 ): ReturnType<LiveHub['listen']> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
-    const query = await open();
     try {
-      return { query, beginning: await query.join(listener, since) };
+      return await attemptToEnter(asking, listener, since);
     } catch (error) {
       if (!(error instanceof QueryEnded)) throw error;
     }
   }
   throw errors.UNAVAILABLE();
+}
+
+async function attemptToEnter(
+  { ask, open }: Asking,
+  listener: LiveListener,
+  since: string | undefined,
+): ReturnType<LiveHub['listen']> {
+  const read = await ask();
+  const query = open(read);
+  if (read.madeFrom) query.expect(listener, read.madeFrom);
+  try {
+    // What it is made from may have changed before it was open: nothing tells of that any more.
+    if (read.madeFrom && keyOf(await ask()) !== keyOf(read)) throw new QueryEnded();
+    return { query, beginning: await query.join(listener, since) };
+  } catch (error) {
+    query.leave(listener);
+    throw error;
+  }
 }
 
 /** What happened is not known: anything may be different. */

@@ -30,6 +30,22 @@ interface GapMessage {
   readonly error?: unknown;
 }
 
+/** The question has ended before this listener was let in: nothing is wrong with it, and it can be asked anew. */
+export class QueryEnded extends Error {
+  override readonly name = 'QueryEnded';
+}
+
+/** What a new listener begins with. */
+export type LiveBeginning =
+  | { readonly kind: 'records'; readonly position: string; readonly rows: readonly LiveRow[] }
+  | { readonly kind: 'value'; readonly position: string; readonly json: string }
+  /** What was told since the position that it knows. */
+  | {
+      readonly kind: 'missed';
+      readonly position: string;
+      readonly messages: readonly LiveMessage[];
+    };
+
 /** Messages that are kept, and their bytes. */
 export const REMEMBERED = 64;
 export const REMEMBERED_BYTES = 256 * 1_024;

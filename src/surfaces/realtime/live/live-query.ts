@@ -8,6 +8,7 @@ import {
   AudienceChanged,
   type LiveRead,
   type LiveRow,
+  type MadeFrom,
 } from '../../../kernel/operations/live-read.ts';
 import { asKnown, describeError } from '../errors.ts';
 import { bytesOf, type ListChange, ListState, type OfferedChange, toldOf } from './list-state.ts';
@@ -15,12 +16,15 @@ import type { Remembered, Sized } from './live-memory.ts';
 import {
   asReadNow,
   type GapReason,
+  type LiveBeginning,
   type LiveMessage,
   MissedMessages,
+  QueryEnded,
   REMEMBERED,
   REMEMBERED_BYTES,
 } from './live-messages.ts';
 import { type Hearer, tellAll } from './live-telling.ts';
+import { pauseAfter } from './live-turns.ts';
 
 export interface LiveListener extends Hearer {
   /** It is one of the listeners from this moment on. */
@@ -28,22 +32,6 @@ export interface LiveListener extends Hearer {
   /** The query has ended, after a `gap`. */
   ended(): void;
 }
-
-/** The question has ended before this listener was let in: nothing is wrong with it, and it can be asked anew. */
-export class QueryEnded extends Error {
-  override readonly name = 'QueryEnded';
-}
-
-/** What a new listener begins with. */
-export type LiveBeginning =
-  | { readonly kind: 'records'; readonly position: string; readonly rows: readonly LiveRow[] }
-  | { readonly kind: 'value'; readonly position: string; readonly json: string }
-  /** What was told since the position that it knows. */
-  | {
-      readonly kind: 'missed';
-      readonly position: string;
-      readonly messages: readonly LiveMessage[];
-    };
 
 export interface LiveQueryParts {
   readonly read: LiveRead;
@@ -58,10 +46,6 @@ export interface LiveQueryParts {
   readonly log: (error: unknown) => void;
 }
 
-/** Milliseconds between two readings: at least this, five times what a reading takes, and of a value more. */
-const MIN_PAUSE_MS = 10;
-const VALUE_PAUSE_MS = 1_000;
-const MAX_PAUSE_MS = 2_000;
 /** Characters of a value that take as much as a record of a list. */
 const VALUE_OF_RECORD = 512;
 /** Readings that fail one after the other until listeners are told to ask anew. */
@@ -72,6 +56,8 @@ export class LiveQuery implements Sized {
   readonly id = randomUUID();
   readonly read: LiveRead;
   readonly listeners = new Set<LiveListener>();
+  /** From what the question was made for those for whom it was made from something. */
+  readonly #madeFrom = new Map<LiveListener, MadeFrom>();
   /** When the last listener left, on the clock of `performance.now()`. */
   idleSince = performance.now();
   readonly #parts: LiveQueryParts;
@@ -153,11 +139,18 @@ export class LiveQuery implements Sized {
     await this.#work();
   }
 
+  /** From now on the question ends for this listener, who will join, when the record changes. */
+  expect(listener: LiveListener, madeFrom: MadeFrom): void {
+    this.#madeFrom.set(listener, madeFrom);
+  }
+
   /** Lets a listener in, who has been admitted. Rejects as the reading does, and with `QueryEnded`. */
   async join(listener: LiveListener, since: string | undefined): Promise<LiveBeginning> {
+    const isExpected = this.#madeFrom.has(listener);
+    const isOver = (): boolean => isExpected && !this.#madeFrom.has(listener);
     // Who comes back while something is being told must not hear it twice.
     await this.#publishing;
-    if (this.#ended) throw new QueryEnded();
+    if (this.#ended || isOver()) throw new QueryEnded();
     const missed = this.#missedSince(since);
     if (missed && this.read.rightsOf === undefined) {
       this.#enter(listener);
@@ -166,6 +159,7 @@ export class LiveQuery implements Sized {
     const { promise, resolve, reject } = Promise.withResolvers<LiveBeginning>();
     this.#initialReaders.push((begin) => {
       if (begin.error !== undefined) return reject(begin.error);
+      if (isOver()) return reject(new QueryEnded());
       this.#enter(listener);
       resolve(this.#beginning(begin, missed && since));
     });
@@ -195,7 +189,21 @@ export class LiveQuery implements Sized {
 
   leave(listener: LiveListener): void {
     this.listeners.delete(listener);
+    this.#madeFrom.delete(listener);
     if (this.listeners.size === 0) this.idleSince = performance.now();
+  }
+
+  /** Those for whom the question was made from one of these records have to ask anew; to others it is what it was. */
+  endFor(schema: string, ids: readonly string[]): void {
+    if (this.read.madeFrom?.schema !== schema) return;
+    for (const [listener, { id }] of [...this.#madeFrom]) {
+      if (!ids.includes(id)) continue;
+      const isHere = this.listeners.has(listener);
+      this.leave(listener);
+      if (!isHere) continue;
+      listener.tell({ event: 'gap', data: { watch: this.id, reason: 'changed' } });
+      listener.ended();
+    }
   }
 
   /** Every listener has to ask anew. */
@@ -209,6 +217,7 @@ export class LiveQuery implements Sized {
     for (const begin of this.#initialReaders.splice(0)) begin({ error: error ?? new QueryEnded() });
     const listeners = [...this.listeners];
     this.listeners.clear();
+    this.#madeFrom.clear();
     for (const listener of listeners) {
       listener.tell(message);
       listener.ended();
@@ -338,9 +347,4 @@ interface InitialRead {
   readonly rows?: readonly LiveRow[];
   readonly json?: string;
   readonly error?: unknown;
-}
-
-function pauseAfter(kind: LiveRead['kind'], tookMs: number): number {
-  const min = kind === 'value' ? VALUE_PAUSE_MS : MIN_PAUSE_MS;
-  return Math.min(Math.max(min, 5 * tookMs), MAX_PAUSE_MS);
 }

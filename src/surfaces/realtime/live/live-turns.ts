@@ -1,4 +1,5 @@
-/** Whose turn it is to read for those who listen. */
+/** Whose turn it is to read for those who listen, and how long a question waits for its next one. */
+import type { LiveRead } from '../../../kernel/operations/live-read.ts';
 
 interface TurnParts {
   /** Runs work on an account of its own, with what this node remembers up to date. */
@@ -32,4 +33,14 @@ export function createTurns({ onOwnAccount }: TurnParts) {
       leave();
     }
   };
+}
+
+/** Milliseconds between two readings: at least this, five times what a reading takes, and of a value more. */
+const MIN_PAUSE_MS = 10;
+const VALUE_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 2_000;
+
+export function pauseAfter(kind: LiveRead['kind'], tookMs: number): number {
+  const min = kind === 'value' ? VALUE_PAUSE_MS : MIN_PAUSE_MS;
+  return Math.min(Math.max(min, 5 * tookMs), MAX_PAUSE_MS);
 }

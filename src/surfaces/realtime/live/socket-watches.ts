@@ -7,8 +7,8 @@ import { realtimeErrors, tooMany } from '../errors.ts';
 import type { Session } from '../session.ts';
 import { isTooSlow } from '../subscriptions.ts';
 import type { LiveEngine, WatchRequest } from './live-engine.ts';
-import type { LiveMessage } from './live-messages.ts';
-import type { LiveBeginning, LiveListener, LiveQuery } from './live-query.ts';
+import type { LiveBeginning, LiveMessage } from './live-messages.ts';
+import type { LiveListener, LiveQuery } from './live-query.ts';
 import type { LiveChannel } from './live-telling.ts';
 
 export const Unwatch = Type.Object({ watch: Type.String({ minLength: 1, maxLength: 64 }) });
@@ -103,8 +103,10 @@ export function createSocketWatches(
         const { query, beginning } = await engine.watch(await session.caller(), request, listener);
         // It holds this question already, or has gone meanwhile.
         const known = held.get(query.id);
-        if (known || !socket.connected || query.ended) query.leave(listener);
-        else {
+        const isHere = query.listeners.has(listener);
+        if (known || !socket.connected || !isHere) query.leave(listener);
+        if (!known && !isHere) void socket.leave(roomOf(query.id));
+        if (!known && socket.connected && isHere) {
           held.set(query.id, { query, listener });
           kept = true;
         }
