@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { io, type Socket } from 'socket.io-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { expectStatus } from '../../test/support/node.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
@@ -228,8 +228,8 @@ test('nobody to tell: an unknown user, and a user without a device when nothing 
   expect((await ada.api.get('/notifications')).body.count).toBe(0);
 });
 
-test('a topic reaches those who follow it, once each, and nobody who left', async () => {
-  const users = await Promise.all([1, 2, 3].map(() => platform.registerUser()));
+test('a topic reaches those who follow it, once each, and nobody who left or is blocked', async () => {
+  const users = await Promise.all([1, 2, 3, 4].map(() => platform.registerUser()));
   const topic = `topic-${randomUUID()}`;
   for (const { api } of users) {
     expect((await api.post('/pushNotifications/subscribe', { topic })).body).toMatchObject({
@@ -238,21 +238,26 @@ test('a topic reaches those who follow it, once each, and nobody who left', asyn
     await api.post('/pushNotifications/subscribe', { topic });
   }
   await users[2]?.api.post('/pushNotifications/unsubscribe', { topic });
+  const blocked = users.at(-1)?.userId;
+  await platform.admin.post(`/authentication/users/${blocked}/block`);
   const { body } = await platform.admin.post('/admin/pushNotifications/sendToTopic', {
     topic,
     title: 'T',
     body: 'B',
   });
-  expect(body).toMatchObject({ recipients: 2, successCount: 2, failureCount: 0 });
+  expect(body).toMatchObject({ recipients: 3, successCount: 3, failureCount: 0 });
   await waitFor(async () =>
     (await platform.admin.get(`/push/broadcasts/${body.messageId}`)).body.status === 'done'
       ? true
       : undefined,
   );
+  await platform.admin.post(`/authentication/users/${blocked}/unblock`);
+  const { email, password } = users[3] as TestUser;
+  users[3] = await platform.login(email, password);
   const counts = await Promise.all(
     users.map(async ({ api }) => (await api.get('/notifications')).body.count),
   );
-  expect(counts).toEqual([1, 1, 0]);
+  expect(counts).toEqual([1, 1, 0, 0]);
   const nobody = await platform.admin.post('/admin/pushNotifications/sendToTopic', {
     topic: 'nobody',
     title: 'T',

@@ -63,12 +63,14 @@ describe('settings of chat', () => {
     });
   });
 
-  it('offlinePush.enabled: one push for a room, to those without a socket who have not muted it', async () => {
+  it('offlinePush.enabled: one push for a room, to those without a socket who have not muted it and are not blocked', async () => {
     await configure(node, { offlinePush: { enabled: true } });
-    const [carl, dora] = [await node.registerUser(), await node.registerUser()];
-    for (const user of [ann, bob, carl, dora])
+    const others = await Promise.all(['carl', 'dora', 'eve'].map(() => node.registerUser()));
+    const [carl, dora, eve] = others as [TestUser, TestUser, TestUser];
+    for (const user of [ann, bob, ...others])
       await user.api.post('/token', { token: `phone-${user.userId}`, platform: 'IOS' });
-    const room = await makeRoom(ann, [bob, carl, dora], 'Pushed');
+    const room = await makeRoom(ann, [bob, ...others], 'Pushed');
+    await node.admin.post(`/authentication/users/${eve.userId}/block`);
     await connectChat(node, dora);
     await carl.api.put(`/chat/rooms/${room}/mute`, { muted: true });
     await waitFor(async () => (await run('select from penstock.chat_presence')).count > 0);
@@ -77,7 +79,7 @@ describe('settings of chat', () => {
       (await node.admin.get('/communications/messages', { query: { recipient: user.userId } })).body
         .messages.length;
     await waitFor(async () => (await pushesTo(bob)) > 0, { timeoutMs: 30_000 });
-    expect(await Promise.all([bob, carl, dora, ann].map(pushesTo))).toEqual([1, 0, 0, 0]);
+    expect(await Promise.all([bob, ann, ...others].map(pushesTo))).toEqual([1, 0, 0, 0, 0]);
     await configure(node, { offlinePush: { enabled: false } });
 
     // What was written in a room is not for tokens that reach messages alone.

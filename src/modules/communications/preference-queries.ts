@@ -117,11 +117,13 @@ export const lockUser = async (transaction: Queryable, userId: string): Promise<
 export const lockUsers = async (
   transaction: Queryable,
   userIds: readonly string[],
+  withBlocked: boolean,
 ): Promise<ReadonlySet<string>> =>
   new Set(
     (
       await transaction.query<{ id: string }>(
-        sql`select "_id" as id from "app"."User" where "_id" = any(${userIds}::uuid[]) order by "_id" for key share`,
+        sql`select "_id" as id from "app"."User" where "_id" = any(${userIds}::uuid[])
+          and (${withBlocked}::boolean or "active" is not false) order by "_id" for key share`,
       )
     ).rows.map(({ id }) => id),
   );

@@ -25,10 +25,7 @@ export const changeStreamOperation = (streams: ChangeStreams): Operation =>
     path: '/authorization/changes/stream',
     mcp: false,
     deadlineMs: (LONGEST + 60) * 1000,
-    account: {
-      statements: Number.POSITIVE_INFINITY,
-      bytesOut: Number.POSITIVE_INFINITY,
-    },
+    account: { statements: Number.POSITIVE_INFINITY, bytesOut: Number.POSITIVE_INFINITY },
     input: {
       query: Type.Object({
         after: Type.Optional(

@@ -81,6 +81,7 @@ export async function takePush(
       latest."senderUser" as sender, u."username" as "senderName", latest."message" as content, latest."messageType" as type,
       array(select m."user" from "app"."ChatMember" m where m."room" = room."_id" and m."lastReadSeq" < latest."seq"
         and exists (select from fresh f where f."senderUser" is distinct from m."user")
+        and exists (select from "app"."User" a where a."_id" = m."user" and a."active" is not false)
         and (not m."muted" or exists (select from fresh f where m."user" = any(f."mentions")))
         and not exists (select from penstock.chat_presence p where p.user_id = m."user" and p.expires_at > now())) as receivers
     from room cross join latest left join "app"."User" u on u."_id" = latest."senderUser"`);

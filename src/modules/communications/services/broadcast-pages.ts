@@ -4,7 +4,7 @@ import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { createTimeSlices } from '../../../kernel/time-slices.ts';
-import type { Listed } from '../broadcast-queries.ts';
+import type { Audience, Listed } from '../broadcast-queries.ts';
 import { suppressedOf } from '../delivery-queries.ts';
 import { addressesOf, lockUsers, type UserAddress } from '../preference-queries.ts';
 import { usersWithDevices } from '../push-queries.ts';
@@ -68,12 +68,20 @@ export async function writePage(
     id,
     content,
     page,
-  }: { readonly id: string; readonly content: BroadcastContent; readonly page: readonly Listed[] },
+    audience,
+  }: {
+    readonly id: string;
+    readonly content: BroadcastContent;
+    readonly page: readonly Listed[];
+    readonly audience: Audience;
+  },
 ): Promise<WrittenPage> {
   const { messages, preferences, inbox } = dependencies;
   const writer = await writerOf(dependencies, content);
   await writer.write(transaction, { to: anybody, choices: undefined });
-  const readers = await readersOf(dependencies, transaction, content.channel, page);
+  // Whom an operator names is meant, also while they are blocked.
+  const asked = { channel: content.channel, withBlocked: audience === 'listed' };
+  const readers = await readersOf(dependencies, transaction, page, asked);
   const userIds = readers.flatMap(({ userId }) => userId ?? []);
   const choices = await preferences.choices(transaction, userIds);
   const reachable = await reachableOf(transaction, { channel: content.channel, readers, writer });
@@ -144,12 +152,12 @@ function entryOf(
 async function readersOf(
   { schemas }: PageParts,
   transaction: Transaction,
-  channel: Channel,
   page: readonly Listed[],
+  { channel, withBlocked }: { readonly channel: Channel; readonly withBlocked: boolean },
 ): Promise<readonly Reader[]> {
   const userIds = page.flatMap(({ userId }) => userId ?? []);
   const isAsked = userIds.length > 0 && schemas.get('User') !== undefined;
-  const there = isAsked ? await lockUsers(transaction, userIds) : undefined;
+  const there = isAsked ? await lockUsers(transaction, userIds, withBlocked) : undefined;
   const known = isAsked && channel !== 'push' ? await addressesOf(transaction, userIds) : [];
   const users = new Map(known.map((user) => [user.id, user]));
   return page.flatMap(({ userId, address }, place) => {

@@ -204,7 +204,9 @@ async function nextPage(
   }
   const recipients = await recipientsAfter(transaction, broadcast, size);
   const page = recipients.map(({ recipient }) => recipient);
-  const { taken, queued } = await writePage(dependencies, transaction, { id, content, page });
+  const { audience } = broadcast;
+  const whole = { id, content, page, audience };
+  const { taken, queued } = await writePage(dependencies, transaction, whole);
   const last = recipients[taken - 1];
   const done = taken === recipients.length && taken < size;
   await moveBroadcast(transaction, id, {
