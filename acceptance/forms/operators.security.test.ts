@@ -103,3 +103,16 @@ it('have files of which a token for storage alone is told nothing, and with whic
   expect(await codeOf(storage.delete(`/storage/trash/${trashed}`))).toBe(exceeded);
   for (const change of changes(both)) expect((await change()).status).toBe(200);
 });
+
+it('are no answer to a token for storage that knows the key of a call of its operator', async () => {
+  const file = { container: 'module-forms', name: 'once.txt', data: btoa('of a visitor') };
+  const headers = { 'idempotency-key': 'predictable' };
+  const both = ['storage', 'forms'];
+  const made = await (await narrowed(...both)).post('/storage/files', file, { headers });
+  expect(made.status, made.text).toBe(200);
+  expect((await (await narrowed('storage')).post('/storage/files', file, { headers })).status).toBe(
+    403,
+  );
+  const renewed = await narrowed(...both.toReversed());
+  expect((await renewed.post('/storage/files', file, { headers })).body._id).toBe(made.body._id);
+});

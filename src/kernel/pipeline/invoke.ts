@@ -213,10 +213,7 @@ function inTime(
 function remembered(pipeline: RunningPipeline, running: Running): Promise<Answer> {
   const { call, context, input } = running;
   const { operation } = call.compiled;
-  const principal =
-    context.caller.kind === 'anonymous'
-      ? `address:${addressKey(call.address)}`
-      : callerKey(context.caller);
+  const principal = principalOf(call, context.caller);
   const request = { principal, operation, key: call.idempotencyKey ?? '', input };
   return pipeline.idempotency.once(request, async () => {
     // The caller may have been told that it took too long while this waited for an equal call.
@@ -224,6 +221,13 @@ function remembered(pipeline: RunningPipeline, running: Running): Promise<Answer
     // Guarded here as well, so that the transaction ends and frees its connection and the key.
     return inTime(pipeline, context, work(pipeline, running));
   });
+}
+
+/** A kept answer is given without asking again what its caller may: tokens of one operator that reach less have keys of their own. */
+function principalOf({ address }: Call, caller: Caller): string {
+  if (caller.kind === 'anonymous') return `address:${addressKey(address)}`;
+  const scopes = caller.kind === 'admin' ? caller.scopes : undefined;
+  return scopes ? `${callerKey(caller)} ${scopes.toSorted().join()}` : callerKey(caller);
 }
 
 function work(pipeline: RunningPipeline, running: Running): MaybePromise<Answer> {
