@@ -201,6 +201,17 @@ describe('a search of everything', () => {
     for (const hidden of ['record', 'user', 'schema']) expect(kinds).not.toContain(hidden);
     expect(kinds).toContain('file');
     expect(incomplete).toEqual([]);
+    // Nor what others asked of records when they had these looked at again.
+    const filter = { text: 'green tea' };
+    const begun = await platform.admin.post('/embeddings/backfills', {
+      ...{ schemaName: 'Leaf', filter },
+    });
+    expect(begun.status, begun.text).toBe(200);
+    const [{ id }] = begun.body.runs;
+    const path = `/embeddings/backfills/${id}`;
+    expect((await platform.admin.get(path)).body.filter).toEqual(filter);
+    expect((await narrow.get(path)).body).not.toHaveProperty('filter');
+    expect((await narrow.get('/embeddings/backfills')).text).not.toContain('green tea');
     const settings = await everything({ text: 'a', kinds: ['setting'], limit: 20 }, narrow);
     for (const { id } of settings.results) expect(id).toMatch(/^(embeddings|storage)\./);
     expect((await everything({ text: ann.email }, narrow)).results).toEqual([]);

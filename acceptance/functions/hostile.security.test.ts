@@ -240,15 +240,16 @@ it('gives nobody more than their token by way of a function', async () => {
 
 it('shows what an event was about to whoever may hear of it', async () => {
   const { _id } = await upload(platform.admin, {
-    ...{ name: 'hears_of_users', functionType: 'event', functionCode: 'return 1' },
+    ...{ name: 'hears_of_users', functionType: 'event', functionCode: 'throw new Error()' },
     inputs: { event: 'authentication:register:user' },
   });
   await platform.registerUser();
   const path = `/functions/${_id}/queue`;
   const runs = await waitFor(async () => {
     const { body } = await platform.admin.get(path);
-    return body.count > 0 ? (body.runs as Json[]) : undefined;
+    return body.runs[0]?.tries.length > 0 ? (body.runs as Json[]) : undefined;
   });
+  const executionId = runs[0]?.tries[0]?.executionId;
   const asked = async (...scopes: string[]) => {
     const made = await platform.admin.post('/api-tokens', { name: scopes.join(), scopes });
     const api = platform.adminAnonymous.with({ credential: made.body.token });
@@ -256,11 +257,12 @@ it('shows what an event was about to whoever may hear of it', async () => {
     return [
       (await api.get(path)).status,
       (await api.get(run)).status,
+      (await api.post(`/functions/executions/${executionId}/retry`, {})).status,
       (await api.post(`${run}/retry`, {})).status,
     ];
   };
-  expect(await asked('functions')).toEqual([403, 403, 403]);
-  expect(await asked('functions', 'authentication')).toEqual([200, 200, 200]);
+  expect(await asked('functions')).toEqual([403, 403, 403, 403]);
+  expect(await asked('functions', 'authentication')).toEqual([200, 200, 200, 200]);
   await platform.admin.delete(`/functions/${_id}`);
 });
 

@@ -363,6 +363,9 @@ describe('an endpoint', () => {
       expect([answer.status, answer.body.code]).toEqual([403, 'SCOPE_EXCEEDED']);
     const replay = `/webhooks/deliveries/${delivery?._id}/replay`;
     expect((await narrow.post(replay, {})).body.code).toBe('SCOPE_EXCEEDED');
+    const since = { since: '2020-01-01T00:00:00Z' };
+    expect((await narrow.post(`${itself}/replay`, since)).body.code).toBe('SCOPE_EXCEEDED');
+    expect((await wider.post(`${itself}/replay`, since)).status).toBe(200);
     await remove(other._id);
     const body = { name: 'wider', url: 'https://example.com/', events: ['record.*'] };
     const made = await wider.post('/webhooks/endpoints', { ...body, schemas: ['Order'] });

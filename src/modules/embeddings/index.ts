@@ -106,7 +106,7 @@ async function start({
         createSearchEverything({ ...kernel, configuration: kernel.config, search }),
       ),
       ...configOperations(configs),
-      ...backfillOperations(backfills, configs, kernel.database),
+      ...backfillOperations(backfills, configs, kernel),
       ...statusOperations({ ...parts, index, cursors }),
     ],
     jobs: [backfills.job, purgeJob(parts), indexJob(parts)],

@@ -1,27 +1,42 @@
 /** Operations on backfills: records that were there before their configuration. */
 import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
-import type { Database } from '../../../kernel/database/database.ts';
+import { hasAuthority, modulesOfCaller, schemaObject } from '../../../kernel/authority.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { embeddingErrors } from '../errors.ts';
-import { listRuns, runStates } from '../queries/runs.ts';
+import { listRuns, type RunRow, runStates } from '../queries/runs.ts';
 import type { Backfills } from '../services/backfills.ts';
 import type { Configs } from '../services/configs.ts';
+import type { EmbeddingParts } from '../services/embedding-parts.ts';
 import { adminFacts, Filter, Id, Paging, RunDocument, runDocument, SchemaName } from './shapes.ts';
 
 export const backfillOperations = (
   backfills: Backfills,
   configs: Configs,
-  database: Database,
+  parts: RunParts,
 ): readonly Operation[] => [
-  list(database),
+  list(parts),
   start(backfills, configs),
-  get(backfills),
-  change('cancel', 'Queue nothing more of a backfill', backfills),
-  change('resume', 'Go on with a backfill where it ended', backfills),
+  get(backfills, parts),
+  change('cancel', 'Queue nothing more of a backfill', { backfills, ...parts }),
+  change('resume', 'Go on with a backfill where it ended', { backfills, ...parts }),
 ];
 
-const list = (database: Database): Operation =>
+type RunParts = Pick<EmbeddingParts, 'database' | 'schemas'>;
+
+/** The filter of a run has values of records in it: it is shown to whoever may read these. */
+function shownRun({ schemas }: Pick<RunParts, 'schemas'>, caller: Caller, run: RunRow) {
+  const { filter, ...document } = runDocument(run);
+  const known = schemaObject(schemas.get(run.schemaName));
+  const mayRead =
+    known.length > 0
+      ? known.every((one) => hasAuthority(caller, one))
+      : modulesOfCaller(caller) === undefined;
+  return filter !== undefined && mayRead ? { ...document, filter } : document;
+}
+
+const list = ({ database, schemas }: RunParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'embeddings.backfills.list',
@@ -40,9 +55,9 @@ const list = (database: Database): Operation =>
     },
     output: Type.Object({ runs: Type.Array(RunDocument), count: Type.Integer() }),
     summary: 'List backfills, the youngest first',
-    async handler(_, { query }) {
+    async handler({ caller }, { query }) {
       const { rows, count } = await listRuns(database, query);
-      return { runs: rows.map(runDocument), count };
+      return { runs: rows.map((run) => shownRun({ schemas }, caller, run)), count };
     },
   });
 
@@ -101,7 +116,7 @@ const start = (backfills: Backfills, configs: Configs): Operation =>
     },
   });
 
-const get = (backfills: Backfills): Operation =>
+const get = (backfills: Backfills, parts: RunParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'embeddings.backfills.get',
@@ -111,10 +126,15 @@ const get = (backfills: Backfills): Operation =>
     output: RunDocument,
     errors: [embeddingErrors.RUN_NOT_FOUND],
     summary: 'Say how far a backfill is',
-    handler: async (_, { params: { id } }) => runDocument(await backfills.find(id)),
+    handler: async ({ caller }, { params: { id } }) =>
+      shownRun(parts, caller, await backfills.find(id)),
   });
 
-const change = (verb: 'cancel' | 'resume', summary: string, backfills: Backfills): Operation =>
+const change = (
+  verb: 'cancel' | 'resume',
+  summary: string,
+  { backfills, ...parts }: RunParts & { readonly backfills: Backfills },
+): Operation =>
   defineOperation({
     ...adminFacts,
     id: `embeddings.backfills.${verb}`,
@@ -129,5 +149,7 @@ const change = (verb: 'cancel' | 'resume', summary: string, backfills: Backfills
     ],
     summary,
     ...(verb === 'cancel' && { description: 'What is queued already is still done.' }),
-    handler: async (_, { params: { id } }) => ({ run: runDocument(await backfills[verb](id)) }),
+    handler: async ({ caller }, { params: { id } }) => ({
+      run: shownRun(parts, caller, await backfills[verb](id)),
+    }),
   });

@@ -1,5 +1,6 @@
 /** Records of runs as operators see them: listed, searched, run again, deleted. */
 import Type from 'typebox';
+import type { Caller } from '../../../kernel/caller.ts';
 import { isId } from '../../../kernel/ids.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
@@ -23,7 +24,7 @@ import { adminFacts, IdParam, Paging } from './shapes.ts';
 
 interface ExecutionParts extends RunAdminParts {
   /** Puts a run of a function back into its queue; false where there is none of this id. */
-  readonly repeat: (functionId: string, runId: string) => Promise<boolean>;
+  readonly repeat: (caller: Caller, functionId: string, runId: string) => Promise<boolean>;
 }
 
 export const runOperations = (parts: ExecutionParts): readonly Operation[] => [
@@ -190,7 +191,8 @@ async function runAgain(
     const again = { functionId, caller, signal, req: input.req, attempt: attempt + 1 };
     return tried(parts, { ...again, keepInput: true, trigger: 'retry', evenIfDisabled: true });
   }
-  if (!(await parts.repeat(functionId, requestId))) throw functionErrors.EXECUTION_NOT_FOUND();
+  if (!(await parts.repeat(caller, functionId, requestId)))
+    throw functionErrors.EXECUTION_NOT_FOUND();
   const result = { accepted: true, runId: requestId };
   return { result, status: 202, ...notRunYet, executionId: id };
 }

@@ -52,7 +52,7 @@ export const triggerOperations = (parts: TriggerParts): readonly Operation[] => 
 ];
 
 /** A run holds what its event was about: a narrow token reads it where it might hear of that itself. */
-function requireContent(
+export function requireContent(
   { schemas }: TriggerParts,
   caller: Caller,
   rows: readonly Pick<ItemRow, 'data'>[],

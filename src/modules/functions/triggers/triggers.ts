@@ -2,6 +2,7 @@
 
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { invalid, type Problem } from '../../../kernel/errors.ts';
@@ -18,7 +19,7 @@ import type { RouteParts } from '../services/routes.ts';
 import type { FunctionStore } from '../services/store.ts';
 import { fanOutRuns, followsEvents } from './events.ts';
 import { followHooks, triggerProblems } from './hooks.ts';
-import { triggerOperations } from './operations.ts';
+import { requireContent, triggerOperations } from './operations.ts';
 import { queueName, type RunData, type TriggerParts } from './parts.ts';
 import { startRuns } from './runs.ts';
 import { createSchedules, isSchedule, scheduleProblems } from './schedules.ts';
@@ -28,8 +29,8 @@ export interface Triggers {
   readonly jobs: readonly JobDefinition[];
   /** Stores a message for a webhook that is answered before its code runs; answers the id of the run. */
   readonly later: RouteParts['later'];
-  /** Runs of functions that have ended are tried once more; false where a function has none of this id. */
-  repeat(functionId: string, runId: string): Promise<boolean>;
+  /** Runs of functions that have ended are tried once more; false where a function has none of this id. Throws 403 as their list. */
+  repeat(caller: Caller, functionId: string, runId: string): Promise<boolean>;
   /** From the end of the transaction on events are kept, until nobody follows them. */
   follow(transaction: Transaction): Promise<void>;
   stop(): Promise<void>;
@@ -74,7 +75,7 @@ export async function startTriggers(given: Given): Promise<Triggers> {
       await consumer.follow(transaction);
     },
     later: storingMessages(parts),
-    repeat: (functionId, runId) => repeatRun(parts, functionId, runId),
+    repeat: (caller, functionId, runId) => repeatRun(parts, caller, functionId, runId),
     async stop() {
       stopFollowing();
       stopHooks();
@@ -106,12 +107,16 @@ const storingMessages =
   };
 
 async function repeatRun(
-  { queue, database, wake }: TriggerParts,
+  parts: TriggerParts,
+  caller: Caller,
   functionId: string,
   runId: string,
 ): Promise<boolean> {
+  const { queue, database, wake } = parts;
   const row = await queue.get(runId);
-  if (row?.target !== functionId || !(await queue.repeat(database, row.id))) return false;
+  if (row?.target !== functionId) return false;
+  requireContent(parts, caller, [row]);
+  if (!(await queue.repeat(database, row.id))) return false;
   wake();
   return true;
 }

@@ -171,8 +171,10 @@ const replayFailed = ({ queue, database, endpoints, wake }: DeliveryParts): Oper
     }),
     errors: [WEBHOOK_NOT_FOUND, WEBHOOK_DISABLED],
     summary: 'Send all deliveries again that were given up since a time',
-    handler: async (_context, { params, body }) => {
-      const { id, enabled } = await endpoints.get(params.endpointId);
+    handler: async ({ caller }, { params, body }) => {
+      const endpoint = await endpoints.get(params.endpointId);
+      requireAuthority(caller, ...endpoints.touchedBy(endpoint));
+      const { id, enabled } = endpoint;
       if (!enabled) throw WEBHOOK_DISABLED();
       const which = { target: id, since: new Date(body.since), max: MAX_REPLAYED };
       const replayed = await queue.repeatDead(database, which);
