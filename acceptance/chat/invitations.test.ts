@@ -128,6 +128,35 @@ describe('explicit joins', () => {
     await redirect({ decline_uri: '' });
   });
 
+  it('end with the right of whoever sent them', async () => {
+    const room = await makeRoom(ann, [bob], 'Left behind');
+    const [toBob] = await received(bob);
+    expect((await bob.api.post(`/chat/invitations/${toBob!._id}/accept`)).status).toBe(200);
+    await bob.api.put(`/chat/rooms/${room}/addUsers`, { users: [eve.userId] });
+    const [invitation] = await received(eve);
+    const path = await linkOf(eve, 'accept');
+    const accept = () => eve.api.post(`/chat/invitations/${invitation!._id}/accept`);
+    const lapsed = async () => {
+      expect(await received(eve)).toEqual([]);
+      expect((await accept()).body.code).toBe('CHAT_INVITATION_NOT_FOUND');
+      expect((await eve.api.get(path)).status).toBe(404);
+    };
+    await configure(platform, { permissions: { addUsers: 'admins' } });
+    await lapsed();
+    await configure(platform, { permissions: { addUsers: 'anyMember' } });
+    const toggle = (how: string) =>
+      platform.admin.post(`/authentication/users/${bob.userId}/${how}`);
+    expect((await toggle('block')).status).toBe(200);
+    await lapsed();
+    expect((await toggle('unblock')).status).toBe(200);
+    expect(await received(eve)).toHaveLength(1);
+    const removed = await ann.api.put(`/chat/rooms/${room}/removeUsers`, { users: [bob.userId] });
+    expect(removed.status, removed.text).toBe(200);
+    await lapsed();
+    expect(await memberCount(room)).toBe(1);
+    bob = await platform.registerUser();
+  });
+
   it('are pushed to devices, where that is set, with names of people', async () => {
     await configure(platform, {
       explicit_room_joins: { send_email: false, send_notification: true },

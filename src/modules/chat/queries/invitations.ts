@@ -1,6 +1,7 @@
 /** The SQL of invitations. Values are always parameters. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
+import type { RoomRole } from '../schemas.ts';
 
 export interface InvitationRow {
   readonly id: string;
@@ -64,22 +65,52 @@ interface InvitationPage {
   readonly count: number;
 }
 
-/** Those to or from a user, or of a room, the newest first unless an order is given. */
+/** A member with one of the roles whose account is not blocked. */
+const inviterWith = (room: string, sender: string, roles: string): string =>
+  `select from "app"."ChatMember" m join "app"."User" u on u."_id" = m."user" and u."active"
+   where m."room" = ${room} and m."user" = ${sender} and m."role" = any(${roles}::text[])`;
+
+/** Whether the sender of an invitation is still somebody who may send it. */
+export const mayStillInvite = async (
+  database: Queryable,
+  {
+    room,
+    sender,
+    roles,
+  }: Pick<InvitationRow, 'room' | 'sender'> & { readonly roles: readonly RoomRole[] },
+): Promise<boolean> =>
+  (
+    await database.query({
+      text: inviterWith('$1::uuid', '$2::uuid', '$3'),
+      values: [room, sender, roles],
+    })
+  ).rows.length > 0;
+
+/**
+ * Those to or from a user, or of a room, the newest first unless an order is given. `roles`: only of senders who are still
+ * in the room with one of them.
+ */
 export async function invitationsWhere(
   database: Queryable,
   by: 'receiver' | 'sender' | 'room',
   id: string,
-  { skip, limit, order = 'i."createdAt" desc' }: Page & { readonly order?: string },
+  {
+    skip,
+    limit,
+    order = 'i."createdAt" desc',
+    roles,
+  }: Page & { readonly order?: string; readonly roles?: readonly RoomRole[] },
 ): Promise<InvitationPage> {
-  const where = `i."${by}" = $1::uuid and i."expiresAt" > now()`;
+  const where = `i."${by}" = $1::uuid and i."expiresAt" > now()
+    and ($2::text[] is null or exists (${inviterWith('i."room"', 'i."sender"', '$2')}))`;
   const [{ rows }, counted] = await Promise.all([
     database.query<InvitationRow>({
-      text: `select ${columns} from ${from} where ${where} order by ${order}, i."_id" desc offset $2::integer limit $3::integer`,
-      values: [id, skip, limit],
+      text: `select ${columns} from ${from} where ${where} order by ${order}, i."_id" desc offset $3::integer limit $4::integer`,
+      values: [id, roles ?? null, skip, limit],
     }),
     database.query<{ count: number }>({
       text: `select count(*)::integer as count from ${from} where ${where}`,
-      values: [id],
+      values: [id, roles ?? null],
     }),
   ]);
   return { rows, count: counted.rows[0]?.count ?? 0 };

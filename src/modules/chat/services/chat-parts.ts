@@ -71,6 +71,12 @@ export function requireRole({ role }: Pick<MemberRow, 'role'>, requested: RoomRo
   if (!reaches(role, requested)) throw chatErrors.ROOM_ROLE_REQUIRED();
 }
 
+const roleToAdd = { anyMember: 'member', admins: 'admin', creator: 'owner' } as const;
+
+/** The least role of members who may bring others into a room. */
+export const addingRole = ({ config }: Pick<ChatParts, 'config'>): RoomRole =>
+  roleToAdd[config().permissions.addUsers];
+
 /** Messages up to this one are not shown to the member. */
 export const hiddenBefore = (
   { config }: Pick<ChatParts, 'config'>,

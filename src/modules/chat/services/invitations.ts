@@ -11,13 +11,15 @@ import {
   type InvitationRow,
   invitationsWhere,
   invitedAmong,
+  mayStillInvite,
   openInvitation,
   putInvitations,
   takeInvitation,
 } from '../queries/invitations.ts';
 import { membersAmong, type UserToAdd, usersToAdd } from '../queries/members.ts';
 import { lockRoom, type RoomRow } from '../queries/rooms.ts';
-import type { ChatParts } from './chat-parts.ts';
+import { type RoomRole, roomRoles } from '../schemas.ts';
+import { addingRole, type ChatParts, reaches } from './chat-parts.ts';
 import { type RoomEntry, requireEnterable } from './room-entry.ts';
 
 export type Answer = 'accept' | 'decline';
@@ -69,23 +71,28 @@ const unlinked = (name: string): string => name.replace(/[.:/](?=\S)/g, '$&\u206
 export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntry): Invitations {
   const { database } = parts;
 
+  /** By somebody who may still bring others in: who was removed from a room leaves no door to it behind. */
+  const isGiven = ({ room, sender }: InvitationRow): Promise<boolean> =>
+    mayStillInvite(database, { room, sender, roles: invitingRoles(parts) });
   const byToken = async (token: string): Promise<InvitationRow> => {
     const found = tokenShape.test(token)
       ? await openInvitation(database, { hash: sha256(token) })
       : undefined;
-    if (!found) throw chatErrors.CHAT_INVITATION_NOT_FOUND();
+    if (!found || !(await isGiven(found))) throw chatErrors.CHAT_INVITATION_NOT_FOUND();
     return found;
   };
   const settle = async (
     caller: UserCaller,
-    { id, room }: InvitationRow,
+    invitation: InvitationRow,
     answer: Answer,
   ): Promise<string> => {
+    const { id, room } = invitation;
     const joined = await database.transaction(async (transaction) => {
       // The room before its invitations, like whoever deletes it: neither waits for the other in a circle.
       const isThere =
         answer === 'decline' || (await lockRoom(transaction, room, [caller.userId])) !== undefined;
-      if (!isThere || !(await takeInvitation(transaction, id)))
+      const isOpen = isThere && (answer === 'decline' || (await isGiven(invitation)));
+      if (!isOpen || !(await takeInvitation(transaction, id)))
         throw chatErrors.CHAT_INVITATION_NOT_FOUND();
       if (answer === 'decline') return false;
       const present = await membersAmong(transaction, room, [caller.userId]);
@@ -102,7 +109,8 @@ export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntr
   return {
     byToken,
     invite: createInvite(parts),
-    received: ({ userId }, page) => invitationsWhere(database, 'receiver', userId, page),
+    received: ({ userId }, page) =>
+      invitationsWhere(database, 'receiver', userId, { ...page, roles: invitingRoles(parts) }),
     sent: ({ userId }, page) => invitationsWhere(database, 'sender', userId, page),
     ofRoom: (roomId, page) => invitationsWhere(database, 'room', roomId, page),
     async answer(caller, id, answer) {
@@ -129,6 +137,9 @@ export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntr
     },
   };
 }
+
+const invitingRoles = (parts: ChatParts): readonly RoomRole[] =>
+  roomRoles.filter((role) => reaches(role, addingRole(parts)));
 
 function createInvite(parts: ChatParts): Invitations['invite'] {
   const { events, config } = parts;

@@ -14,6 +14,7 @@ import {
 } from '../queries/rooms.ts';
 import type { RoomRole } from '../schemas.ts';
 import {
+  addingRole,
   type ChatParts,
   distinct,
   reaches,
@@ -59,8 +60,7 @@ function createRoomAdditions(
   return {
     async addUsers(caller, roomId, requested) {
       const member = await requireMember(parts, roomId, caller.userId);
-      const { addUsers } = config().permissions;
-      if (addUsers !== 'anyMember') requireRole(member, addUsers === 'admins' ? 'admin' : 'owner');
+      requireRole(member, addingRole(parts));
       if (!config().explicit_room_joins.enabled) {
         await add(caller, roomId, requested, caller.userId);
         return false;
