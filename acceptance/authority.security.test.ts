@@ -174,6 +174,18 @@ describe('a custom endpoint', () => {
     expect(await database.patch(`${path}/${made.body._id}`, oracle)).toMatchObject(refused);
     const both = await narrowed('database', 'authentication', 'write');
     expect((await both.post(path, oracle)).status).toBe(200);
+
+    // Who calls is known by their id; what else stands in their account is of accounts.
+    const assigned = { schemaField: 'title', action: 0 };
+    const context = (name: string, value: string): Json => ({
+      ...{ name, operation: operation.post, selectedSchemaName: 'Badge', authentication: true },
+      assignments: [{ ...assigned, assignmentField: { type: 'Context', value } }],
+    });
+    expect(await database.post(path, context('who', 'user.email'))).toMatchObject(refused);
+    expect((await both.post(path, context('who', 'user.email'))).status).toBe(200);
+    const mine = endpoint('mine', compare('title', 0, ['Context', 'user.username']));
+    expect(await database.post(path, { ...mine, authentication: true })).toMatchObject(refused);
+    expect((await database.post(path, context('own', 'user._id'))).status).toBe(200);
   });
 });
 

@@ -79,7 +79,7 @@ export function filled({ left, test }: EndpointLeaf, value: unknown, place: stri
 /* Values of the request's context that endpoints may use: the signed-in user, as `user.<field>`. */
 
 /** The schema that the record of a user has. */
-const USER_SCHEMA = 'User';
+export const USER_SCHEMA = 'User';
 const PREFIX = 'user.';
 
 const idField: Field = {

@@ -5,6 +5,7 @@ import {
   type FieldOperand,
   field,
   type Leaf,
+  leavesOf,
   literal,
   not,
   type Operand,
@@ -15,6 +16,7 @@ import { shortName } from '../../../../data/schema/language/names.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import {
   comparisonCode,
+  type EndpointDefinition,
   LAST_COMPARISON,
   type QueryLeaf,
   type QueryTree,
@@ -237,3 +239,27 @@ export function operandOf({ type, value }: ValueSource): Operand {
       return literal(value ?? null);
   }
 }
+
+/** Values of the request's context that an endpoint uses: `user._id`, or other fields of whoever calls. */
+export function contextPaths({
+  query,
+  assignments,
+}: Pick<EndpointDefinition, 'query' | 'assignments'>): readonly string[] {
+  const condition = treeCondition(query);
+  const compared = condition
+    ? [...leavesOf(condition)].flatMap(({ test }) => ('right' in test ? test.right : []))
+    : [];
+  const assigned = assignments.map(({ assignmentField: { type, value } }) =>
+    operandOf({ type, value }),
+  );
+  return [...compared, ...assigned].flatMap((operand) =>
+    operand.kind === 'context' ? operand.name : [],
+  );
+}
+
+/** What every caller has, whatever else is known of them. */
+const ownId = 'user._id';
+
+/** Whether more of the caller is read than who it is. */
+export const readsUser = (endpoint: Pick<EndpointDefinition, 'query' | 'assignments'>): boolean =>
+  contextPaths(endpoint).some((path) => path !== ownId);

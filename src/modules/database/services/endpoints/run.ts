@@ -1,6 +1,6 @@
 /** What a call of an endpoint does: values into conditions and changes, then one call of the record engine. */
 
-import { type Condition, leavesOf, type Operand } from '../../../../data/conditions/condition.ts';
+import type { Condition, Operand } from '../../../../data/conditions/condition.ts';
 import type { Assignment, RecordStore } from '../../../../data/records/store.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { errors, invalid, type Problem } from '../../../../kernel/errors.ts';
@@ -17,7 +17,7 @@ import {
 } from './definition.ts';
 import { buildFilter, type ContextReader, readContext } from './filter-values.ts';
 import { inputValues } from './inputs.ts';
-import { operandOf, treeCondition } from './parse-tree.ts';
+import { contextPaths, operandOf, readsUser, treeCondition } from './parse-tree.ts';
 import { grantOf } from './requires.ts';
 
 export type EndpointAnswer =
@@ -125,8 +125,7 @@ function madeFrom(
   endpoint: StoredEndpoint,
   caller: Caller,
 ): Pick<LiveRead, 'madeFrom'> | undefined {
-  const reads = contextPaths(endpoint).some((path) => path !== 'user._id');
-  return reads && caller.kind === 'user'
+  return readsUser(endpoint) && caller.kind === 'user'
     ? { madeFrom: { schema: 'User', id: caller.userId } }
     : undefined;
 }
@@ -134,19 +133,6 @@ function madeFrom(
 interface Sources {
   readonly inputs: ReadonlyMap<string, unknown>;
   readonly context: ContextReader;
-}
-
-function contextPaths({ query, assignments }: EndpointDefinition): readonly string[] {
-  const condition = treeCondition(query);
-  const compared = condition
-    ? [...leavesOf(condition)].flatMap(({ test }) => ('right' in test ? test.right : []))
-    : [];
-  const assigned = assignments.map(({ assignmentField: { type, value } }) =>
-    operandOf({ type, value }),
-  );
-  return [...compared, ...assigned].flatMap((operand) =>
-    operand.kind === 'context' ? operand.name : [],
-  );
 }
 
 interface FoundValue {

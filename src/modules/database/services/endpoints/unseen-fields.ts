@@ -6,7 +6,8 @@ import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import type { EndpointDefinition } from './definition.ts';
-import { treeCondition } from './parse-tree.ts';
+import { USER_SCHEMA } from './filter-values.ts';
+import { readsUser, treeCondition } from './parse-tree.ts';
 
 interface Asked {
   readonly endpoint: EndpointDefinition;
@@ -43,7 +44,10 @@ export function unseenFields({ endpoint, schema, schemas }: Asked): readonly Pro
   });
 }
 
-/** Schemas that its conditions lead through. A path that leads nowhere is refused or not served, and tells nothing. */
+/**
+ * Schemas that its conditions lead through, and that of users where it uses more of its caller than the id. A path that
+ * leads nowhere is refused or not served, and tells nothing.
+ */
 export function followedSchemas(
   endpoint: EndpointDefinition,
   schemas: Pick<SchemaRegistry, 'get'>,
@@ -51,7 +55,7 @@ export function followedSchemas(
   const schema = schemas.get(endpoint.selectedSchemaName);
   if (!schema) return [];
   const access = { schema: (name: string) => schemas.get(name), hidden: true };
-  return readablePaths(endpoint).flatMap(([, path]) => {
+  const through = readablePaths(endpoint).flatMap(([, path]) => {
     try {
       return resolveTarget(schema, path, access).hops.map(({ target }) => target);
     } catch (error) {
@@ -59,6 +63,16 @@ export function followedSchemas(
       throw error;
     }
   });
+  const users = usesCaller(endpoint) ? schemas.get(USER_SCHEMA) : undefined;
+  return users ? [...through, users] : through;
+}
+
+function usesCaller(endpoint: EndpointDefinition): boolean {
+  try {
+    return readsUser(endpoint);
+  } catch {
+    return false;
+  }
 }
 
 /** Of a document of a state that could not be completed, and is refused for that, none. */
