@@ -1,6 +1,6 @@
 /** Invitations to rooms. The secret goes out by mail; only its hash is kept. */
 import type { UserCaller } from '../../../kernel/caller.ts';
-import type { Transaction } from '../../../kernel/database/database.ts';
+import type { Queryable, Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
 import { cutText } from '../../../kernel/text.ts';
@@ -68,43 +68,10 @@ const tokenShape = /^[A-Za-z0-9_-]{43}$/;
 /** Users choose the names of rooms: an invisible sign behind each separator keeps mail programs from making links of them. */
 const unlinked = (name: string): string => name.replace(/[.:/](?=\S)/g, '$&\u2060');
 
-export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntry): Invitations {
+export function createInvitations(parts: ChatParts, entry: RoomEntry): Invitations {
   const { database } = parts;
 
-  /** By somebody who may still bring others in: who was removed from a room leaves no door to it behind. */
-  const isGiven = ({ room, sender }: InvitationRow): Promise<boolean> =>
-    mayStillInvite(database, { room, sender, roles: invitingRoles(parts) });
-  const byToken = async (token: string): Promise<InvitationRow> => {
-    const found = tokenShape.test(token)
-      ? await openInvitation(database, { hash: sha256(token) })
-      : undefined;
-    if (!found || !(await isGiven(found))) throw chatErrors.CHAT_INVITATION_NOT_FOUND();
-    return found;
-  };
-  const settle = async (
-    caller: UserCaller,
-    invitation: InvitationRow,
-    answer: Answer,
-  ): Promise<string> => {
-    const { id, room } = invitation;
-    const joined = await database.transaction(async (transaction) => {
-      // The room before its invitations, like whoever deletes it: neither waits for the other in a circle.
-      const isThere =
-        answer === 'decline' || (await lockRoom(transaction, room, [caller.userId])) !== undefined;
-      const isOpen = isThere && (answer === 'decline' || (await isGiven(invitation)));
-      if (!isOpen || !(await takeInvitation(transaction, id)))
-        throw chatErrors.CHAT_INVITATION_NOT_FOUND();
-      if (answer === 'decline') return false;
-      const present = await membersAmong(transaction, room, [caller.userId]);
-      if (present.size > 0) return false;
-      await requireEnterable(parts, transaction, room, caller.userId);
-      const entry = { roomId: room, users: [caller.userId], action: 'join' } as const;
-      await enter(transaction, caller, entry);
-      return true;
-    });
-    if (joined) await entered(room, [caller.userId], caller.userId);
-    return room;
-  };
+  const { byToken, settle } = createSettling(parts, entry);
 
   return {
     byToken,
@@ -136,6 +103,46 @@ export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntr
         throw chatErrors.CHAT_INVITATION_NOT_FOUND();
     },
   };
+}
+
+/** Finding an invitation by the secret of its link, and answering one. */
+function createSettling(parts: ChatParts, { enter, entered }: RoomEntry) {
+  const { database } = parts;
+  /** By somebody who may still bring others in: who was removed from a room leaves no door to it behind. */
+  const isGiven = (queryable: Queryable, { room, sender }: InvitationRow): Promise<boolean> =>
+    mayStillInvite(queryable, { room, sender, roles: invitingRoles(parts) });
+  const byToken = async (token: string): Promise<InvitationRow> => {
+    const found = tokenShape.test(token)
+      ? await openInvitation(database, { hash: sha256(token) })
+      : undefined;
+    if (!found || !(await isGiven(database, found))) throw chatErrors.CHAT_INVITATION_NOT_FOUND();
+    return found;
+  };
+  const settle = async (
+    caller: UserCaller,
+    invitation: InvitationRow,
+    answer: Answer,
+  ): Promise<string> => {
+    const { id, room } = invitation;
+    const joined = await database.transaction(async (transaction) => {
+      // The room before its invitations, like whoever deletes it: neither waits for the other in a circle.
+      const isThere =
+        answer === 'decline' || (await lockRoom(transaction, room, [caller.userId])) !== undefined;
+      const isOpen = isThere && (answer === 'decline' || (await isGiven(transaction, invitation)));
+      if (!isOpen || !(await takeInvitation(transaction, id)))
+        throw chatErrors.CHAT_INVITATION_NOT_FOUND();
+      if (answer === 'decline') return false;
+      const present = await membersAmong(transaction, room, [caller.userId]);
+      if (present.size > 0) return false;
+      await requireEnterable(parts, transaction, room, caller.userId);
+      const entry = { roomId: room, users: [caller.userId], action: 'join' } as const;
+      await enter(transaction, caller, entry);
+      return true;
+    });
+    if (joined) await entered(room, [caller.userId], caller.userId);
+    return room;
+  };
+  return { byToken, settle };
 }
 
 const invitingRoles = (parts: ChatParts): readonly RoomRole[] =>

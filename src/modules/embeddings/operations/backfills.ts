@@ -26,7 +26,7 @@ export const backfillOperations = (
 type RunParts = Pick<EmbeddingParts, 'database' | 'schemas'>;
 
 /** The filter of a run has values of records in it: it is shown to whoever may read these. */
-function shownRun({ schemas }: Pick<RunParts, 'schemas'>, caller: Caller, run: RunRow) {
+function runFor({ schemas }: Pick<RunParts, 'schemas'>, caller: Caller, run: RunRow) {
   const { filter, ...document } = runDocument(run);
   const known = schemaObject(schemas.get(run.schemaName));
   const mayRead =
@@ -57,7 +57,7 @@ const list = ({ database, schemas }: RunParts): Operation =>
     summary: 'List backfills, the youngest first',
     async handler({ caller }, { query }) {
       const { rows, count } = await listRuns(database, query);
-      return { runs: rows.map((run) => shownRun({ schemas }, caller, run)), count };
+      return { runs: rows.map((run) => runFor({ schemas }, caller, run)), count };
     },
   });
 
@@ -127,7 +127,7 @@ const get = (backfills: Backfills, parts: RunParts): Operation =>
     errors: [embeddingErrors.RUN_NOT_FOUND],
     summary: 'Say how far a backfill is',
     handler: async ({ caller }, { params: { id } }) =>
-      shownRun(parts, caller, await backfills.find(id)),
+      runFor(parts, caller, await backfills.find(id)),
   });
 
 const change = (
@@ -150,6 +150,6 @@ const change = (
     summary,
     ...(verb === 'cancel' && { description: 'What is queued already is still done.' }),
     handler: async ({ caller }, { params: { id } }) => ({
-      run: shownRun(parts, caller, await backfills[verb](id)),
+      run: runFor(parts, caller, await backfills[verb](id)),
     }),
   });
