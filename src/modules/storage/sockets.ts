@@ -106,8 +106,10 @@ function namespaceOf(services: StorageServices, listeners: Map<string, Listener>
       }),
     ],
     async admit(connection) {
+      // Each notice asks for the session: nothing has to wait until it has been looked at again.
+      listeners.set(connection.id, { connection, files: new Set() });
       return {
-        connected: () => void listeners.set(connection.id, { connection, files: new Set() }),
+        connected: () => undefined,
         closed: () => void listeners.delete(connection.id),
       };
     },

@@ -108,9 +108,10 @@ export function createConnections(
         leave();
         forget(connection);
       });
-      served?.connected();
-      // The session may have ended between the handshake and now, when nobody was listening for it.
-      void connection.recheck();
+      // The session may have ended between the handshake and now, when nobody was listening for it: then it hears nothing.
+      void connection.recheck().then(() => {
+        if (socket.connected) served?.connected();
+      });
     },
     counts: () => ({ sockets: count, subscriptions: hub.count() }),
     recheckAll: rechecks.recheckAll,

@@ -6,6 +6,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { document, openRealtime, refusedWith, user } from '../../../test/support/realtime.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import type { UserCaller } from '../../kernel/caller.ts';
+import { errors } from '../../kernel/errors.ts';
+import type { ClientIdentity } from '../../kernel/identity.ts';
 import { defaultSurfaceOptions, fixedSurfaceOptions } from '../http/options.ts';
 import { startRealtimeSurface } from './realtime-surface.ts';
 
@@ -34,6 +37,34 @@ describe('realtime surface', () => {
     });
     fixture.identity.client = undefined;
     expect((await refusedWith(fixture.connect())).data).toMatchObject({ status: 503 });
+  });
+
+  it('tells nothing to whose session has ended while they came in', async () => {
+    const seen: string[] = [];
+    fixture.kernel.sockets.register({
+      ...{ name: '/room', summary: '', errorEvent: 'room_error', events: [], sends: [] },
+      admit: async (connection) => ({
+        connected: () => connection.join('all'),
+        closed: () => void seen.push('closed'),
+      }),
+    });
+    const known = fixture.identity.client as ClientIdentity;
+    const asked: PromiseWithResolvers<UserCaller>[] = [];
+    fixture.identity.client = {
+      authenticate(given) {
+        const second = Promise.withResolvers<UserCaller>();
+        if (asked.push(second) === 1) return known.authenticate(given);
+        return second.promise;
+      },
+    };
+    const socket = fixture.connect(undefined, '/room/');
+    socket.onAny((event: string) => seen.push(event));
+    await waitFor(() => socket.connected && asked.length === 2);
+    fixture.kernel.sockets.broadcast('/room', 'all', 'word', 1);
+    asked[1]?.reject(errors.UNAUTHORIZED());
+    await waitFor(() => !socket.connected);
+    expect(seen).not.toContain('word');
+    expect(seen).toContain('closed');
   });
 
   it('serves no other namespace', async () => {
