@@ -63,10 +63,20 @@ it('are not read in mails by a token for messages alone, nor sent elsewhere by a
     () => api.delete(`/email/templates/${template._id}`),
   ];
   for (const change of changes(communications)) expect(await codeOf(change())).toBe(exceeded);
+  const moved = { emailTemplateId: template._id, deleteSource: true };
+  const moving = communications.post('/communications/templates/migrate-from-email', moved);
+  expect(await codeOf(moving)).toBe(exceeded);
   const state = { modules: { communications: { emailTemplates: [{ ...lines, ...stolen }] } } };
   const importing = await narrowed('core', 'communications', 'write');
   expect(await codeOf(importing.post('/state/import', state))).toBe(exceeded);
   for (const change of changes(both)) expect((await change()).status).toBe(200);
+  // Nor by another one of its name.
+  const other = await communications.post('/email/templates', { ...lines, name: 'Others' });
+  expect(other.status, other.text).toBe(200);
+  const renamed = communications.patch(`/email/templates/${other.body._id}`, { name: 'Lines' });
+  expect(await codeOf(renamed)).toBe(exceeded);
+  expect(await codeOf(communications.post('/email/templates', lines))).toBe(exceeded);
+  expect((await both.post('/email/templates', lines)).status).toBe(200);
 });
 
 it('have files of which a token for storage alone is told nothing, and with which it does nothing', async () => {

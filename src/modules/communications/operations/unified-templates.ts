@@ -27,7 +27,7 @@ export const unifiedTemplateOperations = (parts: UnifiedParts): readonly Operati
   createOperation(parts),
   updateOperation(parts),
   removeOperation(parts.unified),
-  migrateOperation(parts.unified),
+  migrateOperation(parts),
   previewOperation(parts),
 ];
 
@@ -234,7 +234,7 @@ const Plan = Type.Object({
   warning: Type.Optional(Type.String()),
 });
 
-const migrateOperation = (unified: UnifiedTemplates): Operation =>
+const migrateOperation = ({ unified, templates }: UnifiedParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'communications.unifiedTemplates.migrate',
@@ -266,7 +266,7 @@ const migrateOperation = (unified: UnifiedTemplates): Operation =>
     description:
       'All of those that operators wrote, or one. With `deleteSource` they keep their names; otherwise the new ones get another.',
     handler: async (
-      _context,
+      { caller },
       { body: { emailTemplateId, dryRun = false, skipExisting = false, deleteSource = false } },
     ) => {
       const { planned, created } = await unified.migrate({
@@ -274,6 +274,7 @@ const migrateOperation = (unified: UnifiedTemplates): Operation =>
         apply: !dryRun,
         skipExisting,
         deleteSource,
+        requireRemovable: (name) => templates.requireWriter(caller, name),
       });
       const documents = created.map(({ json }) => json).join(',');
       return Reply.json(

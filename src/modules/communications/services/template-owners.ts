@@ -26,7 +26,9 @@ export interface TemplateOwners {
   requireOwner(caller: Caller, name: string): void;
   /** Throws 403 for who may not change a part: each template of a module that uses it is asked about. */
   requireOwnersOfPart(caller: Caller, part: string): Promise<void>;
-  /** Throws 403 for who may not change the template of that id; answers where it comes from. */
+  /** Throws 403 for who may not make, change or delete a template of that name. */
+  requireWriter(caller: Caller, name: string): Promise<void>;
+  /** The same by the id of a template; answers where it comes from. */
   requireOwnerOf(caller: Caller, id: string): ReturnType<typeof templateOrigin>;
 }
 
@@ -56,8 +58,13 @@ export function createTemplateOwners(
       if (await usesPart(database, texts, part)) owners.push(...(await ownersOf(name)));
     return owners;
   };
+  const requireWriter: TemplateOwners['requireWriter'] = async (caller, name) => {
+    if (modulesOfCaller(caller) === undefined) return;
+    requireAuthority(caller, ...(await ownersOf(name)));
+  };
   return {
     ownersOf,
+    requireWriter,
     ownersOfPart,
     onUse: (module, used) => void users.set(module, used),
     requireOwner: (caller, name) => requireAuthority(caller, ...broughtBy(name)),
@@ -67,8 +74,7 @@ export function createTemplateOwners(
     },
     async requireOwnerOf(caller, id) {
       const origin = await templateOrigin(database, id);
-      if (origin && modulesOfCaller(caller) !== undefined)
-        requireAuthority(caller, ...(await ownersOf(origin.name)));
+      if (origin) await requireWriter(caller, origin.name);
       return origin;
     },
   };

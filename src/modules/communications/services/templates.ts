@@ -141,8 +141,9 @@ export function createTemplates(dependencies: Dependencies): Templates {
     ready,
     list: (filter) => listTemplates(dependencies, filter),
     get: (id) => unlessMissing(() => records.get(asModule, schema, id)),
-    create(_caller, input) {
+    async create(caller, input) {
       checkTemplate(input);
+      await owners.requireWriter(caller, input.name);
       return database.transaction(async (transaction) => {
         await lockTemplateNames(transaction);
         if (await isNameTaken(transaction, input.name, null)) throw messageErrors.TEMPLATE_EXISTS();
@@ -154,6 +155,7 @@ export function createTemplates(dependencies: Dependencies): Templates {
     },
     async update(caller, id, change, from) {
       await owners.requireOwnerOf(caller, id);
+      if (change.name !== undefined) await owners.requireWriter(caller, change.name);
       return update(dependencies, id, change, from);
     },
     remove: (caller, ids) =>

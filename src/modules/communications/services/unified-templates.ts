@@ -73,6 +73,8 @@ export interface MigrationOptions {
   readonly apply: boolean;
   readonly skipExisting: boolean;
   readonly deleteSource: boolean;
+  /** Throws 403 for a mail template that whoever asks may not delete. */
+  readonly requireRemovable: (name: string) => Promise<void>;
 }
 
 interface Migrated {
@@ -164,7 +166,7 @@ export function createUnifiedTemplates(dependencies: Dependencies): UnifiedTempl
 async function migrate(
   { records, jobs, transaction }: Dependencies & { readonly transaction: Transaction },
   create: UnifiedTemplates['create'],
-  { emailTemplateId, apply, skipExisting, deleteSource }: MigrationOptions,
+  { emailTemplateId, apply, skipExisting, deleteSource, requireRemovable }: MigrationOptions,
 ): Promise<Migrated> {
   // What is moved is what is there: others may just be changing it.
   await lockTemplateNames(transaction);
@@ -182,7 +184,10 @@ async function migrate(
     planned.push(plan);
     taken.add(plan.target.name);
     if (!apply || plan.skipped) continue;
-    if (deleteSource) await removeTemplate({ records, jobs }, transaction, source.id);
+    if (deleteSource) {
+      await requireRemovable(source.name);
+      await removeTemplate({ records, jobs }, transaction, source.id);
+    }
     created.push(await create(plan.target));
   }
   return { planned, created };
