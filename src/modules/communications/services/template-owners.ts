@@ -28,8 +28,8 @@ export interface TemplateOwners {
   requireOwnersOfPart(caller: Caller, part: string): Promise<void>;
   /** Throws 403 for who may not make, change or delete a template of that name. */
   requireWriter(caller: Caller, name: string): Promise<void>;
-  /** The same by the id of a template; answers where it comes from. */
-  requireOwnerOf(caller: Caller, id: string): ReturnType<typeof templateOrigin>;
+  /** The same by the id of a template, and for the name that it gets; answers where it comes from. */
+  requireOwnerOf(caller: Caller, id: string, next?: string): ReturnType<typeof templateOrigin>;
 }
 
 /** `builtIn`: the templates of all modules that run, by name. */
@@ -72,9 +72,10 @@ export function createTemplateOwners(
       if (modulesOfCaller(caller) === undefined) return;
       requireAuthority(caller, ...(await ownersOfPart(part)));
     },
-    async requireOwnerOf(caller, id) {
+    async requireOwnerOf(caller, id, next) {
       const origin = await templateOrigin(database, id);
       if (origin) await requireWriter(caller, origin.name);
+      if (next !== undefined) await requireWriter(caller, next);
       return origin;
     },
   };

@@ -154,8 +154,7 @@ export function createTemplates(dependencies: Dependencies): Templates {
       });
     },
     async update(caller, id, change, from) {
-      await owners.requireOwnerOf(caller, id);
-      if (change.name !== undefined) await owners.requireWriter(caller, change.name);
+      await owners.requireOwnerOf(caller, id, change.name);
       return update(dependencies, id, change, from);
     },
     remove: (caller, ids) =>
