@@ -109,6 +109,7 @@ export function tracedDatabase(database: Database, tracing: Tracing): Database {
       work(tracedTransaction(transaction, tracing));
   return {
     ...database,
+    isTraced: true,
     query,
     transaction: (work, options) =>
       tracing.span('transaction', { 'db.system.name': 'postgresql' }, () =>

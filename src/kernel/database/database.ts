@@ -42,6 +42,8 @@ export type Row = Record<string, unknown>;
 /** Something that runs statements: the pool, or a transaction. */
 export interface Queryable {
   query<R = Row>(statement: Statement): Promise<QueryResult<R>>;
+  /** Each statement is a part of the trace of the request that sends it: none works for several requests. */
+  readonly isTraced?: true;
 }
 
 /** Work that waits for a commit. */

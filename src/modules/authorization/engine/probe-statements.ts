@@ -6,17 +6,17 @@
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { statementName } from '../../../kernel/database/sql.ts';
-import { formsOf, type ObjectRef } from '../model/grammar.ts';
+import { formsOf } from '../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import { arrayText, liveTuple } from '../tuple-sql.ts';
 import type { Resolved } from './ask.ts';
-import { type CursorGuard, guardText, guardValues } from './grant-cache/change-tracker.ts';
+import { MAX_NEAR } from './near-tuples.ts';
 import { type Footprint, footprintOf } from './tuple-loading.ts';
-import { fieldsOf, sourceOf, type TupleSource, tuplesOfResource } from './tuple-source.ts';
+import { sourceOf, type TupleSource } from './tuple-source.ts';
 
 /** Tuples that one statement loads, at most. */
-export const MAX_TUPLES = { near: 16, object: 128, graph: 400 } as const;
+export const MAX_TUPLES = { near: MAX_NEAR, object: 128, graph: 400 } as const;
 
 /** What one statement found, at one moment. */
 export interface Loaded {
@@ -24,85 +24,6 @@ export interface Loaded {
   readonly revision: number;
   readonly tuples: readonly Tuple[];
 }
-
-/* What is written about the object itself. */
-
-interface NearRow {
-  readonly revision: number | string;
-  readonly stands: boolean;
-  readonly subject_type: string | null;
-  readonly subject_id: string;
-  readonly subject_relation: string;
-  readonly relation: string;
-  readonly condition: string | null;
-  readonly attributes: Record<string, unknown> | null;
-}
-
-/**
- * The first tuples of an object: where these are all, nothing else has to be looked for. With a guard, whether what was
- * kept stands at that moment.
- */
-export function loadNear(
-  database: Queryable,
-  model: Model,
-  { object, name }: Pick<Resolved, 'object' | 'name'>,
-  guard?: CursorGuard,
-): Promise<Loaded & { readonly stands: boolean }> {
-  const { type, id } = object;
-  const { inRecords, ...statement } = nearStatement(model, name, guard);
-  const values: unknown[] = [id, type];
-  if (inRecords) values.push(uuidPattern.test(id) ? id : null);
-  if (guard) values.push(...guardValues(guard));
-  return database
-    .query<NearRow>({ ...statement, values, class: 'short' })
-    .then(({ rows }) => nearOf(rows, object));
-}
-
-function nearOf(
-  rows: readonly NearRow[],
-  object: ObjectRef,
-): Loaded & { readonly stands: boolean } {
-  const [first] = rows;
-  if (!first) throw new Error('The database did not answer a check');
-  const tuples = first.subject_type === null ? [] : rows.flatMap((row) => nearTuple(row, object));
-  return { revision: Number(first.revision), stands: first.stands, tuples };
-}
-
-const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-/** Nothing where the row says only what holds beside the tuples. */
-function nearTuple(row: NearRow, resource: ObjectRef): readonly Tuple[] {
-  if (row.subject_type === null) return [];
-  return [
-    {
-      subject: { type: row.subject_type, id: row.subject_id, relation: row.subject_relation },
-      relation: row.relation,
-      resource,
-      condition: row.condition ?? undefined,
-      attributes: row.attributes ?? undefined,
-    },
-  ];
-}
-
-const nearStatement = (model: Model, name: Name, guard: CursorGuard | undefined) =>
-  model.derived(`near ${guard !== undefined} ${keyOf(name)}`, () => {
-    const { probes, follows, sets } = footprintOf(model, name);
-    const ofType = [...probes, ...follows, ...sets].filter(([type]) => type === name.type);
-    const relations = [...new Set(ofType.map((row) => row[1]))];
-    const fields = fieldsOf(
-      model,
-      relations.map((relation) => ({ type: name.type, relation })),
-    );
-    const place = { type: '(select $2::text)', id: '(select $1::text)', uuid: '(select $3::uuid)' };
-    const inRecords = fields.length > 0;
-    let last = inRecords ? 3 : 2;
-    const stands = guard ? guardText(guard, () => `$${++last}`) : 'true';
-    const text = `select v.revision, v.stands, x.* from (
-      select coalesce(max(revision), 0) as revision, ${stands} as stands from penstock.resource_definition_versions) v
-    left join lateral (${tuplesOfResource(fields, place)}
-      limit ${MAX_TUPLES.near + 1}) x on true`;
-    return { text, name: statementName(text), inRecords };
-  });
 
 /* What of it a question can hang on, and what that leads to. */
 

@@ -126,6 +126,53 @@ describe('a look at the object', () => {
     expect((await near('User:x edit Doc:1'))[0]).toBe(undefined);
   });
 
+  it('is one statement for those that are asked in one turn, and right for each', async () => {
+    const odd = 'a"b\\,{} null';
+    await table.replace([
+      tuple('User:a owner Doc:1'),
+      ...Array.from({ length: 18 }, (_, n) => tuple(`User:o${n} owner Doc:many`)),
+      tuple('User:a banned Doc:3'),
+      tuple('User:a owner Doc:3'),
+      tuple('User:a owner Doc:x', { resource: { type: 'Doc', id: odd } }),
+    ]);
+    const ids = ['1', 'none', 'many', '3', odd, '1'];
+    sent = [];
+    const ask = (id: string, action: string) =>
+      engine.probe(
+        counted,
+        { ...tuple('User:a owner Doc:1'), action, resource: { type: 'Doc', id } },
+        {},
+        'near',
+      );
+    const found = await Promise.all(ids.map((id) => ask(id, 'calm')));
+    expect(found.map((one) => [one?.allowed, one?.whole])).toEqual([
+      [true, true],
+      [false, true],
+      [undefined, false],
+      [false, true],
+      [true, true],
+      [true, true],
+    ]);
+    expect(sent).toHaveLength(1);
+    // Another action asks for other tuples; more than eight are two statements.
+    sent = [];
+    await Promise.all([...Array.from({ length: 9 }, () => ask('1', 'calm')), ask('1', 'pair')]);
+    expect(sent).toHaveLength(3);
+    expect(await Promise.all([ask('1', 'calm'), ask('1', 'pair')])).toMatchObject([
+      { allowed: true },
+      { allowed: false },
+    ]);
+  });
+
+  it('is a statement of its own where statements are traced', async () => {
+    sent = [];
+    const traced: Queryable = { ...counted, isTraced: true };
+    const { subject, resource } = tuple('User:a owner Doc:1');
+    const question = { subject, action: 'edit', resource };
+    await Promise.all([1, 2].map(() => engine.probe(traced, question, {}, 'near')));
+    expect(sent).toHaveLength(2);
+  });
+
   it('denies where nothing that is written about the object leads to another', async () => {
     await table.replace([
       tuple('User:a owner Doc:1'),
@@ -303,16 +350,18 @@ describe('all of them', () => {
         return database.query(statement);
       },
     };
-    const ask = (reach: ProbeReach) => {
-      const { subject, relation, resource } = tuple('User:a read Doc:other');
+    const ask = (reach: ProbeReach, of = 'User:a read Doc:other') => {
+      const { subject, relation, resource } = tuple(of);
       const question = { subject, action: relation, resource };
       return engine.probe(asked, question, {}, reach);
     };
     sent = [];
     for (let i = 0; i < 8; i += 1)
       for (const reach of ['near', 'object', 'graph'] as const) await ask(reach);
+    for (let i = 0; i < 8; i += 1)
+      await Promise.all([ask('near'), ask('near', 'User:b read Doc:2')]);
     await table.replace(Array.from({ length: 3_000 }, (_, i) => tuple(`User:a owner Doc:d${i}`)));
-    for (const { text, values } of sent.slice(0, 3)) {
+    for (const { text, values } of [...sent.slice(0, 3), ...sent.slice(-1)]) {
       const { rows } = await table.database.query<{ 'QUERY PLAN': string }>({
         text: `explain (analyze, costs off) ${text}`,
         values: values ?? [],

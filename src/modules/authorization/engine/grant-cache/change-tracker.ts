@@ -91,6 +91,20 @@ export interface CursorGuard extends ChangeCursor {
   readonly types: readonly string[];
 }
 
+/** Whether both are true at the same moments; of no guard, that nothing is asked. */
+export const isSameGuard = (
+  one: CursorGuard | undefined,
+  other: CursorGuard | undefined,
+): boolean =>
+  one === other ||
+  (one !== undefined &&
+    other !== undefined &&
+    one.snapshot === other.snapshot &&
+    one.until === other.until &&
+    one.types === other.types &&
+    one.revision === other.revision &&
+    one.server === other.server);
+
 /** Of types whose changes are asked for, those of all beside them; made once for each list, which a model keeps. */
 const typesTexts = new WeakMap<readonly string[], string>();
 
@@ -108,6 +122,9 @@ function momentText(ms: number): string {
   return lastMoment.text;
 }
 
+/** How many values `guardText` compares with. */
+export const GUARD_VALUES = 5;
+
 /** What `guardText` compares with, in its order. */
 export const guardValues = ({
   snapshot,
@@ -121,8 +138,12 @@ export const guardValues = ({
  * True while it stands: an expression for the statement that makes use of it. Its text is always the same. Values stand
  * in sub-selects, where the planner does not look at them: it keeps one plan.
  */
-export function guardText(guard: CursorGuard, next: (value: unknown) => string): string {
-  const [known, until, last, types, snapshot] = guardValues(guard).map(next);
+export const guardText = (guard: CursorGuard, next: (value: unknown) => string): string =>
+  guardTextWith(guardValues(guard).map(next));
+
+/** The same with these placeholders for the values. */
+export function guardTextWith(places: readonly string[]): string {
+  const [known, until, last, types, snapshot] = places;
   return (
     `(${server} = ${known}::text and now() < ${until}::timestamptz` +
     ` and not exists (select 1 from penstock.resource_definition_versions v where v.revision > (select ${last}::bigint))` +

@@ -1,0 +1,181 @@
+/**
+ * What is written about an object itself, where that is little: the statement that answers most checks. Checks of one
+ * turn of the event loop share it (docs/decisions/507-gathered-reads.md). Values stand in sub-selects, where the planner
+ * does not look at them: one plan serves all of them (tuple-loading.ts).
+ */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { createGatheredRead } from '../../../kernel/database/gathered-read.ts';
+import { statementName } from '../../../kernel/database/sql.ts';
+import type { ObjectRef } from '../model/grammar.ts';
+import { keyOf, type Model, type Name } from '../model/model.ts';
+import type { Tuple } from '../model/tuple.ts';
+import { arrayText } from '../tuple-sql.ts';
+import type { Resolved } from './ask.ts';
+import {
+  type CursorGuard,
+  GUARD_VALUES,
+  guardTextWith,
+  guardValues,
+  isSameGuard,
+} from './grant-cache/change-tracker.ts';
+import { footprintOf } from './tuple-loading.ts';
+import { fieldsOf, tuplesOfResource } from './tuple-source.ts';
+
+/** Tuples of an object that are loaded at most, beside one that says that there are more. */
+export const MAX_NEAR = 16;
+/** Checks that one statement answers. */
+const MAX_GATHERED = 8;
+
+/** What stands about an object, at one moment. */
+export interface NearTuples {
+  /** Of the resource definitions. */
+  readonly revision: number;
+  /** Whether the guard of the question was true. */
+  readonly stands: boolean;
+  readonly tuples: readonly Tuple[];
+}
+
+interface NearQuestion {
+  readonly database: Queryable;
+  readonly object: ObjectRef;
+  readonly guard: CursorGuard | undefined;
+}
+
+/**
+ * The first tuples of an object: where these are all, nothing else has to be looked for. With a guard, whether what was
+ * kept stands at that moment.
+ */
+export const loadNear = (
+  database: Queryable,
+  model: Model,
+  { object, name }: Pick<Resolved, 'object' | 'name'>,
+  guard?: CursorGuard,
+): Promise<NearTuples> => nearRead(model, name, guard !== undefined)({ database, object, guard });
+
+const nearRead = (model: Model, name: Name, isGuarded: boolean) =>
+  model.derived(`near ${isGuarded} ${keyOf(name)}`, () => {
+    const statements = nearStatements(model, name, isGuarded);
+    return createGatheredRead<NearQuestion, NearTuples>({
+      max: MAX_GATHERED,
+      isLike: (first, other) =>
+        first.database === other.database &&
+        first.database.isTraced !== true &&
+        isSameGuard(first.guard, other.guard),
+      read: async (questions) => {
+        const { database, guard } = questions[0];
+        const statement = questions.length === 1 ? statements.one : statements.many;
+        const values = statement.valuesOf(questions.map(({ object }) => object));
+        if (guard) values.push(...guardValues(guard));
+        const { text, name: known } = statement;
+        const { rows } = await database.query<NearRow>({
+          ...{ text, name: known, values },
+          class: 'short',
+          gathered: true,
+        });
+        return nearOf(rows, questions);
+      },
+    });
+  });
+
+interface NearRow {
+  readonly revision: number | string;
+  readonly stands: boolean;
+  /** Of the question, from 1; absent where there is one. */
+  readonly n?: number | string;
+  /** Null where nothing stands about the object. */
+  readonly subject_type: string | null;
+  readonly subject_id: string;
+  readonly subject_relation: string;
+  readonly relation: string;
+  readonly condition: string | null;
+  readonly attributes: Record<string, unknown> | null;
+}
+
+/** Of each question; rows come in their order. */
+function nearOf(
+  rows: readonly NearRow[],
+  questions: readonly NearQuestion[],
+): readonly NearTuples[] {
+  let next = 0;
+  return questions.map(({ object }, i) => {
+    const first = rows[next];
+    if (!first) throw new Error('The database did not answer a check');
+    const tuples: Tuple[] = [];
+    for (let row: NearRow | undefined = first; row && Number(row.n ?? 1) === i + 1; ) {
+      if (row.subject_type !== null) tuples.push(tupleOf(row, row.subject_type, object));
+      next += 1;
+      row = rows[next];
+    }
+    return { revision: Number(first.revision), stands: first.stands, tuples };
+  });
+}
+
+const tupleOf = (row: NearRow, type: string, resource: ObjectRef): Tuple => ({
+  subject: { type, id: row.subject_id, relation: row.subject_relation },
+  relation: row.relation,
+  resource,
+  condition: row.condition ?? undefined,
+  attributes: row.attributes ?? undefined,
+});
+
+interface NearStatement {
+  readonly text: string;
+  readonly name: string;
+  /** What comes before the values of the guard. */
+  valuesOf(objects: readonly ObjectRef[]): unknown[];
+}
+
+/** The statement of one question takes a quarter less than that of many with one question in it. */
+function nearStatements(
+  model: Model,
+  name: Name,
+  isGuarded: boolean,
+): { readonly one: NearStatement; readonly many: NearStatement } {
+  const { type } = name;
+  const { probes, follows, sets } = footprintOf(model, name);
+  const ofType = [...probes, ...follows, ...sets].filter((row) => row[0] === type);
+  const relations = [...new Set(ofType.map((row) => row[1]))];
+  const fields = fieldsOf(
+    model,
+    relations.map((relation) => ({ type, relation })),
+  );
+  const inRecords = fields.length > 0;
+  const guardPlaces = Array.from({ length: GUARD_VALUES }, (_, i) => `$${(inRecords ? 4 : 3) + i}`);
+  const statement = (ids: string, place: { readonly id: string; readonly uuid: string }) => {
+    const stands = isGuarded ? guardTextWith(guardPlaces) : 'true';
+    const text = `select v.revision, v.stands, x.*${ids && ', q.n'} from (
+      select coalesce(max(revision), 0) as revision, ${stands} as stands from penstock.resource_definition_versions) v
+    ${ids && `cross join ${ids}`}
+    left join lateral (${tuplesOfResource(fields, { type: '(select $2::text)', ...place })}
+      limit ${MAX_NEAR + 1}) x on true${ids && ' order by q.n'}`;
+    return { text, name: statementName(text) };
+  };
+  const [texts, uuids] = ['(select $1::text[])::text[]', '(select $3::uuid[])::uuid[]'];
+  const lists = inRecords
+    ? `unnest(${texts}, ${uuids}) with ordinality q(id, uuid, n)`
+    : `unnest(${texts}) with ordinality q(id, n)`;
+  return {
+    one: {
+      ...statement('', { id: '(select $1::text)', uuid: '(select $3::uuid)' }),
+      valuesOf: ([object]) => {
+        const id = object?.id ?? '';
+        return inRecords ? [id, type, uuidIn(id)] : [id, type];
+      },
+    },
+    many: {
+      ...statement(lists, { id: 'q.id', uuid: 'q.uuid' }),
+      valuesOf: (objects) => {
+        const ids = objects.map(({ id }) => id);
+        const list = arrayText(ids);
+        return inRecords
+          ? [list, type, `{${ids.map((id) => uuidIn(id) ?? 'null')}}`]
+          : [list, type];
+      },
+    },
+  };
+}
+
+const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** The id of a record; null for other ids. */
+const uuidIn = (id: string): string | null => (uuidPattern.test(id) ? id : null);
