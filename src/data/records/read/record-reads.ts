@@ -25,7 +25,6 @@ import { nearestSelected } from './nearest.ts';
 import { readGuarded, readOptimistically } from './optimistic-read.ts';
 import { matchingSelected, rankedSelected, requireVisible } from './ranked.ts';
 import {
-  getRecord,
   listRecords,
   type RecordDependencies,
   runRead,
@@ -42,6 +41,7 @@ import {
   selectionOf,
   selectionText,
 } from './selection.ts';
+import { getRecord } from './single-record.ts';
 
 /** What a caller reads with. */
 type Readers = RequestScope<RecordDependencies>;

@@ -12,11 +12,10 @@ import type {
 } from '../../../kernel/permissions.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { isRecordId } from '../../schema/language/record-key.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
 import { asksMore, grantedRows } from '../access/granted-rows.ts';
 import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
-import { boundedText, requireWholeRecord, tooMany } from '../answer-bytes.ts';
+import { tooMany } from '../answer-bytes.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
 import { countText, orCountTimeout } from '../page/count.ts';
@@ -25,7 +24,6 @@ import { type Cursors, isIndexed } from '../page/keyset.ts';
 import { type Page, type PageRow, pageOf, pageStatement } from '../page/page.ts';
 import { reachedFor, reachedPage } from '../page/reached-rows.ts';
 import { type PlanCache, restriction } from '../sql/prepared-statements.ts';
-import { idTest } from '../sql/row-id.ts';
 import type { CountMode, Grant, ListOptions, ReadOptions, RecordText } from '../store.ts';
 import { classOfList } from './page-class.ts';
 import {
@@ -35,16 +33,9 @@ import {
   type PopulateTree,
   populateShape,
   type RowConditions,
-  requestedKey,
   resolvePopulate,
 } from './projection.ts';
-import {
-  createRenderContext,
-  recordJson,
-  renderingOf,
-  requestedList,
-  selectList,
-} from './render.ts';
+import { createRenderContext, recordJson, renderingOf } from './render.ts';
 
 export interface RecordDependencies {
   readonly database: Database;
@@ -150,7 +141,7 @@ export const isDynamic = ({ predicate, populate, conditions }: View): boolean =>
   predicate !== undefined || conditions !== undefined || isRestricted(populate);
 
 /** With the same, a statement of the same shape adds the same values. */
-const identityOf = ({ predicate, populate, conditions }: View): object | undefined =>
+export const identityOf = ({ predicate, populate, conditions }: View): object | undefined =>
   conditions === undefined && !isRestricted(populate) ? predicate?.identity : undefined;
 
 /** Of a statement about one record: what permissions or relations bring into it may be of any size. */
@@ -173,7 +164,7 @@ export const runRead = <R>(
     },
   );
 
-function readError(schema: CompiledSchema, error: unknown): unknown {
+export function readError(schema: CompiledSchema, error: unknown): unknown {
   // numeric_value_out_of_range: what was worked out, such as a sum
   if (codeOf(error) === '22003')
     return recordErrors.RECORD_INVALID({
@@ -201,55 +192,6 @@ export type RecordRow = RecordText;
 /** What a statement answers of the record `x`. */
 export const recordColumns = (schema: CompiledSchema): string =>
   `x."_id" as id, x."__v" as version, ${recordJson(schema, 'x')}::text as json`;
-
-/** Throws or rejects with 404. */
-export function getRecord(
-  dependencies: RecordDependencies,
-  schema: CompiledSchema,
-  options: ReadOptions & { readonly id: string },
-  view: View,
-): Promise<RecordText> {
-  if (!isRecordId(schema.key, options.id)) throw recordErrors.RECORD_NOT_FOUND();
-  const statement = getStatement(dependencies.plans, schema, options, view);
-  return runRead<RecordRow>(dependencies, schema, statement).then(([row]) => {
-    if (!row) throw recordErrors.RECORD_NOT_FOUND();
-    return requireWholeRecord(row);
-  });
-}
-
-function getStatement(
-  plans: PlanCache,
-  schema: CompiledSchema,
-  { id, only, exactly }: ReadOptions & { readonly id: string },
-  view: View,
-): Statement {
-  const requested = exactly ? only : undefined;
-  const part = requested ? `get{${requestedKey(requested)}}` : 'get';
-  const shape = view === wholeView ? part : `${part}|${viewShape(view)}`;
-  return plans.statement(
-    {
-      schema,
-      shape,
-      values: [id],
-      dynamic: isDynamic(view),
-      identity: identityOf(view),
-      class: classOf(view),
-    },
-    (parameters) => {
-      const context = createRenderContext(parameters, view.conditions);
-      const list = requested
-        ? requestedList(schema, { alias: 't0', only: requested }, view.populate, context)
-        : selectList(schema, 't0', view.populate, context);
-      const where = `${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
-      const text = requested
-        ? `select t0."_id" as id, t0."__v" as version, (select row_to_json(x.*) from (select ${list}) x)::text as json from ${schema.rows} t0 where ${where}`
-        : `select ${recordColumns(schema)} from (select ${list} from ${schema.rows} t0 where ${where}) x`;
-      if (view.populate.size === 0) return text;
-      // A record by itself has the size of a request; what its relations lead to may have any. The offset keeps it from being made twice.
-      return `select r.id, r.version, ${boundedText('r.json')} as json from (${text} offset 0) r`;
-    },
-  );
-}
 
 /** `undefined` when the view has a guard (permissions.ts) that does not hold any more. Throws or rejects with 400. */
 export function listRecords(
