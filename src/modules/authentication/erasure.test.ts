@@ -45,6 +45,16 @@ test('after a user deleted themselves nothing of them is left, and nothing of th
   await platform.client
     .with({ 'idempotency-key': 'registering' })
     .post('/authentication/local/new', registering);
+  // What an operator was answered in the name of the user is kept under both.
+  const { userId } = await platform.login(email, password);
+  const acting = await platform.admin.post(`/authentication/users/${userId}/impersonate`, {
+    reason: 'a look',
+  });
+  const inTheirName = platform.client.with({
+    'idempotency-key': 'in-their-name',
+    authorization: `Bearer ${acting.body.accessToken}`,
+  });
+  expect((await inTheirName.delete('/authentication/sessions')).status).toBe(200);
   const user = await platform.login(email, password);
   await user.api.with({ 'idempotency-key': 'ending' }).delete('/authentication/sessions');
   const other = await platform.login(email, password);

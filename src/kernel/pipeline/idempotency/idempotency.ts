@@ -216,8 +216,9 @@ export const forgetAnswersTo = async (
   userIds: readonly string[],
 ): Promise<void> =>
   void (await database.query(
-    sql`delete from penstock.idempotency where principal = any(${userIds.map(keyOfUser)}::text[])`,
+    sql`delete from penstock.idempotency i using unnest(${userIds.map(keyOfUser)}::text[]) u(key)
+      where i.principal = u.key or i.principal ^@ (u.key || ' (')`,
   ));
 
-/** As `callerKey` names a user. */
+/** As `callerKey` names a user; behind it may stand who acted in their name. */
 const keyOfUser = (userId: string): string => `user:${userId}`;
