@@ -1,7 +1,8 @@
 /** Devices, topics, the inbox and notifying, as users and operators of both lines use them. */
 import { randomUUID } from 'node:crypto';
 import { io, type Socket } from 'socket.io-client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openTestConnection, type TestConnection } from '../../test/support/connection.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -356,6 +357,120 @@ test('the configuration of push in the form of 0.16: set, masked, kept by what w
   expect(names).toEqual(
     expect.arrayContaining(['email', 'sms', 'pushNotifications', 'communications']),
   );
+});
+
+describe('devices end with the session that registered them', () => {
+  const tokensOf = async (userId: string): Promise<string[]> =>
+    (await platform.admin.get(`/push/tokens/user/${userId}`)).body.tokenDocuments
+      .map(({ token }: { token: string }) => token.replace(/-.*/, ''))
+      .sort();
+  const withSessions = async (several: boolean): Promise<void> => {
+    const clients = { multipleUserSessions: several };
+    const config = { clients };
+    expectStatus(await platform.admin.patch('/config/authentication', { config }), 200, 'sessions');
+  };
+  const register = async ({ api, userId }: TestUser, name: string): Promise<void> => {
+    const body = { token: `${name}-${userId}`, platform: 'IOS' };
+    expectStatus(await api.post('/token', body), 200, `device ${name}`);
+  };
+  let sql: TestConnection;
+  beforeAll(async () => {
+    sql = await openTestConnection(platform.databaseUrl ?? '');
+    await withSessions(true);
+  });
+  afterAll(async () => {
+    await withSessions(false);
+    await sql?.close();
+  });
+
+  /** With a telephone whose session has ended by its time, and one from before sessions were noted. */
+  const withDevices = async () => {
+    const phone = await platform.registerUser();
+    const desk = await platform.login(phone.email, phone.password);
+    const idle = await platform.login(phone.email, phone.password);
+    const old = await platform.login(phone.email, phone.password);
+    for (const [name, user] of Object.entries({ phone, desk, idle, old }))
+      await register(user, name);
+    const token = (name: string) => `${name}-${phone.userId}`;
+    await sql.query(
+      `update penstock.sessions set ends_at = now() - interval '1 minute'
+        where id = (select session_id from penstock.push_devices where token = $1)`,
+      [token('idle')],
+    );
+    await sql.query('update penstock.push_devices set session_id = null where token = $1', [
+      token('old'),
+    ]);
+    return { phone, desk };
+  };
+  type Ending = (users: { readonly phone: TestUser; readonly desk: TestUser }) => Promise<unknown>;
+
+  test.each<[string, Ending, string[]]>([
+    ['a logout', ({ phone }) => phone.api.post('/authentication/logout'), ['desk', 'idle', 'old']],
+    [
+      'its end in the list of sessions',
+      async ({ phone, desk }) => {
+        const { body } = await phone.api.get('/authentication/sessions');
+        const own = body.sessions.find(({ current }: { current: boolean }) => current);
+        return desk.api.delete(`/authentication/sessions/${own._id}`);
+      },
+      ['desk', 'idle', 'old'],
+    ],
+    [
+      'the end of all others',
+      ({ desk }) => desk.api.delete('/authentication/sessions'),
+      ['desk', 'old'],
+    ],
+    [
+      'a new password',
+      ({ desk }) =>
+        desk.api.post('/authentication/local/change-password', {
+          oldPassword: desk.password,
+          newPassword: `New-${desk.password}`,
+        }),
+      ['desk', 'old'],
+    ],
+    [
+      'a block',
+      ({ desk }) => platform.admin.post(`/authentication/users/${desk.userId}/block`),
+      ['old'],
+    ],
+  ])('%s', async (_how, end, left) => {
+    const users = await withDevices();
+    expect(await end(users)).toMatchObject({ status: 200 });
+    expect(await tokensOf(users.phone.userId)).toEqual(left);
+  });
+
+  test('a renewal, and a login that takes its place, keep them', async () => {
+    await withSessions(false);
+    const phone = await platform.registerUser();
+    await register(phone, 'phone');
+    const renewing = platform.client.with({ authorization: `Bearer ${phone.refreshToken}` });
+    expectStatus(await renewing.post('/authentication/renew'), 200, 'renewal');
+    const next = await platform.login(phone.email, phone.password);
+    expect(await tokensOf(phone.userId)).toEqual(['phone']);
+    await register(next, 'phone');
+    await next.api.post('/authentication/logout');
+    expect(await tokensOf(phone.userId)).toEqual([]);
+    await withSessions(true);
+  });
+
+  test('a device that comes in while its session ends is not left behind', async () => {
+    const phone = await platform.registerUser();
+    const coming = ['a', 'b', 'c', 'd'].map((name) =>
+      phone.api.post('/token', { token: `${name}-${phone.userId}`, platform: 'IOS' }),
+    );
+    await phone.api.post('/authentication/logout');
+    await Promise.all(coming);
+    expect(await tokensOf(phone.userId)).toEqual([]);
+  });
+
+  test('an operator who acts as a user registers none', async () => {
+    const { userId } = await platform.registerUser();
+    const path = `/authentication/users/${userId}/impersonate`;
+    const { body } = await platform.admin.post(path, { reason: 'ticket' });
+    const acting = platform.client.with({ authorization: `Bearer ${body.accessToken}` });
+    expect((await acting.post('/token', { token: 'x', platform: 'IOS' })).status).toBe(403);
+  });
 });
 
 test('a channel that is switched off says so', async () => {

@@ -96,6 +96,8 @@ export interface ClientIdentity {
   authenticate(credentials: PresentedCredentials): UserCaller | Promise<UserCaller>;
   /** Absent: cookies are no credentials. */
   readonly cookieTokens?: CookieTokens;
+  /** Keeps the session of this caller from ending before the transaction does. Throws 401 where it has ended. */
+  holdSession?(transaction: Transaction, caller: UserCaller): Promise<void>;
   /**
    * Ends the sessions in which this admin acts as users, for the transaction that ends the admin's own. Absent: there
    * are none.

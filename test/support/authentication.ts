@@ -228,6 +228,7 @@ const fakeCommunications = (mails: TestMail[], texts: TestText[]) => {
   return {
     messages,
     templates: { register: async () => undefined },
+    devices: { endSessions: async () => undefined },
     onChannelsChange: () => () => undefined,
   } as unknown as CommunicationsService;
 };

@@ -30,6 +30,7 @@ import { createParts, type Parts } from './parts.ts';
 import { communicationPrompts } from './prompts.ts';
 import { communicationTemplateSchema, emailTemplateSchema } from './schemas.ts';
 import { chainState } from './services/chain-definitions.ts';
+import type { Devices } from './services/devices.ts';
 import { isMailSandbox } from './services/email/transports.ts';
 import type { Inbox } from './services/inbox.ts';
 import type { Messages } from './services/messages.ts';
@@ -56,6 +57,7 @@ export interface CommunicationsService {
     ): ReturnType<Notifier['broadcast']>;
   };
   readonly inbox: Pick<Inbox, 'add'>;
+  readonly devices: Pick<Devices, 'endSessions'>;
   /** Runs when channels are switched on or off; answers how to stop listening. */
   onChannelsChange(listener: () => void): () => void;
 }
@@ -95,7 +97,7 @@ async function start({
       read: async (id, signal) => optional.storage.current()?.files.read(id, signal),
     },
   });
-  const { messages, templates, partials, unified, notifier, inbox, transports } = parts;
+  const { messages, templates, partials, unified, notifier, inbox, devices, transports } = parts;
   kernel.health.register({
     name: 'communications.providers',
     run: async () => parts.delivery.failing(),
@@ -108,6 +110,7 @@ async function start({
       templates,
       notifier,
       inbox,
+      devices,
       onChannelsChange: (listener) =>
         config.onChange((next, previous) => {
           const switched = (['email', 'sms'] as const).some(

@@ -317,6 +317,9 @@ const unreported = `
 /** The hooks and functions that caused a message: what causes itself without an end is found out by them. */
 const causes = `alter table penstock.messages add column caused_by text[];`;
 
+/** In which session a device was registered: it ends with it. Those from before know none. */
+const deviceSessions = `alter table penstock.push_devices add column session_id uuid;`;
+
 const step = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -334,4 +337,5 @@ export const migrations: readonly Migration[] = [
   step('0009-retry-keys', retryKeys),
   step('0010-unreported', unreported),
   step('0011-causes', causes),
+  step('0012-device-sessions', deviceSessions),
 ];

@@ -28,6 +28,8 @@ const columns = `id, user_id as "userId", token, platform, device_id as "deviceI
 
 export type NewDevice = Omit<DeviceRow, 'createdAt' | 'updatedAt' | 'endpointRef'> & {
   readonly tokenHash: Buffer;
+  /** The session that registers it. */
+  readonly sessionId: string;
 };
 
 /**
@@ -44,11 +46,11 @@ export async function saveDevice(
       delete from penstock.push_devices where user_id = ${device.userId}::uuid and device_id = ${device.deviceId}
         and platform = ${device.platform} and token_hash <> ${device.tokenHash}`);
   const { rows } = await transaction.query<DeviceRow>({
-    text: `insert into penstock.push_devices as d (id, user_id, token, token_hash, platform, device_id, locale, app_version, environment, web_keys)
-      values ($1::uuid, $2::uuid, $3, $4, $5, $6, $7, $8, $9, $10::jsonb)
+    text: `insert into penstock.push_devices as d (id, user_id, token, token_hash, platform, device_id, locale, app_version, environment, web_keys, session_id)
+      values ($1::uuid, $2::uuid, $3, $4, $5, $6, $7, $8, $9, $10::jsonb, $11::uuid)
       on conflict (token_hash) do update set user_id = excluded.user_id, platform = excluded.platform, device_id = excluded.device_id,
         locale = excluded.locale, app_version = excluded.app_version, environment = excluded.environment, web_keys = excluded.web_keys,
-        updated_at = now(), created_at = case when d.user_id = excluded.user_id then d.created_at else now() end
+        session_id = excluded.session_id, updated_at = now(), created_at = case when d.user_id = excluded.user_id then d.created_at else now() end
       returning ${columns}`,
     values: [
       device.id,
@@ -61,6 +63,7 @@ export async function saveDevice(
       device.appVersion,
       device.environment,
       device.webKeys === null ? null : JSON.stringify(device.webKeys),
+      device.sessionId,
     ],
   });
   await transaction.query(sql`
@@ -105,6 +108,23 @@ export const deleteDevicesOf = (
   database.query(sql`
     delete from penstock.push_devices where user_id = ${userId}::uuid
       and (${platform}::text is null or platform = ${platform}) and (${tokenHash}::bytea is null or token_hash = ${tokenHash})`);
+
+/** Sessions of these users: some (`only`), or all but one. */
+export interface EndedSessions {
+  readonly userIds: readonly string[];
+  readonly only?: readonly string[] | undefined;
+  readonly except?: string | undefined;
+}
+
+/** Those that were registered in these sessions. */
+export const deleteDevicesOfSessions = (
+  transaction: Queryable,
+  { userIds, only, except }: EndedSessions,
+): Promise<unknown> =>
+  transaction.query(sql`
+    delete from penstock.push_devices where user_id = any(${userIds}::uuid[]) and session_id is not null
+      and (${only ?? null}::uuid[] is null or session_id = any(${only ?? null}::uuid[]))
+      and session_id is distinct from ${except ?? null}::uuid`);
 
 /** Those that a provider called dead; a device that was registered again since then stays. */
 export const deleteDeadDevices = (

@@ -49,11 +49,14 @@ function inCookies(
     async handler(context, input) {
       const answer = delivered(await operation.handler(context, input), tokenCookies);
       if (opensSession && answer instanceof Reply && tokenCookies.areGiven(answer.cookies))
-        await endPreviousSession(context.cookies);
+        await endPreviousSession(context.cookies, userIdIn(answer.value));
       return answer;
     },
   };
 }
+
+const userIdIn = (answer: unknown): string | undefined =>
+  (answer as { readonly userId?: string } | undefined)?.userId;
 
 /** Answers that are more than their tokens have put them into cookies themselves. */
 function delivered(answer: unknown, tokenCookies: TokenCookies): unknown {

@@ -66,9 +66,9 @@ function foundation(
   { accessTokens, states, keys }: ProcessServices,
 ) {
   const config = () => handle.current();
-  const { messages } = services.communications;
+  const { messages, devices } = services.communications;
   const makePair = createPairMaker(accessTokens, config);
-  const sessions = createSessions({ ...kernel, states });
+  const sessions = createSessions({ ...kernel, states, devices });
   const hooks = createTokenHooks(kernel.hooks, log);
   const openSession = createSessionOpener({ ...kernel, states, makePair, hooks, config });
   const requireAllowedEmail = createEmailGate(() => config().emailRestrictions, log);
@@ -91,7 +91,7 @@ function foundation(
     sessions,
     makePair,
     secondFactor: createSecondFactorReset({ ...kernel, sessions }),
-    renewal: createRenewal({ ...kernel, states, makePair, securityLog, config, log }),
+    renewal: createRenewal({ ...kernel, states, devices, makePair, securityLog, config, log }),
     tokens,
     signIn: createSignIn({ ...kernel, ...protection, openSession, securityLog, config }),
     tokenCookies,

@@ -63,10 +63,10 @@ const registerOperation = (devices: Devices): Operation =>
     errors: [messageErrors.CHANNEL_DISABLED],
     summary: 'Register a device for push messages',
     description:
-      'A user has many devices. A token that is known already moves to the user who registers it.',
+      'A user has many devices. A token that is known already moves to the user who registers it. The device is forgotten when its session is ended: by a logout, a new password, a block, or in the list of sessions. Register it again after each sign-in.',
     handler: async (context, { body }) => ({
       message: 'Push notification token created',
-      newTokenDocument: deviceOnWire(await devices.register(userOf(context).userId, body)),
+      newTokenDocument: deviceOnWire(await devices.register(userOf(context), body)),
     }),
   });
 

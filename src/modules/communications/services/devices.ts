@@ -1,7 +1,9 @@
 /** Devices of users, and the topics that users follow. */
 import { createHash } from 'node:crypto';
 import type { Kernel } from '../../../host/kernel.ts';
-import { invalid } from '../../../kernel/errors.ts';
+import type { UserCaller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { messageErrors } from '../errors.ts';
@@ -12,9 +14,12 @@ import {
   type DeviceRow,
   deleteDevice,
   deleteDevicesOf,
+  deleteDevicesOfSessions,
   deviceById,
   devicesOf,
+  type EndedSessions,
   listDevices,
+  type NewDevice,
   saveDevice,
   subscribeTopic,
   unsubscribeTopic,
@@ -44,8 +49,13 @@ export interface DeviceInput {
 }
 
 export interface Devices {
-  /** A token that is known already moves to this user. Throws 400, and 503 while the channel is off. */
-  register(userId: string, input: DeviceInput): Promise<DeviceRow>;
+  /**
+   * A token that is known already moves to this user. Throws 400, 503 while the channel is off, 401 where the session of
+   * the caller has ended, and 403 for an operator who acts as the user: the device would hear of them ever after.
+   */
+  register(caller: UserCaller, input: DeviceInput): Promise<DeviceRow>;
+  /** Forgets what was registered in sessions that somebody ends, in the transaction that ends them. */
+  endSessions(transaction: Transaction, ended: EndedSessions): Promise<void>;
   /** Forgets the user's devices: all, those of a platform, or the one with a token. */
   unregister(userId: string, platform?: string, token?: string): Promise<void>;
   subscribe(userId: string, topic: string): Promise<void>;
@@ -83,30 +93,24 @@ const follow = (database: Kernel['database'], userId: string, topic: string): Pr
 
 export function createDevices({
   database,
+  identity,
   config,
-}: Pick<Kernel, 'database'> & { readonly config: () => CommunicationsConfig }): Devices {
+}: Pick<Kernel, 'database' | 'identity'> & {
+  readonly config: () => CommunicationsConfig;
+}): Devices {
   const requireActive = (): void => {
     if (!config().pushNotifications.active) throw messageErrors.CHANNEL_DISABLED();
   };
   return {
-    async register(userId, input) {
+    async register(caller, input) {
       requireActive();
-      const { token, webKeys } = targetOf(input);
-      const device = {
-        id: newId(),
-        userId,
-        token,
-        tokenHash: hashOf(token),
-        platform: platformOf(input.platform),
-        deviceId: input.deviceId ?? null,
-        locale: input.locale ?? null,
-        appVersion: input.appVersion ?? null,
-        environment: input.environment ?? null,
-        webKeys,
-      };
-      return database.transaction((transaction) =>
-        saveDevice(transaction, device, config().pushNotifications.maxDevices),
-      );
+      if (caller.impersonatedBy !== undefined) throw errors.FORBIDDEN();
+      const device = deviceOf(caller, input);
+      return database.transaction(async (transaction) => {
+        // Whoever ends the session at this moment waits, and finds the device.
+        await identity.client?.holdSession?.(transaction, caller);
+        return saveDevice(transaction, device, config().pushNotifications.maxDevices);
+      });
     },
     async unregister(userId, platform, token) {
       await deleteDevicesOf(database, userId, {
@@ -114,6 +118,8 @@ export function createDevices({
         tokenHash: token === undefined ? null : hashOf(token),
       });
     },
+    endSessions: async (transaction, ended) =>
+      void (await deleteDevicesOfSessions(transaction, ended)),
     async subscribe(userId, topic) {
       requireActive();
       await follow(database, userId, topic);
@@ -135,6 +141,24 @@ export function createDevices({
     async remove(id) {
       if (!(await deleteDevice(database, id))) throw messageErrors.DEVICE_NOT_FOUND();
     },
+  };
+}
+
+/** Throws 400. */
+function deviceOf({ userId, sessionId }: UserCaller, input: DeviceInput): NewDevice {
+  const { token, webKeys } = targetOf(input);
+  return {
+    id: newId(),
+    userId,
+    sessionId,
+    token,
+    tokenHash: hashOf(token),
+    platform: platformOf(input.platform),
+    deviceId: input.deviceId ?? null,
+    locale: input.locale ?? null,
+    appVersion: input.appVersion ?? null,
+    environment: input.environment ?? null,
+    webKeys,
   };
 }
 

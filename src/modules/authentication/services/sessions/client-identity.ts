@@ -12,7 +12,7 @@ import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
 import type { AccessTokens } from '../tokens/access-tokens.ts';
 import type { SigningKeys } from '../tokens/signing-keys.ts';
-import { revokeImpersonations, type SessionState } from './queries.ts';
+import { lockLiveSession, revokeImpersonations, type SessionState } from './queries.ts';
 import type { SessionStates } from './sessions.ts';
 import type { TokenCookies } from './token-cookies.ts';
 
@@ -74,6 +74,9 @@ export function createClientIdentity(dependencies: Dependencies): ClientIdentity
       if (cookie === undefined)
         throw errors.UNAUTHORIZED({ headers: { 'www-authenticate': 'Bearer' } });
       return byCookie(cookie, credentials);
+    },
+    async holdSession(transaction, caller) {
+      if (!(await lockLiveSession(transaction, caller))) throw refused();
     },
     endImpersonations: (transaction, adminId) =>
       endImpersonations(dependencies, transaction, adminId),

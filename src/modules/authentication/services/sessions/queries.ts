@@ -206,6 +206,17 @@ export const successor = (
       from penstock.refresh_tokens where hash = ${hash}`),
   );
 
+/** Locks a session against being ended; nothing when it has ended. */
+export const lockLiveSession = (
+  transaction: Queryable,
+  { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
+): Promise<{ id: string } | undefined> =>
+  first(
+    transaction.query<{ id: string }>(identitySql`
+      select id from penstock.sessions
+      where id = ${sessionId} and user_id = ${userId} and revoked_at is null and ends_at > now() for share`),
+  );
+
 /** Ends one session of that user; nothing when it is not theirs or has ended already. */
 export const revokeSession = (
   database: Queryable,

@@ -24,7 +24,7 @@ import {
   useRefreshToken,
 } from './queries.ts';
 import { callerOf, type PairMaker, type TokenPair } from './session-opening.ts';
-import type { SessionStates } from './sessions.ts';
+import type { SessionDevices, SessionStates } from './sessions.ts';
 
 export interface Renewal {
   /** A new pair for a refresh token. 401 when it is unknown, expired, used or its session ended; 403 when the user is blocked. */
@@ -33,6 +33,7 @@ export interface Renewal {
 
 interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'secrets' | 'metrics'> {
   readonly states: SessionStates;
+  readonly devices: SessionDevices;
   readonly makePair: PairMaker;
   readonly securityLog: SecurityLog;
   readonly config: () => AuthenticationConfig;
@@ -124,7 +125,7 @@ async function rotate(
 
 /** A used token again: the same pair within the grace time while that pair was not renewed itself, else the end of the session. */
 async function replay(
-  { makePair, events, securityLog, states, log }: Dependencies,
+  { makePair, events, securityLog, states, devices, log }: Dependencies,
   transaction: Transaction,
   presented: PresentedToken,
   { next, origin }: { next: string; origin: Origin },
@@ -139,6 +140,7 @@ async function replay(
     };
   }
   const ended = await revokeSession(transaction, presented.userId, presented.id, 'reuse');
+  await devices.endSessions(transaction, { userIds: [presented.userId], only: [presented.id] });
   await events.emit(
     transaction,
     callerOf(presented),

@@ -9,6 +9,7 @@ import type { Cache } from '../../../../kernel/cache.ts';
 import { anonymous, type Caller, type UserCaller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import type { Identity } from '../../../../kernel/identity.ts';
+import type { CommunicationsService } from '../../../communications/index.ts';
 import { authErrors } from '../../errors.ts';
 import { type UserEvent, userEvent } from '../../events.ts';
 import {
@@ -69,8 +70,8 @@ export interface Sessions {
     name: string,
   ): Promise<ListedSession & { readonly current: boolean }>;
   logout(caller: UserCaller): Promise<void>;
-  /** Ends a session that its browser has left for another one; nothing when it has ended. */
-  leave(session: Pick<UserCaller, 'userId' | 'sessionId'>): Promise<void>;
+  /** Ends a session that its browser has left, perhaps for another one of this or another user; nothing when it has ended. */
+  leave(session: Pick<UserCaller, 'userId' | 'sessionId'>, nextUserId?: string): Promise<void>;
   /** Ends one of the caller's own sessions; 404 when it is not theirs or has ended. */
   end(caller: UserCaller, sessionId: string): Promise<void>;
   /** Ends one session of a user, for an operator; 404 when they have no such session or it has ended. */
@@ -89,8 +90,13 @@ export interface EndOptions {
   readonly except?: string;
 }
 
+/** Devices that get push messages: they end with the session that registered them. */
+export type SessionDevices = CommunicationsService['devices'];
+type EndedSessions = Parameters<SessionDevices['endSessions']>[1];
+
 interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly states: SessionStates;
+  readonly devices: SessionDevices;
 }
 
 interface Ending {
@@ -98,15 +104,20 @@ interface Ending {
   readonly userIds: readonly string[];
   /** Sessions that may have ended before: a node that was killed right after that has told nobody. */
   readonly perhaps?: readonly string[];
+  /** Whose devices end: of these sessions, or of all that the users ever had but one. Absent: they stay. */
+  readonly devicesOf?: Pick<EndedSessions, 'only' | 'except'>;
 }
 
-export function createSessions({ database, events, states }: Dependencies): Sessions {
-  /** Ends what `revoke` ends, with one event, in one transaction. */
-  const ending = (
-    caller: Caller,
-    { event, userIds, perhaps = [] }: Ending,
-    revoke: (t: Transaction) => Promise<readonly string[]>,
-  ) =>
+/** Ends what `revoke` ends, with one event, in one transaction. Answers how many. */
+type End = (
+  caller: Caller,
+  ending: Ending,
+  revoke: (t: Transaction) => Promise<readonly string[]>,
+) => Promise<number>;
+
+const createEnd =
+  ({ database, events, states, devices }: Dependencies): End =>
+  (caller, { event, userIds, perhaps = [], devicesOf }, revoke) =>
     database.transaction(async (transaction) => {
       const ended = await revoke(transaction);
       if (ended.length > 0)
@@ -115,13 +126,20 @@ export function createSessions({ database, events, states }: Dependencies): Sess
           caller,
           userEvent(event, userIds, ended.length === 1 ? ended[0] : undefined),
         );
+      if (devicesOf) await devices.endSessions(transaction, { userIds, ...devicesOf });
       states.dropAfter(transaction, [...new Set([...ended, ...perhaps])]);
       return ended.length;
     });
 
+export function createSessions(dependencies: Dependencies): Sessions {
+  const { database, states } = dependencies;
+  const ending = createEnd(dependencies);
   const endOf: Sessions['endOf'] = async (caller, userId, sessionId) => {
-    const ended = await ending(caller, { event: 'revokeSessions', userIds: [userId] }, (t) =>
-      revokeSession(t, userId, sessionId, 'revoked'),
+    const devicesOf = { only: [sessionId] };
+    const ended = await ending(
+      caller,
+      { event: 'revokeSessions', userIds: [userId], devicesOf },
+      (t) => revokeSession(t, userId, sessionId, 'revoked'),
     );
     if (ended === 0) throw authErrors.SESSION_NOT_FOUND();
   };
@@ -139,20 +157,28 @@ export function createSessions({ database, events, states }: Dependencies): Sess
     },
     async logout(caller) {
       const { userId, sessionId } = caller;
-      await ending(caller, { event: 'logout', userIds: [userId], perhaps: [sessionId] }, (t) =>
-        revokeSession(t, userId, sessionId, 'logout'),
+      const own = [sessionId];
+      await ending(
+        caller,
+        { event: 'logout', userIds: [userId], perhaps: own, devicesOf: { only: own } },
+        (t) => revokeSession(t, userId, sessionId, 'logout'),
       );
     },
-    async leave({ userId, sessionId }) {
-      await ending(anonymous, { event: 'revokeSessions', userIds: [userId] }, (t) =>
-        revokeSession(t, userId, sessionId, 'replaced'),
+    async leave({ userId, sessionId }, nextUserId) {
+      const devicesOf = nextUserId === userId ? undefined : { only: [sessionId] };
+      await ending(
+        anonymous,
+        { event: 'revokeSessions', userIds: [userId], ...(devicesOf && { devicesOf }) },
+        (t) => revokeSession(t, userId, sessionId, 'replaced'),
       );
     },
     end: (caller, sessionId) => endOf(caller, caller.userId, sessionId),
     endOf,
     endAll: (caller, userIds, options) =>
-      ending(caller, { event: 'revokeSessions', userIds }, (t) =>
-        revokeSessions(t, userIds, options.reason, options.except ?? null),
+      ending(
+        caller,
+        { event: 'revokeSessions', userIds, devicesOf: { except: options.except } },
+        (t) => revokeSessions(t, userIds, options.reason, options.except ?? null),
       ),
     async replace(transaction, { userId, sessionId }) {
       const ended = await revokeSession(transaction, userId, sessionId, 'replaced');

@@ -194,8 +194,11 @@ function isOwnPage({ origin, host, fetchSite }: CookieSender, publicUrl: string)
  * then on, so its user could not end it any more, and whoever has copied them could go on.
  */
 
-/** Ends the session that these cookies were of, if they were of any. */
-export type EndPreviousSession = (cookies: Readonly<Record<string, string>>) => Promise<void>;
+/** Ends the session that these cookies were of, if they were of any. `nextUserId`: who signs in, as far as that is said. */
+export type EndPreviousSession = (
+  cookies: Readonly<Record<string, string>>,
+  nextUserId: string | undefined,
+) => Promise<void>;
 
 interface EndDependencies extends Pick<Kernel, 'database'> {
   readonly accessTokens: AccessTokens;
@@ -209,17 +212,17 @@ export function createEndPreviousSession({
   tokenCookies,
   sessions,
 }: EndDependencies): EndPreviousSession {
-  return async (cookies) => {
+  return async (cookies, nextUserId) => {
     const accessToken = tokenCookies.accessToken(cookies);
     const verified = accessToken === undefined ? undefined : accessTokens.verify(accessToken);
-    if (typeof verified === 'object') return sessions.leave(verified.caller);
+    if (typeof verified === 'object') return sessions.leave(verified.caller, nextUserId);
     // The access token has ended, as it does long before the session.
     const refreshToken = tokenCookies.admittedRefreshToken(cookies);
     const session =
       refreshToken === undefined
         ? undefined
         : await sessionOfRefreshToken(database, sha256(refreshToken));
-    if (session) await sessions.leave(session);
+    if (session) await sessions.leave(session, nextUserId);
   };
 }
 
