@@ -170,4 +170,49 @@ describe('links to records that somebody else may read', () => {
       200,
     );
   });
+
+  it('are not made by changes of a schema whose author does not reach what they lead to (539)', async () => {
+    const { body: file } = await platform.admin.post('/storage/files', {
+      ...{ name: 'private.txt', data: btoa('private') },
+    });
+    const exceeded = { status: 403, body: { code: 'SCOPE_EXCEEDED' } };
+    const narrowed = async (...scopes: string[]) => {
+      const { body } = await platform.admin.post('/api-tokens', { name: scopes.join(), scopes });
+      return platform.adminAnonymous.with({ credential: body.token });
+    };
+    const database = await narrowed('database');
+    const both = await narrowed('database', 'storage');
+    const made = { name: 'Badge2', fields: { title: 'String', plain: 'ObjectId' } };
+    const { _id } = (await database.post('/database/schemas', made)).body;
+    const doc = { title: 'a', plain: file._id };
+    const documents = '/database/schemas/Badge2/docs';
+    expect((await database.post(documents, { inputDocument: doc })).status).toBe(200);
+    const path = `/database/schemas/${_id}`;
+    const link = { type: 'File' };
+    const { fields } = made;
+    const changes: Json[] = [
+      { fields: { ...fields, plain: link } },
+      { fields: { ...fields, file: link }, backfill: { file: file._id } },
+      { fields: { ...fields, file: { ...link, default: file._id } } },
+      { fields: { ...fields, files: [link] }, backfill: { files: [file._id] } },
+    ];
+    for (const change of changes) {
+      expect(await database.patch(path, change)).toMatchObject(exceeded);
+      expect(await database.post(`${path}/plan`, change)).toMatchObject(exceeded);
+    }
+    // A field that was taken out comes back as what it is declared as, and so does a schema whose table is kept.
+    expect((await database.patch(path, { fields: { title: 'String' } })).status).toBe(200);
+    expect(await database.patch(path, changes[0])).toMatchObject(exceeded);
+    expect((await database.delete(`${path}?deleteData=false`)).status).toBe(200);
+    const again = { ...made, ...changes[0] };
+    expect(await database.post('/database/schemas', again)).toMatchObject(exceeded);
+    const state = { schemas: [{ ...again, modelOptions: {} }] };
+    expect(await database.post('/database/schemas/import', state)).toMatchObject(exceeded);
+    // New links lead to nothing by themselves, and are asked about where somebody writes them.
+    const fresh = { ...made, fields: { ...fields, file: link } };
+    const back = await database.post('/database/schemas', fresh);
+    expect(back.status, back.text).toBe(200);
+    const linked = await both.patch(`/database/schemas/${back.body._id}`, changes[0]);
+    expect(linked.status, linked.text).toBe(200);
+  });
 });

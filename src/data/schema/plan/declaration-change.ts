@@ -23,6 +23,7 @@ import { hasTimestamps } from '../mapping/table-mapping.ts';
 import type { Renames } from './column-steps.ts';
 import { type Replay, withChange } from './data-changes.ts';
 import { backfillOf, droppedAfter, liveFields, renamed, requireRenames } from './field-changes.ts';
+import { linksMade } from './made-links.ts';
 import { mappingProblems, recordOptionProblems } from './option-rules.ts';
 
 /** Grows when the platform derives something else from the same definition. */
@@ -58,6 +59,8 @@ export interface DeclarationChange {
   readonly backfill: ReadonlyMap<string, unknown>;
   /** Paths of fields that were taken out, whose data goes now. */
   readonly purge: readonly string[];
+  /** Names of the schemas to whose records it makes links by itself. */
+  readonly links: ReadonlySet<string>;
 }
 
 export const unchangedDeclaration = (declaration: Declaration): DeclarationChange => ({
@@ -65,6 +68,7 @@ export const unchangedDeclaration = (declaration: Declaration): DeclarationChang
   renames: [],
   backfill: new Map(),
   purge: [],
+  links: new Set(),
 });
 
 /** The next declaration. `current`: the row of that name, also a removed one whose table was kept. Throws 400 or 403. */
@@ -108,7 +112,9 @@ export function declarationChangeOf(
     removed: false,
   };
   const declaration = before ? { ...next, dropped: droppedAfter(before, tree) } : next;
-  return { ...unchangedDeclaration(declaration), renames, backfill: backfillOf(backfill, tree) };
+  const values = backfillOf(backfill, tree);
+  const links = linksMade(before, { fields: mergedFields(next), tree, backfill: values });
+  return { ...unchangedDeclaration(declaration), renames, backfill: values, links };
 }
 
 /** What the change itself does to records, noted under a new id. Throws 400. */

@@ -17,9 +17,10 @@ import type { SchemaDefinition } from '../language/definition.ts';
 import { isPlainObject } from '../language/option-context.ts';
 import { changePlanOf, namesIn, requireAdmin } from '../plan/change-plan.ts';
 import { definitionChecksum } from '../plan/declaration-change.ts';
+import { requireLinks } from '../plan/made-links.ts';
 import { previewOf } from '../plan/preview.ts';
 import type { SchemaRequest } from '../plan/schema-request.ts';
-import { type SchemaSnapshot, schemaSnapshotOf } from '../plan/table-work.ts';
+import { type ChangePlan, type SchemaSnapshot, schemaSnapshotOf } from '../plan/table-work.ts';
 import { createPublicViews } from '../public-view.ts';
 import { changeSchemas, type Decide } from './apply-change.ts';
 import { installPlan } from './install-plan.ts';
@@ -217,12 +218,15 @@ export async function createSchemaRegistry(
   const requireAuthorityOver = (caller: Caller, names: readonly string[]): void =>
     requireAuthority(caller, ...names.flatMap((name) => schemaObject(loaded.known(name))));
 
+  const planOf = async (caller: Caller, snapshot: SchemaSnapshot, request: SchemaRequest) =>
+    permitted(caller, snapshot, await changePlanOf(snapshot, request, loaded.nameOf));
+
   async function apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]> {
     requireAdmin(caller);
     const names = namesIn(request, loaded.nameOf);
     requireAuthorityOver(caller, names);
     const report = unconfirmedReport();
-    const decide = (snapshot: SchemaSnapshot) => changePlanOf(snapshot, request, loaded.nameOf);
+    const decide = (snapshot: SchemaSnapshot) => planOf(caller, snapshot, request);
     report(await outside(() => change(caller, { decide })));
     return request.kind === 'remove' ? [] : names.map(live);
   }
@@ -251,10 +255,15 @@ export async function createSchemaRegistry(
       requireAdmin(caller);
       requireAuthorityOver(caller, namesIn(request, loaded.nameOf));
       const snapshot = schemaSnapshotOf((await loadDeclarations(database)).map(loaded.readable));
-      const changePlan = await changePlanOf(snapshot, request, loaded.nameOf);
-      return previewOf(database, snapshot, changePlan);
+      return previewOf(database, snapshot, await planOf(caller, snapshot, request));
     },
   };
+}
+
+/** Throws 403. */
+function permitted(caller: Caller, snapshot: SchemaSnapshot, plan: ChangePlan): ChangePlan {
+  requireLinks(caller, snapshot, plan.drafts);
+  return plan;
 }
 
 /** Throws 404. */
