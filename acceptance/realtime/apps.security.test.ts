@@ -14,6 +14,8 @@ import { waitFor } from '../../test/support/wait-for.ts';
 import { readEvents } from './streams.ts';
 
 type App = Readonly<Record<'clientid' | 'clientsecret', string>> & { readonly id: string };
+/** While apps are not told apart. */
+const noApp = {} as App;
 
 /** Something that is open: how it ended, once it has. */
 type End = () => string | number | undefined;
@@ -31,13 +33,19 @@ beforeAll(async () => {
     fields: { title: { type: 'String' } },
     conduitOptions: { cms: { enabled: true, crudOperations: { read } } },
   });
-  const config = { security: { clientValidation: true } };
-  expectStatus(await first.admin.patch('/config/router', { config }), 200, 'apps told apart');
+  await tellApart(true);
 }, 120_000);
 afterAll(async () => {
   for (const cleanUp of cleanUps.splice(0)) await cleanUp();
   for (const node of [...nodes].reverse()) await node.close();
 });
+
+/** Whether apps are told apart. */
+async function tellApart(clientValidation: boolean): Promise<void> {
+  const config = { security: { clientValidation } };
+  const [first] = nodes;
+  expectStatus(await first.admin.patch('/config/router', { config }), 200, 'apps told apart');
+}
 
 async function register(): Promise<App> {
   const { body } = expectStatus(
@@ -48,12 +56,15 @@ async function register(): Promise<App> {
   return { clientid: body.clientId, clientsecret: body.clientSecret, id: body._id };
 }
 
-const headersOf = ({ clientid, clientsecret }: App) => ({ clientid, clientsecret });
+const headersOf = ({ id: _id, ...headers }: App) => headers;
 
 /** A user who came with this app. */
 async function tokenOf(app: App): Promise<string> {
   const client = nodes[0].client.with(headersOf(app));
-  const account = { email: `${app.clientid}@example.com`, password: 'Battery-Staple-17' };
+  const account = {
+    email: `${app.clientid ?? 'nobody'}@example.com`,
+    password: 'Battery-Staple-17',
+  };
   expectStatus(await client.post('/authentication/local/new', account), 200, 'registration');
   return expectStatus(await client.post('/authentication/local', account), 200, 'login').body
     .accessToken;
@@ -151,4 +162,14 @@ it('ends what was opened with a secret that is good no more', async () => {
   const renewed = await nodes[1].admin.post(path, { keepPreviousMs: 0 });
   expectStatus(renewed, 200, 'another secret');
   await waitFor(() => open.every((end) => end() !== undefined), { what: 'the end of all' });
+});
+
+it('ends what came without an app when apps are told apart', async () => {
+  await tellApart(false);
+  const open = await openAll(noApp);
+  await tellApart(true);
+  // Well before the next look at all sockets.
+  const inTime = { timeoutMs: 10_000, what: 'the end of all' };
+  await waitFor(() => open.every((end) => end() !== undefined), inTime);
+  for (const end of open) expect([4403, 'CLIENT_REFUSED']).toContain(end());
 });

@@ -118,6 +118,8 @@ export interface EndedCredentials {
   readonly sessions?: readonly string[];
   /** Client ids of apps. */
   readonly apps?: readonly string[];
+  /** Apps are told apart from now on: whoever came without one may not stay. */
+  readonly withoutApp?: true;
 }
 
 /**

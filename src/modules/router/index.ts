@@ -57,18 +57,21 @@ async function start({
   log,
 }: ModuleContext<RouterConfig>): Promise<RunningModule<RouterService>> {
   const gate = createClientGate({ ...kernel, log });
-  const applyValidation = ({ security }: RouterConfig): void => {
+  const applyValidation = async ({ security }: RouterConfig): Promise<void> => {
+    const before = kernel.identity.apps;
     kernel.identity.apps = security.clientValidation ? gate : undefined;
+    if (kernel.identity.apps !== undefined && before === undefined)
+      await kernel.identity.ends.tell({ withoutApp: true });
   };
-  applyValidation(config.current());
+  await applyValidation(config.current());
   measureClients(kernel);
   const channels = createChannels(kernel, () => config.current(), log);
   const stopChannels = channels.start();
   const relays = createRelays(kernel);
   const stopRelays = startRelays({ ...kernel, relays, log });
-  const stopListening = config.onChange((next) => {
-    applyValidation(next);
+  const stopListening = config.onChange(async (next) => {
     channels.redefined();
+    await applyValidation(next);
   });
   const stopLimits = serveOwnLimits(kernel, config);
   const clients = createClients({ ...kernel, gate });

@@ -41,7 +41,7 @@ export function mountGraphqlSockets(given: MountParts): GraphqlSockets {
     'Messages of subscriptions that were told',
   );
   const audience = createSocketAudience();
-  const sessions = createStreamSessions(kernel.events);
+  const sessions = createStreamSessions(kernel);
   const detach = kernel.sockets.attach(audience);
   const open = new Set<WebSocket>();
   kernel.metrics.gauge('graphql_sockets', 'Connections of GraphQL subscriptions', () => open.size);

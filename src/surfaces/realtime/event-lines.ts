@@ -25,6 +25,8 @@ export interface StreamParts {
   readonly sessions: StreamSessions;
 }
 
+const visitor = { userId: '', sessionId: undefined } as const;
+
 /** Rejects with what the operation rejects with that answers the same. */
 export async function listenAsStream(
   { engine, sessions }: StreamParts,
@@ -34,9 +36,9 @@ export async function listenAsStream(
     callerNow,
     onSlow: engine.slow,
   });
-  const userId = caller.kind === 'user' ? caller.userId : '';
+  const { userId, sessionId } = caller.kind === 'user' ? caller : visitor;
   const recheck = async (): Promise<void> => void (await stream.admits());
-  const forget = sessions.enter({ userId, app }, recheck);
+  const forget = sessions.enter({ userId, app, sessionId: () => sessionId }, recheck);
   let connected = true;
   const socket = {
     get connected() {

@@ -97,8 +97,9 @@ interface Asking extends Omit<Listening, 'request'> {
 function streamsOf({
   engine,
   events,
-}: Pick<Parts, 'engine' | 'events'>): (asking: Asking) => Promise<Reply> {
-  const sessions = createStreamSessions(events);
+  identity,
+}: Pick<Parts, 'engine' | 'events' | 'identity'>): (asking: Asking) => Promise<Reply> {
+  const sessions = createStreamSessions({ events, identity });
   const places = createPlaces();
   return async (asking) => {
     const { caller, address, signal, query, lastEventId } = asking;
@@ -128,7 +129,7 @@ export function eventStreamOperations({
   identity,
   tickets,
 }: Parts): readonly Operation[] {
-  const open = streamsOf({ engine, events });
+  const open = streamsOf({ engine, events, identity });
   const listen = defineOperation({
     ...facts,
     access: 'optionalUser',

@@ -116,18 +116,32 @@ export async function openLiveStream(
 }
 
 export interface StreamSessions {
-  /** Answers how to leave. Nothing tells of visitors who came without an app. */
+  /** Answers how to leave. */
   enter(holder: Holder, recheck: () => Promise<void>): () => void;
 }
 
-/** Those who listen by streams: events about their user or their app make them look at their session again. */
-export function createStreamSessions(events: Pick<Kernel['events'], 'subscribe'>): StreamSessions {
+/**
+ * Those who listen by streams: the end of their session or their app, and events about their user, make them look at
+ * their session again.
+ */
+export function createStreamSessions({
+  events,
+  identity,
+}: Pick<Kernel, 'events' | 'identity'>): StreamSessions {
   const rechecks = createRechecks();
   let [count, unfollow]: [number, (() => void) | undefined] = [0, undefined];
+  const follow = (): (() => void) => {
+    const stops = [
+      events.subscribe('*', rechecks.recheckSubjects),
+      identity.ends.subscribe(rechecks.recheckEnded),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  };
   return {
     enter(holder, recheck) {
-      if (holder.userId === '' && holder.app === undefined) return () => undefined;
-      unfollow ??= events.subscribe('*', rechecks.recheckSubjects);
+      unfollow ??= follow();
       count += 1;
       const leave = rechecks.enter(holder, { recheck });
       let entered = true;

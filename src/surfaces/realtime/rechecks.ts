@@ -82,8 +82,10 @@ export function createRechecks<O extends Open>(): Rechecks<O> {
         seconds.add(timer);
       }
     },
-    async recheckEnded({ sessions = [], apps = [] }) {
-      const found = new Set(apps.flatMap((app) => [...(open.get(keyOfApp(app)) ?? none)]));
+    async recheckEnded({ sessions = [], apps = [], withoutApp = false }) {
+      const found = new Set(withoutApp ? all.keys() : []);
+      for (const one of apps.flatMap((app) => [...(open.get(keyOfApp(app)) ?? none)]))
+        found.add(one);
       const ended = new Set(sessions);
       // Sessions change while something is open, and few end: all are gone through instead of a list for each.
       if (ended.size > 0)
