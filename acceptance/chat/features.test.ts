@@ -288,6 +288,27 @@ describe('moderation', () => {
     expect(await a.ask('message', shared, 'to both')).toMatchObject({ ok: true });
     expect(await a.ask('typing', { roomId: shared, state: 'start' })).toMatchObject({ ok: true });
     expect((await a.ask('presenceSubscribe', { userIds: [eve.userId] })).users).toEqual([]);
+    // Nor do they hear how far the other one has read, and that they write.
+    const e = await connectChat(platform, eve);
+    const signs = () =>
+      [a, e].map(({ heard }) =>
+        heard
+          .filter(({ event, data }) => /Read|typing/.test(event) && data.room === roomId)
+          .map(({ event }) => event),
+      );
+    const said = () => a.of('message').some(({ content }) => content === 'the end of it');
+    const asAnn = async () => {
+      const { members } = (await ann.api.get(`/chat/rooms/${roomId}/members`)).body;
+      const [message] = (await ann.api.get(`/chat/rooms/${roomId}/messages`)).body.messages;
+      const [other] = members.filter(({ user }: { user: string }) => user === eve.userId);
+      return { seq: other.lastReadSeq, at: other.lastReadAt, readBy: message.readBy };
+    };
+    await e.ask('messagesRead', roomId);
+    await e.ask('typing', { roomId, state: 'start' });
+    expect(await e.ask('message', roomId, 'the end of it')).toMatchObject({ ok: true });
+    await waitFor(said);
+    expect(signs()).toEqual([[], ['messagesRead', 'typing']]);
+    expect(await asAnn()).toEqual({ seq: 0, at: null, readBy: [] });
     await eve.api.delete(`/chat/blocks/${ann.userId}`);
     expect(await a.ask('message', roomId, 'hello again')).toMatchObject({ ok: true });
   });

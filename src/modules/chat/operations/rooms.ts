@@ -7,7 +7,7 @@ import {
   TextResult,
 } from '../../../kernel/operations/operation.ts';
 import { chatErrors } from '../errors.ts';
-import { membersOf } from '../queries/members.ts';
+import { hiddenReaders, membersOf } from '../queries/members.ts';
 import { requireMember, userOf } from '../services/chat-parts.ts';
 import type { ChatServices } from '../services/chat-services.ts';
 import { populated } from '../services/populate.ts';
@@ -267,6 +267,8 @@ const membersOperation = ({ parts, presence }: ChatServices): Operation =>
       await requireMember(parts, params.roomId, userId);
       const { rows, count } = await membersOf(parts.database, params.roomId, page);
       const users = rows.map(({ user }) => user);
+      const hidden = (await hiddenReaders(parts.database, userId, [params.roomId])).values();
+      const silent = new Set(hidden);
       const there = new Map(
         (await presence.read(userId, users)).map((row) => [row.userId, onWire(row)] as const),
       );
@@ -274,8 +276,8 @@ const membersOperation = ({ parts, presence }: ChatServices): Operation =>
         user: row.user,
         role: row.role,
         joinedAt: row.joinedAt.toISOString(),
-        lastReadSeq: row.lastReadSeq,
-        lastReadAt: row.lastReadAt?.toISOString() ?? null,
+        lastReadSeq: silent.has(row.user) ? 0 : row.lastReadSeq,
+        lastReadAt: (!silent.has(row.user) && row.lastReadAt?.toISOString()) || null,
         silencedUntil: row.silencedUntil?.toISOString() ?? null,
         presence: {
           status: there.get(row.user)?.status ?? 'offline',

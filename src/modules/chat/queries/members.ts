@@ -51,6 +51,35 @@ export const isBlockedIn = async (
       where o."room" = ${roomId}::uuid limit 1`)
   ).rows.length > 0;
 
+/** Whether the user has blocked the other one of a direct room. */
+export const hasBlockedIn = async (
+  database: Queryable,
+  roomId: string,
+  userId: string,
+): Promise<boolean> =>
+  (
+    await database.query(shortSql`
+      select from "app"."ChatMember" o join penstock.chat_blocks b on b.user_id = ${userId}::uuid and b.blocked_id = o."user"
+      where o."room" = ${roomId}::uuid limit 1`)
+  ).rows.length > 0;
+
+/** Those who have blocked the user, by direct room: how far they have read is not for the user. */
+export const hiddenReaders = async (
+  database: Queryable,
+  userId: string,
+  rooms: readonly string[],
+): Promise<ReadonlyMap<string, string>> =>
+  new Map(
+    rooms.length === 0
+      ? []
+      : (
+          await database.query<{ room: string; user: string }>(shortSql`
+            select o."room", o."user" from penstock.chat_blocks b join "app"."ChatMember" o on o."user" = b.user_id
+            join "app"."ChatRoom" r on r."_id" = o."room" and r."directKey" is not null
+            where b.blocked_id = ${userId}::uuid and o."room" = any(${rooms}::uuid[])`)
+        ).rows.map(({ room, user }) => [room, user]),
+  );
+
 export async function membersOf(
   database: Queryable,
   roomId: string,
@@ -169,24 +198,30 @@ export const setSilenced = (
       update "app"."ChatMember" set "silencedUntil" = ${until}::timestamptz where "room" = ${roomId}::uuid and "user" = ${userId}::uuid`,
   );
 
+interface ReadMark {
+  readonly moved: boolean;
+  readonly unreadCount: number;
+  readonly isDirect: boolean;
+}
+
 /** Moves the cursor forward, never back. Answers what is unread then; nothing when they are no member. */
 export async function markRead(
   database: Queryable,
   roomId: string,
   userId: string,
   upTo: number | undefined,
-): Promise<{ readonly moved: boolean; readonly unreadCount: number } | undefined> {
+): Promise<ReadMark | undefined> {
   const text = `with before as (
-      select m."lastReadSeq", r."lastSeq" from "app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room"
+      select m."lastReadSeq", r."lastSeq", r."directKey" is not null as "isDirect" from "app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room"
       where m."room" = $1::uuid and m."user" = $2::uuid and not r."deleted" for update of m),
     moved as (
       update "app"."ChatMember" m set "lastReadSeq" = greatest(m."lastReadSeq", least(coalesce($3::integer, b."lastSeq"), b."lastSeq")),
         "lastReadAt" = clock_timestamp()
       from before b where m."room" = $1::uuid and m."user" = $2::uuid returning m."room", m."user", m."lastReadSeq")
-    select moved."lastReadSeq" > before."lastReadSeq" as moved, ${unreadOf('moved."room"', 'moved')} as "unreadCount"
+    select moved."lastReadSeq" > before."lastReadSeq" as moved, ${unreadOf('moved."room"', 'moved')} as "unreadCount", before."isDirect"
     from moved cross join before`;
   return (
-    await database.query<{ moved: boolean; unreadCount: number }>({
+    await database.query<ReadMark>({
       text,
       values: [roomId, userId, upTo ?? null],
       name: 'chat_mark_read',

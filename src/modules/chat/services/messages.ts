@@ -2,7 +2,7 @@
 import { type Caller, callerKey, type UserCaller } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { chatErrors } from '../errors.ts';
-import { memberOf, membersAmong } from '../queries/members.ts';
+import { hiddenReaders, memberOf, membersAmong } from '../queries/members.ts';
 import {
   changesAfter,
   countMessages,
@@ -141,20 +141,24 @@ export function createMessages(parts: ChatParts, sending: Sending): Messages {
     },
     sendAsServer: (caller, message) => sendAsServer(parts, sending, caller, message),
     async list(caller, { roomId, ...query }) {
-      if (roomId === undefined)
-        return messagesOfAll(database, caller.userId, { ...query, joinedOnly: joinedOnly() });
-      const member = await requireMember(parts, roomId, caller.userId);
+      const { userId } = caller;
+      if (roomId === undefined) {
+        const found = await messagesOfAll(database, userId, { ...query, joinedOnly: joinedOnly() });
+        return { ...found, rows: await withoutHiddenReaders(database, userId, found.rows) };
+      }
+      const member = await requireMember(parts, roomId, userId);
       const page = { ...query, room: roomId, from: hiddenBefore(parts, member) };
       const [rows, count] = await Promise.all([
         messagesOf(database, page),
         countMessages(database, page),
       ]);
-      return { rows, count };
+      const isPlain = !member.isDirect;
+      return { rows: isPlain ? rows : await withoutHiddenReaders(database, userId, rows), count };
     },
     async get(caller, messageId) {
       const found = await messageFor(database, caller.userId, messageId, joinedOnly());
       if (!found) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
-      return found;
+      return (await withoutHiddenReaders(database, caller.userId, [found]))[0] ?? found;
     },
     sync: createSync(parts),
   };
@@ -178,6 +182,20 @@ async function memberMessage(
     ...{ id: newId(), sender: caller.userId, asMember: true, type, content, files, nonce },
     ...{ threadRoot, mentions: called, actor: callerKey(caller) },
   };
+}
+
+/** In direct rooms, the user is not told how far those have read who have blocked them. */
+async function withoutHiddenReaders(
+  database: ChatParts['database'],
+  userId: string,
+  rows: readonly ListedMessage[],
+): Promise<readonly ListedMessage[]> {
+  const hidden = await hiddenReaders(database, userId, distinct(rows.map(({ room }) => room)));
+  if (hidden.size === 0) return rows;
+  return rows.map((row) => ({
+    ...row,
+    readBy: row.readBy.filter((reader) => reader !== hidden.get(row.room)),
+  }));
 }
 
 /** Tells the sender alone of a message that is stored already. */

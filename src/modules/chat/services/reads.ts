@@ -3,7 +3,7 @@ import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import { chatErrors } from '../errors.ts';
-import { markRead, setMuted, unreadByRoom } from '../queries/members.ts';
+import { hasBlockedIn, markRead, setMuted, unreadByRoom } from '../queries/members.ts';
 import { messageById } from '../queries/messages.ts';
 import { type ChatParts, requireWriter } from './chat-parts.ts';
 
@@ -36,6 +36,9 @@ export function createReads(parts: ChatParts): Reads {
     const max = { messages: messagesPer10s, typing: typingPer10s, presence: PRESENCE_PER_10S };
     return { name: `chat.${what}`, requests: max[what], seconds: 10 };
   };
+  /** Signs of life of a member: in a direct room, the other one hears none of who has blocked them. */
+  const isAlone = async (roomId: string, userId: string, isDirect: boolean): Promise<boolean> =>
+    isDirect && (await hasBlockedIn(database, roomId, userId));
   return {
     async mark(caller, given, upTo) {
       const { userId } = caller;
@@ -55,7 +58,8 @@ export function createReads(parts: ChatParts): Reads {
       if (!read) throw chatErrors.CHAT_ROOM_NOT_FOUND();
       const told = { room: roomId, readBy: userId };
       // What others know already is an echo for the reader alone: a room may have many members.
-      if (read.moved) hub.toRoom(roomId, 'messagesRead', told);
+      const alone = !read.moved || (await isAlone(roomId, userId, read.isDirect));
+      if (!alone) hub.toRoom(roomId, 'messagesRead', told);
       else hub.toUsers([userId], 'messagesRead', told);
       return { unreadCount: read.unreadCount };
     },
@@ -71,11 +75,13 @@ export function createReads(parts: ChatParts): Reads {
         throw chatErrors.CHAT_ROOM_NOT_FOUND();
     },
     async typing({ userId }, roomId, state) {
-      await requireWriter(parts, roomId, userId);
+      const { isDirect } = await requireWriter(parts, roomId, userId);
       const room = roomId.toLowerCase();
-      if (state === 'start')
-        hub.toRoom(room, 'message', { sender: userId, contentType: 'typing', room });
-      hub.toRoom(room, 'typing', { room, user: userId, state });
+      const alone = await isAlone(room, userId, isDirect);
+      const tell = (event: string, data: unknown): void =>
+        alone ? hub.toUsers([userId], event, data) : hub.toRoom(room, event, data);
+      if (state === 'start') tell('message', { sender: userId, contentType: 'typing', room });
+      tell('typing', { room, user: userId, state });
     },
     async requireBudget(userId, what) {
       const state = await limits.consume(bucket(what), userId);
