@@ -43,11 +43,15 @@ const texts = new WeakMap<readonly (string | boolean)[], string>();
 export function arrayText(values: readonly (string | boolean)[]): string {
   let text = texts.get(values);
   if (text === undefined) {
-    text = `{${values.map(elementText).join(',')}}`;
+    text = listText(values);
     texts.set(values, text);
   }
   return text;
 }
+
+/** The same of a list that is used once. */
+export const listText = (values: readonly (string | boolean)[]): string =>
+  `{${values.map(elementText).join(',')}}`;
 
 const elementText = (value: string | boolean): string =>
   typeof value === 'string' ? `"${value.replace(/["\\]/g, '\\$&')}"` : value ? 't' : 'f';

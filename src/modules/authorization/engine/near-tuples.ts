@@ -9,7 +9,7 @@ import { statementName } from '../../../kernel/database/sql.ts';
 import type { ObjectRef } from '../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
-import { arrayText } from '../tuple-sql.ts';
+import { listText } from '../tuple-sql.ts';
 import type { Resolved } from './ask.ts';
 import {
   type CursorGuard,
@@ -166,7 +166,7 @@ function nearStatements(
       ...statement(lists, { id: 'q.id', uuid: 'q.uuid' }),
       valuesOf: (objects) => {
         const ids = objects.map(({ id }) => id);
-        const list = arrayText(ids);
+        const list = listText(ids);
         return inRecords
           ? [list, type, `{${ids.map((id) => uuidIn(id) ?? 'null')}}`]
           : [list, type];
