@@ -42,6 +42,8 @@ export interface RowPredicate {
   readonly number?: (table: string, next: (value: unknown) => string) => string;
   /** The rows are many: of few others each is asked (`rows`), for many of them they are found first (`count`). */
   readonly many?: boolean;
+  /** Asked about one row it looks at a few indexes, with few values. */
+  readonly isLight?: boolean;
   /** Stable key of the text shape, for the plan cache. */
   readonly shape: string;
   /** Predicates with the same object here and the same shape add the same values: they need not be compiled again. */

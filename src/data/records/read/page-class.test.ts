@@ -5,6 +5,7 @@ import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { Page } from '../page/page.ts';
 import { classOfList } from './page-class.ts';
 import { noPopulate, type PopulateTree } from './projection.ts';
+import { classOf } from './record-view.ts';
 
 const schema = { rows: 'app."Note"', table: 'app."Note"' } as CompiledSchema;
 const page = { among: { count: 20, order: undefined } } as Page;
@@ -15,24 +16,33 @@ const rows = (isBounded: boolean): ReachedRows => ({ isBounded, compile: () => '
 const deep: PopulateTree = new Map([['notes', { many: true }]]) as unknown as PopulateTree;
 
 it('shares them where few rows are found, for a page and its number', () => {
-  const classOf = (isBounded: boolean, shown = view): string =>
+  const classFor = (isBounded: boolean, shown = view): string =>
     classOfList(schema, { page, mode: 'exact', reached: rows(isBounded) }, shown);
-  expect(classOf(true)).toBe('list');
-  expect(classOf(false)).toBe('pooled');
-  expect(classOf(true, { ...view, populate: deep })).toBe('pooled');
+  expect(classFor(true)).toBe('list');
+  expect(classFor(false)).toBe('pooled');
+  expect(classFor(true, { ...view, populate: deep })).toBe('pooled');
   const large = { among: { ...page.among, count: 1_000 } } as Page;
   const request = { page: large, mode: 'exact', reached: rows(true) } as const;
   expect(classOfList(schema, request, view)).toBe('pooled');
 });
 
 it('shares them where a window along the order is looked at, and nothing is counted', () => {
-  const classOf = (isBounded: boolean, mode: 'none' | 'exact' = 'none', of = schema): string =>
+  const classFor = (isBounded: boolean, mode: 'none' | 'exact' = 'none', of = schema): string =>
     classOfList(of, { page, mode, first: way(isBounded) }, view);
-  expect(classOf(true)).toBe('list');
-  expect(classOf(false)).toBe('pooled');
-  expect(classOf(true, 'exact')).toBe('pooled');
+  expect(classFor(true)).toBe('list');
+  expect(classFor(false)).toBe('pooled');
+  expect(classFor(true, 'exact')).toBe('pooled');
   // Rows in the trash may be any number.
-  expect(classOf(true, 'none', { ...schema, rows: '(select ...)' })).toBe('pooled');
+  expect(classFor(true, 'none', { ...schema, rows: '(select ...)' })).toBe('pooled');
+});
+
+it('is short for one record where its rights are a few searches, and nothing else is brought in', () => {
+  const light = { ...predicate, isLight: true };
+  expect(classOf({ ...view, predicate: undefined })).toBe('short');
+  expect(classOf({ ...view, predicate: light })).toBe('short');
+  expect(classOf(view)).toBe('pooled');
+  expect(classOf({ ...view, predicate: { ...predicate, isLight: false } })).toBe('pooled');
+  expect(classOf({ ...view, predicate: light, populate: deep })).toBe('pooled');
 });
 
 it('is short where nobody has to be asked', () => {

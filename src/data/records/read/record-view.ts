@@ -144,9 +144,16 @@ export const isDynamic = ({ predicate, populate, conditions }: View): boolean =>
 export const identityOf = ({ predicate, populate, conditions }: View): object | undefined =>
   conditions === undefined && !isRestricted(populate) ? predicate?.identity : undefined;
 
-/** Of a statement about one record: what permissions or relations bring into it may be of any size. */
+/**
+ * Of a statement about one record: what relations bring into it may be of any size, and what permissions do where they are
+ * not known to be light.
+ */
 export const classOf = ({ predicate, populate, conditions }: View): StatementClass =>
-  predicate === undefined && conditions === undefined && populate.size === 0 ? 'short' : 'pooled';
+  (predicate === undefined || predicate.isLight === true) &&
+  conditions === undefined &&
+  populate.size === 0
+    ? 'short'
+    : 'pooled';
 
 /** Runs a statement that reads. What tables of others refuse has errors of its own. */
 export const runRead = <R>(

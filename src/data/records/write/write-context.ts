@@ -338,7 +338,7 @@ export async function seenAmong(
       shape: `seenMany|${view.predicate?.shape ?? ''}`,
       values: [missed.map(({ id }) => id)],
       dynamic: view.predicate !== undefined,
-      class: classOf(view),
+      class: view.predicate === undefined ? classOf(view) : 'pooled',
     },
     (parameters) =>
       `select t0."_id"::text as id from ${schema.rows} t0 where ${idsTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`,

@@ -16,11 +16,13 @@ const model = buildModel(
     { name: 'Team', relations: { member: ['User'] }, permissions: {} },
     {
       name: 'Doc',
-      relations: { owner: ['User', 'Team#member'], barred: ['User'] },
+      relations: { owner: ['User', 'Team#member'], barred: ['User'], guest: ['User with place'] },
       permissions: {
         read: ['owner'],
         review: { exclusion: { base: ['owner'], subtract: ['barred'] } },
+        visit: ['owner', 'guest'],
       },
+      conditions: { place: { eq: [{ context: 'place' }, { attribute: 'place' }] } },
     },
   ].map(parseDefinition),
   0,
@@ -66,6 +68,23 @@ it.each(['read', 'review'])(
     expect(await (await again).confirm?.()).toBe(true);
   },
 );
+
+it('are light for one row, unless they hang on conditions or their subject acts through many', async () => {
+  const { ask } = await node();
+  const light = async (action: string) => (await ask(action)).isLight;
+  expect([await light('read'), await light('review'), await light('visit')]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  await table.add(
+    Array.from({ length: 201 }, (_, n) => tuple('User:a', 'member', `Team:many${n}`)),
+  );
+  const engine = createEngine(model);
+  const subject = parseSubject('User:a', 'subject');
+  const found = await engine.predicate(table.database, { subject, action: 'read', type: 'Doc' });
+  expect(found.isLight).toBe(false);
+});
 
 it('are not confirmed after a change, and found anew', async () => {
   const { ask, reach } = await node();

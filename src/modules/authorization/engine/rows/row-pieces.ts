@@ -30,6 +30,8 @@ export interface RowPlan {
   readonly packedFrom: number | undefined;
   /** It serves more than one question. */
   readonly lasting: boolean;
+  /** `RowPredicate.isLight`. */
+  readonly isLight: boolean;
   /** By what is known of the size. */
   readonly shapes: Map<string, string>;
   /** The one that was asked for last. */
@@ -70,7 +72,10 @@ export function compiled(
   const key = `${size?.amount} ${size?.storedFew} ${size?.known} ${size?.largest} ${takenSize?.amount} ${isTakenWhole(size, takenSize)}`;
   const shape = plan.shapes.get(key) ?? shapeOf(pieces);
   plan.shapes.set(key, shape);
-  const predicate = { ...pieces, shape, ...(plan.lasting && { identity: pieces }) };
+  const predicate = {
+    ...{ ...pieces, shape, isLight: plan.isLight },
+    ...(plan.lasting && { identity: pieces }),
+  };
   plan.last = { size, takenSize, predicate };
   return predicate;
 }

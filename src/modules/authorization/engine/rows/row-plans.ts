@@ -22,6 +22,7 @@ import {
   noConditional,
   takesConditions,
 } from './conditional-tuples.ts';
+import { MAX_SENT } from './first-ways.ts';
 import { emptyContext, nothing, type ReachMemory } from './named-sets.ts';
 import { withObjectTests } from './object-test.ts';
 import {
@@ -158,6 +159,7 @@ async function makePlan(
     principals,
     packedFrom: lasting ? sizesOf(engineScope).packedFrom : undefined,
     lasting,
+    isLight: !unnamed && !takesConditions(model, goal) && principals.length <= MAX_SENT,
     shapes: new Map(),
     last: undefined,
   };
