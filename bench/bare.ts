@@ -87,6 +87,7 @@ const statements = ({
       `select ${columns} from (select * from ${readTable} where author = $3 offset 0) d ${range}`,
       `select count(*) from ${readTable} where author = $3`,
     ),
+    getShared: `select row_to_json(r)::text as json from (select ${columns} from ${sharedTable} d where _id = $1 and exists (select 1 from ${grantTable} g where g.subject = $2 and g.record = d._id)) r`,
     check: `select '{"allowed":' || exists (select 1 from ${grantTable} where subject = $1 and record = $2) || '}' as json`,
     graphqlGet: `select '{"data":{"getDatabaseBenchArticleId":' || row_to_json(r) || '}}' as json from (select _id, title, rank, published from ${readTable} where _id = $1) r`,
     shared: page(`select ${columns} ${granted} ${range}`, `select count(*) ${granted}`),
@@ -150,6 +151,10 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
   const app = Fastify({ logger: false });
   app.get<{ Params: { id: string } }>('/records/:id', (request, reply) =>
     read(sql.get, [request.params.id], reply),
+  );
+  app.get<{ Params: { id: string }; Querystring: { user: string } }>(
+    '/shared/:id',
+    ({ params, query }, reply) => read(sql.getShared, [params.id, query.user], reply),
   );
   app.get('/live', () => ({ status: 'alive', message: 'Penstock is alive' }));
   // As a resolver that knows its documents: their text says which statement answers.

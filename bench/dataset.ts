@@ -185,6 +185,12 @@ export async function fill(platform: Platform): Promise<BenchData> {
     ids: await createRows(platform, writer, readSchema, articles),
     grants,
     sharedIds: grants.map(({ record }) => record),
+    ownIds: Object.fromEntries(
+      users.map(({ userId }) => [
+        userId,
+        grants.filter(({ user }) => user === userId).map(({ record }) => record),
+      ]),
+    ),
   };
 }
 

@@ -19,11 +19,13 @@ export interface Material {
   readonly ids: readonly string[];
   /** Ids of existing records that only some users may read. */
   readonly sharedIds: readonly string[];
+  /** Those that a user owns, by the id of the user. */
+  readonly ownIds?: Readonly<Record<string, readonly string[]>>;
   /** Ids that the relation of a record may point to. */
   readonly authorIds: readonly string[];
 }
 
-/** One kind of request. In `path` and `body`, `{id}`, `{shared}`, `{author}`, `{user}` and `{code}` stand for one of each. */
+/** One kind of request. In `path` and `body`, `{id}`, `{shared}`, `{own}`, `{author}`, `{user}` and `{code}` stand for one of each. */
 export interface RequestShape {
   readonly method: 'GET' | 'POST' | 'PATCH';
   readonly path: string;
@@ -85,15 +87,21 @@ export function requestOf(
 ): SentRequest {
   const who = Math.floor(random() * material.userIds.length);
   const author = pick(material.authorIds, random);
+  const user = material.userIds[who];
+  const owned = path.includes('{own}') ? material.ownIds?.[user ?? ''] : undefined;
   const values: Readonly<Record<string, string | undefined>> = {
     id: pick(material.ids, random),
     author,
     shared: pick(material.sharedIds, random),
-    user: material.userIds[who],
+    user,
+    own: owned && pick(owned, random),
     code: `c${Math.floor(random() * CODES)}`,
   };
   const filledIn = (template: string): string =>
-    template.replace(/\{(id|shared|author|user|code)\}/g, (_, name: string) => values[name] ?? '');
+    template.replace(
+      /\{(id|shared|own|author|user|code)\}/g,
+      (_, name: string) => values[name] ?? '',
+    );
   const token = material.tokens[who];
   const text =
     body === 'draft'

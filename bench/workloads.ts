@@ -82,6 +82,13 @@ export const workloads: readonly Workload[] = [
     bare: { method: 'GET', path: `/shared?${page}&user={user}` },
   },
   {
+    name: 'authorised-get',
+    title: 'row-authorised read by id',
+    goal: 0.6,
+    ours: { method: 'GET', path: `/database/${sharedSchema}/{own}` },
+    bare: { method: 'GET', path: '/shared/{own}?user={user}' },
+  },
+  {
     name: 'check',
     title: 'authorization check',
     goal: 0.15,
