@@ -1,4 +1,4 @@
-/** What the clean-up of messages deletes by age, and what it leaves: nothing that is still to be sent. */
+/** What the clean-up of messages deletes by age, and what it leaves: nothing that is still to be sent. What waits is asked again. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openTestConnection, type TestConnection } from '../../../test/support/connection.ts';
@@ -6,6 +6,7 @@ import type { TestDatabase } from '../../../test/support/database.ts';
 import {
   createTestNode,
   type TestNode,
+  type TestUser,
   testAdminPassword,
   testMasterKey,
 } from '../../../test/support/node.ts';
@@ -329,4 +330,50 @@ it('follows no more than a thousand topics, however many calls come at once', as
   expect(all.filter((status) => status === 200)).toHaveLength(2);
   expect(await follow('t1')).toBe(200);
   expect(await follow('g')).toBe(400);
+});
+
+it('asks again about what waits: choices, topics and blocks since then', async () => {
+  const users = await Promise.all([1, 2, 3, 4].map(() => node.registerUser()));
+  const hour = (hours: number) =>
+    new Date(Date.now() + hours * 3_600_000).toISOString().slice(11, 13);
+  const quietHours = { start: `${hour(-1)}:00`, end: `${hour(3)}:00` };
+  const topic = `topic-${randomUUID()}`;
+  for (const { api, userId } of users) {
+    await api.post('/token', { token: `phone-${userId}`, platform: 'IOS' });
+    await api.post('/notifications/topics/subscribe', { topic });
+    const settings = { quietHours, timezone: 'UTC' };
+    expect((await api.patch('/notifications/preferences', settings)).status).toBe(200);
+  }
+  const told = { topic, title: 'T', body: 'B', category: 'news' };
+  expect((await node.admin.post('/push/sendToTopic', told)).status).toBe(200);
+  const waiting = () =>
+    sql.query('select id, user_id from penstock.messages where user_id = any($1::uuid[])', [
+      users.map(({ userId }) => userId),
+    ]);
+  await waitFor(async () => (await waiting()).length === users.length || undefined);
+  const [left, chose, blocked] = users as [TestUser, TestUser, TestUser];
+  await left.api.post('/notifications/topics/unsubscribe', { topic });
+  const preferences = [{ category: 'news', channel: 'push', enabled: false }];
+  await chose.api.patch('/notifications/preferences', { preferences });
+  await node.admin.post(`/authentication/users/${blocked.userId}/block`);
+  const rows = await waiting();
+  const ended = await Promise.all(
+    users.map(async ({ userId }) => {
+      const id = rows.find((row) => row.user_id === userId)?.id as string;
+      const read = async () => (await node.admin.get(`/communications/messages/${id}`)).body;
+      expect((await read()).status).toBe('queued');
+      await platform.kernel.jobs.enqueue('communications.deliver', { id });
+      return waitFor(async () => {
+        const { status, error } = await read();
+        return status === 'queued' || status === 'sending' ? undefined : [status, error];
+      });
+    }),
+  );
+  const stopped = (why: string) => ['failed', `the recipient gets no messages: they ${why}`];
+  expect(ended).toEqual([
+    stopped('follow the topic no more'),
+    stopped('chose so'),
+    stopped('are blocked'),
+    ['captured', null],
+  ]);
 });

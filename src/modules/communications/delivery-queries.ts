@@ -18,6 +18,7 @@ export interface ClaimedMessage {
   readonly category: string | null;
   readonly critical: boolean;
   readonly chainId: string | null;
+  readonly broadcastId: string | null;
   /** The hooks and functions that caused it, the first cause first. */
   readonly causedBy: readonly string[] | null;
 }
@@ -53,7 +54,7 @@ export async function claimMessages(
       update penstock.messages m set status = 'sending', claimed_at = now(), attempts = m.attempts + 1
       from free where m.id = free.id and free.stopped is null
       returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled as completed, free.status = 'sending' as retaken,
-        m.category, m.critical, m.chain_id as "chainId", m.caused_by as "causedBy"),
+        m.category, m.critical, m.chain_id as "chainId", m.broadcast_id as "broadcastId", m.caused_by as "causedBy"),
     cancelled as (
       update penstock.messages m set status = 'cancelled', content_sealed = null, finished_at = now()
       from free where m.id = free.id and free.stopped is not null),
@@ -105,6 +106,43 @@ export const suppressedOf = async (
         order by m.id, s.scope`)
     ).rows.map(({ id, reason }) => [id, reason]),
   );
+
+/**
+ * Why some of these are not to go out any more, by the id of the message: their users have chosen so since then, follow
+ * the topic no more, or were blocked (what goes to topics and to everybody passes blocked users over; `withUsers`: there
+ * are users).
+ */
+export const overtakenOf = async (
+  database: Queryable,
+  messages: readonly Pick<ClaimedMessage, 'id' | 'category' | 'critical' | 'broadcastId'>[],
+  withUsers: boolean,
+): Promise<ReadonlyMap<string, string>> => {
+  const ids = messages
+    .filter(
+      ({ category, critical, broadcastId }) =>
+        (category !== null && !critical) || broadcastId !== null,
+    )
+    .map(({ id }) => id);
+  if (ids.length === 0) return new Map();
+  const blocked = `exists (select from "app"."User" u where u."_id" = m.user_id and u."active" is false)`;
+  const { rows } = await database.query<{ id: string; reason: string }>({
+    text: `
+      select id, reason from (
+        select m.id, case
+          when not m.critical and m.category is not null and not coalesce(
+            (select p.enabled from penstock.message_preferences p where p.user_id = m.user_id and p.category = m.category and p.channel = m.channel),
+            (select p.enabled from penstock.message_preferences p where p.user_id = m.user_id and p.category = '${allButCritical}' and p.channel = m.channel),
+            true) then 'they chose so'
+          when b.topic is not null and not exists (select from penstock.push_topics t where t.topic = b.topic and t.user_id = m.user_id)
+            then 'they follow the topic no more'
+          when b.audience in ('topic', 'users') and ${withUsers ? blocked : 'false'} then 'they are blocked' end as reason
+        from penstock.messages m left join penstock.broadcasts b on b.id = m.broadcast_id
+        where m.id = any($1::uuid[]) and m.user_id is not null) asked
+      where reason is not null`,
+    values: [ids],
+  });
+  return new Map(rows.map(({ id, reason }) => [id, reason]));
+};
 
 export interface Ending {
   readonly status: MessageStatus;

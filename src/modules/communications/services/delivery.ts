@@ -12,6 +12,7 @@ import type { CommunicationsConfig } from '../config.ts';
 import {
   type ClaimedMessage,
   claimMessages,
+  overtakenOf,
   releaseMessages,
   renewClaims,
   suppressedOf,
@@ -44,7 +45,10 @@ const batches = 3;
 const beginWithinMs = 30_000;
 
 interface Dependencies
-  extends Pick<Kernel, 'database' | 'events' | 'secrets' | 'metrics' | 'jobs' | 'hooks'> {
+  extends Pick<
+    Kernel,
+    'database' | 'events' | 'secrets' | 'metrics' | 'jobs' | 'hooks' | 'schemas'
+  > {
   readonly transports: Transports;
   readonly pace: Pace;
   readonly config: () => CommunicationsConfig;
@@ -100,7 +104,7 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
         .claimed;
       if (!message) return undefined;
       const ended = await whileTaken(dependencies, [id], async () => {
-        const suppressed = await suppressedOf(database, [message]);
+        const suppressed = await stoppedOf(dependencies, [message]);
         const { ended: end, noted } = await attempts.make(message, suppressed.get(id));
         await noted();
         return end;
@@ -189,6 +193,19 @@ const whileTaken = <T>(
   work: () => Promise<T>,
 ): Promise<T> => whileHeld({ renew: () => renewClaims(database, ids), log }, work);
 
+/** Why some of these do not go out. Much may have changed since they were written: they wait for their time, or are tried again. */
+async function stoppedOf(
+  { database, schemas }: Pick<Dependencies, 'database' | 'schemas'>,
+  messages: readonly ClaimedMessage[],
+): Promise<ReadonlyMap<string, string>> {
+  const withUsers = schemas.get('User') !== undefined;
+  const [overtaken, suppressed] = await Promise.all([
+    overtakenOf(database, messages, withUsers),
+    suppressedOf(database, messages),
+  ]);
+  return new Map([...overtaken, ...suppressed]);
+}
+
 /** One attempt of each. What failed waits in the queue for the next one. */
 async function deliverAll(sender: Sender, batch: Batch): Promise<void> {
   const taken = await claimMessages(sender.database, batch.ids, { lostAfterMs });
@@ -202,7 +219,7 @@ async function deliverTaken(
   { claimed, busy }: Awaited<ReturnType<typeof claimMessages>>,
 ): Promise<void> {
   const { database, jobs, attempts } = sender;
-  const suppressed = await suppressedOf(database, claimed);
+  const suppressed = await stoppedOf(sender, claimed);
   const { turns, later } = await takeTurns(sender, claimed, lane);
   const wait = (seconds: number, some: readonly string[]): void =>
     void later.set(seconds, [...(later.get(seconds) ?? []), ...some]);
