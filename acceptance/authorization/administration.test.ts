@@ -35,6 +35,58 @@ describe('the administration of permissions', () => {
   afterAll(() => platform.close());
 
   describe('definitions', () => {
+    it('ask nothing of hidden fields whose records their author does not reach (541)', async () => {
+      const hidden = { type: 'String', select: false } as const;
+      const operators = { read: 'admin' } as const;
+      await platform.createSchema({
+        name: 'Vault',
+        fields: {
+          title: 'String',
+          pin: hidden,
+          note: { type: 'String', access: operators },
+          inside: { deep: hidden, open: 'String' },
+          heir: { type: 'Relation', model: 'User', access: operators },
+        },
+        conduitOptions: { authorization: { enabled: true } },
+      } as Json);
+      const narrowed = async (...scopes: string[]) => {
+        const { body } = await admin.post('/api-tokens', { name: scopes.join(), scopes });
+        return platform.adminAnonymous.with({ credential: body.token });
+      };
+      const [own, both] = [
+        await narrowed('authorization'),
+        await narrowed('authorization', 'database'),
+      ];
+      let version = 10;
+      const define = async (api: Api, rules: readonly string[], relations: object = {}) => {
+        version += 1;
+        const read = ['owner', ...rules.map((rule) => ({ rule }))];
+        const permissions = { read, edit: ['owner'], delete: ['owner'] };
+        const definition = { name: 'Vault', version, permissions };
+        const { status } = await api.post('/authorization/resources', {
+          ...{ ...definition, relations: { owner: ['User'], ...relations } },
+        });
+        return status;
+      };
+      const [pin, title] = ["record.pin.startsWith('1')", "record.title == 'open'"];
+      for (const rule of [pin, "record.note == 'a'", "record.inside.deep == 'a'"])
+        expect([rule, await define(own, [title, rule])]).toEqual([rule, 403]);
+      expect(await define(own, [], { heir: { from: 'heir' } })).toBe(403);
+      expect(await define(own, [title, "record.inside.open == 'a'"])).toBe(200);
+      expect(await define(both, [pin], { heir: { from: 'heir' } })).toBe(200);
+      // What is in force may stay.
+      expect(await define(own, [title, pin], { heir: { from: 'heir' } })).toBe(200);
+      const permissions = { read: ['owner', { rule: "record.pin == '2'" }], edit: ['owner'] };
+      const changed = {
+        name: 'Vault',
+        relations: { owner: ['User'] },
+        permissions: { ...permissions, delete: ['owner'] },
+      };
+      const many = { definitions: [changed] };
+      const together = await own.post('/authorization/resources/many', many);
+      expect(together).toMatchObject({ status: 403, body: { code: 'SCOPE_EXCEEDED' } });
+    });
+
     it('follow their versions', async () => {
       const define = (version: number | undefined, read: string[]) =>
         outcome('/authorization/resources', {

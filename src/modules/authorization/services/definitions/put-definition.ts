@@ -25,6 +25,7 @@ import {
 } from './change-warnings.ts';
 import { saveDefinition } from './queries.ts';
 import { recordRuleProblems, withFields } from './record-fields.ts';
+import { requireRuleAuthority } from './rule-authority.ts';
 import {
   type DefinitionContent,
   parsedDefinition,
@@ -85,6 +86,7 @@ export async function putDefinition(
   if (problems.length > 0) throw invalidDefinition(problems);
   if (!change.force && hasRecords(content.name)) requireServesRecords(definition);
   const before = stored.get(content.name);
+  requireRuleAuthority(caller, schema, { content, before });
   // Those of an import were looked at before, with everything that comes with them.
   if (!change.force && !mayCome)
     requireUsed([...others, definition], parsed(stored), { uses: uses(), place: () => '' });
