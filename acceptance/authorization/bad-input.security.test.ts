@@ -209,12 +209,29 @@ describe('hostile models, relations and questions', () => {
     });
 
     it('is told where a rule holds for nobody', async () => {
-      for (const rule of ['false', "record.text == 'x' && 1 > 2", '1 / 0 == 1'])
+      for (const rule of [
+        'false',
+        "record.text == 'x' && 1 > 2",
+        '1 / 0 == 1',
+        // The field has no such value.
+        "record.stage == 'publised'",
+        "record.stage in ['done', 'over'] || record.stage == 'publised' && record.text == 'x'",
+        "{'done': true}[record.stage]",
+      ])
         for (const read of [[{ rule }], [{ intersection: [{ rule }, 'owner'] }]])
           expect(await dryRun({ read, edit: [] }), rule).toContainEqual(
             expect.objectContaining({ action: 'read', changed: 5, closed: 5, lockedOut: true }),
           );
       expect(await dryRun({ read: [...base.permissions.read, { rule: 'false' }] })).toEqual([]);
+      for (const rule of [
+        "record.stage != 'publised'",
+        "!(record.stage in ['done'])",
+        "record.stage in ['done', record.text]",
+        "record.stage == 'publised' || record.text == 'x'",
+      ])
+        expect(await dryRun({ read: [{ rule }], edit: [] }), rule).toContainEqual(
+          expect.objectContaining({ action: 'read', changed: 5, closed: 0, lockedOut: false }),
+        );
     });
 
     it('is told with the values in rules that no record has', async () => {
@@ -229,6 +246,9 @@ describe('hostile models, relations and questions', () => {
       const rule = "record.stage == 'publised'";
       expect(await told(rule)).toMatchObject([slip(17, 'publised')]);
       expect(await told("record.stage in ['draft', 'done']")).toMatchObject([slip(27, 'done')]);
+      expect(await told("{'draft': 1, 'done': 2}[record.stage] == 1")).toMatchObject([
+        slip(1, 'done'),
+      ]);
       expect(await told("record.stage == 'published' || record.stage != null")).toEqual([]);
       const change = { ...base, permissions: { ...base.permissions, read: ['owner', { rule }] } };
       const path = `/authorization/resources/${id}`;

@@ -166,6 +166,63 @@ describe('questions with a context', () => {
     expect(decided.body).toEqual({ results: [{ allowed: true }] });
   });
 
+  it('no value is asked for that changes nothing: what is asked of every object, and the one that may count has not', async () => {
+    const conditions = { here: { params: { place: 'string' }, rule: 'place == "here"' } };
+    for (const definition of [
+      { name: 'Gate', relations: { pass: ['User'] }, permissions: { see: ['pass'] } },
+      {
+        name: 'Court',
+        relations: { gate: ['Gate', 'Gate with here'] },
+        permissions: {
+          enter: { every: 'gate->see' },
+          stay: { exclusion: { base: ['*'], subtract: { every: 'gate->see' } } },
+        },
+        conditions,
+      },
+    ])
+      expectStatus(
+        await platform.admin.post('/authorization/resources', definition),
+        200,
+        definition.name,
+      );
+    const gate = (court: string, id: string, condition?: string) =>
+      platform.admin.post('/authorization/relations', {
+        ...{ subject: `Gate:${id}`, relation: 'gate', resource: `Court:${court}` },
+        ...(condition && { condition }),
+      });
+    const pass = { subject: subject(), relation: 'pass', resource: 'Gate:mine' };
+    expectStatus(await platform.admin.post('/authorization/relations', pass), 200, 'pass');
+    for (const [court, id, condition] of [
+      ['shut', 'other', 'here'],
+      ['half', 'mine', 'here'],
+      ['mixed', 'mine', 'here'],
+      ['mixed', 'other', undefined],
+    ] as const)
+      expectStatus(await gate(court, id, condition), 200, court);
+    const asked = async (court: string, permission: string) => {
+      const answer = await platform.admin.post('/authorization/permissions/can', {
+        ...{ subject: subject(), permission, resource: `Court:${court}` },
+      });
+      return answer.body.allowed ?? answer.body.code;
+    };
+    const both = async (court: string) => [await asked(court, 'enter'), await asked(court, 'stay')];
+    expect(await both('shut')).toEqual([false, true]);
+    expect(await both('mixed')).toEqual([false, true]);
+    expect(await both('half')).toEqual(['CONTEXT_MISSING', 'CONTEXT_MISSING']);
+    const list = (permission: string) =>
+      platform.admin.post('/authorization/permissions/resources', {
+        ...{ subject: subject(), permission, resourceType: 'Court' },
+      });
+    expect((await list('stay')).body).toEqual({
+      resources: ['Court:mixed', 'Court:shut'],
+      incomplete: true,
+    });
+    const why = await platform.admin.post('/authorization/permissions/evaluate', {
+      ...{ subject: subject(), permission: 'enter', resource: 'Court:shut' },
+    });
+    expect(why.body).toMatchObject({ outcome: 'denied', allowed: false });
+  });
+
   it('a value of a wrong type is 400 that names it, also in a relation', async () => {
     const asked = await platform.admin.post('/authorization/permissions/can', {
       ...question('office'),

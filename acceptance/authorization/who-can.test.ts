@@ -146,4 +146,76 @@ describe('who can', () => {
     const tooMany = Array.from({ length: 51 }, (_, i) => `Plan:${i}`);
     expect((await many({ resources: tooMany, permission })).status).toBe(400);
   });
+
+  it('leaves out whom only records name, and who are not there', async () => {
+    const toUser = { type: 'Relation', model: 'User' } as const;
+    const rowAuthorised = { authorization: { enabled: true } } as const;
+    const [ada, bob, cyd] = [
+      await platform.registerUser(),
+      await platform.registerUser(),
+      await platform.registerUser(),
+    ];
+    await platform.createSchema({
+      name: 'Area',
+      fields: { title: 'String' },
+      conduitOptions: rowAuthorised,
+    });
+    await platform.createSchema({
+      name: 'Job',
+      fields: {
+        workers: { type: [toUser] },
+        areas: { type: [{ type: 'Relation', model: 'Area' }] },
+        names: ['String'],
+      },
+      conduitOptions: rowAuthorised,
+    });
+    const rest = { edit: ['owner'], delete: ['owner'] };
+    await permissions.define({
+      name: 'Area',
+      version: 1,
+      relations: { owner: ['User'] },
+      permissions: { read: ['*'], ...rest },
+    });
+    await permissions.define({
+      name: 'Job',
+      version: 1,
+      relations: { owner: ['User'], worker: { from: 'workers' }, area: { from: 'areas' } },
+      permissions: {
+        read: ['owner', 'worker', 'area', { rule: 'caller.id in record.names' }],
+        ...rest,
+      },
+    });
+    const newDoc = async (schema: string, inputDocument: object): Promise<string> =>
+      expectStatus(
+        await platform.admin.post(`/database/schemas/${schema}/docs`, { inputDocument }),
+        200,
+        schema,
+      ).body._id;
+    const [here, gone] = [await newDoc('Area', {}), await newDoc('Area', {})];
+    const job = await newDoc('Job', {
+      workers: [ada.userId, bob.userId],
+      areas: [here, gone],
+      names: [cyd.userId, 'a word', 'User'],
+    });
+    const users = (...who: { userId: string }[]) =>
+      who.map(({ userId }) => `User:${userId}`).sort();
+    const read = (type: string) => sets(type, 'read', `Job:${job}`);
+    expect(await read('User')).toEqual(users(ada, bob, cyd));
+    expect(await sets('User', 'read', `Job:${job}`, 1)).toEqual(users(ada, bob, cyd));
+    expect(await read('Area')).toEqual([`Area:${here}`, `Area:${gone}`].sort());
+    for (const { userId } of [ada, cyd])
+      expectStatus(await platform.admin.delete(`/authentication/users/${userId}`), 200, 'user');
+    expectStatus(await platform.admin.delete(`/database/schemas/Area/docs/${gone}`), 200, 'area');
+    expect(await read('User')).toEqual(users(bob));
+    expect(await read('Area')).toEqual([`Area:${here}`]);
+    // What everybody may is listed of areas that there are.
+    expect(await permissions.list(`User:${bob.userId} read Area`)).toEqual([`Area:${here}`]);
+    // Whom operators name is somebody for them.
+    await permissions.relate(`User:eve owner Area:${here}`);
+    await permissions.relate('User:eve owner Area:of-theirs');
+    expect(await sets('User', 'edit', `Area:${here}`)).toEqual(['User:eve']);
+    expect(await permissions.list('User:eve read Area')).toEqual(
+      [`Area:${here}`, 'Area:of-theirs'].sort(),
+    );
+  });
 });

@@ -1,7 +1,7 @@
 /** Values that a rule compares a field with and that the field cannot have: slips, as a comparison with them is never true. */
 import { cutText } from '../../kernel/text.ts';
 import type { Field } from '../schema/language/field.ts';
-import type { Expression, Of } from './expression.ts';
+import { type Expression, isError, isFalse } from './expression.ts';
 
 export interface ForeignValue {
   /** Where it stands in the text. */
@@ -24,10 +24,40 @@ export function foreignValues(part: Expression): readonly ForeignValue[] {
         ...foreignTo(enumOf(part.item), itemsOf(part.list)),
         ...foreignTo(enumOfItems(part.list), constantsOf(part.item)),
       ];
-    case 'choice':
-      return foreignTo(enumOf(part.key), keysOf(part));
+    case 'index':
+      return foreignTo(enumOf(part.key), keysOf(part.of) ?? []);
     default:
       return [];
+  }
+}
+
+/** What a part comes to that compares a field with such values alone; `undefined` where it may be true. */
+export function foreignOutcomes(part: Expression): number | undefined {
+  const compared = comparedValues(part);
+  if (compared === undefined || compared === 0) return undefined;
+  if (foreignValues(part).length < compared) return undefined;
+  // Nothing is null as such a value is; in no list is what is not there, and nothing is chosen by it.
+  if (part.kind === 'equal') return isFalse;
+  return part.kind === 'in' ? isFalse | isError : isError;
+}
+
+/** Values among which one must be the field's; `undefined` where they are not known. */
+function comparedValues(part: Expression): number | undefined {
+  switch (part.kind) {
+    case 'equal':
+      return [part.left, part.right].flatMap(constantsOf).length;
+    case 'in':
+      if (part.list.kind === 'list')
+        return part.list.items.every(({ kind }) => kind === 'constant')
+          ? part.list.items.length
+          : undefined;
+      return part.list.kind === 'constant'
+        ? itemsOf(part.list).length
+        : constantsOf(part.item).length;
+    case 'index':
+      return keysOf(part.of)?.length;
+    default:
+      return undefined;
   }
 }
 
@@ -57,8 +87,12 @@ function itemsOf(list: Expression): readonly Constant[] {
   return list.value.map((value: unknown) => ({ value, at: list.at }));
 }
 
-const keysOf = ({ entries, at }: Of<'choice'>): readonly Constant[] =>
-  entries.map(([value]) => ({ value, at }));
+/** Of a map that stands in the rule. */
+function keysOf(map: Expression): readonly Constant[] | undefined {
+  if (map.kind === 'map') return map.entries.map(([value]) => ({ value, at: map.at }));
+  if (map.kind !== 'constant' || !(map.value instanceof Map)) return undefined;
+  return [...map.value.keys()].map((value) => ({ value, at: map.at }));
+}
 
 /** The field whose value an expression is. */
 function fieldOf(one: Expression): Field | undefined {

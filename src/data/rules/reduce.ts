@@ -6,6 +6,7 @@ import { errors } from '../../kernel/errors.ts';
 import { chosen, isSpread, ofEach, picked } from './choice.ts';
 import { computed, partsOf, rest, type Strict, withParts } from './compute.ts';
 import { anything, type Expression, isError, isFalse, isTrue, type Of } from './expression.ts';
+import { foreignOutcomes } from './foreign-values.ts';
 import { RuleError } from './syntax.ts';
 import { plain } from './types.ts';
 import { type RuleValue, storedValue } from './values.ts';
@@ -15,6 +16,8 @@ export interface Known {
   input(name: string): { readonly value: RuleValue } | 'error' | undefined;
   /** The record as it is on the wire; without it, fields stay in the expression. */
   readonly record?: Readonly<Record<string, unknown>>;
+  /** Fields hold what their `enum` names: a comparison with anything else is decided without a record. */
+  readonly enums?: true;
 }
 
 interface Reducing {
@@ -93,6 +96,8 @@ function sizeOf(value: unknown, perCharacter: number): number {
 
 function reduce(expression: Expression, state: Reducing): Expression {
   spend(state, 1);
+  const outcomes = state.known.enums && foreignOutcomes(expression);
+  if (outcomes !== undefined) return resolved(expression, outcomes, []);
   switch (expression.kind) {
     case 'constant':
     case 'open':
@@ -117,7 +122,7 @@ function reduce(expression: Expression, state: Reducing): Expression {
     case 'if':
       return conditional(expression, state);
     case 'each':
-      return iteration(expression, state);
+      return gone(expression, reduce(expression.list, state), state);
     case 'has':
       return presence(expression, state);
     default:
@@ -288,10 +293,6 @@ function valuePresence(expression: Of<'has'>, of: Expression): Expression {
 }
 
 /* Macros over lists. */
-
-function iteration(expression: Of<'each'>, state: Reducing): Expression {
-  return gone(expression, reduce(expression.list, state), state);
-}
 
 /** Through a list that is reduced already. */
 function gone(expression: Of<'each'>, list: Expression, state: Reducing): Expression {

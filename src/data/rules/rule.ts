@@ -101,7 +101,7 @@ function createRule(text: string, expression: Expression): CompiledRule {
     aboutRecord: expression.row,
     fields: new Set(parts.flatMap((part) => (part.kind === 'field' ? [part.name] : []))),
     inputs: new Set(parts.flatMap((part) => (part.kind === 'input' ? [part.name] : []))),
-    mayHold: () => mayBeTrue(reduceRule(expression, { input: () => undefined })),
+    mayHold: () => mayBeTrue(reduceRule(expression, { input: () => undefined, enums: true })),
     slips: () =>
       parts.flatMap(foreignValues).map(({ at, message }) => `${placeOf(text, at)}: ${message}`),
     comparedWith: (input) => comparedWith(parts, input),

@@ -129,8 +129,8 @@ function means(search: Search, object: ObjectRef, e: Expression, path: readonly 
         return name !== undefined && has(search, t.subject, name, path);
       };
       if (!e.all) return leading(search).some(one);
-      // Also what only may lead there takes the answer away.
-      return leading(search).length > 0 && leading(search.against()).every(one);
+      // Also what only may lead there takes the answer away; what has nothing gives it in no case.
+      return leading(search).some(one) && leading(search.against()).every(one);
     }
   }
 }

@@ -197,16 +197,15 @@ export function targetBounds(state: EvaluationState, tuple: Tuple, arrow: Arrow)
 function arrowBounds(state: EvaluationState, object: ObjectRef, arrow: Arrow): Bounds {
   const leading = leadingTuples(state, object, arrow)
     .map((tuple) => ({ tuple, stands: tupleBounds(state, tuple) }))
-    .filter(({ stands }) => stands.possible);
-  if (!arrow.all)
-    return either(
-      leading.map(({ tuple, stands }) => both([stands, targetBounds(state, tuple, arrow)])),
-    );
-  // "every": there is one, and each that counts has it. One that does not count takes nothing away.
-  const each = leading.map(({ tuple, stands }) =>
-    either([without(yes, stands), targetBounds(state, tuple, arrow)]),
-  );
-  return both([either(leading.map(({ stands }) => stands)), ...each]);
+    .filter(({ stands }) => stands.possible)
+    .map(({ tuple, stands }) => ({ stands, target: targetBounds(state, tuple, arrow) }));
+  const some = either(leading.map(({ stands, target }) => both([stands, target])));
+  if (!arrow.all) return some;
+  // "every": there is one that has it, and each that counts has it. One that does not count takes nothing away.
+  return both([
+    some,
+    ...leading.map(({ stands, target }) => either([without(yes, stands), target])),
+  ]);
 }
 
 /** Whether a tuple counts now: not expired, and its condition holds. */

@@ -1,7 +1,7 @@
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { isExact, mayBeOpen, originsOf } from '../model/expansion-rules.ts';
 import { formatSubject, type SubjectRef } from '../model/grammar.ts';
-import { keyOf, type Name } from '../model/model.ts';
+import { keyOf, type Model, type Name } from '../model/model.ts';
 import {
   type EngineScope,
   type EvaluationContext,
@@ -15,6 +15,7 @@ import { descentText } from './descent.ts';
 import type { Page, PageOptions, ResourceQuestion } from './engine.ts';
 import { engineErrors } from './limits.ts';
 import { type Doubt, noteDoubt, readPage } from './pages.ts';
+import { presentObjects } from './present-objects.ts';
 import { hasOwnSet, type Principal, principalsOf } from './principals.ts';
 import { openRows } from './record-rules.ts';
 import { lookupColumns, lookupCondition, lookupRows, lookupsTo } from './rows/row-sources.ts';
@@ -54,11 +55,26 @@ export async function listResources(
     {
       question: `resources ${formatSubject(subject)} ${keyOf(goal)}`,
       candidates,
-      keep: async (ids) => kept(ids),
+      keep: async (ids) => presentResources(engineScope, search, await kept(ids)),
     },
     options,
   );
   return doubt.found ? { ...page, incomplete: true } : page;
+}
+
+/** Without those that only fields of records name, and that are not there. */
+async function presentResources(
+  scope: EngineScope,
+  search: ResourceSearch,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const { type } = search.goal;
+  // Nothing else names what is no record and stands in no tuple.
+  if (recordRelationsNaming(scope.model, type).length === 0) return ids;
+  const given = new Set(givenResources(scope.model, search));
+  const others = ids.filter((id) => !given.has(id));
+  const present = new Set(await presentObjects(scope, type, others));
+  return ids.filter((id) => given.has(id) || present.has(id));
 }
 
 /** The objects through which the subject acts; `undefined` where they are too many to be named. */
@@ -128,6 +144,23 @@ const resourcesStatement = sourcedStatement(
   ) x group by id order by id collate "C" limit $8::bigint`,
 );
 
+/** Resources that nothing need say anything about: the subject itself, and those of contextual tuples. */
+function givenResources(
+  model: Model,
+  { subject, goal, evaluationContext }: ResourceSearch,
+): readonly string[] {
+  const isOwn =
+    isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal }) ||
+    hasOwnSet(model, subject, goal);
+  return [
+    // Everybody of a type is no object.
+    ...(isOwn && subject.id !== '*' ? [subject.id] : []),
+    ...evaluationContext.contextual.flatMap(({ subject: s, resource }) =>
+      [s, resource].flatMap((o) => (o.type === goal.type && o.id !== '*' ? [o.id] : [])),
+    ),
+  ];
+}
+
 /** Pages of resources that the subject may have the name on: exactly those, for a name that is exact; without principals, all that stand in any tuple. */
 function resourceCandidates(
   engineScope: EngineScope,
@@ -138,16 +171,7 @@ function resourceCandidates(
   const principals = named ?? [];
   const lookups = lookupsTo(model, { subject, goal, principals });
   const columns = lookupColumns(lookups);
-  const isOwn =
-    isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal }) ||
-    hasOwnSet(model, subject, goal);
-  const known = [
-    // Everybody of a type is no object.
-    ...(isOwn && subject.id !== '*' ? [subject.id] : []),
-    ...evaluationContext.contextual.flatMap(({ subject: s, resource }) =>
-      [s, resource].flatMap((o) => (o.type === goal.type && o.id !== '*' ? [o.id] : [])),
-    ),
-  ];
+  const known = givenResources(model, { subject, goal, evaluationContext });
   const open = named === undefined || mayBeOpen(model, goal);
   // Where rights need no tuple, whatever stands in any tuple is listed.
   const around = open

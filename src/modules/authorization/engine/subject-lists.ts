@@ -17,6 +17,7 @@ import type { Page, PageOptions, SubjectQuestion } from './engine.ts';
 import { isPlain } from './graph.ts';
 import { limits, sizesOf } from './limits.ts';
 import { type Doubt, noteDoubt, readPage } from './pages.ts';
+import { presentObjects } from './present-objects.ts';
 import { rulesBelow } from './record-rules.ts';
 import type { LargeSets } from './rows/named-sets.ts';
 import { ruleCallers } from './rule-callers.ts';
@@ -68,7 +69,12 @@ export async function listSubjects(
       candidates: objects
         ? subjectCandidates(engineScope, { footprint, objects, sort, known })
         : writtenSubjects(engineScope, sort, known),
-      keep: (ids) => allowedSubjects(search, { ids, bounds: boundsOf(ids), doubt }),
+      keep: async (ids) =>
+        presentSubjects(
+          engineScope,
+          search,
+          await allowedSubjects(search, { ids, bounds: boundsOf(ids), doubt }),
+        ),
     },
     options,
   );
@@ -118,6 +124,18 @@ async function allowedSubjects(
   const bounds = await asked;
   noteDoubt(doubt, bounds);
   return ids.filter((_, i) => bounds[i]?.sure || (questions[i] && isSelf(questions[i])));
+}
+
+/** Without those whom only records name, and who are not there. */
+async function presentSubjects(
+  scope: EngineScope,
+  search: SubjectSearch,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const given = new Set(knownSubjects(search));
+  const others = ids.filter((id) => !given.has(id));
+  const present = new Set(await presentObjects(scope, search.sort.type, others));
+  return ids.filter((id) => given.has(id) || present.has(id));
 }
 
 /** Subjects that no stored tuple need name: the resource itself, everybody, and those of contextual tuples. */

@@ -101,7 +101,8 @@ const resourceFacts = {
   path: '/authorization/permissions/resources',
   output: ResourcesOut,
   errors: listErrors,
-  description: 'By id. Never cut short in silence: as long as there is more, there is a cursor.',
+  description:
+    'By id. Never cut short in silence: as long as there is more, there is a cursor. Records in the trash are among them, as in checks: lists of records leave them out.',
 } as const;
 
 const resourcesByQuery = (services: QuestionServices): Operation =>
@@ -219,7 +220,7 @@ const subjectFacts = {
   output: SubjectsOut,
   errors: listErrors,
   description:
-    'Objects of one type, where <Type>:* stands for all of them; or, with a relation, sets of those who stand in it.',
+    'Objects of one type, where <Type>:* stands for all of them; or, with a relation, sets of those who stand in it. Who is named by a record alone and is not there (a deleted user) is left out. A record in the trash answers as it did before.',
 } as const;
 
 const subjectsByQuery = (services: QuestionServices): Operation =>

@@ -323,8 +323,12 @@ function arrowTest(
     return tupleTest(
       leading.flatMap((one) => armsFor(builder, place(one, polarity), holders(one))),
     );
+  // Where nobody knows which tuples count, one that counts must have it: of those that do, the others tell.
+  const isOpen = polarity === 'possible' && subjects.some((one) => one.condition !== undefined);
   const some = tupleTest(
-    leading.flatMap((one) => armsFor(builder, place(one, polarity), { ids: [], except: true })),
+    leading.flatMap((one) =>
+      armsFor(builder, place(one, polarity), isOpen ? holders(one) : { ids: [], except: true }),
+    ),
   );
   const outside = leading
     .map((one) => ({ one, held: holders(one) }))
