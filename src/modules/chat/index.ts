@@ -30,6 +30,7 @@ import { createHub, type Hub } from './services/hub.ts';
 import { invitationTemplate } from './services/invitations.ts';
 import type { ServerMessage } from './services/messages.ts';
 import { createPresence, type Presence } from './services/presence.ts';
+import { answerForPushes } from './services/push.ts';
 import type { DeletedRoom } from './services/rooms.ts';
 import { chatNamespace } from './sockets/namespace.ts';
 import { chatNotices } from './sockets/notices.ts';
@@ -109,6 +110,7 @@ async function start({
   const stops = [
     config.onChange(publish),
     followStorage(parts),
+    answerForPushes(parts),
     services.authentication.onErasure((transaction, users) =>
       leaveToHeirs(parts, transaction, users),
     ),

@@ -6,10 +6,11 @@ import {
   connectChat,
   makeRoom,
 } from '../../../acceptance/chat/clients.ts';
-import type { Json } from '../../../test/support/api.ts';
+import type { Answer, Json } from '../../../test/support/api.ts';
 import type { TestDatabase } from '../../../test/support/database.ts';
 import {
   createTestNode,
+  expectStatus,
   type TestNode,
   type TestUser,
   testAdminPassword,
@@ -98,29 +99,62 @@ describe('settings of chat', () => {
     expect((await readBy('communications', 'chat')).content.text).toContain('three');
   });
 
-  it('offlinePush: waits for the end of the quiet hours of its receiver', async () => {
+  it('offlinePush: waits for the end of the quiet hours of its receiver, whom it must concern then', async () => {
     await configure(node, { offlinePush: { enabled: true } });
-    const dora = await node.registerUser();
-    await dora.api.post('/token', { token: `phone-${dora.userId}`, platform: 'IOS' });
+    const receivers = await Promise.all([1, 2, 3, 4, 5, 6, 7].map(() => node.registerUser()));
+    // The last of them stays.
+    const [left, removed, read, muted, blocked, other] = receivers as [
+      ...[TestUser, TestUser, TestUser],
+      ...[TestUser, TestUser, TestUser],
+    ];
     // All of the day but a minute that is twelve hours away.
     const clock = (ms: number) => new Date(ms).toISOString().slice(11, 16);
     const away = Date.now() + 43_200_000;
-    await dora.api.patch('/notifications/preferences', {
-      timezone: 'UTC',
-      quietHours: { start: clock(away + 60_000), end: clock(away) },
-    });
-    const room = await makeRoom(ann, [dora], 'Quiet');
-    await say(ann, room, 'in the night');
-    const push = await waitFor(
-      async () =>
-        (await node.admin.get('/communications/messages', { query: { recipient: dora.userId } }))
-          .body.messages[0],
-      { timeoutMs: 30_000 },
+    const quietHours = { start: clock(away + 60_000), end: clock(away) };
+    for (const { api, userId } of receivers) {
+      await api.post('/token', { token: `phone-${userId}`, platform: 'IOS' });
+      await api.patch('/notifications/preferences', { timezone: 'UTC', quietHours });
+    }
+    const pushTo = ({ userId: recipient }: TestUser): Promise<Json> =>
+      waitFor(
+        async () =>
+          (await node.admin.get('/communications/messages', { query: { recipient } })).body
+            .messages[0],
+        { timeoutMs: 30_000 },
+      );
+    const room = await makeRoom(
+      ann,
+      receivers.filter((one) => one !== other),
+      'Quiet',
     );
+    const said = expectStatus(await say(ann, room, 'in the night'), 200, 'a message').body;
+    const there = await makeRoom(ann, [other], 'Elsewhere');
+    const again = expectStatus(await say(ann, there, 'taken back'), 200, 'a message').body;
+    const waiting = await Promise.all(receivers.map(pushTo));
     const due = await run('select due_at > now() as waits from penstock.messages where id = $1', [
-      push._id,
+      waiting[0]?._id,
     ]);
     expect(due.rows).toEqual([{ waits: true }]);
+
+    const done = async (answer: Promise<Answer>) => expectStatus(await answer, 200, 'a change');
+    await done(left.api.put(`/chat/leave/${room}`));
+    await done(ann.api.put(`/chat/rooms/${room}/removeUsers`, { users: [removed.userId] }));
+    await done(read.api.put(`/chat/rooms/${room}/read`, { messageId: said._id }));
+    await done(muted.api.put(`/chat/rooms/${room}/mute`, { muted: true }));
+    await done(node.admin.post(`/authentication/users/${blocked.userId}/block`));
+    await done(ann.api.delete(`/chat/messages/${again._id}`));
+    const outcomeOf = async ({ _id: id }: Json): Promise<string> => {
+      await platform.kernel.jobs.enqueue('communications.deliver', { id });
+      return waitFor(async () => {
+        const { status, error } = (await node.admin.get(`/communications/messages/${id}`)).body;
+        return status === 'captured' ? status : (error ?? undefined);
+      });
+    };
+    const stopped = 'the recipient gets no messages: it does not concern them any more';
+    expect(await Promise.all(waiting.map(outcomeOf))).toEqual([
+      ...Array(6).fill(stopped),
+      'captured',
+    ]);
     await configure(node, { offlinePush: { enabled: false } });
   });
 

@@ -27,17 +27,24 @@ export interface BroadcastRow {
 const columns = `id, status, channel, audience, topic, content_sealed as "contentSealed", position, place::text, recipients,
   queued, skipped, cancelled, created_at as "createdAt", finished_at as "finishedAt"`;
 
+/** What a message is about, as the module that writes it names it. */
+export interface Subject {
+  readonly module: string;
+  readonly about: string;
+}
+
 export const insertBroadcast = (
   database: Queryable,
   broadcast: Pick<
     BroadcastRow,
     'id' | 'channel' | 'audience' | 'topic' | 'contentSealed' | 'recipients'
   >,
+  subject: Subject | undefined,
 ): Promise<unknown> =>
   database.query(sql`
-    insert into penstock.broadcasts (id, status, channel, audience, topic, content_sealed, recipients)
+    insert into penstock.broadcasts (id, status, channel, audience, topic, content_sealed, recipients, module, subject)
     values (${broadcast.id}::uuid, 'running', ${broadcast.channel}, ${broadcast.audience}, ${broadcast.topic}, ${broadcast.contentSealed},
-      ${broadcast.recipients}::integer)`);
+      ${broadcast.recipients}::integer, ${subject?.module ?? null}, ${subject?.about ?? null})`);
 
 /** A user, or an address. */
 export interface Listed {

@@ -2,6 +2,7 @@
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql, statementName } from '../../kernel/database/sql.ts';
 import { storableJson } from '../../kernel/text.ts';
+import type { Subject } from './broadcast-queries.ts';
 import { allButCritical } from './feedback-queries.ts';
 import { announcing, type Channel, causedActor, type MessageStatus } from './queries.ts';
 
@@ -107,28 +108,34 @@ export const suppressedOf = async (
     ).rows.map(({ id, reason }) => [id, reason]),
   );
 
+/** Why a message is not to go out any more, or what it is about, for whoever knows more. */
+export type Overtaken = { readonly id: string; readonly userId: string } & (
+  | { readonly reason: string }
+  | (Subject & { readonly reason: null })
+);
+
 /**
- * Why some of these are not to go out any more, by the id of the message: their users have chosen so since then, follow
- * the topic no more, or were blocked (what goes to topics and to everybody passes blocked users over; `withUsers`: there
- * are users).
+ * Why some of these are not to go out any more: their users have chosen so since then, follow the topic no more, or were
+ * blocked (what goes to topics and to everybody passes blocked users over; `withUsers`: there are users). Those about which
+ * a module is to be asked, too.
  */
 export const overtakenOf = async (
   database: Queryable,
   messages: readonly Pick<ClaimedMessage, 'id' | 'category' | 'critical' | 'broadcastId'>[],
   withUsers: boolean,
-): Promise<ReadonlyMap<string, string>> => {
+): Promise<readonly Overtaken[]> => {
   const ids = messages
     .filter(
       ({ category, critical, broadcastId }) =>
         (category !== null && !critical) || broadcastId !== null,
     )
     .map(({ id }) => id);
-  if (ids.length === 0) return new Map();
+  if (ids.length === 0) return [];
   const blocked = `exists (select from "app"."User" u where u."_id" = m.user_id and u."active" is false)`;
-  const { rows } = await database.query<{ id: string; reason: string }>({
+  const { rows } = await database.query<Overtaken>({
     text: `
-      select id, reason from (
-        select m.id, case
+      select * from (
+        select m.id, m.user_id as "userId", b.module, b.subject as about, case
           when not m.critical and m.category is not null and not coalesce(
             (select p.enabled from penstock.message_preferences p where p.user_id = m.user_id and p.category = m.category and p.channel = m.channel),
             (select p.enabled from penstock.message_preferences p where p.user_id = m.user_id and p.category = '${allButCritical}' and p.channel = m.channel),
@@ -138,10 +145,10 @@ export const overtakenOf = async (
           when b.audience in ('topic', 'users') and ${withUsers ? blocked : 'false'} then 'they are blocked' end as reason
         from penstock.messages m left join penstock.broadcasts b on b.id = m.broadcast_id
         where m.id = any($1::uuid[]) and m.user_id is not null) asked
-      where reason is not null`,
+      where reason is not null or about is not null`,
     values: [ids],
   });
-  return new Map(rows.map(({ id, reason }) => [id, reason]));
+  return rows;
 };
 
 export interface Ending {

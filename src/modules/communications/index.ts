@@ -36,6 +36,7 @@ import type { Inbox } from './services/inbox.ts';
 import type { Messages } from './services/messages.ts';
 import type { NotificationInput, Notifier } from './services/notifier.ts';
 import type { OfModule } from './services/outgoing.ts';
+import type { Relevance } from './services/relevance.ts';
 import { channelSettings } from './services/storing.ts';
 import type { Templates } from './services/templates.ts';
 import { templateState } from './state.ts';
@@ -56,6 +57,8 @@ export interface CommunicationsService {
       input: NotificationInput & OfModule,
     ): ReturnType<Notifier['broadcast']>;
   };
+  /** Who wrote a message with `about` is asked about it again before it goes out. */
+  readonly relevance: Pick<Relevance, 'register'>;
   readonly inbox: Pick<Inbox, 'add'>;
   readonly devices: Pick<Devices, 'endSessions'>;
   /** Runs when channels are switched on or off; answers how to stop listening. */
@@ -97,7 +100,7 @@ async function start({
       read: async (id, signal) => optional.storage.current()?.files.read(id, signal),
     },
   });
-  const { messages, templates, partials, unified, notifier, inbox, devices, transports } = parts;
+  const { messages, templates, partials, unified, notifier, relevance, inbox, devices } = parts;
   kernel.health.register({
     name: 'communications.providers',
     run: async () => parts.delivery.failing(),
@@ -109,6 +112,7 @@ async function start({
       messages,
       templates,
       notifier,
+      relevance,
       inbox,
       devices,
       onChannelsChange: (listener) =>
@@ -130,8 +134,8 @@ async function start({
       chainState(kernel.database, ChainDocument),
     ],
     async stop() {
-      transports.email.close();
-      transports.push.close();
+      parts.transports.email.close();
+      parts.transports.push.close();
     },
   };
 }

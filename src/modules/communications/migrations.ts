@@ -320,6 +320,9 @@ const causes = `alter table penstock.messages add column caused_by text[];`;
 /** In which session a device was registered: it ends with it. Those from before know none. */
 const deviceSessions = `alter table penstock.push_devices add column session_id uuid;`;
 
+/** The module that wrote a broadcast, and what it is about in its words: it is asked again before a message goes out. */
+const subjects = `alter table penstock.broadcasts add column module text, add column subject text;`;
+
 const step = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -338,4 +341,5 @@ export const migrations: readonly Migration[] = [
   step('0010-unreported', unreported),
   step('0011-causes', causes),
   step('0012-device-sessions', deviceSessions),
+  step('0013-subjects', subjects),
 ];

@@ -21,6 +21,7 @@ import { createOutbox } from './services/outbox.ts';
 import { createPreferences } from './services/preferences.ts';
 import { createPace } from './services/providers/in-order.ts';
 import { createPushTransport } from './services/push/delivery.ts';
+import { createRelevance } from './services/relevance.ts';
 import { createSmsTransport } from './services/sms/providers.ts';
 import { createSuppressions, createUnsubscribe } from './services/suppressions.ts';
 import { takeUpJob } from './services/take-up.ts';
@@ -131,6 +132,17 @@ function createSending(
     config,
     log,
   });
-  const delivery = createDelivery({ ...kernel, transports, pace, config, log, onStep: moved });
-  return { templates, feedback, transports, preferences, unsubscribe, messages, delivery };
+  const relevance = createRelevance();
+  const provided = { transports, pace, config, log, relevance };
+  const delivery = createDelivery({ ...kernel, ...provided, onStep: moved });
+  return {
+    templates,
+    feedback,
+    transports,
+    preferences,
+    unsubscribe,
+    messages,
+    delivery,
+    relevance,
+  };
 }

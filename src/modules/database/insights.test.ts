@@ -278,6 +278,32 @@ describe('insights', () => {
     expect(own.body.statements[0].text.length).toBeGreaterThan(all.body.statements[0].text.length);
   });
 
+  it('tell a narrow token nothing of endpoints over what it does not reach', async () => {
+    const fields = { holder: { type: 'Relation', model: 'User' }, title: 'String' } as const;
+    await platform.createSchema({ name: 'Badge', fields });
+    const made = (name: string, selectedSchemaName: string, query: Json) =>
+      bench.endpoint(name, {
+        ...{ operation: operation.get, selectedSchemaName, query, authentication: true },
+        inputs: [input('asked', 'String', location.query)],
+      });
+    await made('accounts', 'User', compare('email', 0, ['Input', 'asked']));
+    await made('holders', 'Badge', compare('holder.email', 0, ['Input', 'asked']));
+    await made('named', 'Badge', compare('title', 0, ['Context', 'user.email']));
+    await made('titles', 'Badge', compare('title', 0, ['Input', 'asked']));
+    const { userId } = await platform.registerUser();
+    const asking = async (...scopes: string[]) => {
+      const { body } = await platform.admin.post('/api-tokens', { name: scopes.join(), scopes });
+      const api = platform.adminAnonymous.with({ credential: body.token });
+      const answers = ['accounts', 'holders', 'named', 'titles'].map(async (customEndpoint) => {
+        const asked = { customEndpoint, inputs: { asked: 'a' }, userId };
+        return (await api.post('/database/insights/explain', asked)).status;
+      });
+      return Promise.all(answers);
+    };
+    expect(await asking('database')).toEqual([403, 403, 403, 200]);
+    expect(await asking('database', 'authentication')).toEqual([200, 200, 200, 200]);
+  });
+
   it('refuse a question that cannot be asked, as the question itself would be', async () => {
     await platform.createSchema({ name: 'Plain', fields: { a: 'String' } });
     const refused: [Json, number][] = [

@@ -87,3 +87,22 @@ export async function takePush(
     from room cross join latest left join "app"."User" u on u."_id" = latest."senderUser"`);
   return rows[0];
 }
+
+/** Of these users, members who have not read the message, which is still there, and may be told of it. */
+export const stillToPush = async (
+  database: Queryable,
+  messageId: string,
+  users: readonly string[],
+): Promise<ReadonlySet<string>> =>
+  new Set(
+    (
+      await database.query<{ user: string }>(sql`
+        select m."user" from "app"."ChatMessage" t
+          join "app"."ChatRoom" r on r."_id" = t."room" and not r."deleted"
+          join "app"."ChatMember" m on m."room" = t."room" and m."user" = any(${users}::uuid[])
+        where t."_id" = ${messageId}::uuid and not t."deleted" and m."lastReadSeq" < t."seq" and m."joinedSeq" < t."seq"
+          and exists (select from "app"."User" a where a."_id" = m."user" and a."active" is not false)
+          and (not m."muted" or exists (select from "app"."ChatMessage" f where f."room" = t."room" and not f."deleted"
+            and f."seq" > m."lastReadSeq" and f."seq" <= t."seq" and m."user" = any(f."mentions")))`)
+    ).rows.map(({ user }) => user),
+  );

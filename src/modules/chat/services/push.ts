@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import { cutText } from '../../../kernel/text.ts';
-import { type PushRow, takePush } from '../queries/presence.ts';
+import { type PushRow, stillToPush, takePush } from '../queries/presence.ts';
 import type { ChatParts } from './chat-parts.ts';
 
 const jobName = 'chat.push';
@@ -30,6 +30,7 @@ export const pushJob = ({ database, communications }: ChatParts): JobDefinition 
             module: 'chat',
             ...wordsOf(found),
             data: { room, messageId: found.messageId },
+            about: found.messageId,
             collapseKey: room,
             category: pushCategory,
             doNotStore: true,
@@ -38,6 +39,15 @@ export const pushJob = ({ database, communications }: ChatParts): JobDefinition 
       });
     },
   });
+
+/** A push may wait, for quiet hours or for its provider: whom the message concerns is asked again. Answers how to stop. */
+export const answerForPushes = ({
+  communications,
+  database,
+}: Pick<ChatParts, 'communications' | 'database'>): (() => void) =>
+  communications.relevance.register('chat', (messageId, users) =>
+    stillToPush(database, messageId, users),
+  );
 
 function wordsOf({ roomName, isDirect, senderName, content }: PushRow) {
   const text = content === null ? 'New message' : cutText(content, SHOWN);

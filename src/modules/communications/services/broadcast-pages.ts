@@ -23,6 +23,7 @@ export interface DeviceNote extends Partial<OfModule> {
   readonly category?: string | undefined;
   /** Whether it is put into the inbox. */
   readonly stores: boolean;
+  readonly about?: string | undefined;
 }
 
 export type BroadcastContent =

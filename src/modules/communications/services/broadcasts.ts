@@ -21,6 +21,7 @@ import {
   listedAfter,
   lockBroadcast,
   moveBroadcast,
+  type Subject,
   stopBroadcast,
   usersAfter,
 } from '../broadcast-queries.ts';
@@ -87,12 +88,9 @@ export function createBroadcasts(dependencies: Dependencies): Broadcasts {
       const recipients = await database.transaction(async (transaction) => {
         await writer.write(transaction, { to: anybody, choices: undefined });
         const about = await audienceOf(dependencies, to);
-        await insertBroadcast(transaction, {
-          id,
-          channel: content.channel,
-          ...about,
-          contentSealed: secrets.seal(JSON.stringify(content), contextOf(id)),
-        });
+        const contentSealed = secrets.seal(JSON.stringify(content), contextOf(id));
+        const row = { id, channel: content.channel, ...about, contentSealed };
+        await insertBroadcast(transaction, row, subjectOf(content));
         const listed =
           'userIds' in to
             ? await insertListed(transaction, id, {
@@ -123,6 +121,11 @@ export function createBroadcasts(dependencies: Dependencies): Broadcasts {
     },
     job: broadcastJob(dependencies),
   };
+}
+
+function subjectOf(content: BroadcastContent): Subject | undefined {
+  const { module, about } = 'devices' in content ? content.devices : {};
+  return module !== undefined && about !== undefined ? { module, about } : undefined;
 }
 
 /**

@@ -25,6 +25,7 @@ import { deliveryJob, enqueueAgain, type Lane, togetherJob } from './delivery-la
 import { measureMessages, type ProviderState } from './metrics.ts';
 import { type Pace, providersOf } from './providers/in-order.ts';
 import type { Delivery } from './providers/outcome.ts';
+import type { Relevance } from './relevance.ts';
 
 /** When a message is lost whose first attempt is made by whoever stored it. */
 export const lostAfterSeconds = 60;
@@ -53,6 +54,7 @@ interface Dependencies
   readonly pace: Pace;
   readonly config: () => CommunicationsConfig;
   readonly log: Logger;
+  readonly relevance: Pick<Relevance, 'overtaken'>;
   /** Told when the last attempt of a step of a chain has ended. */
   readonly onStep: (chainId: string) => Promise<void>;
 }
@@ -195,7 +197,7 @@ const whileTaken = <T>(
 
 /** Why some of these do not go out. Much may have changed since they were written: they wait for their time, or are tried again. */
 async function stoppedOf(
-  { database, schemas }: Pick<Dependencies, 'database' | 'schemas'>,
+  { database, schemas, relevance }: Pick<Dependencies, 'database' | 'schemas' | 'relevance'>,
   messages: readonly ClaimedMessage[],
 ): Promise<ReadonlyMap<string, string>> {
   const withUsers = schemas.get('User') !== undefined;
@@ -203,8 +205,13 @@ async function stoppedOf(
     overtakenOf(database, messages, withUsers),
     suppressedOf(database, messages),
   ]);
-  return new Map([...overtaken, ...suppressed]);
+  const asked = overtaken.flatMap((one) => (one.reason === null ? [one] : []));
+  const reasons = new Map((await relevance.overtaken(asked)).map((id) => [id, noConcern]));
+  for (const { id, reason } of overtaken) if (reason !== null) reasons.set(id, reason);
+  return new Map([...reasons, ...suppressed]);
 }
+
+const noConcern = 'it does not concern them any more';
 
 /** One attempt of each. What failed waits in the queue for the next one. */
 async function deliverAll(sender: Sender, batch: Batch): Promise<void> {

@@ -32,6 +32,8 @@ export interface NotificationInput extends Partial<OfModule> {
   readonly image?: string | undefined;
   readonly collapseKey?: string | undefined;
   readonly ttl?: number | undefined;
+  /** Of a module that has told how to ask whether it is still to go out (`Relevance`): what it is about. For broadcasts. */
+  readonly about?: string | undefined;
 }
 
 interface Sent {
@@ -132,7 +134,7 @@ function orderOf(input: NotificationInput): DeviceNote {
     platform: platform === undefined ? undefined : platformOf(platform),
     category,
     stores: !silent && !doNotStore,
-    ...(input.module && { module: input.module }),
+    ...(input.module && { module: input.module, about: input.about }),
   };
 }
 

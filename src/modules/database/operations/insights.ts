@@ -146,7 +146,8 @@ const ask = (dependencies: ExplainDependencies): Operation =>
       'Only plans: nothing is read from tables or written, also for endpoints that write.',
     async handler({ caller }, { body }) {
       const asker = body.userId === undefined ? caller : asUser(body.userId);
-      const statements = await explain(dependencies, asker, questionOf(body));
+      const askers = { operator: caller, caller: asker };
+      const statements = await explain(dependencies, askers, questionOf(body));
       return {
         statements: statements.map(({ steps, remarks, ...rest }) => ({
           ...rest,

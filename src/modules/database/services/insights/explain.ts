@@ -8,6 +8,7 @@ import {
   type RecordStoreOptions,
 } from '../../../../data/records/record-store.ts';
 import type { ListOptions, RecordStore } from '../../../../data/records/store.ts';
+import { requireAuthority, schemaObject } from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type {
   Database,
@@ -21,6 +22,7 @@ import { databaseErrors } from '../../errors.ts';
 import { inputLocation, type StoredEndpoint } from '../endpoints/definition.ts';
 import { runEndpoint } from '../endpoints/run.ts';
 import type { EndpointStore } from '../endpoints/store.ts';
+import { followedSchemas } from '../endpoints/unseen-fields.ts';
 import { boundedRead } from './queries.ts';
 import { withoutValues } from './server-advice.ts';
 
@@ -153,12 +155,21 @@ export type Question =
       readonly options: ListOptions;
     };
 
-/** Throws 400 and 404 as the question itself would. */
+export interface Askers {
+  /** Who wants to know. */
+  readonly operator: Caller;
+  /** In whose name it would be asked. */
+  readonly caller: Caller;
+}
+
+/** Throws 400 and 404 as the question itself would, and 403 for an operator who does not reach what it is about. */
 export async function explain(
-  { engine, records, endpoints }: ExplainDependencies,
-  caller: Caller,
+  dependencies: ExplainDependencies,
+  { operator, caller }: Askers,
   question: Question,
 ): Promise<readonly ExplainedStatement[]> {
+  const { engine, records, endpoints } = dependencies;
+  if (question.kind === 'endpoint') requireEndpoint(dependencies, operator, question.name);
   const statements: ExplainedStatement[] = [];
   const database = planningDatabase(engine.database, async (statement) => {
     statements.push(
@@ -174,6 +185,23 @@ export async function explain(
     if (statements.length === 0) throw error;
   }
   return statements;
+}
+
+/** Whoever sees how many rows are expected for which inputs learns what stands in them. */
+function requireEndpoint(
+  { endpoints, engine: { schemas } }: ExplainDependencies,
+  operator: Caller,
+  name: string,
+): void {
+  const endpoint = endpointNamed(endpoints, name);
+  const asked = [schemas.get(endpoint.selectedSchemaName), ...followedSchemas(endpoint, schemas)];
+  requireAuthority(operator, ...asked.flatMap(schemaObject));
+}
+
+function endpointNamed(endpoints: ExplainDependencies['endpoints'], name: string): StoredEndpoint {
+  const endpoint = endpoints.all().find((one) => one.name === name);
+  if (!endpoint) throw databaseErrors.ENDPOINT_NOT_FOUND();
+  return endpoint;
 }
 
 interface Asked {
@@ -192,8 +220,7 @@ async function ask(
     else await planning.select(caller, schema, { ...options, filter: parseFilter(query) });
     return;
   }
-  const endpoint = endpoints.all().find(({ name }) => name === question.name);
-  if (!endpoint) throw databaseErrors.ENDPOINT_NOT_FOUND();
+  const endpoint = endpointNamed(endpoints, question.name);
   await runEndpoint(planning, endpoint, { caller, input: inputOf(endpoint, question) });
 }
 
