@@ -41,6 +41,8 @@ interface DraftBody {
   readonly author: string;
 }
 
+type Change = Pick<DraftBody, 'rank' | 'title'>;
+
 interface GraphqlBody {
   readonly query: string;
   readonly variables?: { readonly id: string };
@@ -78,6 +80,9 @@ const statements = ({
     `(select row_to_json(a) from (select ${fields} from ${authorTable} where _id = d.author) a) as author`;
   const withAuthor = columns.replace(/\bauthor\b/, author(authorColumns));
   const granted = `from ${sharedTable} d where exists (select 1 from ${grantTable} g where g.subject = $3 and g.record = d._id)`;
+  const change = (table: string, also = ''): string =>
+    `update ${table} d set rank = $2, title = $3, "updatedAt" = now(), __v = __v + 1 where _id = $1${also}
+    returning row_to_json((select r from (select ${columns}) r))::text as json`;
   return {
     get: `select row_to_json(r)::text as json from (select ${columns} from ${readTable} where _id = $1) r`,
     list: page(`select ${columns} from ${readTable} ${range}`, `select count(*) from ${readTable}`),
@@ -101,8 +106,11 @@ const statements = ({
     create: `insert into ${writeTable} (_id, title, body, rank, published, tags, "publishedAt", author, "createdAt", "updatedAt", __v)
     values (uuidv7(), $1, $2, $3, $4, $5, $6, $7, now(), now(), 0)
     returning row_to_json((select r from (select ${columns}) r))::text as json`,
-    change: `update ${readTable} set rank = $2, title = $3, "updatedAt" = now(), __v = __v + 1 where _id = $1
-    returning row_to_json((select r from (select ${columns}) r))::text as json`,
+    change: change(readTable),
+    changeShared: change(
+      sharedTable,
+      ` and exists (select 1 from ${grantTable} g where g.subject = $4 and g.record = d._id)`,
+    ),
   };
 };
 
@@ -142,6 +150,25 @@ async function connect(connection: pg.ClientConfig, connections: number): Promis
   };
 }
 
+function offerPages(app: FastifyInstance, sql: ReturnType<typeof statements>, read: Send): void {
+  const pages: readonly [path: string, text: string, parameter?: 'author' | 'user'][] = [
+    ['/records', sql.list],
+    ['/records-with-author', sql.withAuthor],
+    ['/records-of', sql.ofAuthor, 'author'],
+    ['/shared', sql.shared, 'user'],
+    ['/shared-published', sql.sharedPublished, 'user'],
+  ];
+  for (const [path, text, parameter] of pages) {
+    app.get<{ Querystring: PageQuery }>(path, ({ query }, reply) =>
+      read(
+        text,
+        [Number(query.limit), Number(query.skip), ...(parameter ? [query[parameter]] : [])],
+        reply,
+      ),
+    );
+  }
+}
+
 async function start(config: BareConfig): Promise<FastifyInstance> {
   const [read, write] = await Promise.all([
     connect(config.connection, config.readConnections),
@@ -166,22 +193,7 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
   app.get<{ Querystring: { user: string; record: string } }>('/check', ({ query }, reply) =>
     read(sql.check, [query.user, query.record], reply),
   );
-  const pages: readonly [path: string, text: string, parameter?: 'author' | 'user'][] = [
-    ['/records', sql.list],
-    ['/records-with-author', sql.withAuthor],
-    ['/records-of', sql.ofAuthor, 'author'],
-    ['/shared', sql.shared, 'user'],
-    ['/shared-published', sql.sharedPublished, 'user'],
-  ];
-  for (const [path, text, parameter] of pages) {
-    app.get<{ Querystring: PageQuery }>(path, ({ query }, reply) =>
-      read(
-        text,
-        [Number(query.limit), Number(query.skip), ...(parameter ? [query[parameter]] : [])],
-        reply,
-      ),
-    );
-  }
+  offerPages(app, sql, read);
   app.post<{ Body: DraftBody }>('/drafts', ({ body }, reply) =>
     write(
       sql.create,
@@ -197,9 +209,13 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
       reply,
     ),
   );
-  app.patch<{ Params: { id: string }; Body: Pick<DraftBody, 'rank' | 'title'> }>(
-    '/records/:id',
-    ({ params, body }, reply) => write(sql.change, [params.id, body.rank, body.title], reply),
+  app.patch<{ Params: { id: string }; Body: Change }>('/records/:id', ({ params, body }, reply) =>
+    write(sql.change, [params.id, body.rank, body.title], reply),
+  );
+  app.patch<{ Params: { id: string }; Querystring: { user: string }; Body: Change }>(
+    '/shared/:id',
+    ({ params, query, body }, reply) =>
+      write(sql.changeShared, [params.id, body.rank, body.title, query.user], reply),
   );
   await app.listen({ host: '127.0.0.1', port: 0 });
   return app;

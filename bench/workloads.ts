@@ -129,4 +129,12 @@ export const workloads: readonly Workload[] = [
     bare: { method: 'PATCH', path: '/records/{id}', body: 'change' },
     writes: true,
   },
+  {
+    name: 'authorised-patch',
+    title: 'row-authorised change of two fields',
+    goal: 0.6,
+    ours: { method: 'PATCH', path: `/database/${sharedSchema}/{own}`, body: 'change' },
+    bare: { method: 'PATCH', path: '/shared/{own}?user={user}', body: 'change' },
+    writes: true,
+  },
 ];

@@ -85,6 +85,44 @@ describe.each([{ redis: true }, { redis: false }])('two nodes (%o)', ({ redis })
     }
   });
 
+  it('let nobody change or delete what another node took from them a moment ago', async () => {
+    const name = `Changed${randomUUID().slice(0, 8)}`;
+    await nodes.first.createSchema({
+      name,
+      fields: { text: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    const [owner, editor] = [await nodes.first.registerUser(), await nodes.first.registerUser()];
+    const [top, low] = [randomUUID(), randomUUID()];
+    const [first, second] = [permissionsApi(nodes.first.admin), permissionsApi(nodes.second.admin)];
+    await first.relate(`User:${owner.userId} owner Team:${low}`, `Team:${top} owner Team:${low}`);
+    const create = async (): Promise<string> => {
+      const query = { scope: `Team:${low}` };
+      const made = await owner.api.post(`/database/${name}`, { text: 'first' }, { query });
+      return `/database/${name}/${(expectStatus(made, 200, 'create').body as { _id: string })._id}`;
+    };
+    const path = await create();
+    const there = nodes.second.client.with({ authorization: `Bearer ${editor.accessToken}` });
+    const membership = `User:${editor.userId} editAll Team:${top}`;
+    for (let round = 0; round < 8; round += 1) {
+      const [granting, changing] = round % 2 === 0 ? [first, there] : [second, editor.api];
+      await granting.relate(membership);
+      const text = `round ${round}`;
+      expectStatus(await changing.patch(path, { text }), 200, text);
+      expectStatus(await editor.api.put(path, { text }), 200, text);
+      await granting.unrelate(membership);
+      // In turns: the one that changed it last, and the one that did not.
+      const refused = round % 4 < 2 ? changing : editor.api;
+      expect((await refused.patch(path, { text: 'taken' })).status).toBe(404);
+      expect((await refused.put(path, { text: 'taken' })).status).toBe(404);
+      expect((await refused.delete(path)).status).toBe(404);
+      expect((await owner.api.get(path)).body).toMatchObject({ text });
+    }
+    await second.relate(membership);
+    expectStatus(await editor.api.delete(path), 200, 'delete');
+    expect((await owner.api.get(path)).status).toBe(404);
+  });
+
   it('agree about definitions at once', async () => {
     const [first, second] = [permissionsApi(nodes.first.admin), permissionsApi(nodes.second.admin)];
     const relations = { a: ['User'], b: ['User'] };

@@ -34,6 +34,7 @@ import { createHistory, createTrash } from './write/archive.ts';
 import { createRecords, replaceRecords, updateRecords } from './write/bulk.ts';
 import { createMoves } from './write/move.ts';
 import { removeRecord } from './write/removal.ts';
+import { upsertRecord } from './write/upsert.ts';
 import {
   type OpenWrite,
   openWrite,
@@ -41,7 +42,7 @@ import {
   type WriteContext,
   type WriteDependencies,
 } from './write/write-context.ts';
-import { createRecord, replaceRecord, updateRecord, upsertRecord } from './write/write-record.ts';
+import { createRecord, replaceRecord, updateRecord } from './write/write-record.ts';
 import { meantRecords, removeSelected, updateSelected } from './write/write-selected.ts';
 
 /*
@@ -252,13 +253,14 @@ const createSingleWrites = (
 ): Pick<RecordStore, 'update' | 'replace' | 'remove'> => ({
   async update(...[caller, name, id, input, writeOptions]) {
     return updateRecord(
-      await write(caller, name, 'update', { ...writeOptions, ids: [id] }),
+      await write(caller, name, 'update', { ...writeOptions, ids: [id], guarded: true }),
       id,
       input,
     );
   },
   async replace(...[caller, name, id, input, writeOptions]) {
-    const replace = () => write(caller, name, 'update', { ...writeOptions, ids: [id] });
+    const replace = () =>
+      write(caller, name, 'update', { ...writeOptions, ids: [id], guarded: true });
     if (!writeOptions?.upsert) return replaceRecord(await replace(), id, input);
     return upsertRecord(
       { replace, create: () => write(caller, name, 'create', writeOptions) },
@@ -267,5 +269,8 @@ const createSingleWrites = (
     );
   },
   remove: async (caller, name, id, writeOptions) =>
-    removeRecord(await write(caller, name, 'delete', { ...writeOptions, ids: [id] }), id),
+    removeRecord(
+      await write(caller, name, 'delete', { ...writeOptions, ids: [id], guarded: true }),
+      id,
+    ),
 });

@@ -20,11 +20,11 @@ import { createRenderContext, selectList } from '../read/render.ts';
 import type { RecordGate } from '../record-gate.ts';
 import { createParameters } from '../sql/prepared-statements.ts';
 import type { RecordHistory, RecordInput, RecordText, RecordTrash } from '../store.ts';
+import { missError } from './missed-records.ts';
 import { purgeExpired, purgeRecords, restoreRecord } from './trash.ts';
 import { type Column, type ColumnValues, requireValid, validatorOf } from './validate.ts';
 import {
   announceEvents,
-  missError,
   type OpenWrite,
   requireId,
   runWrite,

@@ -17,6 +17,7 @@ import {
   isExternal,
   updateExternal,
 } from './external-writes.ts';
+import { missErrors } from './missed-records.ts';
 import { refuseOperators } from './operators.ts';
 import { ownershipShape } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
@@ -37,7 +38,6 @@ import {
   announceEvents,
   answerShape,
   isDynamicAnswer,
-  missErrors,
   runWrite,
   type WriteContext,
   withAskedOwner,

@@ -9,8 +9,9 @@ import { isRowAuthorised, isTrusted, mayChangeUnread } from '../access/operation
 import { conditionsOf } from '../read/projection.ts';
 import { classOf, type RecordRow } from '../read/record-view.ts';
 import type { RecordText } from '../store.ts';
+import { seenAmong } from './missed-records.ts';
 import { createdText } from './statements.ts';
-import { answerShape, rulesOf, runWrite, seenAmong, type WriteContext } from './write-context.ts';
+import { answerShape, rulesOf, runWrite, type WriteContext } from './write-context.ts';
 
 /** The records as their writer sees them now. Those that are gone again, or changed once more, stay as they were answered. */
 export async function asSeen<R extends RecordText>(

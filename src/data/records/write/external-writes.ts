@@ -21,6 +21,7 @@ import {
   requireSameKey,
   valuesShape,
 } from './external-values.ts';
+import { missError } from './missed-records.ts';
 import { createAdmitted } from './placement.ts';
 import { withInvalidField } from './refused-values.ts';
 import { withAnswer } from './statements.ts';
@@ -29,7 +30,6 @@ import {
   announceEvents,
   answerShape,
   isDynamicAnswer,
-  missError,
   runWrite,
   type WriteContext,
 } from './write-context.ts';

@@ -17,12 +17,12 @@ import { idsTest, live } from '../sql/row-id.ts';
 import type { RecordStore, RecordText } from '../store.ts';
 import { MAX_BULK } from './bulk.ts';
 import { asReadable } from './created-answer.ts';
+import { missError } from './missed-records.ts';
 import { requirePlacement } from './placement.ts';
 import { withAnswer } from './statements.ts';
 import {
   announceEvents,
   askGate,
-  missError,
   type OpenWrite,
   requireId,
   runWrite,

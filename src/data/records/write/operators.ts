@@ -24,12 +24,13 @@ import {
   runAssigned,
 } from './assignments.ts';
 import { asSeen } from './created-answer.ts';
+import { missError } from './missed-records.ts';
 import { placedChange, requirePlacement } from './placement.ts';
 import { comparedFields, eventFieldsOf, type MovedRows, movedColumn } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, sourceOf } from './references.ts';
 import { withAnswer } from './statements.ts';
 import { type ColumnValues, encoded, namesOf } from './validate.ts';
-import { announceEvents, missError, runWrite, type WriteContext } from './write-context.ts';
+import { announceEvents, runWrite, type WriteContext } from './write-context.ts';
 import { settableRows } from './write-rights.ts';
 
 const actions = { $inc: 'increment', $push: 'append', $pull: 'remove', $unset: 'set' } as const;

@@ -24,12 +24,14 @@ import {
   seenOf,
   spend,
 } from './cascade.ts';
+import { missError } from './missed-records.ts';
 import { eventFieldsOf, eventText } from './placement-text.ts';
-import { deleteText, eventRows, forgetTuples, purgeText } from './statements.ts';
+import { deleteText, forgetTuples, purgeText } from './removal-text.ts';
+import { eventRows } from './statements.ts';
 import {
   announceEvents,
   askGate,
-  missError,
+  certainly,
   requireId,
   runWrite,
   type WriteContext,
@@ -44,8 +46,8 @@ export async function removeRecord(context: WriteContext, id: string): Promise<v
   requireId(context.schema, id, 'id');
   if (!hasDependants(context) && !(await mayGainRelations(context))) await removeRow(context, id);
   else
-    await dependencies.database.transaction((transaction) =>
-      removeWithDependants(context, id, transaction),
+    await dependencies.database.transaction(async (transaction) =>
+      removeWithDependants(await certainly(context), id, transaction),
     );
   announceEvents(dependencies);
 }
@@ -94,22 +96,31 @@ async function removeRow(
   id: string,
   transaction?: Transaction,
 ): Promise<void> {
-  const { schema, caller, dependencies, predicate, options } = context;
+  const { schema, caller, dependencies, predicate, options, remembered } = context;
+  const guard = remembered?.guard;
   const versioned = options.expectedVersion !== undefined;
   const values = [actorOf(caller), id, ...(versioned ? [options.expectedVersion] : [])];
-  const shape = `delete|${versioned}|${predicate?.shape ?? ''}`;
-  const kind = predicate ? 'pooled' : 'short';
+  const shape = `delete|${versioned}|${predicate?.shape ?? ''}|${guard !== undefined}`;
   const statement = dependencies.plans.statement(
-    { schema, shape, values, dynamic: predicate !== undefined, class: kind },
-    (parameters) =>
+    {
+      ...{ schema, shape, values, dynamic: predicate !== undefined, guard },
+      identity: predicate?.identity,
+      class: predicate === undefined || predicate.isLight ? 'short' : 'pooled',
+    },
+    (parameters, guardText) =>
       deleteText(
         schema,
-        { versioned, predicate, tuples: dependencies.permissions.tuples },
+        {
+          ...{ versioned, predicate, tuples: dependencies.permissions.tuples },
+          guardText: guard && guardText,
+        },
         parameters,
       ),
   );
   const rows = await runWrite(context, statement, transaction);
-  if (rows.length === 0) throw await missError(context, id, { database: transaction });
+  if (rows.length > 0) return;
+  if (remembered) await removeRow(await remembered.certain(), id, transaction);
+  else throw await missError(context, id, { database: transaction });
 }
 
 async function removeWithDependants(

@@ -6,18 +6,16 @@
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { outboxTable } from '../../../kernel/events/events.ts';
-import type { RecordTuples, RowPredicate } from '../../../kernel/permissions.ts';
+import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { deletedColumn } from '../../schema/compile/layout.ts';
-import { historyTable } from '../../schema/migrations.ts';
 import { isOwnersOnly } from '../access/operation-access.ts';
 import { orRefused } from '../answer-bytes.ts';
 import type { PopulateTree, RowConditions } from '../read/projection.ts';
 import { recordColumns } from '../read/record-view.ts';
 import { createRenderContext, selectList } from '../read/render.ts';
-import { changedRows, destroyedRows, touched, withKeptParts } from '../sql/changed-rows.ts';
+import { changedRows, touched, withKeptParts } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
-import { allRows, idsTest, idTest, live } from '../sql/row-id.ts';
+import { allRows, idsTest, live } from '../sql/row-id.ts';
 import { type Ownership, ownerColumns, ownerRows } from './ownership.ts';
 import { comparedFields, type EventFields, eventText, movedColumn } from './placement-text.ts';
 
@@ -176,12 +174,17 @@ export interface UpdateShape extends Returned {
   readonly columns: readonly string[];
   readonly versioned: boolean;
   readonly predicate: RowPredicate | undefined;
+  /** True while the rights hold that were remembered. Its values stand last: with one, nothing of the answer adds values. */
+  readonly guardText?: (() => string) | undefined;
   /** For the history. */
   readonly operation: 'update' | 'restore';
   /** Fields by which the answer tells which rows are elsewhere now (placement.ts). */
   readonly compare?: readonly string[] | undefined;
   readonly eventFields?: EventFields | undefined;
 }
+
+export const guardOf = ({ guardText }: Pick<UpdateShape, 'guardText'>): string =>
+  guardText ? ` and ${guardText()}` : '';
 
 const movedExtra = (compare: readonly string[] | undefined) =>
   compare ? { extra: movedColumn(compare) } : {};
@@ -201,7 +204,7 @@ export function updateText(
     .map((name, i) => `${identifier(name)} = ${withKeptParts(schema, name, `$${first + i}`)}, `)
     .join('');
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
-  const where = `t0."_id" = $2${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
+  const where = `t0."_id" = $2${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}${guardOf(shape)}`;
   const { operation, eventFields } = shape;
   const compare = comparedFields(shape.compare, eventFields);
   const change = changedRows(schema, { set: sets + touched, where, operation, compare });
@@ -250,7 +253,7 @@ export function insertManyText(
 /** Many records that change the same columns. Values: actor, JSON list of records. */
 export function updateManyText(
   schema: CompiledSchema,
-  shape: Omit<UpdateShape, 'versioned' | 'operation'>,
+  shape: Omit<UpdateShape, 'versioned' | 'operation' | 'guardText'>,
   parameters: Parameters,
 ): string {
   const sets = shape.columns
@@ -276,84 +279,4 @@ export function updateManyText(
     many: true,
   } as const;
   return withAnswer(schema, change, answer, parameters);
-}
-
-/** One record. Values: actor, id, the version when `versioned`. */
-export function deleteText(
-  schema: CompiledSchema,
-  shape: {
-    readonly versioned: boolean;
-    readonly predicate: RowPredicate | undefined;
-    readonly tuples: RecordTuples | undefined;
-  },
-  parameters: Parameters,
-): string {
-  const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
-  const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
-  const { rows, forgotten } = removedRows(schema, where, { tuples: shape.tuples, many: false });
-  return `with ${rows}, e as (${eventRow(schema, 'delete')})${forgotten} select r."_id" as id from r`;
-}
-
-/** The head of a `with` that deletes rows: they go into the trash, where they keep their tuples, or for good. */
-export function removedRows(
-  schema: CompiledSchema,
-  where: string,
-  { tuples, many }: Removal,
-): RemovedRows {
-  if (!schema.softDelete)
-    return {
-      rows: destroyedRows(schema, where, many),
-      forgotten: forgetTuples(tuples, schema, 'r'),
-    };
-  const set = `"${deletedColumn}" = now(), ${touched}`;
-  return {
-    rows: changedRows(schema, {
-      set,
-      where,
-      operation: 'delete',
-      many: true,
-      returning: 't0."_id"',
-    }),
-    forgotten: '',
-  };
-}
-
-interface Removal {
-  readonly tuples: RecordTuples | undefined;
-  readonly many: boolean;
-}
-
-export interface RemovedRows {
-  /** `r`: the ids of the rows that go. */
-  readonly rows: string;
-  /** Further parts. */
-  readonly forgotten: string;
-}
-
-/** What takes the tuples of deleted rows away, as further parts of a `with`. */
-export const forgetTuples = (
-  tuples: RecordTuples | undefined,
-  { name, table, mapping }: CompiledSchema,
-  rows: string,
-): string =>
-  (
-    tuples?.forget({
-      rows,
-      schema: name,
-      table: mapping === undefined ? table : undefined,
-      actor: '$1',
-    }) ?? []
-  )
-    .map((part) => `, ${part}`)
-    .join('');
-
-/**
- * Records that leave the trash for good, with their history and their tuples: they were told as deleted when they went
- * there. Values: actor, ids.
- */
-export function purgeText(schema: CompiledSchema, tuples: RecordTuples | undefined): string {
-  const gone = `delete from ${schema.table} t0 where t0."_id" = any($2::uuid[]) returning t0."_id"`;
-  const name = literalOf(schema.name, 'text');
-  const history = `delete from ${historyTable} d using r where d.schema = ${name} and d.record_id = r."_id"::text`;
-  return `with r as (${gone}), h as (${history}), e as (${eventRows(schema, 'purge')})${forgetTuples(tuples, schema, 'r')} select count(*) from r`;
 }

@@ -14,7 +14,8 @@ import type { RecordText } from '../store.ts';
 import { neededParents, restoreDependants } from './cascade.ts';
 import { asReadable } from './created-answer.ts';
 import { cascadeDestroyed } from './removal.ts';
-import { purgeText, withAnswer } from './statements.ts';
+import { purgeText } from './removal-text.ts';
+import { withAnswer } from './statements.ts';
 import {
   announceEvents,
   answerShape,

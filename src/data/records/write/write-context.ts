@@ -2,15 +2,16 @@
 
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable, Statement } from '../../../kernel/database/database.ts';
-import { errors, invalid } from '../../../kernel/errors.ts';
+import { invalid } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
+import type { MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type { PermissionPort, RecordAction, RowPredicate } from '../../../kernel/permissions.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { AccessRule } from '../../schema/language/field.ts';
 import { isRecordId, keyHint } from '../../schema/language/record-key.ts';
 import type { WriteRights } from '../access/field-access.ts';
-import { asksMore, grantedRows, lacksRows } from '../access/granted-rows.ts';
+import { asksMore, grantedRows } from '../access/granted-rows.ts';
 import {
   isRowAuthorised,
   isTrusted,
@@ -18,7 +19,7 @@ import {
   requireOffered,
   rowPredicate,
 } from '../access/operation-access.ts';
-import { fieldsForbidden, recordError, recordErrors } from '../errors.ts';
+import { recordError, recordErrors } from '../errors.ts';
 import { externalTableErrors } from '../external-table-errors.ts';
 import {
   conditionsOf,
@@ -29,12 +30,11 @@ import {
   type RowConditions,
   resolvePopulate,
 } from '../read/projection.ts';
-import { chargeJson, classOf, type RecordDependencies, viewOf } from '../read/record-view.ts';
+import { chargeJson, type RecordDependencies } from '../read/record-view.ts';
 import type { GatedChange, RecordGate } from '../record-gate.ts';
-import { restriction } from '../sql/prepared-statements.ts';
-import { idsTest, idTest } from '../sql/row-id.ts';
 import type { WriteOptions } from '../store.ts';
 import type { Ownership } from './ownership.ts';
+import { type Guard, rememberedRows } from './remembered-rights.ts';
 
 export interface WriteDependencies extends RecordDependencies {
   readonly events: Events;
@@ -60,7 +60,20 @@ export interface WriteContext {
   readonly rights: WriteRights;
   /** For fields that depend on the record. */
   readonly conditions: RowConditions | undefined;
+  /** Set where `predicate` rests on what the node remembers; only with `OpenOptions.guarded`. */
+  readonly remembered?: RememberedRights | undefined;
 }
+
+interface RememberedRights {
+  /** The statement that writes asks this too: what it touches, it may. */
+  readonly guard: Guard;
+  /** The same write by the rights that hold now, for where that statement touched nothing, or more than that one is needed. */
+  certain(): Promise<WriteContext>;
+}
+
+/** The same write by rights that hold now. */
+export const certainly = (context: WriteContext): WriteContext | Promise<WriteContext> =>
+  context.remembered?.certain() ?? context;
 
 /** Opens a write of a schema that is called by its name. Throws 401, 403, 404 or 503. */
 export type OpenWrite = (
@@ -73,6 +86,8 @@ export type OpenWrite = (
 interface OpenOptions extends WriteOptions {
   /** The records that it is about, where they are known. */
   readonly ids?: readonly string[] | undefined;
+  /** Its rights may rest on what the node remembers: whoever writes looks at `remembered`. */
+  readonly guarded?: boolean;
 }
 
 interface WriteRequest {
@@ -103,12 +118,16 @@ export function openWrite(
   };
 }
 
-function asksFirst(request: WriteRequest): boolean {
-  const { caller, schema, operation, options, rights } = request;
-  const byRow = operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation));
+const asksFirst = (request: WriteRequest): boolean =>
+  isByRow(request) || asksMoreThanRows(request) || namesOwner(request);
+
+const isByRow = ({ caller, schema, operation }: WriteRequest): boolean =>
+  operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation));
+
+function asksMoreThanRows({ caller, schema, options, rights }: WriteRequest): boolean {
   const more = asksMore(caller, options);
   const byField = rights.guarded.size > 0 || (schema.fieldVisibility?.conditional.size ?? 0) > 0;
-  return byRow || more || byField || (options.populate?.length ?? 0) > 0 || namesOwner(request);
+  return more || byField || (options.populate?.length ?? 0) > 0;
 }
 
 const actionOf = (operation: 'update' | 'delete'): RecordAction =>
@@ -124,23 +143,48 @@ async function resolveWrite(
   dependencies: WriteDependencies,
   request: WriteRequest,
 ): Promise<WriteContext> {
-  const { caller, schema, operation, options } = request;
-  const { scope, ids, populate: paths = [] } = options;
+  const { options, schema } = request;
+  const isGuarded = options.guarded && schema.mapping === undefined && !asksMoreThanRows(request);
+  const found =
+    isGuarded && isByRow(request)
+      ? await rememberedRows(dependencies, ({ permissions }) => rowsOf(permissions, request))
+      : undefined;
+  if (!found) return resolveCertain(dependencies, request);
+  return {
+    ...request,
+    dependencies,
+    predicate: found.predicate,
+    remembered: { guard: found.guard, certain: () => resolveCertain(dependencies, request) },
+    ownership: undefined,
+    populate: noPopulate,
+    conditions: undefined,
+  };
+}
+
+/** Rows that the caller may change. */
+function rowsOf(
+  permissions: PermissionPort,
+  { caller, schema, operation, options }: WriteRequest,
+): MaybePromise<RowPredicate | undefined> {
+  if (operation === 'create') return undefined;
+  const { action: asked, scope, ids } = options;
+  const action = actionOf(operation);
+  return rowPredicate(permissions, {
+    ...{ caller, schema, action, scope, ids },
+    ...(asked !== undefined && { asked }),
+  });
+}
+
+async function resolveCertain(
+  dependencies: WriteDependencies,
+  request: WriteRequest,
+): Promise<WriteContext> {
+  const { caller, schema, options } = request;
+  const { scope, ids, needs, populate: paths = [] } = options;
   const ownership = namesOwner(request)
     ? await ownershipOf(dependencies.permissions, request)
     : undefined;
-  const predicate =
-    operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation))
-      ? await rowPredicate(dependencies.permissions, {
-          caller,
-          schema,
-          action: actionOf(operation),
-          ...(options.action !== undefined && { asked: options.action }),
-          scope,
-          ids,
-        })
-      : undefined;
-  const { needs } = options;
+  const predicate = isByRow(request) ? await rowsOf(dependencies.permissions, request) : undefined;
   const rows = await grantedRows(dependencies, { caller, scope, needs, ids }, predicate);
   const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
   const conditions = await conditionsOf(dependencies.permissions, {
@@ -234,115 +278,4 @@ export function requireId(
   place: string,
 ): asserts id is string {
   if (!isRecordId(key, id)) throw invalid(place, 'format', keyHint(key));
-}
-
-interface Miss {
-  readonly database?: Queryable | undefined;
-  /** Fields that were to be set. */
-  readonly columns?: readonly string[];
-  /** In front of their names: empty, or `docs.3.`. */
-  readonly place?: string;
-}
-
-interface Held {
-  readonly version: number | null;
-  readonly may: boolean | null;
-}
-
-/** Why a statement found no row to change: 404 when the caller cannot see one, else 412, 403 or 409. */
-export async function missError(
-  context: WriteContext,
-  id: string,
-  { database, columns = [], place = '' }: Miss = {},
-): Promise<Error> {
-  const { schema, caller, dependencies, options } = context;
-  const view = await viewOf(dependencies, caller, schema, {
-    ...(options.scope !== undefined && { scope: options.scope }),
-  });
-  const guarded = columns.filter((name) => context.rights.guarded.has(name));
-  const may = guarded.length > 0 ? context.predicate : undefined;
-  const asksVersion = options.expectedVersion !== undefined;
-  const statement = dependencies.plans.statement(
-    {
-      schema,
-      shape: `seen|${guarded.length > 0}|${asksVersion}|${view.predicate?.shape ?? ''}|${may?.shape ?? ''}`,
-      values: [id],
-      dynamic: view.predicate !== undefined || may !== undefined,
-      class: classOf(view),
-    },
-    (parameters) => {
-      const held = may?.compile('t0."_id"', parameters.next, 'row', 't0') ?? 'true';
-      const version = asksVersion ? 't0."__v"' : 'null';
-      const seen = `${version} as version, ${guarded.length > 0 ? `(${held}) is true` : 'null'} as may`;
-      return `select ${seen} from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
-    },
-  );
-  const [row] = await runWrite<Held>(context, statement, database);
-  if (!row) return recordErrors.RECORD_NOT_FOUND();
-  // Of the version that was seen something else is in the way.
-  if (options.expectedVersion !== undefined && row.version !== options.expectedVersion)
-    return errors.PRECONDITION_FAILED();
-  // Who may not change the record at all is told that, and not about fields.
-  if (guarded.length > 0 && row.may) return fieldsForbidden(guarded.map((name) => place + name));
-  // Nothing forbids it: the record came, or came back, after the statement had looked for it.
-  return context.predicate ? lacksRows(context) : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
-}
-
-/** One of several records that a statement did not find. */
-export interface MissedRecord {
-  readonly id: string;
-  /** Where it stands in the request, such as `docs.3.`. */
-  readonly place: string;
-  /** Fields that were to be set. */
-  readonly columns: readonly string[];
-}
-
-/** Why a statement did not find several rows to change: 404 that names those that the caller cannot see, else 403 or 409. */
-export async function missErrors(
-  context: WriteContext,
-  missed: readonly MissedRecord[],
-  database: Queryable,
-): Promise<Error> {
-  const { rights, predicate } = context;
-  const forbidden = missed.flatMap(({ place, columns }) =>
-    columns.filter((name) => rights.guarded.has(name)).map((name) => place + name),
-  );
-  // Without a rule nothing but its absence keeps a row from being found.
-  const isRuled = predicate !== undefined || forbidden.length > 0;
-  const seen = isRuled ? await seenAmong(context, missed, database) : new Set<string>();
-  const absent = missed.filter(({ id }) => !seen.has(id));
-  if (absent.length > 0) {
-    const message = 'there is no such record';
-    const problems = absent.map(({ place }) => ({ path: `${place}_id`, rule: 'exists', message }));
-    return recordErrors.RECORD_NOT_FOUND({ errors: problems });
-  }
-  if (forbidden.length > 0) return fieldsForbidden(forbidden);
-  if (!predicate) return recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
-  const message = 'you may not change this record';
-  const problems = missed.map(({ place }) => ({ path: `${place}_id`, rule: 'access', message }));
-  return errors.FORBIDDEN({ message: lacksRows(context).message, errors: problems });
-}
-
-/** Ids of those that the caller may read. */
-export async function seenAmong(
-  context: WriteContext,
-  missed: readonly Pick<MissedRecord, 'id'>[],
-  database: Queryable,
-): Promise<ReadonlySet<string>> {
-  const { schema, caller, dependencies, options } = context;
-  const { scope } = options;
-  const view = await viewOf(dependencies, caller, schema, scope === undefined ? {} : { scope });
-  const statement = dependencies.plans.statement(
-    {
-      schema,
-      shape: `seenMany|${view.predicate?.shape ?? ''}`,
-      values: [missed.map(({ id }) => id)],
-      dynamic: view.predicate !== undefined,
-      class: view.predicate === undefined ? classOf(view) : 'pooled',
-    },
-    (parameters) =>
-      `select t0."_id"::text as id from ${schema.rows} t0 where ${idsTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`,
-  );
-  const rows = await runWrite<{ id: string }>(context, statement, database);
-  return new Set(rows.map(({ id }) => id));
 }

@@ -4,15 +4,12 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { errors, type Problem } from '../../../kernel/errors.ts';
 import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { newId } from '../../../kernel/ids.ts';
-import { inTrash } from '../../schema/compile/layout.ts';
-import { historyTable } from '../../schema/migrations.ts';
-import { isTrusted } from '../access/operation-access.ts';
-import { recordErrors } from '../errors.ts';
-import { classOf, type RecordRow } from '../read/record-view.ts';
+import { classOf, identityOf, type RecordRow } from '../read/record-view.ts';
 import type { RecordInput, RecordText } from '../store.ts';
 import { asSeen } from './created-answer.ts';
 import { patchedRow } from './external-values.ts';
 import { createExternal, isExternal, updateExternal } from './external-writes.ts';
+import { missError } from './missed-records.ts';
 import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
 import { ownershipShape, ownerValues } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
@@ -32,8 +29,8 @@ import {
 import {
   announceEvents,
   answerShape,
+  certainly,
   isDynamicAnswer,
-  missError,
   requireId,
   runWrite,
   type WriteContext,
@@ -49,7 +46,7 @@ export async function createRecord(context: WriteContext, input: RecordInput): P
 }
 
 /** The same under an id that is given. `undefined` when there is a record of that id. */
-const createUnder = (
+export const createUnder = (
   context: WriteContext,
   id: string,
   input: RecordInput,
@@ -173,8 +170,9 @@ export async function updateRecord(
   }
   // What is stored decides whether a part of a nested object makes a valid whole.
   return dependencies.database.transaction(async (transaction) => {
+    const certain = await certainly(context);
     const merged =
-      nested.length === 0 ? [] : await mergedNested(context, id, { nested, problems, transaction });
+      nested.length === 0 ? [] : await mergedNested(certain, id, { nested, problems, transaction });
     requireValid(problems);
     const columns = nested.map(
       ({ name, field }) =>
@@ -185,8 +183,8 @@ export async function updateRecord(
       values: [...partial.values, ...merged],
     };
     if (assignments.length > 0)
-      return changeByOperators(context, id, { plain: change, assignments });
-    return changeRecord(context, id, change, { database: transaction });
+      return changeByOperators(certain, id, { plain: change, assignments });
+    return changeRecord(certain, id, change, { database: transaction });
   });
 }
 
@@ -253,7 +251,12 @@ export async function changeRecord(
     if (!placed) return changeColumns(context, id, change, options);
     return context.dependencies.database.transaction(async (transaction) => {
       const compared = { ...options, database: transaction, compare: placed.compared };
-      const { moved, ...record } = await changeColumns(context, id, change, compared);
+      const { moved, ...record } = await changeColumns(
+        await certainly(context),
+        id,
+        change,
+        compared,
+      );
       await requirePlacement(context, placed, [{ moved }], { database: transaction });
       return record;
     });
@@ -273,82 +276,36 @@ async function changeColumns(
   change: ColumnValues,
   options: ComparedChange,
 ): Promise<RecordRow & MovedRows> {
-  const { schema, caller, dependencies, populate, conditions } = context;
+  const { schema, caller, dependencies, populate, conditions, remembered } = context;
   const { expectedVersion } = context.options;
   const { database, operation = 'update', compare } = options;
+  const guard = remembered?.guard;
   const versioned = expectedVersion !== undefined;
   const columns = namesOf(change);
   const eventFields = eventFieldsOf(schema, dependencies.permissions, columns);
   const predicate = settableRows(context, columns);
   const values = [actorOf(caller), id, ...(versioned ? [expectedVersion] : []), ...encoded(change)];
-  const shape = `${operation}|${toldShape(eventFields)}|${versioned}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const shape = `${operation}|${toldShape(eventFields)}|${versioned}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${guard !== undefined}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
-  const runsAs = classOf({ predicate, populate, conditions });
+  const rows = { predicate, populate, conditions };
   const statement = dependencies.plans.statement(
-    { schema, shape, values, dynamic, class: runsAs, changes: id },
-    (parameters) =>
+    {
+      ...{ schema, shape, values, dynamic, guard, changes: id },
+      identity: identityOf(rows),
+      class: classOf(rows),
+    },
+    (parameters, guardText) =>
       updateText(
         schema,
-        { columns, versioned, predicate, populate, conditions, operation, compare, eventFields },
+        {
+          ...{ columns, versioned, ...rows, operation, compare, eventFields },
+          guardText: guard && guardText,
+        },
         parameters,
       ),
   );
   const [row] = await runWrite<RecordRow & MovedRows>(context, statement, database);
-  if (!row) throw await missError(context, id, { database, columns });
-  return row;
-}
-
-/* A replacement that creates the record when it is not there, under the id that the client chose. */
-
-/** Each is opened only when it is needed: its rights are asked for then. */
-interface UpsertContexts {
-  replace(): WriteContext | Promise<WriteContext>;
-  create(): WriteContext | Promise<WriteContext>;
-}
-
-/** Throws 403 where the schema, or the table of others under it, does not allow it, 409 when the id is, or was, that of a deleted record. */
-export async function upsertRecord(
-  contexts: UpsertContexts,
-  id: string,
-  input: RecordInput,
-): Promise<RecordText> {
-  const replacing = await contexts.replace();
-  const { schema, caller, options } = replacing;
-  requireId(schema, id, 'id');
-  if (schema.mapping)
-    throw errors.FORBIDDEN({
-      message: `${schema.name} is laid over a table of others: create the record, or replace it`,
-    });
-  if (!isTrusted(caller) && schema.modelOptions.conduit.cms.crudOperations.update.upsert !== true) {
-    throw errors.FORBIDDEN({
-      message: `${schema.name} does not let clients choose ids: upsert is switched off`,
-    });
-  }
-  const there = await isThere(replacing, id);
-  if (there ? options.absent : options.expectedVersion !== undefined)
-    throw errors.PRECONDITION_FAILED();
-  if (there) return replaceRecord(replacing, id, input);
-  const created = await createUnder(await contexts.create(), id, input);
-  if (created) return created;
-  if (options.absent) throw errors.PRECONDITION_FAILED();
-  // Somebody else may have been faster: then it is a replacement after all.
-  return replaceRecord(replacing, id, input);
-}
-
-/** Throws 409 for an id that cannot be taken: with that of a destroyed record, somebody would have its history. */
-async function isThere(context: WriteContext, id: string): Promise<boolean> {
-  const { table, softDelete, history, name } = context.schema;
-  const gone = softDelete ? `t.${inTrash}` : 'false';
-  const used = history
-    ? `exists (select 1 from ${historyTable} h where h.schema = $2 and h.record_id = $1::uuid::text)`
-    : 'false';
-  // One statement, so that record and history are of one moment.
-  const text = `select t."_id" is not null as there, t."_id" is not null and ${gone} as gone, ${used} as used from (values ($2::text)) one left join ${table} t on t."_id" = $1::uuid`;
-  const [row] = await runWrite<{ there: boolean; gone: boolean; used: boolean }>(context, {
-    text,
-    values: [id, name],
-  });
-  if (row?.gone) throw recordErrors.RESTORE_REQUIRED();
-  if (row?.used && !row.there) throw recordErrors.ID_IN_USE();
-  return row?.there ?? false;
+  if (row) return row;
+  if (remembered) return changeColumns(await remembered.certain(), id, change, options);
+  throw await missError(context, id, { database, columns });
 }

@@ -30,7 +30,8 @@ import {
 } from './placement-text.ts';
 import { requireReferences } from './references.ts';
 import { cascadeBeforeRemoval, hasDependants, mayGainRelations } from './removal.ts';
-import { eventRows, removedRows } from './statements.ts';
+import { removedRows } from './removal-text.ts';
+import { eventRows } from './statements.ts';
 import { announceEvents, runWrite, type WriteContext } from './write-context.ts';
 import { requireSettable, settableRows } from './write-rights.ts';
 
