@@ -204,4 +204,59 @@ describe('records in the trash', () => {
     for (const way of Object.keys(doors))
       expect([way, await told(way)]).toMatchObject([way, { _id: id, title: 'a' }]);
   });
+
+  it('are told, when they are given away, as whoever gave or took them may read them then', async () => {
+    const byRight = (read: string) => ({ type: 'String', access: { read } }) as const;
+    await platform.createSchema({
+      name: 'Chest',
+      fields: {
+        owned: byRight('owner'),
+        held: byRight('relation:owner'),
+        peek: byRight('action:peek'),
+      },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    await permissions.define({
+      name: 'Chest',
+      version: 1,
+      relations: { owner: ['User', 'Team'], keeper: ['User'] },
+      permissions: {
+        read: ['owner', 'keeper'],
+        edit: ['owner'],
+        delete: ['owner'],
+        move: ['owner', 'keeper'],
+        peek: ['owner'],
+      },
+    });
+    const eva = await platform.registerUser();
+    const to = `Team:${eva.userId}`;
+    await permissions.relate(`User:${eva.userId} owner ${to}`, `User:${bob.userId} owner ${to}`);
+    const inside = { owned: 'a', held: 'b', peek: 'c' };
+    const doors: Record<
+      string,
+      (who: TestUser, id: string, body: object) => Promise<Answer<Json>>
+    > = {
+      move: (who, id, body) => who.api.post(`/database/Chest/${id}/move`, body),
+      'move many': (who, id, body) => who.api.post('/database/Chest/move', { ids: [id], ...body }),
+      batch: (who, id, data) =>
+        who.api.post('/database/batch', {
+          operations: [{ op: 'move', schema: 'Chest', id, data }],
+        }),
+    };
+    for (const [way, move] of Object.entries(doors)) {
+      const told = async (who: TestUser, id: string, body: object): Promise<Json> => {
+        const answer = expectStatus(await move(who, id, body), 200, way).body;
+        const { createdAt, updatedAt, __v, ...rest } =
+          answer.docs?.[0] ?? answer.results?.[0].document ?? answer;
+        return [way, rest];
+      };
+      const created = await eva.api.post('/database/Chest', inside);
+      const { _id } = expectStatus(created, 200, 'chest').body;
+      await permissions.relate(`User:${bob.userId} keeper Chest:${_id}`);
+      expect(await told(bob, _id, {})).toEqual([way, { _id, ...inside }]);
+      // The keeper still reads it, and sees no more what its owner alone sees.
+      expect(await told(bob, _id, { to })).toEqual([way, { _id }]);
+      expectStatus(await eva.api.get(`/database/Chest/${_id}`), 404, 'theirs no more');
+    }
+  });
 });

@@ -24,7 +24,7 @@ export async function asSeen<R extends RecordText>(
 }
 
 /** Changed records, as far as their changer may read them now. */
-export async function asChanged<R extends RecordText>(
+async function asChanged<R extends RecordText>(
   context: WriteContext,
   rows: readonly R[],
 ): Promise<readonly R[]> {
@@ -33,6 +33,19 @@ export async function asChanged<R extends RecordText>(
   return (await mayChangeUnread(dependencies.permissions, { caller, schema, ...asked }))
     ? asReadable(context, rows, dependencies.database)
     : rows;
+}
+
+/**
+ * Records that were given to another owner, as far as who gave or took them may read them now. The right to give one away
+ * is gone with it, so that it says nothing.
+ */
+export async function asMoved(
+  context: WriteContext,
+  rows: readonly RecordText[],
+  database: Queryable,
+): Promise<readonly RecordText[]> {
+  const seen = context.conditions ? await withConditions(context, rows) : rows;
+  return asReadable(context, seen, database);
 }
 
 async function withConditions<R extends RecordText>(

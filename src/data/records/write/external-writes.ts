@@ -12,7 +12,7 @@ import { changedExternalRow, insertedRow } from '../sql/changed-rows.ts';
 import { restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { RecordInput, RecordText } from '../store.ts';
-import { asChanged } from './created-answer.ts';
+import { asSeen } from './created-answer.ts';
 import {
   changedRow,
   newRow,
@@ -57,11 +57,12 @@ export async function createExternal(
   );
   requireValid(problems);
   // Fields of such tables are no relations: only who owns the records matters.
-  return createAdmitted(context, {
+  const created = await createAdmitted(context, {
     records: rows.map(() => ({})),
     insert: () => together(context, rows, (row, database) => insertOne(context, row, database)),
     idsOf: (records) => records.map(({ id }) => id),
   });
+  return asSeen(context, created);
 }
 
 /** A change of one record, checked. */
@@ -101,7 +102,7 @@ export async function updateExternal(
   const changed = await together(context, changes, (change, database) =>
     updateOne(context, change, database),
   );
-  return asChanged(context, changed);
+  return asSeen(context, changed);
 }
 
 function checkedId(

@@ -16,7 +16,7 @@ import { restriction } from '../sql/prepared-statements.ts';
 import { idsTest, live } from '../sql/row-id.ts';
 import type { RecordStore, RecordText } from '../store.ts';
 import { MAX_BULK } from './bulk.ts';
-import { asReadable } from './created-answer.ts';
+import { asMoved } from './created-answer.ts';
 import { missError } from './missed-records.ts';
 import { requirePlacement } from './placement.ts';
 import { withAnswer } from './statements.ts';
@@ -44,7 +44,7 @@ export const createMoves =
       to,
     });
 
-/** All of them or none. Throws 400, 403, 404 or 412. The answer is what the caller saw of them before. */
+/** All of them or none. Throws 400, 403, 404 or 412. The answer is what the caller may see of them then. */
 async function moveRecords(
   context: WriteContext,
   { ids, to }: Move,
@@ -58,12 +58,11 @@ async function moveRecords(
   const owner = await ownerOf(engine, context, to);
   const moved = await dependencies.database.transaction(async (transaction) => {
     const touched = await touchRows(context, requested, transaction);
-    const rows = await asReadable(context, touched, transaction);
     const to = `${owner.type}:${owner.id}`;
     await askGate(context, { schema: schema.name, operation: 'update', ids: requested, owner: to });
     await engine.changeOwner(caller, schema.name, requested, owner);
     await requireCreatable(context, engine, requested);
-    return rows;
+    return asMoved(context, touched, transaction);
   });
   announceEvents(dependencies);
   const byId = new Map(moved.map((row) => [row.id, row]));

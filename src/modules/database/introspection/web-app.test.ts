@@ -207,8 +207,16 @@ describe('databases of web frameworks', () => {
     );
     expect((await client.get('/database/imp_Account')).status).toBe(401);
     const [eva, kim] = [await platform.registerUser(), await platform.registerUser()];
-    const own = await eva.api.post('/database/imp_Account', { email: 'own@example.org' });
-    expect(own.status).toBe(200);
+    // Whoever creates a row is told of it what its owner alone sees.
+    const { body: schema } = await admin.get(`/database/schemas/${account}`);
+    const balance = { ...schema.fields.balance, access: { read: 'relation:owner' } };
+    const fields = { ...schema.fields, balance };
+    expect((await admin.patch(`/database/schemas/${account}`, { fields })).status).toBe(200);
+    const own = await eva.api.post('/database/imp_Account', {
+      email: 'own@example.org',
+      balance: 7,
+    });
+    expect([own.status, own.body.balance]).toEqual([200, 7]);
     expect((await eva.api.get('/database/imp_Account')).body).toMatchObject({
       count: 1,
       documents: [{ _id: own.body._id }],
@@ -228,6 +236,7 @@ describe('databases of web frameworks', () => {
     expect(
       (
         await admin.patch(`/database/schemas/${account}`, {
+          fields: schema.fields,
           conduitOptions: { authorization: { enabled: false } },
         })
       ).status,
