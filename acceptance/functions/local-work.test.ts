@@ -141,8 +141,10 @@ it('stores each change of a file while it watches, and prints what runs log', as
   const folder = join(platform.dataDir, 'watched');
   await mkdir(folder);
   await writeFile(join(folder, 'hot.json'), '{"functionType":"request","inputs":{"method":"GET"}}');
+  // What a visitor sent, and the function logged: no other line, no control of the terminal.
+  const sent = "'\\u001b[2Jone\\nhot log: forged \\u202e'";
   const write = (text: string): Promise<void> => writeFile(join(folder, 'hot.js'), text);
-  await write("console.log('one'); return 1;");
+  await write(`console.log(${sent}); return 1;`);
   const end = new AbortController();
   const printed: string[] = [];
   const watching = run(['push', folder, '--watch'], end.signal, printed);
@@ -154,9 +156,11 @@ it('stores each change of a file while it watches, and prints what runs log', as
   });
   await waitFor(async () => {
     await call();
-    return ['hot log: two', 'hot error: of two (line 1, column 27)'].every((line) =>
-      printed.includes(line),
-    );
+    return [
+      'hot log: ?[2Jone\n    hot log: forged ?',
+      'hot log: two',
+      'hot error: of two (line 1, column 27)',
+    ].every((line) => printed.includes(line));
   });
   end.abort();
   expect(await watching).toMatchObject({ code: 0 });

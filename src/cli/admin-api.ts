@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { StartError } from '../kernel/start-error.ts';
 import { withoutEnd } from '../kernel/text.ts';
+import { visible, visibleLines } from './visible.ts';
 
 export interface AdminApi {
   get(path: string, query: Readonly<Record<string, string>>): Promise<unknown>;
@@ -87,10 +88,12 @@ function refusalText(
   status: number,
   { message = 'no reason was given', errors = [] }: Refusal = {},
 ): string {
-  const places = errors.map(({ path, message: text }) => `  ${path}: ${text}`);
+  const places = errors.map(
+    ({ path, message: text }) => `  ${visible(path)}: ${visibleLines(text)}`,
+  );
   return places.length > 0
     ? [`Refused (${status}):`, ...places].join('\n')
-    : `Refused (${status}): ${message}`;
+    : `Refused (${status}): ${visibleLines(message)}`;
 }
 
 /** What users are told of the address of a command. */

@@ -17,6 +17,7 @@ import {
   writeFolder,
 } from './functions/folder.ts';
 import { processTerminal, type Terminal } from './state/report.ts';
+import { visibleLines } from './visible.ts';
 
 export const functionsUsage = `Usage: penstock functions pull <folder> [--force]
        penstock functions push <folder> [--watch] [--prune] [--force]
@@ -261,7 +262,7 @@ async function* linesOf({ body }: Response): AsyncGenerator<string> {
 }
 
 function told({ kind, functionName, ...facts }: Told): string | undefined {
-  if (kind === 'log') return `${functionName} ${facts.level}: ${facts.text}`;
+  if (kind === 'log') return `${functionName} ${facts.level}: ${visibleLines(String(facts.text))}`;
   if (kind !== 'end' || facts.error === null) return undefined;
   const { message, line, column } = facts.error as {
     message: string;
@@ -269,5 +270,5 @@ function told({ kind, functionName, ...facts }: Told): string | undefined {
     column?: number;
   };
   const place = line === undefined ? '' : ` (line ${line}, column ${column})`;
-  return `${functionName} ${facts.outcome}: ${message}${place}`;
+  return `${functionName} ${facts.outcome}: ${visibleLines(message)}${place}`;
 }

@@ -2,6 +2,7 @@
 
 import { createInterface } from 'node:readline/promises';
 import { shortened } from '../../kernel/text.ts';
+import { visible } from '../visible.ts';
 
 /* Where a command prints and asks, and colours where somebody can see them. */
 
@@ -98,7 +99,7 @@ export const things = (count: number, one = 'thing'): string =>
 
 export function planLines(plan: Plan, paint: Paint): readonly string[] {
   const { creates, updates, takes } = summaryOf(plan);
-  const warnings = plan.warnings.map((warning) => paint('yellow', `! ${warning}`));
+  const warnings = plan.warnings.map((warning) => paint('yellow', visible(`! ${warning}`)));
   const changes = changesOf(plan).flatMap((entry) => entryLines(entry, paint));
   const obstacles = obstacleLines(plan, paint);
   if (changes.length + obstacles.length === 0)
@@ -150,9 +151,6 @@ function obstacleLines({ obstacles = [] }: Plan, paint: Paint): readonly string[
   );
   return ['', 'It would be refused:', ...lines];
 }
-
-/** Controls could move the cursor of whoever reads it. */
-const visible = (text: string): string => text.replaceAll(/\p{Cc}/gu, '?');
 
 function valueText(value: unknown): string {
   if (value === null) return '(nothing)';
@@ -215,7 +213,7 @@ export function resultLines(
   if (failures.length === 0)
     return { lines: [paint('green', `Applied: ${what}.`)], complete: true };
   const lines = [
-    ...failures.map((failure) => paint('red', `FAILED  ${failure}`)),
+    ...failures.map((failure) => paint('red', visible(`FAILED  ${failure}`))),
     `Changed before that: ${what || 'nothing'}. Mend it and apply again.`,
   ];
   return { lines, complete: false };
