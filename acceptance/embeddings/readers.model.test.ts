@@ -1,6 +1,7 @@
 /**
- * What a search finds, counts, groups and marks for somebody is what their plain list has: beside random rights, fields that
- * are shown in some records only, teams, the trash, and records that change hands, with a change between every two questions.
+ * What a search finds, orders, counts, groups and marks for somebody is what their plain list has, by words, by meaning and by
+ * both: beside random rights, fields that are shown in some records only, teams, the trash, and records that change hands,
+ * texts that change and other settings of vectors, with a change between every two questions.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
@@ -9,9 +10,10 @@ import { liftLimits, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { randomOf } from '../../test/support/random-numbers.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { compareMeaning, createMeaning, type Meaning, settled } from './meaning.ts';
 
 /** Changes, with some questions after each: a few with every test, more with `SEARCH_STEPS=1000`. */
-const STEPS = Number(process.env.SEARCH_STEPS ?? 15);
+const STEPS = Number(process.env.SEARCH_STEPS ?? 12);
 const random = randomOf(Number(process.env.SEARCH_SEED ?? 541));
 const LIMIT = 60_000 + STEPS * 2_000;
 const RECORDS = 36;
@@ -22,12 +24,14 @@ let platform: TestPlatform;
 let users: readonly TestUser[];
 let team: string;
 let ids: string[];
+let meaning: Meaning;
 const tuples = new Set<string>();
 const trash = new Set<string>();
 
 beforeAll(async () => {
   platform = await createTestPlatform();
   const { admin } = platform;
+  meaning = await createMeaning(admin, vocabulary);
   await liftLimits(admin);
   const rateLimit = { maxRequests: 1_000_000, operations: { 'embeddings.search': '10000/1' } };
   expectStatus(await admin.patch('/config/router', { config: { rateLimit } }), 200, 'limits');
@@ -67,15 +71,7 @@ beforeAll(async () => {
       delete: ['owner', 'editor'],
     },
   });
-  const config = { schemaName: 'Sheet', provider: 'none', language: 'english' };
-  for (const [targetField, sourceFields] of [
-    ['titles', ['title']],
-    ['both', ['title', 'body']],
-    ['remarks', ['title', 'remark']],
-  ]) {
-    const body = { ...config, targetField, sourceFields };
-    expectStatus(await admin.post('/embeddings/configs', body), 200, 'a configuration');
-  }
+  for (const targetField of ['titles', 'both', 'remarks'] as const) await configure(targetField);
   ids = [];
   for (let i = 0; i < RECORDS; i += 1) {
     const texts = { title: words(), body: words(), remark: words() };
@@ -83,12 +79,12 @@ beforeAll(async () => {
     const answer = await random.pick(users).api.post('/database/Sheet', doc);
     ids.push(expectStatus(answer, 200, 'a record').body._id);
   }
-  await waitFor(async () => {
-    const { body } = await admin.get('/embeddings/status');
-    return body.generationQueue.completed >= 3 * RECORDS;
-  });
+  await settled(admin, 3 * RECORDS);
 }, LIMIT);
-afterAll(() => platform?.close());
+afterAll(async () => {
+  await platform?.close();
+  await meaning?.close();
+});
 
 const words = () => `${random.pick(vocabulary)} ${random.pick(vocabulary)}`;
 
@@ -97,6 +93,36 @@ async function toggle(text: string): Promise<void> {
   if (tuples.delete(text)) return permissions.unrelate(text);
   await permissions.relate(text);
   tuples.add(text);
+}
+
+/** Of each configuration. */
+const sources = { titles: ['title'], both: ['title', 'body'], remarks: ['title', 'remark'] };
+const similarity = { titles: 'euclidean', both: 'cosine', remarks: 'cosine' } as Record<
+  keyof typeof sources,
+  'cosine' | 'euclidean'
+>;
+
+async function configure(targetField: keyof typeof sources): Promise<void> {
+  const own = { targetField, similarity: similarity[targetField] };
+  const config = { schemaName: 'Sheet', language: 'english', sourceFields: sources[targetField] };
+  const answer = await platform.admin.post('/embeddings/configs', { ...config, ...own });
+  expectStatus(answer, 200, 'a configuration');
+}
+
+const textOf = (record: Json, targetField: keyof typeof sources): string =>
+  sources[targetField].map((name) => record[name]).join('\n');
+
+/** Searches know the record as it is now. */
+async function followed(record: Json): Promise<void> {
+  for (const targetField of ['titles', 'both'] as const) {
+    const text = textOf(record, targetField);
+    const body = { schemaName: 'Sheet', targetField, text, filter: { _id: record._id } };
+    const isNow = async (mode: string) =>
+      (await platform.admin.post('/embeddings/search', { ...body, mode })).body.hits[0];
+    const nearest = meaning.distance(similarity[targetField], text, text) + 1e-5;
+    await waitFor(async () => (await isNow('vector'))?.distance <= nearest);
+    await waitFor(async () => (await isNow('keyword')) !== undefined);
+  }
 }
 
 const somebody = () => `User:${random.pick(users).userId}`;
@@ -114,24 +140,32 @@ const steps: readonly (() => Promise<unknown>)[] = [
     const id = [...trash][0];
     if (id === undefined) return;
     const path = `/database/schemas/Sheet/docs/${id}/restore`;
-    const { title } = expectStatus(await platform.admin.post(path, {}), 200, 'restore').body;
+    const { body } = expectStatus(await platform.admin.post(path, {}), 200, 'restore');
     trash.delete(id);
-    for (const targetField of ['titles', 'both']) {
-      const body = { schemaName: 'Sheet', targetField, mode: 'keyword', text: title };
-      const asked = { ...body, filter: { _id: id } };
-      await waitFor(
-        async () => (await platform.admin.post('/embeddings/search', asked)).body.hits.length === 1,
-        { what: 'words of what came back' },
-      );
-    }
+    await followed(body);
   },
   async () => {
     const path = `/database/schemas/Sheet/docs/${random.pick(ids)}`;
-    await platform.admin.put(path, { changedDocument: { kind: random.pick(kinds) } });
+    const changedDocument = { kind: random.pick(kinds), title: words() };
+    const { status, body } = await platform.admin.put(path, { changedDocument });
+    if (status === 200) await followed(body);
   },
   async () => {
-    const path = `/database/Sheet/${random.pick(ids)}/owner`;
-    await random.pick(users).api.post(path, { to: random.pick([`Team:${team}`, somebody()]) });
+    const targetField = random.pick(['titles', 'both'] as const);
+    similarity[targetField] = random.pick(['cosine', 'euclidean']);
+    await configure(targetField);
+    await waitFor(async () => {
+      const { configs } = (await platform.admin.get('/embeddings/configs')).body;
+      const now = configs.find((one: Json) => one.targetField === targetField);
+      return now.similarity === similarity[targetField];
+    });
+    await settled(platform.admin);
+  },
+  async () => {
+    const path = `/database/Sheet/${random.pick(ids)}/move`;
+    const to = random.pick([`Team:${team}`, somebody()]);
+    const { status } = await random.pick(users).api.post(path, { to });
+    expect([200, 403, 404]).toContain(status);
   },
 ];
 
@@ -150,7 +184,8 @@ interface Question {
 async function questionFor({ api }: TestUser): Promise<Question> {
   const answer = await api.get('/database/Sheet', { query: { limit: 100 } });
   const all: readonly Json[] = expectStatus(answer, 200, 'list').body.documents;
-  const [text, targetField] = [random.pick(vocabulary), random.pick(['titles', 'both'])];
+  const text = random.pick(vocabulary);
+  const targetField = random.pick(['titles', 'both'] as const);
   const wanted = random.chance(0.5) ? random.pick(kinds) : undefined;
   const fitting = all.filter(
     ({ title, body, kind }) =>
@@ -187,6 +222,24 @@ async function compareSearches(
   expect(idsOf([...pages, ...documentsOf(page)])).toEqual(idsOf(fitting));
 }
 
+async function compareVectors({ api }: TestUser, { asked, all }: Question): Promise<void> {
+  const { targetField, filter } = asked;
+  const text = words();
+  await compareMeaning({
+    fitting: all.filter(({ kind }) => filter === undefined || kind === filter.kind),
+    distance: (record) =>
+      meaning.distance(
+        similarity[targetField as keyof typeof sources],
+        textOf(record, targetField),
+        text,
+      ),
+    async search(more) {
+      const answer = await api.post('/embeddings/search', { ...asked, text, ...more });
+      return expectStatus(answer, 200, 'search').body;
+    },
+  });
+}
+
 /** Searches in filters of lists, and what is like a record. */
 async function compareOthers({ api }: TestUser, { asked, all }: Question): Promise<void> {
   const query = { query: { title: { $search: asked.text } } };
@@ -194,7 +247,8 @@ async function compareOthers({ api }: TestUser, { asked, all }: Question): Promi
   expect(idsOf(expectStatus(queried, 200, 'query').body.documents)).toEqual(
     idsOf(all.filter(({ title }) => title.includes(asked.text))),
   );
-  const { text: _, ...like } = { ...asked, documentId: random.pick(ids) };
+  const mode = random.pick(['keyword', 'vector', 'hybrid']);
+  const { text: _, ...like } = { ...asked, mode, documentId: random.pick(ids) };
   const { status, body } = await api.post('/embeddings/search', like);
   expect(status).toBe(all.some(({ _id }) => _id === like.documentId) ? 200 : 404);
   if (status === 200)
@@ -209,6 +263,7 @@ async function compareRefusals({ api }: TestUser, { asked, fitting }: Question):
     [400, { filter: { price: 1 } }],
     [400, { filter: { remark: { $search: asked.text } } }],
     [403, { targetField: 'remarks' }],
+    [403, { targetField: 'remarks', mode: random.pick(['vector', 'hybrid']) }],
   ] as const) {
     const answer = await api.post('/embeddings/search', { ...asked, ...more });
     expect([more, answer.status]).toEqual([more, status]);
@@ -221,6 +276,7 @@ it('finds what lists show', { timeout: LIMIT }, async () => {
     const user = random.pick(users);
     const question = await questionFor(user);
     await compareSearches(user, question);
+    await compareVectors(user, question);
     await compareOthers(user, question);
     await compareRefusals(user, question);
   }

@@ -1,4 +1,5 @@
 import type { Freshness } from '../freshness/freshness.ts';
+import { offAccount } from '../request-account/request-account.ts';
 
 /**
  * Messages between nodes that may be lost with a node: invalidations, "load the
@@ -49,16 +50,45 @@ interface UserSignal {
 export interface UserSignals {
   /** To the sockets of these users on every node. Call it after the commit. */
   send(signal: UserSignal): void;
+  /**
+   * Each node that has sockets of a user finds out itself what they are told of this event, after the signal has come: of
+   * several that come at once in any order, from any node, the last word is right. `data` of signals counts no more.
+   */
+  find(kind: Pick<UserSignal, 'namespace' | 'event'>, find: FindData): void;
   /** Signals of all nodes. Answers how to stop listening. */
-  subscribe(handler: (signal: UserSignal) => void): () => void;
+  subscribe(listener: SignalListener): () => void;
+}
+
+type FindData = (userId: string) => Promise<unknown>;
+
+interface SignalListener {
+  /** Whether there are sockets of the user. */
+  hears(namespace: string, userId: string): boolean;
+  tell(signal: UserSignal): void;
 }
 
 const topic = 'user-signals';
 
 export function createUserSignals(bus: Pick<Bus, 'publish' | 'subscribe'>): UserSignals {
-  const handlers = new Set<(signal: UserSignal) => void>();
+  const listeners = new Set<SignalListener>();
+  const finders = new Map<string, FindData>();
+  const once = createRepeating();
+  const tell = (signal: UserSignal): void => {
+    for (const listener of listeners) listener.tell(signal);
+  };
   const deliver = (signal: UserSignal): void => {
-    for (const handler of handlers) handler(signal);
+    const { namespace, event, userIds } = signal;
+    const kind = `${namespace} ${event}`;
+    const find = finders.get(kind);
+    if (!find) {
+      tell(signal);
+      return;
+    }
+    for (const userId of userIds)
+      if ([...listeners].some((one) => one.hears(namespace, userId)))
+        once(`${kind} ${userId}`, async () =>
+          tell({ ...signal, userIds: [userId], data: await find(userId) }),
+        );
   };
   bus.subscribe(topic, (payload) => deliver(payload as UserSignal));
   return {
@@ -67,9 +97,27 @@ export function createUserSignals(bus: Pick<Bus, 'publish' | 'subscribe'>): User
       // A node that misses it reads the same from the database.
       void bus.publish(topic, signal).catch(() => undefined);
     },
-    subscribe(handler) {
-      handlers.add(handler);
-      return () => void handlers.delete(handler);
+    find: ({ namespace, event }, find) => void finders.set(`${namespace} ${event}`, find),
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
     },
+  };
+}
+
+/** Runs work of a name one at a time: what is asked for meanwhile is done once more, by one run for all of it. */
+function createRepeating(): (name: string, work: () => Promise<void>) => void {
+  /** Names under way, and whether they are asked for again. */
+  const running = new Map<string, boolean>();
+  return (name, work) => {
+    if (running.has(name)) return void running.set(name, true);
+    void offAccount(async () => {
+      do {
+        running.set(name, false);
+        // Whoever is not told reads it.
+        await work().catch(() => undefined);
+      } while (running.get(name));
+      running.delete(name);
+    });
   };
 }

@@ -53,10 +53,13 @@ const passSignals = (
   { signals }: Pick<RealtimeKernel, 'signals'>,
   { ofUser }: Pick<Rechecks<Connection>, 'ofUser'>,
 ): (() => void) =>
-  signals.subscribe(({ namespace, userIds, event, data }) => {
-    for (const userId of userIds)
-      for (const connection of ofUser(userId))
-        if (connection.isIn(namespace)) void connection.tell(event, data);
+  signals.subscribe({
+    hears: (namespace, userId) => [...ofUser(userId)].some((one) => one.isIn(namespace)),
+    tell({ namespace, userIds, event, data }) {
+      for (const userId of userIds)
+        for (const connection of ofUser(userId))
+          if (connection.isIn(namespace)) void connection.tell(event, data);
+    },
   });
 
 export interface ConnectionsParts extends RequestBounds {

@@ -46,6 +46,7 @@ const batch = 5000;
 const usersPerSignal = 50;
 /** Sockets of this namespace of the realtime surface hear about the inbox. */
 const namespace = '/communications/';
+const unreadCount = 'unread-count';
 
 interface Dependencies extends Pick<Kernel, 'database' | 'signals' | 'events'> {
   /** Told when something was read that a chain waits for. Never throws. */
@@ -80,7 +81,7 @@ export function createInbox({ database, signals, events, moved }: Dependencies):
           read,
           ...('before' in marked ? { before: marked.before.toISOString() } : marked),
         });
-        await tellUnread(userId);
+        tellUnread(userId);
         if (read) await tellChains(await chainsReadBy(database, userId));
       }
       return changed;
@@ -93,7 +94,7 @@ export function createInbox({ database, signals, events, moved }: Dependencies):
       }
       if (!(await deleteNotification(database, userId, id)))
         throw messageErrors.NOTIFICATION_NOT_FOUND();
-      await tellUnread(userId);
+      tellUnread(userId);
     },
     async add(transaction, entries) {
       if (entries.length === 0) return;
@@ -126,10 +127,11 @@ function createInboxSignals({ database, signals }: Pick<Kernel, 'database' | 'si
         });
     });
 
-  const tellUnread = async (userId: string): Promise<void> => {
-    const { unread } = await countInbox(database, userId, {});
-    tell([userId], 'unread-count', { unreadCount: unread });
-  };
+  signals.find({ namespace, event: unreadCount }, async (userId) => {
+    const { unread } = await database.outside(() => countInbox(database, userId, {}));
+    return { unreadCount: unread };
+  });
+  const tellUnread = (userId: string): void => tell([userId], unreadCount, {});
 
   return { tell, tellUnread };
 }
