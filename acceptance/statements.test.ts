@@ -64,6 +64,19 @@ describe('statements of a request', () => {
     }
   });
 
+  test('an account that reads itself costs what a record costs, until a field asks for a role', async () => {
+    const self = () => user.api.get('/authentication/user');
+    expect(await costOf(self)).toBe(1);
+    const asked = { type: 'String', access: { read: 'role:editor' } };
+    const schemas = (await bench.platform.admin.get('/database/schemas?limit=100')).body.schemas;
+    const { _id: id } = schemas.find(({ name }: Json) => name === 'User');
+    const extended = await bench.platform.admin.post(`/database/schemas/${id}/extensions`, {
+      fields: { salary: asked },
+    });
+    expect(extended.status, extended.text).toBe(200);
+    expect(await costOf(self)).toBeGreaterThan(1);
+  });
+
   test('a link to such records costs nothing more: its foreign key holds it', async () => {
     const target = await bench.schema({ a: 'String' });
     const [{ _id: to }] = (await bench.fill(target, [{ a: 'x' }])) as [Json];

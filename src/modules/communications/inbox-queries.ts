@@ -32,6 +32,9 @@ const instant = (column: string): string =>
 const entry = `json_build_object('_id', id, 'user', user_id, 'title', title, 'body', body, 'data', data, 'platform', platform,
   'category', category, 'read', read_at is not null, 'readAt', ${instant('read_at')}, 'createdAt', ${instant('created_at')})::text`;
 
+/** Entries of a page in the order of its index that is read about as fast as a single one. */
+const SHORT_PAGE = 100;
+
 /** Entries as JSON texts, rendered by PostgreSQL and passed through. */
 export async function listInbox(
   database: Queryable,
@@ -57,6 +60,7 @@ export async function listInbox(
     text,
     values,
     name: statementName(text),
+    class: skip + limit <= SHORT_PAGE ? 'list' : 'pooled',
   });
   return rows.map((row) => row.entry);
 }

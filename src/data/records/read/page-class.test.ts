@@ -36,13 +36,19 @@ it('shares them where a window along the order is looked at, and nothing is coun
   expect(classFor(true, 'none', { ...schema, rows: '(select ...)' })).toBe('pooled');
 });
 
-it('is short for one record where its rights are a few searches, and nothing else is brought in', () => {
+it('is short for one record where its rights are a few searches, and a few others are brought in', () => {
   const light = { ...predicate, isLight: true };
   expect(classOf({ ...view, predicate: undefined })).toBe('short');
   expect(classOf({ ...view, predicate: light })).toBe('short');
   expect(classOf(view)).toBe('pooled');
   expect(classOf({ ...view, predicate: { ...predicate, isLight: false } })).toBe('pooled');
   expect(classOf({ ...view, predicate: light, populate: deep })).toBe('pooled');
+  const linked = (more: object): PopulateTree => {
+    const link = { many: false, children: noPopulate, target: {}, ...more };
+    return new Map([['author', link]]) as unknown as PopulateTree;
+  };
+  expect(classOf({ ...view, predicate: light, populate: linked({}) })).toBe('short');
+  expect(classOf({ ...view, predicate: light, populate: linked({ predicate }) })).toBe('pooled');
 });
 
 it('is short where nobody has to be asked', () => {

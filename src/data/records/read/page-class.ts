@@ -63,5 +63,5 @@ export const classOfReached = (
 ): StatementClass => classOfBounded(isBounded, page, view);
 
 /** What is shown of each record, and with it, takes as long as the record itself. */
-const isShortView = ({ populate, conditions }: Omit<PageView, 'predicate'>): boolean =>
+export const isShortView = ({ populate, conditions }: Omit<PageView, 'predicate'>): boolean =>
   conditions === undefined && isFewRecords(populate) && !isRestricted(populate);

@@ -25,7 +25,7 @@ import { type Page, type PageRow, pageOf, pageStatement } from '../page/page.ts'
 import { reachedFor, reachedPage } from '../page/reached-rows.ts';
 import { type PlanCache, restriction } from '../sql/prepared-statements.ts';
 import type { CountMode, Grant, ListOptions, ReadOptions, RecordText } from '../store.ts';
-import { classOfList } from './page-class.ts';
+import { classOfList, isShortView } from './page-class.ts';
 import {
   conditionsOf,
   isRestricted,
@@ -145,13 +145,11 @@ export const identityOf = ({ predicate, populate, conditions }: View): object | 
   conditions === undefined && !isRestricted(populate) ? predicate?.identity : undefined;
 
 /**
- * Of a statement about one record: what relations bring into it may be of any size, and what permissions do where they are
- * not known to be light.
+ * Of a statement about one record: what relations bring into it may be of any size where they are more than a few others by
+ * their ids, and what permissions do where they are not known to be light.
  */
 export const classOf = ({ predicate, populate, conditions }: View): StatementClass =>
-  (predicate === undefined || predicate.isLight === true) &&
-  conditions === undefined &&
-  populate.size === 0
+  (predicate === undefined || predicate.isLight === true) && isShortView({ populate, conditions })
     ? 'short'
     : 'pooled';
 

@@ -65,6 +65,8 @@ const has = `to_tsvector('simple', left(t."message", 200000)) @@ plainto_tsquery
 
 /** Messages up to here are counted off one by one. */
 const COUNTED_OFF = 1_000;
+/** Messages of a page in the order of its index that is read about as fast as a single one. */
+const SHORT_PAGE = 100;
 
 /**
  * The number of the first message of a page far back: numbers have no gaps, so it follows from how many are skipped and
@@ -97,7 +99,12 @@ export async function messagesOf(
   ];
   const text = `select ${listed} from "app"."ChatMessage" t where ${conditions.join(' and ')}
     order by t."seq" ${after === undefined ? 'desc' : 'asc'} offset $3::integer limit $4::integer`;
-  return (await database.query<ListedMessage>({ text, values, name: statementName(text) })).rows;
+  const isShort = skip + limit <= SHORT_PAGE && threadRoot === undefined && search === undefined;
+  const { rows } = await database.query<ListedMessage>({
+    ...{ text, values, name: statementName(text) },
+    class: isShort ? 'list' : 'pooled',
+  });
+  return rows;
 }
 
 /** Messages of a room that a member may read, without the deleted ones. */

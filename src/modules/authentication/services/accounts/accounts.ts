@@ -17,7 +17,7 @@ import { attemptAt, type LoginGuard } from '../sessions/login-guard.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { endWithPassword, type OneTimeTokens } from '../tokens/one-time-tokens.ts';
 import type { AccountErasure } from './account-lifecycle.ts';
-import { allowedUserData, userView, writingUser } from './user-data.ts';
+import { allowedUserData, asksForRoles, userView, writingUser } from './user-data.ts';
 
 export interface PasswordChange {
   /** Required unless the account has no password. */
@@ -67,9 +67,9 @@ export function createAccounts(dependencies: Dependencies): Accounts {
     config,
   } = dependencies;
 
-  /** Nothing while nobody can answer: then nobody holds a role. */
+  /** Nothing where no field asks for a role, and while nobody can answer: then nobody holds one. */
   const rolesOf = async (caller: UserCaller): Promise<ReadonlySet<string> | undefined> =>
-    permissions.engine?.roles(caller);
+    asksForRoles(schemas) ? permissions.engine?.roles(caller) : undefined;
 
   return {
     async read(caller) {

@@ -54,6 +54,12 @@ const isMet = (rule: AccessRule, roles: ReadonlySet<string> | undefined): boolea
     ? roles?.has(rule.name) === true
     : rule.kind === 'public' || rule.kind === 'user';
 
+/** Whether it depends on the roles of users what they may read and write of their own accounts. */
+export const asksForRoles = (schemas: SchemaRegistry): boolean =>
+  extensionsOf(schemas).some(([, definition]) =>
+    (['read', 'write'] as const).some((side) => declaredRule(definition, side)?.kind === 'role'),
+  );
+
 /** The fields that users may write about themselves: what their definition says, else what the configuration says of old. */
 export function writableFields(
   schemas: SchemaRegistry,
