@@ -302,10 +302,13 @@ describe('writing', () => {
     });
   });
 
-  it('honours an Idempotency-Key for each field', async () => {
-    const api = platform.client.with({ 'idempotency-key': 'once-1' });
-    const query =
-      'mutation { a: postDatabaseFirm(params: { title: "A" }) { _id } b: postDatabaseFirm(params: { title: "B" }) { _id } }';
+  it.each([
+    ['1', 'A'],
+    // As long as one may be.
+    ['1'.repeat(250), 'E'],
+  ])('honours an Idempotency-Key for each field (once-%s)', async (key, title) => {
+    const api = platform.client.with({ 'idempotency-key': `once-${key}` });
+    const query = `mutation { a: postDatabaseFirm(params: { title: "${title}" }) { _id } b: postDatabaseFirm(params: { title: "${title}B" }) { _id } }`;
     const first = await api.post('/graphql', { query });
     const second = await api.post('/graphql', { query });
     expect(second.body).toEqual(first.body);

@@ -11,6 +11,7 @@ import type { MaybePromise } from '../../kernel/maybe-promise.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { RequestHeaders, SelectedFields } from '../../kernel/operations/operation-input.ts';
 import type { Call } from '../../kernel/pipeline/context.ts';
+import { keyOfPart } from '../../kernel/pipeline/idempotency/idempotency.ts';
 
 /** A field's operation called with what the request brought. */
 export class NestedCall implements Call {
@@ -50,7 +51,7 @@ export class NestedCall implements Call {
 
   get idempotencyKey(): string | undefined {
     const key = this.#request.idempotencyKey;
-    return key === undefined ? undefined : `${key}.${this.#name}`;
+    return key === undefined ? undefined : keyOfPart(key, this.#name);
   }
 
   get origin(): string | undefined {

@@ -109,6 +109,13 @@ export const takesIdempotencyKey = (operation: Operation): boolean =>
 
 const validKey = /^[\x21-\x7e]{1,255}$/;
 
+/** The key of one of the calls that a request with a key holds; `name` tells them apart. One that is too long together is hashed. */
+export function keyOfPart(key: string, name: string): string {
+  const whole = `${key}.${name}`;
+  const isTooLong = validKey.test(key) && !validKey.test(whole);
+  return isTooLong ? createHash('sha256').update(whole).digest('base64url') : whole;
+}
+
 interface Dependencies {
   readonly database: Database;
   readonly secrets: Pick<SecretBox, 'digest'>;
