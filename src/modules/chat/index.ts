@@ -98,6 +98,7 @@ async function start({
   };
   const chatServices = createChatServices(parts, { measures, presence });
   await services.communications.templates.register('chat', [invitationTemplate]);
+  answerForPushes(parts);
   let running = true;
   const publish = (): void =>
     kernel.operations.replace(
@@ -110,7 +111,6 @@ async function start({
   const stops = [
     config.onChange(publish),
     followStorage(parts),
-    answerForPushes(parts),
     services.authentication.onErasure((transaction, users) =>
       leaveToHeirs(parts, transaction, users),
     ),

@@ -40,11 +40,11 @@ export const pushJob = ({ database, communications }: ChatParts): JobDefinition 
     },
   });
 
-/** A push may wait, for quiet hours or for its provider: whom the message concerns is asked again. Answers how to stop. */
+/** A push may wait, for quiet hours or for its provider: whom the message concerns is asked again. */
 export const answerForPushes = ({
   communications,
   database,
-}: Pick<ChatParts, 'communications' | 'database'>): (() => void) =>
+}: Pick<ChatParts, 'communications' | 'database'>): void =>
   communications.relevance.register('chat', (messageId, users) =>
     stillToPush(database, messageId, users),
   );

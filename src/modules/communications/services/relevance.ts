@@ -8,8 +8,8 @@ export type RelevanceQuestion = (
 ) => Promise<ReadonlySet<string>>;
 
 export interface Relevance {
-  /** How to ask a module; answers how to ask it no more. What a module wrote that is not there goes out. */
-  register(module: string, question: RelevanceQuestion): () => void;
+  /** How to ask a module, also once it is switched off. What a module wrote that was not there since the start goes out. */
+  register(module: string, question: RelevanceQuestion): void;
   /** Those that do not go out, by id. One question for all that are about the same. */
   overtaken(
     messages: readonly (Subject & { readonly id: string; readonly userId: string })[],
@@ -19,10 +19,7 @@ export interface Relevance {
 export function createRelevance(): Relevance {
   const questions = new Map<string, RelevanceQuestion>();
   return {
-    register(module, question) {
-      questions.set(module, question);
-      return () => void questions.delete(module);
-    },
+    register: (module, question) => void questions.set(module, question),
     async overtaken(messages) {
       const bySubject = Map.groupBy(messages, ({ module, about }) => `${module} ${about}`);
       const ended = await Promise.all(
