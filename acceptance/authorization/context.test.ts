@@ -221,6 +221,8 @@ describe('questions with a context', () => {
       ...{ subject: subject(), permission: 'enter', resource: 'Court:shut' },
     });
     expect(why.body).toMatchObject({ outcome: 'denied', allowed: false });
+    // Not for the value that nobody gave, but for the gate.
+    expect(JSON.stringify(why.body.reason)).toContain('"about":"Gate:other pass"');
   });
 
   it('a value of a wrong type is 400 that names it, also in a relation', async () => {

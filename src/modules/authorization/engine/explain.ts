@@ -32,6 +32,7 @@ import {
   nodeBounds,
   setBounds,
   targetBounds,
+  tupleBounds,
   tupleStanding,
 } from './evaluate.ts';
 import {
@@ -41,7 +42,7 @@ import {
   supportingTuple,
   supportsSet,
 } from './explanation-grounds.ts';
-import { isOwnSet, nodeKey, yes } from './graph.ts';
+import { isOwnSet, nodeKey } from './graph.ts';
 import { limits } from './limits.ts';
 import { canBeTried, suggestChanges } from './suggestions.ts';
 
@@ -318,11 +319,13 @@ function tellTarget(telling: Telling, tuple: Tuple, arrow: Arrow): Reason {
       because: `${tuple.subject.type} knows no "${arrow.target}"`,
     };
   const target = targetBounds(telling.state, tuple, arrow);
-  const allowed = (told.allowed ? target : { ...yes, sure: false }).sure;
+  // Where it may count, what is denied all the same says why.
+  const isDeciding =
+    told.allowed || (tupleBounds(telling.state, tuple).possible && !target.possible);
   return {
     ...told,
     about,
-    allowed,
-    parts: told.allowed ? [explainNode(telling, tuple.subject, name)] : [],
+    allowed: told.allowed && target.sure,
+    parts: isDeciding ? [explainNode(telling, tuple.subject, name)] : [],
   };
 }
