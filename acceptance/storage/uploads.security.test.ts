@@ -108,15 +108,18 @@ describe('contents that a browser would run', () => {
   });
 
   it('names never break out of their header', async () => {
-    for (const alias of ['a"; filename=x.html', 'a\\', 'é\u{1f600}%', "'*"]) {
+    const paths = ['../../etc/passwd', '..\\..\\x.dll', 'C:\\x', '..', ' '];
+    for (const alias of ['a"; filename=x.html', 'a\\', 'é\u{1f600}%', "'*", ...paths]) {
       const data = Buffer.from('x').toString('base64');
       const { body } = await ann.api.post('/storage/file', { data, alias });
       const { headers } = await readContent(platform, `/storage/download/${body._id}`, {
         headers: bearer(ann),
       });
       expect(headers.get('content-disposition')).toMatch(
-        /^attachment; filename="[^"\\]*"(; filename\*=UTF-8''[\w%!#$&+.^`|~-]*)?$/,
+        /^attachment; filename="[^"\\/]+"(; filename\*=UTF-8''[\w%!#$&+.^`|~-]*)?$/,
       );
+      // And lead to no other folder, for programs that save under them.
+      expect(headers.get('content-disposition')).not.toMatch(/%2F|%5C|"(?:\.\.?| )"/i);
     }
     for (const alias of ['a\r\nx: y', 'a\0'])
       expect((await ann.api.post('/storage/file', { data: '', alias })).status).toBe(400);
