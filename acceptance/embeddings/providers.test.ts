@@ -270,6 +270,12 @@ describe('a provider that fails', () => {
     });
     expect(listed.failures[0].reason).toContain('refused');
     expect(await failures({ schemaName: 'Waiting' })).toEqual({ failures: [], count: 0 });
+    // One that had a text before is not found by that any more.
+    const one = await search('Refused', { text: '(1,0,0,0)', limit: 1 });
+    const changed = { text: 'poison in place of it' };
+    await platform.client.patch(`/database/Refused/${one.body.hits[0].document._id}`, changed);
+    await waitFor(async () => (await failures({ schemaName: 'Refused' })).count === 2);
+    expect(texts(await search('Refused', { text: '(1,0.5,0,0)' }))).toEqual(['(0,1,0,0) two']);
     // A backfill tries it again.
     fake.answer = embeddingsOf;
     await platform.admin.post('/embeddings/backfills', { schemaName: 'Refused' });

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { isTooLargeTogether } from '../../../data/records/answer-bytes.ts';
 import { system } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { builtInProvider, ModelError } from '../model.ts';
@@ -118,6 +119,7 @@ async function postpone(
   else log.warn({ ...details, reason: known.message }, 'The provider of embeddings failed');
   const ids = rows.map(({ recordId }) => recordId);
   const ours = await database.transaction(async (transaction) => {
+    if (permanent) await dropOutdated(transaction, generation, { claim, ids });
     const postponed = await postponeClaimed(transaction, {
       ...{ claim, generationId: generation.id, ids, permanent },
       error: reason,
@@ -133,6 +135,21 @@ async function postpone(
     return postponed;
   });
   (isLast ? measures.failed : measures.retried).inc({}, ours.length);
+}
+
+/** A text that is never taken has no vectors: those of the text before would find its record by what it says no more. */
+async function dropOutdated(
+  transaction: Queryable,
+  generation: GenerationRow,
+  { claim, ids }: Pick<Written, 'claim' | 'ids'>,
+): Promise<void> {
+  const generationId = generation.id;
+  const ours = await stillClaimed(transaction, { claim, generationId, ids });
+  const known = await knownHashes(transaction, generationId, [...ours]);
+  const version = known.size > 0 ? await nextVersion(transaction, generation) : undefined;
+  if (version === undefined) return;
+  const rows = [...known.keys()].map((id) => emptyRow(id, null));
+  await replacePassages(transaction, { generationId, version }, rows);
 }
 
 async function embedRecords(
