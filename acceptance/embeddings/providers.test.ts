@@ -264,7 +264,12 @@ describe('a provider that fails', () => {
     const listed = await failures({ schemaName: 'Refused' });
     expect(listed).toMatchObject({
       failures: [
-        { schemaName: 'Refused', recordId: told[0]?.ids[0], attempts: 1, permanent: true },
+        {
+          schemaName: 'Refused',
+          recordId: told[0]?.ids[0],
+          attempts: expect.any(Number),
+          permanent: true,
+        },
       ],
       count: 1,
     });

@@ -62,8 +62,8 @@ const inlineTypes = new Set([
 const isInline = (mimeType: string): boolean => inlineTypes.has(mimeType);
 
 /** The value of `Content-Disposition`. Old readers get a name in ASCII, the others the real one. */
-function dispositionOf(kind: 'inline' | 'attachment', shown: string): string {
-  const name = savedAs(shown);
+function dispositionOf(kind: 'inline' | 'attachment', display: string): string {
+  const name = savedAs(display);
   const ascii = name.normalize('NFKD').replaceAll(/[^\x20-\x7e]|["\\%]/g, '_');
   const plain = `${kind}; filename="${ascii}"`;
   if (ascii === name) return plain;
@@ -71,8 +71,8 @@ function dispositionOf(kind: 'inline' | 'attachment', shown: string): string {
 }
 
 /** A display name may be any text; what a program writes a file as is no way to another folder (CWE-22). */
-const savedAs = (shown: string): string => {
-  const name = shown.replaceAll(/[/\\]/g, '_').trim();
+const savedAs = (display: string): string => {
+  const name = display.replaceAll(/[/\\]/g, '_').trim();
   return ['', '.', '..'].includes(name) ? '_' : name;
 };
 
