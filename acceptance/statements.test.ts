@@ -123,6 +123,14 @@ describe('statements of a request', () => {
     const denied = can({ permission: 'edit', resource: other });
     expect((await denied()).body).toEqual({ allowed: false });
     expect(await costOf(denied), 'denied').toBe(1);
+    // A page of them, with what may be done to each.
+    const checks = Array.from({ length: 20 }, (_, i) => ({
+      ...{ subject, resource: `CountedDoc:${i}` },
+      permission: i % 2 === 0 ? 'edit' : 'see',
+    }));
+    const many = () => admin.post('/authorization/permissions/check', { checks });
+    expect((await many()).body.results[1]).toEqual({ allowed: false });
+    expect(await costOf(many), 'twenty').toBe(1);
     const withContext = () =>
       admin.post('/authorization/permissions/can', {
         subject,

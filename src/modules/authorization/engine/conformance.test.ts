@@ -75,6 +75,14 @@ async function compare(model: Model, { checks, lists }: RelationshipCase): Promi
   );
   const decided = checks.map((check, i) => [check, probes[i]?.allowed ?? check.allowed]);
   expect(decided).toEqual(checks.map((check) => [check, check.allowed]));
+  // The same of all questions about a type, and of all that ask for the same.
+  const ofType = (one: (typeof questions)[number]): string => one.resource.type;
+  const ofName = (one: (typeof questions)[number]): string => `${one.resource.type} ${one.action}`;
+  for (const group of [ofType, ofName].flatMap((by) => [...Map.groupBy(questions, by).values()])) {
+    const found = await engine.probeAll(table.database, group, {}, 'near');
+    const expected = group.map((one) => allowed[questions.indexOf(one)]);
+    expect(group.map((_, i) => found?.[i]?.allowed ?? expected[i])).toEqual(expected);
+  }
   for (const list of lists) {
     const question = {
       subject: parseSubject(list.subject, 'subject'),

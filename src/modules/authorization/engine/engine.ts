@@ -154,6 +154,13 @@ export interface Engine {
     options?: AskOptions,
     reach?: ProbeReach,
   ): Promise<Probe | undefined>;
+  /** The same for several questions by one statement, at one moment for all. */
+  probeAll(
+    database: Queryable,
+    questions: readonly Question[],
+    options: AskOptions | undefined,
+    reach: 'near' | 'held',
+  ): Promise<readonly Probe[] | undefined>;
   explain(database: Queryable, question: Question, options?: ExplainOptions): Promise<Explanation>;
   /**
    * Ids in byte order. Resources whose answer hangs on a value that was not given are left out; of a public action

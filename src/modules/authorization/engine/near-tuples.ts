@@ -18,7 +18,7 @@ import {
   guardValues,
   isSameGuard,
 } from './grant-cache/change-tracker.ts';
-import { footprintOf } from './tuple-loading.ts';
+import { type Footprint, footprintOf, mergeFootprints } from './tuple-loading.ts';
 import { fieldsOf, tuplesOfResource } from './tuple-source.ts';
 
 /** Tuples of an object that are loaded at most, beside one that says that there are more. */
@@ -52,9 +52,72 @@ export const loadNear = (
   guard?: CursorGuard,
 ): Promise<NearTuples> => nearRead(model, name, guard !== undefined)({ database, object, guard });
 
+/**
+ * The same of several objects of a type, by one statement whatever is asked about them: all of it stood at one moment.
+ * By the ids of the objects. With several names, tuples are loaded that only some of them look at.
+ */
+export async function loadNearMany(
+  database: Queryable,
+  model: Model,
+  { type, names, ids }: NearObjects,
+  guard?: CursorGuard,
+): Promise<ReadonlyMap<string, NearTuples>> {
+  const { many } = statementsOf(model, type, names, guard !== undefined);
+  const objects = ids.map((id) => ({ type, id }));
+  const values = [...many.valuesOf(objects), ...(guard ? guardValues(guard) : [])];
+  const { text, name } = many;
+  const { rows } = await database.query<NearRow>({
+    ...{ text, name, values },
+    class: ids.length > MAX_GATHERED ? 'list' : 'short',
+  });
+  const found = nearOf(rows, objects);
+  return new Map(found.map((near, i) => [ids[i] ?? '', near]));
+}
+
+/** Objects of a type, and what is asked about them. */
+export interface NearObjects {
+  readonly type: string;
+  /** Actions and relations of the type. */
+  readonly names: readonly Name[];
+  /** Each once. */
+  readonly ids: readonly string[];
+}
+
+/** Kept for each name, and for all names of a type together: which of them a client asks for at once is not kept. */
+function statementsOf(
+  model: Model,
+  type: string,
+  names: readonly Name[],
+  isGuarded: boolean,
+): NearStatements {
+  const keys = new Set(names.map(keyOf));
+  const key = keys.size === 1 ? [...keys].join() : type;
+  return model.derived(`near many ${isGuarded} ${key}`, () =>
+    nearStatements(
+      model,
+      type,
+      mergeFootprints(
+        (keys.size === 1 ? names.slice(0, 1) : namesOf(model, type)).map((name) =>
+          footprintOf(model, name),
+        ),
+      ),
+      isGuarded,
+    ),
+  );
+}
+
+function namesOf(model: Model, type: string): readonly Name[] {
+  const definition = model.get(type);
+  if (!definition) return [];
+  return [
+    ...[...definition.actions.keys()].map((name) => ({ type, kind: 'action', name }) as const),
+    ...[...definition.relations.keys()].map((name) => ({ type, kind: 'relation', name }) as const),
+  ];
+}
+
 const nearRead = (model: Model, name: Name, isGuarded: boolean) =>
   model.derived(`near ${isGuarded} ${keyOf(name)}`, () => {
-    const statements = nearStatements(model, name, isGuarded);
+    const statements = nearStatements(model, name.type, footprintOf(model, name), isGuarded);
     return createGatheredRead<NearQuestion, NearTuples>({
       max: MAX_GATHERED,
       isLike: (first, other) =>
@@ -64,7 +127,8 @@ const nearRead = (model: Model, name: Name, isGuarded: boolean) =>
       read: async (questions) => {
         const { database, guard } = questions[0];
         const statement = questions.length === 1 ? statements.one : statements.many;
-        const values = statement.valuesOf(questions.map(({ object }) => object));
+        const objects = questions.map(({ object }) => object);
+        const values = statement.valuesOf(objects);
         if (guard) values.push(...guardValues(guard));
         const { text, name: known } = statement;
         const { rows } = await database.query<NearRow>({
@@ -72,7 +136,7 @@ const nearRead = (model: Model, name: Name, isGuarded: boolean) =>
           class: 'short',
           gathered: true,
         });
-        return nearOf(rows, questions);
+        return nearOf(rows, objects);
       },
     });
   });
@@ -91,13 +155,10 @@ interface NearRow {
   readonly attributes: Record<string, unknown> | null;
 }
 
-/** Of each question; rows come in their order. */
-function nearOf(
-  rows: readonly NearRow[],
-  questions: readonly NearQuestion[],
-): readonly NearTuples[] {
+/** Of each object; rows come in their order. */
+function nearOf(rows: readonly NearRow[], objects: readonly ObjectRef[]): readonly NearTuples[] {
   let next = 0;
-  return questions.map(({ object }, i) => {
+  return objects.map((object, i) => {
     const first = rows[next];
     if (!first) throw new Error('The database did not answer a check');
     const tuples: Tuple[] = [];
@@ -125,14 +186,18 @@ interface NearStatement {
   valuesOf(objects: readonly ObjectRef[]): unknown[];
 }
 
+interface NearStatements {
+  readonly one: NearStatement;
+  readonly many: NearStatement;
+}
+
 /** The statement of one question takes a quarter less than that of many with one question in it. */
 function nearStatements(
   model: Model,
-  name: Name,
+  type: string,
+  { probes, follows, sets }: Footprint,
   isGuarded: boolean,
-): { readonly one: NearStatement; readonly many: NearStatement } {
-  const { type } = name;
-  const { probes, follows, sets } = footprintOf(model, name);
+): NearStatements {
   const ofType = [...probes, ...follows, ...sets].filter((row) => row[0] === type);
   const relations = [...new Set(ofType.map((row) => row[1]))];
   const fields = fieldsOf(

@@ -14,7 +14,7 @@ import type { AskOptions, Probe, ProbeReach, Question } from './engine.ts';
 import { evaluate } from './evaluate.ts';
 import { type Bounds, isPlain, no, unknown, yes } from './graph.ts';
 import { type HeldReaches, heldReach } from './held-reach.ts';
-import { loadNear } from './near-tuples.ts';
+import { loadNear, loadNearMany, type NearObjects } from './near-tuples.ts';
 import { type Loaded, loadProbe, MAX_TUPLES } from './probe-statements.ts';
 import { noRules, rulesBelow } from './record-rules.ts';
 import { reachableKey } from './reverse-expansion.ts';
@@ -43,6 +43,37 @@ export function probe(
 }
 
 const nothing = Promise.resolve(undefined);
+
+/**
+ * The same for several questions, by one statement for all: their answers rest on the same state. Only `near` and `held`
+ * look at so little. `undefined` where the questions are of several types, or one of them would not be asked alone.
+ */
+export async function probeAll(
+  engineScope: EngineScope,
+  questions: readonly Question[],
+  { options: { context = {}, contextual = [] } = {}, held }: Around,
+  reach: 'near' | 'held',
+): Promise<readonly Probe[] | undefined> {
+  const { model, database } = engineScope;
+  const all = contextual.length > 0 ? [] : questions.map((question) => askedOf(model, question));
+  const asked = all.filter((one) => one !== undefined);
+  const [first] = asked;
+  if (!first || asked.length < questions.length) return undefined;
+  if (asked.some(({ object }) => object.type !== first.object.type)) return undefined;
+  const objects = {
+    type: first.object.type,
+    names: asked.map(({ name }) => name),
+    ids: [...new Set(asked.map(({ object }) => object.id))],
+  };
+  if (reach === 'held') return held && heldProbes(engineScope, { asked, objects }, held);
+  const near = await loadNearMany(database, model, objects);
+  return asked.map((one) =>
+    probeOf(model, one, { loaded: near.get(one.object.id) ?? nothingNear, context, reach }),
+  );
+}
+
+/** Of an object that the statement did not answer about, which it does for all. */
+const nothingNear: Loaded = { revision: -1, tuples: [] };
 
 interface LoadedFor extends Pick<Found, 'context' | 'reach'> {
   readonly loaded: Loaded;
@@ -103,14 +134,45 @@ async function heldProbe(
   const reached = await heldReach(engineScope, asked, held);
   if (!reached) return undefined;
   const guard = { ...reached.rests, revision: model.revision };
-  const { revision, stands, tuples } = await loadNear(database, model, asked, guard);
+  const near = await loadNear(database, model, asked, guard);
+  if (!near.stands) held.forget();
+  return heldVerdict(model, asked, near, reached.objects);
+}
+
+/** All ask for the same name of one subject, who reaches the same whatever the object is. */
+async function heldProbes(
+  engineScope: EngineScope,
+  { asked, objects }: { readonly asked: readonly Resolved[]; readonly objects: NearObjects },
+  held: HeldReaches,
+): Promise<readonly Probe[] | undefined> {
+  const { model, database } = engineScope;
+  const [first] = asked;
+  if (!first || !isPlain(first.subject) || !plainRules(model, first.name)) return undefined;
+  const key = askerOf(first);
+  if (asked.some((one) => askerOf(one) !== key)) return undefined;
+  const reached = await heldReach(engineScope, first, held);
+  if (!reached) return undefined;
+  const guard = { ...reached.rests, revision: model.revision };
+  const near = await loadNearMany(database, model, objects, guard);
+  if ([...near.values()].some(({ stands }) => !stands)) held.forget();
+  return asked.map((one) =>
+    heldVerdict(model, one, near.get(one.object.id) ?? nothingNear, reached.objects),
+  );
+}
+
+const askerOf = ({ subject: { type, id, relation }, name }: Resolved): string =>
+  JSON.stringify([type, id, relation, keyOf(name)]);
+
+function heldVerdict(
+  model: Model,
+  asked: Resolved,
+  { revision, stands = false, tuples }: Loaded & { readonly stands?: boolean },
+  objects: ReadonlySet<string>,
+): Probe {
   const whole = tuples.length <= MAX_TUPLES.near;
-  if (!stands) {
-    held.forget();
-    return { revision, allowed: undefined, whole };
-  }
+  if (!stands) return { revision, allowed: undefined, whole };
   const fitting = tuples.filter((tuple) => fits(model, tuple));
-  const verdict = plainVerdict(model, asked, fitting, reached.objects) ?? unknown;
+  const verdict = plainVerdict(model, asked, fitting, objects) ?? unknown;
   const leads = plainVerdict(model, asked, fitting) === unknown;
   return { revision, whole, leads, allowed: whole || verdict.sure ? decided(verdict) : undefined };
 }

@@ -10,7 +10,6 @@ import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type {
   Answer,
   AskOptions,
-  Engine,
   ExplainOptions,
   Explanation,
   Question,
@@ -28,7 +27,7 @@ import {
 } from '../model/grammar.ts';
 import { roleAnswer } from '../role-queries.ts';
 import type { Models } from './definitions/models.ts';
-import { createProbeOrder, isNeedless, type Looks } from './probe-order.ts';
+import { createProbedChecks } from './probed-checks.ts';
 import type { HeldRoles } from './roles.ts';
 import {
   conditionsHold,
@@ -100,52 +99,17 @@ function createActing({ database, models }: ChecksOptions): Checks['acting'] {
 
 const isScope = (scope: string | undefined): scope is string => scope !== undefined && scope !== '';
 
-/** A check by one statement where that decides, else by the engine. */
-function createCheck({ database, models }: ChecksOptions) {
-  const order = createProbeOrder();
-  const searched = (question: Question, options?: AskOptions): Promise<boolean> =>
-    models.ask(async (engine) => (await engine.check(database, [question], options))[0] === true);
-
-  /** The first statement decides most checks: nothing else on their way is paused and resumed. */
-  async function probed(
-    engine: Engine,
-    question: Question,
-    options?: AskOptions,
-  ): Promise<boolean> {
-    const looks: Looks = {};
-    let allowed: boolean | undefined;
-    for (const reach of order.of(question)) {
-      if (isNeedless(reach, looks)) continue;
-      const found = await engine.probe(database, question, options, reach);
-      // The statement has told which definitions are in force: nobody needs to ask beside it.
-      if (found && found.revision !== engine.model.revision) return searched(question, options);
-      looks[reach] = found;
-      allowed = found?.allowed;
-      if (allowed !== undefined) break;
-    }
-    order.note(question, looks);
-    return allowed ?? searched(question, options);
-  }
-
-  return (question: Question, options?: AskOptions): Promise<boolean> => {
-    // What a transaction sees of definitions, nobody else may know.
-    if (database.inTransaction()) return searched(question, options);
-    const engine = models.optimistic();
-    if (!(engine instanceof Promise)) return probed(engine, question, options);
-    return engine.then((loaded) => probed(loaded, question, options));
-  };
-}
-
 export function createChecks({ database, models }: ChecksOptions): Checks {
   const acting = createActing({ database, models });
-  const check = createCheck({ database, models });
+  const check = createProbedChecks({ database, models });
   const canFor: Checks['can'] = async ({ scope, ...question }, options) => {
     const subject = await acting(question.subject, question.action, scope, options);
-    return subject ? check({ ...question, subject }, options) : false;
+    return subject ? check.alone({ ...question, subject }, options) : false;
   };
   const can: Checks['can'] = (question, options) =>
-    isScope(question.scope) ? canFor(question, options) : check(question, options);
-  const answers: Checks['answers'] = (questions, options) =>
+    isScope(question.scope) ? canFor(question, options) : check.alone(question, options);
+  const answers: Checks['answers'] = async (questions, options) =>
+    (await check.together(questions, options)) ??
     models.ask((engine) => engine.answers(database, questions, options));
 
   return {
