@@ -18,6 +18,12 @@ describe('records that go elsewhere', () => {
   const [teamA, teamB] = [`Team:${randomUUID()}`, `Team:${randomUUID()}`] as const;
   let projects: { readonly a: string; readonly b: string };
 
+  const newProject = async (scope: string): Promise<string> =>
+    expectStatus(
+      await ada.api.post('/database/Project', { title: scope }, { query: { scope } }),
+      200,
+      scope,
+    ).body._id;
   const newTask = async (body: object = {}): Promise<string> =>
     expectStatus(
       await bob.api.post('/database/Task', { title: 'x', project: projects.a, ...body }),
@@ -82,13 +88,7 @@ describe('records that go elsewhere', () => {
         move: ['project->edit'],
       },
     });
-    const project = async (scope: string): Promise<string> =>
-      expectStatus(
-        await ada.api.post('/database/Project', { title: scope }, { query: { scope } }),
-        200,
-        scope,
-      ).body._id;
-    projects = { a: await project(teamA), b: await project(teamB) };
+    projects = { a: await newProject(teamA), b: await newProject(teamB) };
   });
   afterAll(() => platform.close());
 
@@ -194,6 +194,22 @@ describe('records that go elsewhere', () => {
       bob.api.post(`/database/Task/${elsewhere}/history/${version}/restore`, {});
     expect((await back(1)).status).toBe(403);
     expect((await back(0)).status).toBe(200);
+    // In another order, twice, or as nothing instead of an empty list, references lead nowhere else.
+    const path = `/database/Task/${id}`;
+    const far = [projects.b, await newProject(teamB)];
+    const put = (changedDocument: object) =>
+      platform.admin.put(`/database/schemas/Task/docs/${id}`, { changedDocument });
+    expectStatus(await put({ project: null, others: far }), 200, 'far away');
+    for (const others of [far.toReversed(), [...far, ...far]])
+      for (const [way, body] of [
+        [path, { others }],
+        [path, { others, $push: { tags: 'x' } }],
+        ['/database/Task/many', { docs: [{ _id: id, others: others.toReversed() }] }],
+      ] as const)
+        expectStatus(await bob.api.patch(way, body), 200, way);
+    expect((await bob.api.patch(path, { others: far.slice(1) })).status).toBe(403);
+    await put({ others: [] });
+    expectStatus(await bob.api.patch(path, { others: null }), 200, 'nothing');
   });
 
   it('gives records another owner for whoever may move them', async () => {

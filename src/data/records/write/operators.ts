@@ -191,7 +191,7 @@ function operatorStatement(
       const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(settableRows(context, columns), 't0', parameters)}`;
       const broken = resultRules(bound).map((rule) => `bool_or(${rule.broken(parameters)})`);
       const failed = `(select array[${broken.join(', ')}]::boolean[] from r) as broken`;
-      const extra = compare ? `${failed}, ${movedColumn(compare)}` : failed;
+      const extra = compare ? `${failed}, ${movedColumn(schema, compare)}` : failed;
       return withAnswer(
         schema,
         updatedRows(schema, values, {

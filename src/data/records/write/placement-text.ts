@@ -8,11 +8,17 @@ export interface MovedRows {
   readonly moved?: readonly string[] | null;
 }
 
-/** `moved`: the ids of the rows that are elsewhere now, as a column of the answer. */
-export const movedColumn = (compared: readonly string[]): string => {
-  const differs = compared
-    .map(identifier)
-    .map((column) => `o.${column} is distinct from r.${column}`);
+/** `moved`: the ids of the rows that are elsewhere now, as a column of the answer. A list in another order leads to the same. */
+export const movedColumn = (
+  { relations }: Pick<CompiledSchema, 'relations'>,
+  compared: readonly string[],
+): string => {
+  const differs = compared.map((name) => {
+    const [before, now] = ['o', 'r'].map((row) => `${row}.${identifier(name)}`);
+    if (!relations.get(name)?.many) return `${before} is distinct from ${now}`;
+    const [held, holds] = [before, now].map((list) => `coalesce(${list}, '{}')`);
+    return `not (${held} @> ${holds} and ${held} <@ ${holds})`;
+  });
   return `(select array_agg(r."_id"::text) from r join o on o."_id" = r."_id" where ${differs.join(' or ')}) as moved`;
 };
 

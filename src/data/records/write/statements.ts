@@ -186,8 +186,8 @@ export interface UpdateShape extends Returned {
 export const guardOf = ({ guardText }: Pick<UpdateShape, 'guardText'>): string =>
   guardText ? ` and ${guardText()}` : '';
 
-const movedExtra = (compare: readonly string[] | undefined) =>
-  compare ? { extra: movedColumn(compare) } : {};
+const movedExtra = (schema: CompiledSchema, compare: readonly string[] | undefined) =>
+  compare ? { extra: movedColumn(schema, compare) } : {};
 
 const returnedOf = ({ populate, conditions, idsOnly }: Returned): Returned => ({
   ...{ populate, conditions, idsOnly },
@@ -210,7 +210,7 @@ export function updateText(
   const change = changedRows(schema, { set: sets + touched, where, operation, compare });
   const answer = {
     ...returnedOf(shape),
-    ...movedExtra(shape.compare),
+    ...movedExtra(schema, shape.compare),
     eventFields,
     kind: 'update',
     many: false,
@@ -273,7 +273,7 @@ export function updateManyText(
   });
   const answer = {
     ...returnedOf(shape),
-    ...movedExtra(shape.compare),
+    ...movedExtra(schema, shape.compare),
     eventFields: shape.eventFields,
     kind: 'update',
     many: true,

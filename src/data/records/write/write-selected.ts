@@ -78,7 +78,7 @@ export async function updateSelected(
       const broken = rules.map((rule) => `bool_or(${rule.broken(parameters)})`).join(', ');
       return (
         `with ${change}, e as (${eventRows(schema, 'update')})${eventText(schema, eventFields, 'changed')} ` +
-        `select count(*)::integer as touched, array[${broken}]::boolean[] as broken${compare ? `, ${movedColumn(compare)}` : ''} from r`
+        `select count(*)::integer as touched, array[${broken}]::boolean[] as broken${compare ? `, ${movedColumn(schema, compare)}` : ''} from r`
       );
     },
   );
