@@ -234,6 +234,42 @@ describe('a provider that fails', () => {
     );
   });
 
+  it('is away, and words follow all the same', async () => {
+    await schemaOf('Away');
+    await configure('Away');
+    const [first] = await createAll('Away', [{ text: '(1,0,0,0) needle' }]);
+    await indexed('Away', 1);
+    fake.answer = () => ({ status: 503, headers: { 'retry-after': '3600' } });
+    expect((await search('Away', { text: '(1,0,0,0)' })).status).toBe(503);
+    const asked = fake.requests.length;
+    const changeTo = async (text: string) =>
+      expect((await platform.client.patch(`/database/Away/${first._id}`, { text })).status).toBe(
+        200,
+      );
+    const found = (text: string) =>
+      waitFor(async () => texts(await search('Away', { text, mode: 'keyword' })).length === 1);
+    const isGone = async (text: string) =>
+      expect(texts(await search('Away', { text, mode: 'keyword', typos: false }))).toEqual([]);
+    await changeTo('(0,1,0,0) thread');
+    await found('thread');
+    await isGone('needle');
+    // Also of a record that gets the text again of which its vectors are.
+    await changeTo('(1,0,0,0) needle');
+    await found('needle');
+    await isGone('thread');
+    await createAll('Away', [{ text: '(0,0,1,0) cotton' }]);
+    await found('cotton');
+    expect(fake.requests).toHaveLength(asked);
+    fake.answer = embeddingsOf;
+    await configured(own({ endpoint: `${fake.url}/v1/embeddings?again` }));
+    await indexed('Away', 2);
+    expect(texts(await search('Away', { text: '(1,0,0.5,0)' }))).toEqual([
+      '(1,0,0,0) needle',
+      '(0,0,1,0) cotton',
+    ]);
+    await configured(own({ endpoint: `${fake.url}/v1/embeddings` }));
+  });
+
   it('by refusing a text takes nothing from the others', async () => {
     await schemaOf('Refused');
     await configure('Refused');

@@ -155,6 +155,12 @@ const instructions = `
 /** What stands in the files of a record, so that a search can show where its words are. It goes with the words. */
 const contents = 'alter table penstock.embeddings_words add column content text;';
 
+/** Words of what waits for its vectors may be there already: they are made while a model is away. */
+const worded = `
+  alter table penstock.embeddings_pending add column worded boolean not null default false;
+  create index embeddings_pending_wordless on penstock.embeddings_pending (due_at) where state = 'waiting' and not worded;
+`;
+
 export const migrations: readonly Migration[] = [
   { id: '0001-configs', run: async (database) => void (await database.query({ text: configs })) },
   { id: '0002-vectors', run: async (database) => void (await database.query({ text: vectors })) },
@@ -169,4 +175,5 @@ export const migrations: readonly Migration[] = [
     id: '0007-contents',
     run: async (database) => void (await database.query({ text: contents })),
   },
+  { id: '0008-worded', run: async (database) => void (await database.query({ text: worded })) },
 ];

@@ -17,7 +17,7 @@ export async function enqueueChanged(
     order by 1, 2
     on conflict (generation_id, record_id) do update
       set dirty = penstock.embeddings_pending.claim is not null, state = 'waiting', attempts = 0, due_at = now(),
-        permanent = false, error = null`);
+        permanent = false, error = null, worded = false`);
   return count;
 }
 
@@ -39,7 +39,7 @@ export async function enqueuePage(database: Queryable, page: RunPage): Promise<n
     order by 2
     on conflict (generation_id, record_id) do update
       set run_id = excluded.run_id, dirty = penstock.embeddings_pending.claim is not null, state = 'waiting',
-        attempts = 0, due_at = now(), permanent = false, error = null`);
+        attempts = 0, due_at = now(), permanent = false, error = null, worded = false`);
   return count;
 }
 
@@ -49,8 +49,12 @@ export interface ClaimedRow {
   readonly attempts: number;
 }
 
+/** What is to be made: vectors, and words with them; or words alone, of what waits for a model that is away. */
+export type ClaimFor = 'vectors' | 'words';
+
 interface Claim {
   readonly claim: string;
+  readonly purpose: ClaimFor;
   readonly generations: readonly string[];
   readonly limit: number;
   /** Seconds after which the claim counts as lost. */
@@ -60,19 +64,35 @@ interface Claim {
 /** Takes records that nobody works on, of one generation after the other. */
 export async function claimPending(
   database: Queryable,
-  { claim, generations, limit, seconds }: Claim,
+  { claim, purpose, generations, limit, seconds }: Claim,
 ): Promise<readonly ClaimedRow[]> {
-  const { rows } = await database.query<ClaimedRow>(sql`
+  if (generations.length === 0) return [];
+  const text = `
     update penstock.embeddings_pending p
-    set claim = ${claim}::uuid, claimed_until = now() + ${seconds}::integer * interval '1 second', dirty = false
+    set claim = $1::uuid, claimed_until = now() + $2::integer * interval '1 second', dirty = false
     from (
       select generation_id, record_id from penstock.embeddings_pending
-      where state = 'waiting' and due_at <= now() and (claimed_until is null or claimed_until < now())
-        and generation_id = any(${generations}::uuid[])
-      order by due_at limit ${limit}::integer for update skip locked) f
+      where state = 'waiting' and due_at <= now() ${purpose === 'words' ? 'and not worded' : ''}
+        and (claimed_until is null or claimed_until < now()) and generation_id = any($3::uuid[])
+      order by due_at limit $4::integer for update skip locked) f
     where p.generation_id = f.generation_id and p.record_id = f.record_id
-    returning p.generation_id::text as "generationId", p.record_id as "recordId", p.attempts`);
-  return rows;
+    returning p.generation_id::text as "generationId", p.record_id as "recordId", p.attempts`;
+  const values = [claim, seconds, generations, limit];
+  return (await database.query<ClaimedRow>({ text, values })).rows;
+}
+
+/** Their words are as their texts are; nobody needs to look for that again until they change. */
+export async function noteWords(database: Queryable, part: ClaimedPart): Promise<void> {
+  await database.query(sql`
+    update penstock.embeddings_pending set worded = not dirty
+    where generation_id = ${part.generationId}::uuid and record_id = any(${part.ids}::text[]) and claim = ${part.claim}::uuid`);
+}
+
+/** They wait on as they did before. */
+export async function releaseClaimed(database: Queryable, part: ClaimedPart): Promise<void> {
+  await database.query(sql`
+    update penstock.embeddings_pending set claim = null, claimed_until = null, dirty = false
+    where generation_id = ${part.generationId}::uuid and record_id = any(${part.ids}::text[]) and claim = ${part.claim}::uuid`);
 }
 
 /** Who works on them is still there. */

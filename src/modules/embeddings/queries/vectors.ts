@@ -27,6 +27,16 @@ export async function knownHashes(
   return new Map(rows.map(({ id, hash }) => [id, hash]));
 }
 
+/** Their vectors are of other texts than their words: none is as it was, also not one that gets its former text back. */
+export const outdateHashes = (
+  database: Queryable,
+  generationId: string,
+  ids: readonly string[],
+): Promise<unknown> =>
+  database.query(sql`
+    update penstock.embeddings_vectors set hash = ''::bytea
+    where generation_id = ${generationId}::uuid and record_id = any(${ids}::text[]) and ordinal = 0 and hash <> ''::bytea`);
+
 /** With the names of its fields where texts were read by them: what was read by former names is not written. */
 type Held = Pick<GenerationRow, 'id'> & Partial<Pick<GenerationRow, 'sourceFields'>>;
 

@@ -249,13 +249,15 @@ async function workOn(
   reader.hear();
   await reader.catchUp();
   const batches = Array.from({ length: parts.config().queue.concurrency }, async () => {
-    while (!isStopped() && (await generateBatch(parts, ready(parts, generations))) > 0)
+    while (!isStopped() && (await generateBatch(parts, ready(parts, generations), 'vectors')) > 0)
       // What was written meanwhile does not wait for the end of a backfill.
       await reader.catchUp();
   });
   const results = await Promise.allSettled(batches);
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
+  const away = () => generations.filter((one) => !isReady(parts, one));
+  while (!isStopped() && (await generateBatch(parts, away(), 'words')) > 0) await reader.catchUp();
   for (const run of await completedRuns(parts.database)) await settle(parts, run);
   if (configs.some(({ next }) => next)) await switchWhole(parts);
 }

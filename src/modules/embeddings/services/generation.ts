@@ -2,32 +2,23 @@
 import { randomUUID } from 'node:crypto';
 import { isTooLargeTogether } from '../../../data/records/answer-bytes.ts';
 import { system } from '../../../kernel/caller.ts';
-import type { Queryable } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { builtInProvider, ModelError } from '../model.ts';
-import { type Passage, passagesOf } from '../passages.ts';
+import { passagesOf } from '../passages.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import {
   type ClaimedRow,
+  type ClaimFor,
   claimPending,
-  finishClaimed,
   postponeClaimed,
   renewClaim,
-  stillClaimed,
 } from '../queries/pending.ts';
-import {
-  isThere,
-  knownHashes,
-  lockGeneration,
-  nextVersion,
-  type PassageRow,
-  replacePassages,
-} from '../queries/vectors.ts';
-import { replaceWords, type WordsRow } from '../queries/words.ts';
+import { knownHashes, type PassageRow } from '../queries/vectors.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { type RecordTexts, readTexts } from './record-texts.ts';
 import { wordsOf } from './words.ts';
+import { dropOutdated, emptyRow, passageRow, write, writeWords } from './writing.ts';
 
 /** Records of one batch. */
 const BATCH = 32;
@@ -40,14 +31,16 @@ const LONGEST_PAUSE = 300;
 
 const reader = system('embeddings.generation');
 
-/** Works on one batch. Answers how many records it had. */
+/** Works on one batch; `words`: on what needs no model alone, while that is away. Answers how many records it had. */
 export async function generateBatch(
   parts: EmbeddingParts,
   generations: readonly GenerationRow[],
+  purpose: ClaimFor,
 ): Promise<number> {
   const claim = randomUUID();
   const claimed = await claimPending(parts.database, {
     claim,
+    purpose,
     generations: generations.map(({ id }) => id),
     limit: BATCH,
     seconds: CLAIM_SECONDS,
@@ -62,7 +55,7 @@ export async function generateBatch(
   try {
     for (const generation of generations) {
       const rows = claimed.filter(({ generationId }) => generationId === generation.id);
-      if (rows.length > 0) await workOn(parts, generation, { claim, rows });
+      if (rows.length > 0) await workOn(parts, generation, { claim, rows, purpose });
     }
   } finally {
     clearInterval(renewal);
@@ -72,6 +65,7 @@ export async function generateBatch(
 
 interface Claimed {
   readonly claim: string;
+  readonly purpose: ClaimFor;
   readonly rows: readonly ClaimedRow[];
 }
 
@@ -137,25 +131,10 @@ async function postpone(
   (isLast ? measures.failed : measures.retried).inc({}, ours.length);
 }
 
-/** A text that is never taken has no vectors: those of the text before would find its record by what it says no more. */
-async function dropOutdated(
-  transaction: Queryable,
-  generation: GenerationRow,
-  { claim, ids }: Pick<Written, 'claim' | 'ids'>,
-): Promise<void> {
-  const generationId = generation.id;
-  const ours = await stillClaimed(transaction, { claim, generationId, ids });
-  const known = await knownHashes(transaction, generationId, [...ours]);
-  const version = known.size > 0 ? await nextVersion(transaction, generation) : undefined;
-  if (version === undefined) return;
-  const rows = [...known.keys()].map((id) => emptyRow(id, null));
-  await replacePassages(transaction, { generationId, version }, rows);
-}
-
 async function embedRecords(
   parts: EmbeddingParts,
   generation: GenerationRow,
-  { claim, rows }: Claimed,
+  { claim, rows, purpose }: Claimed,
 ): Promise<void> {
   const ids = rows.map(({ recordId }) => recordId);
   const texts = await readTexts(parts, reader, generation, ids);
@@ -167,10 +146,12 @@ async function embedRecords(
   const empty = changed.filter(({ text }) => text === '');
   // What needs no model does not wait for one: of a deleted record nothing is kept because a provider is away.
   const isSplit = full.length > 0 && parts.models.of(generation) !== undefined;
-  const now = new Set(isSplit ? [...gone, ...empty.map(({ id }) => id)] : []);
-  if (now.size > 0)
-    await writeTexts(parts, generation, { claim, ids: [...now], gone, texts: empty });
-  const rest = ids.filter((id) => !now.has(id));
+  const rest = isSplit ? full.map(({ id }) => id) : ids;
+  const now = ids.filter((id) => !rest.includes(id));
+  if (now.length > 0) await writeTexts(parts, generation, { claim, ids: now, gone, texts: empty });
+  const words = full.map((record) => wordsOf(generation, record));
+  if (purpose === 'words' && isSplit)
+    return writeWords(parts, generation, { claim, ids: rest, words }, true);
   await writeTexts(parts, generation, {
     ...{ claim, ids: rest, gone: isSplit ? [] : gone, texts: isSplit ? full : changed },
   });
@@ -255,90 +236,4 @@ async function audited<T extends { readonly tokens: number }>(
       await audit.record({ ...entry, outcome: 'failed', changes: { ...about, failure } });
     throw error;
   }
-}
-
-/** For a record without text, or that is gone. */
-export const emptyRow = (recordId: string, hash: Buffer | null): PassageRow => ({
-  recordId,
-  ordinal: 0,
-  starts: 0,
-  ends: 0,
-  hash,
-  vector: null,
-});
-
-const passageRow = (
-  { id, hash, ordinal }: { readonly id: string; readonly hash: Buffer; readonly ordinal: number },
-  { starts, ends }: Passage,
-  vector: Float32Array | undefined,
-): PassageRow => ({
-  recordId: id,
-  ordinal,
-  starts,
-  ends,
-  hash,
-  vector: vector ? Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength) : null,
-});
-
-interface Written {
-  readonly claim: string;
-  readonly ids: readonly string[];
-  readonly gone: readonly string[];
-  readonly passages: readonly PassageRow[];
-  readonly words: readonly WordsRow[];
-}
-
-/** Words need no model: they are found while vectors wait for one. */
-async function writeWords(
-  { database }: EmbeddingParts,
-  generation: GenerationRow,
-  { claim, ids, words }: Pick<Written, 'claim' | 'ids' | 'words'>,
-): Promise<void> {
-  const generationId = generation.id;
-  await database.transaction(async (transaction) => {
-    const ours = await stillClaimed(transaction, { claim, generationId, ids });
-    if (!(await lockGeneration(transaction, generation))) return;
-    const rows = words.filter(({ recordId }) => ours.has(recordId));
-    await replaceWords(transaction, generationId, { gone: [], rows });
-  });
-}
-
-/** Its fields got other names while their texts were read: under the old ones there was nothing. */
-const readAgain = {
-  error: 'Its fields were renamed',
-  seconds: FIRST_PAUSE,
-  permanent: false,
-  tried: false,
-  state: 'waiting',
-} as const;
-
-/** Only what is still ours is written: another node may have had newer texts, if we were too slow. */
-async function write(
-  { database }: EmbeddingParts,
-  generation: GenerationRow,
-  { claim, ids, gone, passages, words }: Written,
-): Promise<void> {
-  const part = { claim, generationId: generation.id, ids };
-  await database.transaction(async (transaction) => {
-    const ours = await stillClaimed(transaction, part);
-    const removed = gone.filter((id) => ours.has(id));
-    const rows = [
-      ...passages.filter(({ recordId }) => ours.has(recordId)),
-      ...removed.map((id) => emptyRow(id, null)),
-    ];
-    if (rows.length > 0) {
-      const version = await nextVersion(transaction, generation);
-      if (version === undefined && (await isThere(transaction, generation.id))) {
-        await postponeClaimed(transaction, { ...part, ...readAgain });
-        return;
-      }
-      // The generation is gone: nobody wants its vectors.
-      if (version !== undefined) {
-        const kept = words.filter(({ recordId }) => ours.has(recordId));
-        await replacePassages(transaction, { generationId: generation.id, version }, rows);
-        await replaceWords(transaction, generation.id, { gone: removed, rows: kept });
-      }
-    }
-    await finishClaimed(transaction, part);
-  });
 }

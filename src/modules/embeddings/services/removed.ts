@@ -14,7 +14,7 @@ import {
 import { embeddedRecords, nextVersion, replacePassages } from '../queries/vectors.ts';
 import { replaceWords } from '../queries/words.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
-import { emptyRow } from './generation.ts';
+import { emptyRow } from './writing.ts';
 
 const reader = system('embeddings.removed');
 /** Records that are forgotten at once. */
