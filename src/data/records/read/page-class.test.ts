@@ -49,6 +49,10 @@ it('is short for one record where its rights are a few searches, and a few other
   };
   expect(classOf({ ...view, predicate: light, populate: linked({}) })).toBe('short');
   expect(classOf({ ...view, predicate: light, populate: linked({ predicate }) })).toBe('pooled');
+  const restricted = linked({ predicate: light });
+  expect(classOf({ ...view, predicate: undefined, populate: restricted })).toBe('short');
+  const shown = { ...view, predicate: undefined, populate: restricted };
+  expect(classOfList(schema, { page, mode: 'none' }, shown)).toBe('list');
 });
 
 it('is short where nobody has to be asked', () => {

@@ -4,7 +4,13 @@ import type { FirstWay, ReachedRows, RowPredicate } from '../../../kernel/permis
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { Page } from '../page/page.ts';
 import type { CountMode } from '../store.ts';
-import { isFewRecords, isRestricted, type PopulateTree, type RowConditions } from './projection.ts';
+import {
+  isFewRecords,
+  isLightlyRestricted,
+  isRestricted,
+  type PopulateTree,
+  type RowConditions,
+} from './projection.ts';
 
 /** Records of a page that is read like single records. */
 const SHORT_PAGE = 50;
@@ -44,8 +50,10 @@ function classOfPage(
 ): StatementClass {
   const isWhole = rows === table && mapping === undefined && mode === 'none';
   const isFirst = among.order === undefined && among.count <= SHORT_PAGE + 1;
-  const isPlain = predicate === undefined && isShortView({ populate, conditions });
-  return isWhole && isFirst && isPlain ? 'short' : 'pooled';
+  if (!isWhole || !isFirst || predicate !== undefined || !isShortView({ populate, conditions }))
+    return 'pooled';
+  // Who may see what the records lead to is asked of each.
+  return isRestricted(populate) ? 'list' : 'short';
 }
 
 /**
@@ -64,4 +72,4 @@ export const classOfReached = (
 
 /** What is shown of each record, and with it, takes as long as the record itself. */
 export const isShortView = ({ populate, conditions }: Omit<PageView, 'predicate'>): boolean =>
-  conditions === undefined && isFewRecords(populate) && !isRestricted(populate);
+  conditions === undefined && isFewRecords(populate) && isLightlyRestricted(populate);

@@ -125,6 +125,13 @@ export const isRestricted = (tree: PopulateTree): boolean =>
     ({ predicate, children }) => predicate !== undefined || isRestricted(children),
   );
 
+/** True when what the tree is limited to is known by a few searches for each record (`RowPredicate.isLight`). */
+export const isLightlyRestricted = (tree: PopulateTree): boolean =>
+  [...tree.values()].every(
+    ({ predicate, children }) =>
+      (predicate === undefined || predicate.isLight === true) && isLightlyRestricted(children),
+  );
+
 /** Relations of a record that may be read with it as if they were part of it. */
 const FEW_RELATIONS = 4;
 
