@@ -45,10 +45,12 @@ export async function removeRecord(context: WriteContext, id: string): Promise<v
   const { dependencies } = context;
   requireId(context.schema, id, 'id');
   if (!hasDependants(context) && !(await mayGainRelations(context))) await removeRow(context, id);
-  else
-    await dependencies.database.transaction(async (transaction) =>
-      removeWithDependants(await certainly(context), id, transaction),
+  else {
+    const certain = await certainly(context);
+    await dependencies.database.transaction((transaction) =>
+      removeWithDependants(certain, id, transaction),
     );
+  }
   announceEvents(dependencies);
 }
 

@@ -169,8 +169,8 @@ export async function updateRecord(
     return changeRecord(context, id, partial);
   }
   // What is stored decides whether a part of a nested object makes a valid whole.
+  const certain = await certainly(context);
   return dependencies.database.transaction(async (transaction) => {
-    const certain = await certainly(context);
     const merged =
       nested.length === 0 ? [] : await mergedNested(certain, id, { nested, problems, transaction });
     requireValid(problems);
@@ -237,12 +237,15 @@ interface ChangeOptions {
 
 /** Sets columns to values that have been checked. */
 export async function changeRecord(
-  context: WriteContext,
+  opened: WriteContext,
   id: string,
   change: ColumnValues,
   options: ChangeOptions = {},
 ): Promise<RecordText> {
   const { database } = options;
+  const leads = change.columns.some(({ name }) => opened.schema.relations.has(name));
+  // What a link leads to is looked at in a transaction, which takes no rights from memory.
+  const context = leads ? await certainly(opened) : opened;
   const sources = [sourceOf(change, id)];
   const row = await withCheckedReferences(context, sources, async () => {
     const links = requireReferences(context, sources, database);
@@ -251,12 +254,7 @@ export async function changeRecord(
     if (!placed) return changeColumns(context, id, change, options);
     return context.dependencies.database.transaction(async (transaction) => {
       const compared = { ...options, database: transaction, compare: placed.compared };
-      const { moved, ...record } = await changeColumns(
-        await certainly(context),
-        id,
-        change,
-        compared,
-      );
+      const { moved, ...record } = await changeColumns(context, id, change, compared);
       await requirePlacement(context, placed, [{ moved }], { database: transaction });
       return record;
     });
