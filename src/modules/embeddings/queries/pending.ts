@@ -2,23 +2,29 @@
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { shortSql, sql } from '../../../kernel/database/sql.ts';
 
+/**
+ * Records that were written go before those of a backfill that are no older than this: somebody has just changed them, and a
+ * backfill takes its time anyway. What is older goes first, so that many changes do not hold it up for good.
+ */
+const AHEAD = "interval '10 minutes'";
+
 /** Records of a schema were written: every generation of it looks at them again. Answers how many rows that are. */
 export async function enqueueChanged(
   database: Queryable,
   schemaName: string,
   ids: readonly string[],
 ): Promise<number> {
-  const { count } = await database.query(sql`
-    insert into penstock.embeddings_pending (generation_id, record_id)
-    select g.id, r.id from penstock.embeddings_configs c
+  const text = `
+    insert into penstock.embeddings_pending (generation_id, record_id, due_at)
+    select g.id, r.id, now() - ${AHEAD} from penstock.embeddings_configs c
     join penstock.embeddings_generations g on g.id in (c.generation_id, c.next_generation_id)
-    cross join unnest(${ids}::text[]) r(id)
-    where c.schema_name = ${schemaName} and c.enabled
+    cross join unnest($1::text[]) r(id)
+    where c.schema_name = $2 and c.enabled
     order by 1, 2
     on conflict (generation_id, record_id) do update
-      set dirty = penstock.embeddings_pending.claim is not null, state = 'waiting', attempts = 0, due_at = now(),
-        permanent = false, error = null, worded = false`);
-  return count;
+      set dirty = penstock.embeddings_pending.claim is not null, state = 'waiting', attempts = 0, due_at = excluded.due_at,
+        permanent = false, error = null, worded = false`;
+  return (await database.query({ text, values: [ids, schemaName] })).count;
 }
 
 interface RunPage {
@@ -39,7 +45,7 @@ export async function enqueuePage(database: Queryable, page: RunPage): Promise<n
     order by 2
     on conflict (generation_id, record_id) do update
       set run_id = excluded.run_id, dirty = penstock.embeddings_pending.claim is not null, state = 'waiting',
-        attempts = 0, due_at = now(), permanent = false, error = null, worded = false`);
+        attempts = 0, due_at = least(penstock.embeddings_pending.due_at, now()), permanent = false, error = null, worded = false`);
   return count;
 }
 
