@@ -3,6 +3,7 @@
  * rules compare ordinary texts. Lists name only what somebody can be or use (decision 509).
  */
 import { allRows } from '../../../data/records/sql/row-id.ts';
+import { statementName } from '../../../kernel/database/sql.ts';
 import { uuidOf } from '../tuple-sql.ts';
 import type { RuleScope } from './record-rules.ts';
 import { storedTable } from './tuple-source.ts';
@@ -19,12 +20,12 @@ export async function presentObjects(
   const schema = model.schemaOf(type);
   if (!schema || schema.mapping || ids.length === 0) return ids;
   const stands = (side: 'subject' | 'resource'): string =>
-    `exists (select 1 from ${storedTable} t where t.${side}_type = $2::text and t.${side}_id = x.id)`;
-  const { rows } = await database.query<{ id: string }>({
-    text: `select x.id from unnest($1::text[]) with ordinality x(id, n)
+    `exists (select 1 from ${storedTable} t where t.${side}_type = (select $2::text) and t.${side}_id = x.id)`;
+  const text = `select x.id from unnest((select $1::text[])) with ordinality x(id, n)
       where exists (select 1 from ${allRows(schema)} r where r."_id" = ${uuidOf('x.id')})
-        or ${stands('subject')} or ${stands('resource')} order by x.n`,
-    values: [ids, type],
+        or ${stands('subject')} or ${stands('resource')} order by x.n`;
+  const { rows } = await database.query<{ id: string }>({
+    ...{ text, name: statementName(text), values: [ids, type] },
   });
   return rows.map(({ id }) => id);
 }
