@@ -144,9 +144,11 @@ async function resolveWrite(
   request: WriteRequest,
 ): Promise<WriteContext> {
   const { options, schema } = request;
-  const isGuarded = options.guarded && schema.mapping === undefined && !asksMoreThanRows(request);
+  // In a transaction nothing is taken from memory: it would be asked twice.
+  const mayRemember =
+    options.guarded && schema.mapping === undefined && !dependencies.database.inTransaction();
   const found =
-    isGuarded && isByRow(request)
+    mayRemember && isByRow(request) && !asksMoreThanRows(request)
       ? await rememberedRows(dependencies, ({ permissions }) => rowsOf(permissions, request))
       : undefined;
   if (!found) return resolveCertain(dependencies, request);
