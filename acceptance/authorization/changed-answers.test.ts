@@ -5,6 +5,7 @@ import type { Answer, Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { upload } from '../functions/requests.ts';
 
 const query = { enabled: true, fields: ['title'] };
 const operators = { update: { operators: true } };
@@ -113,5 +114,62 @@ describe('answers of changes', () => {
     const mine = await ann.api.patch(path, { author: ann.userId });
     expect(mine.body).toMatchObject({ _id: id, secret: 'hidden' });
     expect((await ann.api.patch(path, { author: bob.userId })).body).toEqual({ _id: id });
+  });
+
+  const grant = async (
+    permission: string,
+    resource: string,
+    extras: object = {},
+  ): Promise<Json> => {
+    const body = { subject: `User:${bob.userId}`, permission, resource, ...extras };
+    const answer = await platform.admin.post('/authorization/permissions', body);
+    return expectStatus(answer, 200, `grant ${permission}`).body;
+  };
+
+  it('say it where the change alone was granted directly, and the definition gives both', async () => {
+    await schema('Lent', { authorization: { enabled: true } });
+    const [id, other] = [await newOne('Lent'), await newOne('Lent')];
+    const inTime = { expiresAt: new Date(Date.now() + 3_600_000).toISOString() };
+    await grant('edit', `Lent:${id}`, inTime);
+    await everyWay('Lent', id, { _id: id });
+    const functionCode = `const { id } = req.params; return ctx.db.update('Lent', id, { title: 'f' });`;
+    const inputs = { method: 'GET', auth: true, urlParams: { id: { type: 'String' } } };
+    await upload(platform.admin, { name: 'lent', functionCode, inputs });
+    const byCode = await bob.api.get(`/functions/lent/${id}`);
+    expect(byCode.body).toEqual({ result: { _id: id } });
+    // Whose rights are by the definition is answered as before.
+    expect((await ann.api.patch(`/database/Lent/${id}`, { title: 'c' })).body).toMatchObject(whole);
+    await permissions.relate(`User:${bob.userId} reader Lent:${id}`);
+    await everyWay('Lent', id, whole);
+    const write = { subject: `User:${bob.userId}`, permission: 'edit', resource: `Lent:${other}` };
+    const writes = { writes: [write] };
+    expectStatus(await platform.admin.post('/authorization/relations/write', writes), 200, 'write');
+    await everyWay('Lent', other, { _id: other });
+  });
+
+  it('say it where an action on what leads to the record was granted directly', async () => {
+    await schema('Held', { authorization: { enabled: true } });
+    await permissions.define({
+      name: 'Holder',
+      version: 1,
+      relations: { owner: ['User'] },
+      permissions: { read: ['owner'], edit: ['owner'], tend: ['edit'] },
+    });
+    await permissions.define({
+      name: 'Held',
+      version: 1,
+      relations: { owner: ['User'], holder: ['Holder'] },
+      permissions: {
+        read: ['owner', 'holder->read'],
+        edit: ['owner', 'holder->tend'],
+        delete: ['owner'],
+      },
+    });
+    const id = await newOne('Held');
+    await permissions.relate(`Holder:1 holder Held:${id}`, `User:${bob.userId} owner Holder:1`);
+    await everyWay('Held', id, whole);
+    await permissions.unrelate(`User:${bob.userId} owner Holder:1`);
+    await grant('edit', 'Holder:1');
+    await everyWay('Held', id, { _id: id });
   });
 });

@@ -123,6 +123,32 @@ describe.each([{ redis: true }, { redis: false }])('two nodes (%o)', ({ redis })
     expect((await owner.api.get(path)).status).toBe(404);
   });
 
+  it('answer the id alone to whom another node has just granted a change for the first time', async () => {
+    for (let round = 0; round < 3; round += 1) {
+      const name = `Lent${randomUUID().slice(0, 8)}`;
+      const conduitOptions = { authorization: { enabled: true } };
+      await nodes.first.createSchema({ name, fields: { text: 'String' }, conduitOptions });
+      const [owner, editor] = [await nodes.first.registerUser(), await nodes.first.registerUser()];
+      const made = await owner.api.post(`/database/${name}`, { text: 'first' });
+      const { _id } = expectStatus(made, 200, 'create').body as { readonly _id: string };
+      const path = `/database/${name}/${_id}`;
+      const as = (token: string) => nodes.second.client.with({ authorization: `Bearer ${token}` });
+      // Both know the definition as it was.
+      for (const api of [owner.api, as(owner.accessToken)])
+        expect((await api.patch(path, { text: 'both' })).body).toMatchObject({ text: 'both' });
+      const grant = { subject: `User:${editor.userId}`, permission: 'edit' };
+      const resource = `${name}:${_id}`;
+      const { admin } = round === 1 ? nodes.second : nodes.first;
+      expectStatus(
+        await admin.post('/authorization/permissions', { ...grant, resource }),
+        200,
+        'grant',
+      );
+      for (const api of [as(editor.accessToken), editor.api])
+        expect((await api.patch(path, { text: 'changed' })).body).toEqual({ _id });
+    }
+  });
+
   it('agree about definitions at once', async () => {
     const [first, second] = [permissionsApi(nodes.first.admin), permissionsApi(nodes.second.admin)];
     const relations = { a: ['User'], b: ['User'] };

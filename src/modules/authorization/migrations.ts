@@ -157,4 +157,19 @@ export const migrations: readonly Migration[] = [
   },
   // What records say about relations is noted as well, where others hang on it (decision 451).
   { id: '0009-field-tracking', run: createFieldTracking },
+  {
+    // Actions that were ever granted directly on some object of the type (decision 519).
+    id: '0010-granted-actions',
+    async run(database) {
+      await database.query({
+        text: `alter table penstock.resource_definitions add column granted text[] not null default '{}'`,
+      });
+      await database.query({
+        text: `update penstock.resource_definitions d set granted = g.actions
+          from (select resource_type, array_agg(distinct substr(relation, 5)) as actions
+            from penstock.tuples where relation like 'can:%' group by resource_type) g
+         where g.resource_type = d.name`,
+      });
+    },
+  },
 ];

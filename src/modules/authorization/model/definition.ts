@@ -38,6 +38,8 @@ export interface DefinitionInput {
   readonly ownerColumns?: boolean;
   /** Fields and columns of the records of which changes are noted, by `fieldKey`. */
   readonly followed?: readonly string[];
+  /** Actions that were ever granted directly on an object of the type. */
+  readonly granted?: readonly string[];
   readonly permissions: Readonly<Record<string, unknown>>;
   readonly conditions?: Readonly<Record<string, unknown>>;
   /** Action on a scope type that lets somebody act for it; the checked action itself unless set. */
@@ -54,6 +56,8 @@ export interface Definition {
   readonly columns: ReadonlyMap<string, RecordField>;
   /** Those of both of which the database notes changes (services/field-tracking.ts). */
   readonly followed: ReadonlySet<string>;
+  /** Actions that somebody may have whom the definition does not give them: they were granted directly. */
+  readonly granted: ReadonlySet<string>;
   /** Relations from fields that are not there yet: nobody stands in them. */
   readonly pending: ReadonlySet<string>;
   readonly actions: ReadonlyMap<string, Expression>;
@@ -112,6 +116,7 @@ export function parseDefinition(input: DefinitionInput): Definition {
     fields,
     columns,
     followed: followedRelations(input, [...fields, ...columns]),
+    granted: new Set(input.granted),
     pending,
     actions,
     conditions,

@@ -253,15 +253,15 @@ export const admitsVisitors = (model: Model, name: Name): boolean =>
   );
 
 /**
- * True when the definitions give an action to whoever they give another: what gives this one, gives that one too, or on an
- * object that stands in the same relation. Actions that are granted directly are given by no definition.
+ * True when whoever has an action has another: what gives this one, gives that one too, or on an object that stands in the
+ * same relation. What was ever granted directly gives nothing else than what the definitions make of it.
  */
 export const isIncluded = (model: Model, type: string, held: string, given: string): boolean =>
   model.derived(
     `${type} ${given} includes ${held}`,
     () =>
       // What is given by nothing else is granted directly.
-      alternativesOf(model, type, { kind: 'action', action: held }).some(
+      alternativesOf(model, type, { kind: 'action', action: held }).expressions.some(
         ({ kind }) => kind !== 'none',
       ) && includes(model, { type, held, given }, new Set()),
   );
@@ -279,7 +279,8 @@ function includes(model: Model, asked: Inclusion, above: ReadonlySet<string>): b
   const key = `${type} ${held} ${given}`;
   if (above.has(key)) return false;
   const within = new Set([...above, key]);
-  const gives = alternativesOf(model, type, { kind: 'action', action: given });
+  if (isGrantedWithout(model, asked)) return false;
+  const gives = alternativesOf(model, type, { kind: 'action', action: given }).expressions;
   const isGiven = (one: Expression): boolean =>
     one.kind === 'none' ||
     gives.some((other) => {
@@ -290,7 +291,16 @@ function includes(model: Model, asked: Inclusion, above: ReadonlySet<string>): b
       const isSame = one.relation === other.relation && one.all === other.all;
       return isSame && leadsToBoth(model, type, { one, other, within });
     });
-  return alternativesOf(model, type, { kind: 'action', action: held }).every(isGiven);
+  return alternativesOf(model, type, { kind: 'action', action: held }).expressions.every(isGiven);
+}
+
+/** Whether an action was granted directly that makes the one and not the other. */
+function isGrantedWithout(model: Model, { type, held, given }: Inclusion): boolean {
+  const granted = model.get(type)?.granted;
+  if (!granted || granted.size === 0) return false;
+  const makes = alternativesOf(model, type, { kind: 'action', action: held }).actions;
+  const others = alternativesOf(model, type, { kind: 'action', action: given }).actions;
+  return [...makes].some((action) => granted.has(action) && !others.has(action));
 }
 
 type Arrow = Extract<Expression, { kind: 'arrow' }>;
@@ -311,8 +321,14 @@ const leadsToBoth = (model: Model, type: string, { one, other, within }: TwoArro
     return !target.actions.has(one.target) || includes(model, through, within);
   });
 
+interface Alternatives {
+  readonly expressions: readonly Expression[];
+  /** The actions whose expressions these are: each of them, granted directly, gives it too. */
+  readonly actions: ReadonlySet<string>;
+}
+
 /** What gives an expression by itself, with what other actions of the type give in their place. */
-function alternativesOf(model: Model, type: string, of: Expression): readonly Expression[] {
+function alternativesOf(model: Model, type: string, of: Expression): Alternatives {
   const found = new Set<Expression>();
   const names = new Set<string>();
   const take = (expression: Expression): void => {
@@ -324,5 +340,5 @@ function alternativesOf(model: Model, type: string, of: Expression): readonly Ex
     }
   };
   take(of);
-  return [...found];
+  return { expressions: [...found], actions: names };
 }

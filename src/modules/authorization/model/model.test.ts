@@ -219,11 +219,21 @@ describe('actions that definitions give with others', () => {
     relations: { owner: ['User', 'Crew'], reader: ['User', 'Crew'], up: ['Box'] },
     permissions: { read: [], edit: [], ...permissions },
   });
-  const included = (permissions: Permissions, crew: Permissions): boolean => {
+  const included = (
+    permissions: Permissions,
+    crew: Permissions,
+    granted: readonly (readonly string[])[] = [],
+  ): boolean => {
+    const [inBox, inCrew] = granted;
     const types: readonly DefinitionInput[] = [
       { name: 'User', relations: {}, permissions: {} },
-      { name: 'Crew', relations: { owner: ['User'], edit2: ['User'] }, permissions: crew },
-      box('Box', permissions),
+      {
+        name: 'Crew',
+        relations: { owner: ['User'], edit2: ['User'] },
+        permissions: crew,
+        ...(inCrew && { granted: inCrew }),
+      },
+      { ...box('Box', permissions), ...(inBox && { granted: inBox }) },
     ];
     return isIncluded(buildModel(types.map(parseDefinition), 1), 'Box', 'edit', 'read');
   };
@@ -242,5 +252,20 @@ describe('actions that definitions give with others', () => {
     ['nothing by itself', { read: ['owner'], edit: [] }, both, false],
   ])('%s', (_how, permissions, crew, expected) => {
     expect(included(permissions, crew)).toBe(expected);
+  });
+
+  const tended = { read: ['owner'], edit: ['tend'], tend: ['owner'] };
+  const owned = { read: ['owner'], edit: ['owner'] };
+  type Given = Parameters<typeof included>;
+  const direct: readonly (readonly [string, boolean, Given])[] = [
+    ['the change itself', false, [owned, both, [['edit']]]],
+    ['what makes the change', false, [tended, both, [['tend']]]],
+    ['what the change makes', true, [{ ...tended, read: ['edit'] }, both, [['edit', 'tend']]]],
+    ['something else', true, [owned, both, [['delete', 'read']]]],
+    ['what both lead to', true, [through, both, [[], ['edit']]]],
+    ['what one leads to', false, [through, owned, [[], ['edit']]]],
+  ];
+  it.each(direct)('where this was granted directly: %s', (_what, expected, given) => {
+    expect(included(...given)).toBe(expected);
   });
 });

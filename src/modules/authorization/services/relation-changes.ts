@@ -14,6 +14,7 @@ import {
   type TupleKind,
 } from '../queries.ts';
 import type { Models } from './definitions/models.ts';
+import { noteGrants } from './granted-actions.ts';
 import { holdInRecords } from './relation-list.ts';
 import { deleteProblem, nameProblem, writeProblem } from './tuple-problems.ts';
 import type { Tuples } from './tuples.ts';
@@ -51,8 +52,10 @@ interface Dependencies {
 }
 
 export function createRelationChanges({ database, models, tuples }: Dependencies): ChangeRelations {
-  return (caller, { writes, deletes, preconditions }) => {
+  return async (caller, { writes, deletes, preconditions }) => {
     requireDistinct(writes, deletes);
+    // Before the transaction, which would hold the definitions until its end.
+    await noteGrants(models, caller, writes);
     return database.transaction(async (transaction) => {
       const { model } = await models.engine();
       for (const [i, { filter }] of preconditions.entries())

@@ -27,6 +27,7 @@ import {
   type RelationOfObjects,
 } from '../tuple-removals.ts';
 import { definitionsLock, type Models } from './definitions/models.ts';
+import { noteGrants } from './granted-actions.ts';
 import {
   clearExactly,
   clearMatching,
@@ -99,6 +100,8 @@ async function requireStillFit(
 ): Promise<void> {
   const { model } = await models.engine();
   if (model === before) return;
+  // The type may have been deleted and defined anew, which forgets what was noted.
+  await noteGrants(models, caller, stored);
   const invalid = stored.filter((tuple) => writeProblem(model, tuple) !== undefined);
   const inRecords = invalid.filter(({ source }) => source === 'record');
   await clearExactly(database, before, inRecords, callerKey(caller));
@@ -125,6 +128,7 @@ export function createTuples(dependencies: Dependencies): Tuples {
   return {
     async write(caller, tuples) {
       if (tuples.length === 0) return [];
+      await noteGrants(models, caller, tuples);
       const model = await modelFor(dependencies, tuples);
       for (const [i, tuple] of tuples.entries())
         requireFit(writeProblem(model, tuple), tuples.length > 1 ? i : undefined);

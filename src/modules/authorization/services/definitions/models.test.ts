@@ -219,4 +219,17 @@ describe('definitions in force', () => {
     });
     expect(rows).toEqual([{ act_as: 'changed', fields: {} }]);
   });
+
+  it('know what was granted directly before it was noted', async () => {
+    const { database } = opened;
+    await define(node(), 'Granted');
+    const run = (text: string) => database.query({ text });
+    await run('alter table penstock.resource_definitions drop column granted');
+    for (const relation of ['can:read', 'can:read', 'owner'])
+      await run(`insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id)
+        values (gen_random_uuid(), 'User', 'ann', '${relation}', 'Granted', gen_random_uuid()::text)`);
+    await migrations.find(({ id }) => id === '0010-granted-actions')?.run(database);
+    const { model } = await node().models.engine();
+    expect([...(model.get('Granted')?.granted ?? [])]).toEqual(['read']);
+  });
 });

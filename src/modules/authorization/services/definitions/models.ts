@@ -192,7 +192,7 @@ async function readAll(database: Queryable): Promise<{
   }>(sql`
     select (select coalesce(max(revision), 0) from penstock.resource_definition_versions) as revision,
       (select json_agg(json_build_object(
-        'id', id, 'name', name, 'relations', relations, 'fields', fields, 'permissions', permissions, 'conditions', conditions, 'actAs', act_as,
+        'id', id, 'name', name, 'relations', relations, 'fields', fields, 'permissions', permissions, 'conditions', conditions, 'actAs', act_as, 'granted', granted,
         'version', version, 'ownerColumns', exists (select 1 from penstock.tuple_tables c
           where c.type = name and c.owned and c.table_oid = to_regclass('"app".' || quote_ident(name))::oid),
         'followed', coalesce((select to_json(c.followed) from penstock.tuple_tables c

@@ -51,6 +51,17 @@ async function keepVersion(
     insert into penstock.resource_definition_versions (name, definition, changed_by) values (${name}, ${content}::jsonb, ${actor})`);
 }
 
+/** Notes actions of the type as granted directly: from now on its definition does not say all that gives them. */
+export async function addGranted(
+  database: Queryable,
+  name: string,
+  actions: readonly string[],
+): Promise<void> {
+  await database.query(sql`
+    update penstock.resource_definitions
+    set granted = array(select distinct a from unnest(granted || ${actions}::text[]) a order by a) where name = ${name}`);
+}
+
 /** Counts as a change of the definition, if there is one, which says the same as before: what it means is another thing now. */
 export async function repeatVersion(
   database: Queryable,

@@ -13,6 +13,8 @@ export interface StoredDefinition {
   readonly ownerColumns?: boolean;
   /** Fields of which changes are noted (services/field-tracking.ts). */
   readonly followed?: readonly string[];
+  /** Actions that were granted directly (services/granted-actions.ts). */
+  readonly granted?: readonly string[];
   readonly permissions: Readonly<Record<string, unknown>>;
   readonly conditions: Readonly<Record<string, unknown>>;
   readonly actAs: string | null;
@@ -30,6 +32,7 @@ export type DefinitionContent = Pick<
   | 'fields'
   | 'ownerColumns'
   | 'followed'
+  | 'granted'
   | 'permissions'
   | 'conditions'
   | 'actAs'
@@ -41,6 +44,7 @@ export const parsedDefinition = ({
   fields = {},
   ownerColumns = false,
   followed = [],
+  granted = [],
   permissions,
   conditions,
   actAs,
@@ -51,6 +55,7 @@ export const parsedDefinition = ({
     fields,
     ownerColumns,
     followed,
+    granted,
     permissions,
     conditions,
     ...(actAs === null ? {} : { actAs }),
