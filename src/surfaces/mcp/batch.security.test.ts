@@ -57,3 +57,26 @@ test('a request that is cancelled beside itself is answered, and keeps no place'
   expect(two.body).toMatchObject([{ id: 1 }, { id: 2 }]);
   expect((await rpc([cancelled(1)])).status).toBe(202);
 });
+
+test('requests with one id are refused before one of them runs', async () => {
+  const user = (id: unknown, name: string) => ({
+    ...{ jsonrpc: '2.0', id, method: 'tools/call' },
+    params: {
+      name: 'post_authentication_users',
+      arguments: { email: `${name}@ids.example`, password: 'correct horse battery staple' },
+    },
+  });
+  const send = (...messages: readonly object[]) =>
+    platform.admin.post('/mcp?modules=authentication', messages);
+  const refused = await send(user(1, 'a'), { ...user(2, 'b') }, user(1, 'c'));
+  expect(refused).toMatchObject({ status: 400, body: { id: null, error: { code: -32_600 } } });
+  const { body } = await platform.admin.get('/authentication/users', {
+    query: { search: 'ids.example' },
+  });
+  expect(body.users).toEqual([]);
+  // A number and its text differ, and notifications have none.
+  const told = { jsonrpc: '2.0', method: 'notifications/initialized' };
+  const answered = await send(user(1, 'a'), told, user('1', 'b'), told);
+  expect(answered.body.map(({ id }: { id: unknown }) => id)).toEqual([1, '1']);
+  expect((await send(user(null, 'd'), user(null, 'e'))).status).toBe(400);
+});

@@ -84,6 +84,7 @@ function createCallHandler(parts: McpParts): ProtocolHandler {
     const body = parsedBody(received);
     if (body instanceof RefusedBody) return body.answer;
     if (Array.isArray(body) && !takesBatches(exchange)) return noBatches;
+    if (hasEqualIds(body)) return equalIds;
     const refusal = await payForCalls(parts, caller, body);
     if (refusal) return refusal;
     const mcp = requestParts(parts, { exchange, match, caller });
@@ -206,6 +207,19 @@ const withoutCancellations = (body: unknown): unknown =>
     ? body.filter((message) => Reflect.get(Object(message), 'method') !== 'notifications/cancelled')
     : body;
 
+/**
+ * Whoever asks may use an id once (MCP, "Requests"), since answers are told apart by nothing else: of two requests with one
+ * id the library runs both and answers one. A number and its text are two ids.
+ */
+function hasEqualIds(body: unknown): boolean {
+  if (!Array.isArray(body)) return false;
+  const requests = body.filter((message) => Reflect.get(Object(message), 'method') !== undefined);
+  const ids = requests
+    .map((message): unknown => Reflect.get(Object(message), 'id'))
+    .filter((id) => id !== undefined && id !== null);
+  return new Set(ids).size < ids.length;
+}
+
 /** A tool call by itself, or everything in a batch: a hundred lists of all tools are no small work either. */
 async function payForCalls(
   { limits, source }: Pick<McpParts, 'limits' | 'source'>,
@@ -245,6 +259,12 @@ const noBatches = rpcError(
   400,
   INVALID_REQUEST,
   'Batches belong to version 2025-03-26 of the protocol: send one message',
+);
+
+const equalIds = rpcError(
+  400,
+  INVALID_REQUEST,
+  'Requests of one batch need different ids ("id"): nothing was done',
 );
 
 /** Headers of the protocol; everything else about the request was read already. */
