@@ -4,9 +4,9 @@ import { createObjectDirectory } from '../data/schema/object-directory.ts';
 import type { Kernel } from '../host/kernel.ts';
 import type { SurfaceName } from '../kernel/operations/operation.ts';
 import { routesOf } from '../kernel/operations/registry.ts';
-import { type ActionLog, createActionLog } from '../kernel/pipeline/admin-actions.ts';
+import { createActionLog } from '../kernel/pipeline/admin-actions.ts';
 import { createIdempotency } from '../kernel/pipeline/idempotency/idempotency.ts';
-import { createPipeline, type Pipeline } from '../kernel/pipeline/invoke.ts';
+import { createPipeline, type Pipeline, type PipelineParts } from '../kernel/pipeline/invoke.ts';
 import {
   createOperationLimiter,
   type LimitSettingsProvider,
@@ -95,8 +95,10 @@ export async function startHttpSurfaces(
 ): Promise<HttpSurfaces> {
   const client = options.client ?? fixedSurfaceOptions(defaultSurfaceOptions('client'));
   const admin = options.admin ?? fixedSurfaceOptions(defaultSurfaceOptions('admin'));
-  const actions = createActionLog(kernel.audit, kernel.log);
-  const pipeline = createSurfacePipeline(kernel, options, actions);
+  const { config, schemas } = kernel;
+  const objects = config && schemas && createObjectDirectory({ config, schemas });
+  const actions = createActionLog(kernel.audit, kernel.log, objects);
+  const pipeline = createSurfacePipeline(kernel, options, { actions, objects });
   const histogram = requestHistogram(kernel.metrics);
   const modules = createModuleMetrics(kernel.metrics, kernel.operations);
   const { operations: registry, identity } = kernel;
@@ -152,9 +154,8 @@ export async function startHttpSurfaces(
 function createSurfacePipeline(
   kernel: SurfaceKernel,
   options: HttpSurfaceOptions,
-  actions: ActionLog,
+  { actions, objects }: Pick<PipelineParts, 'actions' | 'objects'>,
 ): Pipeline {
-  const { config, schemas } = kernel;
   return createPipeline({
     identity: kernel.identity,
     limiter: createOperationLimiter(kernel.limits, options.limits),
@@ -163,7 +164,7 @@ function createSurfacePipeline(
     log: kernel.log,
     tracing: kernel.tracing,
     requests: options.requests,
-    objects: config && schemas && createObjectDirectory({ config, schemas }),
+    objects,
   });
 }
 

@@ -23,6 +23,11 @@ export interface AuditEntry {
   readonly requestId?: string;
   /** What was sent or changed. */
   readonly changes?: unknown;
+  /**
+   * The modules that it says something about: whoever is narrowed to modules reads it with all of them alone. `null`: more
+   * than modules can say. The first word of the action, unless it is said.
+   */
+  readonly modules?: readonly string[] | null;
 }
 
 /** A row as it is read. */
@@ -56,7 +61,7 @@ export interface AuditFilter {
   readonly outcome?: AuditOutcome;
   readonly from?: Date;
   readonly to?: Date;
-  /** Only actions of these modules. */
+  /** Only what is about no other modules than these. */
   readonly modules?: readonly string[];
 }
 

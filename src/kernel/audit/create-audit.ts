@@ -148,10 +148,14 @@ const names = [
     'user_agent',
     'request_id',
   ],
-  ...['action', 'target', 'outcome', 'status', 'changes'],
+  ...['action', 'target', 'outcome', 'status', 'changes', 'modules'],
 ];
 /** What the values are, where they are not text. */
-const casts: Readonly<Record<string, string>> = { status: '::text::smallint', changes: '::jsonb' };
+const casts: Readonly<Record<string, string>> = {
+  status: '::text::smallint',
+  changes: '::jsonb',
+  modules: '::text[]',
+};
 
 /** One row for each entry, in a transaction of their own or whichever is open. */
 function insert(...entries: readonly AuditEntry[]): Statement {
@@ -164,7 +168,7 @@ function insert(...entries: readonly AuditEntry[]): Statement {
   };
 }
 
-function valuesOf(entry: AuditEntry): readonly (string | null)[] {
+function valuesOf(entry: AuditEntry): readonly (string | readonly string[] | null)[] {
   const actor = actorOf(entry.caller);
   return [
     ...[
@@ -186,8 +190,11 @@ function valuesOf(entry: AuditEntry): readonly (string | null)[] {
       entry.status === undefined ? null : String(entry.status),
     ],
     changesOf(entry.changes),
+    entry.modules === undefined ? [moduleOf(entry.action)] : entry.modules,
   ];
 }
+
+const moduleOf = (action: string): string => action.split('.', 1)[0] ?? '';
 
 /** A row must be written whatever it says. */
 const cleaned = (text: string | null | undefined, max: number): string | null =>
@@ -260,9 +267,8 @@ function conditions(filter: AuditFilter): { readonly text: string; readonly valu
     ...(filter.outcome === undefined ? [] : [`outcome = ${next(filter.outcome)}`]),
     ...(filter.from === undefined ? [] : [`at >= ${next(filter.from)}`]),
     ...(filter.to === undefined ? [] : [`at < ${next(filter.to)}`]),
-    ...(filter.modules === undefined
-      ? []
-      : [`split_part(action, '.', 1) = any(${next(filter.modules)}::text[])`]),
+    // Rows from before they said what they are about are for those who may read everything.
+    ...(filter.modules === undefined ? [] : [`modules <@ ${next(filter.modules)}::text[]`]),
   ];
   return { text: parts.length === 0 ? 'true' : parts.join(' and '), values };
 }

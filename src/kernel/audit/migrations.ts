@@ -50,6 +50,9 @@ const keepTheLastDay = `
   $body$;
 `;
 
+/** Null: about more than modules can say, or from before rows said it. */
+const aboutModules = 'alter table penstock.audit_log add column modules text[]';
+
 const statement = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -58,4 +61,5 @@ const statement = (id: string, text: string): Migration => ({
 export const migrations: readonly Migration[] = [
   statement('0001-audit-log', auditLog),
   statement('0002-keep-the-last-day', keepTheLastDay),
+  statement('0003-about-modules', aboutModules),
 ];

@@ -14,6 +14,7 @@ import type { DecodedInput } from '../operations/operation-input.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Answer } from './answer.ts';
 import type { Call, CallContext } from './context.ts';
+import { modulesAbout, type ObjectDirectory } from './input-authority.ts';
 
 /**
  * Reading changes nothing, but for what reveals a secret; health opts out by `audit: false`.
@@ -47,12 +48,15 @@ export interface ActionLog {
   ): void;
 }
 
-interface Written extends Pick<AuditEntry, 'caller' | 'target'> {
+interface Written extends Pick<AuditEntry, 'caller' | 'target' | 'modules'> {
   readonly status: number;
   readonly changes?: unknown;
 }
 
-export function createActionLog(audit: Audit, log: Logger): ActionLog {
+/** `objects`: what inputs name; without it a row is about the module of its operation. */
+export function createActionLog(audit: Audit, log: Logger, objects?: ObjectDirectory): ActionLog {
+  const about = (call: Call, input: DecodedInput): Pick<AuditEntry, 'modules'> =>
+    objects ? { modules: modulesAbout(call.compiled.operation, input, objects) } : {};
   /** `entry` is made here, so that a mistake in it is no failure of the call. */
   const write = async (call: Call, caller: Caller, entry: () => AuditEntry): Promise<void> => {
     const { operation } = call.compiled;
@@ -83,7 +87,8 @@ export function createActionLog(audit: Audit, log: Logger): ActionLog {
 
   return {
     around(call, context, input, work) {
-      const run = { call, context, input };
+      // Asked before the work, which may take away what the input names.
+      const run = { call, context, input, about: about(call, input) };
       if (!goesWithChange(call.compiled.operation)) return watched(run, work);
       return audit.recordWith(
         () => attempted(() => entryOfRun(run, 200)),
@@ -95,7 +100,10 @@ export function createActionLog(audit: Audit, log: Logger): ActionLog {
       // Health is asked for all the time.
       if (operation.audit === false || isAudited(operation, input)) return;
       audit.recordLater(
-        entryOf(call, { caller, status, ...targetOf(input), changes: { arguments: given } }),
+        entryOf(call, {
+          ...{ caller, status, ...targetOf(input), ...about(call, input) },
+          changes: { arguments: given },
+        }),
       );
     },
     async refused(call, caller, error) {
@@ -104,10 +112,13 @@ export function createActionLog(audit: Audit, log: Logger): ActionLog {
       const lacksRight = surface === 'admin' && status === 403 && caller.kind === 'admin';
       const guessesKey = access === 'masterKey' && status === 401;
       if (lacksRight || guessesKey)
-        await write(call, caller, () => entryOf(call, { caller, status }));
+        await write(call, caller, () => entryOf(call, { caller, status, ...about(call, unread) }));
     },
   };
 }
+
+/** Of a call that ended before its input was read. */
+const unread: DecodedInput = { params: {}, query: {}, headers: {}, body: undefined };
 
 /** A mistake here shows, and is logged, when the call has ended. */
 function attempted<T>(make: () => T): T | undefined {
@@ -125,6 +136,7 @@ interface Run {
   readonly call: Call;
   readonly context: CallContext;
   readonly input: DecodedInput;
+  readonly about: Pick<AuditEntry, 'modules'>;
   /** Where the row goes with the first change. */
   readonly row?: AccompanyingRow;
 }
@@ -145,12 +157,12 @@ const entryOf = (call: Call, { status, ...entry }: Written): AuditEntry => ({
 });
 
 function entryOfRun(
-  { call, context: { caller, auditFacts: facts }, input }: Run,
+  { call, context: { caller, auditFacts: facts }, input, about }: Run,
   status: number,
 ): AuditEntry {
   const changes = facts?.changes ?? changesOf(call.compiled.operation, input);
   const target = facts?.target === undefined ? targetOf(input) : { target: facts.target };
-  return entryOf(call, { caller: facts?.actor ?? caller, status, changes, ...target });
+  return entryOf(call, { caller: facts?.actor ?? caller, status, changes, ...target, ...about });
 }
 
 export const statusOf = (error: unknown): number =>

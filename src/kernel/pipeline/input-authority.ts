@@ -1,6 +1,11 @@
 /** What the input of an operation is about, as the operation declares it (`OperationFacts.about`). */
 
-import { type AuthorityObject, modulesOfCaller, requireAuthority } from '../authority.ts';
+import {
+  type AuthorityObject,
+  moduleOfOperation,
+  modulesOfCaller,
+  requireAuthority,
+} from '../authority.ts';
 import type { Caller } from '../caller.ts';
 import type { Operation } from '../operations/operation.ts';
 import type { DecodedInput } from '../operations/operation-input.ts';
@@ -29,13 +34,42 @@ export function requireInputObjects(
   directory: ObjectDirectory,
 ): void {
   if (about === undefined || modulesOfCaller(caller) === undefined) return;
-  for (const [name, kind] of Object.entries(about)) {
-    if (kind === 'inside' || kind === 'open') continue;
-    for (const value of valuesOf(input, name)) {
-      const object = directory[kind](value);
-      if (object) requireAuthority(caller, object);
-    }
-  }
+  requireAuthority(caller, ...objectsIn(about, input, directory));
+}
+
+/**
+ * The modules that a call says something about: that of the operation, and those of what its input names. `null`: more
+ * than they can say, such as accounts of operators, or what the service alone finds in the input.
+ */
+export function modulesAbout(
+  operation: Operation,
+  input: DecodedInput,
+  directory: ObjectDirectory,
+): readonly string[] | null {
+  const { about = {}, unscoped } = operation;
+  if (unscoped || Object.values(about).includes('inside')) return null;
+  const modules = objectsIn(about, input, directory).map(moduleOfObject);
+  if (modules.includes(undefined)) return null;
+  return [
+    ...new Set([moduleOfOperation(operation), ...modules.filter((one) => one !== undefined)]),
+  ];
+}
+
+/** What the directory knows of the input. */
+const objectsIn = (
+  about: NonNullable<Operation['about']>,
+  input: DecodedInput,
+  directory: ObjectDirectory,
+): readonly AuthorityObject[] =>
+  Object.entries(about).flatMap(([name, kind]) =>
+    kind === 'inside' || kind === 'open'
+      ? []
+      : valuesOf(input, name).flatMap((value) => directory[kind](value) ?? []),
+  );
+
+function moduleOfObject(object: AuthorityObject): string | undefined {
+  if (object.kind === 'schema') return object.ownerModule;
+  return 'module' in object ? object.module : undefined;
 }
 
 /** The texts that stand under a name, wherever the input has it. */

@@ -275,6 +275,44 @@ describe('the audit log of an installation', () => {
     expect(JSON.stringify(rows)).not.toContain('918273');
   });
 
+  test('keeps no word of a message to a room, and of what a function or a file was given the names alone', async () => {
+    const { userId } = await platform.registerUser();
+    const room = await platform.admin.post('/chat/rooms', {
+      name: 'audited',
+      participants: [userId],
+    });
+    const path = `/chat/rooms/${room.body._id}/messages`;
+    const uploaded = await platform.admin.post('/functions/upload', {
+      name: 'audited',
+      functionCode: 'module.exports = async () => ({})',
+      functionType: 'request',
+      inputs: { method: 'POST' },
+    });
+    const sent = [
+      room,
+      await platform.admin.post(path, { content: 'planted-word', contentType: 'text', userId }),
+      uploaded,
+      await platform.admin.post(`/functions/${uploaded.body._id}/invoke`, {
+        params: { pin: 'planted-parameter' },
+        context: { user: 'planted-context' },
+      }),
+      await platform.admin.post('/storage/files', {
+        name: 'audited.txt',
+        data: Buffer.from('planted-bytes').toString('base64'),
+        metadata: { patient: 'planted-fact' },
+      }),
+    ];
+    expect(sent.map(({ status }) => status)).toEqual(sent.map(() => 200));
+    const changesOf = async (action: string) => (await entries(`action=${action}`))[0].changes;
+    expect(await changesOf('chat.adminMessages.send')).toEqual({ contentType: 'text', userId });
+    expect(await changesOf('functions.functions.invoke')).toEqual({
+      params: ['pin'],
+      context: ['user'],
+    });
+    expect((await changesOf('storage.files.create')).metadata).toEqual(['patient']);
+    expect(JSON.stringify(await entries('limit=1000'))).not.toMatch(/planted-(?!title)/);
+  });
+
   test('is exported as JSON lines and as CSV, and the export is written down', async () => {
     const lines = await platform.admin.get('/audit-logs/export?action=core.admins');
     expect(lines.headers.get('content-type')).toContain('application/x-ndjson');
@@ -293,6 +331,38 @@ describe('the audit log of an installation', () => {
     const answer = await platform.admin.get(`/audit-logs?${query}`);
     expect(answer.status).toBe(400);
     expect(answer.body.errors[0].path).toBe(path);
+  });
+
+  test('tells a narrowed token nothing of what other modules are about', async () => {
+    const narrowed = async (...scopes: string[]): Promise<string> => {
+      const made = await platform.admin.post('/api-tokens', { name: 'narrow', scopes });
+      const { text } = await platform.adminAnonymous.get('/audit-logs?limit=1000', {
+        token: made.body.token,
+      });
+      const exported = await platform.adminAnonymous.get('/audit-logs/export', {
+        token: made.body.token,
+      });
+      return text + exported.text;
+    };
+    const redirect = { local: { forgot_password_redirect_uri: 'https://planted.example.com' } };
+    await platform.admin.patch('/config/authentication', { config: redirect });
+    await platform.admin.post('/state/import', {
+      formatVersion: 1,
+      configs: { modules: { communications: { email: { sender: 'planted-sender' } } } },
+    });
+    await platform.admin.patch('/config/core', { audit: { retentionDays: 301 } });
+    await platform.admin.delete('/database/schemas/User/docs/00000000-0000-7000-8000-0000000a0d17');
+    const core = await narrowed('core');
+    const all = await platform.admin.get('/audit-logs?limit=1000');
+    for (const what of ['planted.example.com', '"narrow"', '0a0d17', 'core.admins.create'])
+      expect(all.text).toContain(what);
+    expect(core).toContain('"to":301');
+    expect(core).toContain('core.session.login');
+    for (const what of ['planted', '"narrow"', '0a0d17', 'communications', 'core.admins.create'])
+      expect(core).not.toContain(what);
+    expect(await narrowed('core', 'authentication')).toContain('planted.example.com');
+    expect(await narrowed('core', 'database')).not.toContain('0a0d17');
+    expect(await narrowed('core', 'database', 'authentication')).toContain('0a0d17');
   });
 
   test('is for super admins only', async () => {

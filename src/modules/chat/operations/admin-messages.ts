@@ -149,6 +149,12 @@ const deleteOperation = ({ messages }: ChatServices): Operation =>
     },
   });
 
+/** Of which kind and in whose name; what it says is not for the audit log. */
+function withoutContent(body: unknown): object {
+  const { content: _content, ...rest } = body as Readonly<Record<string, unknown>>;
+  return rest;
+}
+
 const sendOperation = ({ messages }: ChatServices): Operation =>
   defineOperation({
     ...adminFacts,
@@ -156,6 +162,7 @@ const sendOperation = ({ messages }: ChatServices): Operation =>
     method: 'POST',
     path: '/chat/rooms/:roomId/messages',
     openWorld: true,
+    auditChanges: ({ body }) => withoutContent(body),
     input: {
       params: RoomParams,
       body: Type.Object({

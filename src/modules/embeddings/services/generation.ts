@@ -217,14 +217,19 @@ const unsent: ReadonlySet<string> = new Set(['budget', 'busy']);
 
 /** Texts that leave the platform are noted in the audit log: of which records, not what they say. */
 async function audited<T extends { readonly tokens: number }>(
-  { audit }: EmbeddingParts,
+  { audit, schemas }: EmbeddingParts,
   { id: generationId, provider, model, schemaName, sourceFields }: GenerationRow,
   { sent, texts }: { readonly sent: readonly string[]; readonly texts: number },
   send: () => Promise<T>,
 ): Promise<T> {
   if (provider === builtInProvider) return send();
   const about = { provider, model, generationId, fields: sourceFields, records: sent, texts };
-  const entry = { caller: reader, action: 'embeddings.send', target: `schema:${schemaName}` };
+  const owner = schemas.get(schemaName)?.ownerModule;
+  const modules = owner === undefined ? null : ['embeddings', owner];
+  const entry = {
+    ...{ caller: reader, action: 'embeddings.send', target: `schema:${schemaName}` },
+    modules,
+  };
   try {
     const answer = await send();
     const changes = { ...about, tokens: answer.tokens };

@@ -78,6 +78,20 @@ export async function tried(
   }
 }
 
+/** What the function was given may be anything, secrets of others too: the audit log has the names alone. */
+function namesOfInput(body: unknown): object {
+  const { params, context, ...rest } = body as Readonly<Record<string, unknown>>;
+  const names = (given: unknown) =>
+    typeof given === 'object' && given !== null && !Array.isArray(given)
+      ? Object.keys(given)
+      : typeof given;
+  return {
+    ...rest,
+    ...(params === undefined ? {} : { params: names(params) }),
+    ...(context === undefined ? {} : { context: names(context) }),
+  };
+}
+
 export const invokeOperation = (parts: RunAdminParts): Operation =>
   defineOperation({
     ...adminFacts,
@@ -85,6 +99,7 @@ export const invokeOperation = (parts: RunAdminParts): Operation =>
     method: 'POST',
     path: '/functions/:id/invoke',
     deadlineMs: 3_600_000,
+    auditChanges: ({ body }) => namesOfInput(body),
     input: {
       params: FunctionParams,
       body: Type.Object({

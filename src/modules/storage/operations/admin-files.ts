@@ -129,11 +129,13 @@ const create = (services: StorageServices): Operation =>
     },
   });
 
-/** The audit log says what was sent, not its bytes. */
+/** The audit log says what was sent: not the bytes, and of what the app keeps with a file the names. */
 function withoutData(body: unknown): unknown {
   if (typeof body !== 'object' || body === null) return body;
-  const { data: _data, ...rest } = body as Record<string, unknown>;
-  return rest;
+  const { data: _data, metadata, ...rest } = body as Record<string, unknown>;
+  return typeof metadata === 'object' && metadata !== null
+    ? { ...rest, metadata: Object.keys(metadata) }
+    : rest;
 }
 
 const upload = (services: StorageServices): Operation =>
