@@ -171,3 +171,46 @@ console.log(req.total);`,
   );
   expect(logs).toEqual(['4', '3', '2', '1']);
 });
+
+it.each([
+  ["ctx.db.create('Order', { total: 9 }, { version: 1 })", 'options.version'],
+  ["ctx.db.createMany('Order', [{ total: 9 }], { version: 1 })", 'options.version'],
+  ["ctx.db.updateMany('Order', [{ _id: id, total: 9 }], { version: 1 })", 'options.version'],
+  ["ctx.db.update('Order', id, { total: 9 }, { limit: 1 })", 'options.limit'],
+  ["ctx.db.delete('Order', id, { populate: 'x' })", 'options.populate'],
+  ["ctx.db.find('Order', {}, { limti: 1 })", 'options.limti'],
+  ["ctx.db.findOne('Order', {}, { limit: 2 })", 'options.limit'],
+  ["ctx.db.get('Order', id, { version: 1 })", 'options.version'],
+  ["ctx.db.count('Order', {}, { skip: 1 })", 'options.skip'],
+  ["ctx.db.aggregate('Order', {}, { group: ['note'] })", 'options.group'],
+  ["ctx.db.find('Order', {}, { sort: Array.from({ length: 21 }, () => 'note') })", 'options.sort'],
+  ["ctx.database.findMany('Order', {}, { version: 1 })", 'options.version'],
+  [
+    "ctx.call('PATCH /database/Order/:id', { params: { id }, body: { total: 9 }, headers: {} })",
+    'headers',
+  ],
+])('an option that would change nothing is refused: %s', async (call, path) => {
+  const { client } = platform;
+  const { _id } = expectStatus(await client.post('/database/Order', { total: 1 }), 200, 'one').body;
+  const before = (await client.get('/database/Order')).body.count;
+  const functionCode = `const id = '${_id}';
+    const error = await (${call}).then(() => undefined, (thrown) => thrown);
+    return { status: error?.status, message: error?.message };`;
+  const made = await upload(platform.admin, { name: 'option', functionCode });
+  const { body } = await client.get('/functions/option');
+  expect(body.result ?? body).toMatchObject({
+    ...{ status: 400, message: expect.stringContaining(path) },
+  });
+  expect((await client.get(`/database/Order/${_id}`)).body.total).toBe(1);
+  expect((await client.get('/database/Order')).body.count).toBe(before);
+  await platform.admin.delete(`/functions/${made._id}`);
+});
+
+it('options of older functions that mean nothing here are passed over', async () => {
+  const functionCode =
+    "return (await ctx.database.findMany('Order', {}, { select: 'total', userId: 'x', limit: 1 })).length";
+  const { _id } = await upload(platform.admin, { name: 'older', functionCode });
+  await platform.client.post('/database/Order', { total: 1 });
+  expect((await platform.client.get('/functions/older')).body).toEqual({ result: 1 });
+  await platform.admin.delete(`/functions/${_id}`);
+});

@@ -185,6 +185,20 @@ describe('records beyond the plain routes', () => {
       [{ op: 'create', schema: 'Band', ref: '0', data: {} }, 400, 'operations.0.ref'],
       [{ op: 'read', schema: 'Band' }, 400, 'operations.0.id'],
       [{ op: 'explode', schema: 'Band' }, 400, 'operations.0.op'],
+      // What would change nothing.
+      [
+        { op: 'create', schema: 'Band', data: { name: 'New' }, version: 3 },
+        400,
+        'operations.0.version',
+      ],
+      [
+        { op: 'create', schema: 'Band', data: { name: 'New' }, id: song._id },
+        400,
+        'operations.0.id',
+      ],
+      [{ op: 'read', schema: 'Song', id: song._id, version: 0 }, 400, 'operations.0.version'],
+      [{ op: 'read', schema: 'Song', id: song._id, data: {} }, 400, 'operations.0.data'],
+      [{ op: 'delete', schema: 'Song', id: song._id, data: {} }, 400, 'operations.0.data'],
       [{ op: 'delete', schema: 'Song', id: song._id }, 404, 'operations.0'],
       [{ op: 'update', schema: 'Song', id: song._id, data: { title: 'x' } }, 401, 'operations.0'],
       [{ op: 'read', schema: 'User', id: song._id }, 404, 'operations.0'],
@@ -202,6 +216,10 @@ describe('records beyond the plain routes', () => {
     const user = await platform.registerUser();
     const stale = { op: 'update', schema: 'Song', id: song._id, data: { title: 'x' }, version: 7 };
     expect((await batch({ operations: [stale] }, user.api)).status).toBe(412);
+    const idle = { op: 'create', schema: 'Band', data: { name: 'Idle' } };
+    const ignored = { atomic: false, operations: [idle, { ...idle, version: 1 }] };
+    expect((await batch(ignored)).body.errors[0].path).toBe('operations.1.version');
+    expect((await platform.client.get('/database/Band')).body.count).toBe(1);
     const loose = {
       atomic: false,
       operations: [

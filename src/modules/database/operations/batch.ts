@@ -15,7 +15,7 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { maxReferenceLength } from '../../../kernel/permissions.ts';
 import { runBatch, runEach } from '../services/batch.ts';
-import type { BatchOperation } from '../services/batch-references.ts';
+import { type BatchOperation, requireTaken } from '../services/batch-references.ts';
 
 /* What operators put before a record route holds for the same operation in a batch too. */
 
@@ -58,7 +58,7 @@ const operationShape = Type.Object({
   data: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
       description:
-        'Fields; for move `to`, the new owner. {"$ref": "<operation>"} stands for the id of the record that an earlier operation answered, {"$ref": "<operation>.<field>"} for a single value in it',
+        'Fields; for move `to`, the new owner. Not for read and delete. {"$ref": "<operation>"} stands for the id of the record that an earlier operation answered, {"$ref": "<operation>.<field>"} for a single value in it',
     }),
   ),
   ref: Type.Optional(
@@ -72,7 +72,8 @@ const operationShape = Type.Object({
   version: Type.Optional(
     Type.Integer({
       minimum: 0,
-      description: 'Version (`__v`) that you saw; another one stored is 412',
+      description:
+        'Version (`__v`) that you saw; another one stored is 412. Not for create and read',
     }),
   ),
 });
@@ -142,6 +143,7 @@ export const batchOperation = (parts: BatchKernel): Operation =>
       'What each operation may do is decided as for its own route. When one fails, nothing has happened; the error names its place.',
     async handler({ caller }, { body: { operations, atomic = true } }) {
       const given = operations as readonly BatchOperation[];
+      requireTaken(given);
       requireMiddlewares(parts.middlewares, caller, given);
       // Operations that stand for themselves must not share the transaction that an Idempotency-Key opens.
       const results = atomic

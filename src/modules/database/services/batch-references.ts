@@ -1,6 +1,7 @@
 /** What operations of a batch take from the results of earlier ones: `{"$ref": "author"}`, `{"$ref": "author.name"}`. */
 import { shortName } from '../../../data/schema/language/names.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
+import { invalidInput } from '../../../kernel/operations/problems.ts';
 import { currentAccount, jsonSize } from '../../../kernel/request-account/request-account.ts';
 
 /** One of the operations of `POST /database/batch`, as its route has checked it. */
@@ -44,6 +45,30 @@ export function requireNames(operations: readonly BatchOperation[]): void {
     }
     seen.add(ref);
   }
+}
+
+/** What each operation takes beside `op`, `schema`, `ref` and `scope`. */
+const taken: Readonly<Record<BatchOperation['op'], readonly string[]>> = {
+  create: ['data'],
+  read: ['id'],
+  update: ['id', 'data', 'version'],
+  replace: ['id', 'data', 'version'],
+  delete: ['id', 'version'],
+  move: ['id', 'data', 'version'],
+};
+
+/** Throws 400 for what an operation would not look at: whoever sends a version believes that it is compared. */
+export function requireTaken(operations: readonly BatchOperation[]): void {
+  const problems = operations.flatMap((operation, index) =>
+    (['id', 'data', 'version'] as const)
+      .filter((name) => operation[name] !== undefined && !taken[operation.op].includes(name))
+      .map((name) => ({
+        path: `operations.${index}.${name}`,
+        rule: 'unknown',
+        message: `${operation.op} takes no ${name}`,
+      })),
+  );
+  if (problems.length > 0) throw invalidInput(problems);
 }
 
 /** The names and places that the operations refer to: no other result has to be kept. */

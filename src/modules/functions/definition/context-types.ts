@@ -17,24 +17,27 @@ interface ListOptions {
   readonly cursor?: string;
 }
 
-interface WriteOptions {
+interface CreateOptions {
   readonly populate?: string | readonly string[];
   readonly scope?: string;
+}
+
+interface ChangeOptions extends CreateOptions {
   /** The version that the record must still have. */
   readonly version?: number;
 }
 
 interface Database {
   find<S extends SchemaName>(schema: S, filter?: Filter, options?: ListOptions): Promise<RecordOf<S>[]>;
-  findOne<S extends SchemaName>(schema: S, filter?: Filter, options?: ListOptions): Promise<RecordOf<S> | null>;
+  findOne<S extends SchemaName>(schema: S, filter?: Filter, options?: Omit<ListOptions, 'limit'>): Promise<RecordOf<S> | null>;
   get<S extends SchemaName>(schema: S, id: string, options?: Pick<ListOptions, 'populate' | 'scope'>): Promise<RecordOf<S>>;
   count(schema: SchemaName, filter?: Filter, options?: Pick<ListOptions, 'scope'>): Promise<number>;
-  create<S extends SchemaName>(schema: S, document: Partial<RecordOf<S>>, options?: WriteOptions): Promise<RecordOf<S>>;
-  createMany<S extends SchemaName>(schema: S, documents: readonly Partial<RecordOf<S>>[], options?: WriteOptions): Promise<RecordOf<S>[]>;
-  update<S extends SchemaName>(schema: S, id: string, changes: Partial<RecordOf<S>>, options?: WriteOptions): Promise<RecordOf<S>>;
-  updateMany<S extends SchemaName>(schema: S, documents: readonly Partial<RecordOf<S>>[], options?: WriteOptions): Promise<RecordOf<S>[]>;
-  replace<S extends SchemaName>(schema: S, id: string, document: Partial<RecordOf<S>>, options?: WriteOptions): Promise<RecordOf<S>>;
-  delete(schema: SchemaName, id: string, options?: WriteOptions): Promise<void>;
+  create<S extends SchemaName>(schema: S, document: Partial<RecordOf<S>>, options?: CreateOptions): Promise<RecordOf<S>>;
+  createMany<S extends SchemaName>(schema: S, documents: readonly Partial<RecordOf<S>>[], options?: CreateOptions): Promise<RecordOf<S>[]>;
+  update<S extends SchemaName>(schema: S, id: string, changes: Partial<RecordOf<S>>, options?: ChangeOptions): Promise<RecordOf<S>>;
+  updateMany<S extends SchemaName>(schema: S, documents: readonly Partial<RecordOf<S>>[], options?: CreateOptions): Promise<RecordOf<S>[]>;
+  replace<S extends SchemaName>(schema: S, id: string, document: Partial<RecordOf<S>>, options?: ChangeOptions): Promise<RecordOf<S>>;
+  delete(schema: SchemaName, id: string, options?: Pick<ChangeOptions, 'scope' | 'version'>): Promise<void>;
   aggregate(schema: SchemaName, filter: Filter, options: Pick<ListOptions, 'sort' | 'skip' | 'limit' | 'scope'> & { readonly groupBy?: readonly string[]; readonly values?: readonly object[] }): Promise<any>;
 }
 

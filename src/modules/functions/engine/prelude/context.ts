@@ -115,11 +115,24 @@ function scopedContext({ spaces, database, call }: Methods): Record<string, unkn
   };
 }
 
+/** Options of existing functions that mean nothing here; others are refused where they do not fit. */
+function withoutOlder(options: unknown): unknown {
+  if (typeof options !== 'object' || options === null) return options;
+  const {
+    select: _,
+    userId: __,
+    readPreference: ___,
+    ...others
+  } = options as Readonly<Record<string, unknown>>;
+  return others;
+}
+
 /** The names that existing functions use. */
 function olderDatabase(db: Namespace): Namespace {
   const older: Record<string, Method> = {
     findOne: (schema, query) => db.findOne?.(schema, query) as Promise<unknown>,
-    findMany: (schema, query, options) => db.find?.(schema, query, options) as Promise<unknown>,
+    findMany: (schema, query, options) =>
+      db.find?.(schema, query, withoutOlder(options)) as Promise<unknown>,
     create: (schema, document) => db.create?.(schema, document) as Promise<unknown>,
     createMany: (schema, documents) => db.createMany?.(schema, documents) as Promise<unknown>,
     findByIdAndUpdate: (schema, id, document) =>

@@ -58,10 +58,14 @@ const text = (value: unknown, name: string): string => {
   if (typeof value === 'string') return value;
   throw invalid(`options.${name}`, 'type', 'must be a text');
 };
+const MAX_TEXTS = 20;
+function listed(value: unknown, name: string): readonly unknown[] {
+  const list = Array.isArray(value) ? value : [value];
+  if (list.length <= MAX_TEXTS) return list;
+  throw invalid(`options.${name}`, 'maxItems', `takes at most ${MAX_TEXTS} names`);
+}
 const texts = (value: unknown, name: string): readonly string[] | undefined =>
-  value === undefined
-    ? undefined
-    : (Array.isArray(value) ? value : [value]).slice(0, 20).map((one) => text(one, name));
+  value === undefined ? undefined : listed(value, name).map((one) => text(one, name));
 const objects = (value: unknown, name: string): readonly object[] => {
   if (
     Array.isArray(value) &&
@@ -141,6 +145,30 @@ async function documents(call: RecordCall, options: ListOptions): Promise<unknow
     granted,
   });
   return (JSON.parse(text) as { readonly documents: unknown[] }).documents;
+}
+
+/** Which options each call takes, and where they stand among its arguments. */
+const optionsOf: Readonly<Record<string, { readonly at: number; readonly names: string }>> = {
+  find: { at: 2, names: 'skip, limit, sort, populate, scope, cursor' },
+  findOne: { at: 2, names: 'skip, sort, populate, scope, cursor' },
+  get: { at: 2, names: 'populate, scope' },
+  count: { at: 2, names: 'scope' },
+  aggregate: { at: 2, names: 'groupBy, values, sort, skip, limit, scope' },
+  create: { at: 2, names: 'populate, scope' },
+  createMany: { at: 2, names: 'populate, scope' },
+  update: { at: 3, names: 'populate, scope, version' },
+  updateMany: { at: 2, names: 'populate, scope' },
+  replace: { at: 3, names: 'populate, scope, version' },
+  delete: { at: 2, names: 'scope, version' },
+};
+
+/** Throws 400 for an option that would change nothing: whoever gives a version believes that it is compared. */
+function requireOptions(call: string, given: GivenCall): void {
+  const { at = 0, names = '' } = optionsOf[call] ?? {};
+  const known = names.split(', ');
+  const stray = Object.keys(optionsArgument(given, at)).find((name) => !known.includes(name));
+  if (stray === undefined) return;
+  throw invalid(`options.${shortName(stray)}`, 'unknown', `${call} takes ${names}`);
 }
 
 const inputs = ({ args = [] }: GivenCall): readonly RecordInput[] =>
@@ -230,11 +258,12 @@ export function databaseCalls({
   database,
 }: Parts): ReadonlyMap<string, HostCall> {
   const recordCall =
-    (effect: 'read' | 'write', work: Work): HostCall =>
-    (scope, given) => {
+    (effect: 'read' | 'write', name: string, work: Work): HostCall =>
+    async (scope, given) => {
       const schema = textArgument(given, 0, 'schema');
       scope.require(`database:${effect}:${schema}`);
       if (effect === 'read') scope.noteRead();
+      requireOptions(name, given);
       const caller = scope.callerOf(given);
       const granted = isTrusted(caller) || isOperators(schemas.get(schema));
       const run = () => work({ records, schemas, caller, schema, granted, given });
@@ -242,7 +271,9 @@ export function databaseCalls({
       return transaction === undefined ? run() : openOf(scope, given).within(run);
     };
   const named = (effect: 'read' | 'write', works: Readonly<Record<string, Work>>) =>
-    Object.entries(works).map(([name, work]) => [`db.${name}`, recordCall(effect, work)] as const);
+    Object.entries(works).map(
+      ([name, work]) => [`db.${name}`, recordCall(effect, name, work)] as const,
+    );
   return new Map<string, HostCall>([
     ...named('read', reads),
     ...named('write', writes),

@@ -15,6 +15,7 @@ import type {
 import type { OperationRegistry } from '../../../../kernel/operations/registry.ts';
 import { answerOf } from '../../../../kernel/pipeline/answer.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
+import { cutText } from '../../../../kernel/text.ts';
 import {
   type GivenCall,
   type HostCall,
@@ -63,6 +64,8 @@ const shortNames: ReadonlyMap<string, ShortName> = new Map(
   ).map(([name, operation, form, ofSystem = operation]) => [name, { operation, form, ofSystem }]),
 );
 
+const inputParts: ReadonlySet<string> = new Set(['params', 'query', 'body']);
+
 /** Functions that call functions: so deep at most. */
 const MAX_DEPTH = 8;
 const depth = new AsyncLocalStorage<number>();
@@ -72,7 +75,11 @@ export function operationCalls(parts: Parts): ReadonlyMap<string, HostCall> {
   const general: HostCall = async (scope, given) => {
     const operation = find(textArgument(given, 0, 'operation'));
     scope.require(`call:${operation.id}`);
-    return callOperation(parts, scope, { operation, given, input: optionsArgument(given, 1) });
+    const input = optionsArgument(given, 1);
+    const stray = Object.keys(input).find((name) => !inputParts.has(name));
+    if (stray !== undefined)
+      throw invalid(cutText(stray, 64), 'unknown', 'a call takes params, query and body');
+    return callOperation(parts, scope, { operation, given, input });
   };
   const short = [...shortNames].map(([name, one]): readonly [string, HostCall] => [
     name,
