@@ -197,6 +197,8 @@ describe('questions with a context', () => {
       ['half', 'mine', 'here'],
       ['mixed', 'mine', 'here'],
       ['mixed', 'other', undefined],
+      ['twins', 'mine', 'here'],
+      ['twins', 'other', 'here'],
     ] as const)
       expectStatus(await gate(court, id, condition), 200, court);
     const asked = async (court: string, permission: string) => {
@@ -209,6 +211,8 @@ describe('questions with a context', () => {
     expect(await both('shut')).toEqual([false, true]);
     expect(await both('mixed')).toEqual([false, true]);
     expect(await both('half')).toEqual(['CONTEXT_MISSING', 'CONTEXT_MISSING']);
+    // Each is taken by itself, though with any value both count or none (decision 518): lists do not show it either.
+    expect(await both('twins')).toEqual(['CONTEXT_MISSING', 'CONTEXT_MISSING']);
     const list = (permission: string) =>
       platform.admin.post('/authorization/permissions/resources', {
         ...{ subject: subject(), permission, resourceType: 'Court' },
