@@ -166,14 +166,30 @@ describe('the jobs of files', () => {
     expect(rows).toEqual([]);
   });
 
-  it('take what came by an older address, and go on waiting for the younger one', async () => {
+  const onDirectStore = async (work: () => Promise<void>): Promise<void> => {
     const { endpoint, close } = await startS3Store();
     const aws = { endpoint, region: 'eu-central-1', ...testAccess, accountId: '1' };
     const store = { provider: 'aws', aws, upload: { direct: true } };
     await platform.admin.patch('/config/storage?force=true', store);
-    const send = async ({ url, headers }: Json, body: string) =>
-      expect((await fetch(url, { method: 'PUT', headers, body })).status).toBeLessThan(300);
     try {
+      await work();
+    } finally {
+      const back = { provider: 'local', upload: { direct: false } };
+      await platform.admin.patch('/config/storage?force=true', back);
+      await close();
+    }
+  };
+  const send = async ({ url, headers }: Json, body: string) =>
+    expect((await fetch(url, { method: 'PUT', headers, body })).status).toBeLessThan(300);
+  const contentOf = async (id: string) => {
+    const { status, bytes } = await readContent(platform, `/storage/download/${id}`, {
+      headers: bearer(ann),
+    });
+    return [status, status === 200 ? bytes.toString() : ''];
+  };
+
+  it('take what came by an older address, and go on waiting for the younger one', () =>
+    onDirectStore(async () => {
       const older = (await ann.api.post('/storage/upload', { name: `${randomUUID()}.txt` })).body;
       const younger = (await ann.api.patch(`/storage/upload/${older.id}`, {})).body;
       await send(older, 'older');
@@ -181,15 +197,28 @@ describe('the jobs of files', () => {
         'update penstock.storage_uploads set expires_at = now() where generation = 1',
       );
       await run('storage.expire-uploads');
-      const content = () =>
-        readContent(platform, `/storage/download/${older.id}`, { headers: bearer(ann) });
-      expect((await content()).bytes.toString()).toBe('older');
+      expect(await contentOf(older.id)).toEqual([200, 'older']);
       await send(younger, 'younger');
-      expect((await content()).bytes.toString()).toBe('younger');
-    } finally {
-      const back = { provider: 'local', upload: { direct: false } };
-      await platform.admin.patch('/config/storage?force=true', back);
-      await close();
-    }
-  });
+      expect(await contentOf(older.id)).toEqual([200, 'younger']);
+    }));
+
+  it('take nothing of whom may not send it any more, and delete it at the end of its time', () =>
+    onDirectStore(async () => {
+      const eve = await platform.registerUser();
+      const begin = async () =>
+        (await eve.api.post('/storage/upload', { name: `${randomUUID()}.txt` })).body;
+      const [looked, waited] = [await begin(), await begin()];
+      await send(looked, 'looked');
+      await send(waited, 'waited');
+      const user = `/authentication/users/${eve.userId}`;
+      expect((await platform.admin.post(`${user}/block`)).status).toBe(200);
+      expect(await contentOf(looked.id)).toEqual([409, '']);
+      await database.query(
+        `update penstock.storage_uploads set expires_at = now() where file_id = '${waited.id}'`,
+      );
+      await run('storage.expire-uploads');
+      expect(await statusOf(waited.id)).toBe(404);
+      expect((await platform.admin.post(`${user}/unblock`)).status).toBe(200);
+      expect(await contentOf(looked.id)).toEqual([200, 'looked']);
+    }));
 });

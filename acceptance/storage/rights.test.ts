@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
-import { bearer, readContent, sendForm } from './requests.ts';
+import { bearer, readContent, sendForm, sendTo } from './requests.ts';
 
 let platform: TestPlatform;
 let ann: TestUser;
@@ -293,5 +293,81 @@ describe('files with relations', () => {
     expect(await statusFor(ben, id)).toBe(200);
     expect((await ben.api.delete(`/storage/file/${id}`)).status).toBe(403);
     expect(await mine(ben)).toContain(id);
+  });
+});
+
+/** An address needs no credential: it takes what whoever asked for it may still send (decision 547). */
+describe('the address of an upload', () => {
+  const addressFor = async (user: TestUser, id?: string): Promise<{ url: string; id: string }> => {
+    const begun =
+      id === undefined
+        ? await user.api.post('/storage/upload', { name: `${randomUUID()}.txt` })
+        : await user.api.patch(`/storage/upload/${id}`, {});
+    expect(begun.status, begun.text).toBe(200);
+    return begun.body;
+  };
+
+  it.each<[string, (user: TestUser) => Promise<{ status: number; text: string }>]>([
+    ['a logout', ({ api }) => api.post('/authentication/logout')],
+    [
+      'a new password',
+      async ({ email, password }) =>
+        (await platform.login(email, password)).api.post('/authentication/local/change-password', {
+          oldPassword: password,
+          newPassword: 'Another-Horse-99',
+        }),
+    ],
+    [
+      'the end of sessions by an operator',
+      ({ userId }) => platform.admin.delete(`/authentication/users/${userId}/sessions`),
+    ],
+    ['a block', ({ userId }) => platform.admin.post(`/authentication/users/${userId}/block`)],
+    ['the deletion of the account', ({ api }) => api.delete('/authentication/user')],
+  ])('ends with %s', async (_what, end) => {
+    const user = await platform.registerUser();
+    const kept = await upload(user);
+    const addresses = [await addressFor(user), await addressFor(user, kept)];
+    const ended = await end(user);
+    expect(ended.status, ended.text).toBe(200);
+    for (const { url } of addresses) {
+      const sent = await sendTo(url, 'afterwards');
+      expect([404, 409], JSON.stringify(sent.body)).toContain(sent.status);
+    }
+    const { body } = await platform.admin.get(`/storage/files/${kept}`);
+    expect(body.size ?? 'secret'.length).toBe('secret'.length);
+  });
+
+  it('ends with the right to change the file, and works again with it', async () => {
+    const id = await upload(ann);
+    const editor = { subject: `User:${ben.userId}`, relation: 'editor', resource: `File:${id}` };
+    await relate(editor.subject, editor.relation, editor.resource);
+    const { url } = await addressFor(ben, id);
+    const taken = await platform.admin.delete('/authorization/relations', { query: editor });
+    expect(taken.status, taken.text).toBe(200);
+    expect(await sendTo(url, 'from ben')).toMatchObject({
+      status: 409,
+      body: { code: 'UPLOAD_CLOSED' },
+    });
+    const content = async () => {
+      const { bytes } = await readContent(platform, `/storage/download/${id}`, {
+        headers: bearer(ann),
+      });
+      return bytes.toString();
+    };
+    expect(await content()).toBe('secret');
+    await relate(editor.subject, editor.relation, editor.resource);
+    expect(await sendTo(url, 'from ben')).toMatchObject({ status: 200 });
+    expect(await content()).toBe('from ben');
+  });
+
+  it('outlives a renewal of the session', async () => {
+    const user = await platform.registerUser();
+    const { url, id } = await addressFor(user);
+    const renewed = await platform.client.post('/authentication/renew', undefined, {
+      token: user.refreshToken,
+    });
+    expect(renewed.status, renewed.text).toBe(200);
+    expect(await sendTo(url, 'renewed')).toMatchObject({ status: 200 });
+    expect((await platform.admin.get(`/storage/files/${id}`)).body.size).toBe(7);
   });
 });

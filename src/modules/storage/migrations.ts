@@ -126,6 +126,10 @@ const links = `
 /** For whom it was made: whether it still may be given is asked in the same scope. */
 const linkScopes = 'alter table penstock.storage_links add column scope text';
 
+/** The same of addresses that uploads are sent to, which also end with the session. */
+const uploadMakers =
+  'alter table penstock.storage_uploads add column scope text, add column session_id uuid';
+
 /** Stores that files lie on: the one that is configured, and those of before that still hold some. */
 const stores = `
   create table penstock.storage_stores (
@@ -226,5 +230,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0021-scopes-of-links',
     run: async (database) => void (await database.query({ text: linkScopes })),
+  },
+  {
+    id: '0022-makers-of-uploads',
+    run: async (database) => void (await database.query({ text: uploadMakers })),
   },
 ];

@@ -5,7 +5,15 @@ import { firstOf, statement } from './statement.ts';
 
 export type UploadKind = 'create' | 'replace' | 'move';
 
-export interface UploadRow {
+/** What decides, beside `caller`, whether bytes may still come to an address. */
+export interface UploadMaker {
+  /** On behalf of whom they act. */
+  readonly scope: string | null;
+  /** In which the address was given out. */
+  readonly sessionId: string | null;
+}
+
+export interface UploadRow extends UploadMaker {
   readonly id: string;
   readonly fileId: string;
   readonly kind: UploadKind;
@@ -22,17 +30,20 @@ export interface UploadRow {
   readonly expiresAt: Date;
 }
 
+/** One that is about to begin. */
+export type NewUpload = Omit<UploadRow, 'expiresAt' | keyof UploadMaker>;
+
 const columns = `id, file_id as "fileId", kind, signed, bucket, object_key as "objectKey", generation, size,
-  mime_type as "mimeType", caller, expires_at as "expiresAt"`;
+  mime_type as "mimeType", caller, scope, session_id as "sessionId", expires_at as "expiresAt"`;
 
 export const insertUpload = (
   database: Queryable,
-  upload: Omit<UploadRow, 'expiresAt'> & { readonly expiresInSeconds: number },
+  upload: NewUpload & Partial<UploadMaker> & { readonly expiresInSeconds: number },
 ): Promise<unknown> =>
   database.query(
     statement(
-      `insert into penstock.storage_uploads (id, file_id, kind, signed, bucket, object_key, generation, size, mime_type, caller, expires_at)
-       values ($1::uuid, $2::uuid, $3, $4::boolean, $5, $6, $7::integer, $8::bigint, $9, $10, now() + $11::double precision * interval '1 second')`,
+      `insert into penstock.storage_uploads (id, file_id, kind, signed, bucket, object_key, generation, size, mime_type, caller, expires_at, scope, session_id)
+       values ($1::uuid, $2::uuid, $3, $4::boolean, $5, $6, $7::integer, $8::bigint, $9, $10, now() + $11::double precision * interval '1 second', $12, $13::uuid)`,
       [
         upload.id,
         upload.fileId,
@@ -45,6 +56,8 @@ export const insertUpload = (
         upload.mimeType,
         upload.caller,
         upload.expiresInSeconds,
+        upload.scope ?? null,
+        upload.sessionId ?? null,
       ],
     ),
   );
@@ -52,7 +65,7 @@ export const insertUpload = (
 /** Several at once, of requests that bring their bytes themselves. */
 export const insertUploads = (
   database: Queryable,
-  uploads: readonly Omit<UploadRow, 'expiresAt'>[],
+  uploads: readonly NewUpload[],
   expiresInSeconds: number,
 ): Promise<unknown> =>
   database.query(

@@ -8,7 +8,7 @@ import { newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
 import type { FileRow, StoredContent } from '../queries/files.ts';
-import { deleteUploads, insertUploads, type UploadRow } from '../queries/uploads.ts';
+import { deleteUploads, insertUploads, type NewUpload } from '../queries/uploads.ts';
 
 /** Seconds in which a request that brings bytes itself has ended, whatever became of it. */
 export const REQUEST_SECONDS = 2 * 3_600;
@@ -21,8 +21,6 @@ const MAX_SPARES = 32;
 const FEW_SPARES = 4;
 /** Milliseconds without an upload after which spare places are given back. */
 const IDLE_MS = 1_000;
-
-export type NewUpload = Omit<UploadRow, 'expiresAt'>;
 
 /** A place, and when it is named; nothing may be found there before. */
 export interface NamedPlace {

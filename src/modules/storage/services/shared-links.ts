@@ -2,8 +2,7 @@
  * Links that somebody gives to others: each has a secret of its own, an end, a number of uses if requested, and can be taken
  * back. It gives what its maker may still give. Signed addresses (links.ts) are for a moment and are not kept; these are rows, and the row counts.
  */
-import type { Caller, UserCaller } from '../../../kernel/caller.ts';
-import { PenstockError } from '../../../kernel/errors.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
 import { storageErrors } from '../errors.ts';
@@ -11,16 +10,16 @@ import type { FileRow } from '../queries/files.ts';
 import {
   deleteLink,
   insertLink,
-  isActiveUser,
   type LinkRow,
   listLinks,
   type UsableLink,
   usableLink,
   useLink,
 } from '../queries/links.ts';
-import { authorOf, type FileAction } from './access.ts';
+import { authorOf } from './access.ts';
 import type { Files } from './files.ts';
 import type { ListPage } from './listing.ts';
+import { makerMay } from './makers.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 export interface NewLink {
@@ -104,29 +103,15 @@ export function createSharedLinks(parts: StorageParts, files: Pick<Files, 'find'
   };
 }
 
-/** A right that ends is not kept by whoever it was passed on to. Operators' links are theirs to take back. */
+/** Operators' links are theirs to take back. */
 async function isStillGiven(
-  { database, access, schemas }: StorageParts,
+  parts: StorageParts,
   { createdBy, scope }: UsableLink,
   file: FileRow,
 ): Promise<boolean> {
   if (!createdBy.startsWith(USER)) return true;
-  const maker = userOf(createdBy.slice(USER.length));
-  const users = schemas.get('User');
-  if (users && !(await isActiveUser(database, users, maker.userId))) return false;
-  const may = (action: FileAction) => access.may(maker, action, file, scope ?? undefined);
-  try {
-    return (await may('share')) && (await may('content'));
-  } catch (error) {
-    // They may not act for the team any more, or it is gone.
-    if (error instanceof PenstockError && error.status < 500) return false;
-    throw error;
-  }
+  const maker = { userId: createdBy.slice(USER.length), scope };
+  return makerMay(parts, maker, file, ['share', 'content']);
 }
 
 const USER = 'User:';
-
-const userOf = (userId: string): UserCaller => ({
-  ...{ kind: 'user', userId, sessionId: '', authenticatedAt: 0 },
-  ...{ complete: true, clientId: '' },
-});

@@ -5,7 +5,7 @@
 import { type Caller, callerKey, system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
-import { newId } from '../../../kernel/ids.ts';
+import { isId, newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import { type ContainerRow, containerByName } from '../queries/containers.ts';
 import type { FileRow } from '../queries/files.ts';
@@ -120,7 +120,7 @@ function createUploadOpening(
         size: size || null,
         mimeType: patch.mimeType ?? null,
       };
-      await noteOpened(parts, transaction, caller, made);
+      await noteOpened(parts, transaction, caller, { ...made, scope: patch.scope ?? null });
       return made;
     });
     return { file: await files.find(id), address: await addresses.of(upload) };
@@ -134,6 +134,7 @@ function createUploadOpening(
       requireSize(contents, size, container);
       if (!placement.overwrite) await requireRoomOf(parts, placement.owner, size);
       if (mimeType) await contentTypeOf(Buffer.alloc(0), placement.name, mimeType, container);
+      const { scope } = request;
       const [fileId, uploadId] = [newId(), newId()];
       const upload = {
         id: uploadId,
@@ -146,10 +147,10 @@ function createUploadOpening(
       const placed = await database.transaction(async (transaction) => {
         const rest = { id: fileId, size, pendingUpload: uploadId };
         const done = await placing.insert(transaction, caller, placement, rest);
-        if ('made' in done) await noteOpened(parts, transaction, caller, upload);
+        if ('made' in done)
+          await noteOpened(parts, transaction, caller, { ...upload, scope: scope ?? null });
         return done;
       });
-      const { scope } = request;
       if ('there' in placed) return beginAgain(caller, placed.there._id, { scope }, size);
       return { file: placed.made, address: await addresses.of(upload) };
     },
@@ -181,7 +182,7 @@ const noteOpened = (
   { config }: StorageParts,
   transaction: Transaction,
   caller: Caller,
-  upload: OpenedUpload,
+  upload: OpenedUpload & Pick<UploadRow, 'scope'>,
 ): Promise<unknown> =>
   insertUpload(transaction, {
     ...upload,
@@ -189,6 +190,7 @@ const noteOpened = (
     signed: true,
     objectKey: keyOf(upload.fileId, upload.generation),
     caller: callerKey(caller),
+    sessionId: caller.kind === 'user' && isId(caller.sessionId) ? caller.sessionId : null,
     expiresInSeconds: Math.max(config().upload.pendingExpiry, config().upload.urlExpiry),
   });
 

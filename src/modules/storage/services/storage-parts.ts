@@ -15,7 +15,15 @@ import type { RecordsWithFiles } from './records-with-files.ts';
 export interface StorageParts
   extends Pick<
     Kernel,
-    'database' | 'events' | 'jobs' | 'records' | 'schemas' | 'metrics' | 'permissions' | 'secrets'
+    | 'database'
+    | 'events'
+    | 'identity'
+    | 'jobs'
+    | 'metrics'
+    | 'permissions'
+    | 'records'
+    | 'schemas'
+    | 'secrets'
   > {
   readonly config: () => StorageConfig;
   /** The store as it is configured now. */

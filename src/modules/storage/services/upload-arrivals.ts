@@ -8,6 +8,7 @@ import { type FileRow, fileById, lockFile, type StoredContent } from '../queries
 import { moveUpload, takeUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
 import { headOf, ownPieces, tooLarge } from './content.ts';
 import type { Contents } from './contents.ts';
+import { makerMay, sessionGoesOn } from './makers.ts';
 import { keyOf } from './naming.ts';
 import { createRemoveAll, enqueueRemoval } from './removing.ts';
 import { toScan } from './scanning.ts';
@@ -58,6 +59,39 @@ async function containerOfUpload({ database }: StorageParts, fileId: string) {
   return { file, container };
 }
 
+/**
+ * An address needs no credential: it takes what whoever asked for it may still send. Whoever confirms an upload by
+ * themselves stands for it. Throws UPLOAD_CLOSED.
+ */
+async function requireMaker(
+  parts: StorageParts,
+  { caller, scope }: UploadRow,
+  file: FileRow,
+): Promise<void> {
+  const userId = userOfKey(caller);
+  if (userId === undefined || (await makerMay(parts, { userId, scope }, file, ['edit']))) return;
+  throw storageErrors.UPLOAD_CLOSED({
+    message: 'Whoever began this upload may not change the file any more',
+  });
+}
+
+/** An address that was given out in a session ends with it. Throws UPLOAD_CLOSED. */
+async function requireSession(
+  parts: StorageParts,
+  transaction: Transaction,
+  { caller, sessionId }: UploadRow,
+): Promise<void> {
+  const userId = userOfKey(caller);
+  if (userId === undefined || sessionId === null) return;
+  if (await sessionGoesOn(parts, transaction, { userId, sessionId })) return;
+  throw storageErrors.UPLOAD_CLOSED({
+    message: 'The session in which this upload was begun has ended',
+  });
+}
+
+/** Of `callerKey`, which also names an operator who acts as the user. */
+const userOfKey = (key: string): string | undefined => /^user:([^ ]+)/.exec(key)?.[1];
+
 const takeContent = (
   { database, contents }: ArrivalParts,
   caller: Caller,
@@ -107,6 +141,8 @@ async function inspect(parts: ArrivalParts, upload: UploadRow): Promise<StoredCo
 }
 
 async function confirm(parts: ArrivalParts, upload: UploadRow, caller: Caller): Promise<FileRow> {
+  if (caller.kind === 'system')
+    await requireMaker(parts, upload, (await containerOfUpload(parts, upload.fileId)).file);
   let content: StoredContent;
   try {
     content = await inspect(parts, upload);
@@ -129,7 +165,9 @@ async function receive(
   if (!known || known.fileId !== fileId) throw storageErrors.UPLOAD_CLOSED();
   const { file, container } = await containerOfUpload(parts, fileId);
   requireAnnounced(known, body);
+  await requireMaker(parts, known, file);
   const upload = await database.transaction(async (transaction) => {
+    await requireSession(parts, transaction, known);
     const generation = await parts.fileWrites.nextGeneration(transaction, fileId);
     const place = { objectKey: keyOf(fileId, generation ?? 0), generation: generation ?? 0 };
     const moved = generation && (await moveUpload(transaction, uploadId, place));
