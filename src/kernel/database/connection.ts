@@ -109,9 +109,15 @@ export interface ConnectionModes {
 /**
  * Settings of every session. Our statements are short: compiling one (`jit`, on by default) takes a hundred times
  * longer than running it, and the planner's estimates for recursive ones make it do so each time. Workers beside a scan
- * take 5 ms to begin, which reading 10 MB takes in all: they are for tables where it pays.
+ * take 5 ms to begin, which reading 10 MB takes in all: they are for tables where it pays. Instants are rendered by
+ * PostgreSQL as it writes them: whatever a server, a database or a role is set to, they are the same here.
  */
-const sessionSettings = { TimeZone: 'UTC', jit: 'off', min_parallel_table_scan_size: '64MB' };
+const sessionSettings = {
+  TimeZone: 'UTC',
+  DateStyle: 'ISO',
+  jit: 'off',
+  min_parallel_table_scan_size: '64MB',
+};
 
 /** A statement is given up after this many ms. */
 const STATEMENT_TIMEOUT_MS = 15_000;

@@ -454,15 +454,23 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
   });
 
   it.each([
+    [{}],
     [{ databasePreparedStatements: false }],
     [{ databasePipelining: false }],
     [{ databasePreparedStatements: false, databasePipelining: false }],
-  ])('works with %o', async (modes) => {
+  ])('works with %o, whatever zone and style of dates the database has', async (modes) => {
+    const setting = (name: string, value: string) =>
+      database.query({
+        text: `do $$ begin execute format('alter database %I set ${name} = ''${value}''', current_database()); end $$`,
+      });
+    await setting('DateStyle', 'German, DMY');
+    await setting('TimeZone', 'Asia/Tokyo');
     const plain = await open(testDatabase.url, modes);
-    const ask = async (n: number) =>
-      (await plain.query(sql`select ${n}::int as n, current_setting('TimeZone') as zone`)).rows;
+    const one = sql`select '2026-01-02T03:04:05Z'::timestamptz::text as at`;
+    expect((await plain.query(one)).rows).toEqual([{ at: '2026-01-02 03:04:05+00' }]);
+    const ask = async (n: number) => (await plain.query(sql`select ${n}::int as n`)).rows;
     expect(await Promise.all([1, 2, 3, 4, 5].map(ask))).toEqual(
-      [1, 2, 3, 4, 5].map((n) => [{ n, zone: 'UTC' }]),
+      [1, 2, 3, 4, 5].map((n) => [{ n }]),
     );
     const both = await plain.transaction(() => Promise.all([ask(1), ask(2)]));
     expect(both.flat().map((row) => row.n)).toEqual([1, 2]);

@@ -95,3 +95,11 @@ export function identifier(name: string): string {
   if (name.includes('\0')) throw new Error('an identifier cannot hold NUL');
   return `"${name.replaceAll('"', '""')}"`;
 }
+
+/**
+ * An instant (SQL, `timestamptz(3)` of the years 1 to 9999) as ISO 8601 with milliseconds. Every session of the platform has
+ * the time zone UTC and dates in the style ISO (connection.ts). With a microsecond more all six digits are written.
+ * `to_char` says the same in twice the time, and was a fifth of what a record costs to render.
+ */
+export const instantText = (value: string): string =>
+  `replace(replace((${value} + interval '1 microsecond')::text, '001+00', 'Z'), ' ', 'T')`;

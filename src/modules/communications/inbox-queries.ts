@@ -1,6 +1,6 @@
 /** The SQL of the inbox. Values are always parameters. The newest entry is the one with the largest id. */
 import type { Queryable } from '../../kernel/database/database.ts';
-import { shortSql, sql, statementName } from '../../kernel/database/sql.ts';
+import { instantText, shortSql, sql, statementName } from '../../kernel/database/sql.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
 
 export interface NotificationRow {
@@ -25,12 +25,9 @@ export interface InboxFilter {
   readonly limit: number;
 }
 
-const instant = (column: string): string =>
-  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-
 /** An entry as it goes out. */
 const entry = `json_build_object('_id', id, 'user', user_id, 'title', title, 'body', body, 'data', data, 'platform', platform,
-  'category', category, 'read', read_at is not null, 'readAt', ${instant('read_at')}, 'createdAt', ${instant('created_at')})::text`;
+  'category', category, 'read', read_at is not null, 'readAt', ${instantText('read_at')}, 'createdAt', ${instantText('created_at')})::text`;
 
 /** Entries of a page in the order of its index that is read about as fast as a single one. */
 const SHORT_PAGE = 100;

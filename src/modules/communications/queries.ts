@@ -2,7 +2,7 @@
 
 import { system } from '../../kernel/caller.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
-import { sql, statementName } from '../../kernel/database/sql.ts';
+import { instantText, sql, statementName } from '../../kernel/database/sql.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
 import { actorOf, actorSql, currentCauses } from '../../kernel/hooks/hooks.ts';
 
@@ -79,7 +79,7 @@ const insertText = `
     returning id, channel, recipient, user_id, template, due_at),
   told as (${announcing(`select 'queued' as kind, id, channel, recipient, user_id, template, null as provider, null as error from stored`, '$18::text')})
   insert into penstock.message_events (message_id, kind, detail)
-  select id, 'queued', case when due_at is not null then 'not before ' || to_char(due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') end from stored`;
+  select id, 'queued', case when due_at is not null then 'not before ' || ${instantText('due_at')} end from stored`;
 
 const causesNow = (): readonly string[] | null => {
   const chain = currentCauses();

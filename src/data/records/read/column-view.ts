@@ -1,5 +1,6 @@
 /** What stands in one column, as SQL of what the wire has for it: times, numbers, and objects without what is hidden. */
 import { literalOf } from '../../../kernel/database/literal.ts';
+import { instantText } from '../../../kernel/database/sql.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import {
   type ColumnType,
@@ -7,9 +8,6 @@ import {
   type Field,
   type ObjectField,
 } from '../../schema/language/field.ts';
-
-/** Every session of the platform has the time zone UTC (kernel/database/connection.ts). */
-export const instant = (column: string): string => `to_char(${column}, 'YYYY${withinYear}')`;
 
 const withinYear = '-MM-DD"T"HH24:MI:SS.MS"Z"';
 
@@ -43,7 +41,7 @@ const isMappedId = (field: Field): boolean =>
   (field.kind === 'relation' || field.kind === 'objectId') && field.idType !== undefined;
 
 export const instantOf = ({ mapping }: CompiledSchema, column: string): string =>
-  mapping ? anyInstant(column) : instant(column);
+  mapping ? anyInstant(column) : instantText(column);
 
 export function columnView(
   schema: CompiledSchema,

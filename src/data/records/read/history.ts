@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Statement } from '../../../kernel/database/database.ts';
+import { instantText } from '../../../kernel/database/sql.ts';
 import { isId } from '../../../kernel/ids.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { AccessRule } from '../../schema/language/field.ts';
@@ -11,7 +12,6 @@ import { recordErrors } from '../errors.ts';
 import { listRange } from '../page/page.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import type { HistoryOptions, VersionOptions } from '../store.ts';
-import { instant } from './column-view.ts';
 import type { RowConditions } from './projection.ts';
 import { isDynamic, type RecordDependencies, type View, viewOf, viewShape } from './record-view.ts';
 import { createRenderContext, recordJson, selectList } from './render.ts';
@@ -96,7 +96,7 @@ export async function listVersions(
   const { skip, limit } = listRange(options);
   await viewOfHistory(request);
   const of = 'h.schema = $1 and h.record_id = $2';
-  const entry = `json_build_object('version', h.version, 'operation', h.operation, 'at', ${instant('h.at')}, 'by', ${actorText(caller)})::text as entry`;
+  const entry = `json_build_object('version', h.version, 'operation', h.operation, 'at', ${instantText('h.at')}, 'by', ${actorText(caller)})::text as entry`;
   const page = `select ${entry} from ${historyTable} h where ${of} order by h.version desc, h.id desc offset $3 limit $4`;
   const text =
     `select '{"versions":[' || coalesce((select string_agg(v.entry, ',') from (${page}) v), '') || '],"count":' ` +
@@ -162,7 +162,7 @@ async function storedVersion(
     (parameters) => {
       const old = `jsonb_populate_record(null::${schema.table}, h.data) t0`;
       const json = `(select ${recordJson(schema, 'x')}::text from (select ${listOf(schema, view, parameters)} from ${old}) x) as json`;
-      const facts = `h.version, h.operation, ${instant('h.at')} as at, ${actorText(caller)} as by`;
+      const facts = `h.version, h.operation, ${instantText('h.at')} as at, ${actorText(caller)} as by`;
       return (
         `select ${facts}, ${json} from ${historyTable} h ` +
         `where h.schema = $1 and h.record_id = $2 and ${where} order by ${order} limit 1`

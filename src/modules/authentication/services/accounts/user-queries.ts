@@ -3,7 +3,7 @@
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { FieldInput, FieldOptions } from '../../../../data/schema/language/definition.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
-import { identifier, sql } from '../../../../kernel/database/sql.ts';
+import { identifier, instantText, sql } from '../../../../kernel/database/sql.ts';
 
 export interface UserFilter {
   readonly skip: number;
@@ -94,7 +94,7 @@ function columns(schema: CompiledSchema): string {
 function column(name: string, field: FieldInput): string {
   const reference = `u.${identifier(name)}`;
   if ((optionsOf(field)?.type ?? field) !== 'Date') return reference;
-  return `to_char(${reference} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${identifier(name)}`;
+  return `${instantText(reference)} as ${identifier(name)}`;
 }
 
 /** The options of a field that was written with options; nothing for the short forms. */
