@@ -70,3 +70,24 @@ it('follows no redirect, and reads no endless answer', async () => {
   receiver.answer(() => ({ status: 500, body: `\0${'y'.repeat(50_000)}` }));
   expect((await deadAfterTest(long)).answer).toHaveLength(2_000);
 });
+
+it('addresses stand in audit rows and their exports without what is in their queries', async () => {
+  await configure({ allowInternal: true });
+  const url = `${receiver.url}?token=T0pSecretOfTheReceiver&team=5`;
+  const endpoint = await createEndpoint(platform.admin, { url });
+  const path = `/webhooks/endpoints/${endpoint._id}`;
+  expectStatus(await platform.admin.patch(path, { url: `${url}&more=1` }), 200, 'changed');
+  const refused = { name: 'refused', url: `ftp://a/?token=T0pSecretOfTheReceiver`, events: ['x'] };
+  expect((await platform.admin.post('/webhooks/endpoints', refused)).status).toBe(400);
+  const about = { query: { action: 'webhooks.', limit: 20 } };
+  const { body } = expectStatus(await platform.admin.get('/audit-logs', about), 200, 'list');
+  const exported = await platform.admin.get('/audit-logs/export', {
+    query: { action: 'webhooks.' },
+  });
+  for (const text of [JSON.stringify(body), exported.text]) {
+    expect(text).toContain('?token=[redacted]&team=[redacted]');
+    expect(text).not.toContain('T0pSecret');
+  }
+  // Whoever manages them sees where they lead.
+  expect((await platform.admin.get(path)).body.url).toBe(`${url}&more=1`);
+});

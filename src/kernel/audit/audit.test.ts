@@ -76,6 +76,28 @@ describe('the audit log', () => {
     expect(text).not.toContain('abcdefgh');
   });
 
+  test('keeps addresses without the values of their queries, and answers older rows without them', async () => {
+    const url = 'https://hooks.example/in?token=T0pSecret&to=5';
+    const masked = 'https://hooks.example/in?token=[redacted]&to=[redacted]';
+    await audit.record(entry({ target: 'address', changes: { body: { url, events: ['a'] } } }));
+    await opened.database.query({
+      text: `insert into penstock.audit_log (actor_type, action, target, outcome, changes) values ('admin', 'prior', $1, 'success', $2::jsonb)`,
+      values: [`address ${url}`, JSON.stringify({ list: [{ url }, 1, null] })],
+    });
+    const { rows } = await opened.database.query<{ changes: unknown }>({
+      text: `select changes from penstock.audit_log where target = 'address'`,
+    });
+    expect(rows).toEqual([{ changes: { body: { url: masked, events: ['a'] } } }]);
+    const listed = await audit.list({ target: 'address' }, { skip: 0, limit: 2 });
+    expect(listed.map(({ target, changes }) => ({ target, changes }))).toEqual([
+      { target: `address ${masked}`, changes: { list: [{ url: masked }, 1, null] } },
+      { target: 'address', changes: { body: { url: masked, events: ['a'] } } },
+    ]);
+    const read: unknown[] = [];
+    for await (const row of audit.read({ target: 'address' })) read.push(row);
+    expect(JSON.stringify(read)).not.toContain('T0pSecret');
+  });
+
   const changesAt = async (target: string): Promise<unknown> =>
     (await audit.list({ target }, { skip: 0, limit: 1 }))[0]?.changes;
 

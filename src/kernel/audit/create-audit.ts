@@ -5,7 +5,7 @@ import type { Database, Statement, TransactionHook } from '../database/database.
 import { sql } from '../database/sql.ts';
 import { offAccount } from '../request-account/request-account.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { redact, redactText } from '../telemetry/redact.ts';
+import { redact, redactText, withoutAddressValues } from '../telemetry/redact.ts';
 import { cutText, storable } from '../text.ts';
 import type {
   AccompanyingRow,
@@ -230,6 +230,16 @@ interface AuditRow {
   readonly changes: unknown;
 }
 
+/** Rows are never changed: those from before addresses lost their values when they were written lose them here. */
+function maskedAddresses(value: unknown): unknown {
+  if (typeof value === 'string') return withoutAddressValues(value);
+  if (Array.isArray(value)) return value.map(maskedAddresses);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [name, maskedAddresses(one)]),
+  );
+}
+
 const recordOf = (row: AuditRow): AuditRecord => ({
   id: row.id,
   at: row.at,
@@ -244,10 +254,10 @@ const recordOf = (row: AuditRow): AuditRecord => ({
   userAgent: row.user_agent,
   requestId: row.request_id,
   action: row.action,
-  target: row.target,
+  target: row.target === null ? null : withoutAddressValues(row.target),
   outcome: row.outcome,
   status: row.status,
-  changes: row.changes,
+  changes: maskedAddresses(row.changes),
 });
 
 /** `id` alone would mean this text in an `order by`: the number is `audit_log.id`. */

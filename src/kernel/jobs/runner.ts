@@ -3,6 +3,7 @@ import type { JobResult, JobWithMetadata } from 'pg-boss';
 import { causedThen } from '../hooks/hooks.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { redactText } from '../telemetry/redact.ts';
 import { partsOfData } from './job-causes.ts';
 import type { JobDefinition } from './jobs.ts';
 
@@ -89,7 +90,7 @@ function createEndings({ definition: { name }, log, metrics }: RunnerOptions) {
         );
       else logOf(job).warn({ err: error }, 'The job failed and will be tried again');
       const message = error instanceof Error ? error.message : String(error);
-      return { id: job.id, status: 'failed', output: { message } };
+      return { id: job.id, status: 'failed', output: { message: redactText(message) } };
     },
     invalid(job: StoredJob): JobResult {
       logOf(job).error(

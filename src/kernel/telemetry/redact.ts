@@ -119,6 +119,41 @@ const secretValues: readonly (readonly [RegExp, string])[] = [
 ];
 
 const REDACTED = '[redacted]';
+
+/*
+ * What stands in the query of an address is no path to anything: services that call and are called put their tokens there
+ * (`?token=`, `?sig=`), under whatever name. The names stay, since they say what was set
+ * (docs/decisions/542-addresses-without-their-values.md).
+ */
+
+/** An address from its host on. What follows the path is taken whole, so that nothing is read twice. */
+const addresses = /:\/\/[^\s?#"'<>`]*(?:[?#][^\s"'<>`]*)?/g;
+/** `name=value`, or a value alone. */
+const queryPart = /[^?&;]+/g;
+
+const valueless = (part: string): string => {
+  const at = part.indexOf('=');
+  if (at < 0) return REDACTED;
+  return at === part.length - 1 ? part : part.slice(0, at + 1) + REDACTED;
+};
+
+function withoutQueryValues(address: string): string {
+  const start = address.search(/[?#]/);
+  if (start < 0) return address;
+  const hash = address.indexOf('#', start);
+  const end = hash < 0 ? address.length : hash;
+  const query = address.slice(start, end).replace(queryPart, valueless);
+  // The place in a page is no value; some sign-ins answer with one there.
+  const fragment = address
+    .slice(end + 1)
+    .replace(queryPart, (part) => (part.includes('=') ? valueless(part) : part));
+  return address.slice(0, start) + query + (hash < 0 ? '' : `#${fragment}`);
+}
+
+/** The text with its addresses without the values of their queries. Twice is the same as once. */
+export const withoutAddressValues = (text: string): string =>
+  text.includes('://') ? text.replace(addresses, withoutQueryValues) : text;
+
 /** UTF-16 units of one text. */
 const MAX_TEXT = 8_192;
 const MAX_NAME = 128;
@@ -139,7 +174,7 @@ export function redactText(text: string, max = MAX_TEXT): string {
   const cut = cutText(text, Math.min(MAX_TEXT, max + 1_024));
   const redacted = secretValues.reduce(
     (all, [pattern, replacement]) => all.replace(pattern, replacement),
-    storable(cut),
+    withoutAddressValues(storable(cut)),
   );
   return text.length > cut.length || redacted.length > max
     ? `${cutText(redacted, max)}...`
@@ -167,9 +202,12 @@ const isSecret = (key: string, value: unknown): boolean =>
 const mayBeSecret = (value: unknown): boolean =>
   value !== undefined && value !== null && typeof value !== 'boolean';
 
+/** What takes the place of secrets may be longer than they were, but only so much. */
+const roomOf = (text: string): number => Math.min(MAX_TEXT, text.length * 2 + 64);
+
 function redactValue(value: unknown, characters: number, depth: number): unknown {
   if (typeof value === 'string')
-    return redactText(value, isSmall(value, characters) ? MAX_TEXT : characters);
+    return redactText(value, isSmall(value, characters) ? roomOf(value) : characters);
   if (typeof value === 'bigint') return String(value);
   if (typeof value !== 'object' || value === null) return value;
   if (depth < 0) return '[deep]';

@@ -65,6 +65,27 @@ describe('the log', () => {
     expect(lines.join('')).not.toMatch(/hunter2|abcdefghij|eyJ/);
   });
 
+  it.each([
+    [
+      'https://a.example/hook?token=T0p&x=1#top',
+      'https://a.example/hook?token=[redacted]&x=[redacted]#top',
+    ],
+    ['see https://a.example/?T0p, or b', 'see https://a.example/?[redacted] or b'],
+    ['wss://a/?sig=T0p;T0p&empty=&q', 'wss://a/?sig=[redacted];[redacted]&empty=&[redacted]'],
+    ['{"to":"https://a/?k=T0p=="}', '{"to":"https://a/?k=[redacted]"}'],
+    ['https://a/#access_token=T0p&part', 'https://a/#access_token=[redacted]&part'],
+    ['https://a/?next=https://b/?k=T0p', 'https://a/?next=[redacted]?k=[redacted]'],
+    ['https://a/b/c is there? yes=1', 'https://a/b/c is there? yes=1'],
+    ['a ? b : c=d', 'a ? b : c=d'],
+  ])('takes the values out of the queries of addresses: %s', (text, expected) => {
+    expect(redactText(text)).toBe(expected);
+    expect(redactText(expected)).toBe(expected);
+    expect(redact({ in: { deep: [text] } })).toEqual({ in: { deep: [expected] } });
+    const { log, lines } = recordingLogger();
+    log.error({ err: new Error(text) }, text);
+    expect(lines.join('')).not.toContain('T0p');
+  });
+
   it('shows errors with their frames and cause, and database errors without values', () => {
     const { log, last } = recordingLogger();
     const error = Object.assign(
@@ -108,6 +129,10 @@ describe('redaction of hostile text', () => {
     'bearer\t\t',
     '://a:',
     '://',
+    '://?',
+    '://a?b=c&',
+    '://a#b=',
+    '?a&',
     'a:b@',
     '=(',
     ': "',
