@@ -147,6 +147,25 @@ describe('answers of changes', () => {
     await everyWay('Lent', other, { _id: other });
   });
 
+  it('say it where the grant was one of two with one Idempotency-Key', async () => {
+    await schema('Once', { authorization: { enabled: true } });
+    const id = await newOne('Once');
+    const body = { subject: `User:${bob.userId}`, permission: 'edit', resource: `Once:${id}` };
+    const headers = { 'idempotency-key': 'grant-once' };
+    for (const time of ['first', 'again'])
+      expectStatus(
+        await platform.admin.post('/authorization/permissions', body, { headers }),
+        200,
+        time,
+      );
+    await everyWay('Once', id, { _id: id });
+    // A grant that is gone takes the change with it, and is no reason to answer more to others.
+    const gone = await platform.admin.delete('/authorization/permissions', { query: body });
+    expectStatus(gone, 200, 'revoked');
+    expect((await bob.api.patch(`/database/Once/${id}`, {})).status).toBe(404);
+    expect((await ann.api.patch(`/database/Once/${id}`, {})).body).toMatchObject(whole);
+  });
+
   it('say it where an action on what leads to the record was granted directly', async () => {
     await schema('Held', { authorization: { enabled: true } });
     await permissions.define({
