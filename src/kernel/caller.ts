@@ -31,6 +31,8 @@ export interface AdminCaller {
   readonly adminId: string;
   readonly username: string;
   readonly isSuperAdmin: boolean;
+  /** Set for a login: another one of the admin means that it has ended. */
+  readonly sessionVersion?: number;
   /** Set for a `cdt_` token. */
   readonly tokenId?: string;
   /** First characters of that token, as its list shows them. */

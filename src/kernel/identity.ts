@@ -108,6 +108,11 @@ export interface ClientIdentity {
 export interface AdminIdentity {
   /** One of the three credentials (spec/core.md 2.2). Throws 401. */
   authenticate(credentials: PresentedCredentials): AdminCaller | Promise<AdminCaller>;
+  /**
+   * Keeps the credential of this operator from ending before the transaction does: for what outlives the request. Throws
+   * 401 where it has ended, 403 where its rights have.
+   */
+  holdCredential?(transaction: Transaction, caller: AdminCaller): Promise<void>;
   /** Only the master key (`/login`). Throws 401. */
   masterKey(credentials: PresentedCredentials): Promise<AdminCaller>;
 }

@@ -43,6 +43,13 @@ export async function findAdmin(database: Queryable, id: string): Promise<AdminR
   return (await database.query<AdminRow>(one(byId, id))).rows[0];
 }
 
+const lockById = `${byId} for share`;
+
+/** Nobody changes the admin before the transaction ends. */
+export async function lockAdmin(transaction: Queryable, id: string): Promise<AdminRow | undefined> {
+  return (await transaction.query<AdminRow>(prepared(lockById, [id]))).rows[0];
+}
+
 export async function findAdminPassword(
   database: Queryable,
   id: string,

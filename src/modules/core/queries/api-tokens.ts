@@ -73,6 +73,13 @@ export async function deleteApiToken(
   return rows[0];
 }
 
+/** Nobody revokes the token before the transaction ends. False: it is gone, or its time is over. */
+export async function lockApiToken(transaction: Queryable, id: string): Promise<boolean> {
+  const { rows } = await transaction.query(sql`
+    select from penstock.admin_api_tokens where id = ${id} and (expires_at is null or expires_at > now()) for share`);
+  return rows.length > 0;
+}
+
 export interface StoredApiToken {
   readonly id: string;
   readonly adminId: string | null;

@@ -111,6 +111,7 @@ export const callerOf = (
   adminId: admin.id,
   username: admin.username,
   isSuperAdmin: admin.isSuperAdmin,
+  ...(via === 'jwt' ? { sessionVersion: admin.sessionVersion } : {}),
   ...(tokenId === undefined ? {} : { tokenId }),
   ...(tokenPrefix === undefined ? {} : { tokenPrefix }),
   ...(scopes ? { scopes } : {}),

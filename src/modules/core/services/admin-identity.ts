@@ -13,6 +13,7 @@ import type { AdminRow } from '../queries/admins.ts';
 import { type Accounts, callerOf, masterPrincipal } from './accounts.ts';
 import { type ApiTokens, apiTokenStart, type LiveApiToken } from './api-tokens.ts';
 import type { FailureQuotas } from './failure-quotas.ts';
+import { holdCredential } from './held-credentials.ts';
 
 /* The master key: compared by digest in constant time, guesses limited per address. */
 
@@ -162,6 +163,7 @@ export function createAdminIdentity(options: IdentityOptions): AdminIdentity {
   };
 
   return {
+    holdCredential,
     authenticate(credentials) {
       const { masterKey, address } = credentials;
       if (masterKey !== undefined) {

@@ -21,6 +21,7 @@ import {
   usernameKey,
 } from './accounts.ts';
 import type { FailureQuotas } from './failure-quotas.ts';
+import { holdCredential } from './held-credentials.ts';
 import type { TwoFactor } from './two-factor.ts';
 
 /* The first admin: made when there is none at all, once for all nodes. */
@@ -136,25 +137,33 @@ export function createAdmins(options: AdminsOptions): Admins {
       requireSuperAdmin(caller);
       checkUsername(input.username);
       checkPassword('password', input.password, input.username);
-      const created = await queries.insertAdmin(database, {
+      const row = {
         id: newId(),
         username: canonicalUsername(input.username),
         usernameKey: usernameKey(input.username),
         passwordHash: await passwords.hash(input.password),
         isSuperAdmin: input.isSuperAdmin === true,
         mustChangePassword: false,
+      };
+      const created = await database.transaction(async (transaction) => {
+        await holdCredential(transaction, caller);
+        return queries.insertAdmin(transaction, row);
       });
       if (!created) throw coreErrors.ADMIN_EXISTS();
       return created;
     },
     update(caller, id, change) {
       requireSuperAdmin(caller);
-      return accounts.change(id, (transaction) => applyChange(options, transaction, id, change));
+      return accounts.change(id, async (transaction) => {
+        await holdOther(transaction, caller, id);
+        return applyChange(options, transaction, id, change);
+      });
     },
     async remove(caller, id) {
       requireSuperAdmin(caller);
       if (caller.adminId === id) throw coreErrors.SELF_DELETION_FORBIDDEN();
       await accounts.change(id, async (transaction) => {
+        await holdOther(transaction, caller, id);
         await keepOneSuperAdmin(transaction, id);
         if (!(await queries.deleteAdmin(transaction, id)))
           throw coreErrors.ADMIN_NOT_FOUND({ message: 'Admin not found' });
@@ -166,16 +175,25 @@ export function createAdmins(options: AdminsOptions): Admins {
       const admin = (await queries.findAdmin(database, id)) ?? absent();
       checkPassword('newPassword', newPassword, admin.username);
       const hash = await passwords.hash(newPassword);
-      await accounts.change(
-        id,
-        async (transaction) => (await queries.setAdminPassword(transaction, id, hash)) ?? absent(),
-      );
+      await accounts.change(id, async (transaction) => {
+        await holdOther(transaction, caller, id);
+        return (await queries.setAdminPassword(transaction, id, hash)) ?? absent();
+      });
     },
   };
 }
 
 const absent = (): never => {
   throw coreErrors.ADMIN_NOT_FOUND();
+};
+
+/** Whoever changes themselves has their own row already. */
+const holdOther = async (
+  transaction: Queryable,
+  caller: AdminCaller,
+  id: string,
+): Promise<void> => {
+  if (caller.adminId !== id) await holdCredential(transaction, caller);
 };
 
 /** Holds whatever surface a call comes from. */

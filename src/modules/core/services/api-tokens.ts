@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 import { requireAuthority } from '../../../kernel/authority.ts';
 import type { Caches } from '../../../kernel/cache.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
-import type { Database } from '../../../kernel/database/database.ts';
+import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type { Identity } from '../../../kernel/identity.ts';
 import { newId } from '../../../kernel/ids.ts';
@@ -14,6 +14,7 @@ import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { coreErrors } from '../errors.ts';
 import * as queries from '../queries/api-tokens.ts';
 import { masterPrincipal } from './accounts.ts';
+import { holdCredential } from './held-credentials.ts';
 
 /** Of every API token; tells it from an admin JWT. */
 export const apiTokenStart = 'cdt_';
@@ -118,8 +119,11 @@ export function createApiTokens({
     list: (caller, all) => queries.listApiTokens(database, ownerOf(caller, all)),
     revoke: async (caller, id, all) => revoke(id, revocableOf(caller, id, all)),
     renew: (caller, id) =>
-      database.transaction(async () => {
+      database.transaction(async (transaction) => {
         requireAuthority(caller, { kind: 'credentials' });
+        // A token that renews itself is taken back below, by one of those who try.
+        const { tokenId, ...others } = caller;
+        await holdCredential(transaction, tokenId === id ? others : caller);
         const known = (await queries.listApiTokens(database, ownerOf(caller, false))).find(
           (row) => row.id === id,
         );
@@ -192,12 +196,16 @@ async function mint(
   const name = input.name.trim();
   if (name === '') throw invalid('name', 'minLength', 'must not be empty');
   const adminId = caller.adminId === masterPrincipal.adminId ? null : caller.adminId;
-  const expiresAt = await expiryOf(database, caller, input.expiresInDays);
-  return insert(database, digestOf, { name, adminId, scopes: scopesOf(input.scopes), expiresAt });
+  const scopes = scopesOf(input.scopes);
+  return database.transaction(async (transaction) => {
+    await holdCredential(transaction, caller);
+    const expiresAt = await expiryOf(transaction, caller, input.expiresInDays);
+    return insert(transaction, digestOf, { name, adminId, scopes, expiresAt });
+  });
 }
 
 async function insert(
-  database: Database,
+  database: Queryable,
   digestOf: (token: string) => string,
   {
     name,
@@ -229,7 +237,7 @@ const scopesOf = (requested: readonly string[] | undefined): readonly string[] |
 
 /** A token that is made with a token does not outlive it. */
 async function expiryOf(
-  database: Database,
+  database: Queryable,
   caller: AdminCaller,
   days: number | undefined,
 ): Promise<Date | null> {

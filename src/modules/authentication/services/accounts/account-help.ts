@@ -38,15 +38,17 @@ export type Impersonation = (
   origin: Origin,
 ) => Promise<ImpersonationToken>;
 
-interface ImpersonationDependencies extends Pick<Kernel, 'database' | 'events'> {
+interface ImpersonationDependencies extends Pick<Kernel, 'database' | 'events' | 'identity'> {
   readonly makePair: PairMaker;
   readonly config: () => AuthenticationConfig;
 }
 
 export const createImpersonation =
-  ({ database, events, makePair, config }: ImpersonationDependencies): Impersonation =>
+  ({ database, events, identity, makePair, config }: ImpersonationDependencies): Impersonation =>
   (caller, userId, origin) =>
     database.transaction(async (transaction) => {
+      // Whoever ends the operator's credential at this moment waits, and ends the session too.
+      await identity.admin?.holdCredential?.(transaction, caller);
       const session = await insertImpersonation(transaction, {
         id: newId(),
         userId,
