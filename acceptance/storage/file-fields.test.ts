@@ -1,7 +1,7 @@
 /** Fields of type File: whoever may read the record may read the file. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Api, Json } from '../../test/support/api.ts';
+import type { Answer, Api, Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -99,6 +99,39 @@ describe('a field of type File', () => {
       expect((await ann.api.get(`/storage/file/${file}`)).status).toBe(200);
       expect((await ann.api.delete(`/database/Report/${made.body._id}`)).status).toBe(200);
       expect((await ann.api.delete(`/storage/file/${file}`)).status).toBe(200);
+    }
+  });
+
+  it.each<[string, (api: Api, file: string, record: string) => Promise<Answer<Json>>]>([
+    ['is made', (api, file) => api.post('/database/Report', { pages: [file] })],
+    [
+      'is made among many',
+      (api, file) =>
+        api.post('/database/Report/many', { docs: [{ title: 'x' }, { pages: [file] }] }),
+    ],
+    ['is changed', (api, file, id) => api.patch(`/database/Report/${id}`, { pages: [file] })],
+    [
+      'gets one more',
+      (api, file, id) => api.patch(`/database/Report/${id}`, { $push: { pages: file } }),
+    ],
+    [
+      'is made in a batch',
+      (api, file) =>
+        api.post('/database/batch', {
+          operations: [{ op: 'create', schema: 'Report', data: { pages: [file] } }],
+        }),
+    ],
+  ])('keeps a file from being deleted while a record with a list %s', async (_what, write) => {
+    for (let round = 0; round < 12; round += 1) {
+      const file = await upload(ann);
+      const { _id } = (await ann.api.post('/database/Report', { title: 'a list' })).body;
+      const [deleted, written] = await Promise.all([
+        ann.api.delete(`/storage/file/${file}`),
+        write(ann.api, file, _id),
+      ]);
+      expect([200, 409], deleted.text).toContain(deleted.status);
+      expect([200, 400], written.text).toContain(written.status);
+      expect([deleted.status, written.status]).not.toEqual([200, 200]);
     }
   });
 });

@@ -60,7 +60,7 @@ export function requireReferences(
         target,
         links,
         limited,
-        holds: !many && target.softDelete !== undefined,
+        holds: many ? keepsLists(context, target) && 'for key share' : trashHold(target),
       });
   }
   return questions.length > 0 ? askAll(context, questions, database) : undefined;
@@ -87,26 +87,39 @@ interface ReferenceQuestion {
   readonly links: readonly Link[];
   /** It depends on the caller which records there are. */
   readonly limited: boolean;
-  /** The records must not go into the trash before the write is done. */
-  readonly holds: boolean;
+  /** The lock that keeps the records where they are until the write is done: not deleted, or not in the trash either. */
+  readonly holds: string | false;
 }
 
 /**
- * Runs a write whose links are asked about. Where a single relation leads to a schema with a trash, question
- * and write are one transaction: the question locks what is referred to, so that it cannot go in between.
+ * Runs a write whose links are asked about. Where a single relation leads to a schema with a trash, or a list to records
+ * that nobody deletes while a list holds them, question and write are one transaction: the question locks what is referred
+ * to, so that it cannot go in between.
  */
 export function withCheckedReferences<T>(
-  { schema, dependencies }: WriteContext,
+  context: WriteContext,
   sources: readonly ReferenceSource[],
   write: () => Promise<T>,
 ): Promise<T> {
+  const { schema, dependencies } = context;
   for (const [field, { model, many }] of schema.relations) {
-    if (many || !dependencies.schemas.get(model)?.softDelete) continue;
-    if (sources.some(({ value }) => typeof value(field) === 'string'))
+    const target = dependencies.schemas.get(model);
+    if (!target || !(many ? keepsLists(context, target) : trashHold(target))) continue;
+    if (sources.some(({ value }) => isLink(value(field))))
       return dependencies.database.transaction(write);
   }
   return write();
 }
+
+const isLink = (value: unknown): boolean =>
+  Array.isArray(value) ? value.length > 0 : typeof value === 'string';
+
+const trashHold = ({ softDelete }: CompiledSchema): 'for share' | false =>
+  softDelete !== undefined && 'for share';
+
+/** A module with rules of its own (files) looks into lists before it deletes what they hold, and locks that first. */
+const keepsLists = ({ dependencies }: WriteContext, target: CompiledSchema): boolean =>
+  target.mapping === undefined && dependencies.permissions.rules.has(target.name);
 
 interface Link {
   readonly id: string;
@@ -134,7 +147,7 @@ async function askAll(
   for (const question of questions) {
     const { target, links, holds } = question;
     if (holds) {
-      const held = `select 1 from ${target.table} t where t."_id" = any($1::uuid[]) order by t."_id" for share`;
+      const held = `select 1 from ${target.table} t where t."_id" = any($1::uuid[]) order by t."_id" ${holds}`;
       await runWrite(context, { text: held, values: [links.map(({ id }) => id)] }, database);
     }
     for (const { id, path } of await danglingReferences(context, question, database)) {
