@@ -5,6 +5,7 @@
 import type { ActionUses } from './action-uses.ts';
 import type { Caller } from './caller.ts';
 import type { MaybePromise } from './maybe-promise.ts';
+import type { RecordCheck } from './record-check.ts';
 
 /**
  * Longest text by which a request names an object or a set (`<Type>:<id>#<relation>`): longer than any that is valid, so
@@ -234,6 +235,16 @@ export interface PermissionEngine {
     schema: string,
     asked?: AskedRows,
   ): MaybePromise<RowPredicate>;
+  /**
+   * Whether the caller may do this to one record, by what is written about it; `undefined` where that will hardly say it,
+   * and `predicate` does. Throws 401 for visitors. Absent: it never says it.
+   */
+  recordCheck?(
+    caller: Caller,
+    action: string,
+    schema: string,
+    id: string,
+  ): MaybePromise<RecordCheck | undefined>;
   /** Whether the type has this action, or relation; where it is not defined, whether it will have it with row authorization. */
   knows(schema: string, action: string): Promise<boolean>;
   /** Whether the definition of a type by itself gives one action to whoever has another. */

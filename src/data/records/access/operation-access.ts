@@ -5,6 +5,7 @@ import { identifier } from '../../../kernel/database/sql.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type {
+  PermissionEngine,
   PermissionPort,
   RecordAction,
   RowAction,
@@ -166,6 +167,18 @@ export function rowPredicate(
   if (!own) return permitted;
   const combine = schema.modelOptions.conduit.owner?.combine === 'or' ? eitherRule : bothRules;
   return andThen(permitted, (rows) => combine(own, rows));
+}
+
+/** The engine, where it alone says which rows of the schema the user reads. */
+export function engineAlone(
+  permissions: PermissionPort,
+  caller: Caller,
+  schema: CompiledSchema,
+): PermissionEngine | undefined {
+  if (caller.kind !== 'user' || !schema.modelOptions.conduit.authorization.enabled)
+    return undefined;
+  if (isOwnersOnly(schema, 'read') || permissions.rules.has(schema.name)) return undefined;
+  return permissions.engine;
 }
 
 /** As relations name them. What is no id is no record. */

@@ -20,6 +20,7 @@ import type {
   VisibleLink,
 } from '../store.ts';
 import { aggregateSelected } from './aggregate.ts';
+import { readRestricted } from './checked-record.ts';
 import { foundFirst } from './found-first.ts';
 import { nearestSelected } from './nearest.ts';
 import { readGuarded, readOptimistically } from './optimistic-read.ts';
@@ -97,12 +98,7 @@ function createRouteReads(
         const asked = { ...readOptions, ids: [id] };
         // Where everybody may read everything, nothing is remembered that would have to be confirmed.
         if (showsAll(caller, schema, asked)) return getRecord(own, schema, record, wholeView);
-        return readOptimistically(own, (given) => {
-          const view = viewOf(given, caller, schema, asked);
-          if (view instanceof Promise)
-            return view.then((found) => getRecord(given, schema, record, found));
-          return getRecord(given, schema, record, view);
-        });
+        return readRestricted(own, { caller, schema, record, asked });
       };
       const requestScope = requestScopeOf(caller, name);
       return requestScope instanceof Promise ? requestScope.then(read) : read(requestScope);

@@ -65,10 +65,7 @@ export const wholeView: View = {
 
 /** Whether the caller reads every record of the schema, and no relations with it. */
 export const showsAll = (caller: Caller, schema: CompiledSchema, options: ViewOptions): boolean =>
-  !isRowAuthorised(caller, schema, 'read') &&
-  (options.populate === undefined || options.populate.length === 0) &&
-  !schema.fieldVisibility?.conditional.size &&
-  !asksMore(caller, options);
+  !isRowAuthorised(caller, schema, 'read') && isPlain(caller, schema, options);
 
 /** Answers without waiting when nothing has to be asked: the common case. */
 export function viewOf(
@@ -78,24 +75,26 @@ export function viewOf(
   options: ViewOptions,
 ): View | Promise<View> {
   if (showsAll(caller, schema, options)) return wholeView;
-  const { populate = [], scope, ids, action, offered } = options;
+  const { scope, ids, offered } = options;
   const restricted = isRowAuthorised(caller, schema, 'read');
   const about = offered === 'content' ? 'refer' : 'read';
   const rows = restricted
     ? rowPredicate(dependencies.permissions, { caller, schema, action: about, scope, ids })
     : undefined;
-  const isPlain =
-    populate.length === 0 &&
-    action === undefined &&
-    !schema.fieldVisibility?.conditional.size &&
-    !asksMore(caller, options);
-  if (isPlain) return andThen(rows, viewOfRows);
+  if (options.action === undefined && isPlain(caller, schema, options))
+    return andThen(rows, viewOfRows);
   return resolveView(dependencies, { caller, schema, options }, rows);
 }
 
+/** Whether nothing is asked but which rows the caller may read. */
+export const isPlain = (caller: Caller, schema: CompiledSchema, options: ViewOptions): boolean =>
+  (options.populate === undefined || options.populate.length === 0) &&
+  !schema.fieldVisibility?.conditional.size &&
+  !asksMore(caller, options);
+
 const viewOfRows = (predicate: RowPredicate | undefined): View => ({ ...wholeView, predicate });
 
-type ViewOptions = ReadOptions &
+export type ViewOptions = ReadOptions &
   AskedOfCallers & {
     /** The records that are read, where they are known. */
     readonly ids?: readonly string[];

@@ -25,7 +25,7 @@ import {
 } from './record-view.ts';
 import { createRenderContext, requestedList, selectList } from './render.ts';
 
-type SingleOptions = ReadOptions & { readonly id: string };
+export type SingleOptions = ReadOptions & { readonly id: string };
 
 /** Throws or rejects with 404. */
 export function getRecord(
@@ -61,19 +61,15 @@ function found(row: RecordRow | undefined): RecordText {
 /* What everybody sees of a record is the same statement for all. */
 
 /** Records that one statement reads. */
-const MAX_GATHERED = 8;
+export const MAX_GATHERED = 8;
 /** Of each schema: clients ask for any fields. */
 const MAX_SHAPES = 100;
 
-interface SingleQuestion {
+export interface SingleQuestion {
   readonly database: Database;
   readonly plans: PlanCache;
   readonly options: SingleOptions;
 }
-
-type SingleRead = (question: SingleQuestion) => Promise<RecordRow | undefined>;
-
-const reads = new WeakMap<CompiledSchema, Map<string, SingleRead>>();
 
 const isGathered = (
   { database, limitMs }: RecordDependencies,
@@ -81,20 +77,26 @@ const isGathered = (
   view: View,
 ): boolean => view === wholeView && !mapping && limitMs === undefined && !database.inTransaction();
 
-function readOf(schema: CompiledSchema, options: ReadOptions): SingleRead {
-  let ofSchema = reads.get(schema);
-  if (!ofSchema) {
-    ofSchema = new Map();
-    reads.set(schema, ofSchema);
-  }
-  const key = partOf(options);
-  let read = ofSchema.get(key);
-  if (!read) {
-    if (ofSchema.size >= MAX_SHAPES) ofSchema.clear();
-    read = gatheredRead(schema);
-    ofSchema.set(key, read);
-  }
-  return read;
+/** What is made once for the reads of a schema that ask for the same fields. */
+export function madeForFields<T>(
+  make: (schema: CompiledSchema) => T,
+): (schema: CompiledSchema, options: ReadOptions) => T {
+  const made = new WeakMap<CompiledSchema, Map<string, T>>();
+  return (schema, options) => {
+    let ofSchema = made.get(schema);
+    if (!ofSchema) {
+      ofSchema = new Map();
+      made.set(schema, ofSchema);
+    }
+    const key = partOf(options);
+    let read = ofSchema.get(key);
+    if (!read) {
+      if (ofSchema.size >= MAX_SHAPES) ofSchema.clear();
+      read = make(schema);
+      ofSchema.set(key, read);
+    }
+    return read;
+  };
 }
 
 interface NumberedRow extends RecordRow {
@@ -102,7 +104,7 @@ interface NumberedRow extends RecordRow {
   readonly n?: number | string;
 }
 
-const gatheredRead = (schema: CompiledSchema): SingleRead =>
+const readOf = madeForFields((schema) =>
   createGatheredRead<SingleQuestion, RecordRow | undefined>({
     max: MAX_GATHERED,
     isLike: (first, other) => first.database === other.database && !first.database.isTraced,
@@ -119,12 +121,13 @@ const gatheredRead = (schema: CompiledSchema): SingleRead =>
       for (const { n, ...row } of rows) byNumber[Number(n) - 1] = row;
       return byNumber;
     },
-  });
+  }),
+);
 
 /* Statements. */
 
 /** The part of the shape of a statement that fields decide. */
-const partOf = ({ only, exactly }: ReadOptions): string =>
+export const partOf = ({ only, exactly }: ReadOptions): string =>
   exactly && only ? `get{${requestedKey(only)}}` : 'get';
 
 function getStatement(
@@ -181,7 +184,7 @@ interface RecordTextParts {
   readonly where: string;
 }
 
-function recordText(
+export function recordText(
   schema: CompiledSchema,
   { only, exactly }: ReadOptions,
   { view, parameters, where }: RecordTextParts,

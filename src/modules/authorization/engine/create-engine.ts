@@ -9,6 +9,7 @@ import { createHeldReaches } from './held-reach.ts';
 import type { SizeLimits } from './limits.ts';
 import { listResources } from './lists.ts';
 import { probe, probeAll } from './probe.ts';
+import { recordProbe } from './record-probe.ts';
 import type { ReachableSet } from './reverse-expansion.ts';
 import { createLargeSets } from './rows/named-sets.ts';
 import { createPlansOfNothing, type PredicateCache } from './rows/row-plans.ts';
@@ -52,6 +53,8 @@ export function createEngine(
       probe(scopeOf(database), question, { options, held }, reach ?? 'object'),
     probeAll: (database, questions, options, reach) =>
       probeAll(scopeOf(database), questions, { options, held }, reach),
+    recordProbe: (database, question, reach) =>
+      recordProbe(scopeOf(database), question, reach, held),
     explain: (database, question, options) => explain(scopeOf(database), question, options),
     listResources: (database, question, options) =>
       listResources(scopeOf(database), question, options),

@@ -8,6 +8,7 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import type { PenstockError } from '../../../kernel/errors.ts';
 import type { MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
+import type { FoundForCheck, RecordCheck } from '../../../kernel/record-check.ts';
 import type { RecordRule } from '../model/expression.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import type { Model, Name } from '../model/model.ts';
@@ -19,6 +20,11 @@ export interface Question {
   readonly subject: SubjectRef;
   readonly action: string;
   readonly resource: ObjectRef;
+}
+
+/** A question about a record, for the statement that reads it. */
+export interface RecordProbe extends Pick<RecordCheck, 'kind' | 'values'> {
+  probeOf(found: FoundForCheck): Probe;
 }
 
 /** "Which resources of `type` may `subject` do `action` on?" */
@@ -161,6 +167,12 @@ export interface Engine {
     options: AskOptions | undefined,
     reach: 'near' | 'held',
   ): Promise<readonly Probe[] | undefined>;
+  /** By as little for a record, without a statement; `undefined` where that could not decide it. */
+  recordProbe(
+    database: Queryable,
+    question: Question,
+    reach: 'near' | 'held',
+  ): MaybePromise<RecordProbe | undefined>;
   explain(database: Queryable, question: Question, options?: ExplainOptions): Promise<Explanation>;
   /**
    * Ids in byte order. Resources whose answer hangs on a value that was not given are left out; of a public action

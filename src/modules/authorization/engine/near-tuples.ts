@@ -19,7 +19,7 @@ import {
   isSameGuard,
 } from './grant-cache/change-tracker.ts';
 import { type Footprint, footprintOf, mergeFootprints } from './tuple-loading.ts';
-import { fieldsOf, tuplesOfResource } from './tuple-source.ts';
+import { fieldsOf, type ResourceText, tuplesOfResource } from './tuple-source.ts';
 
 /** Tuples of an object that are loaded at most, beside one that says that there are more. */
 export const MAX_NEAR = 16;
@@ -141,18 +141,23 @@ const nearRead = (model: Model, name: Name, isGuarded: boolean) =>
     });
   });
 
-interface NearRow {
+/** A tuple of an object, as statements answer it. */
+export interface NearTuple {
+  readonly subject_type: string;
+  readonly subject_id: string;
+  readonly subject_relation: string;
+  readonly relation: string;
+  readonly condition: string | null;
+  readonly attributes: Record<string, unknown> | null;
+}
+
+interface NearRow extends Omit<NearTuple, 'subject_type'> {
   readonly revision: number | string;
   readonly stands: boolean;
   /** Of the question, from 1; absent where there is one. */
   readonly n?: number | string;
   /** Null where nothing stands about the object. */
   readonly subject_type: string | null;
-  readonly subject_id: string;
-  readonly subject_relation: string;
-  readonly relation: string;
-  readonly condition: string | null;
-  readonly attributes: Record<string, unknown> | null;
 }
 
 /** Of each object; rows come in their order. */
@@ -163,7 +168,8 @@ function nearOf(rows: readonly NearRow[], objects: readonly ObjectRef[]): readon
     if (!first) throw new Error('The database did not answer a check');
     const tuples: Tuple[] = [];
     for (let row: NearRow | undefined = first; row && Number(row.n ?? 1) === i + 1; ) {
-      if (row.subject_type !== null) tuples.push(tupleOf(row, row.subject_type, object));
+      const { subject_type } = row;
+      if (subject_type !== null) tuples.push(tupleOf({ ...row, subject_type }, object));
       next += 1;
       row = rows[next];
     }
@@ -171,8 +177,8 @@ function nearOf(rows: readonly NearRow[], objects: readonly ObjectRef[]): readon
   });
 }
 
-const tupleOf = (row: NearRow, type: string, resource: ObjectRef): Tuple => ({
-  subject: { type, id: row.subject_id, relation: row.subject_relation },
+export const tupleOf = (row: NearTuple, resource: ObjectRef): Tuple => ({
+  subject: { type: row.subject_type, id: row.subject_id, relation: row.subject_relation },
   relation: row.relation,
   resource,
   condition: row.condition ?? undefined,
@@ -191,28 +197,50 @@ interface NearStatements {
   readonly many: NearStatement;
 }
 
-/** The statement of one question takes a quarter less than that of many with one question in it. */
-function nearStatements(
+interface NearTexts {
+  /** Some of it is said by the records. */
+  readonly inRecords: boolean;
+  /** The first rows (`NearTuple`) about an object. */
+  tuples(place: ResourceText): string;
+  /** One row: the revision of the definitions, and whether the guard stands, of which the placeholders are these. */
+  state(guard: readonly string[] | undefined): string;
+}
+
+/** What counts for some names of a type. */
+export function nearTexts(
   model: Model,
   type: string,
   { probes, follows, sets }: Footprint,
-  isGuarded: boolean,
-): NearStatements {
+): NearTexts {
   const ofType = [...probes, ...follows, ...sets].filter((row) => row[0] === type);
   const relations = [...new Set(ofType.map((row) => row[1]))];
   const fields = fieldsOf(
     model,
     relations.map((relation) => ({ type, relation })),
   );
-  const inRecords = fields.length > 0;
+  return {
+    inRecords: fields.length > 0,
+    tuples: (place) => `${tuplesOfResource(fields, place)}
+      limit ${MAX_NEAR + 1}`,
+    state: (guard) =>
+      `select coalesce(max(revision), 0) as revision, ${guard ? guardTextWith(guard) : 'true'} as stands from penstock.resource_definition_versions`,
+  };
+}
+
+/** The statement of one question takes a quarter less than that of many with one question in it. */
+function nearStatements(
+  model: Model,
+  type: string,
+  footprint: Footprint,
+  isGuarded: boolean,
+): NearStatements {
+  const { inRecords, tuples, state } = nearTexts(model, type, footprint);
   const guardPlaces = Array.from({ length: GUARD_VALUES }, (_, i) => `$${(inRecords ? 4 : 3) + i}`);
   const statement = (ids: string, place: { readonly id: string; readonly uuid: string }) => {
-    const stands = isGuarded ? guardTextWith(guardPlaces) : 'true';
     const text = `select v.revision, v.stands, x.*${ids && ', q.n'} from (
-      select coalesce(max(revision), 0) as revision, ${stands} as stands from penstock.resource_definition_versions) v
+      ${state(isGuarded ? guardPlaces : undefined)}) v
     ${ids && `cross join ${ids}`}
-    left join lateral (${tuplesOfResource(fields, { type: '(select $2::text)', ...place })}
-      limit ${MAX_NEAR + 1}) x on true${ids && ' order by q.n'}`;
+    left join lateral (${tuples({ type: '(select $2::text)', ...place })}) x on true${ids && ' order by q.n'}`;
     return { text, name: statementName(text) };
   };
   const [texts, uuids] = ['(select $1::text[])::text[]', '(select $3::uuid[])::uuid[]'];

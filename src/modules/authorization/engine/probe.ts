@@ -79,7 +79,11 @@ interface LoadedFor extends Pick<Found, 'context' | 'reach'> {
   readonly loaded: Loaded;
 }
 
-function probeOf(model: Model, asked: Resolved, { loaded, context, reach }: LoadedFor): Probe {
+export function probeOf(
+  model: Model,
+  asked: Resolved,
+  { loaded, context, reach }: LoadedFor,
+): Probe {
   const { revision } = loaded;
   const tuples = loaded.tuples.filter((tuple) => fits(model, tuple));
   const whole = loaded.tuples.length <= MAX_TUPLES[reach];
@@ -108,7 +112,10 @@ function evaluated(
 }
 
 /** The question in the words of the model; nothing where it knows them not, or where no tuple answers it. */
-function askedOf(model: Model, { subject, action, resource }: Question): Resolved | undefined {
+export function askedOf(
+  model: Model,
+  { subject, action, resource }: Question,
+): Resolved | undefined {
   const name = model.action(resource.type, action);
   if (!name || !isKnown(model, subject)) return undefined;
   const asked: Resolved = { subject, object: resource, name };
@@ -130,7 +137,7 @@ async function heldProbe(
   held: HeldReaches,
 ): Promise<Probe | undefined> {
   const { model, database } = engineScope;
-  if (!isPlain(asked.subject) || !plainRules(model, asked.name)) return undefined;
+  if (!isHeldPlainly(model, asked)) return undefined;
   const reached = await heldReach(engineScope, asked, held);
   if (!reached) return undefined;
   const guard = { ...reached.rests, revision: model.revision };
@@ -147,7 +154,7 @@ async function heldProbes(
 ): Promise<readonly Probe[] | undefined> {
   const { model, database } = engineScope;
   const [first] = asked;
-  if (!first || !isPlain(first.subject) || !plainRules(model, first.name)) return undefined;
+  if (!first || !isHeldPlainly(model, first)) return undefined;
   const key = askerOf(first);
   if (asked.some((one) => askerOf(one) !== key)) return undefined;
   const reached = await heldReach(engineScope, first, held);
@@ -160,10 +167,14 @@ async function heldProbes(
   );
 }
 
+/** Whether tuples of the object, and what the subject reaches, are all that counts. */
+export const isHeldPlainly = (model: Model, { subject, name }: Resolved): boolean =>
+  isPlain(subject) && plainRules(model, name) !== undefined;
+
 const askerOf = ({ subject: { type, id, relation }, name }: Resolved): string =>
   JSON.stringify([type, id, relation, keyOf(name)]);
 
-function heldVerdict(
+export function heldVerdict(
   model: Model,
   asked: Resolved,
   { revision, stands = false, tuples }: Loaded & { readonly stands?: boolean },

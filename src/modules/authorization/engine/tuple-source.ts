@@ -102,7 +102,7 @@ export function tupleSource(
 }
 
 /** SQL of what names a resource; `uuid` is null where the id is none. */
-interface ResourceText {
+export interface ResourceText {
   readonly type: string;
   readonly id: string;
   readonly uuid: string;

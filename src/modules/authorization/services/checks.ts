@@ -28,6 +28,7 @@ import {
 import { roleAnswer } from '../role-queries.ts';
 import type { Models } from './definitions/models.ts';
 import { createProbedChecks } from './probed-checks.ts';
+import type { RecordChecks } from './record-checks.ts';
 import type { HeldRoles } from './roles.ts';
 import {
   conditionsHold,
@@ -48,6 +49,8 @@ export interface Checks {
   holds(question: ScopedQuestion, options?: AskOptions): Promise<boolean>;
   /** The same for several, in order; all answers rest on the same state. */
   allHold(questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]>;
+  /** Whether `holds`, by the statement that reads the record (`PermissionEngine.recordCheck`). */
+  readonly ofRecord: RecordChecks;
   /** The same as `can` for several, where one that has no answer does not stand in the way of the others. */
   answers(questions: readonly Question[], options?: AskOptions): Promise<readonly Answer[]>;
   explain(question: ScopedQuestion, options?: ExplainOptions): Promise<Explanation>;
@@ -116,6 +119,7 @@ export function createChecks({ database, models }: ChecksOptions): Checks {
     acting,
     can,
     answers,
+    ofRecord: check.ofRecord,
     holds: (question, options) => unlessUndecided(can(question, options), false),
     async allHold(questions, options) {
       const found = await answers(questions, options);

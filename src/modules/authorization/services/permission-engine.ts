@@ -114,7 +114,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
 function whichRows(
   { checks, models }: Pick<Dependencies, 'checks' | 'models'>,
   rows: RowPredicates,
-): Pick<PermissionEngine, 'predicate' | 'cachedPredicate'> {
+): Pick<PermissionEngine, 'predicate' | 'cachedPredicate' | 'recordCheck'> {
   /** Who asks (`subjectOf`); a visitor is one of everybody where something may be public. */
   function readerOf(caller: Caller, asked: Asked): MaybePromise<SubjectRef> {
     const { action, scope } = asked;
@@ -148,6 +148,8 @@ function whichRows(
       predicateOf(rows.certain, { ...asked, caller, action, schema }),
     cachedPredicate: (caller, action, schema, asked = {}) =>
       predicateOf(rows.optimistic, { ...asked, caller, action, schema }),
+    recordCheck: (caller, action, schema, id) =>
+      checks.ofRecord({ subject: userSubject(caller), action, resource: { type: schema, id } }),
   };
 }
 

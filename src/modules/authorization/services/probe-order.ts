@@ -8,7 +8,7 @@ import type { Probe, ProbeReach, Question } from '../engine/engine.ts';
 /** What statements found out about one question. */
 export type Looks = { [reach in ProbeReach]?: Probe | undefined };
 
-interface ProbeOrder {
+export interface ProbeOrder {
   of(question: Question): readonly ProbeReach[];
   note(question: Question, looks: Looks): void;
 }

@@ -4,6 +4,7 @@ import type { Answer, AskOptions, Engine, Probe, ProbeReach, Question } from '..
 import { limits } from '../engine/limits.ts';
 import type { Models } from './definitions/models.ts';
 import { createProbeOrder, isNeedless, type Looks } from './probe-order.ts';
+import { createRecordChecks, type RecordChecks } from './record-checks.ts';
 
 interface ProbedChecks {
   alone(question: Question, options?: AskOptions): Promise<boolean>;
@@ -12,6 +13,8 @@ interface ProbedChecks {
     questions: readonly Question[],
     options?: AskOptions,
   ): Promise<readonly Answer[] | undefined>;
+  /** One about a record, decided by the statement that reads it. */
+  readonly ofRecord: RecordChecks;
 }
 
 interface Dependencies {
@@ -77,6 +80,7 @@ export function createProbedChecks({ database, models }: Dependencies): ProbedCh
       if (!(engine instanceof Promise)) return probed(engine, question, options);
       return engine.then((loaded) => probed(loaded, question, options));
     },
+    ofRecord: createRecordChecks({ database, models, order }),
     async together(questions, options) {
       if (questions.length > limits.batch || database.inTransaction()) return undefined;
       return probedTogether(await models.optimistic(), questions, options);
