@@ -1,7 +1,8 @@
 /** What holds while many change the same rooms at once: limits, invitations, and who waits for whom. */
+import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Json } from '../../test/support/api.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Answer, Json } from '../../test/support/api.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -142,4 +143,55 @@ it('a ban holds, and roles protect, also while the room changes', async () => {
     );
   });
   expect(await removal).toMatchObject({ status: 403, body: { code: 'ROOM_ROLE_REQUIRED' } });
+});
+
+describe('a message with files', () => {
+  let [room, path] = ['', ''];
+  beforeAll(async () => {
+    await configure(platform, { rateLimit: { messagesPer10s: 1_000 } });
+    room = await makeRoom(ann, [bob], 'Files');
+    path = `/chat/rooms/${room}/messages`;
+  });
+  const upload = async (): Promise<string> =>
+    (await ann.api.post('/storage/file', { name: `${randomUUID()}.txt`, data: 'eA==' })).body._id;
+  const text = (content: string) => ({ contentType: 'text', content });
+  const message = (file: string, content: string) => ({
+    ...{ contentType: 'multimedia', content, files: [file] },
+  });
+
+  it.each(['alone', 'among others'])('keeps them from being deleted meanwhile: %s', async (how) => {
+    for (let round = 0; round < 15; round += 1) {
+      const file = await upload();
+      const sent = ann.api.post(path, message(file, 'with a file'));
+      const others =
+        how === 'alone' ? [] : ['a', 'b', 'c'].map((word) => bob.api.post(path, text(word)));
+      const [deleted, written, ...rest] = await Promise.all([
+        ann.api.delete(`/storage/file/${file}`),
+        sent,
+        ...others,
+      ]);
+      expect([200, 409], deleted.text).toContain(deleted.status);
+      expect([200, 403], written.text).toContain(written.status);
+      expect([deleted.status, written.status]).not.toEqual([200, 200]);
+      for (const { status, text: why } of rest) expect(status, why).toBe(200);
+    }
+  });
+
+  it('waits with what follows it in its room, and holds up no other room', async () => {
+    const [file, other] = [await upload(), await makeRoom(ann, [bob], 'Elsewhere')];
+    const started: Promise<Answer<Json>>[] = [];
+    await database.query('begin');
+    await database.query('select from "app"."File" where "_id" = $1 for update', [file]);
+    const before = ann.api.post(path, text('before'));
+    started.push(before, ann.api.post(path, message(file, 'held up')));
+    await waitFor(async () => (await waiting()) > 0);
+    started.push(ann.api.post(path, text('behind')));
+    expect((await ann.api.post(`/chat/rooms/${other}/messages`, text('free'))).status).toBe(200);
+    expect((await before).status).toBe(200);
+    await database.query('commit');
+    for (const { status, text: why } of await Promise.all(started)) expect(status, why).toBe(200);
+    const { messages } = (await ann.api.get('/chat/messages', { query: { roomId: room } })).body;
+    const last = (messages as Json[]).slice(0, 3).map(({ message: word }) => word);
+    expect(last).toEqual(['behind', 'held up', 'before']);
+  });
 });

@@ -196,4 +196,5 @@ export const migrations: readonly Migration[] = [
   { id: '0009-words-in-turn', run: inWords(wordsInTurn) },
   { id: '0010-silences', run: inWords(silences) },
   { id: '0011-lean-batches', run: inWords(sendBatch) },
+  { id: '0012-files-of-batches', run: inWords(sendBatch) },
 ];

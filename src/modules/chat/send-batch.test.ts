@@ -12,6 +12,7 @@ const [ROOMS, USERS, OLD] = [3, 3, 4];
 let database: TestDatabase;
 let client: pg.Client;
 const users = Array.from({ length: USERS }, () => newId());
+const files = Array.from({ length: 2 }, () => newId());
 
 const query = async (text: string, values: readonly unknown[] = []): Promise<readonly Json[]> =>
   (await client.query<Json>(text, [...values])).rows;
@@ -25,6 +26,12 @@ beforeAll(async () => {
   await insert(
     'User',
     users.map((_id) => ({ _id, createdAt: now, updatedAt: now, __v: 0, active: true, ...flags })),
+  );
+  const file = { folder: '/', container: 'c', size: 1, isPublic: false, state: 'ready', __v: 0 };
+  const generations = { generation: 1, lastGeneration: 1, createdAt: now, updatedAt: now };
+  await insert(
+    'File',
+    files.map((_id) => ({ ...file, ...generations, _id, name: _id, folderIds: [] })),
   );
 });
 afterAll(async () => {
@@ -104,7 +111,7 @@ type Rows = ReturnType<typeof rowsOf>;
 
 function itemsOf({ items }: Batch, { rooms, messages }: Rows) {
   const marks = new Set<string>();
-  return items.map(({ room: at, sender, content, files, again, root }, n) => {
+  return items.map(({ room: at, sender, content, files: count, again, root }, n) => {
     const earlier = again === null ? undefined : messages[at * OLD + again];
     const from = earlier ? earlier.senderUser : sender === null ? null : users[sender];
     // What repeats one of the same batch waits until that is written (room-queues.ts).
@@ -113,8 +120,8 @@ function itemsOf({ items }: Batch, { rooms, messages }: Rows) {
     marks.add(mark);
     return {
       ...{ n, room: rooms[at]?._id, id: newId(), type: 'text', content, actor: 'system:test' },
-      ...{ sender: from, asMember: from !== null, nonce, mentions: users.slice(0, files) },
-      files: Array.from({ length: files }, () => newId()),
+      ...{ sender: from, asMember: from !== null, nonce, mentions: users.slice(0, count) },
+      files: files.slice(0, count),
       threadRoot: root === null ? null : (messages[at * OLD + root]?._id ?? null),
     };
   });

@@ -7,6 +7,10 @@
  * locked by a statement of their own: what follows sees all that was committed before. In a direct room whose other member
  * has blocked the sender nothing is written: `silenced`, as for who may not write for other reasons.
  *
+ * Files of messages are locked, all of the batch in one order: no foreign key keeps the elements of lists, and who deletes
+ * a file looks for messages that hold it. A file that somebody holds makes its message and what follows it in the room
+ * `busy`, as the room would.
+ *
  * `n` of an item is its place among `items`, from 0. What is asked of few items only (nonces, threads, direct rooms) is
  * asked for each of those; what all have is written by one statement (docs/decisions/438). Plans are made once: PostgreSQL
  * would plan for the length of each list. Each probe has an index or a limit, and none is a scan, whatever is known of the
@@ -29,6 +33,8 @@ export const sendBatch = `
     sent integer[];
     sent_seqs integer[];
     sent_changes integer[];
+    kept uuid[];
+    held_up uuid[];
     moment timestamptz(3);
     moment_text text;
   begin
@@ -51,10 +57,22 @@ export const sendBatch = `
         direct := direct || room.is_direct;
       end loop;
     end if;
+    if jsonb_path_exists(items, '$[*].files[0]') then
+      if patient then
+        select array_agg(k."_id") into kept from (select f."_id" from "app"."File" f
+          where f."_id" = any(array(select (jsonb_path_query(items, '$[*].files[*]') #>> '{}')::uuid))
+          order by f."_id" for key share) k;
+      else
+        select array_agg(k."_id") into kept from (select f."_id" from "app"."File" f
+          where f."_id" = any(array(select (jsonb_path_query(items, '$[*].files[*]') #>> '{}')::uuid))
+          order by f."_id" for key share skip locked) k;
+      end if;
+    end if;
     moment := clock_timestamp();
     for item in
       select x.*, m.found as is_member, m."silencedUntil" as silenced_until
-      from jsonb_to_recordset(items) as x(n integer, room uuid, id uuid, sender uuid, "asMember" boolean, nonce text, "threadRoot" uuid)
+      from jsonb_to_recordset(items) as x(n integer, room uuid, id uuid, sender uuid, "asMember" boolean, nonce text, "threadRoot" uuid,
+        files uuid[])
       left join lateral (select true as found, m."silencedUntil" from "app"."ChatMember" m
         where x."asMember" and m."room" = x.room and m."user" = x.sender limit 1) m on true
       order by x.n
@@ -66,7 +84,9 @@ export const sendBatch = `
       change := null;
       created_at := null;
       place := array_position(rooms, item.room);
-      if place is null then
+      if item.room = any(held_up) then
+        outcome := 'busy';
+      elsif place is null then
         outcome := 'noRoom';
         if not patient then
           perform from "app"."ChatRoom" r where r."_id" = item.room and not r."deleted";
@@ -92,6 +112,16 @@ export const sendBatch = `
           created_at := earlier."createdAt";
         elsif found then
           update "app"."ChatMessage" m set "nonce" = null where m."_id" = earlier."_id";
+        end if;
+      end if;
+      if outcome = 'sent' and item.files <> '{}' and not item.files <@ coalesce(kept, '{}') then
+        outcome := 'noFile';
+        if not patient then
+          perform from "app"."File" f where f."_id" = any(item.files) having count(*) = cardinality(item.files);
+          if found then
+            outcome := 'busy';
+            held_up := held_up || item.room;
+          end if;
         end if;
       end if;
       if outcome = 'sent' and item."threadRoot" is not null then

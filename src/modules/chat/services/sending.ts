@@ -20,13 +20,13 @@ import {
 import { messageEvent } from './wire.ts';
 
 export interface Sending {
-  /** Throws CHAT_ROOM_NOT_FOUND, CHAT_WRITING_DENIED, CHAT_MESSAGE_NOT_FOUND (the message that it answers). */
+  /** Throws CHAT_ROOM_NOT_FOUND, CHAT_WRITING_DENIED, CHAT_MESSAGE_NOT_FOUND (the message that it answers), FILE_REFUSED. */
   send(room: string, message: OutgoingMessage): Promise<SentMessage>;
 }
 
 interface Outcome {
   readonly n: number;
-  readonly outcome: 'sent' | 'duplicate' | 'busy' | 'noRoom' | 'silenced' | 'noRoot';
+  readonly outcome: 'sent' | 'duplicate' | 'busy' | 'noRoom' | 'silenced' | 'noRoot' | 'noFile';
   readonly id: string;
   readonly seq: number;
   readonly change: number;
@@ -266,6 +266,7 @@ const refusals = {
   noRoom: chatErrors.CHAT_ROOM_NOT_FOUND,
   silenced: chatErrors.CHAT_WRITING_DENIED,
   noRoot: () => chatErrors.CHAT_MESSAGE_NOT_FOUND({ message: 'There is no message to answer' }),
+  noFile: () => chatErrors.FILE_REFUSED({ message: 'files: one of them has been deleted' }),
 } as const;
 
 const storedChange = (
