@@ -4,6 +4,7 @@ import type { SpanFacts, Tracing } from '../telemetry/tracing.ts';
 import { cutText } from '../text.ts';
 import type { ClassFigures, Database, Statement, Transaction } from './database.ts';
 import { deadlockCount } from './failures.ts';
+import { withoutValues } from './statement-text.ts';
 import {
   createStatementTimings,
   type StatementTimings,
@@ -95,7 +96,7 @@ export function measureQueues(metrics: Metrics, database: Pick<Database, 'info'>
   );
 }
 
-/* A database whose statements are parts of the trace. Texts hold placeholders, never values. */
+/* A database whose statements are parts of the trace. Texts hold placeholders; literals beside them are taken out. */
 
 /** Characters of a statement that a span keeps. */
 const MAX_TEXT = 2_000;
@@ -127,7 +128,7 @@ const tracedTransaction = (transaction: Transaction, tracing: Tracing): Transact
 
 const factsOf = ({ text }: Statement): SpanFacts => ({
   'db.system.name': 'postgresql',
-  'db.query.text': cutText(text, MAX_TEXT),
+  'db.query.text': withoutValues(cutText(text, MAX_TEXT)),
 });
 
 /** Such as `select app.Post`: what is done, and to what. */

@@ -6,6 +6,7 @@ import {
   defaultEnvironmentOf,
   nodeEnvHelp,
 } from './default-environment.ts';
+import { stateSecretHelp, stateSecretsOf } from './state-secrets.ts';
 import {
   count,
   flag,
@@ -74,6 +75,8 @@ export interface Settings {
   readonly metricsPrefix: string;
   /** Of a collector for traces; `undefined`: none are made. */
   readonly otlpEndpoint: string | undefined;
+  /** What the trace is to us that a request says it belongs to. */
+  readonly traceContext: 'link' | 'continue';
   readonly ready: ReadySettings;
   /** Values for the secrets of imported state documents, by variable (`SECRET_...`). */
   readonly stateSecrets: Readonly<Record<string, string>>;
@@ -205,6 +208,12 @@ const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets' | 'defau
     ['http', 'https'],
     'OpenTelemetry collector that gets traces (OTLP over HTTP); none when unset',
   ),
+  traceContext: oneOf(
+    'TRACE_CONTEXT',
+    ['link', 'continue'],
+    'link',
+    'What a traceparent header means: link (each request is a trace of its own, which names that one) or continue (only where every caller may be trusted: the header decides what is sampled)',
+  ),
 };
 
 const stopVariables: Table<StopSettings> = {
@@ -315,21 +324,6 @@ function readStop(environment: Environment): StopSettings {
   const behindProxy = (environment[variables.trustedProxies.name] ?? '').trim() !== '';
   return isUnset && behindProxy ? { ...stop, pauseMs: PAUSE_BEHIND_PROXY_MS } : stop;
 }
-
-const STATE_SECRET = 'SECRET_';
-
-const stateSecretsOf = (environment: Environment): Readonly<Record<string, string>> =>
-  Object.fromEntries(
-    Object.entries(environment).flatMap(([name, value]) =>
-      name.startsWith(STATE_SECRET) && value ? [[name, value] as const] : [],
-    ),
-  );
-
-const stateSecretHelp = {
-  name: `${STATE_SECRET}<MODULE>_<PATH>`,
-  description: 'Value of a secret that an imported state document refers to',
-  documentedDefault: '',
-};
 
 /** One line for each variable: name, what it does, default. */
 export function settingsHelp(): string {

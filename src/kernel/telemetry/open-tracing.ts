@@ -24,7 +24,10 @@ import { version } from '../version.ts';
 import type { ActiveSpan, SpanFacts, Tracing } from './tracing.ts';
 
 /** Service name, sampling and headers are read from the environment by the library (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, ...). */
-export function openTracing({ otlpEndpoint }: Pick<Settings, 'otlpEndpoint'>): Tracing {
+export function openTracing({
+  otlpEndpoint,
+  traceContext,
+}: Pick<Settings, 'otlpEndpoint' | 'traceContext'>): Tracing {
   const url = `${withoutEnd(otlpEndpoint ?? '', '/')}/v1/traces`;
   // The environment last: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
   const resource = defaultResource()
@@ -68,13 +71,14 @@ export function openTracing({ otlpEndpoint }: Pick<Settings, 'otlpEndpoint'>): T
       );
     },
     request(name, headers, work) {
-      const parent = propagation.extract(ROOT_CONTEXT, headers);
-      return run(tracer.startSpan(name, { kind: SpanKind.SERVER }, parent), parent, work);
-    },
-    outgoing() {
-      const carrier: Record<string, string> = {};
-      propagation.inject(context.active(), carrier);
-      return carrier;
+      const kind = SpanKind.SERVER;
+      const remote = trace.getSpanContext(propagation.extract(ROOT_CONTEXT, headers));
+      if (remote && traceContext === 'continue') {
+        const parent = trace.setSpanContext(ROOT_CONTEXT, remote);
+        return run(tracer.startSpan(name, { kind }, parent), parent, work);
+      }
+      const links = remote ? [{ context: { ...remote, traceState: undefined } }] : [];
+      return run(tracer.startSpan(name, { kind, links }, ROOT_CONTEXT), ROOT_CONTEXT, work);
     },
     async close() {
       await provider.shutdown();

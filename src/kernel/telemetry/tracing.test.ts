@@ -6,12 +6,14 @@ import type { Json } from '../../../test/support/api.ts';
 import { testAdminPassword, testMasterKey } from '../../../test/support/node.ts';
 import { type SpawnedPlatform, spawnPlatform } from '../../../test/support/spawn.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { openTracing } from './open-tracing.ts';
 
 interface Span {
   readonly name: string;
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string;
+  readonly links: readonly string[];
   readonly service: unknown;
   readonly facts: Readonly<Record<string, unknown>>;
 }
@@ -45,33 +47,65 @@ describe('traces', () => {
     collector.close();
   });
 
-  test('follow a request from HTTP to SQL, in the trace that the caller began', async () => {
-    await platform.createSchema({ name: 'Traced', fields: { title: 'String' } });
-    const traceId = '0af7651916cd43dd8448eb211c80319c';
-    const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01` };
-    const created = await platform.client.post(
-      '/database/Traced',
-      { title: 'never in a span' },
-      { headers },
-    );
-    expect(created.status).toBe(200);
-    const mine = await waitFor(() => {
-      const found = spans.filter((span) => span.traceId === traceId);
-      return found.some(({ name }) => name === 'POST /database/Traced') ? found : undefined;
+  const [traceId, spanId] = ['0af7651916cd43dd8448eb211c80319c', 'b7ad6b7169203331'];
+  const headersOf = (flags: string) => ({
+    ...{ traceparent: `00-${traceId}-${spanId}-${flags}`, tracestate: 'vendor=of-the-caller' },
+    baggage: 'who=of-the-caller',
+  });
+
+  test.each([
+    ['sampled', '01'],
+    ['not sampled', '00'],
+  ])(
+    'follow a request from HTTP to SQL, whose caller began one that is %s',
+    async (_, flags) => {
+      const name = `Traced${flags}`;
+      await platform.createSchema({ name, fields: { title: 'String' } });
+      const created = await platform.client.post(
+        `/database/${name}`,
+        { title: 'never in a span' },
+        { headers: headersOf(flags) },
+      );
+      expect(created.status).toBe(200);
+      const http = await waitFor(() =>
+        spans.find((span) => span.name === `POST /database/${name}`),
+      );
+      const mine = spans.filter((span) => span.traceId === http.traceId);
+      const operation = mine.find(({ parentSpanId }) => parentSpanId === http.spanId);
+      const statement = mine.find(({ facts }) =>
+        String(facts['db.query.text']).includes(`"${name}"`),
+      );
+      expect(http).toMatchObject({ parentSpanId: '', links: [`${traceId}-${spanId}`] });
+      expect(spans.map((span) => span.traceId)).not.toContain(traceId);
+      expect(http.facts).toMatchObject({
+        'http.route': `/database/${name}`,
+        'http.response.status_code': 200,
+      });
+      expect(operation?.name).toMatch(/^database\./);
+      expect(statement?.name).toMatch(new RegExp(`app\\.${name}`));
+      // The kind of the event, which stands in the text itself.
+      expect(statement?.facts['db.query.text']).not.toContain(`:${name}`);
+      for (const value of ['never in a span', 'of-the-caller'])
+        expect(bodies.includes(value)).toBe(false);
+      expect(http.service).toBe('penstock');
+    },
+    60_000,
+  );
+
+  test('go on with what the caller began where callers are trusted', async () => {
+    const { port } = collector.address() as AddressInfo;
+    const otlpEndpoint = `http://127.0.0.1:${port}`;
+    const tracing = openTracing({ otlpEndpoint, traceContext: 'continue' });
+    const noted = (flags: string): Promise<void> =>
+      tracing.request(`flags ${flags}`, headersOf(flags), async () => undefined);
+    await Promise.all([noted('00'), noted('01'), noted('broken')]);
+    await tracing.close();
+    expect(spans.find(({ name }) => name === 'flags 01')).toMatchObject({
+      ...{ traceId, parentSpanId: spanId, links: [] },
     });
-    const http = mine.find(({ name }) => name === 'POST /database/Traced');
-    const operation = mine.find(({ parentSpanId }) => parentSpanId === http?.spanId);
-    const statement = mine.find(({ facts }) => String(facts['db.query.text']).includes('"Traced"'));
-    expect(http?.parentSpanId).toBe('b7ad6b7169203331');
-    expect(http?.facts).toMatchObject({
-      'http.route': '/database/Traced',
-      'http.response.status_code': 200,
-    });
-    expect(operation?.name).toMatch(/^database\./);
-    expect(statement?.name).toMatch(/app\.Traced/);
-    expect(bodies).not.toContain('never in a span');
-    expect(http?.service).toBe('penstock');
-  }, 60_000);
+    expect(spans.find(({ name }) => name === 'flags broken')?.parentSpanId).toBe('');
+    expect(spans.some(({ name }) => name === 'flags 00')).toBe(false);
+  });
 
   test('hold no secret', () => {
     expect(bodies).not.toContain(testMasterKey);
@@ -88,6 +122,7 @@ function spansOf(body: Json): Span[] {
         traceId: span.traceId,
         spanId: span.spanId,
         parentSpanId: span.parentSpanId ?? '',
+        links: (span.links ?? []).map((link: Json) => `${link.traceId}-${link.spanId}`),
         service: attributesOf(resource.resource)['service.name'],
         facts: attributesOf(span),
       })),

@@ -19,14 +19,15 @@ export interface ActiveSpan {
 export interface Tracing {
   /** Runs `work` as a part of what is running, found through the asynchronous flow; where nothing is, nothing is noted. */
   span<T>(name: string, facts: SpanFacts, work: (span: ActiveSpan) => Promise<T>): Promise<T>;
-  /** Runs `work` as a request from outside; continues the caller's trace when `headers` name one (W3C Trace Context). */
+  /**
+   * Runs `work` as a request from outside. Where `headers` name a trace of the caller (W3C Trace Context), the one of the
+   * request is linked to it, or goes on with it where callers are trusted.
+   */
   request<T>(
     name: string,
     headers: Readonly<Record<string, string | readonly string[] | undefined>>,
     work: (span: ActiveSpan) => Promise<T>,
   ): Promise<T>;
-  /** Headers that hand the trace on to another service. */
-  outgoing(): Readonly<Record<string, string>>;
   /** Sends what is left. */
   close(): Promise<void>;
 }

@@ -16,6 +16,7 @@ import type {
   Statement,
   Transaction,
 } from '../../../../kernel/database/database.ts';
+import { withoutValues } from '../../../../kernel/database/statement-text.ts';
 import type { DecodedInput } from '../../../../kernel/operations/operation-input.ts';
 import { cutText } from '../../../../kernel/text.ts';
 import { databaseErrors } from '../../errors.ts';
@@ -24,7 +25,6 @@ import { runEndpoint } from '../endpoints/run.ts';
 import type { EndpointStore } from '../endpoints/store.ts';
 import { followedSchemas } from '../endpoints/unseen-fields.ts';
 import { boundedRead } from './queries.ts';
-import { withoutValues } from './server-advice.ts';
 
 /* A plan of PostgreSQL as a list of steps, with what stands out in plain words. */
 
@@ -99,14 +99,12 @@ function* stepsOf(
 }
 
 function conditionOf(node: PlanNode): string | undefined {
-  const parts = [
-    node['Index Cond'],
-    node.Filter,
-    node['Sort Key'] && `order by ${node['Sort Key'].join(', ')}`,
-  ];
+  const parts = [node['Index Cond'], node.Filter, node['Sort Key'] && `order by ${orderOf(node)}`];
   const text = parts.filter((part) => part !== undefined).join('; ');
   return text === '' ? undefined : cutText(withoutValues(text), 500);
 }
+
+const orderOf = (node: PlanNode): string => withoutValues((node['Sort Key'] ?? []).join(', '));
 
 function remarkOn(node: PlanNode): readonly string[] {
   const table = node['Relation Name'];
@@ -127,7 +125,7 @@ function remarkOn(node: PlanNode): readonly string[] {
   }
   if (node['Node Type'].endsWith('Sort') && below >= MANY) {
     return [
-      `Sorts about ${Math.round(below)} rows by ${(node['Sort Key'] ?? []).join(', ')}: an index on that would give the order`,
+      `Sorts about ${Math.round(below)} rows by ${orderOf(node)}: an index on that would give the order`,
     ];
   }
   return [];

@@ -2,6 +2,7 @@
 
 import type { Database } from '../../../../kernel/database/database.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
+import { withoutValues } from '../../../../kernel/database/statement-text.ts';
 import { cutText } from '../../../../kernel/text.ts';
 import {
   type Advice,
@@ -27,25 +28,13 @@ export async function serverStatements(
     const found = await database.part((part) => readServerStatements(part, schema));
     return found.map((statement) => ({
       ...statement,
+      // The extension puts placeholders for values, but for some that it saw too late, and leaves comments.
       text: cutText(withoutValues(statement.text), MAX_TEXT),
     }));
   } catch {
     return undefined;
   }
 }
-
-/**
- * The extension puts placeholders for values, but for some that it saw too late; comments are never taken out.
- * A text in dollar quotes ends what is shown.
- */
-export const withoutValues = (text: string): string =>
-  text
-    .replace(/'(?:[^']|'')*(?:'|$)/g, "'...'")
-    .replace(/\/\*[\s\S]*?(?:\*\/|$)|--[^\n]*/g, '')
-    .replace(/\$(?:[a-z_]\w*)?\$[\s\S]*$/i, '...')
-    .replace(/(?<![\w$."])\d+(?:\.\d+)?\b/g, '?')
-    .replace(/\s+/g, ' ')
-    .trim();
 
 /* Tables that are read whole, or that the server has not cleaned up. */
 
