@@ -12,7 +12,7 @@ it.each([
   [`select "it's", 'secret', "a""b'c" from t`, `select "it's", '...', "a""b'c" from t`],
   [String.raw`select e'it\'s secret', E'a\\', 'b' from t`, `select '...', '...', '...' from t`],
   [`select 1 -- it's\nfrom t where a = 'secret'`, `select ? from t where a = '...'`],
-  ["select e'not closed secret\\", `select '...'`],
+  [String.raw`select e'not closed \' secret`, `select '...'`],
   [`select 'not closed secret`, `select '...'`],
   ['select /* not closed secret', 'select'],
 ])('takes the values out of %j', (text, view) => {

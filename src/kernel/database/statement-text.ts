@@ -2,7 +2,7 @@
 
 /** What a text holds beside words: names in double quotes, texts (also with escapes), comments, numbers. */
 const parts =
-  /("(?:[^"]|"")*"?)|\be'(?:[^'\\]|''|\\[\s\S])*(?:'|\\?$)|'(?:[^']|'')*(?:'|$)|(\/\*[\s\S]*?(?:\*\/|$)|--[^\n]*)|(?<![\w$."])\d+(?:\.\d+)?\b/gi;
+  /("(?:[^"]|"")*"?)|\be'(?:[^'\\]|''|\\[\s\S])*'?|'(?:[^']|'')*'?|(\/\*(?:[^*]|\*(?!\/))*(?:\*\/)?|--[^\n]*)|(?<![\w$."])\d+(?:\.\d+)?\b/gi;
 const dollars = /\$(?:[a-z_]\w*)?\$[\s\S]*$/i;
 
 /** The text with no value in it: no literals, no comments; one in dollar quotes ends what is shown. */
