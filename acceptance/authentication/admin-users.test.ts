@@ -283,6 +283,27 @@ test('only a super admin acts as a user', async () => {
   ).toBe(403);
 });
 
+test('a token that is narrowed to modules acts as nobody', async () => {
+  const user = await platform.registerUser();
+  const path = `/authentication/users/${user.userId}/impersonate`;
+  for (const [scopes, status] of [
+    [['authentication'], 403],
+    [['authentication', 'write'], 403],
+    [['authentication', 'database', 'storage', 'chat'], 403],
+    [['write'], 200],
+  ] as const) {
+    const { body } = await platform.admin.post('/api-tokens', { name: `${scopes}`, scopes });
+    const narrowed = platform.adminAnonymous.with({ credential: body.token });
+    const answer = await narrowed.post(path, { reason: 'a support case' });
+    expect(answer.status, `${scopes} ${answer.text}`).toBe(status);
+    if (status === 403) expect(answer.body.code).toBe('SCOPE_EXCEEDED');
+  }
+  const sessions = (await user.api.get('/authentication/sessions')).body.sessions;
+  expect((sessions as { impersonated: boolean }[]).map(({ impersonated }) => impersonated)).toEqual(
+    [true, false],
+  );
+});
+
 test('an operator who acts as an anonymous user cannot make it an account of their own', async () => {
   await platform.admin.patch('/config/authentication', {
     config: { anonymousUsers: { enabled: true } },

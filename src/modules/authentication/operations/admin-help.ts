@@ -159,7 +159,7 @@ const impersonateOperation = ({ impersonate }: HelpServices): Operation =>
     errors: [authErrors.USER_NOT_FOUND, authErrors.USER_BLOCKED],
     summary: 'Act as a user',
     description:
-      'For a super admin, for `impersonation.lifetime`, without renewal. The session passes no check for a fresh login; its log lines and events name the operator, and the user sees it in their list.',
+      'For a super admin (with a token: one for all modules), for `impersonation.lifetime`, without renewal. The session passes no check for a fresh login; its log lines and events name the operator, and the user sees it in their list.',
     async handler(context, { params, body: { clientId } }) {
       const origin = {
         address: context.address,

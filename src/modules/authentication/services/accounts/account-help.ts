@@ -1,6 +1,7 @@
 /** What an operator does for a user who cannot get in, or whom somebody else has got in as. */
 
 import type { Kernel } from '../../../../host/kernel.ts';
+import { requireAuthority } from '../../../../kernel/authority.ts';
 import type { AdminCaller, Caller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
@@ -31,7 +32,7 @@ interface ImpersonationToken {
   readonly expiresAt: number;
 }
 
-/** Opens the session. Throws 404, and 403 for a blocked user. `clientId` of the origin: the app that the token is for. */
+/** Opens the session. Throws 404, and 403 for a blocked user and for tokens that are narrowed to modules. `clientId` of the origin: the app that the token is for. */
 export type Impersonation = (
   caller: AdminCaller,
   userId: string,
@@ -45,8 +46,9 @@ interface ImpersonationDependencies extends Pick<Kernel, 'database' | 'events' |
 
 export const createImpersonation =
   ({ database, events, identity, makePair, config }: ImpersonationDependencies): Impersonation =>
-  (caller, userId, origin) =>
-    database.transaction(async (transaction) => {
+  (caller, userId, origin) => {
+    requireAuthority(caller, anyModule);
+    return database.transaction(async (transaction) => {
       // Whoever ends the operator's credential at this moment waits, and ends the session too.
       await identity.admin?.holdCredential?.(transaction, caller);
       const session = await insertImpersonation(transaction, {
@@ -70,6 +72,10 @@ export const createImpersonation =
       const { accessToken } = makePair(session, { tokenId: newId(), refreshToken: undefined });
       return { userId: session.userId, accessToken, expiresAt: session.expiresAt };
     });
+  };
+
+/** What users reach belongs to any module. */
+const anyModule = { kind: 'everything', what: 'Acting as a user' } as const;
 
 export interface AccountHelp {
   /**
