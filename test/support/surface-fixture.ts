@@ -119,6 +119,7 @@ const forgetfulAudit: Audit = {
   list: async () => [],
   count: async () => 0,
   read: async function* () {},
+  completeUntil: async () => undefined,
   purge: async () => 0,
 };
 

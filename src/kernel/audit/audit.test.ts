@@ -308,6 +308,38 @@ describe('the audit log', () => {
     expect(await audit.count({ action: 'young' })).toBe(1);
   });
 
+  test('is purged by two nodes at once, and nothing else goes', async () => {
+    await opened.database.query(sql`
+      insert into penstock.audit_log (at, actor_type, action, outcome)
+      select now() - make_interval(days => i % 200), 'system', 'any age', 'success' from generate_series(0, 5999) i`);
+    const other = await opened.openAgain();
+    const nodes = [audit, createAudit(other, silentLog)];
+    const purged = await Promise.all(nodes.map((node) => node.purge(100)));
+    expect(purged.reduce((sum, count) => sum + count, 0)).toBe(3_000);
+    expect(Math.min(...purged)).toBeGreaterThan(0);
+    expect(await audit.count({ action: 'any age' })).toBe(3_000);
+  });
+
+  test('says until when it is complete, while changes are being made', async () => {
+    const written = Promise.withResolvers<void>();
+    const end = Promise.withResolvers<void>();
+    const begun = new Date();
+    const change = opened.database.transaction(async () => {
+      await audit.record(entry({ target: 'slow' }));
+      written.resolve();
+      await end.promise;
+    });
+    await written.promise;
+    await audit.record(entry({ target: 'quick' }));
+    const until = await audit.completeUntil();
+    expect(await audit.count({ target: 'slow' })).toBe(0);
+    end.resolve();
+    await change;
+    const [slow] = await audit.list({ target: 'slow' }, { skip: 0, limit: 1 });
+    expect(until?.getTime()).toBeLessThan(slow?.at.getTime() ?? 0);
+    expect(until?.getTime()).toBeGreaterThan(begun.getTime() - 2_000);
+  });
+
   test('is read whole, in order, in batches', async () => {
     await opened.database.query(sql`
       insert into penstock.audit_log (actor_type, action, target, outcome) select 'system', 'batch', i::text, 'success' from generate_series(1, 2500) i`);

@@ -95,6 +95,11 @@ export interface Audit {
   count(filter: AuditFilter): Promise<number>;
   /** All rows of the filter, oldest first, in batches: for exports of any length. */
   read(filter: AuditFilter): AsyncIterable<AuditRecord>;
+  /**
+   * Rows from before this moment are all there: those to come are of changes that have begun since. `undefined` where the
+   * server does not say when its transactions have begun.
+   */
+  completeUntil(): Promise<Date | undefined>;
   /** Takes away what is older than so many days; answers how many rows. */
   purge(days: number): Promise<number>;
 }

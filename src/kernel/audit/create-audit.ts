@@ -99,6 +99,11 @@ export function createAudit(database: Database, log: Logger): Audit {
         after = last.id;
       }
     },
+    async completeUntil() {
+      await later.flush();
+      const { rows } = await database.query<{ until: Date | null }>(oldestChange);
+      return rows[0]?.until ?? undefined;
+    },
     async purge(days) {
       let all = 0;
       for (let purged = BATCH; purged === BATCH; all += purged)
@@ -311,12 +316,20 @@ function following(filter: AuditFilter, after: string): Statement {
   };
 }
 
-/** One transaction: the permission to delete ends with it. */
+/**
+ * The time of a row is when its transaction began, and it is seen when that is over: this is when the oldest that runs did.
+ * This statement is one of them. One that begins just now may not have said so yet: a second is more than it needs.
+ */
+const oldestChange = sql`
+  select min(xact_start) - interval '1 second' as until from pg_stat_activity where datname = current_database() and backend_type = 'client backend'`;
+
+/** One transaction: the permission to delete ends with it. Nodes that purge at once take different rows. */
 const purgeBatch = (database: Database, days: number): Promise<number> =>
   database.transaction(async (transaction) => {
     await transaction.query(sql`select set_config('penstock.purging_audit', 'on', true)`);
     const { count } = await transaction.query(sql`
       delete from penstock.audit_log where id in (
-        select id from penstock.audit_log where at < now() - make_interval(days => ${days}) order by id limit ${BATCH})`);
+        select id from penstock.audit_log where at < now() - make_interval(days => ${days})
+          order by at, id limit ${BATCH} for update skip locked)`);
     return count;
   });

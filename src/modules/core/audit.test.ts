@@ -316,6 +316,8 @@ describe('the audit log of an installation', () => {
   test('is exported as JSON lines and as CSV, and the export is written down', async () => {
     const lines = await platform.admin.get('/audit-logs/export?action=core.admins');
     expect(lines.headers.get('content-type')).toContain('application/x-ndjson');
+    const until = Date.parse(lines.headers.get('audit-complete-until') ?? '');
+    expect(Math.abs(Date.now() - until)).toBeLessThan(60_000);
     const [first = ''] = lines.text.split('\n');
     expect(JSON.parse(first)).toMatchObject({ action: 'core.admins.create' });
     const csv = await platform.admin.get('/audit-logs/export?format=csv');

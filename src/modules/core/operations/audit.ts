@@ -181,10 +181,15 @@ const exportLog = (audit: Audit): Operation =>
     },
     summary: 'Export the audit log',
     description:
-      'Streams every entry that the filter lets through, as JSON lines or CSV, oldest first.',
-    handler({ caller }, { query: { format = 'jsonl', ...asked } }) {
-      const entries = audit.read(filterOf(caller, asked));
-      const name = { 'content-disposition': `attachment; filename="audit-log.${format}"` };
+      'Streams every entry that the filter lets through, as JSON lines or CSV, oldest first. `Audit-Complete-Until` says from when on entries may come whose changes were not done yet: where the next export begins.',
+    async handler({ caller }, { query: { format = 'jsonl', ...asked } }) {
+      const filter = filterOf(caller, asked);
+      const until = await audit.completeUntil();
+      const entries = audit.read(filter);
+      const name = {
+        'content-disposition': `attachment; filename="audit-log.${format}"`,
+        ...(until && { 'audit-complete-until': until.toISOString() }),
+      };
       return format === 'csv'
         ? Reply.stream('text/csv; charset=utf-8', auditCsv(entries), name)
         : Reply.stream('application/x-ndjson', auditLines(entries, show), name);
