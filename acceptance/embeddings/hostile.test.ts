@@ -269,3 +269,63 @@ it('switches to other vectors while everything is searched, written and deleted'
   const { configs } = (await platform.admin.get('/embeddings/configs?schemaName=Moving')).body;
   expect(configs[0]).toMatchObject({ model: 'two', next: null });
 }, 90_000);
+
+it('tells nothing of a hidden field while it is hidden and shown, and configurations come and go', async () => {
+  const fields = { text: 'String', other: { type: 'String' }, kind: 'String' } as Json;
+  const options = { conduitOptions: { cms: { enabled: true } } };
+  const { _id } = await platform.createSchema({ name: 'Going', fields, ...options });
+  const sourceFields = ['text', 'other'];
+  await save('Going', { sourceFields });
+  await create(
+    'Going',
+    Array.from({ length: 60 }, (_, i) => ({
+      text: `#${i} text`,
+      other: 'planted',
+      kind: `${i % 3}`,
+    })),
+  );
+  await waitFor(async () => (await count('Going')) === 60, { timeoutMs: 60_000 });
+  const { userId } = await platform.registerUser();
+  let [isOver, isHidden] = [false, false];
+  const seen = new Set<number>();
+  const searching = ['vector', 'keyword', 'hybrid'].map(async (mode) => {
+    while (!isOver) {
+      const before = isHidden;
+      const asked = { text: 'planted', mode, highlight: true, facets: ['kind'], userId };
+      const { status, text } = await search('Going', { ...asked, targetField: 'meaning' });
+      seen.add(status);
+      expect([200, 403, 404], text).toContain(status);
+      if (before && isHidden) expect(text).not.toContain('planted');
+    }
+  });
+  const change = async (hidden: boolean): Promise<void> => {
+    if (!hidden) isHidden = false;
+    const other = { type: 'String', ...(hidden && { select: false }) };
+    const path = `/database/schemas/${_id}`;
+    const answer = await platform.admin.patch(path, { fields: { ...fields, other } });
+    expect(answer.status, answer.text).toBe(200);
+    isHidden = hidden;
+  };
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 150));
+  const going = async () => {
+    for (let round = 0; round < 4; round += 1) {
+      await change(true);
+      await pause();
+      await change(false);
+      const { configs } = (await platform.admin.get('/embeddings/configs?schemaName=Going')).body;
+      const gone = await platform.admin.delete(`/embeddings/configs/${configs[0].id}`);
+      expect(gone.status, gone.text).toBe(200);
+      await pause();
+      await save('Going', { sourceFields });
+      await pause();
+    }
+    const destroyed = await platform.admin.delete(`/database/schemas/${_id}?deleteData=true`);
+    expect(destroyed.status, destroyed.text).toBe(200);
+    await pause();
+  };
+  await going().finally(() => {
+    isOver = true;
+  });
+  await Promise.all(searching);
+  expect([...seen].toSorted()).toEqual([200, 403, 404]);
+}, 90_000);

@@ -8,6 +8,7 @@ import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { closeClients, openSocket } from '../chat/clients.ts';
+import { upload as storeFunction } from '../functions/requests.ts';
 import { bearer, readContent, sendForm } from './requests.ts';
 
 let platform: TestPlatform;
@@ -67,6 +68,98 @@ describe('GraphQL', () => {
     expect(codeOf(await ask(ben, remove, { id }))).toBe('FILE_ACCESS_DENIED');
     expect((await ask(ann, remove, { id })).data.deleteStorageFileId.success).toBe(true);
     expect(codeOf(await ask(ann, read, { id }))).toBe('FILE_NOT_FOUND');
+  });
+});
+
+describe('functions and GraphQL', () => {
+  const code = (work: string) =>
+    `try { ${work} } catch ({ status, code }) { return { status, code } }`;
+  const store = (name: string, functionCode: string, more: object = {}) =>
+    storeFunction(platform.admin, {
+      ...{ name, functionCode, ...more },
+      inputs: { method: 'POST', bodyParams: { input: 'JSON' } },
+    });
+  const run = async (user: TestUser, name: string, input: Json): Promise<Json> =>
+    (await user.api.post(`/functions/${name}`, { input })).body.result;
+  const make =
+    'mutation ($params: postStorageFileRequest) { postStorageFile(params: $params) { _id } }';
+  const data = Buffer.from('0123456789').toString('base64');
+  beforeAll(async () => {
+    await platform.admin.patch('/config/storage', {
+      limits: { maxJsonDataSize: 2_000, perUserQuota: 100 },
+    });
+    await store('make', code('return await ctx.files.create(req.params.input)'));
+    await store(
+      'call',
+      code('const { name, ...rest } = req.params.input; return await ctx.call(name, rest)'),
+    );
+    const all = `Promise.allSettled(Array.from({ length: 20 }, (_, i) =>
+      ctx.files.create({ name: req.params.input.tag + i, data: '${data}' })))`;
+    await store('many', `return (await ${all}).map(({ reason }) => reason?.code ?? 200)`);
+    await store('leaves', `${all}; return 'left'`);
+    await store('hangs', `await ${all}; for (;;) {}`, { timeout: 500 });
+  });
+  afterAll(async () => {
+    const limits = { maxJsonDataSize: 10_000_000, perUserQuota: 0 };
+    await platform.admin.patch('/config/storage', { limits });
+  });
+
+  it('keep to sizes, types and containers', async () => {
+    const name = `pictures-${randomUUID()}`;
+    const { _id } = (await platform.admin.post('/storage/containers', { name })).body;
+    await platform.admin.patch(`/storage/containers/${_id}`, { allowedMimeTypes: ['image/png'] });
+    const html = Buffer.from('<b>').toString('base64');
+    for (const [params, refusal] of [
+      [{ name: 'large', data: 'A'.repeat(4_000) }, 'FILE_TOO_LARGE'],
+      [{ name: 'broken', data: '***' }, 'INVALID_BASE64'],
+      [{ name: '../up', data }, 'INVALID_NAME'],
+      [{ name: 'a.txt', data, container: name }, 'UNSUPPORTED_TYPE'],
+      [{ name: 'a.png', data: html, mimeType: 'image/png', container: name }, 'UNSUPPORTED_TYPE'],
+      [{ name: 'own', data, container: 'module-forms' }, 'CONTAINER_CREATION_DENIED'],
+    ] as const) {
+      expect((await run(ann, 'make', params)).code, refusal).toBe(refusal);
+      expect(codeOf(await ask(ann, make, { params })), refusal).toBe(refusal);
+    }
+  });
+
+  it('leave files of others alone', async () => {
+    const { _id: id } = await run(ann, 'make', { name: 'mine.txt', data: 'eA==' });
+    for (const input of [
+      { name: 'PATCH /storage/file/:id', params: { id }, body: { data } },
+      { name: 'storage.file.remove', params: { id } },
+      { name: 'storage.file.data', params: { id } },
+      { name: 'storage.file.copy', params: { id }, body: {} },
+      { name: 'storage.file.create', body: { name: 'mine.txt', data, upsert: true } },
+    ])
+      expect((await run(eve, 'call', input)).code, input.name).toBe('FILE_ACCESS_DENIED');
+    for (const name of ['storage.files.remove', 'storage.files.update', 'POST /storage/upload'])
+      expect((await run(eve, 'call', { name, params: { id } })).status, name).toBe(403);
+    expect((await run(ann, 'call', { name: 'storage.file.data', params: { id } })).data).toBe(
+      'eA==',
+    );
+  });
+
+  it('keep to the quota exactly, whoever waits for the answer', async () => {
+    const users = await Promise.all(Array.from({ length: 4 }, () => platform.registerUser()));
+    const [many, leaves, hangs, graph] = users as [TestUser, TestUser, TestUser, TestUser];
+    const codes = (await run(many, 'many', { tag: 'a' })) as unknown[];
+    expect(codes.filter((one) => one === 200)).toHaveLength(10);
+    expect(new Set(codes)).toEqual(new Set([200, 'QUOTA_EXCEEDED']));
+    await run(leaves, 'leaves', { tag: 'b' });
+    await run(hangs, 'hangs', { tag: 'c' });
+    const fields = Array.from(
+      { length: 20 },
+      (_, i) => `a${i}: postStorageFile(params: { name: "d${i}", data: "${data}" }) { _id }`,
+    );
+    const made = await ask(graph, `mutation { ${fields.join(' ')} }`);
+    expect(Object.values(made.data).filter(Boolean)).toHaveLength(10);
+    for (const user of users) {
+      const { files, size } = (await user.api.get('/storage/usage')).body;
+      expect(size).toBe(10 * files);
+      expect(size).toBeLessThanOrEqual(100);
+    }
+    const { progress } = (await platform.admin.post('/storage/reconcile', { dryRun: true })).body;
+    expect(progress).toMatchObject({ wrongCounters: 0, orphanObjects: 0, missingObjects: 0 });
   });
 });
 
