@@ -105,13 +105,15 @@ export interface Owner {
   readonly inRecord?: true;
 }
 
-/** An owner for records that nothing else has to be asked about, if something still holds. */
+/** An owner for records by what is in memory, if something still holds. */
 export interface CachedOwner {
   readonly owner: Owner;
   /** A value, and what the statement asks with it (SQL, from its placeholder). */
   readonly holds: { readonly value: unknown; text(place: string): string };
   /** Fields of the records are relations: what they say is told with the records. */
   readonly tells: boolean;
+  /** As `creation` says it. What it refuses may be refused because of what does not hold any more. */
+  readonly rule?: CreationRule;
 }
 
 /** A column of a record beside its fields, and its value. */

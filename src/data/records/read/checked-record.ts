@@ -5,6 +5,7 @@
  */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Statement } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { createGatheredRead } from '../../../kernel/database/gathered-read.ts';
 import { andThen, type MaybePromise } from '../../../kernel/maybe-promise.ts';
 import type { RecordCheck, SqlRows } from '../../../kernel/record-check.ts';
@@ -57,6 +58,24 @@ export function readRestricted(
     });
   const checked = readChecked(dependencies, request);
   return checked instanceof Promise ? checked.then((found) => found ?? read()) : read();
+}
+
+const nothingOfIt = { only: new Map([['_id', new Map()]]), exactly: true };
+
+/** Whether a user may read a record that is there; false where that is not known either. */
+export async function isSurelyReadable(
+  dependencies: RecordDependencies,
+  caller: Caller,
+  schema: CompiledSchema,
+  id: string,
+): Promise<boolean> {
+  const record = { ...nothingOfIt, id };
+  try {
+    return (await readChecked(dependencies, { caller, schema, record, asked: {} })) !== undefined;
+  } catch (error) {
+    if (codeOf(error) === recordErrors.RECORD_NOT_FOUND.code) return false;
+    throw error;
+  }
 }
 
 /** By what is written about the record; `undefined` where that does not say it. */

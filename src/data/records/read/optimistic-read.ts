@@ -1,7 +1,7 @@
 /**
- * Reads that do not wait for the permission engine to look whether what it
- * remembers is still true: the database is asked at the same time, or by the
- * statement itself.
+ * Reads with the rights that the node remembers. Whether they still hold is asked by the statement itself, or after it. Not
+ * before: what was changed in between would be shown to somebody who had lost the right to it by then
+ * (docs/decisions/553-rights-are-confirmed-after-the-read.md).
  */
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { concluded, type MaybePromise } from '../../../kernel/maybe-promise.ts';
@@ -13,32 +13,18 @@ interface Dependencies {
 }
 
 /**
+ * Rights that change again and again while they are used are looked up so often; then as they were a moment before the read.
+ */
+const MAX_ATTEMPTS = 10;
+
+/**
  * Runs a read with the rights that the node remembers. When one of them turns out not to hold any more, what was read
  * counts for nothing, and it is read again with the rights that hold now.
  */
-export async function readOptimistically<D extends Dependencies, T>(
+export const readOptimistically = <D extends Dependencies, T>(
   dependencies: D,
   read: (dependencies: D) => Promise<T>,
-): Promise<T> {
-  const confirmations: Promise<boolean>[] = [];
-  const given = withCachedGrants(dependencies, (predicate) => {
-    const { confirm } = predicate;
-    if (!confirm) return predicate;
-    const asked = confirm();
-    // Looked at when the read has ended; it may be refused before that, when nobody waits for it.
-    asked.catch(() => undefined);
-    confirmations.push(asked);
-    return { ...predicate, confirm: undefined, guard: undefined };
-  });
-  if (given === dependencies) return read(dependencies);
-  const answer = await resolved(() => read(given));
-  if (answer.status === 'fulfilled' && confirmations.length === 0) return answer.value;
-  const confirmed = await Promise.all(confirmations);
-  if (answer.status === 'rejected' && isOverload(answer.reason)) throw answer.reason;
-  if (!confirmed.every(Boolean)) return read(dependencies);
-  if (answer.status === 'rejected') throw answer.reason;
-  return answer.value;
-}
+): Promise<T> => readRemembered(dependencies, read, 'confirmed');
 
 /**
  * The same for a read whose statement asks itself: it puts the `guard` of its predicate in, and answers `undefined` when
@@ -48,32 +34,60 @@ export async function readGuarded<D extends Dependencies, T>(
   dependencies: D,
   read: (dependencies: D) => Promise<T | undefined>,
 ): Promise<T> {
+  const answer = await readRemembered(dependencies, read, 'guarded');
+  if (answer === undefined) throw new Error('A predicate that is certain has a guard');
+  return answer;
+}
+
+async function readRemembered<D extends Dependencies, T>(
+  dependencies: D,
+  read: (dependencies: D) => Promise<T>,
+  asking: 'guarded' | 'confirmed',
+): Promise<T> {
+  // A guard asks by types of objects, and a type may change all the time: what is read once more is confirmed by subjects.
+  for (let n = 0; n < MAX_ATTEMPTS; n += 1) {
+    const answer = await attempt(dependencies, read, n === 0 ? asking : 'confirmed');
+    if (answer) return answer.value;
+  }
+  return read(dependencies);
+}
+
+/** Nothing when the rights did not hold. Throws what the read throws with rights that hold. */
+async function attempt<D extends Dependencies, T>(
+  dependencies: D,
+  read: (dependencies: D) => Promise<T>,
+  asking: 'guarded' | 'confirmed',
+): Promise<{ readonly value: T } | undefined> {
+  const used = new Set<() => Promise<boolean>>();
   const unasked = new Set<() => Promise<boolean>>();
-  let usedCache = false;
   const given = withCachedGrants(dependencies, (predicate) => {
     const { confirm, guard } = predicate;
     if (!confirm) return predicate;
-    usedCache = true;
+    used.add(confirm);
     unasked.add(confirm);
-    const asking: RowPredicate['guard'] =
-      guard &&
-      ((next) => {
-        unasked.delete(confirm);
-        return guard(next);
-      });
-    return { ...predicate, confirm: undefined, guard: asking };
+    const asked: RowPredicate['guard'] =
+      asking === 'guarded' && guard
+        ? (next) => {
+            unasked.delete(confirm);
+            return guard(next);
+          }
+        : undefined;
+    return { ...predicate, confirm: undefined, guard: asked };
   });
   const answer = await resolved(() => read(given));
-  const stands = unasked.size === 0 || (await allStand(unasked));
-  if (answer.status === 'fulfilled' && answer.value !== undefined && stands) return answer.value;
-  if (answer.status === 'rejected' && (!usedCache || isOverload(answer.reason)))
-    throw answer.reason;
-  const certain = await read(dependencies);
-  if (certain === undefined) throw new Error('A predicate that is certain has a guard');
-  return certain;
+  if (answer.status === 'fulfilled') {
+    const isCurrent = used.size === 0 || answer.value !== undefined || asking === 'confirmed';
+    if (isCurrent && (await allStand(unasked))) return answer;
+    // What has changed is known then.
+    if (!isCurrent) await allStand(used);
+    return undefined;
+  }
+  if (isOverload(answer.reason) || (await allStand(used))) throw answer.reason;
+  return undefined;
 }
 
-const allStand = async (confirmations: Iterable<() => Promise<boolean>>): Promise<boolean> =>
+const allStand = async (confirmations: ReadonlySet<() => Promise<boolean>>): Promise<boolean> =>
+  confirmations.size === 0 ||
   (await Promise.all([...confirmations].map((confirm) => confirm()))).every(Boolean);
 
 /** `Promise.allSettled` of one, with fewer promises: most reads rest on nothing that is remembered. */

@@ -7,7 +7,6 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { Placement, RowPredicate } from '../../../kernel/permissions.ts';
 import { isTrusted } from '../access/operation-access.ts';
-import { createParameters } from '../sql/prepared-statements.ts';
 import { idsTest } from '../sql/row-id.ts';
 import type { MovedRows } from './placement-text.ts';
 import { runWrite, type WriteContext } from './write-context.ts';
@@ -92,11 +91,22 @@ async function requireHolds(
   context: WriteContext,
   { ids, predicate, database, placeOf }: Asked,
 ): Promise<void> {
-  const { rows, name } = context.schema;
-  const parameters = createParameters([ids]);
-  const allowed = predicate.compile('t0."_id"', parameters.next, 'row', 't0');
-  const text = `select t0."_id"::text as id from ${rows} t0 where ${idsTest(context.schema, 't0', '$1')} and (${allowed}) is not true limit ${placeOf ? MAX_NAMED : 1}`;
-  const statement = { text, values: parameters.values };
+  const { schema, dependencies } = context;
+  const { rows, name } = schema;
+  const limit = placeOf ? MAX_NAMED : 1;
+  const statement = dependencies.plans.statement(
+    {
+      schema,
+      shape: `placed|${limit}|${predicate.shape}`,
+      values: [ids],
+      dynamic: true,
+      identity: predicate.identity,
+    },
+    ({ next }) => {
+      const allowed = predicate.compile('t0."_id"', next, 'row', 't0');
+      return `select t0."_id"::text as id from ${rows} t0 where ${idsTest(schema, 't0', '$1')} and (${allowed}) is not true limit ${limit}`;
+    },
+  );
   const refused = await runWrite<{ id: string }>(context, statement, database);
   if (refused.length === 0) return;
   const message = `The record may not be put there: the action "create" of ${name} does not allow it`;

@@ -7,7 +7,7 @@
  * own (files): whoever reads the record would read what they have no authority over.
  */
 import { modulesOfCaller } from '../../../kernel/authority.ts';
-import type { Queryable } from '../../../kernel/database/database.ts';
+import type { Queryable, Statement } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import type { MaybePromise } from '../../../kernel/maybe-promise.ts';
@@ -15,7 +15,8 @@ import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
 import { invalidRecord } from '../errors.ts';
-import { createParameters, restriction } from '../sql/prepared-statements.ts';
+import { isSurelyReadable } from '../read/checked-record.ts';
+import { restriction } from '../sql/prepared-statements.ts';
 import type { ColumnValues } from './validate.ts';
 import { runWrite, type WriteContext } from './write-context.ts';
 
@@ -169,38 +170,58 @@ async function danglingReferences(
   question: ReferenceQuestion,
   database?: Queryable,
 ): Promise<readonly Link[]> {
-  const { schema, predicate } = context;
-  const { target, links, limited, field, many } = question;
-  // The ids of tables of others need not be UUIDs: there, no link is kept.
-  const records = links.map(({ record }) => (schema.mapping ? null : (record ?? null)));
-  const parameters = createParameters([links.map(({ id }) => id), records]);
-  let visible = '';
-  if (limited) {
-    const named = [...new Set(links.map(({ id }) => id))];
-    const seen = (await readable(context, target, named)).map(
-      ({ compile }) => `(${compile('t0."_id"', parameters.next, 'row', 't0')})`,
-    );
-    visible = ` and (${seen.join(' or ') || 'false'})`;
-  }
-  let kept = '';
-  if (records.some((record) => record !== null)) {
-    const column = `t1.${identifier(field)}`;
-    const same = many ? `w.id = any(${column})` : `${column} = w.id`;
-    // Of a record that they may not change they learn nothing.
-    kept = ` and not exists (select 1 from ${schema.rows} t1 where t1."_id" = w.record and ${same}${restriction(predicate, 't1', parameters, 'row')})`;
-  }
-  const text =
-    `select w.n::integer as n from unnest($1::uuid[], $2::uuid[]) with ordinality w(id, record, n) ` +
-    `where not exists (select 1 from ${target.rows} t0 where t0."_id" = w.id${visible})${kept}`;
-  const rows = await runWrite<{ n: number }>(
-    context,
-    { text, values: parameters.values },
-    database,
-  );
+  const { target, links, limited } = question;
+  const { caller, dependencies } = context;
+  const [link] = links;
+  // Mostly one that its record says enough about.
+  if (limited && !database && link && links.length === 1)
+    if (await isSurelyReadable(dependencies, caller, target, link.id)) return [];
+  const named = limited ? [...new Set(links.map(({ id }) => id))] : [];
+  const seen = limited ? await readable(context, target, named) : undefined;
+  const statement = danglingStatement(context, question, seen);
+  const rows = await runWrite<{ n: number }>(context, statement, database);
   return rows.flatMap(({ n }) => links[n - 1] ?? []);
 }
 
-/** Any of these makes a record one that the caller may refer to: as themselves, or as what they act for. Visitors read none. */
+/** Answers the numbers of links, from 1, that lead nowhere. `seen`: any of these makes a record one that the caller may refer to. */
+function danglingStatement(
+  { schema, predicate, dependencies }: WriteContext,
+  { target, links, field, many }: ReferenceQuestion,
+  seen: readonly RowPredicate[] | undefined,
+): Statement {
+  // The ids of tables of others need not be UUIDs: there, no link is kept.
+  const records = links.map(({ record }) => (schema.mapping ? null : (record ?? null)));
+  const keeps = records.some((record) => record !== null);
+  const [first, ...others] = seen ?? [];
+  const shapes = [seen?.map(({ shape }) => shape), keeps && [field, many, predicate?.shape]];
+  return dependencies.plans.statement(
+    {
+      schema: target,
+      shape: `links ${JSON.stringify([schema.rows, ...shapes])}`,
+      values: [links.map(({ id }) => id), records],
+      dynamic: true,
+      identity: others.length === 0 && !keeps ? first?.identity : undefined,
+      class: seen?.every(({ isLight }) => isLight) && links.length === 1 ? 'short' : 'pooled',
+    },
+    (parameters) => {
+      const { next } = parameters;
+      const tests = seen?.map(({ compile }) => `(${compile('t0."_id"', next, 'row', 't0')})`);
+      const visible = tests ? ` and (${tests.join(' or ') || 'false'})` : '';
+      const column = `t1.${identifier(field)}`;
+      const same = many ? `w.id = any(${column})` : `${column} = w.id`;
+      // Of a record that they may not change they learn nothing.
+      const kept = keeps
+        ? ` and not exists (select 1 from ${schema.rows} t1 where t1."_id" = w.record and ${same}${restriction(predicate, 't1', parameters, 'row')})`
+        : '';
+      return (
+        `select w.n::integer as n from unnest((select $1::uuid[])::uuid[], (select $2::uuid[])::uuid[]) with ordinality w(id, record, n) ` +
+        `where not exists (select 1 from ${target.rows} t0 where t0."_id" = w.id${visible})${kept}`
+      );
+    },
+  );
+}
+
+/** What the caller may refer to: as themselves, or as what they act for. Visitors read none. */
 async function readable(
   { caller, options, dependencies }: WriteContext,
   schema: CompiledSchema,

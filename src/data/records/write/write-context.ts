@@ -218,7 +218,8 @@ async function ownershipOf(
   const cached =
     options.scope === undefined ? await engine.cachedOwner?.(caller, schema.name) : undefined;
   if (!cached) return asked();
-  return { owner: cached.owner, tuples, cached: { ...cached, asked } };
+  const { owner, rule, holds, tells } = cached;
+  return { owner, tuples, rule, cached: { holds, tells, asked } };
 }
 
 /** The same write with an owner that was asked for. */

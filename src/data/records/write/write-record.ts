@@ -1,6 +1,7 @@
 /** Writing one record: checked, then one statement for the record, its event and the answer. */
 
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors, type Problem } from '../../../kernel/errors.ts';
 import { actorOf } from '../../../kernel/hooks/hooks.ts';
 import { newId } from '../../../kernel/ids.ts';
@@ -61,8 +62,14 @@ async function createWith(
   input: RecordInput,
   insert: Insert,
 ): Promise<RecordText | undefined> {
-  const row = await createChecked(context, input, insert);
-  if (row || !context.ownership?.cached) return row;
+  const { ownership } = context;
+  try {
+    const row = await createChecked(context, input, insert);
+    if (row || !ownership?.cached) return row;
+  } catch (error) {
+    if (!ownership?.cached || !ownership.rule || codeOf(error) !== errors.FORBIDDEN.code)
+      throw error;
+  }
   return createChecked(await withAskedOwner(context), input, insert);
 }
 

@@ -202,7 +202,7 @@ interface PlainRules {
 const stepKey = (relation: string, type: string, setRelation: string): string =>
   `${relation} ${type} ${setRelation}`;
 
-const plainRules = (model: Model, name: Name): PlainRules | undefined =>
+export const plainRules = (model: Model, name: Name): PlainRules | undefined =>
   model.derived(`plain ${keyOf(name)}`, () => {
     if (!isExact(model, name)) return undefined;
     const { direct, steps } = rulesTo(model, name);
@@ -250,13 +250,13 @@ function plainVerdict(
 const reachedName = ({ subject: { type, id } }: Tuple, name: string): string =>
   reachableKey({ type, id, name });
 
-const stepsOf = (rules: PlainRules, { subject, relation }: Tuple) =>
+export const stepsOf = (rules: PlainRules, { subject, relation }: Tuple) =>
   (subject.id === '*'
     ? undefined
     : rules.steps.get(stepKey(relation, subject.type, subject.relation))) ?? [];
 
 /** Whether a tuple names a plain subject: by itself, as one of everybody of its type, as one of everybody. */
-const isNamed = (named: SubjectRef, { type, id }: SubjectRef): boolean =>
+export const isNamed = (named: SubjectRef, { type, id }: SubjectRef): boolean =>
   isEverybody(named) ||
   (named.relation === '' && named.type === type && (named.id === id || named.id === '*'));
 

@@ -8,6 +8,7 @@ import { errors } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import type { Owner, RequireCreation } from '../../../kernel/permissions.ts';
 import { engineErrors, limits } from '../engine/limits.ts';
+import { askedOfNew } from '../engine/new-objects.ts';
 import { footprintOf } from '../engine/tuple-loading.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import { ownerRelation } from '../model/grammar.ts';
@@ -40,7 +41,7 @@ export function placingFields(model: Model, type: string): ReadonlySet<string> {
 }
 
 interface Creation {
-  readonly checks: Pick<Checks, 'allHold'>;
+  readonly checks: Pick<Checks, 'allHold' | 'holds'>;
   readonly model: Model;
   readonly subject: SubjectRef;
   readonly owner: Owner;
@@ -61,6 +62,9 @@ export function creationCheck({ checks, model, subject, owner, name }: Creation)
   const areAllowed = async (chunk: readonly SameRecords[]): Promise<readonly boolean[]> => {
     const asked = chunk.map(({ said }) => ({ said, resource: { type: name.type, id: newId() } }));
     const contextual = asked.flatMap(({ said, resource }) => said.map(tupleOn(resource)));
+    const known = chunk.length === 1 ? askedOfNew(model, subject, name, contextual) : undefined;
+    if (known !== undefined)
+      return [typeof known === 'boolean' ? known : await checks.holds(known)];
     const questions = asked.map(({ resource }) => ({ subject, action: createAction, resource }));
     return checks.allHold(questions, { contextual });
   };

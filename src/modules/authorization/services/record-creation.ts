@@ -6,6 +6,7 @@ import { invalid } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
 import type {
   CachedOwner,
+  CreationRule,
   Owner,
   PermissionEngine,
   RowPredicate,
@@ -13,7 +14,7 @@ import type {
 import { rulesOf } from '../engine/record-rules.ts';
 import { authorizationErrors } from '../errors.ts';
 import { type ObjectRef, ownerRelation, parseObject } from '../model/grammar.ts';
-import type { Model } from '../model/model.ts';
+import type { Model, Name } from '../model/model.ts';
 import { takesOwner } from '../record-tuples.ts';
 import { objectExists } from '../share-queries.ts';
 import type { Checks } from './checks.ts';
@@ -53,6 +54,19 @@ export function createRecordCreation({
     return owner;
   };
 
+  /** What `create`, the name, asks of records that will have the owner. */
+  function ruleOf(
+    model: Model,
+    caller: Caller,
+    { name, owner }: { readonly name: Name; readonly owner: Owner },
+  ): CreationRule {
+    const after = () => creatableRows(caller, name.type);
+    // Values of a record are asked of the record itself.
+    if (rulesOf(model, name).length > 0) return { after };
+    const subject = userSubject(caller);
+    return { before: creationCheck({ checks, model, subject, owner, name }), after };
+  }
+
   return {
     async owner(caller, schema, scope) {
       const { model } = await models.engine();
@@ -67,22 +81,21 @@ export function createRecordCreation({
     async cachedOwner(caller, schema) {
       if (caller.kind !== 'user' || database.inTransaction()) return undefined;
       const { model } = await models.optimistic();
-      if (creationOf(model, schema) || !takesOwner(model.get(schema), 'User')) return undefined;
+      const name = creationOf(model, schema);
+      if (name && rulesOf(model, name).length > 0) return undefined;
+      if (!takesOwner(model.get(schema), 'User')) return undefined;
       const owner = ownerOf(model, schema, { type: 'User', id: caller.userId });
       if (!owner.inRecord) return undefined;
       const tells = (model.get(schema)?.fields.size ?? 0) > 0;
-      return { owner, holds: sameDefinitions(model.revision), tells };
+      const rule = name && ruleOf(model, caller, { name, owner });
+      return { owner, holds: sameDefinitions(model.revision), tells, ...(rule && { rule }) };
     },
     async creation(caller, schema, owner) {
       if (isTrusted(caller)) return undefined;
       const { model } = await models.engine();
       const name = creationOf(model, schema);
       if (!name) return undefined;
-      const after = () => creatableRows(caller, schema);
-      // Values of a record are asked of the record itself.
-      if (rulesOf(model, name).length > 0) return { after };
-      const subject = userSubject(caller);
-      return { before: creationCheck({ checks, model, subject, owner, name }), after };
+      return ruleOf(model, caller, { name, owner });
     },
     async placement(caller, schema) {
       const { model } = await models.engine();

@@ -95,19 +95,32 @@ export function createGrantCache<T extends object>(database: Queryable): GrantCa
     for (const subject of found.subjects) addToIndex(bySubject, subject, key);
   }
 
-  async function search({ key, types: requested, find }: CacheLookup<T>): Promise<CacheEntry<T>> {
-    const missedAll = requested.some((type) => !followed.has(type));
-    const flight: RunningSearch = { missed: new Set(), missedAll };
+  /** `missed`: something about it was changed meanwhile. */
+  async function search({ key, types: requested, find }: CacheLookup<T>) {
+    const isFollowed = requested.every((type) => followed.has(type));
     for (const type of requested) types.add(type);
+    // From then on changes about these types are told.
+    if (!isFollowed) await tracker.catchUp();
+    const flight: RunningSearch = { missed: new Set(), missedAll: false };
     flights.add(flight);
     try {
       const found = await find();
-      if (!flight.missedAll && !found.subjects.some((subject) => flight.missed.has(subject)))
-        keep(key, found);
-      return found;
+      const { missed, missedAll } = flight;
+      const isMissed = missedAll || found.subjects.some((subject) => missed.has(subject));
+      if (!isMissed) keep(key, found);
+      return { found, isMissed };
     } finally {
       flights.delete(flight);
     }
+  }
+
+  async function searched(requested: CacheLookup<T>): Promise<CachedValue<T>> {
+    const { found, isMissed } = await search(requested);
+    // What has been found may be used later than it was true: it stands as long as it is kept.
+    const kept = cachedAt(requested, entries, tracker.position());
+    if (kept?.value === found.value) return kept;
+    // More than is kept cannot be confirmed.
+    return { value: found.value, stands: () => !isMissed };
   }
 
   return {
@@ -116,10 +129,7 @@ export function createGrantCache<T extends object>(database: Queryable): GrantCa
       return found?.rests && found;
     },
     read: async (requested) =>
-      cachedAt(requested, entries, tracker.position()) ?? {
-        value: (await search(requested)).value,
-        stands: () => true,
-      },
+      cachedAt(requested, entries, tracker.position()) ?? searched(requested),
     catchUp: tracker.catchUp,
     position: tracker.position,
   };

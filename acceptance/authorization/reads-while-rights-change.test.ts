@@ -1,5 +1,6 @@
-/** Single records, read by many at once while rights and records change. */
+/** Records that are read by many at once while they and the rights to them change. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -7,11 +8,19 @@ import { createTestPlatform, type TestPlatform } from '../../test/support/platfo
 const ROUNDS = 40;
 const READERS = 6;
 
-describe('single records while rights change', () => {
+describe('records while rights change', () => {
   let platform: TestPlatform;
   let permissions: PermissionsApi;
   let ada: TestUser;
   let bob: TestUser;
+
+  const options = {
+    fields: { text: 'String' },
+    conduitOptions: {
+      authorization: { enabled: true },
+      cms: { query: { enabled: true, fields: ['text'] } },
+    },
+  } as const;
 
   beforeAll(async () => {
     platform = await createTestPlatform();
@@ -21,8 +30,7 @@ describe('single records while rights change', () => {
     await permissions.define({ name: 'Circle', relations: { member: ['User'] }, permissions: {} });
     await platform.createSchema({
       name: 'Diary',
-      fields: { text: 'String' },
-      conduitOptions: { authorization: { enabled: true } },
+      ...options,
     });
     await permissions.define({
       name: 'Diary',
@@ -36,8 +44,7 @@ describe('single records while rights change', () => {
     });
     await platform.createSchema({
       name: 'Letter',
-      fields: { text: 'String' },
-      conduitOptions: { authorization: { enabled: true } },
+      ...options,
     });
     await permissions.define({
       name: 'Letter',
@@ -65,14 +72,24 @@ describe('single records while rights change', () => {
       await permissions.relate(`Circle:one#member reader ${schema}:${id}`);
     let ended = false;
     const seen = new Map<string, number>();
-    const read = async (): Promise<void> => {
+    const ways = [
+      () => bob.api.get(path),
+      () => bob.api.get(`/database/${schema}`, { query: { limit: 100 } }),
+      () =>
+        bob.api.post(`/database/${schema}/query`, { query: { text: { $in: ['open', 'secret'] } } }),
+    ];
+    const read = async (way: (typeof ways)[number]): Promise<void> => {
       while (!ended) {
-        const { status, body } = await bob.api.get(path);
-        const what = status === 200 ? body.text : String(status);
+        const { status, body } = await way();
+        const found: Json[] = body.documents ?? [body];
+        const what =
+          status === 200 ? (found.find(({ _id }) => _id === id)?.text ?? '404') : String(status);
         seen.set(what, (seen.get(what) ?? 0) + 1);
       }
     };
-    const readers = Array.from({ length: READERS }, read);
+    const readers = Array.from({ length: READERS }, (_, n) =>
+      read(ways[n % ways.length] ?? (() => bob.api.get(path))),
+    );
     const write = async (text: string) =>
       expectStatus(await ada.api.patch(path, { text }), 200, 'change');
     // Whoever may not read it yet, or any more, knows nothing of what stands there meanwhile.
