@@ -54,18 +54,7 @@ export function createRecordCreation({
     return owner;
   };
 
-  /** What `create`, the name, asks of records that will have the owner. */
-  function ruleOf(
-    model: Model,
-    caller: Caller,
-    { name, owner }: { readonly name: Name; readonly owner: Owner },
-  ): CreationRule {
-    const after = () => creatableRows(caller, name.type);
-    // Values of a record are asked of the record itself.
-    if (rulesOf(model, name).length > 0) return { after };
-    const subject = userSubject(caller);
-    return { before: creationCheck({ checks, model, subject, owner, name }), after };
-  }
+  const ruleOf = creationRules(checks, creatableRows);
 
   return {
     async owner(caller, schema, scope) {
@@ -107,6 +96,21 @@ export function createRecordCreation({
     },
   };
 }
+
+/** What `create`, the name, asks of records that will have the owner. */
+const creationRules =
+  (checks: Checks, rowsFor: (caller: Caller, schema: string) => Promise<RowPredicate>) =>
+  (
+    model: Model,
+    caller: Caller,
+    { name, owner }: { readonly name: Name; readonly owner: Owner },
+  ): CreationRule => {
+    const after = () => rowsFor(caller, name.type);
+    // Values of a record are asked of the record itself.
+    if (rulesOf(model, name).length > 0) return { after };
+    const subject = userSubject(caller);
+    return { before: creationCheck({ checks, model, subject, owner, name }), after };
+  };
 
 /** No definition has changed since a revision. The value stands in a sub-select, where the planner does not look at it. */
 const sameDefinitions = (revision: number): CachedOwner['holds'] => ({
