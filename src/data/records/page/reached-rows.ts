@@ -9,13 +9,18 @@ import type { Parameters } from '../sql/prepared-statements.ts';
 import type { CountMode } from '../store.ts';
 import type { Page } from './page.ts';
 
-/** The rows from which page and number are read; `undefined`: each is read by itself. */
+/**
+ * The rows from which a page, and the number where it is asked for, are read: all that somebody sees, where they are few.
+ * `undefined`: page and number are read by themselves.
+ */
 export const reachedFor = (
   { mapping }: Pick<CompiledSchema, 'mapping'>,
   mode: CountMode,
   predicate: RowPredicate | undefined,
 ): ReachedRows | undefined =>
-  mode === 'exact' && mapping === undefined ? predicate?.reached : undefined;
+  mapping === undefined && (mode === 'exact' || (mode === 'none' && predicate?.reached?.isBounded))
+    ? predicate?.reached
+    : undefined;
 
 export interface ReachedPage {
   /** What the statement begins with: a name for the rows. */

@@ -271,9 +271,10 @@ function listStatement(
         columns,
         related: view.populate.size > 0,
         json: rendering.json,
-        counted: found
-          ? `',"count":' || ${found.number}`
-          : countText(schema, mode, view.predicate, parameters),
+        counted:
+          found && mode === 'exact'
+            ? `',"count":' || ${found.number}`
+            : countText(schema, mode, view.predicate, parameters),
         mayBeShort: first?.otherwise !== undefined,
         also: guard ? `, ${guardText()} as current` : '',
       });

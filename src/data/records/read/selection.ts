@@ -160,13 +160,14 @@ function selectedStatement(
     const source =
       found?.source ?? (first && firstRowsText(first, { rows: rows(), among }, parameters));
     const text = page.text(source ? 'true' : selectionText(selection, parameters), source);
-    const counted = found
-      ? `',"count":' || ${found.number}`
-      : filteredCountText(schema, mode, {
-          fitting: () => fittingText(selection, parameters),
-          visible: (use) => selectionText(selection, parameters, use),
-          predicate: view.predicate,
-        });
+    const counted =
+      found && mode === 'exact'
+        ? `',"count":' || ${found.number}`
+        : filteredCountText(schema, mode, {
+            fitting: () => fittingText(selection, parameters),
+            visible: (use) => selectionText(selection, parameters, use),
+            predicate: view.predicate,
+          });
     const guard = view.predicate?.guard;
     return pageStatement(found ? { ...text, named: [found.named, ...text.named] } : text, {
       columns,
