@@ -4,6 +4,7 @@ import type { Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 
 describe('rules about records', () => {
   let platform: TestPlatform;
@@ -108,6 +109,41 @@ describe('rules about records', () => {
     await set(id, { author: ada.userId });
     expect((await bob.api.get(`/database/Post/${id}`)).status).toBe(404);
     await set(id, { author: null });
+  });
+
+  it('are kept by who asks, and asked anew where the time counts, or the schema has changed', async () => {
+    const name = 'Kept';
+    const author = { type: 'Relation', model: 'User' } as const;
+    const kept = { title: 'String', author, at: 'Date' } as const;
+    await platform.createSchema({
+      name,
+      fields: kept,
+      conduitOptions: authorization,
+    });
+    const create = async (inputDocument: object): Promise<void> => {
+      const path = `/database/schemas/${name}/docs`;
+      expectStatus(await platform.admin.post(path, { inputDocument }), 200, 'create');
+    };
+    const seen = async (who: TestUser): Promise<string[]> => {
+      const { body } = expectStatus(await who.api.get(`/database/${name}`), 200, 'list');
+      return body.documents.map(({ title }: Json) => title).sort();
+    };
+    const { permissions: actions } = await permissionsOf(name);
+    const read = [...actions.read, { rule: 'record.author == caller.id' }];
+    expectStatus(await change(name, 'read', read), 200, 'define');
+    await create({ title: 'of ada', author: ada.userId });
+    await create({ title: 'of bob', author: bob.userId, at: new Date(Date.now() + 1_500) });
+    for (let round = 0; round < 3; round += 1)
+      expect([await seen(ada), await seen(bob)]).toEqual([['of ada'], ['of bob']]);
+    const { _id } = (await platform.admin.get('/database/schemas', { query: { search: name } }))
+      .body.schemas[0];
+    const changed = { fields: { ...kept, more: 'String' } };
+    expectStatus(await platform.admin.patch(`/database/schemas/${_id}`, changed), 200, 'schema');
+    for (let round = 0; round < 2; round += 1)
+      expect([await seen(ada), await seen(bob)]).toEqual([['of ada'], ['of bob']]);
+    expectStatus(await change(name, 'read', [{ rule: 'record.at <= now' }]), 200, 'define');
+    expect(await seen(ada)).toEqual([]);
+    await waitFor(async () => (await seen(ada)).includes('of bob'));
   });
 
   it('say who may: by the fields that are compared with the caller', async () => {

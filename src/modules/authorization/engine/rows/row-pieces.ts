@@ -1,5 +1,6 @@
 /** How a plan of rows becomes pieces of statements: found as a set, the first of them in order, asked one by one, or counted. */
 import { createHash } from 'node:crypto';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
 import type { Name } from '../../model/model.ts';
 import type { Principal } from '../principals.ts';
@@ -30,6 +31,8 @@ export interface RowPlan {
   readonly packedFrom: number | undefined;
   /** It serves more than one question. */
   readonly lasting: boolean;
+  /** Where rules are in it: of the records that they speak of. */
+  readonly schema: CompiledSchema | undefined;
   /** `RowPredicate.isLight`. */
   readonly isLight: boolean;
   /** By what is known of the size. */

@@ -9,12 +9,13 @@ import {
   rulesTo,
   takenAway,
 } from '../../model/expansion-rules.ts';
+import type { RecordRule } from '../../model/expression.ts';
 import { formatSubject, formsOf, type SubjectRef } from '../../model/grammar.ts';
 import { grantRelation, keyOf, type Model, type Name } from '../../model/model.ts';
 import { type EngineScope, isSelf } from '../ask.ts';
 import { sizesOf } from '../limits.ts';
 import { principalsAmong } from '../principals.ts';
-import { factsBelow, factsFor, rulesOf } from '../record-rules.ts';
+import { factsBelow, factsFor, recordRule, rulesOf } from '../record-rules.ts';
 import { type Lookup, lookupsOf, type ReachableSet } from '../reverse-expansion.ts';
 import {
   conditionalTuples,
@@ -74,13 +75,17 @@ const planKey = ({ subject, goal }: Goal, reach: ReachableSet): string => {
   return reach === nothing ? `${formatSubject(subject)} ${name}` : name;
 };
 
-/** The plan that was made from this reach before, where it rests on nothing else. */
-export const keptPlan = (
+/** The plan that was made from this reach before, where it rests on nothing else but the schema of the rows. */
+export function keptPlan(
+  model: Model,
   { plans, plansOfNothing }: PredicateCache,
   goal: Goal,
   reach: ReachableSet,
-): RowPlan | undefined =>
-  (reach === nothing ? plansOfNothing : plans.get(reach))?.get(planKey(goal, reach));
+): RowPlan | undefined {
+  const known = reach === nothing ? plansOfNothing : plans.get(reach);
+  const plan = known?.get(planKey(goal, reach));
+  return plan?.schema && plan.schema !== model.schemaOf(goal.goal.type) ? undefined : plan;
+}
 
 export async function planOf(
   engineScope: EngineScope,
@@ -88,7 +93,7 @@ export async function planOf(
   memory: PredicateCache,
   reach: ReachableSet,
 ): Promise<RowPlan> {
-  const before = keptPlan(memory, request, reach);
+  const before = keptPlan(engineScope.model, memory, request, reach);
   if (before) return before;
   const plan = await makePlan(engineScope, request, reach);
   if (!plan.lasting) return plan;
@@ -100,10 +105,19 @@ export async function planOf(
   return plan;
 }
 
-/** Whether a plan rests on the model and on what the subject reaches alone, not on tuples of the rows or on facts. */
+/** What a rule knows of whoever asks by their reference alone. */
+const ofReference: ReadonlySet<string> = new Set(['caller.id', 'caller.type']);
+
+/** Whether a rule says the same of a record whenever somebody asks: by nothing but the record and who they are. */
+function isLastingRule(model: Model, type: string, rule: RecordRule): boolean {
+  const record = recordRule(model, type, rule);
+  return record?.rule.inputs.isSubsetOf(ofReference) ?? false;
+}
+
+/** Whether a plan rests on the model, on what the subject reaches and on the schema alone, not on tuples of the rows or on facts. */
 const isLasting = (model: Model, goal: Name, { unnamed }: ReachableSet): boolean =>
   !unnamed &&
-  rulesOf(model, goal).length === 0 &&
+  rulesOf(model, goal).every((rule) => isLastingRule(model, goal.type, rule)) &&
   !takesConditions(model, goal) &&
   originsBelow(model, goal).every((name) => isExact(model, name));
 
@@ -159,6 +173,7 @@ async function makePlan(
     principals,
     packedFrom: lasting ? sizesOf(engineScope).packedFrom : undefined,
     lasting,
+    schema: rulesOf(model, goal).length > 0 ? model.schemaOf(goal.type) : undefined,
     isLight: !unnamed && !takesConditions(model, goal) && principals.length <= MAX_SENT,
     shapes: new Map(),
     last: undefined,

@@ -59,7 +59,7 @@ function keptRows(
   const { way, bound } = searchFor(engineScope, { subject, goal, few });
   const reach = keptReach(engineScope, way, memory);
   if (!reach || reach.value.reached.length > bound) return undefined;
-  const plan = keptPlan(memory, { subject, goal }, reach.value);
+  const plan = keptPlan(model, memory, { subject, goal }, reach.value);
   if (!plan) return undefined;
   const isSized = few === undefined && plan.source !== undefined;
   const size = isSized ? keptSize({ subject, goal }, memory.sizes) : undefined;
