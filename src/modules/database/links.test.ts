@@ -139,6 +139,28 @@ describe('links to records that somebody else may read', () => {
     expect(await ann.api.patch(path, { box: archived })).toMatchObject(refused('box', 'Box'));
   });
 
+  it('stay for whoever owns the record by the field that says so now', async () => {
+    const to = { type: 'Relation', model: 'User' } as const;
+    const fields = { by: to, keeper: to, boxes: [{ type: 'Relation', model: 'Box' }] } as const;
+    const ownedBy = (field: string) => ({ owner: { field, limit: ['update'] as const } });
+    const conduitOptions = ownedBy('by');
+    const { _id: schema } = await platform.createSchema({ name: 'Shelf', fields, conduitOptions });
+    const { body: box } = await platform.client.post('/database/Box', { title: 'b' });
+    const { body: shelf } = await ann.api.post('/database/Shelf', { boxes: [box._id] });
+    const docs = '/database/schemas/Shelf/docs';
+    const changedDocument = { keeper: bob.userId };
+    expect((await platform.admin.put(`${docs}/${shelf._id}`, { changedDocument })).status).toBe(
+      200,
+    );
+    expect((await platform.client.delete(`/database/Box/${box._id}`)).status).toBe(200);
+    const change = ({ api }: User) =>
+      api.patch(`/database/Shelf/${shelf._id}`, { boxes: [box._id] });
+    expect([await change(ann), await change(bob)].map(({ status }) => status)).toEqual([200, 400]);
+    const moved = { fields, conduitOptions: ownedBy('keeper') };
+    expect((await platform.admin.patch(`/database/schemas/${schema}`, moved)).status).toBe(200);
+    expect([await change(ann), await change(bob)].map(({ status }) => status)).toEqual([400, 200]);
+  });
+
   it('depend on the owner too where only that one may read', async () => {
     const { body: diary } = await ann.api.post('/database/Diary', {});
     expect(await bob.api.post('/database/Mention', { own: diary._id })).toMatchObject(

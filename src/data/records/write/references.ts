@@ -193,7 +193,9 @@ function danglingStatement(
   const records = links.map(({ record }) => (schema.mapping ? null : (record ?? null)));
   const keeps = records.some((record) => record !== null);
   const [first, ...others] = seen ?? [];
-  const shapes = [seen?.map(({ shape }) => shape), keeps && [field, many, predicate?.shape]];
+  // Who may change a record is text of its own schema, which changes without the other one.
+  const held = keeps && [schema._id, schema.__v, field, many, predicate?.shape];
+  const shapes = [seen?.map(({ shape }) => shape), held];
   return dependencies.plans.statement(
     {
       schema: target,
