@@ -156,6 +156,39 @@ describe('who may create', () => {
     expect((await create(cyd, 'Free', {}, { scope: team })).status).toBe(403);
   });
 
+  it('nobody creates by what they may do to themselves alone', async () => {
+    await permissions.define({
+      name: 'User',
+      version: 1_000,
+      relations: { manager: ['User'] },
+      permissions: { supervise: ['manager'] },
+    });
+    await platform.createSchema({
+      name: 'Review',
+      fields: { text: 'String', about: { type: 'Relation', model: 'User' } },
+      conduitOptions: rowAuthorised,
+    });
+    await permissions.define({
+      name: 'Review',
+      version: 1,
+      relations: { ...owners, about: { from: 'about' } },
+      permissions: {
+        create: ['about->supervise'],
+        read: ['owner'],
+        edit: ['owner'],
+        delete: ['owner'],
+      },
+    });
+    const [boss, worker] = [user(ada).userId, user(bob).userId];
+    await permissions.relate(`User:${boss} manager User:${worker}`);
+    const about = (id: string) => ({ text: 'good', about: id });
+    expect([
+      (await create(ada, 'Review', about(worker))).status,
+      (await create(ada, 'Review', about(boss))).status,
+      (await create(bob, 'Review', about(worker))).status,
+    ]).toEqual([200, 403, 403]);
+  });
+
   it('owner rules and team rules combine as declared', async () => {
     for (const combine of ['or', 'and'] as const) {
       const name = combine === 'or' ? 'Remark' : 'Draft';

@@ -32,6 +32,8 @@ export function askedOfNew(
   const { type, id } = first.tuple.subject;
   // Of a relation and an action of one name, a question means the action.
   const isMeant = on && model.action(type, on.name)?.kind === on.kind;
-  if (others.length > 0 || !isMeant) return undefined;
+  // Asked about themselves they may do everything; on the way to others they need what gives it.
+  const isTheirs = type === subject.type && id === subject.id;
+  if (others.length > 0 || !isMeant || isTheirs) return undefined;
   return { subject, action: on.name, resource: { type, id } };
 }
