@@ -56,6 +56,11 @@ export interface RowPredicate {
   readonly confirm?: (() => Promise<boolean>) | undefined;
   /** The same as an expression of the statement itself, where that is possible: what it answers is right if this is true. */
   readonly guard?: ((next: (value: unknown) => string) => string) | undefined;
+  /**
+   * Set when it rests on more than `confirm` and `guard` ask about, which was looked up for it: asks whether that comes to
+   * the same now.
+   */
+  readonly recheck?: (() => Promise<boolean>) | undefined;
 }
 
 /** An order of rows: that of the ids, one that an index gives, or one for which all of them are sorted. */

@@ -24,7 +24,8 @@ import {
 import { recordErrors } from './errors.ts';
 import { createCursors } from './page/keyset.ts';
 import { createLiveRecords } from './read/live.ts';
-import { createReads, retryingHistory, retryingReads } from './read/record-reads.ts';
+import { createReadsByRoles } from './read/reads-by-roles.ts';
+import { retryingHistory, retryingReads } from './read/record-reads.ts';
 import { type RecordDependencies, runRead } from './read/record-view.ts';
 import type { RecordGate } from './record-gate.ts';
 import { createParameters, createPlanCache, restriction } from './sql/prepared-statements.ts';
@@ -216,7 +217,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
   };
 
   return {
-    ...retryingReads(options.database, createReads(requestScopeOf)),
+    ...retryingReads(options.database, createReadsByRoles(requestScopeOf)),
     ...createRecordAccess(requestScopeOf),
     ...createLiveRecords(requestScopeOf, dependencies),
     create: async (caller, name, input, writeOptions) =>

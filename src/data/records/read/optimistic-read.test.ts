@@ -48,6 +48,24 @@ describe('a read with rights that are remembered', () => {
     );
   });
 
+  it.each([true, false])(
+    'counts only when what was looked up comes to the same (%s)',
+    async (same) => {
+      const asked = { confirmed: 0 };
+      const { dependencies, asked: seen } = fixture({
+        confirm: async () => true,
+        guard: () => 'true',
+        recheck: confirming({ asked }, same),
+      });
+      for (const read of [readOptimistically, readGuarded])
+        await read(dependencies, async (given) => {
+          const { guard } = await predicateOf(given);
+          return guard?.(() => '') ?? 'without';
+        });
+      expect([asked.confirmed, seen.certain]).toEqual(same ? [2, 0] : [20, 2]);
+    },
+  );
+
   it('is confirmed when it has ended, and made again by what is remembered then', async () => {
     const steps: string[] = [];
     const { dependencies, asked } = fixture({

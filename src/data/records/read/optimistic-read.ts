@@ -15,7 +15,7 @@ interface Dependencies {
 /**
  * Rights that change again and again while they are used are looked up so often; then as they were a moment before the read.
  */
-const MAX_ATTEMPTS = 10;
+export const MAX_ATTEMPTS = 10;
 
 /**
  * Runs a read with the rights that the node remembers. When one of them turns out not to hold any more, what was read
@@ -60,8 +60,10 @@ async function attempt<D extends Dependencies, T>(
 ): Promise<{ readonly value: T } | undefined> {
   const used = new Set<() => Promise<boolean>>();
   const unasked = new Set<() => Promise<boolean>>();
+  const rechecks = new Set<() => Promise<boolean>>();
   const given = withCachedGrants(dependencies, (predicate) => {
-    const { confirm, guard } = predicate;
+    const { confirm, guard, recheck } = predicate;
+    if (recheck) rechecks.add(recheck);
     if (!confirm) return predicate;
     used.add(confirm);
     unasked.add(confirm);
@@ -74,15 +76,17 @@ async function attempt<D extends Dependencies, T>(
         : undefined;
     return { ...predicate, confirm: undefined, guard: asked };
   });
+  const stillStand = async (confirmations: ReadonlySet<() => Promise<boolean>>) =>
+    (await allStand(confirmations)) && (await allStand(rechecks));
   const answer = await resolved(() => read(given));
   if (answer.status === 'fulfilled') {
     const isCurrent = used.size === 0 || answer.value !== undefined || asking === 'confirmed';
-    if (isCurrent && (await allStand(unasked))) return answer;
+    if (isCurrent && (await stillStand(unasked))) return answer;
     // What has changed is known then.
     if (!isCurrent) await allStand(used);
     return undefined;
   }
-  if (isOverload(answer.reason) || (await allStand(used))) throw answer.reason;
+  if (isOverload(answer.reason) || (await stillStand(used))) throw answer.reason;
   return undefined;
 }
 

@@ -47,7 +47,7 @@ import { getRecord } from './single-record.ts';
 /** What a caller reads with. */
 type Readers = RequestScope<RecordDependencies>;
 
-type RecordReads = Pick<
+export type RecordReads = Pick<
   RecordStore,
   | 'list'
   | 'get'

@@ -131,10 +131,22 @@ function whichRows(
       orNone && caller.kind === 'user'
         ? actorOf(checks, caller, action, scope)
         : readerOf(caller, { action, schema, scope });
-    return andThen(actor, (subject) =>
-      subject ? of({ subject, action, type: schema, ids, orNone }) : noRows,
-    );
+    return andThen(actor, (subject) => {
+      if (!subject) return noRows;
+      const found = of({ subject, action, type: schema, ids, orNone });
+      return scope ? andThen(found, whileActing({ caller, action, scope })) : found;
+    });
   }
+
+  /** Rows of a scope, for as long as the caller may act for it. */
+  const whileActing =
+    ({ caller, action, scope }: Pick<PredicateRequest, 'caller' | 'action' | 'scope'>) =>
+    (rows: RowPredicate): RowPredicate => ({
+      ...rows,
+      recheck: async () =>
+        (await actorOf(checks, caller, action, scope)) !== undefined &&
+        (rows.recheck === undefined || (await rows.recheck())),
+    });
 
   async function visitorOf({ action, schema }: Asked): Promise<SubjectRef> {
     const { model } = await models.engine();

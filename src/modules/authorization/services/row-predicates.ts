@@ -79,6 +79,7 @@ export function createRowPredicates({ database, models }: RowPredicateParts): Ro
       const {
         confirm,
         guard: _,
+        recheck: __,
         ...predicate
       } = await askCurrent(engine, question, () => Promise.resolve(moment));
       return confirm === undefined || (await confirm()) ? predicate : fresh(question);

@@ -33,6 +33,8 @@ export interface RowPlan {
   readonly lasting: boolean;
   /** Where rules are in it: of the records that they speak of. */
   readonly schema: CompiledSchema | undefined;
+  /** `RowPredicate.recheck`. */
+  readonly recheck: (() => Promise<boolean>) | undefined;
   /** `RowPredicate.isLight`. */
   readonly isLight: boolean;
   /** By what is known of the size. */

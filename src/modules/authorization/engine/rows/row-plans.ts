@@ -1,4 +1,5 @@
 /** Plans of rows: made from what a subject reaches, and kept as long as they rest on nothing else. */
+import { isDeepStrictEqual } from 'node:util';
 import type { LRUCache } from 'lru-cache';
 import { createLru } from '../../../../kernel/lru.ts';
 import {
@@ -14,9 +15,14 @@ import { formatSubject, formsOf, type SubjectRef } from '../../model/grammar.ts'
 import { grantRelation, keyOf, type Model, type Name } from '../../model/model.ts';
 import { type EngineScope, isSelf } from '../ask.ts';
 import { sizesOf } from '../limits.ts';
-import { principalsAmong } from '../principals.ts';
-import { factsBelow, factsFor, recordRule, rulesOf } from '../record-rules.ts';
-import { type Lookup, lookupsOf, type ReachableSet } from '../reverse-expansion.ts';
+import { type Principal, principalsAmong } from '../principals.ts';
+import { type CallerFacts, factsBelow, factsFor, recordRule, rulesOf } from '../record-rules.ts';
+import {
+  type Lookup,
+  lookupsOf,
+  type ReachableObject,
+  type ReachableSet,
+} from '../reverse-expansion.ts';
 import {
   conditionalTuples,
   conditionValues,
@@ -121,6 +127,30 @@ const isLasting = (model: Model, goal: Name, { unnamed }: ReachableSet): boolean
   !takesConditions(model, goal) &&
   originsBelow(model, goal).every((name) => isExact(model, name));
 
+/** What hangs on more than the tuples of what the subject reaches: nobody is told of its changes. */
+interface LookedUp {
+  readonly principals: readonly Principal[];
+  readonly facts: CallerFacts | undefined;
+}
+
+/** What evaluations looked at, and when, is another thing each time. */
+const isSame = (one: LookedUp, other: LookedUp): boolean =>
+  isDeepStrictEqual(
+    [one.facts, one.principals.map(held)],
+    [other.facts, other.principals.map(held)],
+  );
+
+const held = ({ type, id, name, bounds: { sure, possible } }: Principal) => [
+  ...[type, id, name],
+  ...[sure, possible],
+];
+
+/** Whether the way up gives no more than a candidate, which was evaluated. */
+function isInexactIn(model: Model, names: readonly Name[]): (one: ReachableObject) => boolean {
+  const inexact = new Set(names.filter((name) => !isExact(model, name)).map(keyOf));
+  return ({ name }) => inexact.has(name);
+}
+
 async function makePlan(
   engineScope: EngineScope,
   { subject, goal, bound }: PlanRequest,
@@ -130,12 +160,15 @@ async function makePlan(
   const lasting = isLasting(model, goal, reach);
   const { unnamed } = reach;
   const names = originsBelow(model, goal).filter((name) => !unnamed?.has(keyOf(name)));
-  const principals = await principalsAmong(
-    engineScope,
-    { subject, names },
-    reach.reached,
-    emptyContext,
-  );
+  const lookUp = async (): Promise<LookedUp> => ({
+    principals: await principalsAmong(engineScope, { subject, names }, reach.reached, emptyContext),
+    facts: unnamed
+      ? await factsBelow(engineScope, subject, goal)
+      : await factsFor(engineScope, subject, goal.type, rulesOf(model, goal)),
+  });
+  const found = await lookUp();
+  const { principals, facts } = found;
+  const isKept = facts === undefined && !reach.reached.some(isInexactIn(model, names));
   const subjects = [...formsOf(subject), ...setsOf(model, principals)];
   const common = {
     model,
@@ -143,9 +176,7 @@ async function makePlan(
     principals: Map.groupBy(principals, (p) => p.name),
     known: new Map(),
     now: new Date().toISOString(),
-    facts: unnamed
-      ? await factsBelow(engineScope, subject, goal)
-      : await factsFor(engineScope, subject, goal.type, rulesOf(model, goal)),
+    facts,
   };
   const builder: Builder = !unnamed
     ? { ...common, conditional: await conditionalTuples(engineScope, { goal, subjects, bound }) }
@@ -174,6 +205,7 @@ async function makePlan(
     packedFrom: lasting ? sizesOf(engineScope).packedFrom : undefined,
     lasting,
     schema: rulesOf(model, goal).length > 0 ? model.schemaOf(goal.type) : undefined,
+    recheck: isKept ? undefined : async () => isSame(await lookUp(), found),
     isLight: !unnamed && !takesConditions(model, goal) && principals.length <= MAX_SENT,
     shapes: new Map(),
     last: undefined,

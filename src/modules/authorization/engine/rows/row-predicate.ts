@@ -4,6 +4,7 @@
  * first (principals.ts, bounded) or were kept from an earlier time; what is left
  * is asked of each row's own tuples, or found from the subject's.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { MaybePromise } from '../../../../kernel/maybe-promise.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
@@ -92,9 +93,13 @@ async function foundRows(
     return await searchedRows(engineScope, search, memory, catchUp);
   } catch (error) {
     if (codeOf(error) !== engineErrors.PERMISSION_SET_TOO_LARGE.code) throw error;
-    const predicate = await checkedRows(engineScope, { subject, goal }, few);
+    const check = () => checkedRows(engineScope, { subject, goal }, few);
+    const allowed = await check();
+    const predicate = anyOfRows(allowed);
+    if (!catchUp) return predicate;
     const reach = restingOnNothing(nothing, memory.reach);
-    return catchUp ? { ...predicate, ...confirmation(model.revision, reach, catchUp) } : predicate;
+    const recheck = async () => isDeepStrictEqual(await check(), allowed);
+    return { ...predicate, ...confirmation(model.revision, reach, catchUp), recheck };
   }
 }
 
@@ -108,16 +113,17 @@ async function checkedRows(
   engineScope: EngineScope,
   { subject, goal }: Goal,
   ids: readonly string[],
-): Promise<RowPredicate> {
+): Promise<readonly string[]> {
   const questions = ids.map((id) => ({ subject, object: { type: goal.type, id }, name: goal }));
   const bounds = await keepAllowed(engineScope, questions, emptyContext);
   const held = questions.filter((question, i) => bounds[i]?.sure || isSelf(question));
-  const allowed = held.map(({ object }) => object.id);
-  return {
-    shape: 'checked',
-    compile: (id, next) => `(${id})::text = any(${next(allowed)}::text[])`,
-  };
+  return held.map(({ object }) => object.id);
 }
+
+const anyOfRows = (ids: readonly string[]): RowPredicate => ({
+  shape: 'checked',
+  compile: (id, next) => `(${id})::text = any(${next(ids)}::text[])`,
+});
 
 /** What must be reached for the rows, and how many objects of it at most. */
 function searchFor(
@@ -172,7 +178,10 @@ async function searchedRows(
         )
       : undefined;
   const predicate = compiled(plan, type, size, takenSize);
-  return catchUp ? { ...predicate, ...confirmation(model.revision, reach, catchUp) } : predicate;
+  if (!catchUp) return predicate;
+  const { recheck } = plan;
+  const stands = confirmation(model.revision, reach, catchUp);
+  return { ...predicate, ...stands, ...(recheck && { recheck }) };
 }
 
 function confirmation(
