@@ -60,6 +60,20 @@ describe('access to single fields', () => {
   });
   afterAll(() => kernel.close());
 
+  it('shows fields to those who still hold the role once they have been read', async () => {
+    const name = await declare({ pay: { type: 'Number', access: { read: 'role:clerk' } } });
+    const { id } = await kernel.records.create(admin, name, { pay: 1 });
+    const shown = async (...held: readonly (readonly string[])[]): Promise<unknown> => {
+      const roles = async () => new Set(held[asked++] ?? held.at(-1));
+      let asked = 0;
+      kernel.permissions.engine = { ...engineOf({}), roles };
+      return (await get(userWith(), name, id)).pay;
+    };
+    expect(await shown(['clerk'])).toBe(1);
+    expect(await shown(['clerk'], [])).toBeUndefined();
+    expect(await shown([], ['clerk'])).toBe(1);
+  });
+
   it('leaves fields out of every answer for those who may not see them', async () => {
     const [clerk, user] = [userWith(), userWith()];
     kernel.permissions.engine = engineOf({ [clerk.userId]: ['clerk'] });

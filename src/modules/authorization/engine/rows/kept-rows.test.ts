@@ -15,12 +15,23 @@ const model = buildModel(
     { name: 'User', relations: {}, permissions: {} },
     { name: 'Team', relations: { member: ['User'] }, permissions: {} },
     {
+      name: 'Shelf',
+      relations: { member: ['User'], barred: ['Team#member'] },
+      permissions: { see: { exclusion: { base: ['member'], subtract: ['barred'] } } },
+    },
+    {
       name: 'Doc',
-      relations: { owner: ['User', 'Team#member'], barred: ['User'], guest: ['User with place'] },
+      relations: {
+        owner: ['User', 'Team#member'],
+        barred: ['User'],
+        guest: ['User with place'],
+        on: ['Shelf'],
+      },
       permissions: {
         read: ['owner'],
         review: { exclusion: { base: ['owner'], subtract: ['barred'] } },
         visit: ['owner', 'guest'],
+        look: ['on->see'],
       },
       conditions: { place: { eq: [{ context: 'place' }, { attribute: 'place' }] } },
     },
@@ -68,6 +79,23 @@ it.each(['read', 'review'])(
     expect(await (await again).confirm?.()).toBe(true);
   },
 );
+
+it.each([
+  { of: 'all rows', shape: expect.not.stringMatching(/^checked$/) },
+  { of: 'rows that are decided one by one', ids: ['d'], shape: 'checked' },
+])('are looked up again where they hang on more than is kept: $of', async ({ ids, shape }) => {
+  const { ask } = await node({ ...limits, reachedForFew: 10 });
+  const shelves = ['Shelf:s', 'Shelf:other'].map((shelf) => tuple('User:a', 'member', shelf));
+  await table.add([...shelves, tuple('Shelf:s', 'on', 'Doc:d')]);
+  const found = await ask('look', ids);
+  expect(found.shape).toEqual(shape);
+  const { confirm, recheck } = found;
+  expect([await confirm?.(), await recheck?.()]).toEqual([true, true]);
+  // It is about nobody through whom they see the shelf.
+  await table.add([tuple('Team:t#member', 'barred', 'Shelf:s')]);
+  expect([await confirm?.(), await recheck?.()]).toEqual([true, false]);
+  expect((await ask('read')).recheck).toBeUndefined();
+});
 
 it('are light for one row, unless they hang on conditions or their subject acts through many', async () => {
   const { ask } = await node();
