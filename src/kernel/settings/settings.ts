@@ -212,7 +212,7 @@ const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets' | 'defau
     'TRACE_CONTEXT',
     ['link', 'continue'],
     'link',
-    'What a traceparent header means: link (each request is a trace of its own, which names that one) or continue (only where every caller may be trusted: the header decides what is sampled)',
+    'A traceparent header is linked from the trace of the request, or continued by it; continue only where every caller may be trusted',
   ),
 };
 
