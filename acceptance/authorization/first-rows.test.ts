@@ -10,6 +10,8 @@ const ROWS = 1_500;
 const SHELVES = 600;
 /** Records before this one are seen by nobody but their owner. */
 const FIRST = 150;
+/** So many, the first ones, are taken away from somebody: enough for it to be remembered where the others begin. */
+const LATE = 700;
 
 interface Leaf {
   readonly id: string;
@@ -45,6 +47,7 @@ const isBanned = (n: number): boolean => n >= 50 && n <= 55;
 const readers = {
   group: ({ n }: Leaf) => n > FIRST && !(n > 700 && n <= 900),
   shelves: ({ n }: Leaf) => n % SHELVES > 0 && n % SHELVES < SHELVES - 60,
+  late: ({ n }: Leaf) => n > LATE,
   owner: ({ n }: Leaf) => n <= 40 || n === ROWS,
   // Some by tuples, some in their records, some both.
   few: ({ n }: Leaf) => (n >= 30 && n <= 60 && !isBanned(n)) || (n >= 1_400 && n <= 1_430),
@@ -58,7 +61,7 @@ describe('pages in any order', () => {
     platform = await createTestPlatform();
     await liftLimits(platform.admin);
     const permissions = permissionsApi(platform.admin);
-    for (const name of ['group', 'shelves', 'owner', 'few'] as const)
+    for (const name of ['group', 'shelves', 'late', 'owner', 'few'] as const)
       users[name] = await platform.registerUser();
     await permissions.define({ name: 'Crowd', relations: { member: ['User'] }, permissions: {} });
     await permissions.define({
@@ -99,6 +102,7 @@ describe('pages in any order', () => {
     });
     await permissions.relate(
       `User:${users.group.userId} member Crowd:all`,
+      `User:${users.late.userId} member Crowd:all`,
       `User:${users.shelves.userId} viewer Shelf:root`,
     );
     await fill();
@@ -133,6 +137,8 @@ describe('pages in any order', () => {
         `'User', '${users.group.userId}', '', 'banned', 'Leaf', ${idText('n + 700')}`,
         200,
       );
+      const ofLate = `'User', '${users.late.userId}', '', 'banned', 'Leaf', ${idText('n')}`;
+      await tuples(ofLate, LATE);
       await tuples(`'Shelf', 'root', '', 'parent', 'Shelf', 's' || n`, SHELVES - 61);
       await tuples(`'Shelf', 's' || n % ${SHELVES}, '', 'shelf', 'Leaf', ${idText('n')}`, ROWS);
       await database.query('analyze app."Leaf"');
@@ -213,6 +219,32 @@ describe('pages in any order', () => {
         );
       }
     });
+  });
+
+  it('sees at once what comes before the rows that are remembered as the first', async () => {
+    const permissions = permissionsApi(platform.admin);
+    const ids = leaves.map(({ id }) => id);
+    const top = async (): Promise<string | undefined> =>
+      (await read('late', { limit: '2', count: 'none' })).ids[0];
+    // The first page finds out that it takes long, the second where they begin, the third begins there.
+    for (let i = 0; i < 3; i += 1) expect(await top()).toBe(ids[LATE]);
+    const { userId } = users.late;
+    const ban = `User:${userId} banned Leaf:${ids[FIRST + 10]}`;
+    const grant = { subject: `User:${userId}`, permission: 'read', resource: `Leaf:${ids[3]}` };
+    await permissions.unrelate(ban);
+    expect(await top()).toBe(ids[FIRST + 10]);
+    expectStatus(await platform.admin.post('/authorization/permissions', grant), 200, 'grant');
+    expect(await top()).toBe(ids[3]);
+    await permissions.unrelate(`User:${userId} member Crowd:all`);
+    expect(await top()).toBe(ids[3]);
+    expectStatus(
+      await platform.admin.delete('/authorization/permissions', { query: grant }),
+      200,
+      'end',
+    );
+    expect(await top()).toBe(undefined);
+    await permissions.relate(`User:${userId} member Crowd:all`, ban);
+    expect(await top()).toBe(ids[LATE]);
   });
 
   it('sees what is given and taken away between two pages', async () => {

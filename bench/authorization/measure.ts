@@ -12,7 +12,6 @@ import type { RowPredicate } from '../../src/kernel/permissions.ts';
 import { createEngine } from '../../src/modules/authorization/engine/create-engine.ts';
 import type { Engine, Question } from '../../src/modules/authorization/engine/engine.ts';
 import { createGrantCache } from '../../src/modules/authorization/engine/grant-cache/grant-cache.ts';
-import type { ReachableSet } from '../../src/modules/authorization/engine/reverse-expansion.ts';
 import { migrations } from '../../src/modules/authorization/migrations.ts';
 import type { SubjectRef } from '../../src/modules/authorization/model/grammar.ts';
 import { writeTuples } from '../../src/modules/authorization/tuple-writes.ts';
@@ -154,7 +153,7 @@ function countOf(predicate: RowPredicate | undefined, next: (value: unknown) => 
 
 /** Pages as the record engine reads them: with what the node remembers, and the question whether that still holds. */
 async function measurePages(database: Database): Promise<Measured['pages']> {
-  const reach = createGrantCache<ReachableSet>(database);
+  const reach = createGrantCache(database);
   const engine = createEngine(benchModel, reach);
   const list = async (person: number | undefined, counted: boolean) => {
     if (person === undefined)

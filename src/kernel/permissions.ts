@@ -57,6 +57,11 @@ export interface RowPredicate {
   /** The same as an expression of the statement itself, where that is possible: what it answers is right if this is true. */
   readonly guard?: ((next: (value: unknown) => string) => string) | undefined;
   /**
+   * Set where many rows may be taken away in front of all others: finds out where those begin, for later pages. To be called
+   * after a page by ids for which the rows along the order were not enough.
+   */
+  readonly rememberStart?: () => Promise<void>;
+  /**
    * Set when it rests on more than `confirm` and `guard` ask about, which was looked up for it: asks whether that comes to
    * the same now.
    */

@@ -24,39 +24,45 @@ function firstWay({ schema, page, predicate, filtered }: FirstRowsRequest): Firs
   if (!predicate?.first || schema.mapping) return undefined;
   const { among, sort } = page;
   const indexed = isIndexed(schema, sort) ? 'indexed' : 'sorted';
-  const order = among.order || filtered ? indexed : 'ids';
-  const way = predicate.first.way(among.count, order);
-  if (!way?.otherwise) return way;
-  // Of two stretches the second might fill up what the first one left out.
-  const isKnown = predicate.identity && inVain.get(predicate.identity)?.has(placeOf(page));
-  return among.stretches.length > 1 || (isKnown && !filtered) ? way.otherwise : way;
+  return predicate.first.way(among.count, isByIds({ page, filtered }) ? 'ids' : indexed);
 }
+
+const isByIds = ({ page, filtered }: Pick<FirstRowsRequest, 'page' | 'filtered'>): boolean =>
+  page.among.order === undefined && !filtered;
 
 const placeOf = ({ shape, among }: FirstRowsRequest['page']): string => `${shape}|${among.count}`;
 
 /** Reads a page by the faster way, and once more by another one where that was too short. */
-export function readByFirstRows<R extends PageRow>(
+export async function readByFirstRows<R extends PageRow>(
   request: FirstRowsRequest,
   read: (first: FirstWay | undefined) => Promise<R | undefined>,
 ): Promise<R | undefined> {
   const first = firstWay(request);
-  return first?.otherwise ? readTwice(request, first, read) : read(first);
+  if (!first?.otherwise) return read(first);
+  if (!isInVain(request)) {
+    const row = await read(first);
+    if (!row?.short || row.current === false) return row;
+    noteInVain(request);
+  }
+  const row = await read(first.otherwise);
+  if (isByIds(request)) await request.predicate?.rememberStart?.();
+  return row;
 }
 
-async function readTwice<R extends PageRow>(
-  request: FirstRowsRequest,
-  first: FirstWay,
-  read: (first: FirstWay | undefined) => Promise<R | undefined>,
-): Promise<R | undefined> {
-  const row = await read(first);
-  if (!row?.short || row.current === false) return row;
-  const { identity } = request.predicate ?? {};
-  if (identity) {
-    const places = inVain.get(identity) ?? new Set();
-    if (places.size >= MAX_REMEMBERED) places.clear();
-    inVain.set(identity, places.add(placeOf(request.page)));
-  }
-  return read(first.otherwise);
+/** It is known that rows along the order are not enough. */
+function isInVain({ page, predicate, filtered }: FirstRowsRequest): boolean {
+  // Of two stretches the second might fill up what the first one left out.
+  if (page.among.stretches.length > 1) return true;
+  const known = predicate?.identity && inVain.get(predicate.identity)?.has(placeOf(page));
+  return known === true && !filtered;
+}
+
+function noteInVain({ page, predicate }: FirstRowsRequest): void {
+  const { identity } = predicate ?? {};
+  if (!identity) return;
+  const places = inVain.get(identity) ?? new Set();
+  if (places.size >= MAX_REMEMBERED) places.clear();
+  inVain.set(identity, places.add(placeOf(page)));
 }
 
 /** What stands behind `from` for a way. `rows`: the schema's own, or those of them that fit a filter. */

@@ -24,6 +24,7 @@ const sizes = process.env.SIZE
       reachedTogether: 1_000,
       conditionValues: 3,
       packedFrom: 20,
+      leading: 100,
     };
 
 const SIZE = Number(process.env.SIZE ?? 5_500);

@@ -10,7 +10,6 @@ import type { SizeLimits } from './limits.ts';
 import { listResources } from './lists.ts';
 import { probe, probeAll } from './probe.ts';
 import { recordProbe } from './record-probe.ts';
-import type { ReachableSet } from './reverse-expansion.ts';
 import { createLargeSets } from './rows/named-sets.ts';
 import { createPlansOfNothing, type PredicateCache } from './rows/row-plans.ts';
 import { rowPredicate } from './rows/row-predicate.ts';
@@ -24,7 +23,7 @@ let engines = 0;
 /** With `reach`, what subjects reach is kept there. It may serve several engines. `told`: see `RuleScope`. */
 export function createEngine(
   model: Model,
-  reach?: GrantCache<ReachableSet>,
+  reach?: GrantCache,
   sizes?: SizeLimits,
   told?: EngineScope['told'],
 ): Engine {

@@ -80,7 +80,7 @@ export async function heldReach(
   const way = { subject, names: originsBelow(engineScope.model, name) };
   const place = way.names.length === 0 ? undefined : placeOfReach(engineScope, way, memory.scope);
   if (!place || !memory.reach) return undefined;
-  const kept = memory.reach.kept(place);
+  const kept = memory.reach.kept<ReachableSet>(place);
   const { reached } = kept?.value ?? {};
   if (kept?.rests && reached && reached.length <= MAX_HELD)
     return { objects: objectsOf(kept.value), rests: kept.rests };
@@ -93,7 +93,7 @@ export async function heldReach(
     held.found(place.key, MAX_HELD * OBJECTS_PER_QUESTION);
     return undefined;
   }
-  const fresh = memory.reach.kept(place);
+  const fresh = memory.reach.kept<ReachableSet>(place);
   held.found(place.key, fresh?.value.reached.length ?? 0);
   if (fresh?.rests) return { objects: objectsOf(fresh.value), rests: fresh.rests };
   // What is followed for the first time is kept from the next search on.

@@ -14,6 +14,8 @@ export const limits = {
   conditionValues: 100_000,
   /** Most ids of which a statement that tests few rows makes a hash table. */
   packedFrom: 500,
+  /** Rows that are taken away in front of all others: of so many it is remembered where the others begin. */
+  leading: 500,
   /** So many rows are few. */
   fewRows: 50,
   /** Most questions in one batch. */
@@ -34,7 +36,8 @@ export type SizeLimits = {
     | 'reachedForFew'
     | 'reachedTogether'
     | 'conditionValues'
-    | 'packedFrom']: number;
+    | 'packedFrom'
+    | 'leading']: number;
 };
 
 /** Those of a scope: tests make them small. */

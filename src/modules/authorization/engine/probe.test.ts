@@ -300,7 +300,7 @@ describe('a look at the object of somebody whose way up is known', () => {
   };
   const manyTimes = async (keeping: Engine, text: string): Promise<void> => {
     // A search that is held up by another one is made again after some more questions.
-    for (let i = 0; i < 20; i += 1) await ask(keeping, text);
+    for (let i = 0; i < 60; i += 1) await ask(keeping, text);
   };
 
   it('decides by one statement, however deep the object stands, until something changes on the way', async () => {

@@ -5,7 +5,7 @@ import type { Tuple } from '../../model/tuple.ts';
 import { type CacheEntry, createGrantCache, type GrantCache } from './grant-cache.ts';
 
 let table: TupleTable;
-let kept: GrantCache<{ readonly version: number }>;
+let kept: GrantCache;
 let version = 0;
 
 beforeAll(async () => {

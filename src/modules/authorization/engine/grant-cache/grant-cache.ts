@@ -18,7 +18,7 @@ import {
 const MAX_SUBJECTS = 200_000;
 
 /** What was found, and on what it rests. */
-export interface CacheEntry<T> {
+export interface CacheEntry<T extends object> {
   readonly value: T;
   /** `Type:id`; a change of their tuples may change the value. */
   readonly subjects: readonly string[];
@@ -34,12 +34,12 @@ export interface CachePlace {
   readonly types: readonly string[];
 }
 
-interface CacheLookup<T> extends CachePlace {
+interface CacheLookup<T extends object> extends CachePlace {
   find(): Promise<CacheEntry<T>>;
 }
 
 /** Something that was true when it was found. */
-export interface CachedValue<T> {
+export interface CachedValue<T extends object> {
   readonly value: T;
   /** Whether it is true at the moment of the last `catchUp`; call it after one. */
   stands(moment: DatabaseSnapshot): boolean;
@@ -47,11 +47,12 @@ export interface CachedValue<T> {
   readonly rests?: Omit<CursorGuard, 'revision'>;
 }
 
-export interface GrantCache<T> {
+/** What stands at a place is what its search finds: of one place it has always the same type. */
+export interface GrantCache {
   /** What is kept and can be asked for in a statement; nothing is searched. */
-  kept(place: CachePlace): CachedValue<T> | undefined;
+  kept<T extends object>(place: CachePlace): CachedValue<T> | undefined;
   /** What is kept, else what is found now. */
-  read(search: CacheLookup<T>): Promise<CachedValue<T>>;
+  read<T extends object>(search: CacheLookup<T>): Promise<CachedValue<T>>;
   /** Takes in what was committed before the call. */
   catchUp(): Promise<DatabaseSnapshot>;
   position(): ChangeCursor | undefined;
@@ -63,14 +64,14 @@ interface RunningSearch {
   missedAll: boolean;
 }
 
-export function createGrantCache<T extends object>(database: Queryable): GrantCache<T> {
+export function createGrantCache(database: Queryable): GrantCache {
   const types = new Set<string>();
   /** The types that the last statement asked for. Changes of others may have passed unnoticed. */
   let followed: ReadonlySet<string> = new Set();
   const bySubject = new Map<string, Set<string>>();
   const flights = new Set<RunningSearch>();
 
-  const entries = createEntries<T>(bySubject);
+  const entries = createEntries(bySubject);
 
   const tracker = createChangeTracker(database, {
     types() {
@@ -89,14 +90,14 @@ export function createGrantCache<T extends object>(database: Queryable): GrantCa
     },
   });
 
-  function keep(key: string, found: CacheEntry<T>): void {
+  function keep(key: string, found: CacheEntry<object>): void {
     entries.set(key, found);
     if (!entries.has(key)) return;
     for (const subject of found.subjects) addToIndex(bySubject, subject, key);
   }
 
   /** `missed`: something about it was changed meanwhile. */
-  async function search({ key, types: requested, find }: CacheLookup<T>) {
+  async function search<T extends object>({ key, types: requested, find }: CacheLookup<T>) {
     const isFollowed = requested.every((type) => followed.has(type));
     for (const type of requested) types.add(type);
     // From then on changes about these types are told.
@@ -114,22 +115,22 @@ export function createGrantCache<T extends object>(database: Queryable): GrantCa
     }
   }
 
-  async function searched(requested: CacheLookup<T>): Promise<CachedValue<T>> {
+  async function searched<T extends object>(requested: CacheLookup<T>): Promise<CachedValue<T>> {
     const { found, isMissed } = await search(requested);
     // What has been found may be used later than it was true: it stands as long as it is kept.
-    const kept = cachedAt(requested, entries, tracker.position());
+    const kept = cachedAt<T>(requested, entries, tracker.position());
     if (kept?.value === found.value) return kept;
     // More than is kept cannot be confirmed.
     return { value: found.value, stands: () => !isMissed };
   }
 
   return {
-    kept(place) {
-      const found = cachedAt(place, entries, tracker.position());
+    kept<T extends object>(place: CachePlace) {
+      const found = cachedAt<T>(place, entries, tracker.position());
       return found?.rests && found;
     },
-    read: async (requested) =>
-      cachedAt(requested, entries, tracker.position()) ?? searched(requested),
+    read: async <T extends object>(requested: CacheLookup<T>) =>
+      cachedAt<T>(requested, entries, tracker.position()) ?? searched(requested),
     catchUp: tracker.catchUp,
     position: tracker.position,
   };
@@ -138,10 +139,10 @@ export function createGrantCache<T extends object>(database: Queryable): GrantCa
 /** What is kept at a place, if anything. */
 function cachedAt<T extends object>(
   { key, types }: CachePlace,
-  entries: LRUCache<string, CacheEntry<T>>,
+  entries: LRUCache<string, CacheEntry<object>>,
   position: ChangeCursor | undefined,
 ): CachedValue<T> | undefined {
-  const kept = entries.get(key);
+  const kept = entries.get(key) as CacheEntry<T> | undefined;
   if (!kept) return undefined;
   const isKept = (): boolean => entries.peek(key) === kept;
   const stands = ({ now }: DatabaseSnapshot): boolean => {
@@ -154,9 +155,7 @@ function cachedAt<T extends object>(
 }
 
 /** `bySubject`: keys of the entries that hang on a subject. */
-const createEntries = <T extends object>(
-  bySubject: Map<string, Set<string>>,
-): LRUCache<string, CacheEntry<T>> =>
+const createEntries = (bySubject: Map<string, Set<string>>): LRUCache<string, CacheEntry<object>> =>
   new LRUCache({
     maxSize: MAX_SUBJECTS,
     sizeCalculation: ({ subjects }) => 1 + subjects.length,
@@ -164,6 +163,30 @@ const createEntries = <T extends object>(
       for (const subject of subjects) removeFromIndex(bySubject, subject, key);
     },
   });
+
+/** Both stand. `first` was read first: what was noted since then is asked for both. */
+export function together(
+  first: CachedValue<object>,
+  second: CachedValue<object>,
+): Omit<CachedValue<object>, 'value'> {
+  const stands = (moment: DatabaseSnapshot): boolean =>
+    first.stands(moment) && second.stands(moment);
+  if (!first.rests || !second.rests) return { stands };
+  const until = Math.min(first.rests.until, second.rests.until);
+  const types = joinedTypes(first.rests.types, second.rests.types);
+  return { stands, rests: { ...first.rests, until, types } };
+}
+
+const joined = new WeakMap<readonly string[], WeakMap<readonly string[], readonly string[]>>();
+
+/** The same list for the same two: guards are compared, and written, by their lists. */
+function joinedTypes(one: readonly string[], other: readonly string[]): readonly string[] {
+  const known = joined.get(one) ?? new WeakMap();
+  joined.set(one, known);
+  const types = known.get(other) ?? [...new Set([...one, ...other])];
+  known.set(other, types);
+  return types;
+}
 
 /** What a cached answer rests on, as a statement can ask for it. */
 function restsOn<P extends { readonly until: number }>(

@@ -20,7 +20,6 @@ import type { Tuple } from '../../model/tuple.ts';
 import { createEngine } from '../create-engine.ts';
 import type { Engine, Question, ResourceQuestion } from '../engine.ts';
 import { createGrantCache, type GrantCache } from '../grant-cache/grant-cache.ts';
-import type { ReachableSet } from '../reverse-expansion.ts';
 
 const RUNS = Number(process.env.AGREEMENT_RUNS ?? 15) * 2;
 const STEPS = 12;
@@ -28,7 +27,7 @@ const STEPS = 12;
 /** A node: connections, and what it keeps. */
 interface Node {
   readonly database: Database;
-  readonly reach: GrantCache<ReachableSet>;
+  readonly reach: GrantCache;
   /** Ways up that were searched in the database. */
   readonly searches: () => number;
 }

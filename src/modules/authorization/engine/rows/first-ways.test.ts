@@ -20,7 +20,7 @@ function isBounded(seen: number, principals: number): boolean | undefined {
     taken: undefined,
     principals: { length: principals },
   };
-  const parts = { size, takenSize: undefined, isWhole: false, ...tests };
+  const parts = { size, takenSize: undefined, start: undefined, isWhole: false, ...tests };
   const way = firstWays(plan, source, parts).way(20, 'indexed');
   expect(way?.key).toMatch(/^walk/);
   expect(way?.otherwise?.isBounded).not.toBe(true);

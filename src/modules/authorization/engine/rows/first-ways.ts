@@ -7,6 +7,7 @@
 import type { FirstWay, RowOrder } from '../../../../kernel/permissions.ts';
 import { isReplacing } from './row-columns.ts';
 import { firstRows, type RowSource } from './row-sources.ts';
+import type { RowStart } from './row-start.ts';
 import type { Size } from './size-estimate.ts';
 
 /** Microseconds, roughly: a row that is asked beside others, a row that is found, a lookup, and a row that a lookup gives. */
@@ -41,6 +42,7 @@ interface FoundRows {
 export interface FirstParts {
   readonly size: Size;
   readonly takenSize: Size | undefined;
+  readonly start: RowStart | undefined;
   /** Asked of one row after the other, of so many at most. */
   readonly oneByOne: (rows: number) => RowTest;
   /** Asked of many rows at once, of which these are the ids (SQL, a list of texts). */
@@ -49,8 +51,8 @@ export interface FirstParts {
   readonly found: RowTest;
   /** What is taken away is found as a whole sooner than all that the subject sees are asked about it. */
   readonly isWhole: boolean;
-  /** What is left to ask of a row that was found; with `whole`, what is taken away is found as a whole for it. */
-  readonly standsAmong: (whole: boolean) => RowTest;
+  /** What is left to ask of a row that was found; with `whole`, what is taken away (from `start` on) is found as a whole for it. */
+  readonly standsAmong: (whole: boolean, start?: string) => RowTest;
 }
 
 export interface FirstWays {
@@ -62,9 +64,12 @@ export interface FirstWays {
 export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts): FirstWays {
   const isManyTaken = parts.takenSize?.amount === 'many';
   const isWhole = parts.isWhole || plan.taken === undefined;
-  const merged = mergedWay(plan, source, parts, isWhole && !isManyTaken);
+  const merged = mergedWay(plan, source, parts, { whole: isWhole && !isManyTaken });
   // Where rows along the order were not enough, those that are taken away lie at its beginning, one after the other.
-  const gathered = isWhole && isManyTaken ? mergedWay(plan, source, parts, true) : merged;
+  const gathered =
+    isWhole && isManyTaken ? mergedWay(plan, source, parts, { whole: true }) : merged;
+  const { start } = parts;
+  const started = start && mergedWay(plan, source, parts, { whole: true, start });
   const isLight = plan.principals.length <= MAX_SENT;
   const walkedWay = (window: number, otherwise: FirstWay): FirstWay =>
     walked(parts, { window, isLight }, otherwise);
@@ -89,16 +94,16 @@ export function firstWays(plan: FoundRows, source: RowSource, parts: FirstParts)
     ways: () => [
       ...(merged ? [merged] : []),
       ...(gathered && gathered !== merged ? [gathered] : []),
+      ...(started ? [started] : []),
       ...[walkedWay(MIN_WALKED, found), found, asked],
     ],
     way(count, order) {
       const isWalked = order !== 'sorted' && size.total > 0;
       if (!merged || !mayMerge(size, lookups * count, order))
         return isWalked ? along(count, order) : undefined;
-      if (!isWalked || order !== 'ids' || size.amount === 'few') return merged;
-      const window = windowOf(count, parts);
-      const isSooner = walkingCost(count, parts) < mergingCost(count, lookups, parts);
-      return isSooner && window <= MAX_WALKED ? walkedWay(window, gathered ?? found) : merged;
+      if (started && order === 'ids') return started;
+      if (!isWalked || order !== 'ids' || !isWalkedSooner(count, lookups, parts)) return merged;
+      return walkedWay(windowOf(count, parts), gathered ?? found);
     },
   };
 }
@@ -118,6 +123,12 @@ const walkingCost = (count: number, parts: FirstParts): number =>
 
 const mergingCost = (count: number, lookups: number, { takenSize }: FirstParts): number =>
   lookups * (costs.lookup + count * costs.given) + (takenSize?.seen ?? 0) * costs.found;
+
+/** Of few rows the first ones are merged sooner than any are asked. */
+const isWalkedSooner = (count: number, lookups: number, parts: FirstParts): boolean =>
+  parts.size.amount !== 'few' &&
+  windowOf(count, parts) <= MAX_WALKED &&
+  walkingCost(count, parts) < mergingCost(count, lookups, parts);
 
 /** A power of two, or halfway between two: few texts for all sizes. */
 function windowOf(count: number, parts: FirstParts): number {
@@ -166,23 +177,37 @@ const walked = (
   },
 });
 
-/** By the first rows of each lookup. The order of ids is no order of an index of a field: of that none is there. */
+interface Merge {
+  /** What is taken away is found as a whole. */
+  readonly whole: boolean;
+  readonly start?: RowStart;
+}
+
+/**
+ * By the first rows of each lookup. The order of ids is no order of an index of a field: of that none is there. Where it is
+ * known where they start, rows that columns lead to are asked one by one: they may stand in front of it.
+ */
 function mergedWay(
-  { exact, self, taken }: FoundRows,
+  { exact, self, taken, principals }: FoundRows,
   source: RowSource,
   { standsAmong }: FirstParts,
-  whole: boolean,
+  { whole, start }: Merge,
 ): FirstWay | undefined {
   // Of fields no index has the order of the ids as well.
   if (source.from.fields.some(isReplacing)) return undefined;
-  const stands = standsAmong(whole);
+  const stands = standsAmong(whole, start?.id);
+  const standsBeside = start && standsAmong(false);
   // What was taken away as a whole is known by the id: the row itself is not looked at.
   const testsIds = taken !== undefined && whole;
   return {
-    key: whole ? 'merge' : 'merge asked',
+    key: start ? 'start' : whole ? 'merge' : 'merge asked',
+    isBounded: start?.isNear && principals.length <= MAX_SENT,
     compile({ rows, count, order, after }, next) {
       const test = (id: string, alias?: string): string => stands(id, next, alias);
-      const requested = { rows, count, order, after, testsIds, ...(!exact && { test }) };
+      const requested = {
+        ...{ rows, count, order, after, testsIds, start: start?.id, ...(!exact && { test }) },
+        ...(standsBeside && { testBeside: (id: string, d: string) => standsBeside(id, next, d) }),
+      };
       const found = firstRows(source, requested, next);
       const own =
         self === undefined

@@ -8,7 +8,6 @@ import type { Tuple } from '../../model/tuple.ts';
 import { createEngine } from '../create-engine.ts';
 import { createGrantCache } from '../grant-cache/grant-cache.ts';
 import { limits } from '../limits.ts';
-import type { ReachableSet } from '../reverse-expansion.ts';
 
 const model = buildModel(
   [
@@ -57,7 +56,7 @@ async function node(sizes = limits as Parameters<typeof createEngine>[2]) {
     tuple('User:a', 'member', 'Team:u'),
     tuple('Team:t#member', 'owner', 'Doc:d'),
   ]);
-  const reach = createGrantCache<ReachableSet>(table.database);
+  const reach = createGrantCache(table.database);
   const engine = createEngine(model, reach, sizes);
   const subject = parseSubject('User:a', 'subject');
   // The first question says which types are followed, and only what is asked after that is kept.

@@ -20,7 +20,7 @@ import { takesConditions } from './conditional-tuples.ts';
 /** What an engine remembers of what subjects reach. */
 export interface ReachMemory {
   /** Absent: nothing is kept. */
-  readonly reach: GrantCache<ReachableSet> | undefined;
+  readonly reach: GrantCache | undefined;
   /** Distinguishes the model from others that share `reach`. */
   readonly scope: string;
   /** Searches that found too much to be named, a while ago: only speed hangs on it. */
@@ -98,7 +98,7 @@ export function keptReach(
 ): CachedValue<ReachableSet> | undefined {
   if (way.names.length === 0) return restingOnNothing(nothing, reach);
   const place = reach && placeOfReach(engineScope, way, scope);
-  return place && reach?.kept(place);
+  return place && reach?.kept<ReachableSet>(place);
 }
 
 /** Throws `PERMISSION_SET_TOO_LARGE`. */

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
 import type { Name } from '../../model/model.ts';
+import type { CachePlace } from '../grant-cache/grant-cache.ts';
 import type { Principal } from '../principals.ts';
 import {
   type FirstParts,
@@ -14,6 +15,7 @@ import {
 import { never, renderTest, type Test } from './predicate-tree.ts';
 import { rowCount } from './row-count.ts';
 import { foundByRow, foundIds, foundRows, type RowSource } from './row-sources.ts';
+import type { RowStart } from './row-start.ts';
 import { isFoundSooner, type Size } from './size-estimate.ts';
 
 /** How rows are found and tested, with the ids of everything beyond them. */
@@ -31,6 +33,8 @@ export interface RowPlan {
   readonly packedFrom: number | undefined;
   /** It serves more than one question. */
   readonly lasting: boolean;
+  /** Where it is kept where the rows begin (row-start.ts). */
+  readonly startPlace: CachePlace | undefined;
   /** Where rules are in it: of the records that they speak of. */
   readonly schema: CompiledSchema | undefined;
   /** `RowPredicate.recheck`. */
@@ -43,9 +47,15 @@ export interface RowPlan {
   last: KnownPredicate | undefined;
 }
 
-interface KnownPredicate {
+/** What is known of the rows of a plan. Only speed hangs on the sizes. */
+export interface KnownOfRows {
   readonly size: Size | undefined;
+  /** Of those that are taken away. */
   readonly takenSize: Size | undefined;
+  readonly start: RowStart | undefined;
+}
+
+interface KnownPredicate extends KnownOfRows {
   readonly predicate: RowPredicate;
 }
 
@@ -63,25 +73,22 @@ export interface Taken {
 type Pieces = Pick<RowPredicate, 'compile' | 'few' | 'number' | 'many' | 'reached'>;
 type CompiledPieces = Pieces & { readonly first?: FirstWays };
 
-/** The predicate of a plan, by what is known of the sizes: of all rows, and of those that are taken away. */
-export function compiled(
-  plan: RowPlan,
-  type: string,
-  size: Size | undefined,
-  takenSize: Size | undefined,
-): RowPredicate {
-  // What is known of sizes is the same object until they are measured again.
-  if (plan.last && plan.last.size === size && plan.last.takenSize === takenSize)
-    return plan.last.predicate;
-  const pieces = piecesOf(plan, type, size, takenSize);
-  const key = `${size?.amount} ${size?.storedFew} ${size?.known} ${size?.largest} ${takenSize?.amount} ${isTakenWhole(size, takenSize)}`;
+/** The predicate of a plan. */
+export function compiled(plan: RowPlan, type: string, known: KnownOfRows): RowPredicate {
+  const { size, takenSize, start } = known;
+  const { last } = plan;
+  // What is known is the same object until it is found out again.
+  if (last && last.size === size && last.takenSize === takenSize && last.start === start)
+    return last.predicate;
+  const pieces = piecesOf(plan, type, known);
+  const key = `${start?.isNear} ${size?.amount} ${size?.storedFew} ${size?.known} ${size?.largest} ${takenSize?.amount} ${isTakenWhole(size, takenSize)}`;
   const shape = plan.shapes.get(key) ?? shapeOf(pieces);
   plan.shapes.set(key, shape);
   const predicate = {
     ...{ ...pieces, shape, isLight: plan.isLight },
     ...(plan.lasting && { identity: pieces }),
   };
-  plan.last = { size, takenSize, predicate };
+  plan.last = { ...known, predicate };
   return predicate;
 }
 
@@ -103,11 +110,12 @@ function shapeOf({ compile, few, first, number, reached }: CompiledPieces): stri
 const isTakenWhole = (size: Size | undefined, takenSize: Size | undefined): boolean =>
   size !== undefined && takenSize !== undefined && isFoundSooner(takenSize, size);
 
-/** What is still asked of a row that was found: of what is taken away as a whole, whether the row is in it. */
+/** What is still asked of a row that was found: of what is taken away as a whole, whether the row is in it (from `start` on). */
 function foundTest(
   { test, taken }: Pick<RowPlan, 'test' | 'taken'>,
   type: string,
   whole: boolean,
+  start?: string,
 ): RowTest {
   return (id, next, alias) => {
     const place = { id, type, next, alias };
@@ -115,7 +123,7 @@ function foundTest(
     if (!whole) return renderTest(taken.test, place);
     const { granted, own } = taken;
     return [
-      `(${id} in (${foundIds(taken.source, next)})) is not true`,
+      `(${id} in (${foundIds(taken.source, next, start)})) is not true`,
       ...(granted ? [`(${id} in (${foundIds(granted, next)})) is true`] : []),
       ...(own === never ? [] : [renderTest(own, place)]),
     ].join(' or ');
@@ -128,8 +136,7 @@ const IDS_PER_ROW = 4;
 function piecesOf(
   plan: RowPlan,
   type: string,
-  size: Size | undefined,
-  takenSize: Size | undefined,
+  { size, takenSize, start }: KnownOfRows,
 ): CompiledPieces {
   const { exact, test, self, source, packedFrom } = plan;
   const tested: RowPredicate['compile'] = (id, next, use, alias) =>
@@ -154,7 +161,8 @@ function piecesOf(
       const among = `${isFound}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
       return exact ? among : `(${among}) and (${left(id, next, alias)})`;
     };
-  const standsAmong = (whole: boolean): RowTest => foundTest(plan, type, whole);
+  const standsAmong: FirstParts['standsAmong'] = (whole, from) =>
+    foundTest(plan, type, whole, from);
   const found = foundWith(stands);
   const counted = foundWith(standsAmong(isWhole));
   const compile: RowPredicate['compile'] = (id, next, use = 'rows', alias) =>
@@ -175,7 +183,7 @@ function piecesOf(
   const together: FirstParts['together'] = (id, next, alias, among) =>
     renderTest(test, { id, type, next, alias, among, many: true, packedFrom });
   const tests = { oneByOne, together, found, standsAmong };
-  const first = firstWays(plan, source, { size, takenSize, isWhole, ...tests });
+  const first = firstWays(plan, source, { size, takenSize, start, isWhole, ...tests });
   const reached = reachedRows(plan, source, size, stands);
   const known = { compile, many, first, ...(few && { few }), ...(reached && { reached }) };
   // Whether something is taken away is known by the id, as what was found is.

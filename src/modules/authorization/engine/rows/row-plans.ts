@@ -49,6 +49,7 @@ import {
   type RowSource,
   rowSource,
 } from './row-sources.ts';
+import { startPlaceOf } from './row-start.ts';
 import type { SizeEstimates } from './size-estimate.ts';
 
 /** What an engine remembers between questions. */
@@ -195,12 +196,14 @@ async function makePlan(
   // What something is taken away from is made of alternatives as well: there, conditions count for nothing.
   const exact = isExact(model, goal) || taken !== undefined;
   const from = lookupSource(model, lookups);
+  const source = isSought ? rowSource({ type: goal.type, exact, from }, lookups) : undefined;
   return {
     exact: isExact(model, goal),
     test: anyOf([own, named]),
     self: self ? subject.id : undefined,
-    source: isSought ? rowSource({ type: goal.type, exact, from }, lookups) : undefined,
+    source,
     taken,
+    startPlace: lasting ? startPlaceOf({ source, taken }) : undefined,
     principals,
     packedFrom: lasting ? sizesOf(engineScope).packedFrom : undefined,
     lasting,

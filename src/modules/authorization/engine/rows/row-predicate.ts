@@ -13,7 +13,7 @@ import { keyOf } from '../../model/model.ts';
 import { type EngineScope, isSelf, keepAllowed, requireSubject, resolveName } from '../ask.ts';
 import type { RowQuestion } from '../engine.ts';
 import { type DatabaseSnapshot, guardText } from '../grant-cache/change-tracker.ts';
-import type { CachedValue } from '../grant-cache/grant-cache.ts';
+import { type CachedValue, together } from '../grant-cache/grant-cache.ts';
 import { engineErrors, limits, sizesOf } from '../limits.ts';
 import type { ReachableQuery } from '../principals.ts';
 import type { ReachableSet } from '../reverse-expansion.ts';
@@ -27,8 +27,9 @@ import {
   setsByName,
 } from './named-sets.ts';
 import { originsBelow } from './predicate-builder.ts';
-import { compiled } from './row-pieces.ts';
+import { compiled, type KnownOfRows, type RowPlan } from './row-pieces.ts';
 import { type Goal, keptPlan, type PredicateCache, planOf } from './row-plans.ts';
+import { keptStart, rememberStart } from './row-start.ts';
 import { keptSize, sizeOf } from './size-estimate.ts';
 
 /**
@@ -69,8 +70,8 @@ function keptRows(
     ? keptSize({ subject, goal: plan.taken.name }, memory.sizes)
     : undefined;
   if ((isSized && !size) || (isTaken && !takenSize)) return undefined;
-  const predicate = compiled(plan, type, size, takenSize);
-  return { ...predicate, ...confirmation(model.revision, reach, catchUp) };
+  const known = { size, takenSize };
+  return withMemory(engineScope, { plan, type, known }, { reach, memory, catchUp });
 }
 
 const fewOf = (ids: RowQuestion['ids']): readonly string[] | undefined =>
@@ -147,7 +148,6 @@ async function searchedRows(
   memory: PredicateCache,
   catchUp?: () => Promise<DatabaseSnapshot>,
 ): Promise<RowPredicate> {
-  const { model } = engineScope;
   const { type } = goal;
   const useKept = catchUp !== undefined;
   const { way, bound } = searchFor(engineScope, { subject, goal, few });
@@ -177,16 +177,49 @@ async function searchedRows(
           memory.sizes,
         )
       : undefined;
-  const predicate = compiled(plan, type, size, takenSize);
-  if (!catchUp) return predicate;
+  const known = { size, takenSize };
+  if (!catchUp) return compiled(plan, type, { ...known, start: undefined });
   const { recheck } = plan;
-  const stands = confirmation(model.revision, reach, catchUp);
-  return { ...predicate, ...stands, ...(recheck && { recheck }) };
+  const predicate = withMemory(engineScope, { plan, type, known }, { reach, memory, catchUp });
+  return { ...predicate, ...(recheck && { recheck }) };
+}
+
+interface PlannedRows {
+  readonly plan: RowPlan;
+  readonly type: string;
+  readonly known: Omit<KnownOfRows, 'start'>;
+}
+
+interface Remembered {
+  readonly reach: CachedValue<ReachableSet>;
+  readonly memory: PredicateCache;
+  readonly catchUp: () => Promise<DatabaseSnapshot>;
+}
+
+/** With what is kept of where they begin, and what all of it rests on. */
+function withMemory(
+  engineScope: EngineScope,
+  { plan, type, known }: PlannedRows,
+  { reach, memory, catchUp }: Remembered,
+): RowPredicate {
+  const kept = known.takenSize && keptStart(plan, memory.reach);
+  const start = kept?.value.start;
+  const rests = kept && start ? together(reach, kept) : reach;
+  const predicate = {
+    ...compiled(plan, type, { ...known, start }),
+    ...confirmation(engineScope.model.revision, rests, catchUp),
+  };
+  const cache = memory.reach;
+  const { leading } = sizesOf(engineScope);
+  if (kept || !cache || !plan.startPlace || (known.takenSize?.seen ?? 0) < leading)
+    return predicate;
+  const remember = () => rememberStart(engineScope.database, plan, cache, leading);
+  return { ...predicate, rememberStart: remember };
 }
 
 function confirmation(
   revision: number,
-  { stands, rests }: CachedValue<ReachableSet>,
+  { stands, rests }: Omit<CachedValue<object>, 'value'>,
   catchUp: () => Promise<DatabaseSnapshot>,
 ): Pick<RowPredicate, 'confirm' | 'guard'> {
   const confirm = async (): Promise<boolean> => {

@@ -154,11 +154,11 @@ export function rowSource(
 type Next = (value: unknown) => string;
 
 /** Lookups `l` as a relation; in sub-selects, so that one plan fits all (tuple-loading.ts). */
-const lookupsIn = ({ columns }: RowSource, next: Next): string =>
+export const lookupsIn = ({ columns }: RowSource, next: Next): string =>
   `unnest(${[...columns.values()].map((values) => `(select ${next(values)}::text[])`).join(', ')}) l(${[...columns.keys()].join(', ')})`;
 
 /** Stored tuples `t` of a lookup `l` that count. */
-const foundBy = ({ type, exact, columns }: RowSource): string =>
+export const foundBy = ({ type, exact, columns }: RowSource): string =>
   `t.subject_type = l.s_type and t.subject_id = l.s_id and t.subject_relation = ${columns.has('s_relation') ? 'l.s_relation' : `''`}
    and t.resource_type = ${literalOf(type, 'text')} and t.relation = l.relation and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`;
 
@@ -181,9 +181,15 @@ export function foundRows(source: RowSource, rows: string, next: Next): string {
   return all.length === 0 ? `select d.* from ${rows} d where false` : all.join(' union all ');
 }
 
-/** Ids of all rows that are found. Ids of resources that are no row ids lead to no row. */
-export function foundIds(source: RowSource, next: Next): string {
-  const all = [...storedIds(source, next), ...columnIds(source, tableName(source.type), next)];
+/**
+ * Ids of all rows that are found. Ids of resources that are no row ids lead to no row. `start`: what stored tuples lead to
+ * in front of this id may be left out.
+ */
+export function foundIds(source: RowSource, next: Next, start?: string): string {
+  const all = [
+    ...storedIds(source, next, start),
+    ...columnIds(source, tableName(source.type), next),
+  ];
   return all.length === 0 ? nothingFound : all.join(' union all ');
 }
 
@@ -202,18 +208,27 @@ export function foundByRow(
   return `${said === undefined ? '' : `${said} or `}(${id} in (${ids})) is true`;
 }
 
-const storedIds = (source: RowSource, next: Next): readonly string[] =>
+const storedIds = (source: RowSource, next: Next, start?: string): readonly string[] =>
   foundTuples(source, next).map(
-    (tuples) => `select r.id from (${tuples} offset 0) r where r.id is not null`,
+    (tuples) =>
+      `select r.id from (${tuples}${behindStart(start, next)} offset 0) r where r.id is not null`,
   );
+
+/** Of tuples `t`: the id of a row is not in front of this one. Ids are written in one way only, so the order of texts is theirs. */
+const behindStart = (start: string | undefined, next: Next): string =>
+  start === undefined ? '' : ` and t.resource_id >= (select ${next(start)}::text)`;
 
 export const nothingFound = 'select null::uuid as id where false';
 
-/** Selects of `id` and `row_of` of the stored tuples of all lookups. */
-export const foundTuples = ({ type, exact, groups }: RowSource, next: Next): readonly string[] =>
+/** Selects of `columns` of the stored tuples `t` of all lookups. */
+export const foundTuples = (
+  { type, exact, groups }: RowSource,
+  next: Next,
+  columns = 't.resource_uuid as id, t.row_of',
+): readonly string[] =>
   groups.map(
     ({ type: subjectType, setRelation, relations, ids }) =>
-      `select t.resource_uuid as id, t.row_of from penstock.tuples t where t.subject_type = ${literalOf(subjectType, 'text')} and t.subject_id = any((select ${next(ids)}::text[])::text[])` +
+      `select ${columns} from penstock.tuples t where t.subject_type = ${literalOf(subjectType, 'text')} and t.subject_id = any((select ${next(ids)}::text[])::text[])` +
       ` and t.subject_relation = ${literalOf(setRelation, 'text')} and t.resource_type = ${literalOf(type, 'text')}` +
       ` and t.relation in (${relations.map((word) => literalOf(word, 'text')).join(', ')}) and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`,
   );
@@ -226,6 +241,10 @@ interface FirstRows {
   /** What a row must fulfil besides, of its id and, unless `testsIds`, of the row `d`. */
   readonly test?: (id: string, alias?: string) => string;
   readonly testsIds: boolean;
+  /** The same of rows that columns lead to, where it is another one. */
+  readonly testBeside?: (id: string, alias: string) => string;
+  /** No stored tuple leads to a row in front of this id that fulfils the test. */
+  readonly start: string | undefined;
   /** Another order than that of the ids (SQL over `d`). */
   readonly order: string | undefined;
   /** An id (SQL) that stands in front of all rows. */
@@ -235,22 +254,24 @@ interface FirstRows {
 /** The first rows of each lookup in order, some more than once: the first of all are among them. */
 export function firstRows(
   source: RowSource,
-  { rows, count, test, testsIds, order, after }: FirstRows,
+  { rows, count, test, testsIds, testBeside, start, order, after }: FirstRows,
   next: Next,
 ): string {
-  // Ids of rows are written in one way only, so the order of the texts is theirs. The offset makes the row a
+  // The offset makes the row a
   // question per tuple: as a join it might be answered for all tuples before the first is taken.
   const ofRow = test && !testsIds ? ` and (${test('d."_id"', 'd')})` : '';
   const ofId = test && testsIds ? ` and (${test('t.resource_uuid')})` : '';
   // Else a later page would pass all tuples of the pages before it.
-  const behind = after ? ` and t.resource_id > (select (${after}::uuid)::text)` : '';
+  const behind =
+    (after ? ` and t.resource_id > (select (${after}::uuid)::text)` : '') +
+    behindStart(start, next);
   const lookups = lookupsIn(source, next);
   const stored = `select r.* from ${lookups} cross join lateral (
     select d.* from (select t.resource_id, t.resource_uuid from penstock.tuples t where ${foundBy(source)}${behind}${ofId}) t
       cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
      where true${ofRow} order by ${order ?? 't.resource_id'} limit ${count}) r${anyStored(source, next)}`;
-  const tested = (): string =>
-    test ? ` and (${testsIds ? test('d."_id"') : test('d."_id"', 'd')})` : '';
+  const ofNamed = testBeside ?? (testsIds ? (id: string) => test?.(id) : test);
+  const tested = (): string => (test ? ` and (${ofNamed?.('d."_id"', 'd')})` : '');
   const beside = source.matches.map((match) => {
     const named = namedIn(match, next);
     return `select r.* from ${named.from}(select d.* from ${rows} d where ${named.test}${tested()}

@@ -2,14 +2,20 @@
  * What somebody sees where something is taken away from it, against what the definition says: in each form, whatever is
  * believed about sizes, with relations that ended, records that are gone, and relations that may lead to no record.
  */
+import { setTimeout } from 'node:timers/promises';
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { memoryOf } from '../../../../../test/support/permission-data/memory.ts';
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
 import { parseDefinition } from '../../model/definition.ts';
+import { parseSubject } from '../../model/grammar.ts';
 import { buildModel } from '../../model/model.ts';
+import type { Tuple } from '../../model/tuple.ts';
 import { addIndexText } from '../../owner-columns.ts';
+import { createGrantCache } from '../grant-cache/grant-cache.ts';
+import { limits } from '../limits.ts';
+import type { PredicateCache } from './row-plans.ts';
 import { rowPredicate } from './row-predicate.ts';
 import type { Size } from './size-estimate.ts';
 
@@ -152,12 +158,39 @@ const sizes: readonly (readonly [Size, Size])[] = largests.flatMap((largest) =>
 );
 
 const goalKey = `User:${me} Note#action:read`;
-const predicateOf = async ([seen, taken]: (typeof sizes)[number]): Promise<RowPredicate> =>
-  rowPredicate(
-    { model, database: table.database },
-    { subject: { type: 'User', id: me, relation: '' }, action: 'read', type: 'Note' },
-    memoryOf((key) => (key === goalKey ? seen : taken)),
-  );
+const question = {
+  ...{ subject: { type: 'User', id: me, relation: '' }, action: 'read', type: 'Note' },
+};
+const memoryFor = ([seen, taken]: (typeof sizes)[number]): PredicateCache =>
+  memoryOf((key) => (key === goalKey ? seen : taken));
+const predicateOf = async (size: (typeof sizes)[number]): Promise<RowPredicate> =>
+  rowPredicate({ model, database: table.database }, question, memoryFor(size));
+
+/** A node that remembers where rows begin, however few are taken away in front of them. */
+async function node() {
+  const reach = createGrantCache(table.database);
+  const many = { ...counts, amount: 'many', storedFew: false, largest: undefined } as const;
+  const memory = { ...memoryFor([many, { ...many, seen: 10 }]), reach };
+  const scope = { model, database: table.database, sizes: { ...limits, leading: 1 } };
+  const ask = async () => rowPredicate(scope, question, memory, reach.catchUp);
+  // The first question says which types are followed.
+  await ask();
+  await reach.catchUp();
+  return ask;
+}
+
+/** The first rows by the ids, and whether what that rests on stands; both by one statement. */
+async function firstBy({ first, guard }: RowPredicate) {
+  const values: unknown[] = [];
+  const next = (value: unknown) => `$${values.push(value)}`;
+  const way = first?.way(3, 'ids');
+  const rows = way?.compile({ rows: note, count: '3' }, next) ?? '';
+  const text = `select ${guard?.(next)} as current, array(select f."_id" from (${rows}) f order by 1 limit 3) as ids`;
+  const found = await table.database.query<{ current: boolean; ids: readonly string[] }>({
+    ...{ text, values },
+  });
+  return { key: way?.key, ...(found.rows[0] ?? { current: false, ids: [] }) };
+}
 
 async function idsBy(write: (next: (value: unknown) => string) => string) {
   const values: unknown[] = [];
@@ -211,3 +244,119 @@ it('is what the definition says', async () => {
   );
   expect(counted).toBeGreaterThan(100);
 }, 120_000);
+
+const seen = (word: string, subject: string) => ({
+  ...{ of: [word, subject] as const, isOver: false, isNoted: true },
+});
+const groupReads = seen('reader', 'Group:g1#member');
+const banned = seen('banned', `User:${me}`);
+const open: Note = { owner: null, isGone: false, tuples: [groupReads] };
+const away: Note = { ...open, tuples: [groupReads, banned] };
+/** Four are taken away, and then every third one. */
+const behind: readonly Note[] = [away, away, away, away, open, open, away, open, open];
+
+it('begins where it is remembered, whatever is written meanwhile', async () => {
+  let used = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(noteArbitrary, { minLength: 6, maxLength: 12 }), async (notes) => {
+      await write([away, ...notes]);
+      const ask = await node();
+      const before = await ask();
+      await before.rememberStart?.();
+      const expected = [away, ...notes].flatMap((one, n) => (isSeen(one) ? [idOf(n)] : []));
+      const predicate = await ask();
+      const { key, current, ids } = await firstBy(predicate);
+      if (key === 'start') used += 1;
+      expect({ current, ids }).toEqual({ current: true, ids: expected.slice(0, 3) });
+      await compare(predicate, expected);
+    }),
+    { numRuns: Number(process.env.TAKEN_RUNS ?? 25), endOnFailure: true },
+  );
+  expect(used).toBeGreaterThan(15);
+}, 120_000);
+
+const tuple = (word: string, subject: string, n: number): Tuple => ({
+  subject: parseSubject(subject, 'subject'),
+  relation: word,
+  resource: { type: 'Note', id: idOf(n) },
+});
+const bannedFrom = (n: number): string => `relation = 'banned' and resource_id = '${idOf(n)}'`;
+const run = (text: string) => table.database.query({ text });
+
+describe('a start that is remembered', () => {
+  it.each<{
+    readonly when: string;
+    readonly make: () => Promise<unknown>;
+    /** The statement itself knows that it still stands, or whoever asks what changed. */
+    readonly stands?: 'surely' | 'asked';
+    readonly first: number;
+  }>([
+    { when: 'nothing changes', make: async () => undefined, stands: 'surely', first: 4 },
+    {
+      when: 'one is let in again',
+      make: () => run(`delete from penstock.tuples where ${bannedFrom(1)}`),
+      first: 1,
+    },
+    {
+      when: 'a ban ends',
+      make: () => run(`update penstock.tuples set expires_at = now() where ${bannedFrom(0)}`),
+      first: 0,
+    },
+    {
+      when: 'one is given all the same',
+      make: () => table.add([tuple('can:read', `User:${me}`, 2)]),
+      first: 2,
+    },
+    {
+      when: 'the first one is taken away as well',
+      make: () => table.add([tuple('banned', `User:${me}`, 4)]),
+      first: 5,
+    },
+    {
+      when: 'one in front is given to somebody else',
+      make: () => table.add([tuple('reader', `User:${other}`, 1)]),
+      ...{ stands: 'asked', first: 4 },
+    },
+    {
+      when: 'one in front that is taken away becomes their own',
+      make: () => run(`update ${note} set "@owner" = '${me}' where "_id" = '${idOf(1)}'`),
+      ...{ stands: 'surely', first: 4 },
+    },
+    {
+      when: 'a record of their own comes in front',
+      make: () => run(`insert into ${note} ("_id", "@owner") values ('${idOf(-5)}', '${me}')`),
+      ...{ stands: 'surely', first: -5 },
+    },
+    {
+      when: 'the first record goes',
+      make: () => run(`delete from ${note} where "_id" = '${idOf(4)}'`),
+      ...{ stands: 'surely', first: 5 },
+    },
+  ])('is right when $when', async ({ make, stands, first }) => {
+    await write(behind);
+    const ask = await node();
+    await (await ask()).rememberStart?.();
+    const predicate = await ask();
+    expect(await firstBy(predicate)).toMatchObject({ key: 'start', current: true });
+    await make();
+    const { current, ids } = await firstBy(predicate);
+    expect(current).toBe(stands === 'surely');
+    if (stands) expect(ids[0]).toBe(idOf(first));
+    expect(await predicate.confirm?.()).toBe(stands !== undefined);
+    expect((await firstBy(await ask())).ids[0]).toBe(idOf(first));
+  });
+
+  it('ends when the first ban in front of it does', async () => {
+    await write(behind);
+    const soon = "clock_timestamp() + interval '1 second'";
+    await run(`update penstock.tuples set expires_at = ${soon} where ${bannedFrom(1)}`);
+    const ask = await node();
+    await (await ask()).rememberStart?.();
+    const predicate = await ask();
+    expect(await firstBy(predicate)).toMatchObject({ key: 'start', current: true });
+    await setTimeout(1_100);
+    expect((await firstBy(predicate)).current).toBe(false);
+    expect(await predicate.confirm?.()).toBe(false);
+    expect((await firstBy(await ask())).ids[0]).toBe(idOf(1));
+  });
+});

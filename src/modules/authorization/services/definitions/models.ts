@@ -16,7 +16,6 @@ import type { Engine } from '../../engine/engine.ts';
 import type { DatabaseSnapshot } from '../../engine/grant-cache/change-tracker.ts';
 import { createGrantCache, type GrantCache } from '../../engine/grant-cache/grant-cache.ts';
 import { createMeasure } from '../../engine/measure.ts';
-import type { ReachableSet } from '../../engine/reverse-expansion.ts';
 import { releaseFields } from '../../field-tracking-tables.ts';
 import { buildModel, type Model } from '../../model/model.ts';
 import { type StoredDefinition, validDefinitions } from './stored-definition.ts';
@@ -78,7 +77,7 @@ export function createModels(dependencies: Dependencies): Models {
   const { database, bus, log, metrics, schemaOf = () => undefined } = dependencies;
   let loaded: Loaded | undefined;
   const measure = createMeasure(metrics);
-  const reach = createGrantCache<ReachableSet>(database);
+  const reach = createGrantCache(database);
   const loadedNow = async (): Promise<Loaded> =>
     measured(loadedFrom({ ...(await readAll(database)), reach, tell: dependencies, schemaOf }));
 
@@ -207,7 +206,7 @@ async function readAll(database: Queryable): Promise<{
 }
 
 interface LoadedParts extends Omit<Loaded, 'engine'> {
-  readonly reach: GrantCache<ReachableSet>;
+  readonly reach: GrantCache;
   /** Who hears of what cannot be used. */
   readonly tell: Pick<Dependencies, 'health' | 'log'>;
   readonly schemaOf: Model['schemaOf'];
