@@ -188,22 +188,15 @@ async function makePlan(
         conditions: await conditionValues(engineScope, goal, emptyContext),
       });
   const self = isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal });
-  const lookups = lookupsTo(model, { subject, goal, principals });
-  const named = nameTest(builder, goal, 'sure');
   const own: Test = self ? { kind: 'row', id: subject.id } : never;
   const isSought = !unnamed && isFound(model, goal);
-  const taken = isSought ? takenOf(builder, { goal, principals, own }) : undefined;
-  // What something is taken away from is made of alternatives as well: there, conditions count for nothing.
-  const exact = isExact(model, goal) || taken !== undefined;
-  const from = lookupSource(model, lookups);
-  const source = isSought ? rowSource({ type: goal.type, exact, from }, lookups) : undefined;
+  const sources = isSought ? sourcesOf(builder, { goal, principals, own }) : nowhere;
   return {
     exact: isExact(model, goal),
-    test: anyOf([own, named]),
+    test: anyOf([own, nameTest(builder, goal, 'sure')]),
     self: self ? subject.id : undefined,
-    source,
-    taken,
-    startPlace: lasting ? startPlaceOf({ source, taken }) : undefined,
+    ...sources,
+    startPlace: lasting ? startPlaceOf(sources) : undefined,
     principals,
     packedFrom: lasting ? sizesOf(engineScope).packedFrom : undefined,
     lasting,
@@ -215,10 +208,24 @@ async function makePlan(
   };
 }
 
-function takenOf(
-  builder: Builder,
-  { goal, principals, own }: Omit<RowSearch, 'subject'> & { readonly own: Test },
-): Taken | undefined {
+/** Where rows are found, and what is taken away from them. */
+type Sources = Pick<RowPlan, 'source' | 'taken'>;
+const nowhere: Sources = { source: undefined, taken: undefined };
+
+type SourceRequest = Omit<RowSearch, 'subject'> & { readonly own: Test };
+
+function sourcesOf(builder: Builder, request: SourceRequest): Sources {
+  const { model, subject } = builder;
+  const { goal, principals } = request;
+  const lookups = lookupsTo(model, { subject, goal, principals });
+  const taken = takenOf(builder, request);
+  // What something is taken away from is made of alternatives as well: there, conditions count for nothing.
+  const exact = isExact(model, goal) || taken !== undefined;
+  const from = lookupSource(model, lookups);
+  return { source: rowSource({ type: goal.type, exact, from }, lookups), taken };
+}
+
+function takenOf(builder: Builder, { goal, principals, own }: SourceRequest): Taken | undefined {
   const { model, subject } = builder;
   const name = takenAway(model, goal);
   if (!name || !isFound(model, name)) return undefined;

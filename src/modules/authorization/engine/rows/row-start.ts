@@ -12,7 +12,6 @@ import type {
 } from '../grant-cache/grant-cache.ts';
 import type { Lookup } from '../reverse-expansion.ts';
 import { isReplacing } from './row-columns.ts';
-import type { RowPlan } from './row-pieces.ts';
 import { foundBy, foundTuples, lookupsIn, type RowSource } from './row-sources.ts';
 
 export interface RowStart {
@@ -30,8 +29,17 @@ interface FoundStart {
 /** What a start is found from. */
 interface Begun {
   readonly source: RowSource;
-  readonly taken: NonNullable<RowPlan['taken']>;
+  readonly taken: {
+    readonly source: RowSource;
+    /** What is not taken away all the same. */
+    readonly granted: RowSource | undefined;
+  };
 }
+
+/** What of a plan of rows (row-pieces.ts) is needed here. */
+type StartedPlan = { readonly [K in keyof Begun]: Begun[K] | undefined } & {
+  readonly startPlace: CachePlace | undefined;
+};
 
 /** Lookups of which the first tuples are sought. */
 const MAX_LOOKUPS = 500;
@@ -44,7 +52,7 @@ let places = 0;
 export function startPlaceOf({
   source,
   taken,
-}: Pick<RowPlan, 'source' | 'taken'>): CachePlace | undefined {
+}: Omit<StartedPlan, 'startPlace'>): CachePlace | undefined {
   if (!source || !taken || taken.source.stored.length === 0) return undefined;
   if (source.from.fields.some(isReplacing)) return undefined;
   if (source.stored.length === 0 || source.stored.length > MAX_LOOKUPS) return undefined;
@@ -54,17 +62,17 @@ export function startPlaceOf({
 
 /** What is kept of it. */
 export const keptStart = (
-  { startPlace }: RowPlan,
+  { startPlace }: StartedPlan,
   reach: GrantCache | undefined,
 ): CachedValue<FoundStart> | undefined => startPlace && reach?.kept<FoundStart>(startPlace);
 
 /** When the start of a plan may be sought again. */
-const mayNext = new WeakMap<RowPlan, number>();
+const mayNext = new WeakMap<StartedPlan, number>();
 
 /** Finds it and keeps it for later pages, at most every few seconds. `leading`: so many rows in front of it are worth it. */
 export async function rememberStart(
   database: Queryable,
-  plan: RowPlan,
+  plan: StartedPlan,
   reach: GrantCache,
   leading: number,
 ): Promise<void> {
