@@ -7,7 +7,7 @@ import type { TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { configure, makeRoom } from './clients.ts';
+import { closeClients, configure, connectChat, makeRoom } from './clients.ts';
 
 let platform: TestPlatform;
 let database: Client;
@@ -193,5 +193,53 @@ describe('a message with files', () => {
     const { messages } = (await ann.api.get('/chat/messages', { query: { roomId: room } })).body;
     const last = (messages as Json[]).slice(0, 3).map(({ message: word }) => word);
     expect(last).toEqual(['behind', 'held up', 'before']);
+  });
+});
+
+describe('what is said once somebody has left', () => {
+  const path = (room: string) => `/chat/messages?roomId=${room}`;
+  /** Runs a request whose statement about messages waits until bob is out and something else was said. */
+  const readWhileLeaving = async <T>(room: string, read: () => Promise<T>): Promise<T> => {
+    await database.query('begin');
+    await database.query('lock table "app"."ChatMessage" in access exclusive mode');
+    const answer = read();
+    await waitFor(async () => (await waiting()) > 0);
+    await database.query('delete from "app"."ChatMember" where "room" = $1 and "user" = $2', [
+      room,
+      bob.userId,
+    ]);
+    await database.query('update "app"."ChatMessage" set "message" = $2 where "room" = $1', [
+      room,
+      'secret',
+    ]);
+    await database.query('commit');
+    return answer;
+  };
+  const roomOfBob = async (): Promise<string> => {
+    const room = await makeRoom(ann, [bob], 'Left');
+    const sent = await ann.api.post(`/chat/rooms/${room}/messages`, {
+      contentType: 'text',
+      content: 'open',
+    });
+    expect(sent.status, sent.text).toBe(200);
+    return room;
+  };
+
+  it('is not in a page that was under way', async () => {
+    const room = await roomOfBob();
+    expect((await bob.api.get(path(room))).text).toContain('open');
+    const answer = await readWhileLeaving(room, () => bob.api.get(path(room)));
+    expect(answer.text).not.toContain('secret');
+    expect(answer.status).toBe(404);
+  });
+
+  it('is not in what somebody has missed', async () => {
+    const room = await roomOfBob();
+    const client = await connectChat(platform, bob);
+    const sync = () => client.ask('sync', { roomId: room, afterSeq: 0 });
+    expect(JSON.stringify(await sync())).toContain('open');
+    const answer = await readWhileLeaving(room, sync);
+    expect(JSON.stringify(answer)).not.toContain('secret');
+    closeClients();
   });
 });

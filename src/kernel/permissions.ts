@@ -335,13 +335,13 @@ export interface RecordTuples {
 
 /**
  * Which rows of a schema a caller may act on, as the module says that owns the schema; `undefined`: all of them.
- * Asked instead of the engine, which the module may ask in turn.
+ * Asked instead of the engine, which the module may ask in turn: `engine`, as whoever reads asks it.
  */
 export type RowRule = (
   caller: Caller,
   action: RowAction,
-  scope: string | undefined,
-  ids?: readonly string[],
+  asked: Pick<AskedRows, 'scope' | 'ids'>,
+  engine?: PermissionEngine,
 ) => Promise<RowPredicate | undefined>;
 
 export interface PermissionPort {

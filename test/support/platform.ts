@@ -2,7 +2,7 @@ import type { LimitBucket, Limits } from '../../src/kernel/limits/limits.ts';
 import { defaultLimitSettings } from '../../src/kernel/pipeline/rate-limits.ts';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
 import type { Logger } from '../../src/kernel/telemetry/logger.ts';
-import { startPlatform } from '../../src/platform.ts';
+import { type Platform, startPlatform } from '../../src/platform.ts';
 import { createTestDatabase, type TestDatabase, type TestServer } from './database.ts';
 import { endAfterFile } from './left-behind.ts';
 import { createTestNode, type TestNode, testAdminPassword, testMasterKey } from './node.ts';
@@ -27,6 +27,8 @@ export interface TestPlatformOptions {
 export interface TestPlatform extends TestNode {
   readonly databaseUrl: string | undefined;
   readonly dataDir: string;
+  /** To stop it at a place that no request reaches. */
+  readonly kernel: Platform['kernel'];
   /** Stops the platform and removes its database and data folder. */
   close(): Promise<void>;
 }
@@ -63,7 +65,7 @@ export async function createTestPlatform(options: TestPlatformOptions = {}): Pro
       await cleanUp();
     };
     const ended = endAfterFile(platform, close);
-    return { ...node, databaseUrl, dataDir, close };
+    return { ...node, databaseUrl, dataDir, kernel: platform.kernel, close };
   } catch (error) {
     await cleanUp();
     throw error;

@@ -11,7 +11,6 @@ import { storageJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { viewFields } from './operations/file-views.ts';
 import { storageOperations } from './operations/storage-operations.ts';
-import { readyFiles } from './queries/files.ts';
 import { hasContents } from './queries/stores.ts';
 import { containerSchema, fileSchema, folderSchema } from './schemas.ts';
 import {
@@ -21,6 +20,7 @@ import {
   type ReadReason,
   requireKnownAction,
 } from './services/access.ts';
+import { readableFiles } from './services/confirmed-reads.ts';
 import { fileDocument } from './services/documents.ts';
 import { filesInMemory } from './services/known-files.ts';
 import { createLinks } from './services/links.ts';
@@ -220,13 +220,8 @@ const serviceOf = (services: StorageServices): StorageService => ({
   forgetOwners: services.goneOwners.forget,
   view: (record) => fileDocument(record as unknown as ListedFile, services.links),
   async readable(caller, ids, action = 'read') {
-    const { access, database, links } = services;
-    const found = await readyFiles(database, ids);
-    const readable: [string, Readonly<Record<string, unknown>>][] = [];
-    for (const file of found)
-      if (await access.may(caller, action, file))
-        readable.push([file._id, fileDocument(file, links)]);
-    return new Map(readable);
+    const readable = await readableFiles(services, caller, ids, action);
+    return new Map(readable.map((file) => [file._id, fileDocument(file, services.links)]));
   },
 });
 

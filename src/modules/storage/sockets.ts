@@ -13,8 +13,9 @@ import {
   type SocketNamespaces,
 } from '../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
-import { fileById } from './queries/files.ts';
+import type { FileFacts } from './events.ts';
 import { isModuleContainer, ownerOf } from './services/access.ts';
+import { confirmedFile, rightTo } from './services/confirmed-reads.ts';
 import type { StorageServices } from './services/storage-services.ts';
 
 /** Files that one socket may name. */
@@ -133,8 +134,11 @@ async function tellAll(
     for (const listener of listeners) {
       const isOwn = owners.get(fileId) === `User:${listener.connection.userId}`;
       if (!isOwn && !listener.files.has(fileId)) continue;
-      if (await mayHear(services, listener, { fileId, notice, isOwn }))
-        listener.connection.emit(`storage:${notice}`, payloadOf(event, fileId));
+      const facts = await heardFacts(services, listener, { event, fileId, notice, isOwn });
+      if (facts) {
+        const { occurredAt } = event;
+        listener.connection.emit(`storage:${notice}`, { fileId, occurredAt, ...facts });
+      }
       if (notice === 'delete') listener.files.delete(fileId);
     }
 }
@@ -145,29 +149,44 @@ function ownersOf({ ids = [], payload = {} }: PublishedEvent): ReadonlyMap<strin
   return new Map(ids.map((id, i) => [id, owners[i]]));
 }
 
-/** Of what is gone nobody can be asked any more: only owners hear that. */
-async function mayHear(
-  { database, access }: StorageServices,
+interface Told {
+  readonly event: PublishedEvent;
+  readonly fileId: string;
+  readonly notice: Notice;
+  /** It is a file of the listener. */
+  readonly isOwn: boolean;
+}
+
+/**
+ * What the listener is told; nothing where they may not hear of it. It is the file as it is now, which they may read now:
+ * what the event says of it may be from before. Of what is gone nobody can be asked any more: only owners hear that.
+ */
+async function heardFacts(
+  services: StorageServices,
   { connection }: Listener,
-  { fileId, notice, isOwn }: { fileId: string; notice: Notice; isOwn: boolean },
-): Promise<boolean> {
+  { event: { ids = [], payload = {} }, fileId, notice, isOwn }: Told,
+): Promise<Partial<FileFacts> | undefined> {
   try {
     const caller = await connection.caller();
-    if (notice === 'delete') return isOwn && ownerOf(caller) !== null;
-    const file = await fileById(database, fileId);
-    if (!file || isModuleContainer(file.container)) return false;
-    return await access.may(caller, 'read', file);
+    if (notice !== 'delete') {
+      const file = await confirmedFile({
+        find: () => services.files.find(fileId),
+        ...rightTo(services, caller, { action: 'read' }),
+      });
+      return isModuleContainer(file.container) ? undefined : factsOf(file);
+    }
+    if (!isOwn || ownerOf(caller) === null) return undefined;
+    return ids.length === 1 ? factsOf(payload as unknown as FileFacts) : {};
   } catch {
     // The session has ended, or nobody can tell: the socket learns the former from its own end.
-    return false;
+    return undefined;
   }
 }
 
-function payloadOf({ ids = [], payload = {}, occurredAt }: PublishedEvent, fileId: string) {
-  const { name, container, folder, size, mimeType } = payload;
-  return {
-    fileId,
-    occurredAt,
-    ...(ids.length === 1 && { name, container, folder, size, mimeType }),
-  };
-}
+const factsOf = ({ name, container, folder, size, mimeType }: FileFacts): Partial<FileFacts> => ({
+  name,
+  container,
+  folder,
+  size,
+  mimeType,
+});

@@ -160,8 +160,8 @@ export function rowPredicate(
   if (!schema.modelOptions.conduit.authorization.enabled) return own;
   const rule = permissions.rules.get(schema.name);
   const about = ids && canonicalIds(schema, ids);
-  if (rule) return rule(caller, requested, scope, about);
   const { engine } = permissions;
+  if (rule) return rule(caller, requested, { scope, ids: about }, engine);
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
   const permitted = engine.predicate(caller, asked ?? action, schema.name, { scope, ids: about });
   if (!own) return permitted;

@@ -6,6 +6,7 @@ import { publicRecords } from '../../../data/records/read/public-records.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import { readWhile } from '../../../kernel/read-while.ts';
 import { authorizationErrors } from '../errors.ts';
 import {
   formatObject,
@@ -183,16 +184,21 @@ function createList(
     const asked = [...new Set([shareAction, ...given.flat()])].filter((action) =>
       definition.actions.has(action),
     );
-    const answers = asked.length === 0 ? [] : await may(caller.userId, resource, asked);
-    const allowed = new Set(asked.filter((_, i) => answers[i]));
-    if (!allowed.has(shareAction)) throw authorizationErrors.SHARING_REFUSED();
-    const { shares, count } = await sharesOf(kernel.database, resource, shareable, page);
-    const profiles = await profilesOf(caller, shares);
-    return {
-      shares: shares.map((share) => ({ ...share, profile: profiles.get(share.subject.id) })),
-      count,
-      relations: shareable.filter((_, i) => given[i]?.every((action) => allowed.has(action))),
+    const ask = async (): Promise<ReadonlySet<string>> => {
+      const answers = asked.length === 0 ? [] : await may(caller.userId, resource, asked);
+      const allowed = new Set(asked.filter((_, i) => answers[i]));
+      if (!allowed.has(shareAction)) throw authorizationErrors.SHARING_REFUSED();
+      return allowed;
     };
+    return readWhile(ask, async (allowed) => {
+      const { shares, count } = await sharesOf(kernel.database, resource, shareable, page);
+      const profiles = await profilesOf(caller, shares);
+      return {
+        shares: shares.map((share) => ({ ...share, profile: profiles.get(share.subject.id) })),
+        count,
+        relations: shareable.filter((_, i) => given[i]?.every((action) => allowed.has(action))),
+      };
+    });
   };
 }
 

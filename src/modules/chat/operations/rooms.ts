@@ -8,7 +8,7 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { chatErrors } from '../errors.ts';
 import { hiddenReaders, membersOf } from '../queries/members.ts';
-import { requireMember, userOf } from '../services/chat-parts.ts';
+import { readAsMember, userOf } from '../services/chat-parts.ts';
 import type { ChatServices } from '../services/chat-services.ts';
 import { populated } from '../services/populate.ts';
 import { onWire } from '../services/presence.ts';
@@ -264,13 +264,22 @@ const membersOperation = ({ parts, presence }: ChatServices): Operation =>
     summary: 'List who is in a room, and whether they are there',
     async handler(context, { params, query: { populate: fields = [], ...page } }) {
       const { userId } = userOf(context);
-      await requireMember(parts, params.roomId, userId);
-      const { rows, count } = await membersOf(parts.database, params.roomId, page);
-      const users = rows.map(({ user }) => user);
-      const hidden = (await hiddenReaders(parts.database, userId, [params.roomId])).values();
-      const silent = new Set(hidden);
-      const there = new Map(
-        (await presence.read(userId, users)).map((row) => [row.userId, onWire(row)] as const),
+      const { database } = parts;
+      const { rows, count, silent, there } = await readAsMember(
+        parts,
+        params.roomId,
+        userId,
+        async () => {
+          const found = await membersOf(database, params.roomId, page);
+          const users = found.rows.map(({ user }) => user);
+          const hidden = (await hiddenReaders(database, userId, [params.roomId])).values();
+          const states = await presence.read(userId, users);
+          return {
+            ...found,
+            silent: new Set(hidden),
+            there: new Map(states.map((row) => [row.userId, onWire(row)] as const)),
+          };
+        },
       );
       const documents = rows.map((row) => ({
         user: row.user,

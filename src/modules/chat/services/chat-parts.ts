@@ -4,6 +4,7 @@ import type { OptionalModule } from '../../../host/module.ts';
 import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
+import { readWhile } from '../../../kernel/read-while.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { CommunicationsService } from '../../communications/index.ts';
 import type { StorageService } from '../../storage/index.ts';
@@ -45,6 +46,22 @@ export async function requireMember(
   if (!member) throw chatErrors.CHAT_ROOM_NOT_FOUND();
   return member;
 }
+
+/**
+ * What a member reads of a room. Whoever leaves meanwhile is not shown what was said next; who has come back reads what
+ * they may read since. Throws CHAT_ROOM_NOT_FOUND.
+ */
+export const readAsMember = <T>(
+  parts: Pick<ChatParts, 'database'>,
+  roomId: string,
+  userId: string,
+  read: (member: PresentMember) => Promise<T>,
+): Promise<T> =>
+  readWhile(
+    () => requireMember(parts, roomId, userId),
+    read,
+    (before, now) => before.joinedSeq === now.joinedSeq,
+  );
 
 /**
  * The member that says something, in whatever way. Throws CHAT_ROOM_NOT_FOUND, and CHAT_WRITING_DENIED for who was

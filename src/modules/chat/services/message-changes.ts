@@ -2,6 +2,7 @@
 import type { Caller, UserCaller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import { readWhile } from '../../../kernel/read-while.ts';
 import { chatErrors } from '../errors.ts';
 import {
   deleteMessage,
@@ -50,13 +51,15 @@ export function createMessageChanges(parts: ChatParts): MessageChanges {
   return {
     ...createRemoval(parts),
     async edits(caller, messageId) {
-      const row = await readable(parts, caller, messageId);
-      if (row.sender !== caller.userId) {
+      const ask = async () => {
+        const row = await readable(parts, caller, messageId);
+        if (row.sender === caller.userId) return row;
         const member = await requireMember(parts, row.room, caller.userId);
         if (member.isDirect) throw chatErrors.ROOM_ROLE_REQUIRED();
         requireRole(member, 'admin');
-      }
-      return editsOf(database, row.id);
+        return row;
+      };
+      return readWhile(ask, (row) => editsOf(database, row.id));
     },
     async edit(caller, messageId, content) {
       const row = await readable(parts, caller, messageId);

@@ -2,7 +2,7 @@
 import { type Caller, callerKey, type UserCaller } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { chatErrors } from '../errors.ts';
-import { hiddenReaders, memberOf, membersAmong } from '../queries/members.ts';
+import { hiddenReaders, memberOf, membersAmong, type PresentMember } from '../queries/members.ts';
 import {
   changesAfter,
   countMessages,
@@ -14,7 +14,7 @@ import {
 } from '../queries/messages.ts';
 import { roomName } from '../queries/rooms.ts';
 import type { MessageType } from '../schemas.ts';
-import { type ChatParts, distinct, hiddenBefore, requireMember } from './chat-parts.ts';
+import { type ChatParts, distinct, hiddenBefore, readAsMember } from './chat-parts.ts';
 import { createMessageChanges, type MessageChanges } from './message-changes.ts';
 import { type ContentInput, contentOf } from './message-content.ts';
 import type { SentMessage } from './room-queues.ts';
@@ -44,38 +44,47 @@ interface SyncAnswer {
 const SYNC_PAGE = 200;
 
 function createSync(parts: ChatParts): MessageSync['sync'] {
+  return (caller, roomId, from) =>
+    readAsMember(parts, roomId, caller.userId, (member) => missedBy(parts, member, roomId, from));
+}
+
+async function missedBy(
+  parts: ChatParts,
+  member: PresentMember,
+  ...[roomId, { afterSeq, afterChange }]: readonly [
+    roomId: string,
+    from: Parameters<MessageSync['sync']>[2],
+  ]
+): Promise<SyncAnswer> {
   const { database } = parts;
-  return async (caller, roomId, { afterSeq, afterChange }) => {
-    const member = await requireMember(parts, roomId, caller.userId);
-    const hidden = hiddenBefore(parts, member);
-    const from = Math.max(hidden, afterSeq ?? 0);
-    const messages =
-      afterChange === undefined
-        ? await messagesOf(database, {
-            room: roomId,
-            from,
-            after: from,
-            skip: 0,
-            limit: SYNC_PAGE,
-          })
-        : [];
-    const changes =
-      afterChange === undefined ? [] : await changesAfter(database, roomId, afterChange, SYNC_PAGE);
-    const more = messages.length === SYNC_PAGE || changes.length === SYNC_PAGE;
-    return {
-      messages: messages.map(messageEvent),
-      changes: changes.flatMap((row) => {
-        const isNew = row.seq > (afterSeq ?? 0);
-        const told = row.seq > hidden ? eventOf(row, isNew) : undefined;
-        return told ? [told] : [];
-      }),
-      lastSeq:
-        messages.at(-1)?.seq ??
-        // A message stands where it was last changed: one of the first may come on a later page, and is new there.
-        (more ? from : Math.max(from, member.lastSeq, ...changes.map(({ seq }) => seq))),
-      lastChange: changes.at(-1)?.change ?? afterChange ?? member.lastChange,
-      more,
-    };
+  const hidden = hiddenBefore(parts, member);
+  const from = Math.max(hidden, afterSeq ?? 0);
+  const messages =
+    afterChange === undefined
+      ? await messagesOf(database, {
+          room: roomId,
+          from,
+          after: from,
+          skip: 0,
+          limit: SYNC_PAGE,
+        })
+      : [];
+  const changes =
+    afterChange === undefined ? [] : await changesAfter(database, roomId, afterChange, SYNC_PAGE);
+  const more = messages.length === SYNC_PAGE || changes.length === SYNC_PAGE;
+  return {
+    messages: messages.map(messageEvent),
+    changes: changes.flatMap((row) => {
+      const isNew = row.seq > (afterSeq ?? 0);
+      const told = row.seq > hidden ? eventOf(row, isNew) : undefined;
+      return told ? [told] : [];
+    }),
+    lastSeq:
+      messages.at(-1)?.seq ??
+      // A message stands where it was last changed: one of the first may come on a later page, and is new there.
+      (more ? from : Math.max(from, member.lastSeq, ...changes.map(({ seq }) => seq))),
+    lastChange: changes.at(-1)?.change ?? afterChange ?? member.lastChange,
+    more,
   };
 }
 
@@ -146,14 +155,15 @@ export function createMessages(parts: ChatParts, sending: Sending): Messages {
         const found = await messagesOfAll(database, userId, { ...query, joinedOnly: joinedOnly() });
         return { ...found, rows: await withoutHiddenReaders(database, userId, found.rows) };
       }
-      const member = await requireMember(parts, roomId, userId);
-      const page = { ...query, room: roomId, from: hiddenBefore(parts, member) };
-      const [rows, count] = await Promise.all([
-        messagesOf(database, page),
-        countMessages(database, page),
-      ]);
-      const isPlain = !member.isDirect;
-      return { rows: isPlain ? rows : await withoutHiddenReaders(database, userId, rows), count };
+      return readAsMember(parts, roomId, userId, async (member) => {
+        const page = { ...query, room: roomId, from: hiddenBefore(parts, member) };
+        const [rows, count] = await Promise.all([
+          messagesOf(database, page),
+          countMessages(database, page),
+        ]);
+        const isPlain = !member.isDirect;
+        return { rows: isPlain ? rows : await withoutHiddenReaders(database, userId, rows), count };
+      });
     },
     async get(caller, messageId) {
       const found = await messageFor(database, caller.userId, messageId, joinedOnly());

@@ -2,6 +2,7 @@
 import { type Caller, callerKey, type UserCaller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
+import { readWhile } from '../../../kernel/read-while.ts';
 import { chatErrors } from '../errors.ts';
 import { dropInvitationsTo } from '../queries/invitations.ts';
 import { memberOf, setSilenced, usersToAdd } from '../queries/members.ts';
@@ -90,8 +91,9 @@ export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'keepOut'>
       if (!(await dropBan(database, roomId, user))) throw chatErrors.CHAT_MEMBER_NOT_FOUND();
     },
     async bans(caller, roomId, page) {
-      requireRole(await requireMember(parts, roomId, caller.userId), 'admin');
-      return bansOf(database, roomId, page);
+      const ask = async () =>
+        requireRole(await requireMember(parts, roomId, caller.userId), 'admin');
+      return readWhile(ask, () => bansOf(database, roomId, page));
     },
     async block({ userId }, user) {
       // They could make no room, and say nothing in a direct one.

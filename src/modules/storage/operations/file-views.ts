@@ -5,7 +5,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
-import { readyFiles } from '../queries/files.ts';
+import { readableFiles } from '../services/confirmed-reads.ts';
 import { FileDocument, fileDocument } from '../services/documents.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 
@@ -35,7 +35,7 @@ export const fileViewOperations = (services: StorageServices): readonly Operatio
   many(services),
 ];
 
-const many = ({ database, access, links }: StorageServices): Operation =>
+const many = (services: StorageServices): Operation =>
   defineOperation({
     id: 'storage.file.many',
     surface: 'client',
@@ -58,12 +58,13 @@ const many = ({ database, access, links }: StorageServices): Operation =>
     description:
       'In the order of the ids, each once. Files that are not there, have no content, or that you may not read are left out.',
     async handler({ caller }, { query: { ids } }) {
-      const found = new Map((await readyFiles(database, ids)).map((file) => [file._id, file]));
+      const readable = await readableFiles(services, caller, ids, 'read');
+      const found = new Map(readable.map((file) => [file._id, file]));
       const documents = [];
       for (const id of new Set(ids.map((one) => one.toLowerCase()))) {
         const file = found.get(id);
-        if (!file || !(await access.may(caller, 'read', file))) continue;
-        const view = fileDocument(file, links);
+        if (!file) continue;
+        const view = fileDocument(file, services.links);
         documents.push({
           _id: file._id,
           ...(Object.fromEntries(viewFields.map((name) => [name, view[name]])) as Pick<

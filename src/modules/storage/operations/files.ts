@@ -9,6 +9,7 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
 import type { FileRow } from '../queries/files.ts';
+import { confirmedFile, rightTo } from '../services/confirmed-reads.ts';
 import { FileDocument, FileList, fileDocument, filePage } from '../services/documents.ts';
 import { servable } from '../services/scanning.ts';
 import { refusalOf } from '../services/signed-uploads.ts';
@@ -56,26 +57,34 @@ export const fileOperations = (services: StorageServices): readonly Operation[] 
 ];
 
 /** A file that the caller may read, as it is after a look whether a new content has arrived. */
-export async function readable(
-  { files, access, signedUploads }: StorageServices,
+export const readable = (
+  services: StorageServices,
   caller: Caller,
-  { id, scope }: { readonly id: string; readonly scope?: string | undefined },
-): Promise<FileRow> {
-  const file = await files.find(id);
-  await access.require(caller, 'read', file, scope);
-  return signedUploads.confirmed(file);
+  { id, ...asked }: AskedFile,
+): Promise<FileRow> =>
+  confirmedFile({
+    find: () => services.files.find(id),
+    settle: services.signedUploads.confirmed,
+    ...rightTo(services, caller, { action: 'read', ...asked }),
+  });
+
+interface AskedFile {
+  readonly id: string;
+  readonly scope?: string | undefined;
 }
 
 /** The same, for a caller who may read what is in it. */
 export async function readableContent(
   services: StorageServices,
   caller: Caller,
-  { id, scope }: { readonly id: string; readonly scope?: string | undefined },
+  { id, ...asked }: AskedFile,
 ): Promise<FileRow> {
-  const { files, access, signedUploads } = services;
-  const file = await files.findKnown(id);
-  await access.require(caller, 'content', file, scope);
-  return withContent(services, await signedUploads.confirmed(file));
+  const file = await confirmedFile({
+    find: () => services.files.findKnown(id),
+    settle: services.signedUploads.confirmed,
+    ...rightTo(services, caller, { action: 'content', ...asked }),
+  });
+  return withContent(services, file);
 }
 
 /** A file with a content that may be given out. Throws FILE_PENDING, FILE_EXAMINED, FILE_INFECTED. */
@@ -235,7 +244,10 @@ const blob = (services: StorageServices): Operation =>
       if (sig !== undefined) links.checkRead({ fileId: id, expires, download }, sig);
       const found = await files.findKnown(id);
       if (sig === undefined && !found.isPublic) throw storageErrors.FILE_NOT_FOUND();
-      const file = withContent(services, await signedUploads.confirmed(found));
+      const current = await signedUploads.confirmed(found);
+      // What has come meanwhile may be of a file that is public no longer.
+      if (sig === undefined && !current.isPublic) throw storageErrors.FILE_NOT_FOUND();
+      const file = withContent(services, current);
       const { range, 'if-range': ifRange } = headers;
       return delivery.reply(file, { range, ifRange, download, context });
     },

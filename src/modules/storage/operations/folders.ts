@@ -5,6 +5,7 @@ import {
   type Operation,
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
+import { readWhile } from '../../../kernel/read-while.ts';
 import { storageErrors } from '../errors.ts';
 import type { FolderRow } from '../queries/folders.ts';
 import { FileDocument, FolderDocument, filePage, folderDocument } from '../services/documents.ts';
@@ -73,16 +74,23 @@ const contents = (services: StorageServices): Operation =>
       const { folders, listing } = services;
       const filesIn = ({ container, name }: FolderRow, page: ListPage) =>
         listing.files(caller, { ...page, container, folder: name });
-      const { folder, all } = await folders.look(caller, params.folderId, async (one) => {
-        const { rows } = await filesIn(one, { skip: 0, limit: 1, count: 'none' });
-        return rows.length > 0;
-      });
-      const { container, name: parent } = folder;
-      const openTo = all ? undefined : caller;
-      const [inside, files] = await Promise.all([
-        listing.folders(caller, { ...query, container, parent, openTo }),
-        filesIn(folder, { ...query, sort: ['name'] }),
-      ]);
+      const look = () =>
+        folders.look(caller, params.folderId, async (one) => {
+          const { rows } = await filesIn(one, { skip: 0, limit: 1, count: 'none' });
+          return rows.length > 0;
+        });
+      const [folder, inside, files] = await readWhile(
+        look,
+        async ({ folder: one, all }) => {
+          const place = { container: one.container, parent: one.name };
+          return Promise.all([
+            one,
+            listing.folders(caller, { ...query, ...place, openTo: all ? undefined : caller }),
+            filesIn(one, { ...query, sort: ['name'] }),
+          ]);
+        },
+        (before, now) => before.all === now.all,
+      );
       return {
         folder: folderDocument(folder),
         folders: inside.rows.map((row) => folderDocument(row as never)),

@@ -160,12 +160,12 @@ const use = (services: StorageServices): Operation =>
     description:
       'Each answer is one use, also one of a part. A refusal is none: while the file is being scanned, the link stays good.',
     async handler(context, { params: { token }, headers }) {
-      const { sharedLinks, signedUploads, delivery } = services;
+      const { sharedLinks, delivery } = services;
       // Whoever reads the log shall not read the file by it.
       context.audited({ target: 'link' });
       const { link, file } = await sharedLinks.open(token);
       context.audited({ target: `id:${file._id} link:${link._id}` });
-      const ready = withContent(services, await signedUploads.confirmed(file));
+      const ready = withContent(services, file);
       const { range, 'if-range': ifRange } = headers;
       const { download } = link;
       const reply = delivery.reply(ready, { range, ifRange, download, context });

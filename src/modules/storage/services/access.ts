@@ -10,6 +10,7 @@ import { hasAuthority, modulesOfCaller, requireAuthority } from '../../../kernel
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type {
+  AskedRows,
   PermissionEngine,
   PermissionPort,
   RowAction,
@@ -23,7 +24,7 @@ import type { RecordsWithFiles } from './records-with-files.ts';
 /** `content`: to read what is in the file, beside what is said about it. */
 export type FileAction = 'read' | 'content' | 'edit' | 'delete' | 'share';
 
-const reads = (action: FileAction): boolean => action === 'read' || action === 'content';
+export const reads = (action: FileAction): boolean => action === 'read' || action === 'content';
 
 /** 403 for somebody who may not do it, and may know of the file. */
 export const mayNot = (action: FileAction) =>
@@ -56,12 +57,12 @@ export interface FileAccess {
   ): Promise<boolean>;
   /** Whom a new file belongs to: the caller, or the scope, which they must be allowed to edit. Throws 403. */
   ownerFor(caller: Caller, scope: string | undefined): Promise<string | null>;
-  /** Which rows of files the caller may act on; `undefined`: all. */
+  /** Which rows of files the caller may act on; `undefined`: all. `engine`: that of a read which confirms what it rests on. */
   rows(
     caller: Caller,
     action: RowAction,
-    scope: string | undefined,
-    ids?: readonly string[],
+    asked: Pick<AskedRows, 'scope' | 'ids'>,
+    engine?: PermissionEngine,
   ): Promise<RowPredicate | undefined>;
   /** Another reason to let a user read a file, asked when there is none here. Answers how to take it away. */
   onRead(reason: ReadReason): () => void;
@@ -141,10 +142,10 @@ export function createFileAccess(dependencies: Dependencies): FileAccess {
       const { type, id } = await engineNow(rules).owner(caller, fileSchema.name, scope);
       return `${type}:${id}`;
     },
-    rows: async (caller, action, scope, ids) =>
+    rows: async (caller, action, ...asked) =>
       isOperator(caller)
         ? rowsOfOperator(caller, action)
-        : bothRules(ofNoModule, await rowsFor(rules, caller, action, scope, ids)),
+        : bothRules(ofNoModule, await rowsFor(rules, caller, action, ...asked)),
   };
 }
 
@@ -225,14 +226,14 @@ async function mayReadElsewhere(
 
 async function rowsFor(
   rules: Rules,
-  ...[caller, action, scope, ids]: Parameters<FileAccess['rows']>
+  ...[caller, action, rows, engine]: Parameters<FileAccess['rows']>
 ): Promise<RowPredicate> {
   const isRead = action === 'read' || action === 'refer';
   const open = isRead ? publicRows : noRows;
   if (caller.kind !== 'user') return open;
   if (asksRelations(rules)) {
     const permitted = (asked: string) =>
-      engineNow(rules).predicate(caller, asked, fileSchema.name, { scope, ids });
+      (engine ?? engineNow(rules)).predicate(caller, asked, fileSchema.name, rows);
     if (action !== 'refer') return eitherRule(open, await permitted(action));
     // Who reads the record gets the content, so whoever writes it must have it.
     const content = await contentActionNow(rules);

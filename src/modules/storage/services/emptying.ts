@@ -29,7 +29,7 @@ export function createEmptying(parts: StorageParts): Emptying {
   const removeAll = createRemoveAll(parts);
   /** `and ...` for files that the caller may delete, with the values of the statement. */
   const deletable = async (caller: Caller) => {
-    const predicate = await access.rows(caller, 'delete', undefined);
+    const predicate = await access.rows(caller, 'delete', {});
     return (next: (value: unknown) => string): string =>
       predicate ? `(${predicate.compile('f."_id"', next, 'rows', 'f')})` : 'true';
   };

@@ -4,6 +4,7 @@ import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
 import type { ContainerRow } from '../queries/containers.ts';
 import { type FileRow, fileById, lockFile } from '../queries/files.ts';
+import { confirmedFile, rightTo } from './confirmed-reads.ts';
 import type { Containers } from './containers.ts';
 import { requireChecksum } from './content.ts';
 import { type ArrivedContent, type Contents, takeCounted } from './contents.ts';
@@ -82,8 +83,11 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
       return change(caller, file, patch, body);
     },
     async copy(caller, id, request) {
-      const from = await find(id);
-      await access.require(caller, 'content', from, request.scope);
+      const asked = { action: 'content', scope: request.scope } as const;
+      const from = await confirmedFile({
+        find: () => find(id),
+        ...rightTo(parts, caller, asked),
+      });
       const placement = await placing.placeFree(caller, requestOfCopy(from, request));
       requireRoom(placement.room, from.size);
       const content = contentOf(servable(parts.config(), from));

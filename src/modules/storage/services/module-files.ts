@@ -4,6 +4,7 @@ import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { type FileRow, lockFilesNamed } from '../queries/files.ts';
 import { isModuleContainer } from './access.ts';
+import { confirmedFile, rightTo } from './confirmed-reads.ts';
 import type { FileBody } from './file-changes.ts';
 import { isWithheld, servable } from './scanning.ts';
 import type { StorageServices } from './storage-services.ts';
@@ -79,10 +80,11 @@ export function createModuleFiles({
       return file && file.generation > 0 ? viewOf(file) : undefined;
     },
     async readable(caller, id) {
-      const file = await files.find(id).catch(() => undefined);
-      if (!file || file.generation === 0 || !(await access.may(caller, 'content', file)))
-        return undefined;
-      return viewOf(file);
+      const file = await confirmedFile({
+        find: () => files.find(id),
+        ...rightTo({ access }, caller, { action: 'content' }),
+      }).catch(ifRefused);
+      return file && file.generation > 0 ? viewOf(file) : undefined;
     },
     read: async (id, signal) => delivery.stream(servable(config(), await files.find(id)), signal),
     readUrl: async (id) => links.readUrl(await files.find(id), true),
@@ -94,6 +96,11 @@ export function createModuleFiles({
         gone,
       ),
   };
+}
+
+/** It is nothing to them; that nobody can tell is no answer. */
+function ifRefused(error: unknown): undefined {
+  if (error instanceof PenstockError && error.status >= 500) throw error;
 }
 
 /** Anything else may go better the next time. */

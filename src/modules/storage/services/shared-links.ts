@@ -4,6 +4,7 @@
  */
 import type { Caller } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
+import { readWhile } from '../../../kernel/read-while.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
 import { storageErrors } from '../errors.ts';
 import type { FileRow } from '../queries/files.ts';
@@ -17,9 +18,11 @@ import {
   useLink,
 } from '../queries/links.ts';
 import { authorOf } from './access.ts';
+import { confirmedFile } from './confirmed-reads.ts';
 import type { Files } from './files.ts';
 import type { ListPage } from './listing.ts';
 import { makerMay } from './makers.ts';
+import type { SignedUploads } from './signed-uploads.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 export interface NewLink {
@@ -53,7 +56,15 @@ export interface SharedLinks {
   use(token: string): Promise<void>;
 }
 
-export function createSharedLinks(parts: StorageParts, files: Pick<Files, 'find'>): SharedLinks {
+interface Dependencies {
+  readonly files: Pick<Files, 'find'>;
+  readonly signedUploads: Pick<SignedUploads, 'confirmed'>;
+}
+
+export function createSharedLinks(
+  parts: StorageParts,
+  { files, signedUploads }: Dependencies,
+): SharedLinks {
   const { database, access, links } = parts;
   const shareable = async (caller: Caller, id: string, scope?: string): Promise<FileRow> => {
     const file = await files.find(id);
@@ -81,8 +92,8 @@ export function createSharedLinks(parts: StorageParts, files: Pick<Files, 'find'
       return { link: existing(made, storageErrors.LINK_NOT_FOUND), url: links.sharedUrl(token) };
     },
     async list(caller, fileId, { scope, ...page }) {
-      await shareable(caller, fileId, scope);
-      return listLinks(database, { ...page, fileId });
+      const ask = () => shareable(caller, fileId, scope);
+      return readWhile(ask, () => listLinks(database, { ...page, fileId }));
     },
     listAll: (page) => listLinks(database, page),
     async revoke(caller, fileId, linkId, scope) {
@@ -93,8 +104,14 @@ export function createSharedLinks(parts: StorageParts, files: Pick<Files, 'find'
     async open(token) {
       const found = await usableLink(database, sha256(token));
       const link = existing(found, storageErrors.LINK_NOT_FOUND);
-      const file = await files.find(link.fileId);
-      if (!(await isStillGiven(parts, link, file))) throw storageErrors.LINK_NOT_FOUND();
+      const file = await confirmedFile({
+        find: () => files.find(link.fileId),
+        settle: signedUploads.confirmed,
+        async ask(seen) {
+          if (!(await isStillGiven(parts, link, seen))) throw storageErrors.LINK_NOT_FOUND();
+        },
+        saysItself: () => !link.createdBy.startsWith(USER),
+      });
       return { link, file };
     },
     async use(token) {

@@ -100,7 +100,7 @@ export function createStorageServices(parts: StorageParts): StorageServices {
     listing: createListing(parts),
     delivery,
     renditions: createRenditions(parts, delivery),
-    sharedLinks: createSharedLinks(parts, files),
+    sharedLinks: createSharedLinks(parts, { files, signedUploads }),
     trash: createTrash(parts),
     resumable: createResumable(parts, { contents, files, placing }),
   };

@@ -9,6 +9,7 @@ import type { Transaction } from '../../../../kernel/database/database.ts';
 import { invalid } from '../../../../kernel/errors.ts';
 import { newId } from '../../../../kernel/ids.ts';
 import { requireAllowed } from '../../../../kernel/limits/durable-limits.ts';
+import { readWhile } from '../../../../kernel/read-while.ts';
 import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
 import type { TeamsConfig } from '../../config/teams.ts';
 import { authErrors } from '../../errors.ts';
@@ -230,8 +231,8 @@ export function createOwnInvites(dependencies: OwnDependencies): OwnInvites {
   return {
     async list(caller, teamId, page) {
       await access.registered(caller);
-      await access.require(caller, 'invite', teamId);
-      return invites.list(teamId, page);
+      const ask = () => access.require(caller, 'invite', teamId);
+      return readWhile(ask, () => invites.list(teamId, page));
     },
     async invite(caller, teamId, invitation) {
       const person = await access.registered(caller);

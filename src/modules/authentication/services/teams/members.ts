@@ -4,6 +4,7 @@ import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
 import type { Database, Queryable, Transaction } from '../../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
+import { readWhile } from '../../../../kernel/read-while.ts';
 import type { TimedTuple } from '../../../authorization/index.ts';
 import { authErrors } from '../../errors.ts';
 import { teamEvent } from '../../events.ts';
@@ -247,7 +248,9 @@ async function list(
 ): Promise<string> {
   const { access, members } = dependencies;
   await access.registered(caller);
-  const team = await access.require(caller, 'viewMembers', teamId);
-  if (team.isDefault) await requireMoreThanMember(dependencies, caller, teamId);
-  return members.list(teamId, page, false);
+  const ask = async () => {
+    const team = await access.require(caller, 'viewMembers', teamId);
+    if (team.isDefault) await requireMoreThanMember(dependencies, caller, teamId);
+  };
+  return readWhile(ask, () => members.list(teamId, page, false));
 }

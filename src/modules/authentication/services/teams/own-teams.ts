@@ -1,10 +1,11 @@
 /** What users do with teams: each call asks for the right that it needs, in the transaction that uses it. */
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
+import { readWhile } from '../../../../kernel/read-while.ts';
 import { authErrors } from '../../errors.ts';
 import type { TeamAccess } from './access.ts';
 import type { TeamPage } from './list-queries.ts';
-import { rolesOf } from './queries.ts';
+import { rolesOf, teamById } from './queries.ts';
 import { type NewTeam, requireTeam, type Teams } from './teams.ts';
 
 export interface OwnTeams {
@@ -43,15 +44,18 @@ export function createOwnTeams({ database, teams, access }: Dependencies): OwnTe
     list: (caller, page, populate) =>
       teams.list({ ofUser: caller.userId }, page, populate ? { populateFor: caller } : {}),
     async get(caller, teamId, populate) {
-      const json = await teams.get(teamId, populate ? { populateFor: caller } : {});
-      if (await access.may(caller.userId, 'read', teamId)) return json;
-      if ((await rolesOf(database, teamId, [caller.userId])).size > 0) return json;
-      throw authErrors.TEAM_REFUSED();
+      const ask = async () => {
+        if (!(await teamById(database, teamId))) throw authErrors.TEAM_NOT_FOUND();
+        if (await access.may(caller.userId, 'read', teamId)) return;
+        if ((await rolesOf(database, teamId, [caller.userId])).size > 0) return;
+        throw authErrors.TEAM_REFUSED();
+      };
+      return readWhile(ask, () => teams.get(teamId, populate ? { populateFor: caller } : {}));
     },
     async listBelow(caller, teamId, page) {
       await access.registered(caller);
-      await access.require(caller, 'viewSubTeams', teamId);
-      return teams.list({ parent: teamId }, page, {});
+      const ask = () => access.require(caller, 'viewSubTeams', teamId);
+      return readWhile(ask, () => teams.list({ parent: teamId }, page, {}));
     },
     async rename(caller, teamId, name) {
       await access.registered(caller);
