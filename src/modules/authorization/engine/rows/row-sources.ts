@@ -209,10 +209,12 @@ export function foundByRow(
 }
 
 const storedIds = (source: RowSource, next: Next, start?: string): readonly string[] =>
-  foundTuples(source, next).map(
-    (tuples) =>
-      `select r.id from (${tuples}${behindStart(start, next)} offset 0) r where r.id is not null`,
-  );
+  (start === undefined
+    ? foundTuples(source, next)
+    : orderedTuples(source, next, 't.resource_uuid as id').map(
+        (tuples) => tuples + behindStart(start, next),
+      )
+  ).map((tuples) => `select r.id from (${tuples} offset 0) r where r.id is not null`);
 
 /** Of tuples `t`: the id of a row is not in front of this one. Ids are written in one way only, so the order of texts is theirs. */
 const behindStart = (start: string | undefined, next: Next): string =>
@@ -220,17 +222,28 @@ const behindStart = (start: string | undefined, next: Next): string =>
 
 export const nothingFound = 'select null::uuid as id where false';
 
-/** Selects of `columns` of the stored tuples `t` of all lookups. */
-export const foundTuples = (
+/** Selects of `id` and `row_of` of the stored tuples of all lookups. */
+export const foundTuples = (source: RowSource, next: Next): readonly string[] =>
+  groupTuples(source, next, 't.resource_uuid as id, t.row_of', 't.condition is null');
+
+/**
+ * The same, to be asked by their ids: the index in the order of the ids serves them. In these words the condition does not
+ * fit that of the index that counts them, which PostgreSQL takes for as good.
+ */
+export const orderedTuples = (source: RowSource, next: Next, columns: string): readonly string[] =>
+  groupTuples(source, next, columns, 'num_nulls(t.condition) = 1');
+
+const groupTuples = (
   { type, exact, groups }: RowSource,
   next: Next,
-  columns = 't.resource_uuid as id, t.row_of',
+  columns: string,
+  withoutCondition: string,
 ): readonly string[] =>
   groups.map(
     ({ type: subjectType, setRelation, relations, ids }) =>
       `select ${columns} from penstock.tuples t where t.subject_type = ${literalOf(subjectType, 'text')} and t.subject_id = any((select ${next(ids)}::text[])::text[])` +
       ` and t.subject_relation = ${literalOf(setRelation, 'text')} and t.resource_type = ${literalOf(type, 'text')}` +
-      ` and t.relation in (${relations.map((word) => literalOf(word, 'text')).join(', ')}) and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`,
+      ` and t.relation in (${relations.map((word) => literalOf(word, 'text')).join(', ')}) and ${liveTuple('t')}${exact ? ` and ${withoutCondition}` : ''}`,
   );
 
 interface FirstRows {

@@ -12,7 +12,7 @@ import type {
 } from '../grant-cache/grant-cache.ts';
 import type { Lookup } from '../reverse-expansion.ts';
 import { isReplacing } from './row-columns.ts';
-import { foundBy, foundTuples, lookupsIn, type RowSource } from './row-sources.ts';
+import { foundBy, foundTuples, lookupsIn, orderedTuples, type RowSource } from './row-sources.ts';
 
 export interface RowStart {
   /** No stored tuple leads to a row in front of this id that is not taken away. */
@@ -129,7 +129,7 @@ function startText({ source, taken }: Begun, next: Next, leading: number): strin
     : '';
   const first = `select t.resource_id from penstock.tuples t where ${foundBy(source)} and (${stands}${given})
     order by t.resource_id limit 1`;
-  const away = foundTuples(taken.source, next, 't.resource_id, t.expires_at').join(' union all ');
+  const away = orderedTuples(taken.source, next, 't.resource_id, t.expires_at').join(' union all ');
   return `with s as materialized (
       select coalesce(min(r.resource_id), '${BEHIND}') as id from ${lookupsIn(source, next)} cross join lateral (${first}) r)
     select s.id, p.passed, p.until, l.left from s
