@@ -1,5 +1,7 @@
 /** Many different relations and grants in one call: all or nothing, with preconditions that hold under concurrency. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { deadlockCount } from '../../src/kernel/database/failures.ts';
 import type { Json } from '../../test/support/api.ts';
 import { liftLimits, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
@@ -253,4 +255,38 @@ describe('deleting what matches', () => {
     expect((await remove('permissions/many', { permission: 'edit' })).status).toBe(400);
     expect((await remove('permissions/many', { resource, permision: 'edit' })).status).toBe(400);
   });
+});
+
+it('waits for no other in a circle, where grants are the first of their action', async () => {
+  const actions = Array.from({ length: 20 }, (_, n) => `act${n}`);
+  const own = Object.fromEntries(actions.map((action) => [action, ['owner']]));
+  const relations = { owner: ['User'] };
+  for (const name of ['Left', 'Right'])
+    await permissions.define({ name, relations, permissions: { read: ['owner'], ...own } });
+  const before = deadlockCount();
+  for (const [n, permission] of actions.entries()) {
+    const owner = (type: string) => ({
+      ...{ subject: 'User:ada', relation: 'owner', resource: `${type}:${n}` },
+    });
+    const grant = (type: string) => ({
+      ...{ subject: 'User:ada', permission, resource: `${type}:${n}` },
+    });
+    const keyed = () => ({ headers: { 'idempotency-key': randomUUID() } });
+    const preconditions = ['Left', 'Right'].map((type) => ({
+      exists: false,
+      ...owner(type),
+      subject: 'User:eve',
+    }));
+    const together = (writes: readonly object[], options = {}) =>
+      platform.admin.post('/authorization/relations/write', { writes, preconditions }, options);
+    const answers = await Promise.all([
+      together([grant('Left'), owner('Left')], keyed()),
+      together([owner('Left'), owner('Right')]),
+      platform.admin.post('/authorization/permissions', grant('Right'), keyed()),
+      platform.admin.post('/authorization/permissions', grant('Left'), keyed()),
+      together([grant('Right'), owner('Right')], keyed()),
+    ]);
+    for (const { status, text } of answers) expect(status, text).toBe(200);
+  }
+  expect(deadlockCount() - before).toBe(0);
 });

@@ -193,10 +193,14 @@ function begun(
 /** The handler's answer, or 504 when the deadline passes before it. */
 function handled(pipeline: RunningPipeline, running: Running): MaybePromise<Answer> {
   const { call } = running;
+  const refused = refusalOf(running.context.caller);
   return inTime(
     pipeline,
     running.context,
-    keepsKey(call) ? remembered(pipeline, running) : work(pipeline, running),
+    // The transaction of a key hears of a deadlock and the like as it is, and runs again.
+    keepsKey(call)
+      ? remembered(pipeline, running).catch(refused)
+      : work(pipeline, running, refused),
   );
 }
 
@@ -230,12 +234,16 @@ function principalOf({ address }: Call, caller: Caller): string {
   return scopes ? `${callerKey(caller)} ${scopes.toSorted().join()}` : callerKey(caller);
 }
 
-function work(pipeline: RunningPipeline, running: Running): MaybePromise<Answer> {
+function work(
+  pipeline: RunningPipeline,
+  running: Running,
+  refused?: (error: unknown) => never,
+): MaybePromise<Answer> {
   const { call, context, input } = running;
   requireInput(context.caller, call.compiled.operation, input, pipeline.objects);
   const result = call.compiled.operation.handler(context, input);
   if (result instanceof Promise)
-    return result.then((value) => answerTo(pipeline, running, value), refusalOf(context.caller));
+    return result.then((value) => answerTo(pipeline, running, value), refused);
   return answerTo(pipeline, running, result);
 }
 

@@ -51,6 +51,11 @@ function exampleOperations(): readonly Operation[] {
     create('unwell', () => Reply.json('{"n":0}', {}, 503)),
     // Less time for the others would be too little on a busy machine.
     { ...create('stuck', () => new Promise(() => undefined)), deadlineMs: 1_000 },
+    create('crossed', () => {
+      // As PostgreSQL ends one of two transactions that wait for each other.
+      if (executions < 2) throw Object.assign(new Error('deadlock'), { code: '40P01' });
+      return { n: 1 };
+    }),
     create('flaky', () => {
       failing = !failing;
       if (!failing) throw failures.REFUSED();
@@ -205,6 +210,12 @@ describe('Idempotency-Key', () => {
       second.headers.get('idempotency-replayed'),
       await stored('/flaky'),
     ]).toEqual([200, null, 1]);
+  });
+
+  it('runs again when two have waited for each other', async () => {
+    executions = 0;
+    expect((await call('/crossed', 'crossed')).status).toBe(200);
+    expect([executions, await stored('/crossed')]).toEqual([2, 1]);
   });
 
   it('does not repeat an answer that reports a failure', async () => {

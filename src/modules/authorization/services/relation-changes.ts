@@ -13,7 +13,7 @@ import {
   type TupleFilter,
   type TupleKind,
 } from '../queries.ts';
-import type { Models } from './definitions/models.ts';
+import { holdDefinitions, type Models } from './definitions/models.ts';
 import { noteGrants } from './granted-actions.ts';
 import { holdInRecords } from './relation-list.ts';
 import { deleteProblem, nameProblem, writeProblem } from './tuple-problems.ts';
@@ -57,6 +57,7 @@ export function createRelationChanges({ database, models, tuples }: Dependencies
     // Before the transaction, which would hold the definitions until its end.
     await noteGrants(models, caller, writes);
     return database.transaction(async (transaction) => {
+      await holdDefinitions(transaction);
       const { model } = await models.engine();
       for (const [i, { filter }] of preconditions.entries())
         requirePossible(`preconditions.${i}`, nameProblem(model, filter));

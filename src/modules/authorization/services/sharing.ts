@@ -29,7 +29,7 @@ import {
   sharesOf,
 } from '../share-queries.ts';
 import type { Checks } from './checks.ts';
-import type { Models } from './definitions/models.ts';
+import { holdDefinitions, type Models } from './definitions/models.ts';
 import { createGivers, type Given, type Givers, mayGive, userSubject } from './share-givers.ts';
 import type { Tuples } from './tuples.ts';
 
@@ -102,6 +102,7 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
     return schema ? objectExists(database, schema, id) : true;
   };
   const write = async (caller: Caller, tuple: TimedTuple): Promise<void> => {
+    await holdDefinitions(database);
     const { shareable } = await definitionOf(tuple.resource);
     // Whoever deletes the record waits (`heldByUsers`), and takes the relation with it.
     if (!(await isThere(tuple.resource))) throw authorizationErrors.SHARING_REFUSED();

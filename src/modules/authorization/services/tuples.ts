@@ -26,7 +26,7 @@ import {
   deleteTuples,
   type RelationOfObjects,
 } from '../tuple-removals.ts';
-import { definitionsLock, type Models } from './definitions/models.ts';
+import { holdDefinitions, type Models } from './definitions/models.ts';
 import { noteGrants } from './granted-actions.ts';
 import {
   clearExactly,
@@ -81,7 +81,7 @@ async function modelFor(
   tuples: readonly TimedTuple[],
 ): Promise<Model> {
   if (database.inTransaction()) {
-    await database.query({ text: `select pg_advisory_xact_lock_shared(${definitionsLock})` });
+    await holdDefinitions(database);
     return (await models.engine()).model;
   }
   const { model } = await models.optimistic();

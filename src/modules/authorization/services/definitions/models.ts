@@ -60,6 +60,13 @@ const topic = 'authorization.model';
 /** Held by a change of definitions, and shared by transactions that rest on them, until they commit (SQL, a number). */
 export const definitionsLock = "hashtextextended('penstock.definitions', 0)";
 
+/**
+ * No definition changes until the transaction commits. Before anything else that it locks: who changes definitions may go
+ * on to lock that (a first direct grant with an `Idempotency-Key`).
+ */
+export const holdDefinitions = (transaction: Queryable): Promise<unknown> =>
+  transaction.query({ text: `select pg_advisory_xact_lock_shared(${definitionsLock})` });
+
 interface Dependencies {
   readonly database: Database;
   readonly bus: Bus;
