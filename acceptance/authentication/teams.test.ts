@@ -458,6 +458,12 @@ test('a definition of Team that an operator wrote stays as it is', async () => {
   ).toBe(200);
   await configure({ enabled: true, memberAccess: 'none' });
   expect((await read()).permissions).toEqual(own);
+  const { invite: _, ...without }: Record<string, string[]> = own;
+  const lost = await platform.admin.patch('/authorization/resources/Team', {
+    relations,
+    permissions: without,
+  });
+  expect([lost.status, lost.body.errors?.[0].path]).toEqual([409, 'permissions.invite']);
   expect(
     (await platform.admin.patch('/authorization/resources/Team', { relations, permissions }))
       .status,

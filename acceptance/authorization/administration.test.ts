@@ -516,7 +516,10 @@ describe('the administration of permissions', () => {
       ids.map((id) => ({
         topic: 'authorization:create:relation',
         ids: [id],
-        payload: { subject: `User:${user.userId}`, relation: 'owner', resource: `Told:${id}` },
+        payload: {
+          ...{ subject: `User:${user.userId}`, relation: 'owner', resource: `Told:${id}` },
+          source: 'record',
+        },
       })),
     );
     // One event for a call: what it did is not divided over pages, and none of it is left out between them.

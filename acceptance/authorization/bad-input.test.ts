@@ -71,6 +71,84 @@ describe('problems of requests about permissions', () => {
     expect((await admin.get('/authorization/rules')).body.count).toBe(0);
   });
 
+  it('a misspelt question is not answered as another one', async () => {
+    const body = { subject: 'User:x', permission: 'read', resource: 'Project:x' };
+    const { resource, subject, ...rest } = body;
+    const tuple = { subject, relation: 'lead', resource, expiresat: '2020-01-01T00:00:00Z' };
+    const way = '/authorization/permissions';
+    const { api } = await platform.registerUser();
+    const context = { place: 'here' };
+    const answers = [
+      await admin.post(`${way}/can`, { ...body, contextualTuples: [tuple] }),
+      await admin.post(`${way}/evaluate`, { ...body, contextualTuples: [tuple] }),
+      await admin.post(`${way}/resources`, {
+        ...rest,
+        subject,
+        resourceType: 'Project',
+        context,
+        at: 1,
+      }),
+      await admin.post(`${way}/subjects`, { ...rest, resource, contexts: context }),
+      await admin.post(`${way}/subjects/many`, { ...rest, resources: [resource], scope: 'Team:x' }),
+      await admin.post(`${way}/check`, { checks: [{ ...body, context }] }),
+      await api.post('/authorization/check/many', {
+        checks: [{ action: 'read', resource, context }],
+      }),
+      await api.post('/authorization/resources', {
+        ...{ permission: 'read', resourceType: 'Project', contextualTuples: [] },
+      }),
+    ];
+    expect(answers.map(({ status, body }) => [status, body.errors?.[0].path])).toEqual(
+      [
+        ...['contextualTuples.0.expiresat', 'contextualTuples.0.expiresat', 'at', 'contexts'],
+        ...['scope', 'checks.0.context', 'checks.0.context', 'contextualTuples'],
+      ].map((path) => [400, path]),
+    );
+  });
+
+  it('nothing is deleted of types and relations that nobody knows', async () => {
+    for (const [path, query] of [
+      ['resourceType', { resourceType: 'Projct' }],
+      ['subjectType', { subjectType: 'Usr' }],
+      ['subject', { subject: 'Usr:x' }],
+      ['relation', { resourceType: 'Project', relation: 'laed' }],
+    ] as const) {
+      const { status, body } = await admin.delete('/authorization/relations', { query });
+      expect([status, body.errors?.[0].path]).toEqual([400, path]);
+    }
+    const query = { resourceType: 'Project', permission: 'raed' };
+    expect((await admin.delete('/authorization/permissions/many', { query })).status).toBe(400);
+  });
+
+  it('a rule with a value that cannot be is refused when it is declared', async () => {
+    await platform.createSchema({
+      name: 'Gate',
+      fields: { address: 'String', openFrom: 'Date' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    const define = (rule: string, conditionRule: string) =>
+      admin.patch('/authorization/resources/Gate', {
+        relations: { owner: ['User'], viewer: ['User with there'] },
+        permissions: { read: ['owner', { rule }], edit: ['owner'], delete: ['owner'] },
+        conditions: { there: { params: { address: 'ip' }, rule: conditionRule } },
+      });
+    const [rule, condition] = ["ip(record.address).in_cidr('10.0.0.0/8')", "address == ip('::1')"];
+    for (const [refused, path, place] of [
+      [define(rule.replace('/8', '/99'), condition), 'permissions.read[1].rule', 'column 28'],
+      [
+        define("record.openFrom < timestamp('2026-02-30T00:00:00Z')", condition),
+        'permissions.read[1].rule',
+        'column 29',
+      ],
+      [define(rule, "address == ip('::1::')"), 'conditions.there.rule', 'column 15'],
+    ] as const) {
+      const { status, body } = await refused;
+      expect([status, body.errors?.[0].path]).toEqual([400, path]);
+      expect(body.errors[0].message).toContain(place);
+    }
+    expect((await define(rule, condition)).status).toBe(200);
+  });
+
   it('a setting that names an unknown type is told as what it is', async () => {
     const subjects = (recordSubjects: string[]) =>
       admin.patch('/config/authorization', { config: { recordSubjects } });

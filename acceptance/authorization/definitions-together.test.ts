@@ -93,6 +93,7 @@ describe('several definitions', () => {
     ]);
     const broken = await define([changed, { ...ship, relations: { crew: ['User'] } }]);
     expect([broken.status, broken.body.code]).toEqual([409, 'RESOURCE_IN_USE']);
+    expect(broken.body.message).toMatch(/delete them first, or change this definition alone/);
     expect((await define([changed, changed])).status).toBe(400);
     expect((await define([{ ...changed, version: 3 }])).status).toBe(400);
     const crewNow = () => platform.admin.get('/authorization/resources/Crew');

@@ -230,6 +230,12 @@ describe('relations from fields of records', () => {
       `/authorization/relations/Task.project.${randomUUID()}`,
     );
     expect(gone.status).toBe(404);
+    // What is deleted by filter says where records go on to say it.
+    const query = { subject: `User:${cyd?.userId}`, resource: `Task:${task._id}` };
+    const deleted = () => platform.admin.delete('/authorization/relations', { query });
+    expect((await deleted()).body).toEqual({ deleted: 0, inRecords: true });
+    await user(ada).api.patch(`/database/Task/${task._id}`, { assignees: [] });
+    expect((await deleted()).body).toEqual({ deleted: 0 });
   });
 
   it('definitions name fields that lead to records, and schemas keep those fields', async () => {

@@ -151,6 +151,25 @@ describe('roles and rules', () => {
     await define({ hold: ['assignee'] });
   });
 
+  it('a definition of roles does not lose what roles hang on', async () => {
+    const { relations, permissions } = (await admin.get('/authorization/resources/Role')).body;
+    for (const [lost, path] of [
+      [{ relations: {}, permissions: {} }, 'permissions.hold'],
+      [{ relations, permissions: {} }, 'permissions.hold'],
+      [
+        { relations: { holder: ['User'] }, permissions: { hold: ['holder'] } },
+        'relations.assignee',
+      ],
+    ] as const) {
+      const { status, body } = await admin.patch('/authorization/resources/Role', lost);
+      expect([status, body.errors?.[0].path]).toEqual([409, path]);
+    }
+    expect((await admin.get('/authorization/resources/Role')).body).toMatchObject({
+      relations,
+      permissions,
+    });
+  });
+
   it('everything is allowed to an admin', async () => {
     const user = await platform.registerUser();
     expectStatus(

@@ -1,4 +1,5 @@
 /** Who may do something: by people and by sets of them, on one resource and on several at once. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import { expectStatus } from '../../test/support/node.ts';
@@ -217,5 +218,35 @@ describe('who can', () => {
     expect(await permissions.list('User:eve read Area')).toEqual(
       [`Area:${here}`, 'Area:of-theirs'].sort(),
     );
+  });
+
+  it('lists whom a rule names itself', async () => {
+    const [ada, bob] = [await platform.registerUser(), await platform.registerUser()];
+    await platform.createSchema({
+      name: 'Desk',
+      fields: { region: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
+    const gone = randomUUID();
+    const read = [
+      { rule: `caller.id == '${ada.userId}' || caller.id == '${gone}'` },
+      { rule: `caller.id in {'eu': ['${bob.userId}']}[record.region]` },
+    ];
+    await permissions.define({
+      name: 'Desk',
+      version: 1,
+      relations: { owner: ['User'] },
+      permissions: { read, edit: [{ rule: `caller.id != '${ada.userId}'` }], delete: ['owner'] },
+    });
+    const who = async (region: string, permission: string): Promise<Json> => {
+      const path = '/database/schemas/Desk/docs';
+      const { body } = await platform.admin.post(path, { inputDocument: { region } });
+      const query = { permission, resource: `Desk:${body._id}` };
+      return (await platform.admin.get('/authorization/permissions/subjects', { query })).body;
+    };
+    const all = [ada, bob].map(({ userId }) => `User:${userId}`);
+    expect(await who('eu', 'read')).toEqual({ subjects: all.toSorted() });
+    expect(await who('us', 'read')).toEqual({ subjects: all.slice(0, 1) });
+    expect(await who('us', 'edit')).toEqual({ subjects: ['User:*'] });
   });
 });

@@ -314,7 +314,7 @@ export interface RecordTuples {
   columns(owner: Owner): readonly OwnerColumn[];
   /**
    * Makes `owner` (placeholders of type and id) the owner of the rows, which the statement adds to `table` (its quoted
-   * name). Writes no event: that of the records names the owner (`payload.owner`, as `type:id`).
+   * name). Writes no event: that of the records names the owner (`payload.owner`, as `type:id`, and `ownerStored`).
    */
   own(statement: TupleStatement & { readonly table: string }, owner: Owner): readonly string[];
   /**

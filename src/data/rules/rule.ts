@@ -14,6 +14,7 @@ import { type Known, reduceRule, triedRule } from './reduce.ts';
 import { condition, sqlContext } from './sql.ts';
 import { isStoredValue } from './sql-storage.ts';
 import { placeOf, RuleError } from './syntax.ts';
+import { valueless } from './valueless.ts';
 import type { RuleValue } from './values.ts';
 
 export interface RuleAnswer {
@@ -50,6 +51,8 @@ export interface StoredPlace {
 
 export interface Compared {
   readonly places: readonly StoredPlace[];
+  /** Texts that stand in the rule, among which it may have to be. */
+  readonly texts: readonly string[];
   /** It is used in no other way. */
   readonly only: boolean;
 }
@@ -66,7 +69,9 @@ export interface CompiledRule {
   mayHold(): boolean;
   /** What is likely a slip, with line and column. */
   slips(): readonly string[];
-  /** With which values of the record an input is compared for equality. */
+  /** What never has a value, and is refused where a rule is declared. Rules that were stored before hold as they are. */
+  valueless(): readonly RuleError[];
+  /** With which values of the record, and of the rule itself, an input is compared for equality. */
   comparedWith(input: string): Compared;
   /** The answer for given values and a record as it is on the wire. */
   evaluate(input: Inputs, record?: Readonly<Record<string, unknown>>): RuleAnswer;
@@ -104,6 +109,7 @@ function createRule(text: string, expression: Expression): CompiledRule {
     mayHold: () => mayBeTrue(reduceRule(expression, { input: () => undefined, enums: true })),
     slips: () =>
       parts.flatMap(foreignValues).map(({ at, message }) => `${placeOf(text, at)}: ${message}`),
+    valueless: () => parts.flatMap((part) => valueless(part) ?? []),
     comparedWith: (input) => comparedWith(parts, input),
     evaluate: (input, record = {}) => answerOf(reduceRule(expression, { input, record })),
     predicate(input, { alias, next }) {
@@ -135,15 +141,50 @@ function refusedAs400<T>(work: () => T): T {
 function comparedWith(parts: readonly Expression[], input: string): Compared {
   const isInput = (one: Expression): boolean => one.kind === 'input' && one.name === input;
   const isStored = (one: Expression): boolean => isStoredValue(one) && !isKnown(one);
-  const places = parts.flatMap((part): readonly (readonly StoredPlace[])[] => {
+  const against = parts.flatMap((part): readonly Expression[] => {
     if (part.kind === 'equal' && [part.left, part.right].some(isInput))
-      return [part.left, part.right].filter(isStored).map((side) => placesOf(side, parts));
-    if (part.kind === 'in' && isInput(part.item) && isStored(part.list))
-      return [placesOf(part.list, parts).map(itemsOf)];
-    return [];
+      return [isInput(part.left) ? part.right : part.left];
+    return part.kind === 'in' && isInput(part.item) ? [part.list] : [];
   });
+  const places = against
+    .filter(isStored)
+    .map((side) =>
+      side.type.kind === 'list' ? placesOf(side, parts).map(itemsOf) : placesOf(side, parts),
+    );
+  const written = against
+    .filter((side) => !isStored(side))
+    .flatMap((side) => {
+      const texts = side.type.kind === 'map' ? undefined : writtenTexts(side);
+      return texts ? [texts] : [];
+    });
   const found = new Map(places.flat().map((place) => [`${place.field} ${place.path}`, place]));
-  return { places: [...found.values()], only: places.length === parts.filter(isInput).length };
+  return {
+    places: [...found.values()],
+    texts: [...new Set(written.flat())],
+    only: places.length + written.length === parts.filter(isInput).length,
+  };
+}
+
+/** The texts in a value that is written in the rule, whichever of them the record chooses; nothing for any other value. */
+function writtenTexts(side: Expression): readonly string[] | undefined {
+  switch (side.kind) {
+    case 'constant':
+      return typeof side.value === 'string' ? [side.value] : undefined;
+    case 'list':
+      return textsOf(side.items);
+    case 'map':
+      return textsOf(side.entries.map(([, value]) => value));
+    case 'index':
+    case 'member':
+      return writtenTexts(side.of);
+    default:
+      return undefined;
+  }
+}
+
+function textsOf(values: readonly Expression[]): readonly string[] | undefined {
+  const texts = values.map(writtenTexts);
+  return texts.every((one) => one !== undefined) ? texts.flat() : undefined;
 }
 
 const itemsOf = ({ field, path }: StoredPlace): StoredPlace => ({ field, path: `${path}[*]` });

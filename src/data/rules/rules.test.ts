@@ -92,6 +92,34 @@ describe('rules', () => {
       expect([text, problem(text).slice(0, expected.length)]).toEqual([text, expected]);
   });
 
+  it('say which of their parts never have a value', () => {
+    const wrong = (text: string) =>
+      compileRule(text, environment)
+        .valueless()
+        .map((error) => ruleProblem(text, error, 'rule').message);
+    expect(wrong('cidr("10.0.0.0/33").containsIP(user_ip)')).toEqual([
+      'line 1, column 6: "10.0.0.0/33" must be a network such as 192.0.2.0/24',
+    ]);
+    expect(wrong('ip(record.status).in_cidr("10.0.0.0/99")')).toEqual([
+      'line 1, column 27: "10.0.0.0/99" must be a network such as 192.0.2.0/24',
+    ]);
+    expect(wrong('a || record.publishAt < timestamp("2026-02-30T00:00:00Z")')).toEqual([
+      'line 1, column 35: "2026-02-30T00:00:00Z" must be a moment such as 2026-01-31T12:00:00Z',
+    ]);
+    expect(wrong('size(record.status) > 1 / 0 + 1')).toEqual([
+      'line 1, column 25: never has a value: it divides by zero, or leaves the range of its type',
+    ]);
+    expect(wrong('{"a": 1}["b"] == 1')).toEqual([
+      'line 1, column 9: never has a value: there is no such entry',
+    ]);
+    for (const right of [
+      'limits["b"] / 0 == 1',
+      '{"a": 1}[record.status] == 1',
+      'ip(record.status) == user_ip',
+    ])
+      expect([right, wrong(right)]).toEqual([right, []]);
+  });
+
   it('have bounds: of text, of brackets, of operators, and of the query that they become', () => {
     expect(problem(`a || ${'a'.repeat(2_000)}`)).toMatch(/^maxLength/);
     expect(problem(`${'('.repeat(40)}a${')'.repeat(40)}`)).toMatch(/^depth/);
@@ -168,15 +196,27 @@ describe('rules', () => {
     expect(() => asked(lists, 'map<list<string>>', many(['b']))).toThrow(/too large a query/);
   });
 
-  it('do not take a known id that the record chooses for an id in the record', () => {
+  it('tell ids that stand in the rule from ids in the record', () => {
     const of = (text: string) => compileRule(text, environment).comparedWith('caller.id');
-    expect(of('caller.id in record.tags').only).toBe(true);
+    expect(of('caller.id in record.tags')).toMatchObject({ texts: [], only: true });
     for (const text of [
       'caller.id in {"a": ["b"]}[record.status]',
       'caller.id == {"a": "b"}[record.status]',
-      '{"a": ["b"]}[record.status].exists(id, id == caller.id)',
+      'caller.id in ["b"]',
+      'caller.id != "b" && "b" == caller.id',
     ])
-      expect([text, of(text)]).toEqual([text, { places: [], only: false }]);
+      expect([text, of(text)]).toEqual([text, { places: [], texts: ['b'], only: true }]);
+    expect(of('caller.id in ["b", record.status]')).toEqual({
+      places: [{ field: 'status', path: '$' }],
+      texts: ['b'],
+      only: true,
+    });
+    for (const text of [
+      '{"a": ["b"]}[record.status].exists(id, id == caller.id)',
+      'caller.id in {"a": "b"}',
+      'caller.id < "b"',
+    ])
+      expect([text, of(text)]).toMatchObject([text, { places: [], only: false }]);
   });
 
   it('take only values of their types', () => {

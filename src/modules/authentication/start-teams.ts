@@ -14,7 +14,7 @@ import { inviteOperations } from './operations/team-invites.ts';
 import { addOperation, memberOperations, teamOperations } from './operations/teams.ts';
 import { allowedRedirect } from './redirects.ts';
 import type { AccountCreation, AccountErasure } from './services/accounts/account-lifecycle.ts';
-import { createTeamAccess } from './services/teams/access.ts';
+import { createTeamAccess, teamUses } from './services/teams/access.ts';
 import { createInviteMail } from './services/teams/invite-mail.ts';
 import { forgetInvitesTo } from './services/teams/invite-queries.ts';
 import { createInvites, createOwnInvites } from './services/teams/invites.ts';
@@ -57,10 +57,12 @@ export async function startTeams(dependencies: Dependencies): Promise<() => void
     await parts.applyMemberAccess(config());
   };
   await apply();
+  dependencies.permissions.uses.set(owner, () => (config().teams.enabled ? teamUses : []));
   const stops = [handle.onChange(apply), authorization.onChange(() => void apply())];
   return () => {
     running = false;
     for (const stop of stops) stop();
+    dependencies.permissions.uses.delete(owner);
     parts.stop();
     publish();
   };

@@ -32,6 +32,7 @@ import { createChanges } from './services/changelog.ts';
 import { type Checks, createChecks, createLegacyCheck } from './services/checks.ts';
 import {
   defineBuiltIn,
+  roleUses,
   setTeamMemberAccess,
   type TeamMemberAccess,
 } from './services/definitions/built-in.ts';
@@ -107,7 +108,7 @@ function createServices({ kernel, config, log }: Context) {
     objects,
     schemas,
     follow: fields.follow,
-    uses: () => [...kernel.permissions.uses.values()].flatMap((uses) => uses()),
+    uses: () => [...roleUses, ...[...kernel.permissions.uses.values()].flatMap((uses) => uses())],
   });
   const tuples = createTuples({ database, events, models, schemas });
   const checks = createChecks({ database, models });

@@ -57,7 +57,7 @@ export function ownerRows(
   const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, places);
   return {
     tuples: parts.map((part) => `, ${part}`).join(''),
-    payload: `jsonb_build_object('owner', ${places.type}::text || ':' || ${places.id}::text)`,
+    payload: `jsonb_build_object('owner', ${places.type}::text || ':' || ${places.id}::text, 'ownerStored', true)`,
   };
 }
 

@@ -38,9 +38,11 @@ export async function ruleCallers(
   });
   const compared = asked.map((one) => ({ ...one, ...one.rule.comparedWith('caller.id') }));
   const named: string[] = [];
-  for (const { schema, ids, places } of compared)
+  for (const { schema, ids, places, texts } of compared) {
+    named.push(...texts);
     for (const place of places)
       named.push(...(await valuesAt(database, { schema, place, ids, max })));
+  }
   const incomplete =
     named.length > max || compared.some(({ only, rule }) => !only || asksFacts(rule));
   return { ids: [...new Set(named)].slice(0, max).filter(isCanonicalId), incomplete };

@@ -21,6 +21,11 @@ export interface RelationLists {
   readonly strict: ReadonlySet<string>;
 }
 
+const unknownMark = (mark: string): string =>
+  mark === 'from'
+    ? 'stands alone: the field says which types the relation takes'
+    : 'is not known: there are types, shareable and strict';
+
 /** Takes the marks off relations that are written as objects with `types`. */
 export function relationLists(
   relations: Readonly<Record<string, unknown>>,
@@ -33,8 +38,7 @@ export function relationLists(
     for (const [mark, set] of Object.entries(marks)) {
       const path = `relations.${cutText(name, 64)}.${cutText(mark, 64)}`;
       if (mark !== 'shareable' && mark !== 'strict') {
-        const message = 'is not known: there are types, shareable and strict';
-        problems.push({ path, rule: 'unknown', message });
+        problems.push({ path, rule: 'unknown', message: unknownMark(mark) });
       } else if (typeof set !== 'boolean')
         problems.push({ path, rule: 'type', message: 'must be true or false' });
       else if (set) marked[mark].add(name);

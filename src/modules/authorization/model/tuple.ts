@@ -131,7 +131,7 @@ function grantProblem(model: Model, { subject, resource }: Tuple, action: string
     return invalid(
       'subject',
       'type',
-      'an action is granted to an object or to everybody of a type, not to a set',
+      'an action is granted to an object or to everybody of a type (User:*), not to a set, nor to visitors (*)',
     );
   return invalid('condition', 'condition', 'a direct grant takes no condition');
 }

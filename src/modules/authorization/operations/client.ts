@@ -92,6 +92,7 @@ const checkMany = ({ checks, tokens }: ClientServices): Operation =>
     readOnly: true,
     idempotency: false,
     path: '/authorization/check/many',
+    strict: true,
     bodyLimit,
     input: {
       body: Type.Object({

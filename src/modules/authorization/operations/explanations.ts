@@ -235,6 +235,7 @@ const evaluateByBody = (services: ExplanationServices): Operation =>
     method: 'POST',
     readOnly: true,
     path: '/authorization/permissions/evaluate',
+    strict: true,
     bodyLimit,
     input: { body: Type.Object({ ...question, ...page, ...contextKeys }) },
     output: Evaluation,

@@ -126,6 +126,7 @@ const resourcesByBody = (services: QuestionServices): Operation =>
     about: { resourceType: 'open' },
     method: 'POST',
     readOnly: true,
+    strict: true,
     bodyLimit,
     input: { body: bodyOf({ subject: Subject, ...resourceKeys, ...contextKeys }) },
     summary: 'List the resources on which a subject may act under given circumstances',
@@ -151,6 +152,7 @@ const ownResources = (services: QuestionServices): Operation =>
     method: 'POST',
     readOnly: true,
     path: '/authorization/resources',
+    strict: true,
     bodyLimit,
     input: {
       body: bodyOf({ ...resourceKeys, scope: Scope, context: Type.Optional(Context) }),
@@ -243,6 +245,7 @@ const subjectsByBody = (services: QuestionServices): Operation =>
     about: { resource: 'open' },
     method: 'POST',
     readOnly: true,
+    strict: true,
     bodyLimit,
     input: {
       body: bodyOf({
@@ -289,6 +292,7 @@ const subjectsOfMany = (services: QuestionServices): Operation =>
     method: 'POST',
     path: '/authorization/permissions/subjects/many',
     readOnly: true,
+    strict: true,
     bodyLimit,
     input: {
       body: Type.Object({

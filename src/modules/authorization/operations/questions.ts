@@ -36,6 +36,10 @@ export interface QuestionServices {
   readonly tokens: ConsistencyTokens;
 }
 
+/*
+ * Questions with a body are strict: a misspelt `condition` of a contextual relation would be a right without one, and a
+ * context that stands in the wrong place would not be looked at.
+ */
 export const questionOperations = (services: QuestionServices): readonly Operation[] => [
   canByQuery(services),
   canByBody(services),
@@ -138,6 +142,7 @@ const canByBody = (services: QuestionServices): Operation =>
     method: 'POST',
     readOnly: true,
     path: '/authorization/permissions/can',
+    strict: true,
     bodyLimit,
     input: { body: Type.Object({ ...question, ...contextKeys }) },
     output: Allowed,
@@ -183,6 +188,7 @@ const batch = (services: QuestionServices): Operation =>
     method: 'POST',
     readOnly: true,
     path: '/authorization/permissions/check',
+    strict: true,
     bodyLimit,
     input: {
       body: Type.Object({

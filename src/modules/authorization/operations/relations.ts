@@ -215,6 +215,8 @@ const remove = ({ tuples, tokens }: RelationServices): Operation =>
     },
   });
 
+const filterRule =
+  'The filter names at least one of subject, resource, subjectType and resourceType; all given parts must match. Types, relations and actions that no definition knows are 400.';
 const Deleted = Type.Object({ deleted: Type.Integer({ description: 'How many there were' }) });
 
 const removeMatching = ({ tuples, tokens }: RelationServices): Operation =>
@@ -236,17 +238,23 @@ const removeMatching = ({ tuples, tokens }: RelationServices): Operation =>
         ),
       }),
     },
-    output: Deleted,
+    output: Type.Object({
+      ...Deleted.properties,
+      inRecords: Type.Optional(
+        Type.Boolean({
+          description:
+            'Fields of records say relations that match too (`source: record`): they stay until the records are changed',
+        }),
+      ),
+    }),
     summary: 'Delete all relations that match',
-    description:
-      'The filter names at least one of subject, resource, subjectType and resourceType; all given parts must match.',
+    description: filterRule,
     async handler({ caller }, { query: { grants = false, ...filter } }) {
       if (grants && filter.relation !== undefined)
         throw invalid('grants', 'conflict', 'a direct permission has no relation');
       const kind = grants ? 'any' : 'relation';
-      return written(tokens, {
-        deleted: await tuples.removeMatching(caller, kind, filterOf(filter)),
-      });
+      const { deleted, inRecords } = await tuples.removeMatching(caller, kind, filterOf(filter));
+      return written(tokens, { deleted, ...(inRecords && { inRecords }) });
     },
   });
 
@@ -304,18 +312,16 @@ const revokeMatching = ({ tuples, tokens }: RelationServices): Operation =>
     input: { query: Type.Object({ ...objectFields, permission: Type.Optional(Name) }) },
     output: Deleted,
     summary: 'Take all direct permissions away that match',
-    description:
-      'The filter names at least one of subject, resource, subjectType and resourceType; all given parts must match.',
+    description: filterRule,
     async handler({ caller }, { query: { permission, ...filter } }) {
       const named =
         permission === undefined
           ? {}
           : { relation: grantRelation(nameOf(permission, 'permission')) };
       return written(tokens, {
-        deleted: await tuples.removeMatching(caller, 'permission', {
-          ...filterOf(filter),
-          ...named,
-        }),
+        deleted: (
+          await tuples.removeMatching(caller, 'permission', { ...filterOf(filter), ...named })
+        ).deleted,
       });
     },
   });
@@ -333,7 +339,7 @@ const revoke = ({ tuples, tokens }: RelationServices): Operation =>
     summary: 'Take a direct permission away',
     async handler({ caller }, { query: { subject, permission, resource } }) {
       const filter = { ...filterOf({ subject, resource }), relation: grantRelation(permission) };
-      if ((await tuples.removeMatching(caller, 'permission', filter)) === 0)
+      if ((await tuples.removeMatching(caller, 'permission', filter)).deleted === 0)
         throw authorizationErrors.PERMISSION_NOT_FOUND();
       return written(tokens, { result: 'Permission revoked' });
     },

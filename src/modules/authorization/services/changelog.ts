@@ -56,11 +56,14 @@ function changesOf(event: PublishedEvent): readonly PublishedEvent[] {
   if (event.topic.startsWith(prefix)) return [event];
   const { schema, ids = [], payload, sequence, occurredAt, actor } = event;
   if (schema === undefined || typeof payload?.owner !== 'string') return [];
-  const subject = payload.owner;
+  const said = {
+    ...{ subject: payload.owner, relation: ownerRelation },
+    ...(payload.ownerStored !== true && { source: 'record' }),
+  };
   return ids.map((id) => ({
     topic: `${prefix}create:relation`,
     ids: [id],
-    payload: { subject, relation: ownerRelation, resource: `${schema}:${id}` },
+    payload: { ...said, resource: `${schema}:${id}` },
     sequence,
     occurredAt,
     actor,

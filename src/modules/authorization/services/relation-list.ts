@@ -87,7 +87,7 @@ export async function holdInRecords(
 }
 
 /** A record that says something that matches. */
-async function firstInRecords(
+export async function firstInRecords(
   database: Queryable,
   model: Model,
   filter: TupleFilter,

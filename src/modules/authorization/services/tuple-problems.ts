@@ -1,5 +1,6 @@
 /** What is wrong with tuples that operators write and delete, held against the definitions. */
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
 import type { RecordField } from '../model/definition.ts';
 import { isEverybody } from '../model/grammar.ts';
 import { grantedAction, type Model } from '../model/model.ts';
@@ -47,12 +48,21 @@ export function nameProblem(
   return invalid(path, path, `"${granted ?? relation}" is not ${kind} of ${owner}`);
 }
 
-/** The same for all that match: of no type that they can be about would anything be deleted. */
-export function matchProblem(
-  model: Model,
-  { resource, resourceType, relation }: TupleFilter,
-): PenstockError | undefined {
-  if (relation === undefined) return undefined;
+/** The same for all that match: of no type that they can be about would anything be deleted. A filter names an object or a type. */
+export function matchProblem(model: Model, filter: TupleFilter): PenstockError | undefined {
+  const { subject, subjectType, resource, resourceType, relation } = filter;
+  if ([subject, resource, subjectType, resourceType].every((part) => part === undefined)) {
+    return invalid(
+      'subject',
+      'required',
+      'give at least one of subject, resource, subjectType and resourceType',
+    );
+  }
+  for (const [path, type] of Object.entries({ subjectType, resourceType }))
+    if (type !== undefined && type !== '*' && !model.get(type))
+      return invalid(path, 'type', `no type is called "${cutText(type, 64)}"`);
+  const unknown = nameProblem(model, filter);
+  if (unknown || relation === undefined) return unknown;
   const type = resource?.type ?? resourceType;
   const types = type === undefined ? model.types() : [type];
   const having = types.filter((one) => model.get(one)?.relations.has(relation));

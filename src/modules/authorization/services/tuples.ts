@@ -40,6 +40,7 @@ import {
   type FieldRelationId,
   fieldRelationId,
   findFieldRelation,
+  firstInRecords,
   listRelations,
 } from './relation-list.ts';
 import { inTheRecord, matchProblem, writeProblem } from './tuple-problems.ts';
@@ -61,8 +62,14 @@ export interface Tuples {
   removeAll(caller: Caller, tuples: readonly TimedTuple[]): Promise<number>;
   /** Removes a relation of some objects, except one subject of it; answers how many there were. */
   removeRelation(caller: Caller, gone: RelationOfObjects): Promise<number>;
-  /** Removes all that match; answers how many. Throws 400 for a filter that names neither subject nor resource. */
-  removeMatching(caller: Caller, kind: TupleKind, filter: TupleFilter): Promise<number>;
+  /** Removes all that match. Throws 400 for a filter that names neither subject nor resource. */
+  removeMatching(caller: Caller, kind: TupleKind, filter: TupleFilter): Promise<Removed>;
+}
+
+interface Removed {
+  readonly deleted: number;
+  /** Fields of records say what matches too: it stays until the records are changed. */
+  readonly inRecords: boolean;
 }
 
 interface Dependencies {
@@ -248,32 +255,20 @@ function createRemoval(
       return count;
     },
     async removeMatching(caller, kind, filter) {
-      requireNarrow(filter);
       const actor = callerKey(caller);
       const { model } = await models.engine();
       requireFit(matchProblem(model, filter));
-      const count = await database.transaction(async (transaction) => {
+      const removed = await database.transaction(async (transaction): Promise<Removed> => {
         const stored = await deleteTuples(transaction, kind, filter, actor);
-        const inRecords =
-          kind === 'permission' ? 0 : await clearMatching(transaction, model, filter, actor);
-        return stored + inRecords;
+        if (kind === 'permission') return { deleted: stored, inRecords: false };
+        const cleared = await clearMatching(transaction, model, filter, actor);
+        const inRecords = (await firstInRecords(transaction, model, filter)) !== undefined;
+        return { deleted: stored + cleared, inRecords };
       });
       announce();
-      return count;
+      return removed;
     },
   };
-}
-
-/** A deletion names an object or a type. */
-function requireNarrow(filter: TupleFilter): void {
-  const { subject, resource, subjectType, resourceType } = filter;
-  if ([subject, resource, subjectType, resourceType].every((part) => part === undefined)) {
-    throw invalid(
-      'subject',
-      'required',
-      'give at least one of subject, resource, subjectType and resourceType',
-    );
-  }
 }
 
 type Reading = Pick<Dependencies, 'database' | 'models'>;

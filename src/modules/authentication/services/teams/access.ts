@@ -1,26 +1,30 @@
 /** Who may do what with a team: every question goes to the authorization module, and without it nothing is allowed. */
 
 import type { OptionalModule } from '../../../../host/module.ts';
+import type { ActionUse } from '../../../../kernel/action-uses.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { errors } from '../../../../kernel/errors.ts';
 import type { AuthorizationService, SubjectRef, TimedTuple } from '../../../authorization/index.ts';
 import { authErrors } from '../../errors.ts';
-import { covers, type TeamRole } from '../../schemas.ts';
+import { covers, type TeamRole, teamRoles } from '../../schemas.ts';
 import { type Person, personById, type TeamRow, teamById } from './queries.ts';
 
 /**
  * What a team route can ask for. `manageSubTeams` stands for running the team: it is the set that the specification
  * calls edit, without the plain members whom `teams.memberAccess` may let edit the team's records.
  */
-export type TeamAction =
-  | 'read'
-  | 'delete'
-  | 'invite'
-  | 'viewMembers'
-  | 'viewSubTeams'
-  | 'manageSubTeams'
-  | 'deleteOwners';
+export type TeamAction = (typeof teamActions)[number];
+
+const teamActions = [
+  'read',
+  'delete',
+  'invite',
+  'viewMembers',
+  'viewSubTeams',
+  'manageSubTeams',
+  'deleteOwners',
+] as const;
 
 export interface TeamAccess {
   /** The service; throws 503 while the authorization module does not run. */
@@ -52,6 +56,12 @@ const roleActions = [
   ['readAll', 'viewSubTeams'],
   ['member', 'viewMembers'],
 ] as const;
+
+/** What the routes of teams ask for and write: a definition of `Team` does not lose it while they are there. */
+export const teamUses: readonly ActionUse[] = [...teamActions, ...teamRoles].map((action) => ({
+  ...{ schema: 'Team', action, module: 'authentication', type: 'config', key: 'authentication' },
+  title: 'the module authentication (teams)',
+}));
 
 interface Dependencies {
   readonly database: Queryable;

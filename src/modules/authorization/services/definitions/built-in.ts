@@ -1,4 +1,5 @@
 /** The definitions that the platform itself brings. */
+import type { ActionUse } from '../../../../kernel/action-uses.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
 import { type DefinitionContent, type NewDefinition, sameContent } from './stored-definition.ts';
 
@@ -109,6 +110,15 @@ const role: NewDefinition = {
   actAs: null,
   version: 1,
 };
+
+/** What roles hang on: a definition of `Role` does not lose it. */
+export const roleUses: readonly ActionUse[] = [
+  ...Object.keys(role.permissions),
+  ...Object.keys(role.relations),
+].map((action) => ({
+  ...{ schema: role.name, action, module: 'authorization', type: 'roles', key: action },
+  title: 'assigning roles',
+}));
 
 const user: NewDefinition = {
   name: 'User',

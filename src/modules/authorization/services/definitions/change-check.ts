@@ -84,12 +84,12 @@ export async function requireValidTuples(search: InvalidTupleSearch): Promise<vo
     invalid.slice(0, 10).map(async (shape) => ({
       path: `relations.${shape.relation}`,
       rule: 'inUse',
-      message: `${shape.count} stored: ${(await examplesIn(search.database, shape)).join(', ')} (on ${shape.resourceType})`,
+      message: `${shape.count} stored on ${shape.resourceType} would not fit any more, such as ${(await examplesIn(search.database, shape)).join(', ')}: delete them first, or change this definition alone with force=true`,
     })),
   );
   const total = invalid.reduce((sum, { count }) => sum + count, 0);
   throw authorizationErrors.RESOURCE_IN_USE({
-    message: `${total} stored relations would not be valid any more, such as ${problems[0]?.message}; force=true deletes them`,
+    message: `${total} stored relations would not be valid any more; force=true deletes them. ${problems[0]?.path}: ${problems[0]?.message}`,
     errors: problems,
   });
 }
@@ -219,9 +219,12 @@ export function requireUsed(
     ({ schema, action }) => now.get(schema)?.has(action) && !then.get(schema)?.has(action),
   );
   if (lost.length === 0) return;
+  const actions = new Map(before.map((one) => [one.name, one.actions]));
   const problems = lost.slice(0, 10).map(({ schema, action, title }): Problem => {
-    const message = `${title} needs the action "${action}" of ${schema}`;
-    return { path: `${place(schema)}permissions.${action}`, rule: 'inUse', message };
+    const isAction = actions.get(schema)?.has(action);
+    const message = `${title} needs the ${isAction ? 'action' : 'relation'} "${action}" of ${schema}`;
+    const path = `${place(schema)}${isAction ? 'permissions' : 'relations'}.${action}`;
+    return { path, rule: 'inUse', message };
   });
   throw authorizationErrors.RESOURCE_IN_USE({
     message: `${problems[0]?.message}; force=true takes it away all the same`,

@@ -172,7 +172,7 @@ function waysTo(model: Model, content: DefinitionContent, action: string): Ways 
     model.dependencies(one).flatMap(({ through }) => through ?? []),
   );
   const held = [...new Set([...direct, ...led])].sort();
-  const takes = (relation: string): unknown => unordered(content.relations[relation]);
+  const takes = (relation: string): unknown => unordered(taken(content.relations[relation]));
   const derivations = exists ? derivationsOf(model, name) : new Map<string, never>();
   const meaning = (relation: string): unknown => [derivations.get(relation), takes(relation)];
   const grants = actions.map(grantRelation);
@@ -188,6 +188,13 @@ function waysTo(model: Model, content: DefinitionContent, action: string): Ways 
       held.map((relation) => ({ type: content.name, relation })),
     ),
   };
+}
+
+/** Whether users may share a relation says nothing about who stands in it. */
+function taken(relation: unknown): unknown {
+  if (typeof relation !== 'object' || relation === null || !('types' in relation)) return relation;
+  const { types, strict } = relation as { readonly types: unknown; readonly strict?: unknown };
+  return strict === true ? { types, strict } : types;
 }
 
 /** Lists of types mean the same in any order, and with something named twice. */

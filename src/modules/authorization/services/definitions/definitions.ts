@@ -338,6 +338,6 @@ const ignored = (current: StoredDefinition, content: DefinitionContent): Definit
 function sameVersion(current: StoredDefinition, content: DefinitionContent): DefinitionOutcome {
   if (sameContent(current, content)) return untouched('acknowledged', current);
   throw authorizationErrors.RESOURCE_MISMATCH({
-    message: `Version ${current.version} of ${current.name} is stored with another content`,
+    message: `Version ${current.version} of ${current.name} is stored with another content: send "version": ${current.version + 1}, or PATCH /authorization/resources/${current.name}`,
   });
 }

@@ -24,7 +24,7 @@ import {
   type WarningSearch,
 } from './change-warnings.ts';
 import { saveDefinition } from './queries.ts';
-import { recordRuleProblems, withFields } from './record-fields.ts';
+import { declaredRuleProblems, withFields } from './record-fields.ts';
 import { requireRuleAuthority } from './rule-authority.ts';
 import {
   type DefinitionContent,
@@ -81,7 +81,7 @@ export async function putDefinition(
   const schema = schemas.get(content.name);
   const problems = [
     ...checkAgainst(definition, others),
-    ...(mayCome ? [] : recordRuleProblems(definition, schema)),
+    ...(mayCome ? [] : declaredRuleProblems(definition, schema)),
   ];
   if (problems.length > 0) throw invalidDefinition(problems);
   if (!change.force && hasRecords(content.name)) requireServesRecords(definition);

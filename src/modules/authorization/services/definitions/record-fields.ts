@@ -1,7 +1,7 @@
 /** The fields of records that definitions take relations from: what they are in the schemas of now. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { ruleProblem } from '../../../../data/rules/rule.ts';
+import { type CompiledRule, ruleProblem } from '../../../../data/rules/rule.ts';
 import { RuleError } from '../../../../data/rules/syntax.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../../data/schema/errors.ts';
@@ -141,12 +141,33 @@ export function recordRuleProblems(
   });
 }
 
+/** What is wrong with the rules of a definition that is written now: values that no rule can have too. */
+export function declaredRuleProblems(
+  definition: Definition,
+  schema: CompiledSchema | undefined,
+): readonly Problem[] {
+  const problems = recordRuleProblems(definition, schema);
+  if (problems.length > 0 || !schema) return [...problems, ...conditionProblems(definition)];
+  const ofRecords = [...definition.actions.values()]
+    .flatMap(rulesIn)
+    .flatMap((rule) => valuelessProblems(typedRule(schema, rule), `${rule.place}.rule`));
+  return [...ofRecords, ...conditionProblems(definition)];
+}
+
+const conditionProblems = ({ conditions }: Definition): readonly Problem[] =>
+  [...conditions].flatMap(([name, condition]) =>
+    condition.kind === 'rule' ? valuelessProblems(condition.rule, `conditions.${name}.rule`) : [],
+  );
+
+const valuelessProblems = (rule: CompiledRule, path: string): readonly Problem[] =>
+  rule.valueless().map((error) => ruleProblem(rule.text, error, path));
+
 /** Throws 400 for rules that are none over these records. */
 export function requireSoundRules(
   content: DefinitionContent,
   schema: CompiledSchema | undefined,
 ): void {
-  const problems = recordRuleProblems(parsedDefinition(content), schema);
+  const problems = declaredRuleProblems(parsedDefinition(content), schema);
   if (problems.length > 0) throw invalidDefinition(problems);
 }
 
