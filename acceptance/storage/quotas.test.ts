@@ -1,10 +1,12 @@
 /** Quotas of users and teams: exact whatever way files come and go, told to users and operators, mended when they are wrong. */
 import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { migrations } from '../../src/modules/storage/migrations.ts';
 import { openTestConnection, type TestConnection } from '../../test/support/connection.ts';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { bearer, type FormOptions, sendForm, sendTo } from './requests.ts';
 
 let platform: TestPlatform;
@@ -301,4 +303,43 @@ describe('operators', () => {
     expect(await usage(ann)).toEqual(before);
     await expectCounted();
   });
+});
+
+it('is not passed by resumable uploads that are continued at once', async () => {
+  await quota(1_000);
+  const ann = await platform.registerUser();
+  const headers = { ...bearer(ann), 'tus-resumable': '1.0.0' };
+  const begin = async (): Promise<string> => {
+    const made = await fetch(new URL('/storage/resumable', platform.addresses.client), {
+      ...{ method: 'POST', headers: { ...headers, 'upload-length': '800' } },
+    });
+    expect(made.status).toBe(201);
+    return new URL(made.headers.get('location') ?? '', platform.addresses.client).href;
+  };
+  const uploads = await Promise.all(Array.from({ length: 6 }, begin));
+  const gate = Promise.withResolvers<void>();
+  let answered = 0;
+  const send = async (url: string): Promise<number> => {
+    async function* slowly() {
+      yield Buffer.alloc(400);
+      await gate.promise;
+      yield Buffer.alloc(399);
+    }
+    const type = { 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' };
+    const { status } = await fetch(url, {
+      ...{ method: 'PATCH', headers: { ...headers, ...type }, duplex: 'half' },
+      body: Readable.toWeb(Readable.from(slowly())) as never,
+    } as RequestInit);
+    answered += 1;
+    return status;
+  };
+  const sent = uploads.map(send);
+  await waitFor(() => answered >= 5, { timeoutMs: 4_000 }).catch(() => undefined);
+  gate.resolve();
+  expect((await Promise.all(sent)).sort()).toEqual([204, 413, 413, 413, 413, 413]);
+  const [row] = await sql.query(
+    `select sum("offset")::int as bytes from penstock.storage_resumable where caller = $1`,
+    [`user:${ann.userId}`],
+  );
+  expect(row?.bytes).toBe(799);
 });

@@ -130,6 +130,10 @@ const linkScopes = 'alter table penstock.storage_links add column scope text';
 const uploadMakers =
   'alter table penstock.storage_uploads add column scope text, add column session_id uuid';
 
+/** An upload that is being continued has room for all of it meanwhile. */
+const claims =
+  'alter table penstock.storage_resumable add column claimed boolean not null default false';
+
 /** Stores that files lie on: the one that is configured, and those of before that still hold some. */
 const stores = `
   create table penstock.storage_stores (
@@ -234,5 +238,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0022-makers-of-uploads',
     run: async (database) => void (await database.query({ text: uploadMakers })),
+  },
+  {
+    id: '0023-claims-of-uploads',
+    run: async (database) => void (await database.query({ text: claims })),
   },
 ];

@@ -183,6 +183,11 @@ export interface Usage {
   readonly size: number;
 }
 
+/** Bytes of the owner whose placeholder is given, with what is written down beside, as an expression. */
+export const usedBytes = (owner: string): string =>
+  `greatest(0, coalesce((select bytes from ${owners} where owner = ${owner}), 0)
+    + coalesce((select sum(bytes) from ${growth} where owner = ${owner}), 0))`;
+
 /** Of one owner, with what is written down beside. */
 export const usageOf = async (database: Queryable, owner: string): Promise<Usage> =>
   (await firstOf(

@@ -1,6 +1,7 @@
 /** The SQL of uploads that are continued (migrations.ts). Whoever changes one holds its lock, and proves it. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import type { PartTag } from '../providers/provider.ts';
+import { usedBytes } from './counters.ts';
 import { firstOf, statement } from './statement.ts';
 
 /** Where the bytes are that have come. */
@@ -72,23 +73,42 @@ export const resumableById = (database: Queryable, id: string): Promise<Resumabl
     ),
   );
 
-/** Bytes that have come for uploads of a caller, this one left out, that are no files yet. */
-export const unfinishedBytes = async (
+/**
+ * Bytes of the files of an owner, of what has come for uploads that they have begun and that are no files yet, and of the
+ * whole of those to which they write at this moment; without one upload. Of one moment: what becomes a file is in one of them.
+ */
+export const bytesBeside = async (
   database: Queryable,
-  caller: string,
-  except: string,
+  { owner, caller, except }: Record<'owner' | 'caller' | 'except', string>,
 ): Promise<number> =>
   (
     await firstOf(
       database.query<{ bytes: number }>(
         statement(
-          `select coalesce(sum("offset"), 0)::bigint as bytes from penstock.storage_resumable
-           where caller = $1 and file_id is null and id <> $2::uuid`,
-          [caller, except],
+          `select (${usedBytes('$1')} + coalesce((
+             select sum(case when claimed and lock_token is not null and locked_until > now() then size else "offset" end)
+             from penstock.storage_resumable where caller = $2 and file_id is null and id <> $3::uuid), 0))::bigint as bytes`,
+          [owner, caller, except],
         ),
       ),
     )
   )?.bytes ?? 0;
+
+/** Requests of one owner that ask for room are answered one after the other. Until the transaction ends. */
+export const lockRoomOf = (transaction: Queryable, owner: string): Promise<unknown> =>
+  transaction.query(statement('select pg_advisory_xact_lock(hashtextextended($1, 7303))', [owner]));
+
+/** All of the upload has room for as long as its lock is held. */
+export const claimRoom = (
+  transaction: Queryable,
+  { id, token }: { readonly id: string; readonly token: string },
+): Promise<unknown> =>
+  transaction.query(
+    statement(
+      'update penstock.storage_resumable set claimed = true where id = $1::uuid and lock_token = $2::uuid',
+      [id, token],
+    ),
+  );
 
 /** Takes the lock when nobody holds it; else whoever does is told that somebody waits. Undefined: there is no such upload. */
 export const lockResumable = async (
@@ -102,6 +122,7 @@ export const lockResumable = async (
         statement(
           `update penstock.storage_resumable set
              lock_wanted = lock_token is not null and locked_until > now(),
+             claimed = claimed and lock_token is not null and locked_until > now(),
              lock_token = case when lock_token is null or locked_until <= now() then $2::uuid else lock_token end,
              locked_until = case when lock_token is null or locked_until <= now()
                then now() + $3::double precision * interval '1 second' else locked_until end
@@ -134,7 +155,7 @@ export const holdResumable = async (
 export const unlockResumable = (database: Queryable, id: string, token: string): Promise<unknown> =>
   database.query(
     statement(
-      'update penstock.storage_resumable set lock_token = null, lock_wanted = false where id = $1::uuid and lock_token = $2::uuid',
+      'update penstock.storage_resumable set lock_token = null, lock_wanted = false, claimed = false where id = $1::uuid and lock_token = $2::uuid',
       [id, token],
     ),
   );

@@ -2,21 +2,23 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import { containerByName } from '../queries/containers.ts';
-import { usageOf } from '../queries/counters.ts';
 import { type FileRow, fileById } from '../queries/files.ts';
 import {
+  bytesBeside,
+  claimRoom,
   deleteResumable,
   finishResumable,
   holdResumable,
   insertResumable,
   lockResumable,
+  lockRoomOf,
   type ResumableRow,
   resumableById,
-  unfinishedBytes,
   unlockResumable,
 } from '../queries/resumable.ts';
 import { insertUpload, takeUpload } from '../queries/uploads.ts';
@@ -68,7 +70,10 @@ export interface ResumableLock {
 }
 
 export interface Resumable {
-  /** As `ResumableBytes.append`. Throws QUOTA_EXCEEDED where what has come for other uploads leaves no room for this one. */
+  /**
+   * As `ResumableBytes.append`. Throws QUOTA_EXCEEDED where what has come for other uploads, or comes at this moment, leaves
+   * no room for this one.
+   */
   append(
     caller: Caller,
     row: ResumableRow,
@@ -100,7 +105,7 @@ export function createResumable(parts: StorageParts, dependencies: Dependencies)
   const all: ResumableParts = { ...parts, ...dependencies, bytes: createResumableBytes(parts) };
   return {
     async append(caller, row, token, source) {
-      await requireRoomBeside(all, caller, row);
+      await claimRoomBeside(all, caller, row, token);
       return all.bytes.append(row, token, source);
     },
     lock: (id, signal, onRequested) => takeLock(parts, id, { signal, onRequested }),
@@ -124,15 +129,37 @@ interface ResumableParts extends StorageParts, Dependencies {
  * or many uploads that never end would take as much as anybody likes. Throws QUOTA_EXCEEDED.
  */
 async function requireRoomBeside(
-  { database, config }: Pick<StorageParts, 'database' | 'config'>,
+  { config, database }: Pick<StorageParts, 'config'> & { readonly database: Queryable },
   caller: Caller,
-  { id, size, request }: Pick<ResumableRow, 'id' | 'size'> & { readonly request: FileRequest },
+  { id, size, request }: Sized,
 ): Promise<void> {
   const owner = boundedOwner({ config }, caller, request.scope);
   if (owner === null) return;
-  const { size: used } = await usageOf(database, owner);
-  const coming = await unfinishedBytes(database, callerKey(caller), id);
-  requireRoom(roomOf({ config }, owner, used + coming), size);
+  const beside = await bytesBeside(database, { owner, caller: callerKey(caller), except: id });
+  requireRoom(roomOf({ config }, owner, beside), size);
+}
+
+interface Sized extends Pick<ResumableRow, 'id' | 'size'> {
+  readonly request: FileRequest;
+}
+
+/**
+ * The same, and from now on all of the upload counts for the others, until the lock that is held is given back. So
+ * requests that run at once carry no more together than there is room for.
+ */
+async function claimRoomBeside(
+  { database, config }: Pick<StorageParts, 'database' | 'config'>,
+  caller: Caller,
+  row: Sized,
+  token: string,
+): Promise<void> {
+  const owner = boundedOwner({ config }, caller, row.request.scope);
+  if (owner === null) return;
+  await database.transaction(async (transaction) => {
+    await lockRoomOf(transaction, owner);
+    await requireRoomBeside({ config, database: transaction }, caller, row);
+    await claimRoom(transaction, { id: row.id, token });
+  });
 }
 
 async function create(
