@@ -107,7 +107,7 @@ function shapeOf({ compile, few, first, number, reached }: CompiledPieces): stri
 }
 
 /** Whether what is taken away is looked up once, where all that the subject sees is looked at. */
-const isTakenWhole = (size: Size | undefined, takenSize: Size | undefined): boolean =>
+export const isTakenWhole = (size: Size | undefined, takenSize: Size | undefined): boolean =>
   size !== undefined && takenSize !== undefined && isFoundSooner(takenSize, size);
 
 /** What is still asked of a row that was found: of what is taken away as a whole, whether the row is in it (from `start` on). */

@@ -27,7 +27,7 @@ import {
   setsByName,
 } from './named-sets.ts';
 import { originsBelow } from './predicate-builder.ts';
-import { compiled, type KnownOfRows, type RowPlan } from './row-pieces.ts';
+import { compiled, isTakenWhole, type KnownOfRows, type RowPlan } from './row-pieces.ts';
 import { type Goal, keptPlan, type PredicateCache, planOf } from './row-plans.ts';
 import { keptStart, rememberStart } from './row-start.ts';
 import { keptSize, sizeOf } from './size-estimate.ts';
@@ -211,8 +211,10 @@ function withMemory(
   };
   const cache = memory.reach;
   const { leading } = sizesOf(engineScope);
-  if (kept || !cache || !plan.startPlace || (known.takenSize?.seen ?? 0) < leading)
-    return predicate;
+  const { size, takenSize } = known;
+  // To find it out takes as long as to find what is taken away as a whole.
+  const isWorth = takenSize && takenSize.seen >= leading && isTakenWhole(size, takenSize);
+  if (kept || !cache || !plan.startPlace || !isWorth) return predicate;
   const remember = () => rememberStart(engineScope.database, plan, cache, leading);
   return { ...predicate, rememberStart: remember };
 }
