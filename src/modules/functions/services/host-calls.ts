@@ -138,7 +138,9 @@ export class RunScope {
   /** Remembers that the platform refused a call in the name of the caller, or could not answer it now. */
   noteRefusal(error: unknown): void {
     if (!(error instanceof PenstockError) || ownRefusals.has(error)) return;
-    if (passedOn.has(error.status) && this.#refusals.size < MAX_REFUSALS)
+    // So is a conflict that another try would end.
+    const isPassedOn = passedOn.has(error.status) || (error.status === 409 && error.retryAfter);
+    if (isPassedOn && this.#refusals.size < MAX_REFUSALS)
       this.#refusals.set(refusalKey(error), error);
   }
 
