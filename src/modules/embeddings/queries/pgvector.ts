@@ -129,13 +129,17 @@ const isOfGeneration = ({ id }: GenerationRow): string => {
   return `generation_id = '${id}'::uuid and embedding is not null`;
 };
 
-/** Builds the index without holding up writes. What is left of an attempt that failed goes first. */
+/**
+ * Builds the index without holding up writes. What is left of an attempt that failed goes first. Right after vectors came
+ * in, PostgreSQL may not know yet how many there are, and would sort all of them for each search.
+ */
 export async function buildIndex(session: Queryable, generation: GenerationRow): Promise<void> {
   const { type, operatorClass } = comparedAs(generation);
   await dropIndex(session, generation.id);
   await session.query({
     text: `create index concurrently ${indexName(generation.id)} on ${table} using hnsw ((embedding::${type}) ${operatorClass}) where ${isOfGeneration(generation)}`,
   });
+  await session.query({ text: `analyze ${table}` });
 }
 
 export async function dropIndex(session: Queryable, generationId: string): Promise<void> {
